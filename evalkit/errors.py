@@ -1,0 +1,69 @@
+"""The exception tree: every error is an ``EvalkitError`` and also the built-in that fits it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+__all__ = [
+    "CacheError",
+    "CacheMiss",
+    "ConfigError",
+    "EvalkitError",
+    "EvalkitWarning",
+    "InputError",
+    "JudgeError",
+    "MissingExtraError",
+    "RubricError",
+    "listed",
+]
+
+
+class EvalkitError(Exception):
+    """Base class of all errors that evalkit raises on purpose."""
+
+
+class InputError(EvalkitError, ValueError):
+    """Items, labels or a table that cannot be used as they are."""
+
+
+class ConfigError(EvalkitError, ValueError):
+    """A judge, an option, a variable or a profile that names something unknown or impossible."""
+
+
+class RubricError(EvalkitError, ValueError):
+    """A rubric, criterion, scale or template that breaks its rules."""
+
+
+class JudgeError(EvalkitError, RuntimeError):
+    """No judge could be asked: nothing was scored."""
+
+
+class CacheError(EvalkitError, RuntimeError):
+    """The reply store cannot be read or written; the file is left as it was."""
+
+
+class CacheMiss(CacheError, LookupError):
+    """A reply was wanted offline (``on_miss="raise"``) and is not stored."""
+
+
+class MissingExtraError(EvalkitError, ImportError):
+    """An optional package is needed; the message names the extra to install."""
+
+
+class EvalkitWarning(UserWarning):
+    """Something worth knowing that does not stop the work."""
+
+
+def listed(names: Iterable[object], *, most: int = 8) -> str:
+    """Names as one readable list, cut after `most` of them.
+
+    Examples
+    --------
+    >>> listed(["a", "b", "c"], most=2)
+    "'a', 'b' and 1 more"
+    """
+    shown = [repr(str(name)) for name in names]
+    extra = len(shown) - most
+    if extra > 0:
+        return f"{', '.join(shown[:most])} and {extra} more"
+    return ", ".join(shown) if shown else "none"

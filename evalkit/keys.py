@@ -1,0 +1,141 @@
+"""Reply keys: sha256 of canonical JSON over everything that can change a reply.
+
+`docs/adr/0002-reply-keys.md` says what is in a key and why; `tests/vectors/reply_keys.json` pins it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import orjson
+
+__all__ = ["KEY_SCHEMA", "KeyParts", "canonical_json", "digest", "sample_keys"]
+
+KEY_SCHEMA = 1
+"""Number of the key's form. It is a part of every key: another form can never meet an old row."""
+
+
+def canonical_json(value: Any) -> bytes:
+    """JSON as UTF-8 without spaces, keys sorted: the same bytes for the same value, everywhere."""
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+
+
+def digest(value: Any) -> str:
+    """sha256 of the canonical JSON of `value`, as 64 hexadecimal digits."""
+    return hashlib.sha256(canonical_json(value)).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class KeyParts:
+    """All that a reply's key is made of.
+
+    Attributes
+    ----------
+    provider, service, model
+        Who was asked: `service` is the host, without port; ``local`` for loopback.
+    rubric, rubric_version
+        The rubric's name; `rubric_hash` is that of what reaches the prompt of the one criterion.
+    template_hash
+        sha256 of the template's source.
+    temperature, max_tokens, params
+        What was asked for; `params` is every other parameter that can change the reply.
+    input_hash
+        sha256 of the canonical JSON of the rubric's declared inputs.
+    order
+        ``"AB"`` for pairwise prompts (the swap happens before the key), else None.
+    sample
+        0 … k-1.
+    """
+
+    provider: str
+    service: str
+    model: str
+    rubric: str
+    rubric_version: str
+    rubric_hash: str
+    template_hash: str
+    temperature: float | None
+    max_tokens: int | None
+    params: Mapping[str, Any]
+    input_hash: str = ""
+    order: str | None = None
+    sample: int = 0
+
+    def as_dict(self) -> dict[str, Any]:
+        """The parts as plain JSON values, the schema number among them."""
+        parts = asdict(self)
+        parts["params"] = dict(self.params)
+        parts["schema"] = KEY_SCHEMA
+        return parts
+
+    @classmethod
+    def from_dict(cls, parts: Mapping[str, Any]) -> KeyParts:
+        """The inverse of `as_dict`; raises ValueError for another schema number."""
+        if parts.get("schema") != KEY_SCHEMA:
+            raise ValueError(f"key schema {parts.get('schema')!r} is not {KEY_SCHEMA}")
+        return cls(**{name: value for name, value in parts.items() if name != "schema"})
+
+    @property
+    def key(self) -> bytes:
+        """sha256 over all parts (32 bytes)."""
+        return hashlib.sha256(canonical_json(self.as_dict())).digest()
+
+    @property
+    def content_key(self) -> bytes:
+        """The key without the rubric's name and version (32 bytes): equal for an unchanged criterion."""
+        parts = self.as_dict()
+        del parts["rubric"], parts["rubric_version"]
+        return hashlib.sha256(canonical_json(parts)).digest()
+
+    def shared(self) -> KeyParts:
+        """The parts that all inputs and samples of one judge and criterion have in common."""
+        return replace(self, input_hash="", order=None, sample=0)
+
+    def of(self, input_hash: str, order: str | None, sample: int) -> KeyParts:
+        """These parts for one input, order and sample."""
+        return replace(self, input_hash=input_hash, order=order, sample=sample)
+
+
+_INPUT, _SAMPLE = "\x01input\x01", 987654321987654321
+
+
+def sample_keys(parts: KeyParts, *, content: bool = False) -> KeyMaker:
+    """A maker of the same keys as `KeyParts.key`, some ten times faster, for many inputs.
+
+    `parts` are the shared ones; `content` asks for content keys.
+    """
+    return KeyMaker(parts, content=content)
+
+
+class KeyMaker:
+    """Keys of one judge and criterion for many inputs: the constant JSON is rendered once."""
+
+    __slots__ = ("_after", "_by_order", "_parts", "_content")
+
+    def __init__(self, parts: KeyParts, *, content: bool) -> None:
+        self._parts, self._content = parts, content
+        self._by_order: dict[str | None, tuple[bytes, bytes]] = {}
+        self._after = b""
+
+    def _frame(self, order: str | None) -> tuple[bytes, bytes]:
+        frame = self._by_order.get(order)
+        if frame is None:
+            values = self._parts.of(_INPUT, order, _SAMPLE).as_dict()
+            if self._content:
+                del values["rubric"], values["rubric_version"]
+            head, rest = canonical_json(values).split(canonical_json(_INPUT)[1:-1])
+            middle, self._after = rest.split(str(_SAMPLE).encode())
+            frame = self._by_order[order] = head, middle
+        return frame
+
+    def __call__(self, input_hash: str, order: str | None, samples: range) -> Iterator[bytes]:
+        """The keys (32 bytes each) of these samples of one input."""
+        head, middle = self._frame(order)
+        start = hashlib.sha256(head + input_hash.encode() + middle)
+        for sample in samples:
+            whole = start.copy()
+            whole.update(b"%d%s" % (sample, self._after))
+            yield whole.digest()

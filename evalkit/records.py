@@ -1,0 +1,368 @@
+"""The small frozen records that pass between rubric, engine and cache: Judge, Prompt, Reply, Request."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Literal, get_args
+from urllib.parse import urlsplit
+
+from evalkit.errors import ConfigError, listed
+from evalkit.keys import KeyParts, canonical_json
+
+__all__ = [
+    "ENGINE_REASONS",
+    "PROVIDERS",
+    "REASONS",
+    "Failure",
+    "Judge",
+    "Message",
+    "Params",
+    "Prompt",
+    "Reason",
+    "Reply",
+    "Request",
+]
+
+Reason = Literal[
+    "off_scale",
+    "ambiguous",
+    "unreadable",
+    "truncated",
+    "refused",
+    "empty",
+    "timeout",
+    "rate_limited",
+    "server_error",
+    "judge_down",
+    "cache_miss",
+    "budget",
+    "stopped",
+]
+"""Why a judgment has no score. The first six are read off the reply, the others come from the engine."""
+
+REASONS: tuple[str, ...] = get_args(Reason)
+ENGINE_REASONS: tuple[str, ...] = REASONS[REASONS.index("timeout") :]
+
+PROVIDERS = ("openai", "litellm", "inference-providers", "transformers", "vllm", "fake")
+"""Known providers; `none` is no judge."""
+
+_HOSTS = {"openai": "api.openai.com", "inference-providers": "router.huggingface.co"}
+_KEYS = {"openai": "OPENAI_API_KEY", "inference-providers": "HF_TOKEN"}
+_LOOPBACK = ("localhost", "::1", "0.0.0.0")
+
+
+class Params(dict[str, Any]):
+    """Further request parameters: a read-only mapping of JSON values that can be hashed."""
+
+    __slots__ = ()
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(canonical_json(self))
+
+    def _read_only(self, *_: object, **__: object) -> Any:
+        raise TypeError("judge params are read-only; make another Judge with replace()")
+
+    __setitem__ = __delitem__ = clear = pop = popitem = setdefault = update = _read_only  # type: ignore[assignment]
+
+    def __reduce__(self) -> tuple[type[Params], tuple[dict[str, Any]]]:
+        return Params, (dict(self),)
+
+
+def host_of(url: str) -> str:
+    """The host of a URL without its port; ``local`` for loopback."""
+    host = urlsplit(url).hostname or ""
+    if host in _LOOPBACK or host.startswith("127."):
+        return "local"
+    return host
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """Who answers: a model at a service, with the parameters asked for.
+
+    Attributes
+    ----------
+    provider
+        One of `PROVIDERS`.
+    model
+        The model's name as the service knows it; a persona for ``fake``.
+    name
+        What tables call this judge; ``provider:model`` by default. Unique in a jury.
+    service
+        Host of `base_url` without port, ``local`` for loopback, unless given. Part of the reply key.
+    temperature
+        Sampling temperature, ≥ 0 (default 1.0), or None: not sent. k samples at 0 measure nothing.
+    max_tokens
+        Longest reply in tokens, ≥ 1, or None: not sent.
+    weight
+        Relative weight in a jury, ≥ 0; 0 removes the judge from scores.
+    template
+        Another prompt template than the rubric's, ``name@version`` or ``name``.
+    base_url
+        Root of an OpenAI-compatible server; the provider's own (or ``OPENAI_BASE_URL``) by default.
+    api_key_env
+        Name of the environment variable that holds the key. To a host other than the provider's own
+        a key is sent only if this names one. The key itself is never kept.
+    timeout_s
+        Seconds that one call may take.
+    price
+        US$ per million prompt tokens and per million completion tokens.
+    params
+        Every other parameter of the request (``top_p``, ``seed``, ``reasoning_effort`` …).
+
+    Raises
+    ------
+    ConfigError
+        For an unknown provider or a value outside its range.
+
+    Examples
+    --------
+    >>> Judge.of("fake:strict").name
+    'fake:strict'
+    """
+
+    provider: str
+    model: str
+    name: str = ""
+    service: str = ""
+    temperature: float | None = 1.0
+    max_tokens: int | None = 512
+    weight: float = 1.0
+    template: str | None = None
+    base_url: str | None = None
+    api_key_env: str | None = None
+    timeout_s: float = 60.0
+    price: tuple[float, float] | None = None
+    params: Mapping[str, Any] = field(default_factory=Params)
+
+    def __post_init__(self) -> None:
+        put = object.__setattr__
+        if self.provider not in PROVIDERS:
+            raise ConfigError(
+                f"unknown judge provider {self.provider!r}; allowed are {', '.join(PROVIDERS)} "
+                "(as in 'openai:gpt-4o-mini' or 'fake:strict')"
+            )
+        if not isinstance(self.model, str) or not self.model.strip():
+            raise ConfigError(f"a judge needs a model: '{self.provider}:MODEL'")
+        put(self, "params", Params(self.params))
+        self._check_numbers()
+        if self.provider == "openai" and not self.base_url and os.environ.get("OPENAI_BASE_URL"):
+            put(self, "base_url", os.environ["OPENAI_BASE_URL"])
+        if self.base_url and not urlsplit(self.base_url).hostname:
+            raise ConfigError(
+                f"base_url {self.base_url!r} of judge '{self.provider}:{self.model}' is no URL; "
+                "give it as http://HOST:PORT/v1"
+            )
+        if not self.service:
+            put(self, "service", host_of(self.base_url) if self.base_url else _HOSTS.get(self.provider, "local"))
+        if not self.name:
+            put(self, "name", f"{self.provider}:{self.model}")
+        if self.api_key_env is None and self.service == _HOSTS.get(self.provider):
+            put(self, "api_key_env", _KEYS.get(self.provider))
+
+    def _check_numbers(self) -> None:
+        put, who = object.__setattr__, f"judge '{self.provider}:{self.model}'"
+        if self.temperature is not None:
+            if not _finite(self.temperature) or self.temperature < 0:
+                raise ConfigError(f"temperature {self.temperature!r} of {who} must be a number ≥ 0 or None")
+            put(self, "temperature", float(self.temperature))
+        if self.max_tokens is not None and (type(self.max_tokens) is not int or self.max_tokens < 1):
+            raise ConfigError(f"max_tokens {self.max_tokens!r} of {who} must be a whole number ≥ 1 or None")
+        if not _finite(self.weight) or self.weight < 0:
+            raise ConfigError(f"weight {self.weight!r} of {who} must be a number ≥ 0")
+        put(self, "weight", float(self.weight))
+        if not _finite(self.timeout_s) or self.timeout_s <= 0:
+            raise ConfigError(f"timeout_s {self.timeout_s!r} of {who} must be a number of seconds > 0")
+        if self.price is not None:
+            if len(self.price) != 2 or not all(_finite(p) and p >= 0 for p in self.price):
+                raise ConfigError(
+                    f"price {self.price!r} of {who} must be two numbers: US$ per million prompt and completion tokens"
+                )
+            put(self, "price", (float(self.price[0]), float(self.price[1])))
+        try:
+            canonical_json(self.params)
+        except TypeError as problem:
+            raise ConfigError(f"params of {who} must be JSON values with text keys: {problem}") from None
+
+    @classmethod
+    def of(cls, judge: Judge | str | Mapping[str, Any]) -> Judge:
+        """A judge from a Judge, a text ``provider:model`` or a mapping of the fields above."""
+        if isinstance(judge, Judge):
+            return judge
+        if isinstance(judge, str):
+            provider, _, model = judge.partition(":")
+            if provider == "fake" and not model:
+                model = "strict"
+            return cls(provider, model)
+        if isinstance(judge, Mapping):
+            fields = dict(judge)
+            unknown = [name for name in fields if name not in cls.__slots__]
+            if unknown:
+                raise ConfigError(f"unknown judge field {listed(unknown)}; allowed are {', '.join(cls.__slots__)}")
+            if "provider" not in fields or "model" not in fields:
+                raise ConfigError(f"a judge needs 'provider' and 'model'; got {listed(fields)}")
+            if fields.get("price") is not None:
+                fields["price"] = tuple(fields["price"])
+            return cls(**fields)
+        raise ConfigError(f"a judge is a Judge, a text 'provider:model' or a mapping, not {type(judge).__name__}")
+
+    @property
+    def identity(self) -> tuple[Any, ...]:
+        """What makes two judges the same one: they would give the very same replies."""
+        return (
+            self.provider,
+            self.service,
+            self.model,
+            self.template,
+            self.temperature,
+            self.max_tokens,
+            self.params,
+        )
+
+    @property
+    def is_llm(self) -> bool:
+        """False for the embedded stand-in ``fake``."""
+        return self.provider != "fake"
+
+    def replace(self, **changes: Any) -> Judge:
+        """A copy with some fields changed; name and service follow unless they were set by hand."""
+        if "name" not in changes and self.name == f"{self.provider}:{self.model}":
+            changes["name"] = ""
+        if "service" not in changes and ("base_url" in changes or "provider" in changes):
+            changes["service"] = ""
+            changes.setdefault("api_key_env", None)
+        return replace(self, **changes)
+
+
+def _finite(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One chat message: `role` is ``system``, ``user`` or ``assistant``."""
+
+    role: str
+    content: str
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """What a judge is asked about one item and one criterion, ready to be sent.
+
+    `print(prompt)` shows what the judge will read.
+
+    Attributes
+    ----------
+    messages
+        What is sent, in order.
+    form
+        How the reply is to look: ``json``, ``tagged``, ``number``, ``label`` or ``regex:PATTERN``.
+    schema
+        JSON Schema of the reply where `form` is ``json``, else None.
+    rubric, rubric_version, criterion, template
+        Where it comes from; `template` is ``name@version``.
+    level, codes, inputs
+        The criterion's level of measurement, its scale's codes and the item's inputs: for judges that
+        run inside evalkit. They are not sent.
+    """
+
+    messages: tuple[Message, ...]
+    form: str
+    schema: Mapping[str, Any] | None
+    rubric: str
+    rubric_version: str
+    criterion: str
+    template: str
+    level: str
+    codes: tuple[int | float | str, ...]
+    inputs: Mapping[str, Any]
+
+    @cached_property
+    def n_bytes(self) -> int:
+        """Length of all messages in UTF-8 bytes: an upper bound of their tokens."""
+        return sum(len(message.content.encode()) + 16 for message in self.messages)
+
+    def __str__(self) -> str:
+        return "\n\n".join(f"[{message.role}]\n{message.content}" for message in self.messages)
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """One raw reply of a judge, as it is stored. Parsing comes after the cache.
+
+    Attributes
+    ----------
+    text
+        What the judge wrote; None if the server sent no text.
+    finish_reason
+        As the server says: ``stop``, ``length``, ``content_filter`` …
+    refusal
+        The server's refusal text, if it marks refusals.
+    model
+        The model as served; may be more precise than the name asked for.
+    prompt_tokens, completion_tokens
+        Tokens billed for this reply: its share, where several came from one request.
+    cost_usd
+        US$ paid for it; None if the price is unknown.
+    latency_s
+        Seconds from sending to receipt.
+    created
+        Unix time of receipt.
+    source
+        ``live`` or ``recorded``.
+    sent
+        Parameters that were sent otherwise than asked for (None: dropped).
+    """
+
+    text: str | None
+    finish_reason: str | None = None
+    refusal: str | None = None
+    model: str | None = None
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    cost_usd: float | None = None
+    latency_s: float | None = None
+    created: float = 0.0
+    source: Literal["live", "recorded"] = "live"
+    sent: Mapping[str, Any] | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The fields that hold something, as JSON values."""
+        values = {name: getattr(self, name) for name in self.__slots__}
+        return {name: value for name, value in values.items() if value is not None or name == "text"}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Reply:
+        """The inverse of `as_dict`."""
+        return cls(**values)
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A call that brought no reply: `reason`, what happened in words, and whether it may have been billed."""
+
+    reason: Reason
+    detail: str = ""
+    maybe_paid: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Samples of one prompt to ask one judge for.
+
+    `parts` holds the key parts of the prompt; `samples` the sample numbers that are missing.
+    """
+
+    judge: Judge
+    prompt: Prompt
+    parts: KeyParts
+    samples: tuple[int, ...]
+
+    def parts_of(self, sample: int) -> KeyParts:
+        """The key parts of one of the samples."""
+        return replace(self.parts, sample=sample)
