@@ -66,7 +66,7 @@ class Params(dict[str, Any]):
     def _read_only(self, *_: object, **__: object) -> Any:
         raise TypeError("judge params are read-only; make another Judge with replace()")
 
-    __setitem__ = __delitem__ = clear = pop = popitem = setdefault = update = _read_only  # type: ignore[assignment]
+    __setitem__ = __delitem__ = clear = pop = popitem = setdefault = update = _read_only
 
     def __reduce__(self) -> tuple[type[Params], tuple[dict[str, Any]]]:
         return Params, (dict(self),)

@@ -1,0 +1,277 @@
+"""Scales: which answers a criterion allows, what they mean, and which of them pass."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Literal, cast
+
+import orjson
+
+from evalkit.errors import RubricError, listed
+
+__all__ = ["Code", "Level", "Scale", "code_text", "number"]
+
+Code = int | float | str
+Level = Literal["nominal", "ordinal", "interval"]
+Better = Literal["high", "low"]
+
+_TOLERANCE = 1e-9
+
+
+def number(value: object) -> int | float | None:
+    """A finite number from a number or its text (comma or point), integral ones as int; else None.
+
+    Examples
+    --------
+    >>> number("2"), number(2.0), number("0,5"), number("two"), number(True)
+    (2, 2, 0.5, None, None)
+    """
+    if isinstance(value, str):
+        try:
+            value = float(value.strip().replace(",", "."))
+        except ValueError:
+            return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        return None
+    return int(value) if float(value).is_integer() else float(value)
+
+
+def code_text(code: Code) -> str:
+    """A code as the text that stands in `label` columns: ``2`` for 2 and 2.0, ``0.5`` for 0.5."""
+    if isinstance(code, str):
+        return code
+    value = float(code)
+    return str(int(value)) if value.is_integer() else repr(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Scale(Mapping[Code, str]):
+    """The answers that a criterion allows: a mapping from code to description.
+
+    Attributes
+    ----------
+    codes
+        Numbers in rising order (ordinal, interval) or texts in the order given (nominal).
+    texts
+        What each code means; empty where a scale was read back from a table.
+    level
+        ``nominal`` (texts without order), ``ordinal`` (only the listed numbers) or ``interval``
+        (any number from the lowest to the highest code).
+    better
+        ``high`` (default) or ``low``: which end is the good one.
+    pass_at
+        A score passes at this value or better (``>=``; ``<=`` where low is better).
+    pass_if
+        The codes that pass; the only form for nominal scales.
+
+    Raises
+    ------
+    RubricError
+        For an empty scale, codes that do not fit the level, or a pass rule off the scale.
+
+    Examples
+    --------
+    >>> scale = Scale.of({0: "invents", 1: "mostly supported", 2: "supported"}, pass_at=2)
+    >>> scale.norm(1), scale.passed(2), scale.code("2"), scale.code(3)
+    (0.5, True, 2, None)
+    """
+
+    codes: tuple[Code, ...]
+    texts: tuple[str, ...] = ()
+    level: Level = "ordinal"
+    better: Better = "high"
+    pass_at: int | float | None = None
+    pass_if: tuple[Code, ...] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        levels: Mapping[Any, str | None],
+        *,
+        level: Level = "ordinal",
+        better: Better = "high",
+        pass_at: Any = None,
+        pass_if: Any = None,
+    ) -> Scale:
+        """A checked scale from a mapping code -> description; numeric codes may be given as text."""
+        if level not in ("nominal", "ordinal", "interval"):
+            raise RubricError(f"unknown level {level!r}; allowed are nominal, ordinal, interval")
+        if better not in ("high", "low"):
+            raise RubricError(f"unknown value {better!r} for better; allowed are high, low")
+        if not isinstance(levels, Mapping) or not levels:
+            raise RubricError("the scale is empty; give it as a mapping from code to description")
+        pairs = [(_code(code, level), "" if text is None else str(text)) for code, text in levels.items()]
+        if level != "nominal":
+            pairs.sort(key=lambda pair: cast(float, pair[0]))
+        codes = tuple(code for code, _ in pairs)
+        folded = [code_text(code).casefold() for code in codes]
+        if len(set(folded)) < len(folded):
+            raise RubricError(f"the scale has a code twice among {listed(codes)}")
+        if len(codes) < 2:
+            raise RubricError(f"the scale has only the code {codes[0]!r}; it needs two or more")
+        scale = cls(codes, tuple(text for _, text in pairs), level, better)
+        return scale._with_rule(pass_at, pass_if)
+
+    def _with_rule(self, pass_at: Any, pass_if: Any) -> Scale:
+        if pass_at is not None and pass_if is not None:
+            raise RubricError("give pass_at or pass_if, not both")
+        if pass_at is not None:
+            if self.level == "nominal":
+                raise RubricError("a nominal scale has no order: use pass_if with a list of labels, not pass_at")
+            at = self.code(pass_at)
+            if at is None:
+                raise RubricError(f"pass_at {pass_at!r} is not on the scale; allowed are {self._allowed()}")
+            pass_at = at
+        if pass_if is not None:
+            if isinstance(pass_if, str) or not hasattr(pass_if, "__iter__"):
+                pass_if = [pass_if]
+            found = [self.code(code) for code in pass_if]
+            wrong = [given for given, code in zip(pass_if, found, strict=True) if code is None]
+            if wrong or not found:
+                raise RubricError(
+                    f"pass_if {listed(wrong) if wrong else '[]'} is not on the scale; allowed are {self._allowed()}"
+                )
+            pass_if = tuple(found)
+        return Scale(self.codes, self.texts, self.level, self.better, pass_at, pass_if)
+
+    def _allowed(self) -> str:
+        shown = ", ".join(code_text(code) for code in self.codes)
+        return f"any number from {shown}" if self.level == "interval" else shown
+
+    # -- a mapping from code to text
+    def __getitem__(self, code: Code) -> str:
+        found = self.code(code)
+        if found is None or found not in self.codes:
+            raise KeyError(code)
+        return self.texts[self.codes.index(found)] if self.texts else ""
+
+    def __iter__(self) -> Iterator[Code]:
+        return iter(self.codes)
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    # -- what a value means on it
+    def code(self, value: object) -> Code | None:
+        """The code that `value` stands for, or None if it is off the scale.
+
+        Nominal: case and white space do not matter. Ordinal: only the listed codes. Interval: any
+        number from the lowest to the highest code.
+        """
+        if self.level == "nominal":
+            folded = value.strip().casefold() if isinstance(value, str) else None
+            return next((code for code in self.codes if str(code).casefold() == folded), None)
+        found = number(value)
+        if found is None:
+            return None
+        if self.level == "interval":
+            return found if self.lowest <= found <= self.highest else None
+        return found if found in self.codes else None
+
+    @property
+    def lowest(self) -> float:
+        """The lowest numeric code."""
+        return float(self.codes[0])
+
+    @property
+    def highest(self) -> float:
+        """The highest numeric code."""
+        return float(self.codes[-1])
+
+    @property
+    def has_rule(self) -> bool:
+        """True if the criterion says what passes."""
+        return self.pass_at is not None or self.pass_if is not None
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The codes as texts, as in `label` columns."""
+        return tuple(code_text(code) for code in self.codes)
+
+    def score(self, code: Code) -> float:
+        """The score in rubric units; NaN on a nominal scale."""
+        return math.nan if self.level == "nominal" else float(code)
+
+    def norm(self, code: Code) -> float:
+        """The score on 0-1, 1 being good; nominal: 1 or 0 by the pass rule, NaN without one.
+
+        The mean of ordinal codes assumes that their steps are equal.
+        """
+        if self.level == "nominal":
+            passed = self.passed(code)
+            return math.nan if passed is None else float(passed)
+        share = (float(code) - self.lowest) / (self.highest - self.lowest)
+        return 1.0 - share if self.better == "low" else share
+
+    def passed(self, code: Code) -> bool | None:
+        """Whether a code passes; None where the criterion has no pass rule."""
+        if self.pass_if is not None:
+            return code in self.pass_if
+        if self.pass_at is None:
+            return None
+        gap = float(code) - self.pass_at
+        return gap >= -_TOLERANCE if self.better == "high" else gap <= _TOLERANCE
+
+    def nearest(self, score: float) -> tuple[Code | None, bool]:
+        """The code nearest to a score, and whether two are equally near (then the code is None).
+
+        On an interval scale every number is its own code.
+        """
+        if self.level == "interval":
+            value = number(round(score, 12))
+            return value, False
+        codes = [float(code) for code in self.codes]
+        at = bisect_left(codes, score)
+        around = codes[max(0, at - 1) : at + 1] or codes[-1:]
+        gaps = [abs(code - score) for code in around]
+        if len(gaps) == 2 and abs(gaps[0] - gaps[1]) <= _TOLERANCE:
+            return None, True
+        best = around[gaps.index(min(gaps))]
+        return self.codes[codes.index(best)], False
+
+    # -- as one cell of a table
+    def to_json(self) -> str:
+        """Codes and rules as compact JSON, for the `scale` column; descriptions are left out."""
+        values: dict[str, Any] = {"codes": list(self.codes), "better": self.better}
+        if self.pass_at is not None:
+            values["pass_at"] = self.pass_at
+        if self.pass_if is not None:
+            values["pass_if"] = list(self.pass_if)
+        return orjson.dumps(values).decode()
+
+    @staticmethod
+    def from_json(level: str, text: str) -> Scale:
+        """The scale of a `level` and a `scale` cell (without descriptions)."""
+        return _from_json(level, text)
+
+
+@lru_cache(maxsize=1024)
+def _from_json(level: str, text: str) -> Scale:
+    values = orjson.loads(text)
+    rule = values.get("pass_if")
+    return Scale(
+        tuple(values["codes"]),
+        (),
+        cast(Level, level),
+        values["better"],
+        values.get("pass_at"),
+        None if rule is None else tuple(rule),
+    )
+
+
+def _code(code: object, level: Level) -> Code:
+    if isinstance(code, bool) or code is None:
+        raise RubricError(f"the scale's code {code!r} is no number and no text; quote it in YAML")
+    if level == "nominal":
+        text = str(code).strip()
+        if not text:
+            raise RubricError("the scale has an empty code")
+        return text
+    value = number(code)
+    if value is None:
+        raise RubricError(f"the code {code!r} of an {level} scale is not a number; nominal scales take texts")
+    return value

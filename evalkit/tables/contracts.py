@@ -1,0 +1,240 @@
+"""Names and types of every table's columns; making, checking and mending tables.
+
+The long tables are plain DataFrames. `table(name, columns)` makes one, `check(frame, name)` takes one
+from outside: it names what is missing and restores the types that a CSV file or a `concat` changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pandas as pd
+
+from evalkit.errors import InputError, listed
+
+__all__ = [
+    "JUDGMENT_KEY",
+    "LABEL_KEY",
+    "SCORE_KEY",
+    "TABLES",
+    "VOTE_KEY",
+    "categorical",
+    "check",
+    "columns_of",
+    "empty",
+    "table",
+]
+
+SCORE_KEY = ["rubric", "rubric_version", "item_id", "criterion"]
+VOTE_KEY = [*SCORE_KEY, "judge"]
+JUDGMENT_KEY = [*VOTE_KEY, "order", "sample"]
+LABEL_KEY = ["item_id", "criterion", "annotator"]
+
+# "text" is pandas' own str dtype (on pyarrow where it is installed); "category" holds texts.
+_ID = {"rubric": "category", "rubric_version": "category", "item_id": "text", "criterion": "category"}
+_SCORE = {"score": "float64", "score_norm": "float64", "label": "category", "passed": "boolean"}
+_MEASURE = {"level": "category", "scale": "category"}
+
+TABLES: dict[str, dict[str, str]] = {
+    "labels": {"item_id": "text", "criterion": "category", "annotator": "category", "label": "category"},
+    "judgments": {
+        **_ID,
+        "judge": "category",
+        "order": "category",
+        "sample": "int64",
+        **_SCORE,
+        "explanation": "text",
+        "error": "category",
+        "source": "category",
+        "model": "category",
+        "prompt_tokens": "Int64",
+        "completion_tokens": "Int64",
+        "cost_usd": "float64",
+        "latency_s": "float64",
+        "weight": "float64",
+        "key": "text",
+        **_MEASURE,
+    },
+    "votes": {
+        **_ID,
+        "judge": "category",
+        **_SCORE,
+        "reason": "category",
+        "agreement": "float64",
+        "self_agreement": "float64",
+        "n_samples": "int64",
+        "n_scored": "int64",
+        "tied": "bool",
+        "weight": "float64",
+        **_MEASURE,
+        "order_flip": "boolean",
+        "rule": "category",
+    },
+    "scores": {
+        **_ID,
+        **_SCORE,
+        "reason": "category",
+        "n_judges": "int64",
+        "n_scored": "int64",
+        "tied": "bool",
+        "disagreement": "float64",
+        "status": "category",
+        **_MEASURE,
+        "method": "category",
+    },
+    "rubric_scores": {
+        "rubric": "category",
+        "rubric_version": "category",
+        "item_id": "text",
+        "score": "float64",
+        "score_norm": "float64",
+        "passed": "boolean",
+        "reason": "category",
+        "n_criteria": "int64",
+        "n_scored": "int64",
+        "status": "category",
+    },
+    "summary": {
+        "rubric": "category",
+        "rubric_version": "category",
+        "criterion": "category",
+        "mean": "float64",
+        "mean_norm": "float64",
+        "low": "float64",
+        "high": "float64",
+        "worst": "float64",
+        "best": "float64",
+        "pass_rate": "float64",
+        "n_items": "int64",
+        "n_scored": "int64",
+        "n_partial": "int64",
+    },
+}
+"""Table name -> column -> type: the one place where both are decided."""
+
+
+def columns_of(name: str) -> list[str]:
+    """The columns of a table, in order."""
+    return list(TABLES[name])
+
+
+def categorical(values: Iterable[Any]) -> pd.Categorical:
+    """Texts as a categorical whose categories stand in order of first appearance; None is missing."""
+    values = list(values)
+    seen = [value for value in dict.fromkeys(values) if isinstance(value, str)]
+    return pd.Categorical(values, categories=seen)
+
+
+def _coerced(column: Any, kind: str) -> Any:
+    if kind == "category":
+        return _category(column)
+    if kind == "text":
+        if not isinstance(column, pd.Series):
+            return pd.Series(column, dtype="str")
+        return (column.map(_text, na_action="ignore") if column.dtype.kind == "f" else column).astype("str")
+    if kind == "boolean" and isinstance(column, pd.Series) and column.dtype == object:
+        return _booleans(column)
+    if isinstance(column, pd.Series):
+        return column if column.dtype == kind else column.astype(kind)
+    return pd.Series(column, dtype=kind)  # type: ignore[call-overload]
+
+
+def _category(column: Any) -> Any:
+    if isinstance(column, pd.Categorical):
+        return column
+    series = column if isinstance(column, pd.Series) else pd.Series(list(column), dtype=object)
+    if isinstance(series.dtype, pd.CategoricalDtype):
+        return series
+    codes, seen = pd.factorize(series)
+    names = pd.Index([_text(name) for name in seen], dtype="str")
+    return pd.Series(pd.Categorical.from_codes(codes, categories=names), index=series.index)
+
+
+def _text(value: Any) -> str:
+    """A cell as text: numbers that a CSV reader made of codes and ids get their old form back."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def _booleans(column: pd.Series) -> pd.Series:
+    words = {"true": True, "false": False}
+    plain = column.map(lambda value: words.get(value.lower(), value) if isinstance(value, str) else value)
+    return plain.astype("boolean")
+
+
+def table(name: str, columns: Mapping[str, Any]) -> pd.DataFrame:
+    """A table with all its columns in order and of their types; columns not given are all-NA.
+
+    Parameters
+    ----------
+    name
+        One of `TABLES`.
+    columns
+        Lists, arrays or Series without meaningful index, all of one length.
+    """
+    kinds = TABLES[name]
+    n_rows = len(next(iter(columns.values()))) if columns else 0
+    made: dict[str, Any] = {}
+    for column, kind in kinds.items():
+        values = columns.get(column)
+        if values is None:
+            values = pd.Categorical([None] * n_rows) if kind == "category" else [None] * n_rows
+            if kind in ("int64", "bool") and n_rows:
+                raise KeyError(f"{name}.{column} cannot be missing")
+        made[column] = _coerced(values, kind)
+        if isinstance(made[column], pd.Series):
+            made[column] = made[column].array
+    for column in columns:
+        if column not in kinds:
+            made[column] = columns[column]
+    return pd.DataFrame(made, copy=False)
+
+
+def empty(name: str) -> pd.DataFrame:
+    """A table without rows, every column of its type."""
+    return table(name, {column: [] for column in TABLES[name]})
+
+
+def check(frame: Any, name: str, *, need: Iterable[str] | None = None) -> pd.DataFrame:
+    """A table from outside with its types restored; the argument is never changed.
+
+    Parameters
+    ----------
+    frame
+        A DataFrame with (at least) the needed columns; further columns are kept as they are.
+    name
+        One of `TABLES`.
+    need
+        Columns that must be there; by default the table's key and all its columns but the newest ones.
+
+    Raises
+    ------
+    InputError
+        When it is no DataFrame or columns are missing; the message names both what is missing and what is there.
+    """
+    kinds = TABLES[name]
+    if not isinstance(frame, pd.DataFrame):
+        raise InputError(f"a {name} table is a DataFrame, not {type(frame).__name__}")
+    missing = [column for column in (kinds if need is None else need) if column not in frame.columns]
+    if missing:
+        raise InputError(
+            f"this is no {name} table: column {listed(missing)} missing (it has {listed(frame.columns, most=30)})"
+        )
+    mended = {}
+    for column, kind in kinds.items():
+        if column not in frame.columns:
+            continue
+        series = frame[column]
+        if kind == "category":
+            good = isinstance(series.dtype, pd.CategoricalDtype)
+        elif kind == "text":
+            good = isinstance(series.dtype, pd.StringDtype)
+        else:
+            good = series.dtype == kind
+        if good:
+            continue
+        try:
+            mended[column] = _coerced(series, kind)
+        except (TypeError, ValueError) as problem:
+            raise InputError(f"column {column!r} of the {name} table is not {kind}: {problem}") from None
+    return frame.assign(**mended) if mended else frame
