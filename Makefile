@@ -1,0 +1,73 @@
+# evalkit: `make help` lists what there is. Needed: make and a Python of 3.11 or newer with venv.
+SHELL := /bin/bash
+.DELETE_ON_ERROR:
+
+# The first of these that is new enough; `make PYTHON=/path/to/python test` names another.
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
+	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; exit; }; \
+	done; echo none)
+# Further arguments for installing torch, say those that name a source of CPU builds.
+TORCH_ARGS ?=
+# Processes that run tests; 0 runs them all in one.
+WORKERS ?= 2
+# Further arguments for pytest: make test ARGS="-k cache -x"
+ARGS ?=
+
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+export PYTHONDONTWRITEBYTECODE =
+PIP_INSTALL = -m pip install --quiet --no-input
+
+.PHONY: help demo test check bench clean python
+
+help: ## what there is
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/make \1\t\2/' | expand -t 14
+
+demo: .venv/.built ## judge the bundled examples offline, see spread, agreement and the effect of an edit
+	@.venv/bin/evalkit demo
+
+test: .venv-test/.built ## every test and notebook (builds everything, LightEval included)
+	@.venv-test/bin/python -m pytest $(if $(filter-out 0,$(WORKERS)),-n $(WORKERS) --dist loadfile) \
+		$(if $(wildcard notebooks/*.ipynb),--nbval-lax --nbval-current-env --nbval-cell-timeout=60) \
+		tests $(wildcard notebooks/*.ipynb) $(ARGS)
+
+check: .venv-test/.built ## format, lint, types, layers, examples in docstrings
+	@.venv-test/bin/ruff format --check .
+	@.venv-test/bin/ruff check .
+	@.venv-test/bin/mypy
+	@.venv-test/bin/lint-imports --no-logo
+	@.venv-test/bin/python -m pytest -q --doctest-modules evalkit
+
+bench: .venv-test/.built ## the slow bars: speed, memory, recorded replies
+	@.venv-test/bin/python benchmarks/run.py $(ARGS)
+
+clean: ## remove what was built; cache/ holds paid replies and stays
+	rm -rf .venv .venv-test dist build out .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+python:
+	@case "$(PYTHON)" in none) found=$$(python3 --version 2>&1); \
+		echo "evalkit needs Python 3.11 or newer; found: $${found:-none}. Install one, or name it: make PYTHON=/path/to/python3.11 …" >&2; exit 1;; esac
+	@$(PYTHON) -c 'import sys; v = sys.version_info; v >= (3, 11) or sys.exit(f"evalkit needs Python 3.11 or newer; $(PYTHON) is {v[0]}.{v[1]}")'
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "$(PYTHON) cannot make virtual environments; install its venv package (Debian, Ubuntu: apt install python3-venv)" >&2; exit 1; }
+
+# Each environment is built anew when what it is made of changes. The build back end goes in first, so that
+# no second, unpinned set of packages is fetched to build evalkit itself.
+.venv/.built: pyproject.toml constraints/core.txt evalkit/_version.py | python
+	@echo "building .venv (core and notebook parts; once)"
+	@rm -rf .venv && $(PYTHON) -m venv .venv
+	@.venv/bin/python $(PIP_INSTALL) -c constraints/core.txt hatchling editables
+	@.venv/bin/python $(PIP_INSTALL) -c constraints/core.txt --no-build-isolation -e '.[notebook]'
+	@touch $@
+
+# torch goes in first and by itself: together with all the rest pip searches for minutes.
+.venv-test/.torch: constraints/torch.txt | python
+	@echo "building .venv-test (everything; once): torch"
+	@rm -rf .venv-test && $(PYTHON) -m venv .venv-test
+	@.venv-test/bin/python $(PIP_INSTALL) -r constraints/torch.txt $(TORCH_ARGS)
+	@touch $@
+
+.venv-test/.built: pyproject.toml constraints/dev.txt evalkit/_version.py .venv-test/.torch
+	@echo "building .venv-test: the rest"
+	@.venv-test/bin/python $(PIP_INSTALL) -c constraints/dev.txt hatchling editables
+	@.venv-test/bin/python $(PIP_INSTALL) -c constraints/dev.txt --no-build-isolation -e '.[notebook,parquet,datasets,lighteval,registry,dev]'
+	@touch $@
