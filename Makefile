@@ -14,7 +14,6 @@ WORKERS ?= 2
 ARGS ?=
 
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
-export PYTHONDONTWRITEBYTECODE =
 PIP_INSTALL = -m pip install --quiet --no-input
 
 .PHONY: help demo test check bench clean python
@@ -55,7 +54,7 @@ python:
 .venv/.built: pyproject.toml constraints/core.txt evalkit/_version.py | python
 	@echo "building .venv (core and notebook parts; once)"
 	@rm -rf .venv && $(PYTHON) -m venv .venv
-	@.venv/bin/python $(PIP_INSTALL) -c constraints/core.txt hatchling editables
+	@.venv/bin/python $(PIP_INSTALL) -c constraints/core.txt hatchling
 	@.venv/bin/python $(PIP_INSTALL) -c constraints/core.txt --no-build-isolation -e '.[notebook]'
 	@touch $@
 
@@ -68,6 +67,6 @@ python:
 
 .venv-test/.built: pyproject.toml constraints/dev.txt evalkit/_version.py .venv-test/.torch
 	@echo "building .venv-test: the rest"
-	@.venv-test/bin/python $(PIP_INSTALL) -c constraints/dev.txt hatchling editables
+	@.venv-test/bin/python $(PIP_INSTALL) -c constraints/dev.txt hatchling
 	@.venv-test/bin/python $(PIP_INSTALL) -c constraints/dev.txt --no-build-isolation -e '.[notebook,parquet,datasets,lighteval,registry,dev]'
 	@touch $@
