@@ -1,6 +1,26 @@
 """Rubrics, criteria, scales and profiles: what is judged, and how."""
 
+from evalkit.rubrics.files import list_rubrics, load_rubric, rubric_folders, save
 from evalkit.rubrics.models import Criterion, Rubric
+from evalkit.rubrics.profiles import Profile, load_profile
 from evalkit.rubrics.scales import Code, Level, Scale, code_text, number
+from evalkit.rubrics.wording import Finding, diff, review
 
-__all__ = ["Code", "Criterion", "Level", "Rubric", "Scale", "code_text", "number"]
+__all__ = [
+    "Code",
+    "Criterion",
+    "Finding",
+    "Level",
+    "Profile",
+    "Rubric",
+    "Scale",
+    "code_text",
+    "diff",
+    "list_rubrics",
+    "load_profile",
+    "load_rubric",
+    "number",
+    "review",
+    "rubric_folders",
+    "save",
+]

@@ -249,14 +249,14 @@ class Rubric(BaseModel):
     @classmethod
     def _criteria(cls, criteria: Any) -> Any:
         if not isinstance(criteria, (list, tuple)):
-            raise ValueError("criteria is a list of criteria, each with a name and a scale")
+            raise ValueError("criteria is a list of criteria, each with a name and a scale")  # noqa: TRY004  # pydantic reports ValueErrors alone
         made = []
         for number_, fields in enumerate(criteria):
             if isinstance(fields, Criterion):
                 made.append(fields)
                 continue
             if not isinstance(fields, Mapping):
-                raise ValueError(f"criterion {number_ + 1} must be a mapping with name and scale")
+                raise ValueError(f"criterion {number_ + 1} must be a mapping with name and scale")  # noqa: TRY004  # as above
             try:
                 made.append(Criterion(**{str(key): value for key, value in fields.items()}))
             except RubricError as problem:

@@ -7,7 +7,7 @@ from outside: it names what is missing and restores the types that a CSV file or
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import pandas as pd
 
@@ -136,8 +136,8 @@ def _coerced(column: Any, kind: str) -> Any:
     if kind == "boolean" and isinstance(column, pd.Series) and column.dtype == object:
         return _booleans(column)
     if isinstance(column, pd.Series):
-        return column if column.dtype == kind else column.astype(kind)
-    return pd.Series(column, dtype=kind)  # type: ignore[call-overload]
+        return column if column.dtype == kind else column.astype(cast(Any, kind))
+    return pd.Series(column, dtype=cast(Any, kind))
 
 
 def _category(column: Any) -> Any:

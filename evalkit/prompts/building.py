@@ -1,0 +1,247 @@
+"""From rubric and item to the prompt, and to the hashes that stand for them in a reply's key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pandas as pd
+
+from evalkit.errors import InputError, RubricError, listed
+from evalkit.keys import digest
+from evalkit.prompts.fences import fenced
+from evalkit.prompts.templates import Template, load_template
+from evalkit.records import Message, Prompt
+from evalkit.rubrics import Criterion, Rubric, code_text, load_rubric, review
+from evalkit.rubrics.wording import Finding
+from evalkit.tables import as_items, input_text
+
+__all__ = ["Asking", "build_prompt", "lint", "reply_schema", "swapped"]
+
+_SWAP = {"answer_a": "answer_b", "answer_b": "answer_a"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One level of a scale, as templates see it."""
+
+    code: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class _CriterionView:
+    """All of a criterion that a template sees."""
+
+    name: str
+    description: str
+    level: str
+    steps: tuple[str, ...]
+    scale: tuple[_Step, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _RubricView:
+    """All of a rubric that a template sees; `inputs` are those that the item has."""
+
+    description: str
+    inputs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Asking:
+    """A rubric with the template that asks for it: makes prompts, and the hashes of what they hold."""
+
+    rubric: Rubric
+    template: Template
+
+    @classmethod
+    def of(cls, rubric: Rubric, template: str | Template | None = None) -> Asking:
+        """The rubric with `template`, or with its own.
+
+        Raises
+        ------
+        RubricError
+            When there is no such template.
+        """
+        if not isinstance(template, Template):
+            template = load_template(template or rubric.template)
+        return cls(rubric, template)
+
+    @property
+    def form(self) -> str:
+        """How replies are to look."""
+        return self.template.form
+
+    @cached_property
+    def rubric_hashes(self) -> dict[str, str]:
+        """Criterion -> sha256 of what reaches its prompt."""
+        return {criterion.name: self.rubric.prompt_hash(criterion) for criterion in self.rubric.criteria}
+
+    def inputs_of(self, columns: Mapping[str, Sequence[Any]], at: int) -> dict[str, Any]:
+        """The declared inputs of one item, in the form that is shown and hashed; missing ones left out."""
+        values: dict[str, Any] = {}
+        for name in self.rubric.input_names:
+            column = columns.get(name)
+            value = None if column is None else column[at]
+            if value is None or value != value:
+                continue
+            value = input_text(value)
+            if name == "context" and isinstance(value, str):
+                value = [value] if value else []
+            values[name] = value
+        for name in self.rubric.inputs:
+            if name.endswith("?") and values.get(name[:-1]) in ("", []):
+                del values[name[:-1]]
+        return values
+
+    def prompt(self, criterion: Criterion, inputs: Mapping[str, Any]) -> Prompt:
+        """The prompt for one criterion and one item's inputs."""
+        self.template.check(self.rubric.input_names)
+        blocks = self.template.blocks(self._variables(criterion, inputs))
+        if "user" in blocks:
+            parts = [blocks["user"]]
+        else:
+            order = ("task", "item") if self.rubric.layout == "rubric_first" else ("item", "task")
+            parts = [blocks[name] for name in (*order, "closing") if blocks.get(name)]
+        messages = [Message("user", "\n\n".join(parts))]
+        if blocks.get("system"):
+            messages.insert(0, Message("system", blocks["system"]))
+        return Prompt(
+            messages=tuple(messages),
+            form=self.form,
+            schema=reply_schema(criterion) if self.form == "json" else None,
+            rubric=self.rubric.id,
+            rubric_version=self.rubric.label,
+            criterion=criterion.name,
+            template=self.template.label,
+            level=criterion.level,
+            codes=criterion.scale.codes,
+            inputs=inputs,
+        )
+
+    def _variables(self, criterion: Criterion, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        names = self.rubric.input_names
+
+        def fence(name: str) -> str:
+            if name not in names:
+                raise RubricError(f"template {self.template.label} fences {name!r}, which is no input of the rubric")
+            return fenced(name, inputs[name]) if name in inputs else ""
+
+        scale = tuple(_Step(code_text(code), text) for code, text in criterion.scale.items())
+        return {
+            **inputs,
+            "rubric": _RubricView(self.rubric.description.strip(), tuple(name for name in names if name in inputs)),
+            "criterion": _CriterionView(
+                criterion.name, criterion.description.strip(), criterion.level, criterion.steps, scale
+            ),
+            "fence": fence,
+        }
+
+
+def swapped(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """The inputs of a pairwise prompt with the two answers in the other order."""
+    return {_SWAP.get(name, name): value for name, value in inputs.items()}
+
+
+def reply_schema(criterion: Criterion) -> dict[str, Any]:
+    """JSON Schema of a reply in the form ``json``: explanation first, then ``score`` (``label`` if nominal)."""
+    scale = criterion.scale
+    name: str
+    answer: dict[str, Any]
+    if criterion.level == "nominal":
+        name, answer = "label", {"type": "string", "enum": list(scale.codes)}
+    elif criterion.level == "interval":
+        name, answer = "score", {"type": "number", "minimum": scale.codes[0], "maximum": scale.codes[-1]}
+    else:
+        whole = all(isinstance(code, int) for code in scale.codes)
+        name, answer = "score", {"type": "integer" if whole else "number", "enum": list(scale.codes)}
+    return {
+        "type": "object",
+        "properties": {"explanation": {"type": "string"}, name: answer},
+        "required": ["explanation", name],
+        "additionalProperties": False,
+    }
+
+
+def build_prompt(
+    rubric: Rubric | str, item: Any, criterion: str | None = None, *, template: str | None = None
+) -> Prompt:
+    """What a judge would be asked about one item: look before you pay.
+
+    Parameters
+    ----------
+    rubric
+        A Rubric or the name of one.
+    item
+        One item: a mapping, a Series (``items.iloc[0]``) or a table with one row.
+    criterion
+        Which criterion; required when there are several.
+    template
+        Another template than the rubric's.
+
+    Returns
+    -------
+    Prompt
+        ``print`` shows the messages.
+
+    Raises
+    ------
+    RubricError
+        For an unknown criterion or template.
+    InputError
+        When the item lacks an input that the rubric needs.
+
+    Examples
+    --------
+    >>> prompt = build_prompt("correctness", {"question": "2 + 2?", "answer": "4", "reference": "4"})
+    >>> prompt.form, [message.role for message in prompt.messages][-1]
+    ('json', 'user')
+    """
+    rubric = load_rubric(rubric) if isinstance(rubric, str) else rubric
+    asking = Asking.of(rubric, template)
+    items = as_items(item)
+    if len(items) != 1:
+        raise InputError(f"build_prompt takes one item, not {len(items)}; give items.iloc[0]")
+    columns = {name: items[name].tolist() for name in items.columns}
+    inputs = asking.inputs_of(columns, 0)
+    missing = [name for name in rubric.required_inputs if name not in inputs]
+    if missing:
+        raise InputError(
+            f"the item has no {listed(missing)}, which rubric {rubric.id!r} needs; "
+            f"it has {listed(items.columns, most=30)}"
+        )
+    return asking.prompt(rubric.criterion(criterion), inputs)
+
+
+def lint(rubric: Rubric | str) -> pd.DataFrame:
+    """What to mend in a rubric: errors of the template it names, warnings about its wording.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns `severity` (``error`` or ``warning``), `where`, `message`; empty when all is well.
+
+    Raises
+    ------
+    RubricError
+        When the rubric cannot be loaded at all.
+    """
+    rubric = load_rubric(rubric) if isinstance(rubric, str) else rubric
+    found: list[Finding] = []
+    try:
+        asking = Asking.of(rubric)
+        for criterion in rubric.criteria:
+            asking.prompt(criterion, dict.fromkeys(rubric.input_names, "…"))
+    except RubricError as problem:
+        found.append(Finding("error", rubric.id, str(problem)))
+    found.extend(review(rubric))
+    rows = [(finding.severity, finding.where, finding.message) for finding in found]
+    return pd.DataFrame(rows, columns=["severity", "where", "message"])
+
+
+def input_hash(inputs: Mapping[str, Any]) -> str:
+    """sha256 of the canonical JSON of an item's inputs."""
+    return digest(dict(inputs))

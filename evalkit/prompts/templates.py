@@ -1,0 +1,235 @@
+"""Prompt templates: sandboxed Jinja files whose hash is that of their source."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any
+
+from evalkit.errors import RubricError, listed
+from evalkit.rubrics import rubric_folders
+from evalkit.tables import canonical_text
+
+__all__ = ["BLOCKS", "Template", "list_templates", "load_template"]
+
+BLOCKS = ("system", "task", "item", "closing", "user")
+_HEADER = re.compile(r"\A\s*\{#-?\s*evalkit\b(.*?)-?#\}", re.DOTALL)
+_NAME = re.compile(r"([a-z0-9][a-z0-9_-]*)(?:@v([1-9][0-9]*))?")
+_FILE = re.compile(r"v([1-9][0-9]*)\.jinja")
+_FORMS = ("json", "tagged", "number", "label", "regex:…")
+_VISIBLE = frozenset({"rubric", "criterion", "fence"})
+
+
+@dataclass(frozen=True)
+class Template:
+    """A prompt template.
+
+    Attributes
+    ----------
+    name, version
+        ``default``, ``v1``.
+    source
+        The Jinja source.
+    form
+        How the reply is to look, from the file's header.
+    """
+
+    name: str
+    version: str
+    source: str
+    form: str
+
+    @property
+    def label(self) -> str:
+        """``name@version``."""
+        return f"{self.name}@{self.version}"
+
+    @cached_property
+    def hash(self) -> str:
+        """sha256 of the source."""
+        return hashlib.sha256(self.source.encode()).hexdigest()
+
+    @classmethod
+    def of(cls, name: str, version: str, source: str) -> Template:
+        """A template from its source; RubricError when the header is missing or names no known form."""
+        source = canonical_text(source)
+        header = _header(name, version, source)
+        unknown = [key for key in header if key not in ("form", "description")]
+        if unknown:
+            raise RubricError(
+                f"template {name}@{version}: unknown header key {listed(unknown)}; allowed are form, description"
+            )
+        form = header.get("form")
+        if not isinstance(form, str) or (form not in _FORMS and not form.startswith("regex:")):
+            raise RubricError(f"template {name}@{version}: form {form!r} is unknown; allowed are {', '.join(_FORMS)}")
+        return cls(name, version, source, form)
+
+    @cached_property
+    def _compiled(self) -> Any:
+        return _compile(self)
+
+    def blocks(self, variables: Mapping[str, Any]) -> dict[str, str]:
+        """The rendered blocks by name; a template without blocks is one `user` block.
+
+        Raises
+        ------
+        RubricError
+            When the template names something that it does not see.
+        """
+        from jinja2 import TemplateError
+
+        compiled = self._compiled
+        try:
+            if not compiled.blocks:
+                return {"user": compiled.render(variables).strip("\n")}
+            context = compiled.new_context(dict(variables))
+            return {name: "".join(block(context)).strip("\n") for name, block in compiled.blocks.items()}
+        except TemplateError as problem:
+            raise RubricError(f"template {self.label}: {problem}") from None
+
+    def check(self, inputs: tuple[str, ...]) -> None:
+        """RubricError unless the template sees only what it may and uses every one of `inputs`."""
+        names, uses_all = _names(self)
+        unknown = names - _VISIBLE - set(inputs)
+        if unknown:
+            raise RubricError(
+                f"template {self.label} uses {listed(sorted(unknown))}, which it does not see; "
+                f"it sees rubric, criterion, fence and the rubric's inputs ({', '.join(inputs)})"
+            )
+        unused = [] if uses_all else [name for name in inputs if name not in names]
+        if unused:
+            raise RubricError(
+                f"template {self.label} does not use the input {listed(unused)}; "
+                "remove it from the rubric's inputs or choose another template"
+            )
+
+
+def _header(name: str, version: str, source: str) -> Mapping[str, Any]:
+    found = _HEADER.match(source)
+    if not found:
+        raise RubricError(
+            f"template {name}@{version} has no header; it starts with {{#- evalkit, the line 'form: json' and -#}}"
+        )
+    header: dict[str, Any] = {}
+    for line in found[1].strip().splitlines():
+        if line.strip():
+            key, colon, value = line.partition(":")
+            if not colon:
+                raise RubricError(f"template {name}@{version}: header line {line.strip()!r} is not 'key: value'")
+            header[key.strip()] = value.strip()
+    return header
+
+
+@lru_cache(maxsize=1)
+def _environment() -> Any:
+    from jinja2 import StrictUndefined
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+    environment = ImmutableSandboxedEnvironment(
+        undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False
+    )
+    environment.globals.clear()
+    return environment
+
+
+def _parse(template: Template) -> Any:
+    from jinja2 import TemplateSyntaxError, nodes
+
+    try:
+        tree = _environment().parse(template.source)
+    except TemplateSyntaxError as problem:
+        raise RubricError(f"template {template.label}, line {problem.lineno}: {problem.message}") from None
+    if next(iter(tree.find_all((nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends))), None) is not None:
+        raise RubricError(f"template {template.label} includes another template; its hash would not cover that")
+    return tree
+
+
+def _compile(template: Template) -> Any:
+    from jinja2 import nodes
+
+    tree = _parse(template)
+    blocks = [node.name for node in tree.find_all(nodes.Block)]
+    unknown = [name for name in blocks if name not in BLOCKS]
+    if unknown:
+        raise RubricError(
+            f"template {template.label}: unknown block {listed(unknown)}; allowed are {', '.join(BLOCKS)}"
+        )
+    if blocks and ("user" in blocks) == ("task" in blocks and "item" in blocks):
+        raise RubricError(f"template {template.label} needs either the block user or the blocks task and item")
+    if blocks and any(_stray(node, nodes) for node in tree.body):
+        raise RubricError(f"template {template.label} has text outside its blocks; it would never be sent")
+    return _environment().from_string(template.source)
+
+
+def _stray(node: Any, nodes: Any) -> bool:
+    if isinstance(node, nodes.Output):
+        return any(not isinstance(part, nodes.TemplateData) or part.data.strip() for part in node.nodes)
+    return not isinstance(node, (nodes.Block, nodes.Macro))
+
+
+@lru_cache(maxsize=256)
+def _names(template: Template) -> tuple[set[str], bool]:
+    """Names that a template reads (variables and fenced inputs), and whether it goes over all inputs."""
+    from jinja2 import meta, nodes
+
+    tree = _parse(template)
+    names = set(meta.find_undeclared_variables(tree))
+    for call in tree.find_all(nodes.Call):
+        if isinstance(call.node, nodes.Name) and call.node.name == "fence":
+            names |= {arg.value for arg in call.args if isinstance(arg, nodes.Const) and isinstance(arg.value, str)}
+    uses_all = any(
+        isinstance(node.node, nodes.Name) and node.node.name == "rubric" and node.attr == "inputs"
+        for node in tree.find_all(nodes.Getattr)
+    )
+    return names, uses_all
+
+
+def _places(name: str) -> Iterator[tuple[int, Path]]:
+    for folder in rubric_folders():
+        for path in (folder / "templates" / name).glob("v*.jinja"):
+            if match := _FILE.fullmatch(path.name):
+                yield int(match[1]), path
+
+
+def load_template(name: str) -> Template:
+    """A template by ``name@version``, or by ``name``: the newest.
+
+    Raises
+    ------
+    RubricError
+        When there is none (listing those that are there) or its header is wrong.
+    """
+    match = _NAME.fullmatch(name)
+    if not match:
+        raise RubricError(f"{name!r} is no template name; give name@version, as in default@v1")
+    versions: dict[int, Path] = {}
+    for number, path in _places(match[1]):
+        versions.setdefault(number, path)
+    number = int(match[2]) if match[2] else max(versions, default=0)
+    if number not in versions:
+        searched = ", ".join(str(folder / "templates") for folder in rubric_folders())
+        raise RubricError(
+            f"there is no template {name!r}; there are {listed(list_templates(), most=20)} (in {searched})"
+        )
+    stat = versions[number].stat()
+    return _load(match[1], number, versions[number], stat.st_mtime_ns, stat.st_size)
+
+
+@lru_cache(maxsize=256)
+def _load(name: str, number: int, path: Path, _changed: int, _size: int) -> Template:
+    return Template.of(name, f"v{number}", path.read_text(encoding="utf-8"))
+
+
+def list_templates() -> list[str]:
+    """All templates that can be loaded, as ``name@version``."""
+    found = {
+        (path.parent.name, int(match[1]))
+        for folder in rubric_folders()
+        for path in (folder / "templates").glob("*/v*.jinja")
+        if (match := _FILE.fullmatch(path.name))
+    }
+    return [f"{name}@v{number}" for name, number in sorted(found)]

@@ -1,0 +1,120 @@
+"""The scales of a table's rows: `level` and `scale` cells read once per distinct pair, applied to whole columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from evalkit.errors import InputError
+from evalkit.rubrics.scales import Scale, code_text
+from evalkit.tables.grouping import Floats, Ints, group
+
+__all__ = ["Measures", "measures", "nearest_labels", "norms"]
+
+
+@dataclass(frozen=True, slots=True)
+class Measures:
+    """Which scale each row is measured on.
+
+    Attributes
+    ----------
+    codes
+        The number of each row's scale in `scales`.
+    scales
+        The distinct scales.
+    """
+
+    codes: Ints
+    scales: tuple[Scale, ...]
+
+    @property
+    def nominal(self) -> npt.NDArray[np.bool_]:
+        """Per row: is the scale nominal?"""
+        return self._each([scale.level == "nominal" for scale in self.scales])
+
+    @property
+    def has_rule(self) -> npt.NDArray[np.bool_]:
+        """Per row: has the criterion a pass rule?"""
+        return self._each([scale.has_rule for scale in self.scales])
+
+    def _each(self, flags: list[bool]) -> npt.NDArray[np.bool_]:
+        return np.array(flags, dtype=bool)[self.codes] if flags else np.zeros(len(self.codes), dtype=bool)
+
+    def parts(self) -> Iterator[tuple[Scale, npt.NDArray[np.bool_]]]:
+        """Each scale with the rows measured on it."""
+        for number, scale in enumerate(self.scales):
+            yield scale, self.codes == number
+
+    def take(self, rows: Ints) -> Measures:
+        """The measures of some rows."""
+        return Measures(self.codes[rows], self.scales)
+
+
+def measures(frame: pd.DataFrame) -> Measures:
+    """The scales of a table with the columns `level` and `scale`.
+
+    Raises
+    ------
+    InputError
+        When a cell is empty or holds no scale.
+    """
+    groups = group(frame, ["level", "scale"])
+    rows = frame[["level", "scale"]].iloc[groups.first]
+    scales = []
+    for level, text in zip(rows["level"], rows["scale"], strict=True):
+        try:
+            scales.append(Scale.from_json(str(level), str(text)))
+        except (ValueError, KeyError, TypeError):
+            raise InputError(
+                f"level {level!r} with scale {text!r} is no scale; both columns come from `judge`, as Scale.to_json"
+            ) from None
+    return Measures(groups.codes, tuple(scales))
+
+
+def norms(scores: Floats, measured: Measures) -> Floats:
+    """Scores on 0-1, 1 being good; NaN stays NaN, and on nominal scales all is NaN.
+
+    Values off the scale (an imputed 0 on a scale from 1 to 3) count as its nearer end.
+    """
+    result = np.full(len(scores), np.nan)
+    for scale, rows in measured.parts():
+        if scale.level == "nominal":
+            continue
+        share = (scores[rows] - scale.lowest) / (scale.highest - scale.lowest)
+        result[rows] = np.clip(1.0 - share if scale.better == "low" else share, 0.0, 1.0)
+    return result
+
+
+def nearest_labels(
+    scores: Floats, measured: Measures, *, low: bool = False
+) -> tuple[npt.NDArray[np.object_], npt.NDArray[np.bool_]]:
+    """The text of the code nearest to each score, and whether two codes are equally near.
+
+    Such a tie has no label, unless `low` asks for the lower of the two codes. Nominal rows have none.
+    """
+    labels = np.full(len(scores), None, dtype=object)
+    tied = np.zeros(len(scores), dtype=bool)
+    for scale, rows in measured.parts():
+        at = np.flatnonzero(rows & ~np.isnan(scores))
+        if scale.level == "nominal" or not len(at):
+            continue
+        values, where = np.unique(scores[at], return_inverse=True)
+        found = [scale.nearest(float(value)) for value in values]
+        texts = np.array(
+            [
+                code_text(code) if code is not None else _lower(scale, value) if low else None
+                for value, (code, _) in zip(values, found, strict=True)
+            ],
+            dtype=object,
+        )
+        labels[at] = texts[where]
+        tied[at] = np.array([tie for _, tie in found], dtype=bool)[where]
+    return labels, tied
+
+
+def _lower(scale: Scale, value: float) -> str:
+    return code_text(max(code for code in scale.codes if float(code) <= value))

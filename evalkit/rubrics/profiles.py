@@ -1,0 +1,176 @@
+"""Profiles: a tuned judge, frozen: rubric, judges, samples and the rules from samples to a score."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator
+
+from evalkit.errors import ConfigError, EvalkitError, RubricError, listed
+from evalkit.records import Judge
+from evalkit.rubrics.files import dump_yaml, load_rubric, read_yaml, rubric_folders
+from evalkit.rubrics.models import Rubric, problems
+
+__all__ = ["AGGREGATES", "VOTES", "Profile", "load_profile"]
+
+VOTES = ("mean", "median", "majority")
+AGGREGATES = ("mean", "median", "majority", "min", "max", "dawid_skene")
+
+
+class Profile(BaseModel):
+    """A frozen judge: what `ek.judge(items, profile)`, the gate and LightEval all read.
+
+    Attributes
+    ----------
+    profile, version
+        Its name and version.
+    rubric
+        ``id@version``; None leaves it to the caller (`with_rubric`).
+    rubric_hash
+        The rubric's content hash when it was frozen; checked on load.
+    judges
+        The judges; empty leaves them to the caller.
+    template
+        Overrides the rubric's template.
+    samples
+        Samples a judge and item, ≥ 1.
+    vote, ties, min_self_agreement
+        Rule from samples to a vote; ties, and votes of a judge who agrees less than this with itself
+        (0-1), are unscored where the profile says so.
+    aggregate, quorum
+        Rule from votes to a score; more than `quorum` (0-1) of the weight must be scored, 1 means all.
+
+    Raises
+    ------
+    ConfigError
+        For unknown keys or values outside what is allowed.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
+
+    profile: str
+    version: str = "1"
+    description: str = ""
+    rubric: str | None = None
+    rubric_hash: str | None = None
+    judges: tuple[Judge, ...] = ()
+    template: str | None = None
+    samples: int = Field(default=3, ge=1)
+    vote: Literal["mean", "median", "majority"] = "mean"
+    ties: Literal["na", "low", "mean"] = "na"
+    min_self_agreement: float | None = Field(default=None, ge=0, le=1)
+    aggregate: Literal["mean", "median", "majority", "min", "max", "dawid_skene"] = "mean"
+    quorum: float = Field(default=0.5, ge=0, le=1)
+    _rubric: Rubric | None = PrivateAttr(default=None)
+
+    def __init__(self, **fields: Any) -> None:
+        try:
+            super().__init__(**fields)
+        except ValidationError as error:
+            found = problems(error, type(self).model_fields)
+            raise ConfigError(f"profile {fields.get('profile', '?')!r}: {found}") from None
+
+    @field_validator("version", mode="before")
+    @classmethod
+    def _text(cls, version: Any) -> Any:
+        return str(version) if isinstance(version, (int, float)) and not isinstance(version, bool) else version
+
+    @field_validator("judges", mode="before")
+    @classmethod
+    def _judges(cls, judges: Any) -> Any:
+        if isinstance(judges, (str, Mapping, Judge)):
+            judges = [judges]
+        try:
+            return tuple(Judge.of(judge) for judge in judges)
+        except EvalkitError as problem:
+            raise ValueError(str(problem)) from None
+
+    def load(self) -> Rubric:
+        """The rubric that the profile names, its hash checked.
+
+        Raises
+        ------
+        RubricError
+            When the profile names none, or the file is not the one that was frozen.
+        """
+        if self._rubric is not None:
+            return self._rubric
+        if self.rubric is None:
+            raise RubricError(f"profile {self.profile!r} names no rubric; give one with profile.with_rubric(rubric)")
+        rubric = load_rubric(self.rubric)
+        if self.rubric_hash and rubric.content_hash != self.rubric_hash:
+            raise RubricError(
+                f"rubric {self.rubric} is not the one that profile {self.profile!r} was frozen with "
+                f"(hash {rubric.content_hash[:8]}, frozen {self.rubric_hash[:8]}); freeze again or restore the file"
+            )
+        return rubric
+
+    def with_rubric(self, rubric: Rubric | str) -> Profile:
+        """The same rules for another rubric."""
+        given = load_rubric(rubric) if isinstance(rubric, str) else rubric
+        made = self.model_copy(update={"rubric": f"{given.id}@{given.version}", "rubric_hash": given.content_hash})
+        made._rubric = given
+        return made
+
+    def with_judges(self, judges: Any) -> Profile:
+        """The same rules with other judges."""
+        given = [judges] if isinstance(judges, (str, Mapping, Judge)) else judges
+        return self.model_copy(update={"judges": tuple(Judge.of(judge) for judge in given)})
+
+    def to_dict(self) -> dict[str, Any]:
+        """The profile as it stands in a file."""
+        values = {name: value for name, value in self.model_dump(exclude={"judges"}).items() if value not in (None, "")}
+        if values.get("ties") == "na":
+            del values["ties"]
+        judges = [judge_dict(judge) for judge in self.judges]
+        order = [name for name in type(self).model_fields if name in values or (name == "judges" and judges)]
+        return {name: judges if name == "judges" else values[name] for name in order}
+
+
+def judge_dict(judge: Judge) -> dict[str, Any]:
+    """A judge's fields as they stand in a profile, defaults left out; never a key."""
+    plain = Judge(judge.provider, judge.model)
+    values: dict[str, Any] = {"provider": judge.provider, "model": judge.model, "temperature": judge.temperature}
+    values["weight"] = int(judge.weight) if judge.weight.is_integer() else judge.weight
+    for name in Judge.__slots__:
+        value = getattr(judge, name)
+        if name not in values and value != getattr(plain, name):
+            values[name] = (
+                list(value) if isinstance(value, tuple) else dict(value) if isinstance(value, dict) else value
+            )
+    return values
+
+
+def load_profile(name: str | Path) -> Profile:
+    """A profile by name (``conservative``) or from a file.
+
+    Raises
+    ------
+    ConfigError
+        When there is none, or the file breaks the rules: the message names file, key and what is allowed.
+    """
+    path = Path(name)
+    if isinstance(name, str) and path.suffix not in (".yaml", ".yml"):
+        places = [folder / "profiles" for folder in rubric_folders()]
+        found = next((place / f"{name}.yaml" for place in places if (place / f"{name}.yaml").is_file()), None)
+        if found is None:
+            there = sorted({file.stem for place in places for file in place.glob("*.yaml")})
+            raise ConfigError(
+                f"there is no profile {name!r}; there are {listed(there)}; a path to a .yaml file works too"
+            )
+        path = found
+    try:
+        values = read_yaml(path)
+        if not isinstance(values, Mapping):
+            raise ConfigError("a profile file is a mapping with profile, rubric, judges, samples, vote and aggregate")
+        return Profile(**{str(key): value for key, value in values.items()})
+    except EvalkitError as problem:
+        where = "" if str(path) in str(problem) else f"{path}: "
+        raise ConfigError(f"{where}{problem}") from None
+
+
+def profile_yaml(profile: Profile) -> str:
+    """The text of a profile's file."""
+    return dump_yaml(profile.to_dict())

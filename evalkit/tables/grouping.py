@@ -1,0 +1,119 @@
+"""Group codes of long tables: the vectorised base of every vote, score and figure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from evalkit.errors import InputError, listed
+
+__all__ = ["Floats", "Groups", "Ints", "clusters_of", "group", "refuse_doubles"]
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """Which group each row belongs to, groups numbered in order of their first row.
+
+    Attributes
+    ----------
+    codes
+        The group of each row.
+    first
+        The first row of each group.
+    """
+
+    codes: Ints
+    first: Ints
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    def count(self, rows: npt.NDArray[np.bool_] | None = None) -> Ints:
+        """Rows per group, of those marked in `rows`."""
+        codes = self.codes if rows is None else self.codes[rows]
+        return np.bincount(codes, minlength=len(self)).astype(np.int64)
+
+    def total(self, values: Floats, rows: npt.NDArray[np.bool_] | None = None) -> Floats:
+        """Sum of `values` (one per row) per group, over the rows marked in `rows`."""
+        codes = self.codes if rows is None else self.codes[rows]
+        chosen = values if rows is None else values[rows]
+        return np.bincount(codes, weights=chosen, minlength=len(self)).astype(np.float64)
+
+
+def group(frame: pd.DataFrame, keys: Sequence[str], *, may_miss: Sequence[str] = ()) -> Groups:
+    """Groups of equal `keys`, numbered in order of first appearance.
+
+    Parameters
+    ----------
+    frame
+        Any table that has the columns `keys`.
+    may_miss
+        Keys that may be NA; NA is then a value of its own.
+
+    Raises
+    ------
+    InputError
+        When a key is NA.
+
+    Examples
+    --------
+    >>> frame = pd.DataFrame({"item_id": ["b", "a", "b"], "judge": ["x", "x", "x"]})
+    >>> group(frame, ["item_id", "judge"]).codes.tolist()
+    [0, 1, 0]
+    """
+    codes = np.zeros(len(frame), dtype=np.int64)
+    for key in keys:
+        column = frame[key]
+        if isinstance(column.dtype, pd.CategoricalDtype):
+            found, n_values = column.cat.codes.to_numpy().astype(np.int64), len(column.cat.categories)
+        else:
+            found, seen = pd.factorize(column)
+            found, n_values = found.astype(np.int64), len(seen)
+        missing = found < 0
+        if missing.any():
+            if key not in may_miss:
+                raise InputError(f"column {key!r} is empty in {int(missing.sum())} of {len(frame)} rows; fill it")
+            found = np.where(missing, n_values, found)
+        # Numbered afresh after each key, so that the product never leaves int64.
+        codes = pd.factorize(codes * (n_values + 1) + found)[0].astype(np.int64)
+    n_groups = int(codes.max()) + 1 if len(codes) else 0
+    first = np.full(n_groups, len(codes), dtype=np.int64)
+    np.minimum.at(first, codes, np.arange(len(codes)))
+    return Groups(codes, first)
+
+
+def refuse_doubles(frame: pd.DataFrame, keys: Sequence[str], what: str, *, may_miss: Sequence[str] = ()) -> None:
+    """Raise InputError when two rows have one key (a table that was concatenated with itself)."""
+    doubled = len(frame) - len(group(frame, keys, may_miss=may_miss))
+    if doubled:
+        rows = frame.loc[frame.duplicated(list(keys)).to_numpy(), list(keys)].iloc[0]
+        raise InputError(
+            f"{doubled} of {len(frame)} rows of the {what} table have the key of another row, first "
+            f"{listed(rows.tolist())}; pass every row once, or give the runs different judge names"
+        )
+
+
+def clusters_of(item_ids: pd.Series, clusters: Mapping[str, Any] | pd.Series | None) -> pd.Series:
+    """The cluster of each item: from a mapping or a Series indexed by `item_id`, else the item itself.
+
+    An item without an entry (or with NA) is a cluster of its own.
+    """
+    ids = item_ids.astype("str")
+    if clusters is None:
+        return ids
+    if isinstance(clusters, pd.Series):
+        if clusters.index.has_duplicates:
+            raise InputError("clusters has an item twice in its index; give one cluster per item_id")
+        clusters = clusters.to_dict()
+    names = {str(item): str(name) for item, name in clusters.items() if not pd.isna(name)}
+    # The prefix keeps an item's own name apart from a cluster of that name.
+    found = ids.map({item: f"cluster {name}" for item, name in names.items()})
+    return found.where(found.notna(), ids)

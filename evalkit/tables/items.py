@@ -1,0 +1,160 @@
+"""Items: every accepted source as one DataFrame with text ids and canonical values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from evalkit.errors import InputError, listed
+from evalkit.tables.canonical import canonical
+
+__all__ = ["as_items", "load_items"]
+
+_SCALARS = (str, int, float, bool, np.generic)
+
+
+def as_items(source: Any, *, item_id: str | None = None, columns: Iterable[str] | None = None) -> pd.DataFrame:
+    """Items in their canonical form.
+
+    Parameters
+    ----------
+    source
+        A DataFrame, a Series (one row), a `datasets.Dataset`, a list of mappings or one mapping.
+    item_id
+        The column that holds the ids; by default ``item_id``, else the (unique) index as text.
+    columns
+        Keep only these columns, where they are there; by default all.
+
+    Returns
+    -------
+    pandas.DataFrame
+        `item_id` (text, unique) first, then the columns as they came, values canonical (see
+        `evalkit.tables.canonical`), missing values None; the index counts from 0.
+
+    Raises
+    ------
+    InputError
+        For doubled or missing ids, for something that is no table, for values that are no JSON.
+
+    Examples
+    --------
+    >>> as_items([{"answer": "yes"}, {"answer": "no"}]).to_dict("list")
+    {'item_id': ['0', '1'], 'answer': ['yes', 'no']}
+    """
+    frame = _frame(source)
+    repeated = frame.columns[frame.columns.duplicated()]
+    if len(repeated):
+        raise InputError(f"the items have the column {listed(repeated)} twice")
+    name = item_id or ("item_id" if "item_id" in frame.columns else None)
+    if name is not None and name not in frame.columns:
+        raise InputError(f"the items have no column {name!r} for the ids; they have {listed(frame.columns, most=30)}")
+    ids = _ids(frame.index if name is None else frame[name], name)
+    keep = [column for column in frame.columns if column != name and (columns is None or column in set(columns))]
+    made: dict[str, Any] = {"item_id": pd.array(ids, dtype="str")}
+    for column in keep:
+        if column == "item_id":
+            continue
+        made[str(column)] = _values(frame[column], str(column), ids)
+    return pd.DataFrame(made)
+
+
+def _frame(source: Any) -> pd.DataFrame:
+    if isinstance(source, pd.DataFrame):
+        return source
+    if isinstance(source, pd.Series):
+        return pd.DataFrame({name: pd.Series([value], dtype=object) for name, value in source.items()}).set_index(
+            pd.Index([source.name if source.name is not None else 0], dtype=object)
+        )
+    if isinstance(source, Mapping):
+        return _frame([source])
+    if type(source).__module__.split(".")[0] == "datasets" and hasattr(source, "to_pandas"):
+        made = source.to_pandas()
+        if isinstance(made, pd.DataFrame):
+            return made
+    if isinstance(source, Sequence) and not isinstance(source, (str, bytes)):
+        wrong = next((at for at, row in enumerate(source) if not isinstance(row, Mapping)), None)
+        if wrong is not None:
+            raise InputError(f"item {wrong} of the list is {type(source[wrong]).__name__}, not a mapping of fields")
+        # built column by column: the constructor would turn whole numbers with gaps into floats
+        names = dict.fromkeys(name for row in source for name in row)
+        return pd.DataFrame({name: pd.Series([row.get(name) for row in source], dtype=object) for name in names})
+    raise InputError(
+        f"items are a DataFrame, a datasets.Dataset, a list of dicts or one dict, not {type(source).__name__}; "
+        "load_items reads files and data sets by name"
+    )
+
+
+def _ids(source: Any, name: str | None) -> list[str]:
+    values = source.tolist()
+    where = "the index" if name is None else f"column {name!r}"
+    ids: list[str] = []
+    for at, value in enumerate(values):
+        text = canonical(value) if isinstance(value, _SCALARS) or value is None else None
+        if text is None or isinstance(text, bool) or text == "":
+            if isinstance(value, tuple):
+                raise InputError("the items' index has several levels; name the id column with item_id=")
+            raise InputError(f"row {at} has no usable id in {where}: {value!r}; ids are texts or numbers")
+        ids.append(str(text))
+    if len(set(ids)) < len(ids):
+        seen: set[str] = set()
+        doubled = [text for text in ids if text in seen or seen.add(text)]  # type: ignore[func-returns-value]
+        raise InputError(
+            f"{len(doubled)} ids in {where} stand for more than one item: {listed(dict.fromkeys(doubled))}; "
+            "ids must be unique (name another column with item_id=, or number the rows with reset_index)"
+        )
+    return ids
+
+
+def _values(column: pd.Series, name: str, ids: list[str]) -> pd.Series:
+    if column.dtype.kind in "iub":
+        return pd.Series(column.tolist(), dtype=column.dtype)
+    made: list[Any] = []
+    for at, value in enumerate(column.tolist()):
+        try:
+            made.append(canonical(value))
+        except InputError as problem:
+            raise InputError(f"item {ids[at]!r}, column {name!r}: {problem}") from None
+    if all(value is None or isinstance(value, str) for value in made):
+        return pd.Series(made, dtype="str")
+    return pd.Series(made, dtype=object)
+
+
+def load_items(
+    source: str | Path, *, item_id: str | None = None, split: str = "train", name: str | None = None
+) -> pd.DataFrame:
+    """Items from a file or a Hugging Face data set; ids and texts stay text.
+
+    Parameters
+    ----------
+    source
+        A path ending in ``.jsonl``, ``.json`` (a list of objects), ``.csv``, ``.tsv`` or ``.parquet``
+        (``.gz`` behind the text formats), or the name of a data set on the Hugging Face hub.
+    item_id
+        The column that holds the ids; by default ``item_id``, else the row number.
+    split, name
+        Split and configuration of a hub data set.
+
+    Returns
+    -------
+    pandas.DataFrame
+        As `as_items` gives it.
+
+    Raises
+    ------
+    InputError
+        When the file is missing, a line is broken (with its number) or ids are doubled.
+    MissingExtraError
+        When parquet or a hub data set needs a package that is not installed.
+    """
+    from evalkit.tables.files import read_frame
+
+    path = Path(source)
+    if path.exists() or path.suffix:
+        return as_items(read_frame(path), item_id=item_id)
+    from evalkit.tables.files import load_hub
+
+    return as_items(load_hub(str(source), split=split, name=name), item_id=item_id)

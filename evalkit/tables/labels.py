@@ -1,0 +1,88 @@
+"""Human labels: item columns into the long table, and what a label means on a scale."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from evalkit.errors import InputError, listed
+from evalkit.tables.canonical import is_missing
+from evalkit.tables.contracts import categorical, table
+from evalkit.tables.items import as_items
+
+__all__ = ["labels"]
+
+
+def labels(
+    items: Any, columns: Mapping[str, str | Sequence[str]], *, rubric: Any = None, item_id: str | None = None
+) -> pd.DataFrame:
+    """Human labels that stand in item columns, as the long labels table.
+
+    Parameters
+    ----------
+    items
+        Whatever `as_items` takes.
+    columns
+        For each criterion the column, or the columns, one an annotator: ``{"faithfulness": ["ann1", "ann2"]}``.
+    rubric
+        Optional: each label is checked against the criterion's scale; codes, level names (the
+        descriptions) and, where the criterion has a pass rule, booleans are allowed.
+    item_id
+        The column that holds the ids.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns `item_id`, `criterion`, `annotator` (the column's name), `label` (text: the code;
+        ``true`` or ``false`` for booleans). Missing labels have no row.
+
+    Raises
+    ------
+    InputError
+        For a missing column, or a label that is not on the scale: the message lists what is allowed.
+
+    Examples
+    --------
+    >>> labels([{"a": 1, "b": 2}], {"clarity": ["a", "b"]})[["annotator", "label"]].to_dict("list")
+    {'annotator': ['a', 'b'], 'label': ['1', '2']}
+    """
+    frame = as_items(items, item_id=item_id)
+    found: dict[str, list[Any]] = {"item_id": [], "criterion": [], "annotator": [], "label": []}
+    ids = frame["item_id"].tolist()
+    for criterion, names in columns.items():
+        for name in [names] if isinstance(names, str) else names:
+            if name not in frame.columns:
+                raise InputError(f"the items have no column {name!r}; they have {listed(frame.columns, most=30)}")
+            scale = None if rubric is None else rubric.criterion(criterion).scale
+            for key, value in zip(ids, frame[name].tolist(), strict=True):
+                if is_missing(value) or value == "":
+                    continue
+                found["item_id"].append(key)
+                found["criterion"].append(criterion)
+                found["annotator"].append(name)
+                found["label"].append(_label(value, scale, f"item {key!r}, column {name!r}"))
+    return table(
+        "labels", {name: values if name == "item_id" else categorical(values) for name, values in found.items()}
+    )
+
+
+def _label(value: Any, scale: Any, where: str) -> str:
+    if isinstance(value, (list, dict)):
+        raise InputError(f"{where}: a label is a code, a level name or a boolean, not {type(value).__name__}")
+    if isinstance(value, (bool, np.bool_)):
+        if scale is not None and not scale.has_rule:
+            raise InputError(f"{where}: a boolean label needs a criterion with a pass rule")
+        return "true" if value else "false"
+    text = str(int(value)) if isinstance(value, float) and value.is_integer() else str(value).strip()
+    if scale is None:
+        return text
+    code = scale.code(value)
+    if code is None:
+        named = [code for code, words in scale.items() if words and words.casefold() == text.casefold()]
+        if len(named) != 1:
+            raise InputError(f"{where}: label {text!r} is not on the scale; allowed are {', '.join(scale.labels)}")
+        code = named[0]
+    return str(int(code)) if isinstance(code, float) and code.is_integer() else str(code)
