@@ -14,6 +14,9 @@ WORKERS ?= 2
 ARGS ?=
 
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
+# Tests, notebooks and examples write into a folder of their own, not into the paid replies of cache/.
+OWN_CACHE = own=$$(mktemp -d) && trap 'rm -rf "$$own"' EXIT && EVALKIT_CACHE="$$own"
+NOTEBOOKS = $(wildcard notebooks/*.ipynb)
 PIP_INSTALL = -m pip install --quiet --no-input
 
 .PHONY: help demo test check bench clean python
@@ -25,16 +28,15 @@ demo: .venv/.built ## judge the bundled examples offline, see spread, agreement 
 	@.venv/bin/evalkit demo
 
 test: .venv-test/.built ## every test and notebook (builds everything, LightEval included)
-	@.venv-test/bin/python -m pytest $(if $(filter-out 0,$(WORKERS)),-n $(WORKERS) --dist loadfile) \
-		$(if $(wildcard notebooks/*.ipynb),--nbval-lax --nbval-current-env --nbval-cell-timeout=60) \
-		tests $(wildcard notebooks/*.ipynb) $(ARGS)
+	@$(OWN_CACHE) .venv-test/bin/python -m pytest $(if $(filter-out 0,$(WORKERS)),-n $(WORKERS) --dist loadfile) \
+		$(if $(NOTEBOOKS),--nbval-lax --nbval-current-env --nbval-cell-timeout=60) tests $(NOTEBOOKS) $(ARGS)
 
 check: .venv-test/.built ## format, lint, types, layers, examples in docstrings
 	@.venv-test/bin/ruff format --check .
 	@.venv-test/bin/ruff check .
 	@.venv-test/bin/mypy
 	@.venv-test/bin/lint-imports --no-logo
-	@.venv-test/bin/python -m pytest -q --doctest-modules evalkit
+	@$(OWN_CACHE) .venv-test/bin/python -m pytest -q --doctest-modules evalkit
 
 bench: .venv-test/.built ## the slow bars: speed, memory, recorded replies
 	@.venv-test/bin/python benchmarks/run.py $(ARGS)
@@ -62,7 +64,7 @@ python:
 .venv-test/.torch: constraints/torch.txt | python
 	@echo "building .venv-test (everything; once): torch"
 	@rm -rf .venv-test && $(PYTHON) -m venv .venv-test
-	@.venv-test/bin/python $(PIP_INSTALL) -r constraints/torch.txt $(TORCH_ARGS)
+	@.venv-test/bin/python $(PIP_INSTALL) -r constraints/torch.txt -c constraints/dev.txt $(TORCH_ARGS)
 	@touch $@
 
 .venv-test/.built: pyproject.toml constraints/dev.txt evalkit/_version.py .venv-test/.torch

@@ -1,0 +1,79 @@
+"""What all tests share: no key, cache or setting of this machine reaches them, and no connection leaves it."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import settings
+
+# A slow machine is no failure, and the failing example is printed so that it can be replayed.
+settings.register_profile("evalkit", deadline=None, print_blob=True)
+settings.load_profile("evalkit")
+
+_FOREIGN = ("EVALKIT_", "EVALUATOR_", "VERDICT_", "OPENAI_", "HF_", "HUGGING_FACE_", "LITELLM_")
+_KEPT = ("EVALKIT_DATA",)
+
+
+@pytest.fixture(autouse=True)
+def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """No setting from outside, and a cache of the test's own."""
+    for name in list(os.environ):
+        if name.startswith(_FOREIGN) and name not in _KEPT:
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("EVALKIT_CACHE", str(tmp_path_factory.mktemp("cache")))
+
+
+def _is_loopback(host: object) -> bool:
+    if host in (None, "", "localhost", b"localhost"):
+        return True
+    text = host.decode() if isinstance(host, bytes) else str(host)
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        return text == socket.gethostname()
+    return address.is_loopback or address.is_unspecified
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _loopback_only() -> Iterator[None]:
+    """A connection to elsewhere fails at once, as on a machine without a network."""
+    connect, connect_ex, look_up = socket.socket.connect, socket.socket.connect_ex, socket.getaddrinfo
+
+    def check(family: int, address: Any) -> None:
+        if family in (socket.AF_INET, socket.AF_INET6) and not _is_loopback(address[0]):
+            raise OSError(f"tests reach loopback only, not {address[0]}")
+
+    def guarded_connect(self: socket.socket, address: Any) -> None:
+        check(self.family, address)
+        connect(self, address)
+
+    def guarded_connect_ex(self: socket.socket, address: Any) -> int:
+        check(self.family, address)
+        return connect_ex(self, address)
+
+    def guarded_look_up(host: Any, *args: Any, **kwargs: Any) -> Any:
+        if not _is_loopback(host):
+            raise socket.gaierror(socket.EAI_NONAME, f"tests reach loopback only, not {host}")
+        return look_up(host, *args, **kwargs)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(socket.socket, "connect", guarded_connect)
+        patch.setattr(socket.socket, "connect_ex", guarded_connect_ex)
+        patch.setattr(socket, "getaddrinfo", guarded_look_up)
+        yield
+
+
+@pytest.fixture(scope="session")
+def published_data() -> Path:
+    """The folder of published judgments that some figures are checked against; not part of the project."""
+    named = os.environ.get("EVALKIT_DATA")
+    folder = Path(named) if named else Path(__file__).resolve().parents[2] / "shared" / "data"
+    if not folder.is_dir():
+        pytest.skip(f"no published data: EVALKIT_DATA is {named!r} and {folder.name}/ is not beside the project")
+    return folder

@@ -1,0 +1,220 @@
+"""The parts that make a project of the code: what ships, what is pinned, what an import loads."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import tarfile
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+from evalkit import resources
+from evalkit._version import __version__
+from evalkit.errors import ConfigError
+
+ROOT = Path(__file__).resolve().parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
+CONSTRAINTS = sorted((ROOT / "constraints").glob("*.txt"))
+
+# Loaded by nothing that only imports evalkit. pandas itself loads pyarrow where it is installed (its text
+# columns live there) and looks for bottleneck and numexpr; those are its own affair.
+HEAVY = ["torch", "lighteval", "transformers", "IPython", "matplotlib", "openai", "aiohttp", "jinja2", "scipy"]
+HEAVY += ["ipywidgets", "anywidget", "datasets", "sklearn", "genai_prices", "krippendorff", "json_repair", "sqlalchemy"]
+
+
+def run(*command: str, **environment: str) -> str:
+    """What a Python process prints that does not look into the current folder; its error text is the message."""
+    keep = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(
+        [sys.executable, "-P", *command],
+        env=keep | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def pins(path: Path) -> dict[str, str]:
+    lines = [line.split("#")[0].split(";")[0].strip() for line in path.read_text(encoding="utf-8").splitlines()]
+    return {canonicalize_name(name): version for name, _, version in (line.partition("==") for line in lines if line)}
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Wheel, sdist, the wheel built from that sdist, and the editable wheel, each by the real back end."""
+    out = tmp_path_factory.mktemp("built")
+    build = "import os, sys, hatchling.build as b; os.chdir(sys.argv[1]); print(getattr(b, sys.argv[2])(sys.argv[3]))"
+
+    def make(kind: str, source: Path, hook: str) -> Path:
+        (out / kind).mkdir()
+        name = run("-c", build, str(source), hook, str(out / kind)).split()[-1]
+        return out / kind / name
+
+    made = {"wheel": make("wheel", ROOT, "build_wheel"), "sdist": make("sdist", ROOT, "build_sdist")}
+    with tarfile.open(made["sdist"]) as archive:
+        archive.extractall(out / "source", filter="data")
+    made["wheel from sdist"] = make("second", out / "source" / f"evalkit-{__version__}", "build_wheel")
+    made["editable"] = make("editable", ROOT, "build_editable")
+    return made
+
+
+def install(wheel: Path, target: Path) -> Path:
+    run("-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", str(target), str(wheel))
+    return target
+
+
+def tracked(folder: str) -> set[str]:
+    """Files under a folder of the checkout, as names relative to it."""
+    files = (ROOT / folder).rglob("*")
+    return {str(path.relative_to(ROOT / folder)) for path in files if path.is_file() and path.name[0] != "."}
+
+
+@pytest.mark.parametrize("kind", ["wheel", "wheel from sdist"])
+def test_wheel_holds_rubrics_examples_and_types(built: dict[str, Path], kind: str) -> None:
+    names = set(zipfile.ZipFile(built[kind]).namelist())
+    rubrics = {f"evalkit/_data/rubrics/{name}" for name in tracked("rubrics")}
+    examples = {f"evalkit/_data/examples/{name}" for name in tracked("evalkit/_data/examples")}
+    assert rubrics, "there are rubrics to ship"
+    assert examples, "there are examples to ship"
+    assert names >= rubrics | examples | {"evalkit/py.typed", "evalkit/errors.py"}
+    assert {name.split("/")[0] for name in names} == {"evalkit", f"evalkit-{__version__}.dist-info"}
+
+
+def test_both_wheels_hold_the_same_files(built: dict[str, Path]) -> None:
+    first, second = (
+        sorted((entry.filename, entry.CRC) for entry in zipfile.ZipFile(built[kind]).infolist())
+        for kind in ("wheel", "wheel from sdist")
+    )
+    assert first == second
+
+
+@pytest.mark.parametrize("kind", ["wheel", "wheel from sdist"])
+def test_installed_wheel_finds_its_own_rubrics(built: dict[str, Path], kind: str, tmp_path: Path) -> None:
+    target = install(built[kind], tmp_path / "target")
+    code = "from evalkit.resources import *; print(rubrics_folder()); print(examples_folder())"
+    rubrics, examples = run("-c", code, PYTHONPATH=str(target)).splitlines()
+    assert Path(rubrics) == target / "evalkit/_data/rubrics"
+    assert Path(examples) == target / "evalkit/_data/examples"
+    assert {str(p.relative_to(rubrics)) for p in Path(rubrics).rglob("*") if p.is_file()} == tracked("rubrics")
+
+
+def test_editable_install_reads_the_checkout(built: dict[str, Path], tmp_path: Path) -> None:
+    target = install(built["editable"], tmp_path / "target")
+    assert not (target / "evalkit").exists(), "nothing is copied: an edit in the checkout counts at once"
+    # `-S`: neither this environment's own evalkit nor its .pth files; only the new folder's.
+    code = f"import site; site.addsitedir({str(target)!r}); from evalkit.resources import *; print(rubrics_folder())"
+    assert Path(run("-S", "-c", code).strip()) == ROOT / "rubrics"
+
+
+def test_missing_files_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(resources, "_PACKAGE", tmp_path / "evalkit")
+    with pytest.raises(ConfigError, match=r"no folder .*evalkit/_data/rubrics or .*rubrics; install evalkit again"):
+        resources.rubrics_folder()
+    with pytest.raises(ConfigError, match=r"no folder .*evalkit/_data/examples; install"):
+        resources.examples_folder()
+    (tmp_path / "rubrics").mkdir()
+    assert resources.rubrics_folder() == tmp_path / "rubrics"
+    (tmp_path / "evalkit/_data/rubrics").mkdir(parents=True)
+    assert resources.rubrics_folder() == tmp_path / "evalkit/_data/rubrics", "what was installed goes first"
+
+
+def test_metadata_is_that_of_the_sources(built: dict[str, Path]) -> None:
+    with zipfile.ZipFile(built["wheel"]) as wheel:
+        text = wheel.read(f"evalkit-{__version__}.dist-info/METADATA").decode()
+        scripts = wheel.read(f"evalkit-{__version__}.dist-info/entry_points.txt").decode()
+    for line in (f"Version: {__version__}", "License-Expression: Apache-2.0", "Requires-Python: >=3.11"):
+        assert line in text.splitlines()
+    assert "evalkit = evalkit.cli:main" in scripts
+
+
+def test_extras_are_those_of_the_design() -> None:
+    expected = "notebook parquet lighteval litellm inference-providers transformers vllm registry postgres dask ray"
+    assert set(EXTRAS) == {*expected.split(), "datasets", "dev"}
+
+
+@pytest.mark.parametrize("path", CONSTRAINTS, ids=lambda path: path.name)
+def test_constraints_hold_names_and_versions_only(path: Path) -> None:
+    line = re.compile(r'[A-Za-z0-9._-]+==[A-Za-z0-9.]+( ; python_version (>=|<) "3\.\d+")?')
+    wrong = [
+        text for text in path.read_text(encoding="utf-8").splitlines() if text[0] != "#" and not line.fullmatch(text)
+    ]
+    assert wrong == []
+
+
+def test_all_constraints_are_one_consistent_set() -> None:
+    assert [path.name for path in CONSTRAINTS] == ["core.txt", "dev.txt", "torch.txt"]
+    core, everything, torch = map(pins, CONSTRAINTS)
+    assert core.items() <= everything.items()
+    assert torch.items() <= everything.items()
+    assert "torch" not in core
+
+
+@pytest.mark.parametrize(
+    ("path", "extras"),
+    [("core.txt", ["notebook"]), ("dev.txt", ["notebook", "parquet", "datasets", "lighteval", "registry", "dev"])],
+)
+def test_constraints_pin_every_direct_dependency_within_its_bounds(path: str, extras: list[str]) -> None:
+    pinned = pins(ROOT / "constraints" / path)
+    wanted = PROJECT["dependencies"] + [text for extra in extras for text in EXTRAS[extra]]
+    assert len(wanted) > len(PROJECT["dependencies"])
+    for requirement in map(Requirement, wanted):
+        version = pinned.get(canonicalize_name(requirement.name))
+        assert version is not None, f"{requirement.name} is not pinned in {path}"
+        assert Version(version) in requirement.specifier, f"{requirement.name} {version} in {path}"
+
+
+def installed(extra: str) -> list[Requirement]:
+    """The requirements of an extra; skips where that extra is not installed."""
+    requirements = [Requirement(text) for text in EXTRAS[extra]]
+    for requirement in requirements:
+        try:
+            importlib.metadata.version(requirement.name)
+        except importlib.metadata.PackageNotFoundError:
+            pytest.skip(f"extra {extra!r} is not installed ({requirement.name} is missing)")
+    return requirements
+
+
+def test_lighteval_is_installed_as_pinned_and_its_doc_is_cheap() -> None:
+    for requirement in installed("lighteval"):
+        assert Version(importlib.metadata.version(requirement.name)) in requirement.specifier, requirement
+    code = (
+        "import sys; from lighteval.tasks.requests import Doc; print(Doc(query='q', choices=['a'], gold_index=0).query)"
+        "; print('torch' in sys.modules, 'transformers' in sys.modules)"
+    )
+    assert run("-c", code).split() == ["q", "False", "False"]
+
+
+def test_import_evalkit_loads_nothing_heavy() -> None:
+    code = "import json, sys, evalkit; getattr(evalkit, 'judge', None); print(json.dumps(sorted(sys.modules)))"
+    loaded = json.loads(run("-c", code, PYTHONPATH=str(ROOT)))
+    assert "evalkit" in loaded
+    assert sorted(set(HEAVY) & set(loaded)) == []
+
+
+def test_tests_cannot_leave_the_machine() -> None:
+    with socket.socket() as plain, pytest.raises(OSError, match="loopback only"):
+        plain.connect(("192.0.2.1", 80))  # TEST-NET-1, routed nowhere
+    with pytest.raises(socket.gaierror, match="loopback only"):
+        socket.getaddrinfo("example.org", 80)
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
+        assert client.getpeername() == server.getsockname()
+
+
+def test_readers_of_keys_find_none_of_this_machine() -> None:
+    assert "OPENAI_API_KEY" not in os.environ
+    assert Path(os.environ["EVALKIT_CACHE"]).is_dir()
