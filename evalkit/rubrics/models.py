@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError,
 
 from evalkit.errors import RubricError, listed
 from evalkit.keys import digest
-from evalkit.rubrics.scales import Level, Scale
+from evalkit.rubrics.scales import Level, Scale, number
 
 __all__ = ["Criterion", "Rubric"]
 
@@ -174,7 +174,8 @@ class Criterion(BaseModel):
         """
         fields.setdefault("level", "interval")
         if len(rubrics) == 2 and "pass_at" not in fields and "pass_if" not in fields:
-            fields["pass_at"] = max(rubrics, key=float)
+            codes = [code for code in map(number, rubrics) if code is not None]
+            fields["pass_at"] = max(codes, default=None)
         return cls(name=name, scale=dict(rubrics), **fields)
 
 

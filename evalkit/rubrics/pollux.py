@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -51,7 +51,9 @@ class _Entry(BaseModel):
     subtask2: str | None = None
 
 
-def load_pollux(path: str | Path, *, language: Language = "ru") -> tuple[Criterion, ...]:
+def load_pollux(
+    path: str | Path, *, language: Language = "ru", ids: Iterable[str] | None = None
+) -> tuple[Criterion, ...]:
     """The criteria of a POLLUX file (``metainfo/criteria.json`` of that project).
 
     The file is a JSON object: id -> ``name``, ``desc``, ``scale`` (each a mapping with the keys ``ru`` and
@@ -64,12 +66,14 @@ def load_pollux(path: str | Path, *, language: Language = "ru") -> tuple[Criteri
         The file, UTF-8.
     language
         ``ru`` (default) or ``en``: which names, descriptions and levels to take.
+    ids
+        Only these criteria, in this order; by default all, in the order of the file.
 
     Returns
     -------
     tuple of Criterion
-        In the order of the file, scales interval. One name often stands for several criteria, each for
-        another kind of task: those are told apart by the id in brackets, ``Креативность [creativity__5]``.
+        Scales are interval. One name often stands for several criteria, each for another kind of task:
+        where two of those loaded share a name, the id is added, ``Креативность [creativity__5]``.
         Criteria of the group Critical are ``critical``; there 0 is the good level (1 says that the answer
         cannot be judged), so they are ``better: low`` and pass at 0. Other scales of two levels pass at
         the higher one, longer ones have no pass rule.
@@ -77,13 +81,27 @@ def load_pollux(path: str | Path, *, language: Language = "ru") -> tuple[Criteri
     Raises
     ------
     RubricError
-        When the file cannot be read, is no JSON (line and column are named) or an entry is not of this
-        form: the message names file, entry and key.
+        When the file cannot be read, is no JSON (line and column are named), lacks one of `ids`, or an
+        entry is not of this form: the message names file, entry and key.
+
+    Examples
+    --------
+    >>> import json, tempfile
+    >>> entry = {"name": {"ru": "Краткость"}, "scale": {"ru": {"0": "есть лишнее", "1": "лишнего нет"}}}
+    >>> with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as file:
+    ...     _ = file.write(json.dumps({"brevity": entry}))
+    ...     file.flush()
+    ...     load_pollux(file.name)[0].pass_at
+    1
     """
     if language not in ("ru", "en"):
         raise RubricError(f"load_pollux has no language {language!r}; allowed are ru, en")
     path = Path(path)
-    entries = {key: _entry(path, key, value) for key, value in _read(path).items()}
+    values = _read(path)
+    wanted = list(values) if ids is None else [ids] if isinstance(ids, str) else list(ids)
+    if missing := [key for key in wanted if key not in values]:
+        raise RubricError(f"{path} has no criterion {listed(missing)}; it has {listed(values, most=20)}")
+    entries = {key: _entry(path, key, values[key]) for key in wanted}
     names = {key: _text(path, key, "name", entry.name, language) for key, entry in entries.items()}
     uses = Counter(names.values())
     return tuple(
