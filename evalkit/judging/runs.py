@@ -1,0 +1,363 @@
+"""`judge`: look everything up in the cache, call for what is missing, return the table."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal
+
+import pandas as pd
+
+from evalkit.caching import ReplyStore
+from evalkit.errors import CacheMiss, ConfigError, JudgeError
+from evalkit.judging.columns import Columns, quiet_gc
+from evalkit.judging.progress import Bar
+from evalkit.judging.specs import Spec
+from evalkit.judging.works import Work
+from evalkit.records import Request
+
+__all__ = ["Options", "ajudge", "judge", "judge_chunk", "judge_work"]
+
+_CHUNK = 20_000
+_log = logging.getLogger("evalkit")
+
+Refresh = bool | float | Literal["unscored"]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How `judge` goes about it: cache, network and budget. Can be pickled."""
+
+    offline: bool = False
+    on_miss: Literal["row", "raise"] = "row"
+    recorded: Literal["miss", "use"] = "miss"
+    refresh: Refresh = False
+    adopt: bool = False
+    cache: Path | None = None
+    concurrency: int = 64
+    retries: int = 5
+    budget_usd: float | None = None
+    max_calls: int | None = None
+    progress: bool | None = None
+    replies: bool = False
+
+    def __post_init__(self) -> None:
+        for name, allowed in (("on_miss", ("row", "raise")), ("recorded", ("miss", "use"))):
+            if getattr(self, name) not in allowed:
+                raise ConfigError(f"{name}={getattr(self, name)!r} is unknown; allowed are {', '.join(allowed)}")
+        stamp = isinstance(self.refresh, (int, float)) and not isinstance(self.refresh, bool)
+        if not (isinstance(self.refresh, bool) or self.refresh == "unscored" or stamp):
+            raise ConfigError(
+                f"refresh={self.refresh!r} is unknown; allowed are False, True, 'unscored' or a time stamp"
+            )
+        if self.offline and self.refresh:
+            raise ConfigError("refresh asks the judges again, offline forbids it: choose one")
+        if self.concurrency < 1 or self.retries < 0:
+            raise ConfigError("concurrency must be ≥ 1 and retries ≥ 0")
+
+    @property
+    def takes_recorded(self) -> bool:
+        """Whether recorded replies count as found."""
+        return self.offline or self.recorded == "use"
+
+
+@dataclass(slots=True)
+class _Run:
+    """One call of `judge` between its steps: rows found, rows missing."""
+
+    work: Work
+    options: Options
+    store: ReplyStore
+    columns: Columns
+    started: float
+    missing: list[int] = field(default_factory=list)
+    keys: dict[int, bytes] = field(default_factory=dict)
+    had: set[int] = field(default_factory=set)
+    details: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    @classmethod
+    def open(cls, work: Work, options: Options) -> _Run:
+        store = ReplyStore.open(options.cache)
+        return cls(work, options, store, Columns(work, replies=options.replies), time.time())
+
+    @property
+    def since(self) -> float | None:
+        """Older replies than this count as missing."""
+        refresh = self.options.refresh
+        if refresh is True:
+            return self.started
+        return float(refresh) if not isinstance(refresh, (bool, str)) else None
+
+    def look_up(self) -> None:
+        """Read what the cache has; note what is missing."""
+        keys = self.work.keys()
+        row = 0
+        while chunk := list(islice(keys, _CHUNK)):
+            found = self.store.get_many(set(chunk), since=self.since, recorded=self.options.takes_recorded)
+            hits = [at for at, key in enumerate(chunk) if key in found]
+            with quiet_gc():
+                self.columns.read(
+                    [row + at for at in hits],
+                    [chunk[at] for at in hits],
+                    [found[chunk[at]] for at in hits],
+                    source=None,
+                )
+            for at, key in enumerate(chunk):
+                if key not in found:
+                    self.missing.append(row + at)
+                    self.keys[row + at] = key
+            row += len(chunk)
+        if self.options.refresh == "unscored":
+            self._unscored_again()
+        elif self.missing and self.options.adopt:
+            self._adopt()
+
+    def _unscored_again(self) -> None:
+        had = set(self.missing)
+        again = [row for row in range(self.work.n_rows) if row not in had and self.columns.error(row) is not None]
+        wanted = set(again)
+        for row, key in enumerate(self.work.keys()):
+            if row in wanted:
+                self.keys[row] = key
+        self.missing = sorted(had | wanted)
+        self.had = wanted
+
+    def _adopt(self) -> None:
+        """Look the missing rows up by content: replies of another rubric version with the same prompt."""
+        wanted = dict.fromkeys(self.missing)
+        content = {row: key for row, key in enumerate(self.work.keys(content=True)) if row in wanted}
+        found = self.store.get_by_content(set(content.values()), since=self.since, recorded=self.options.takes_recorded)
+        rows = [row for row in self.missing if content[row] in found]
+        origin = [found[content[row]] for row in rows]
+        self.columns.read(rows, [key for key, _ in origin], [value for _, value in origin], source=None)
+        for row in rows:
+            del self.keys[row]
+        self.missing = [row for row in self.missing if row in self.keys]
+
+    def miss_offline(self) -> None:
+        """Mark what is missing as such, or raise."""
+        if self.missing and self.options.on_miss == "raise":
+            raise CacheMiss(self._miss_message())
+        self.columns.fail(self.missing, [self.keys[row] for row in self.missing], ["cache_miss"] * len(self.missing))
+
+    def _miss_message(self) -> str:
+        row = self.missing[0]
+        item = self.work.items["item_id"].iloc[self.work.place(row)[0]]
+        near = self.store.nearest(self.work.parts_of(row))
+        differs = (
+            "nothing is stored for this input"
+            if not near
+            else "; ".join(f"{name}: cached at {had!r}, asked {asked!r}" for name, (had, asked) in near.items())
+        )
+        return (
+            f"{len(self.missing)} of {self.work.n_rows} judgments are not in the cache at {self.store.folder} "
+            f"(first: item {item!r}; {differs}); run without offline=True to ask the judges"
+        )
+
+    def requests(self) -> list[Request]:
+        """What to call for; the judges are checked first, before anything is paid."""
+        from evalkit.providers import check_ready
+
+        requests = self.work.requests(self.missing)
+        for judge in dict.fromkeys(request.judge for request in requests):
+            check_ready(judge)
+        self.store.check_writable()
+        return requests
+
+    @property
+    def newer_than(self) -> float | None:
+        """Rows older than this may be superseded by what is fetched now."""
+        return self.started if self.options.refresh == "unscored" else self.since
+
+    def take(self, outcomes: Sequence[Any]) -> None:
+        """Read what the calls brought; items of equal content share it."""
+        by_key = {outcome.key: outcome for outcome in outcomes}
+        got = [row for row in self.missing if by_key[self.keys[row]].failure is None]
+        with quiet_gc():
+            for at in range(0, len(got), _CHUNK):
+                rows = got[at : at + _CHUNK]
+                keys = [self.keys[row] for row in rows]
+                self.columns.read(rows, keys, [by_key[key].value for key in keys], source="live")
+        failed = [row for row in self.missing if by_key[self.keys[row]].failure is not None]
+        failures = [by_key[self.keys[row]].failure for row in failed]
+        told = [(row, failure.reason) for row, failure in zip(failed, failures, strict=True) if row not in self.had]
+        self.columns.fail([row for row, _ in told], [self.keys[row] for row, _ in told], [why for _, why in told])
+        for row, failure in zip(failed, failures, strict=True):
+            self.details[self.work.spec.judges[self.work.place(row)[2]].name, failure.detail] += 1
+        self._say_failures(failures, len(failed))
+
+    def _say_failures(self, failures: Sequence[Any], n_failed: int) -> None:
+        if n_failed == self.work.n_rows and all(failure.reason == "judge_down" for failure in failures):
+            said = "; ".join(f"{name}: {detail}" for name, detail in dict.fromkeys(self.details))
+            raise JudgeError(f"no judge could be asked and nothing was scored. {said}")
+        for (name, detail), count in self.details.most_common(5):
+            _log.warning("%s: %d judgments without a reply: %s", name, count, detail)
+
+    def table(self) -> pd.DataFrame:
+        return self.columns.table()
+
+    def stopped(self) -> str:
+        """What to say when a person stops the run."""
+        again = "run the same call again: only the rest is paid"
+        if self.newer_than is not None and self.options.refresh != "unscored":
+            again = f"run it again with refresh={self.newer_than!r}: only the rest is paid"
+        return f"evalkit: stopped; every reply that came is stored in {self.store.folder}; {again}"
+
+
+def judge(
+    items: Any,
+    rubric: Any,
+    judges: Any = None,
+    *,
+    samples: int | None = None,
+    template: str | None = None,
+    item_id: str | None = None,
+    offline: bool = False,
+    on_miss: Literal["row", "raise"] = "row",
+    recorded: Literal["miss", "use"] = "miss",
+    refresh: Refresh = False,
+    adopt: bool = False,
+    cache: str | Path | None = None,
+    concurrency: int = 64,
+    retries: int = 5,
+    budget_usd: float | None = None,
+    max_calls: int | None = None,
+    progress: bool | None = None,
+    replies: bool = False,
+) -> pd.DataFrame:
+    """Judge items by a rubric; what is in the cache is not paid again.
+
+    Parameters
+    ----------
+    items
+        A DataFrame, a `datasets.Dataset`, a list of dicts or one dict.
+    rubric
+        A Rubric or its name, or a Profile (which may name judges and samples too).
+    judges
+        One judge or several: ``"openai:gpt-4o-mini"``, a Judge, a mapping.
+    samples
+        Samples a judge and item (default 3; 5 where it is critical).
+    template
+        Another template than the rubric's, for judges that name none.
+    item_id
+        The column that holds the ids; by default ``item_id``, else the index.
+    offline
+        Never open a connection; what is missing becomes a row with ``error = "cache_miss"``, or, with
+        ``on_miss="raise"``, a `CacheMiss` that names the key field that differs.
+    recorded
+        ``use`` lets recorded replies answer for a live judge; offline they always do.
+    refresh
+        True asks everything again, ``"unscored"`` what had no score, a time stamp what is older than it.
+        The old replies stay in the store.
+    adopt
+        Also take replies of other versions of the rubric whose criterion is unchanged.
+    cache
+        The cache folder (default: ``EVALKIT_CACHE``, else ``cache/`` of the project).
+    concurrency, retries
+        Calls in flight per service; further tries of a failed call.
+    budget_usd, max_calls
+        Never spend or call more than this; what is left out has ``error = "budget"``.
+    progress
+        False: silent. By default shown on a terminal and in notebooks, for live calls only.
+    replies
+        Add the column `reply` with the raw texts.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The judgments table, one row an item, criterion, judge, order and sample, in the order of the
+        input: `score` (rubric units), `score_norm` (0-1), `label`, `passed`, `explanation`, `error`
+        (why there is no score; NA = scored), `source`, tokens, `cost_usd`, `latency_s`, `key` …
+
+    Raises
+    ------
+    InputError, RubricError, ConfigError
+        Before anything is paid.
+    JudgeError
+        When no judge could be asked at all.
+    CacheError
+        When replies cannot be stored.
+
+    Examples
+    --------
+    >>> items = [{"question": "2 + 2?", "answer": "4", "reference": "4"}]
+    >>> table = judge(items, "correctness", "fake:strict", samples=1)
+    >>> table[["item_id", "criterion", "judge", "sample"]].values.tolist()
+    [['0', 'correctness', 'fake:strict', 0]]
+    """
+    spec = Spec.of(rubric, judges, samples, template)
+    options = Options(
+        offline, on_miss, recorded, refresh, adopt, None if cache is None else Path(cache),
+        concurrency, retries, budget_usd, max_calls, progress, replies,
+    )  # fmt: skip
+    return judge_chunk(spec, items, options, item_id=item_id)
+
+
+def judge_chunk(spec: Spec, items: Any, options: Options = Options(), *, item_id: str | None = None) -> pd.DataFrame:
+    """The unit of work behind `judge`: arguments can be pickled, so that a cluster can take it."""
+    return judge_work(Work.of(spec, items, item_id), options)
+
+
+def judge_work(work: Work, options: Options) -> pd.DataFrame:
+    """`judge` for work that was laid out already."""
+    run = _Run.open(work, options)
+    run.look_up()
+    if not run.missing or options.offline:
+        run.miss_offline()
+        return run.table()
+    from evalkit.calling import fetch
+
+    requests = run.requests()
+    try:
+        with Bar(run.work.n_rows, len(run.missing), run.store.folder, options.progress) as bar:
+            outcomes = fetch(requests, run.store, _limits(options), newer_than=run.newer_than, on_progress=bar.update)
+    except KeyboardInterrupt:
+        print(run.stopped(), file=sys.stderr)  # noqa: T201  # the person at the keyboard must see it
+        raise
+    run.take(outcomes)
+    return run.table()
+
+
+async def ajudge(items: Any, rubric: Any, judges: Any = None, **options: Any) -> pd.DataFrame:
+    """`judge` for those who have a running loop: ``await ek.ajudge(…)``; same arguments, same table."""
+    names = ("samples", "template", "item_id")
+    spec = Spec.of(rubric, judges, options.pop("samples", None), options.pop("template", None))
+    item_id = options.pop("item_id", None)
+    unknown = [name for name in options if name not in Options.__slots__]
+    if unknown:
+        raise TypeError(
+            f"ajudge() got unexpected {', '.join(unknown)}; allowed are {', '.join((*names, *Options.__slots__))}"
+        )
+    if options.get("cache") is not None:
+        options["cache"] = Path(options["cache"])
+    chosen = Options(**options)
+    run = _Run.open(Work.of(spec, items, item_id), chosen)
+    run.look_up()
+    if not run.missing or chosen.offline:
+        run.miss_offline()
+        return run.table()
+    from evalkit.calling import submit
+
+    requests = run.requests()
+    with Bar(run.work.n_rows, len(run.missing), run.store.folder, chosen.progress) as bar:
+        future = submit(requests, run.store, _limits(chosen), newer_than=run.newer_than, on_progress=bar.update)
+        run.take(await asyncio.wrap_future(future))
+    return run.table()
+
+
+def _limits(options: Options) -> Any:
+    from evalkit.calling import Limits
+
+    return Limits(
+        concurrency=options.concurrency,
+        retries=options.retries,
+        budget_usd=options.budget_usd,
+        max_calls=options.max_calls,
+    )

@@ -1,0 +1,132 @@
+"""What a call of `judge` asks for, checked before anything is paid."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from evalkit.errors import ConfigError, EvalkitWarning, RubricError, listed
+from evalkit.prompts import Asking
+from evalkit.records import Judge
+from evalkit.rubrics import Profile, Rubric, load_profile, load_rubric
+from evalkit.rubrics.files import read_yaml
+
+__all__ = ["DEFAULT_SAMPLES", "Spec"]
+
+DEFAULT_SAMPLES = 3
+
+
+@dataclass(frozen=True)
+class Spec:
+    """Rubric, judges and number of samples: all of a `judge` call but the items. Can be pickled.
+
+    Attributes
+    ----------
+    rubric
+        What is judged.
+    judges
+        Who judges: names and identities are unique.
+    askings
+        For each judge the rubric with the template it gets.
+    samples
+        Samples a judge, item, criterion and order.
+    profile
+        The profile that named them, if one did.
+    """
+
+    rubric: Rubric
+    judges: tuple[Judge, ...]
+    askings: tuple[Asking, ...]
+    samples: int
+    profile: Profile | None = None
+
+    @property
+    def orders(self) -> tuple[str | None, ...]:
+        """Orders in which the answers are shown: both for pairwise rubrics."""
+        return ("AB", "BA") if self.rubric.mode == "pairwise" else (None,)
+
+    @classmethod
+    def of(cls, rubric: Any, judges: Any = None, samples: int | None = None, template: str | None = None) -> Spec:
+        """Resolve rubric or profile, judges, samples and templates.
+
+        Parameters
+        ----------
+        rubric
+            A Rubric, the name or path of one, a Profile, or the path of a profile's file.
+        judges
+            A judge or several, as `Judge.of` takes them; None takes those of the profile.
+        samples
+            ≥ 1; None takes the profile's, else 3.
+        template
+            A template for all judges that name none of their own.
+
+        Raises
+        ------
+        ConfigError, RubricError
+            When something is unknown, missing or contradictory.
+        """
+        found = _rubric_or_profile(rubric)
+        profile = found if isinstance(found, Profile) else None
+        chosen = found.load() if isinstance(found, Profile) else found
+        panel = _panel(profile.judges if judges is None and profile is not None else judges)
+        if samples is None:
+            samples = DEFAULT_SAMPLES if profile is None else profile.samples
+        if isinstance(samples, bool) or not isinstance(samples, int) or samples < 1:
+            raise ConfigError(f"samples must be a whole number ≥ 1, not {samples!r}")
+        common = template or (profile.template if profile is not None else None)
+        askings = tuple(Asking.of(chosen, judge.template or common) for judge in panel)
+        _check_panel(panel, askings)
+        cold = [judge.name for judge in panel if judge.temperature == 0]
+        if cold and samples > 1:
+            warnings.warn(
+                f"{samples} samples at temperature 0 measure nothing ({listed(cold)}): "
+                "use temperature 1.0, or samples=1",
+                EvalkitWarning,
+                stacklevel=4,
+            )
+        return cls(chosen, panel, askings, samples, profile)
+
+
+def _rubric_or_profile(given: Any) -> Rubric | Profile:
+    if isinstance(given, (Rubric, Profile)):
+        return given
+    if not isinstance(given, (str, Path)):
+        raise ConfigError(f"give a Rubric, a Profile, or the name or path of one, not {type(given).__name__}")
+    if Path(given).suffix in (".yaml", ".yml") and Path(given).is_file():
+        values = read_yaml(Path(given))
+        if isinstance(values, Mapping) and "profile" in values:
+            return load_profile(given)
+    return load_rubric(given)
+
+
+def _panel(judges: Any) -> tuple[Judge, ...]:
+    if judges is None or (isinstance(judges, (list, tuple)) and not judges):
+        raise ConfigError("name a judge, as in 'openai:gpt-4o-mini', or 'fake:strict' to try without a model")
+    if isinstance(judges, (str, Judge, Mapping)) or not isinstance(judges, Iterable):
+        judges = [judges]
+    return tuple(Judge.of(judge) for judge in judges)
+
+
+def _check_panel(judges: tuple[Judge, ...], askings: tuple[Asking, ...]) -> None:
+    identities: dict[Any, str] = {}
+    names: set[str] = set()
+    for judge, asking in zip(judges, askings, strict=True):
+        identity = (judge.identity, asking.template.hash)
+        if identity in identities:
+            raise ConfigError(
+                f"judges {identities[identity]!r} and {judge.name!r} are the same one (same model, service, template "
+                "and parameters): they would agree perfectly; use samples= to ask one judge several times"
+            )
+        if judge.name in names:
+            raise ConfigError(f"two judges are called {judge.name!r}; give one of them another name=")
+        identities[identity] = judge.name
+        names.add(judge.name)
+
+
+def check_rubric(expected: Rubric, label: str) -> None:
+    """RubricError unless `label` is the version label of `expected`."""
+    if expected.label != label:
+        raise RubricError(f"these rows were judged by {expected.id}@{label}, not by {expected.label}")

@@ -1,0 +1,177 @@
+"""The rows of a call of `judge`: items × criteria × judges × orders × samples, and the key of each."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from evalkit.errors import EvalkitWarning, InputError, listed
+from evalkit.judging.specs import Spec
+from evalkit.keys import KeyParts, sample_keys
+from evalkit.prompts import input_hash, swapped
+from evalkit.records import Request
+from evalkit.rubrics import Criterion
+from evalkit.tables import as_items
+
+__all__ = ["Work"]
+
+
+@dataclass(frozen=True)
+class Work:
+    """All rows that a call of `judge` will return, in order, with their keys.
+
+    A row's number is ``((item · criteria + criterion) · judges + judge) · orders + order) · samples + sample``.
+    """
+
+    spec: Spec
+    items: pd.DataFrame
+    inputs: list[dict[str, Any]]
+
+    @classmethod
+    def of(cls, spec: Spec, items: Any, item_id: str | None = None) -> Work:
+        """The work for these items.
+
+        Raises
+        ------
+        InputError
+            When a column or a value that the rubric needs is missing.
+        """
+        rubric = spec.rubric
+        frame = as_items(items, item_id=item_id, columns=rubric.input_names)
+        lacking = [name for name in rubric.required_inputs if name not in frame.columns]
+        if lacking:
+            there = [name for name in as_items(items, item_id=item_id).columns if name != "item_id"]
+            raise InputError(
+                f"rubric {rubric.id!r} needs the column {listed(lacking)}, which the items lack; "
+                f"they have {listed(there, most=30)}"
+            )
+        columns = {name: frame[name].tolist() for name in frame.columns if name != "item_id"}
+        asking = spec.askings[0]
+        inputs = [asking.inputs_of(columns, at) for at in range(len(frame))]
+        _check_inputs(frame["item_id"].tolist(), inputs, rubric.required_inputs, rubric.id)
+        return cls(spec, frame, inputs)
+
+    @property
+    def shape(self) -> tuple[int, int, int, int, int]:
+        """Number of items, criteria, judges, orders and samples."""
+        spec = self.spec
+        return len(self.inputs), len(spec.rubric.criteria), len(spec.judges), len(spec.orders), spec.samples
+
+    @property
+    def n_rows(self) -> int:
+        """Number of judgments."""
+        return int(np.prod(self.shape))
+
+    @cached_property
+    def hashes(self) -> list[list[str]]:
+        """Input hash of each item in each order."""
+        if self.spec.orders == (None,):
+            return [[input_hash(inputs)] for inputs in self.inputs]
+        return [[input_hash(inputs), input_hash(swapped(inputs))] for inputs in self.inputs]
+
+    @property
+    def n_unique(self) -> int:
+        """Number of items that differ in content."""
+        return len({tuple(hashes) for hashes in self.hashes})
+
+    @cached_property
+    def clusters(self) -> list[str]:
+        """For each item a text that items of equal content share."""
+        return [min(hashes) for hashes in self.hashes]
+
+    def shared_parts(self, criterion: Criterion, judge: int) -> KeyParts:
+        """The key parts that all rows of a criterion and judge have in common."""
+        spec, one, asking = self.spec, self.spec.judges[judge], self.spec.askings[judge]
+        return KeyParts(
+            provider=one.provider,
+            service=one.service,
+            model=one.model,
+            rubric=spec.rubric.id,
+            rubric_version=spec.rubric.version,
+            rubric_hash=asking.rubric_hashes[criterion.name],
+            template_hash=asking.template.hash,
+            temperature=one.temperature,
+            max_tokens=one.max_tokens,
+            params=one.params,
+        )
+
+    @cached_property
+    def parts(self) -> list[list[KeyParts]]:
+        """Shared key parts by criterion and judge."""
+        return [
+            [self.shared_parts(criterion, judge) for judge in range(len(self.spec.judges))]
+            for criterion in self.spec.rubric.criteria
+        ]
+
+    def keys(self, *, content: bool = False) -> Iterator[bytes]:
+        """The key (32 bytes) of each row, in order; `content` asks for content keys."""
+        makers = [sample_keys(parts, content=content) for row in self.parts for parts in row]
+        samples = range(self.spec.samples)
+        # "BA" of (x, y) is the same draw as "AB" of (y, x): the swap happens before the key
+        order = None if self.spec.orders == (None,) else "AB"
+        for hashes in self.hashes:
+            for maker in makers:
+                for shown in hashes:
+                    yield from maker(shown, order, samples)
+
+    def place(self, row: int) -> tuple[int, int, int, int, int]:
+        """Item, criterion, judge, order and sample of a row."""
+        item, criterion, judge, order, sample = (int(at) for at in np.unravel_index(row, self.shape))
+        return item, criterion, judge, order, sample
+
+    def parts_of(self, row: int) -> KeyParts:
+        """The full key parts of a row."""
+        item, criterion, judge, order, sample = self.place(row)
+        shown = None if self.spec.orders == (None,) else "AB"
+        return self.parts[criterion][judge].of(self.hashes[item][order], shown, sample)
+
+    def requests(self, rows: list[int]) -> list[Request]:
+        """The requests for these rows.
+
+        Samples of one prompt are one request; a prompt that several items share is asked once.
+        """
+        grouped: dict[tuple[int, int, str], set[int]] = {}
+        first: dict[tuple[int, int, str], tuple[int, int]] = {}
+        for row in rows:
+            item, criterion, judge, order, sample = self.place(row)
+            group = criterion, judge, self.hashes[item][order]
+            grouped.setdefault(group, set()).add(sample)
+            first.setdefault(group, (item, order))
+        requests: list[Request] = []
+        for (criterion, judge, shown), samples in grouped.items():
+            item, order = first[criterion, judge, shown]
+            inputs = swapped(self.inputs[item]) if order else self.inputs[item]
+            question = self.spec.rubric.criteria[criterion]
+            prompt = self.spec.askings[judge].prompt(question, inputs)
+            parts = self.parts[criterion][judge].of(shown, None if self.spec.orders == (None,) else "AB", 0)
+            requests.append(Request(self.spec.judges[judge], prompt, parts, tuple(sorted(samples))))
+        return requests
+
+
+def _check_inputs(ids: list[str], inputs: list[dict[str, Any]], needed: tuple[str, ...], rubric: str) -> None:
+    for name in needed:
+        missing = [key for key, values in zip(ids, inputs, strict=True) if name not in values]
+        if missing:
+            raise InputError(
+                f"{len(missing)} of {len(ids)} items have no {name!r}, which rubric {rubric!r} needs: "
+                f"item {listed(missing)}; fill it or leave these items out (an empty text is judged as empty)"
+            )
+        blank = [
+            key for key, values in zip(ids, inputs, strict=True) if values[name] in ("", []) or _blank(values[name])
+        ]
+        if blank:
+            warnings.warn(
+                f"{len(blank)} of {len(ids)} items have an empty {name!r} (item {listed(blank)}): judged as empty",
+                EvalkitWarning,
+                stacklevel=5,
+            )
+
+
+def _blank(value: Any) -> bool:
+    return isinstance(value, str) and not value.strip()
