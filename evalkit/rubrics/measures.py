@@ -6,14 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from evalkit.errors import InputError
 from evalkit.rubrics.scales import Scale, code_text
-from evalkit.tables.grouping import Floats, Ints, group
+from evalkit.tables.grouping import Flags, Floats, Ints, Objects, group
 
-__all__ = ["Measures", "measures", "nearest_labels", "norms"]
+__all__ = ["Measures", "label_norms", "measures", "nearest_labels", "norms"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,19 +31,19 @@ class Measures:
     scales: tuple[Scale, ...]
 
     @property
-    def nominal(self) -> npt.NDArray[np.bool_]:
+    def nominal(self) -> Flags:
         """Per row: is the scale nominal?"""
         return self._each([scale.level == "nominal" for scale in self.scales])
 
     @property
-    def has_rule(self) -> npt.NDArray[np.bool_]:
+    def has_rule(self) -> Flags:
         """Per row: has the criterion a pass rule?"""
         return self._each([scale.has_rule for scale in self.scales])
 
-    def _each(self, flags: list[bool]) -> npt.NDArray[np.bool_]:
+    def _each(self, flags: list[bool]) -> Flags:
         return np.array(flags, dtype=bool)[self.codes] if flags else np.zeros(len(self.codes), dtype=bool)
 
-    def parts(self) -> Iterator[tuple[Scale, npt.NDArray[np.bool_]]]:
+    def parts(self) -> Iterator[tuple[Scale, Flags]]:
         """Each scale with the rows measured on it."""
         for number, scale in enumerate(self.scales):
             yield scale, self.codes == number
@@ -89,9 +88,17 @@ def norms(scores: Floats, measured: Measures) -> Floats:
     return result
 
 
-def nearest_labels(
-    scores: Floats, measured: Measures, *, low: bool = False
-) -> tuple[npt.NDArray[np.object_], npt.NDArray[np.bool_]]:
+def label_norms(labels: Objects, measured: Measures) -> Floats:
+    """Nominal labels as 1 or 0 by the pass rule; NaN without one, without label and on other scales."""
+    result = np.full(len(labels), np.nan)
+    for scale, rows in measured.parts():
+        if scale.level == "nominal":
+            by_label = {code_text(code): scale.norm(code) for code in scale.codes}
+            result[rows] = [by_label.get(name, np.nan) for name in labels[rows]]
+    return result
+
+
+def nearest_labels(scores: Floats, measured: Measures, *, low: bool = False) -> tuple[Objects, Flags]:
     """The text of the code nearest to each score, and whether two codes are equally near.
 
     Such a tie has no label, unless `low` asks for the lower of the two codes. Nominal rows have none.

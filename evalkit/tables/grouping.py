@@ -12,10 +12,24 @@ import pandas as pd
 
 from evalkit.errors import InputError, listed
 
-__all__ = ["Floats", "Groups", "Ints", "clusters_of", "group", "refuse_doubles"]
+__all__ = [
+    "Flags",
+    "Floats",
+    "Groups",
+    "Ints",
+    "Objects",
+    "Tally",
+    "clusters_of",
+    "group",
+    "most_frequent",
+    "refuse_doubles",
+    "tally",
+]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+Objects = npt.NDArray[np.object_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +50,12 @@ class Groups:
     def __len__(self) -> int:
         return len(self.first)
 
-    def count(self, rows: npt.NDArray[np.bool_] | None = None) -> Ints:
+    def count(self, rows: Flags | None = None) -> Ints:
         """Rows per group, of those marked in `rows`."""
         codes = self.codes if rows is None else self.codes[rows]
         return np.bincount(codes, minlength=len(self)).astype(np.int64)
 
-    def total(self, values: Floats, rows: npt.NDArray[np.bool_] | None = None) -> Floats:
+    def total(self, values: Floats, rows: Flags | None = None) -> Floats:
         """Sum of `values` (one per row) per group, over the rows marked in `rows`."""
         codes = self.codes if rows is None else self.codes[rows]
         chosen = values if rows is None else values[rows]
@@ -109,11 +123,69 @@ def clusters_of(item_ids: pd.Series, clusters: Mapping[str, Any] | pd.Series | N
     ids = item_ids.astype("str")
     if clusters is None:
         return ids
-    if isinstance(clusters, pd.Series):
-        if clusters.index.has_duplicates:
-            raise InputError("clusters has an item twice in its index; give one cluster per item_id")
-        clusters = clusters.to_dict()
+    if isinstance(clusters, pd.Series) and clusters.index.has_duplicates:
+        raise InputError("clusters has an item twice in its index; give one cluster per item_id")
     names = {str(item): str(name) for item, name in clusters.items() if not pd.isna(name)}
     # The prefix keeps an item's own name apart from a cluster of that name.
     found = ids.map({item: f"cluster {name}" for item, name in names.items()})
     return found.where(found.notna(), ids)
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """How often (or with which weight) each value occurs in each group; one entry per pair that occurs.
+
+    Attributes
+    ----------
+    group, value
+        The pair, sorted by group and then by value.
+    weight
+        Number of rows with this pair, or the sum of their weights.
+    entry
+        The entry of each row that was counted.
+    n_groups
+        Number of groups, those without rows included.
+    """
+
+    group: Ints
+    value: Ints
+    weight: Floats
+    entry: Ints
+    n_groups: int
+
+    def top(self) -> Floats:
+        """The largest weight in each group; 0 where the group has no rows."""
+        most = np.zeros(self.n_groups)
+        np.maximum.at(most, self.group, self.weight)
+        return most
+
+    def modal(self) -> Flags:
+        """Per entry: does no other value of its group weigh more? (1e-9 of the group's weight is equal.)"""
+        total = np.bincount(self.group, weights=self.weight, minlength=self.n_groups)
+        modal: Flags = self.weight >= (self.top() - 1e-9 * total)[self.group]
+        return modal
+
+    def pairs(self) -> Floats:
+        """Per group, how many ordered pairs of rows share a value: Σ n(n − 1), for counts."""
+        return np.bincount(self.group, weights=self.weight * (self.weight - 1), minlength=self.n_groups).astype(float)
+
+
+def tally(groups: Ints, values: Ints, n_groups: int, weights: Floats | None = None) -> Tally:
+    """Count values per group; `groups` and `values` are codes, one per row."""
+    width = int(values.max()) + 1 if len(values) else 1
+    cells, entry = np.unique(groups * width + values, return_inverse=True)
+    weight = np.bincount(entry, weights=weights, minlength=len(cells)).astype(np.float64)
+    return Tally(cells // width, cells % width, weight, entry.astype(np.int64), n_groups)
+
+
+def most_frequent(groups: Groups, texts: pd.Series) -> Objects:
+    """The most frequent text of each group (of equally frequent ones the first in the alphabet); None without any."""
+    names = texts.astype("category")
+    names = names.cat.reorder_categories(sorted(names.cat.categories))
+    codes = names.cat.codes.to_numpy().astype(np.int64)
+    rows = codes >= 0
+    counts = tally(groups.codes[rows], codes[rows], len(groups))
+    modal = counts.modal()
+    found = np.full(len(groups), None, dtype=object)
+    found[counts.group[modal][::-1]] = np.array(names.cat.categories, dtype=object)[counts.value[modal][::-1]]
+    return found

@@ -1,0 +1,322 @@
+"""Scores: the judges of a jury become one score, criteria one rubric score, items one figure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+import pandas as pd
+from pandas.arrays import BooleanArray
+
+from evalkit import tables
+from evalkit.agreement import item_disagreement
+from evalkit.errors import ConfigError, EvalkitError, listed
+from evalkit.rubrics.measures import Measures, label_norms, measures, nearest_labels, norms
+from evalkit.tables import SCORE_KEY, VOTE_KEY
+from evalkit.tables.grouping import Flags, Floats, Groups, Ints, Objects, group, most_frequent, refuse_doubles, tally
+
+__all__ = ["AggregateMethod", "aggregate"]
+
+AggregateMethod = Literal["mean", "median", "majority", "min", "max"]
+
+_NEED = [*VOTE_KEY, "score", "label", "passed", "level", "scale"]
+_TINY = 1e-9
+
+
+def aggregate(
+    votes: pd.DataFrame,
+    *,
+    method: AggregateMethod = "mean",
+    quorum: float = 0.5,
+    weights: Mapping[str, float] | None = None,
+) -> pd.DataFrame:
+    """One score per item and criterion, from the votes of all judges.
+
+    Parameters
+    ----------
+    votes
+        The table of `vote`; rows in any order, several rubrics and versions together if wanted.
+    method
+        - ``mean`` (default) or ``median`` of the votes' scores, weighted;
+        - ``majority``: the label with the largest weight;
+        - ``min``: the least good vote (on a scale where low is better the highest number), ``max`` the best.
+
+        Nominal criteria take the majority for mean and median, and for min and max where nothing says what
+        passes. The column `method` tells what was used.
+    quorum
+        More than this share of the total weight must be scored, else the item stays unscored; 1.0: all of it.
+    weights
+        Judge -> relative weight, ≥ 0, instead of the votes' own; judges not named keep theirs. 0 removes a
+        judge. Only ratios count.
+
+    Returns
+    -------
+    DataFrame
+        The scores table, keyed by `rubric, rubric_version, item_id, criterion` in order of first appearance:
+
+        - `score` in rubric units, `score_norm` 0-1, `label` the nearest code (NA for an exact half) or that
+          of the majority;
+        - `passed` by weighted majority of the judges' verdicts, all judges asked in the denominator, equal
+          weights being a tie (NA); for ``min`` all must pass, for ``max`` one; never from thresholding
+          `score`;
+        - `reason` why something is NA: ``tied``, ``no_majority`` (judges without a verdict left it open), or
+          the most frequent reason of the votes when under quorum;
+        - `n_judges`, those that failed included, `n_scored`, `tied`, `disagreement` (see `disagreement`);
+        - `status`: ``unscored`` (under quorum), ``tied`` (no verdict, or no score, because of a tie),
+          ``partial`` (a judge is missing, or no majority) or ``ok``.
+
+    Raises
+    ------
+    InputError
+        When columns are missing or a vote is in the table twice.
+    ConfigError
+        For an unknown option, a weight < 0, an unknown judge, or an item all of whose judges weigh 0.
+
+    Examples
+    --------
+    >>> votes = tables.table("votes", {
+    ...     "rubric": ["r"] * 3, "rubric_version": ["v1"] * 3, "item_id": ["i"] * 3, "criterion": ["c"] * 3,
+    ...     "judge": ["a", "b", "c"], "score": [2.0, 2.0, 1.0], "label": ["2", "2", "1"],
+    ...     "passed": [True, True, False], "n_samples": [1] * 3, "n_scored": [1] * 3, "tied": [False] * 3,
+    ...     "level": ["ordinal"] * 3, "scale": ['{"codes":[0,1,2],"better":"high","pass_at":2}'] * 3})
+    >>> aggregate(votes)[["score", "label", "passed", "disagreement", "status"]].round(3).values.tolist()
+    [[1.667, '2', True, 0.333, 'ok']]
+    """
+    _check_options(method, quorum)
+    frame = tables.check(votes, "votes", need=_NEED)
+    refuse_doubles(frame, VOTE_KEY, "votes")
+    whole = group(frame, SCORE_KEY)
+    jury = _jury(frame, whole, _weights(frame, weights), method)
+    measured = measures(frame).take(whole.first)
+    score, label, tied = _middle(jury, measured, method)
+    passed, verdict = _verdict(jury, measured, method)
+    under = jury.scored_weight <= quorum * jury.total_weight + _TINY * jury.total_weight
+    if quorum == 1.0:
+        under = jury.scored_weight < jury.total_weight * (1 - _TINY)
+    score[under], label[under] = np.nan, None
+    passed[under] = pd.NA
+    pieces = frame.iloc[whole.first]
+    columns: dict[str, Any] = {key: pieces[key].array for key in [*SCORE_KEY, "level", "scale"]}
+    columns |= {"score": score, "score_norm": _norm(score, label, measured), "label": tables.categorical(label)}
+    columns |= {"passed": passed, "n_judges": jury.groups.count(), "n_scored": jury.groups.count(jury.scored)}
+    columns["tied"] = ~under & (tied | (verdict == "tied"))
+    columns["disagreement"] = item_disagreement(jury.groups, jury.measured, jury.norm, jury.label, jury.scored)
+    columns |= _status(jury, under, tied, verdict, score, label)
+    columns["method"] = tables.categorical(_methods(method, measured))
+    return tables.table("scores", columns)
+
+
+def _check_options(method: str, quorum: float) -> None:
+    if method == "dawid_skene":
+        raise EvalkitError("method 'dawid_skene' is not there yet; use 'mean' or 'majority'")
+    if method not in get_args(AggregateMethod):
+        raise ConfigError(f"aggregate got method={method!r}; allowed are {listed(get_args(AggregateMethod))}")
+    if not 0 <= quorum <= 1:
+        raise ConfigError(f"aggregate got quorum={quorum!r}; it is a share from 0 to 1")
+
+
+def _weights(frame: pd.DataFrame, weights: Mapping[str, float] | None) -> Floats:
+    own = frame["weight"].to_numpy(dtype=np.float64) if "weight" in frame else np.ones(len(frame))
+    found = np.where(np.isnan(own), 1.0, own)
+    if weights is not None:
+        judges = frame["judge"].cat.categories
+        unknown = [name for name in weights if name not in judges]
+        if unknown and len(frame):
+            raise ConfigError(f"weights names unknown judges {listed(unknown)}; the votes are of {listed(judges)}")
+        given = frame["judge"].astype("str").map(weights).to_numpy(dtype=np.float64)
+        found = np.where(np.isnan(given), found, given)
+    if not np.isfinite(found).all() or (found < 0).any():
+        raise ConfigError("a judge's weight is a number ≥ 0; 0 removes the judge")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Jury:
+    """One entry per vote that has weight, grouped by item and criterion."""
+
+    groups: Groups
+    measured: Measures
+    weight: Floats
+    score: Floats
+    norm: Floats
+    label: Ints  # code of the label among `names`, −1 for none
+    names: Objects  # its last entry is None, so that −1 finds it
+    scored: Flags
+    passes: Flags
+    fails: Flags
+    reason: pd.Series
+    total_weight: Floats
+    scored_weight: Floats
+
+
+def _jury(frame: pd.DataFrame, whole: Groups, weight: Floats, method: str) -> _Jury:
+    there = weight > 0
+    groups = Groups(whole.codes[there], whole.first)
+    idle = groups.count() == 0
+    if idle.any():
+        item = frame["item_id"].iloc[int(whole.first[idle][0])]
+        raise ConfigError(f"every judge of item {item!r} has weight 0; give one of them a weight > 0")
+    rows = frame if there.all() else frame.loc[there]
+    measured = measures(rows)
+    score = rows["score"].to_numpy(dtype=np.float64)
+    label = rows["label"].cat.codes.to_numpy().astype(np.int64)
+    names = np.array([*rows["label"].cat.categories, None], dtype=object)
+    # A tied vote has a mean, but nothing to give to a majority of labels.
+    scored = np.where(measured.nominal | (method == "majority"), label >= 0, np.isfinite(score))
+    yes, no = (rows["passed"].eq(side).fillna(value=False).to_numpy(dtype=bool) for side in (True, False))
+    weight = weight[there]
+    return _Jury(
+        groups,
+        measured,
+        weight,
+        score,
+        _norm(score, names[label], measured),
+        label,
+        names,
+        scored,
+        yes,
+        no,
+        rows["reason"] if "reason" in rows else pd.Series(pd.Categorical([None] * len(rows)), index=rows.index),
+        groups.total(weight),
+        groups.total(weight, scored),
+    )
+
+
+def _norm(score: Floats, label: Objects, measured: Measures) -> Floats:
+    norm = np.where(measured.nominal, label_norms(label, measured), norms(score, measured))
+    # A nominal scale with scores is a pairwise one: its score is on 0-1 already.
+    return np.where(measured.nominal & ~np.isnan(score), score, norm)
+
+
+def _middle(jury: _Jury, measured: Measures, method: str) -> tuple[Floats, Objects, Flags]:
+    if method in ("min", "max"):
+        return _majority(jury, measured, _extreme(jury, method), by_score=True)
+    majority = _majority(jury, measured, jury.scored, by_score=False)
+    if method == "majority":
+        return majority
+    rows = jury.scored & ~jury.measured.nominal
+    score = np.full(len(jury.groups), np.nan)
+    total = jury.groups.total(jury.weight, rows)
+    some = total > 0
+    if method == "mean":
+        score[some] = jury.groups.total(jury.weight * jury.score, rows)[some] / total[some]
+    else:
+        score[some] = _weighted_median(jury, rows)[some]
+    label, tied = nearest_labels(score, measured)
+    nominal = measured.nominal
+    return (
+        np.where(nominal, majority[0], score),
+        np.where(nominal, majority[1], label),
+        np.where(nominal, majority[2], tied),
+    )
+
+
+def _extreme(jury: _Jury, method: str) -> Flags:
+    """The votes that are least good (min) or best (max); all scored ones where nothing orders them."""
+    ordered = jury.scored & ~np.isnan(jury.norm)
+    worst = np.full(len(jury.groups), np.inf if method == "min" else -np.inf)
+    pick = np.minimum if method == "min" else np.maximum
+    pick.at(worst, jury.groups.codes[ordered], jury.norm[ordered])
+    extreme = ordered & (np.abs(jury.norm - worst[jury.groups.codes]) <= _TINY)
+    return np.where(np.isfinite(worst)[jury.groups.codes], extreme, jury.scored)
+
+
+def _majority(jury: _Jury, measured: Measures, rows: Flags, *, by_score: bool) -> tuple[Floats, Objects, Flags]:
+    n_groups = len(jury.groups)
+    rows = rows & (jury.label >= 0) if not by_score else rows
+    counts = tally(jury.groups.codes[rows], jury.label[rows] + 1, n_groups, jury.weight[rows])
+    modal = counts.modal()
+    at, value = counts.group[modal], counts.value[modal] - 1
+    n_modal = np.bincount(at, minlength=n_groups)
+    tied = n_modal > 1
+    label = np.full(n_groups, None, dtype=object)
+    label[at] = jury.names[value]
+    if by_score:
+        # The extreme votes have one score; their labels differ at most where one of them was tied.
+        score = np.full(n_groups, np.nan)
+        score[jury.groups.codes[rows]] = jury.score[rows]
+        nearest, half = nearest_labels(score, measured)
+        label = np.where(measured.nominal, label, nearest)
+        tied = np.where(measured.nominal, tied, half)
+        label[tied] = None
+        return score, label, tied
+    label[tied] = None
+    return _code_scores(jury, label, measured), label, tied
+
+
+def _code_scores(jury: _Jury, label: Objects, measured: Measures) -> Floats:
+    """The scores of labels: numbers, or for pairwise labels the score that votes with that label have."""
+    score = np.full(len(label), np.nan)
+    known = ~pd.isna(label)
+    numeric = known & ~measured.nominal
+    score[numeric] = [float(text) for text in label[numeric]]
+    paired = jury.measured.nominal & ~np.isnan(jury.score) & (jury.label >= 0)
+    by_label = dict(zip(jury.names[jury.label[paired]], jury.score[paired], strict=True)) if paired.any() else {}
+    has_pairs = jury.groups.count(paired) > 0
+    rows = known & measured.nominal & has_pairs
+    score[rows] = [by_label.get(text, np.nan) for text in label[rows]]
+    return score
+
+
+def _weighted_median(jury: _Jury, rows: Flags) -> Floats:
+    """The value where half of the weight is reached; the mean of two where it is reached exactly between them."""
+    codes, values, weight = jury.groups.codes[rows], jury.score[rows], jury.weight[rows]
+    order = np.lexsort((values, codes))
+    codes, values, weight = codes[order], values[order], weight[order]
+    n_groups = len(jury.groups)
+    total = np.bincount(codes, weights=weight, minlength=n_groups)
+    running = np.cumsum(weight)
+    before = np.concatenate([[0.0], np.cumsum(total)[:-1]]) if n_groups else np.zeros(0)
+    reached = running - before[codes]
+    half, slack = total[codes] / 2, _TINY * total[codes]
+    result = np.full((2, n_groups), np.nan)
+    # Written backwards, so that the first value of each group that reaches half of the weight stays.
+    for side, enough in enumerate((reached >= half - slack, reached > half + slack)):
+        at = np.flatnonzero(enough)[::-1]
+        result[side, codes[at]] = values[at]
+    median: Floats = result.mean(axis=0)
+    return median
+
+
+def _verdict(jury: _Jury, measured: Measures, method: str) -> tuple[BooleanArray, Objects]:
+    total = jury.total_weight
+    yes, no = jury.groups.total(jury.weight, jury.passes), jury.groups.total(jury.weight, jury.fails)
+    slack = _TINY * total
+    if method == "min":
+        passed, failed = yes >= total - slack, no > slack
+    elif method == "max":
+        passed, failed = yes > slack, no >= total - slack
+    else:
+        passed, failed = 2 * yes > total + slack, 2 * no > total + slack
+    undecided = measured.has_rule & ~passed & ~failed
+    verdict = np.full(len(total), None, dtype=object)
+    verdict[undecided] = "no_majority"
+    if method not in ("min", "max"):
+        verdict[undecided & (np.abs(yes - no) <= slack) & (yes > slack)] = "tied"
+    return BooleanArray(passed, undecided | ~measured.has_rule), verdict
+
+
+def _status(
+    jury: _Jury, under: Flags, tied: Flags, verdict: Objects, score: Floats, label: Objects
+) -> dict[str, pd.Categorical]:
+    missing = jury.groups.count(~jury.scored) > 0
+    lost = tied & np.isnan(score) & pd.isna(label)
+    status = np.full(len(under), "ok", dtype=object)
+    status[missing | (verdict == "no_majority")] = "partial"
+    status[lost | (verdict == "tied")] = "tied"
+    status[under] = "unscored"
+    reason = np.where(pd.isna(verdict) & tied, "tied", verdict)
+    if under.any():
+        of_unscored = jury.reason.where(~jury.scored)
+        reason[under] = most_frequent(jury.groups, of_unscored)[under]
+    return {"reason": tables.categorical(reason), "status": tables.categorical(status)}
+
+
+def _methods(method: str, measured: Measures) -> Objects:
+    orderless = [
+        scale.level == "nominal" and (method in ("mean", "median") or not scale.has_rule) for scale in measured.scales
+    ]
+    flags = np.array(orderless, dtype=bool)[measured.codes] if orderless else np.zeros(0, dtype=bool)
+    return np.where(flags, "majority", method).astype(object)

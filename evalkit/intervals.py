@@ -1,0 +1,277 @@
+"""Confidence intervals over clusters: jackknife, cluster errors of a mean, Wilson, bootstrap; NA with a reason.
+
+The unit is the cluster (`group_id`, else the item), taken with all its criteria, judges and samples. Judges
+are fixed: no interval here speaks of other judges than those that were asked. All intervals are 95 %.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from evalkit.tables.grouping import Floats, Ints
+
+__all__ = [
+    "FEW_CLUSTERS",
+    "Interval",
+    "Transform",
+    "bootstrap",
+    "cluster_codes",
+    "jackknife",
+    "jackknife_groups",
+    "mean_interval",
+    "rate_interval",
+    "wilson",
+]
+
+Transform = Literal["atanh", "logit", "none"]
+
+FEW_CLUSTERS = 10
+"""Under this number of clusters an interval is given, and flagged."""
+
+_TAIL = 0.975
+_MOST_CLUSTERS, _RANDOM_GROUPS = 2000, 200
+_MOST_UNDEFINED = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A 95 % interval, or NaN at both ends with the reason.
+
+    Attributes
+    ----------
+    low, high
+        The ends, in the units of the figure.
+    reason
+        Why there is none; None where there is one.
+
+    Examples
+    --------
+    >>> Interval.none("one cluster")
+    Interval(low=nan, high=nan, reason='one cluster')
+    """
+
+    low: float
+    high: float
+    reason: str | None = None
+
+    @classmethod
+    def none(cls, reason: str) -> Interval:
+        """No interval, and why."""
+        return cls(math.nan, math.nan, reason)
+
+
+def cluster_codes(names: pd.Series) -> Ints:
+    """Clusters as numbers 0 … G−1 in the order of their sorted names, so that the order of rows plays no part."""
+    return pd.factorize(names, sort=True)[0].astype(np.int64)
+
+
+def jackknife_groups(clusters: Ints) -> tuple[Ints, int]:
+    """What is left out together: the clusters, or 200 random groups of them where there are over 2,000.
+
+    Returns
+    -------
+    tuple
+        The group of each row and the number of groups. The random groups are the same at every call.
+    """
+    n_clusters = int(clusters.max()) + 1 if len(clusters) else 0
+    if n_clusters <= _MOST_CLUSTERS:
+        return clusters, n_clusters
+    shuffled = np.random.default_rng(0).permutation(n_clusters)
+    return shuffled[clusters] % _RANDOM_GROUPS, _RANDOM_GROUPS
+
+
+def jackknife(value: float, leave_out: Floats, *, transform: Transform = "atanh") -> Interval:
+    """The leave-one-cluster-out interval of a figure.
+
+    z = atanh θ (logit for shares), se² = (G−1)/G · Σ (z₋g − z̄)², z ± t_{G−1} se, back-transformed.
+
+    Parameters
+    ----------
+    value
+        The figure θ on all clusters.
+    leave_out
+        θ without each cluster in turn (G values); NaN where it is not defined.
+    transform
+        ``atanh`` for figures in (−1, 1), ``logit`` for shares in (0, 1), ``none`` for those without bounds.
+
+    Returns
+    -------
+    Interval
+        None with the reason for an undefined θ, one at its bound, fewer than two clusters, or a
+        figure that is undefined (or at its bound) in over 5 % of the G resamples.
+
+    Examples
+    --------
+    >>> jackknife(0.5, np.array([0.45, 0.5, 0.55]), transform="none")
+    Interval(low=0.2515..., high=0.748..., reason=None)
+    """
+    if math.isnan(value):
+        return Interval.none("the figure is not defined")
+    if len(leave_out) < 2:
+        return Interval.none("fewer than two clusters")
+    forward, backward = _TRANSFORMS[transform]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        center, z = float(forward(np.float64(value))), forward(np.asarray(leave_out, dtype=np.float64))
+    if not math.isfinite(center):
+        return Interval.none("the figure is at its bound")
+    z = z[np.isfinite(z)]
+    if len(z) < (1 - _MOST_UNDEFINED) * len(leave_out) or len(z) < 2:
+        return Interval.none("not defined in over 5 % of the resamples")
+    n_groups = len(z)
+    error = math.sqrt((n_groups - 1) / n_groups * float(np.sum((z - z.mean()) ** 2)))
+    half = _t(n_groups - 1) * error
+    return Interval(float(backward(center - half)), float(backward(center + half)))
+
+
+def _logit(share: Any) -> Any:
+    return np.log(share) - np.log1p(-share)
+
+
+def _expit(z: float) -> float:
+    return 1 / (1 + math.exp(-z)) if z > -700 else 0.0
+
+
+_TRANSFORMS: dict[str, tuple[Callable[[Any], Any], Callable[[float], float]]] = {
+    "atanh": (np.arctanh, math.tanh),
+    "logit": (_logit, _expit),
+    "none": (lambda value: value, lambda value: value),
+}
+
+
+def _t(freedom: int) -> float:
+    from scipy.special import stdtrit
+
+    return float(stdtrit(freedom, _TAIL))
+
+
+def wilson(rate: float, n: float) -> Interval:
+    """Wilson's score interval of a share; `n` may be an effective number of items.
+
+    Never of zero width: a share of 1 seen in 10 items is [0.722, 1].
+
+    Examples
+    --------
+    >>> wilson(1.0, 10)
+    Interval(low=0.722..., high=1.0, reason=None)
+    """
+    from scipy.special import ndtri
+
+    if math.isnan(rate) or not n > 0:
+        return Interval.none("no items")
+    z2 = float(ndtri(_TAIL)) ** 2
+    middle = (rate + z2 / (2 * n)) / (1 + z2 / n)
+    half = math.sqrt(z2) / (1 + z2 / n) * math.sqrt(max(rate * (1 - rate), 0.0) / n + z2 / (4 * n * n))
+    low = 0.0 if rate <= 0 else max(0.0, middle - half)
+    return Interval(low, 1.0 if rate >= 1 else min(1.0, middle + half))
+
+
+def _cluster_variance(values: Floats, clusters: Ints) -> tuple[float, int]:
+    """SE² = G/(G−1) · Σ_g (Σ_{i∈g}(s_i − s̄))² / n², and G."""
+    _, codes = np.unique(clusters, return_inverse=True)
+    sums = np.bincount(codes, weights=values - values.mean())
+    n_clusters = len(sums)
+    if n_clusters < 2:
+        return math.nan, n_clusters
+    return n_clusters / (n_clusters - 1) * float(np.sum(sums**2)) / len(values) ** 2, n_clusters
+
+
+def mean_interval(values: Floats, clusters: Ints, *, bounds: tuple[float, float] | None = None) -> Interval:
+    """The interval of a mean, with cluster errors and t_{G−1}.
+
+    Parameters
+    ----------
+    values
+        One finite value per item.
+    clusters
+        The cluster of each value.
+    bounds
+        The ends of the scale. The interval never leaves them; where all values are equal it is Wilson's, of
+        the mean's place between them and the number of clusters, never [1, 1].
+
+    Examples
+    --------
+    >>> mean_interval(np.array([0.0, 1.0, 1.0, 0.0]), np.arange(4))
+    Interval(low=-0.418..., high=1.418..., reason=None)
+    """
+    if not len(values):
+        return Interval.none("nothing is scored")
+    variance, n_clusters = _cluster_variance(values, clusters)
+    if n_clusters < 2:
+        return Interval.none("fewer than two clusters")
+    mean = float(values.mean())
+    if np.ptp(values) <= 1e-12:
+        if bounds is None:
+            return Interval.none("all values are equal")
+        low, high = bounds
+        place = wilson(min(1.0, max(0.0, (mean - low) / (high - low))), n_clusters)
+        return Interval(low + (high - low) * place.low, low + (high - low) * place.high)
+    half = _t(n_clusters - 1) * math.sqrt(variance)
+    if bounds is None:
+        return Interval(mean - half, mean + half)
+    return Interval(max(bounds[0], mean - half), min(bounds[1], mean + half))
+
+
+def rate_interval(flags: Floats, clusters: Ints) -> Interval:
+    """Wilson's interval of a share of items, with n_eff = n / deff.
+
+    deff = cluster variance of the mean / its variance if items were independent, at least 1: a few clusters
+    that happen to balance out do not make more items of them. Where all items agree it cannot be seen, and
+    each cluster counts once.
+
+    Parameters
+    ----------
+    flags
+        1 or 0 per item.
+    clusters
+        The cluster of each item.
+
+    Examples
+    --------
+    >>> rate_interval(np.array([1.0, 1.0, 1.0, 0.0]), np.arange(4)) == wilson(0.75, 4)
+    True
+    """
+    if not len(flags):
+        return Interval.none("nothing has a verdict")
+    variance, n_clusters = _cluster_variance(flags, clusters)
+    rate, n = float(flags.mean()), len(flags)
+    if rate in (0.0, 1.0) or n_clusters < 2:
+        return wilson(rate, n_clusters)
+    deff = max(1.0, variance / (rate * (1 - rate) / (n - 1)))
+    return wilson(rate, n / deff)
+
+
+def bootstrap(figure: Callable[[Ints], float], clusters: Ints, *, rounds: int = 2000) -> Interval:
+    """The percentile interval of a figure over resampled clusters.
+
+    Parameters
+    ----------
+    figure
+        The figure on the rows of these positions; NaN where it is not defined.
+    clusters
+        The cluster of each row.
+    rounds
+        Number of resamples, drawn with a fixed seed.
+    """
+    order = np.argsort(clusters, kind="stable")
+    _, start, size = np.unique(clusters[order], return_index=True, return_counts=True)
+    if len(size) < 2:
+        return Interval.none("fewer than two clusters")
+    draw = np.random.default_rng(0)
+    found = np.full(rounds, np.nan)
+    for number in range(rounds):
+        chosen = draw.integers(0, len(size), len(size))
+        sizes = size[chosen]
+        ends = np.cumsum(sizes)
+        rows = np.arange(ends[-1]) + np.repeat(start[chosen] - (ends - sizes), sizes)
+        found[number] = figure(order[rows])
+    found = found[np.isfinite(found)]
+    if len(found) < (1 - _MOST_UNDEFINED) * rounds:
+        return Interval.none("not defined in over 5 % of the resamples")
+    low, high = np.quantile(found, [1 - _TAIL, _TAIL])
+    return Interval(float(low), float(high))

@@ -1,0 +1,304 @@
+"""Votes: the samples of one judge on one item and criterion become one verdict."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+import pandas as pd
+from pandas.arrays import BooleanArray
+
+from evalkit import tables
+from evalkit.errors import ConfigError, InputError, listed
+from evalkit.rubrics.measures import Measures, label_norms, measures, nearest_labels, norms
+from evalkit.rubrics.scales import code_text
+from evalkit.tables import JUDGMENT_KEY, VOTE_KEY
+from evalkit.tables.grouping import (
+    Flags,
+    Floats,
+    Groups,
+    Ints,
+    Objects,
+    Tally,
+    group,
+    most_frequent,
+    refuse_doubles,
+    tally,
+)
+
+__all__ = ["Ties", "VoteMethod", "vote"]
+
+VoteMethod = Literal["mean", "median", "majority"]
+Ties = Literal["na", "low", "mean"]
+
+_NEED = [*JUDGMENT_KEY, "score", "label", "passed", "error", "level", "scale"]
+
+
+def vote(
+    judgments: pd.DataFrame,
+    *,
+    method: VoteMethod = "mean",
+    ties: Ties = "na",
+    unscored: Literal["drop"] | float = "drop",
+) -> pd.DataFrame:
+    """One vote per judge, item and criterion, from all of the judge's samples.
+
+    Parameters
+    ----------
+    judgments
+        The table of `judge`; rows in any order, several rubrics and versions together if wanted.
+    method
+        What `score` is: the ``mean`` (default) or ``median`` of the scored samples, or ``majority``: the
+        modal code. Nominal criteria have the majority alone, whatever is asked for.
+    ties
+        ``na`` (default): a tie has no label (and, under ``majority``, no score). To reproduce published
+        studies: ``low`` takes the lowest of the tied codes, ``mean`` makes `score` their mean. Nominal
+        codes have no order, so their ties stay NA (pairwise scores can take ``mean``).
+    unscored
+        ``drop`` (default) leaves unscored samples out of `score` and `label`; a number counts each of
+        them as that code, even one off the scale (published studies took 0).
+
+    Returns
+    -------
+    DataFrame
+        The votes table, keyed by `rubric, rubric_version, item_id, criterion, judge` in order of first
+        appearance:
+
+        - `score` in rubric units, `score_norm` 0-1 (1 is good; a mean of ordinal codes assumes equal
+          steps; nominal: 1 or 0 by the pass rule);
+        - `label`: the modal code (``majority``), else the code nearest to `score`; NA if two are equal;
+        - `passed`: True if more than half of all k samples passed, False if more than half failed, else
+          NA; unscored samples count in k and on neither side; NA without a pass rule;
+        - `reason` why something is NA: ``tied``, ``no_majority`` (unscored samples left neither side more
+          than half), or the samples' most frequent error when none was scored;
+        - `agreement` 0-1: the largest group of samples that agree, as a share of all k samples; NA for
+          k = 1. `self_agreement` 0-1: the share of pairs of scored samples that agree (Fleiss 1971, P_i;
+          unbiased in k); NA under two. Both compare `passed` where there is a pass rule, else the code;
+        - `n_samples` (k), `n_scored`, `tied` (label or verdict), `weight`, `level`, `scale`;
+        - `order_flip` (pairwise only): do the majority labels of the two orders differ? NA if one has none;
+        - `rule`: what was used, as in ``majority ties=low unscored=0``.
+
+        Pairwise: the labels in `judgments` are mapped back to the items, so both orders are folded
+        into one vote; score 1 for A, 0 for B, .5 for a tie.
+
+    Raises
+    ------
+    InputError
+        When columns are missing, a judgment is in the table twice, or one is neither scored nor in error.
+    ConfigError
+        For an unknown option.
+
+    Examples
+    --------
+    >>> judgments = tables.table("judgments", {
+    ...     "rubric": ["r"] * 3, "rubric_version": ["v1"] * 3, "item_id": ["i"] * 3, "criterion": ["c"] * 3,
+    ...     "judge": ["j"] * 3, "sample": [0, 1, 2], "score": [2.0, 2.0, 1.0], "label": ["2", "2", "1"],
+    ...     "passed": [True, True, False], "level": ["ordinal"] * 3,
+    ...     "scale": ['{"codes":[0,1,2],"better":"high","pass_at":2}'] * 3})
+    >>> vote(judgments)[["score", "label", "passed", "self_agreement"]].round(3).values.tolist()
+    [[1.667, '2', True, 0.333]]
+    """
+    _check_options(method, ties, unscored)
+    frame = tables.check(judgments, "judgments", need=_NEED)
+    refuse_doubles(frame, JUDGMENT_KEY, "judgments", may_miss=["order"])
+    samples = _samples(frame)
+    counted = samples if unscored == "drop" else _impute(samples, float(unscored))
+    measured = samples.measured.take(samples.groups.first)
+    majority = _majority(counted, ties)
+    score, label, tied = _middle(counted, measured, method, ties) if method != "majority" else majority
+    nominal = measured.nominal
+    score, label, tied = (
+        np.where(nominal, most, other) for most, other in zip(majority, (score, label, tied), strict=True)
+    )
+    passed, verdict = _verdict(counted, measured)
+    pieces = frame.iloc[samples.groups.first]
+    columns: dict[str, Any] = {key: pieces[key].array for key in [*VOTE_KEY, "level", "scale"]}
+    columns |= {"score": score, "score_norm": _norm(score, label, measured), "label": _text(label), "passed": passed}
+    columns |= _agreements(samples)
+    columns["tied"] = tied | (verdict == "tied")
+    columns["reason"] = _text(_reason(frame, samples, counted, verdict, label))
+    weight = pieces["weight"].to_numpy() if "weight" in frame else np.ones(len(pieces))
+    columns["weight"] = np.where(np.isnan(weight), 1.0, weight)
+    columns["order_flip"] = _order_flip(frame, samples)
+    columns["rule"] = _text(_rules(method, ties, unscored, nominal))
+    return tables.table("votes", columns)
+
+
+def _check_options(method: str, ties: str, unscored: object) -> None:
+    for name, given, allowed in (("method", method, VoteMethod), ("ties", ties, Ties)):
+        if given not in get_args(allowed):
+            raise ConfigError(f"vote got {name}={given!r}; allowed are {listed(get_args(allowed))}")
+    if unscored != "drop" and (isinstance(unscored, bool) or not isinstance(unscored, (int, float))):
+        raise ConfigError(f"vote got unscored={unscored!r}; allowed are 'drop' and a number")
+
+
+@dataclass(frozen=True, slots=True)
+class _Samples:
+    """One entry per judgment: which vote it belongs to, and its answer as a number for counting."""
+
+    groups: Groups
+    measured: Measures
+    scored: Flags
+    score: Floats
+    answer: Ints  # nominal: the label's code; else the rank of the score among all scores
+    names: Objects  # text of each answer
+    passes: Flags
+    fails: Flags
+
+
+def _samples(frame: pd.DataFrame) -> _Samples:
+    measured = measures(frame)
+    scored = frame["error"].isna().to_numpy()
+    score = frame["score"].to_numpy(dtype=np.float64)
+    labels = frame["label"].cat.codes.to_numpy().astype(np.int64)
+    nominal = measured.nominal
+    silent = scored & np.where(nominal, labels < 0, ~np.isfinite(score))
+    if silent.any():
+        row = frame[JUDGMENT_KEY].iloc[int(np.flatnonzero(silent)[0])]
+        raise InputError(
+            f"{int(silent.sum())} judgments have neither a score (nominal: a label) nor an error, first "
+            f"{listed(row.dropna().tolist())}; unscored rows carry their reason in `error`"
+        )
+    passed = frame["passed"]
+    answer, names = _answers(frame["label"].cat.categories, labels, np.where(nominal, np.nan, score))
+    yes, no = (scored & passed.eq(side).fillna(value=False).to_numpy(dtype=bool) for side in (True, False))
+    return _Samples(group(frame, VOTE_KEY), measured, scored, score, answer, names, yes, no)
+
+
+def _answers(texts: pd.Index, labels: Ints, score: Floats) -> tuple[Ints, Objects]:
+    # Equal numbers are one answer however a file spelled them ("2", "2.0"), in rising order.
+    values, ranks = np.unique(np.round(score, 12), return_inverse=True)
+    names = [*texts, *(code_text(float(value)) for value in values)]
+    return np.where(np.isnan(score), labels, ranks + len(texts)).astype(np.int64), np.array(names, dtype=object)
+
+
+def _impute(samples: _Samples, value: float) -> _Samples:
+    if samples.measured.nominal.any():
+        raise ConfigError("unscored=<number> stands for a code; nominal criteria have no numbers: use unscored='drop'")
+    missing = ~samples.scored
+    score = np.where(missing, value, samples.score)
+    answer, names = _answers(pd.Index([]), np.zeros(len(score), dtype=np.int64), score)
+    yes, no = samples.passes.copy(), samples.fails.copy()
+    for scale, rows in samples.measured.parts():
+        verdict = scale.passed(value)
+        yes[rows & missing] = verdict is True
+        no[rows & missing] = verdict is False
+    return _Samples(samples.groups, samples.measured, np.ones_like(missing), score, answer, names, yes, no)
+
+
+def _count(samples: _Samples) -> Tally:
+    rows = samples.scored
+    return tally(samples.groups.codes[rows], samples.answer[rows], len(samples.groups))
+
+
+def _majority(samples: _Samples, ties: Ties) -> tuple[Floats, Objects, Flags]:
+    counts = _count(samples)
+    modal = counts.modal()
+    at = counts.group[modal]
+    n_modal = np.bincount(at, minlength=counts.n_groups)
+    tied = n_modal > 1
+    # Entries are sorted by answer, so the last one written is the lowest.
+    lowest = np.full(counts.n_groups, -1)
+    lowest[at[::-1]] = np.flatnonzero(modal)[::-1]
+    sums = np.bincount(counts.entry, weights=samples.score[samples.scored], minlength=len(counts.group))
+    value = sums / np.maximum(counts.weight, 1)
+    found = lowest >= 0
+    score = np.full(counts.n_groups, np.nan)
+    score[found] = value[lowest[found]]
+    label = np.full(counts.n_groups, None, dtype=object)
+    label[found] = samples.names[counts.value[lowest[found]]]
+    nominal = samples.measured.take(samples.groups.first).nominal
+    if ties == "mean":
+        mean = np.bincount(at, weights=value[modal], minlength=counts.n_groups) / np.maximum(n_modal, 1)
+        score[tied] = mean[tied]
+        middle, _ = nearest_labels(score, samples.measured.take(samples.groups.first))
+        label[tied] = middle[tied]
+        return score, label, tied
+    lost = tied & (nominal | (ties == "na"))
+    score[lost], label[lost] = np.nan, None
+    return score, label, tied
+
+
+def _middle(samples: _Samples, measured: Measures, method: str, ties: Ties) -> tuple[Floats, Objects, Flags]:
+    rows = samples.scored & ~samples.measured.nominal
+    n = samples.groups.count(rows)
+    score = np.full(len(n), np.nan)
+    if method == "mean":
+        score[n > 0] = samples.groups.total(samples.score, rows)[n > 0] / n[n > 0]
+    else:
+        codes, values = samples.groups.codes[rows], samples.score[rows]
+        values = values[np.lexsort((values, codes))]
+        start = np.cumsum(n) - n
+        some = n > 0
+        low, high = (start + (n - 1) // 2)[some], (start + n // 2)[some]
+        score[some] = (values[low] + values[high]) / 2
+    label, tied = nearest_labels(score, measured, low=ties == "low")
+    return score, label, tied
+
+
+def _verdict(samples: _Samples, measured: Measures) -> tuple[BooleanArray, Objects]:
+    k = samples.groups.count()
+    yes, no = samples.groups.count(samples.passes), samples.groups.count(samples.fails)
+    open_ = measured.has_rule & (2 * yes <= k) & (2 * no <= k)
+    verdict = np.full(len(k), None, dtype=object)
+    verdict[open_] = "no_majority"
+    verdict[open_ & (yes == no) & (yes > 0)] = "tied"
+    passed = BooleanArray(2 * yes > k, open_ | ~measured.has_rule)
+    return passed, verdict
+
+
+def _norm(score: Floats, label: Objects, measured: Measures) -> Floats:
+    norm = np.where(measured.nominal, label_norms(label, measured), norms(score, measured))
+    # A nominal scale with scores is a pairwise one: its score is on 0-1 already.
+    return np.where(measured.nominal & ~np.isnan(score), score, norm)
+
+
+def _agreements(samples: _Samples) -> dict[str, Any]:
+    by_verdict = samples.measured.has_rule
+    answer = np.where(by_verdict, samples.passes.astype(np.int64), samples.answer)
+    rows = samples.scored
+    counts = tally(samples.groups.codes[rows], answer[rows], len(samples.groups))
+    k, n = samples.groups.count(), samples.groups.count(rows)
+    pairs = np.maximum(n * (n - 1), 1)
+    return {
+        "agreement": np.where(k > 1, counts.top() / np.maximum(k, 1), np.nan),
+        "self_agreement": np.where(n > 1, counts.pairs() / pairs, np.nan),
+        "n_samples": k,
+        "n_scored": n,
+    }
+
+
+def _reason(frame: pd.DataFrame, samples: _Samples, counted: _Samples, verdict: Objects, label: Objects) -> Objects:
+    silent = counted.groups.count(counted.scored) == 0
+    reason = np.where(pd.isna(verdict) & pd.isna(label), "tied", verdict)
+    reason[silent] = most_frequent(samples.groups, frame["error"])[silent]
+    return reason
+
+
+def _order_flip(frame: pd.DataFrame, samples: _Samples) -> BooleanArray:
+    n_votes = len(samples.groups)
+    order = frame["order"].cat.codes.to_numpy().astype(np.int64)
+    winners = np.full((n_votes, 2), -1, dtype=np.int64)
+    names = list(frame["order"].cat.categories)
+    for place, name in enumerate(("AB", "BA")):
+        if name not in names:
+            continue
+        rows = samples.scored & (order == names.index(name))
+        counts = tally(samples.groups.codes[rows], samples.answer[rows], n_votes)
+        modal = counts.modal()
+        single = np.bincount(counts.group[modal], minlength=n_votes) == 1
+        at = counts.group[modal]
+        winners[at, place] = np.where(single[at], counts.value[modal], -1)
+    return BooleanArray(np.asarray(winners[:, 0] != winners[:, 1]), np.asarray((winners < 0).any(axis=1)))
+
+
+def _rules(method: str, ties: Ties, unscored: object, nominal: Flags) -> Objects:
+    extra = "" if ties == "na" else f" ties={ties}"
+    if unscored != "drop":
+        extra += f" unscored={code_text(float(unscored))}"  # type: ignore[arg-type]
+    return np.where(nominal, f"majority{extra}", f"{method}{extra}").astype(object)
+
+
+def _text(values: Objects) -> pd.Categorical:
+    return tables.categorical(values)

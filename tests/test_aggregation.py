@@ -1,0 +1,209 @@
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from judged import BINARY, DECIMAL, LOW, NAMES, ORDINAL, PAIR, PLAIN, TOPIC, judgments
+from pandas.testing import assert_frame_equal
+
+from evalkit import tables
+from evalkit.aggregation import aggregate
+from evalkit.errors import ConfigError, EvalkitError, InputError
+from evalkit.voting import vote
+
+
+def votes_of(answers, scale=ORDINAL, **options):
+    """Votes of one item: {judge: [samples]}."""
+    return vote(judgments({("i", judge): codes for judge, codes in answers.items()}, scale), **options)
+
+
+def one(answers, scale=ORDINAL, **options):
+    scores = aggregate(votes_of(answers, scale), **options)
+    assert len(scores) == 1
+    assert scores.columns.tolist() == tables.columns_of("scores")
+    return scores.iloc[0]
+
+
+def test_mean_and_weighted_majority():
+    # Votes 2, 2, 0: mean 4/3, nearest code 1, two of three pass; |2−0| twice and |2−2| once in norm: (1+1+0)/3.
+    row = one({"a": [2], "b": [2], "c": [0]})
+    assert row["score"] == pytest.approx(4 / 3)
+    assert row["score_norm"] == pytest.approx(2 / 3)
+    assert (row["label"], row["passed"], row["status"], row["n_judges"], row["n_scored"]) == ("1", True, "ok", 3, 3)
+    assert row["disagreement"] == pytest.approx(2 / 3)
+    assert pd.isna(row["reason"])
+    # With weights 1, 1, 3 the failing judge has 3 of 5.
+    row = one({"a": [2], "b": [2], "c": [0]}, weights={"c": 3})
+    assert row["score"] == pytest.approx(4 / 5)
+    assert not row["passed"]
+
+
+def test_only_ratios_of_weights_count():
+    answers = {"a": [2], "b": [2], "c": [0]}
+    first = one(answers, weights={"a": 1, "b": 2, "c": 4})
+    second = one(answers, weights={"a": 0.1, "b": 0.2, "c": 0.4})
+    assert first["score"] == pytest.approx(second["score"])
+    assert first["passed"] == second["passed"]
+
+
+def test_equal_weights_on_both_sides_are_a_tie_even_in_floating_point():
+    # 0.1 + 0.2 against 0.3 differ by 5.6e-17.
+    row = one({"a": [1], "b": [1], "c": [0]}, BINARY, weights={"a": 0.1, "b": 0.2, "c": 0.3})
+    assert pd.isna(row["passed"])
+    assert (row["status"], row["reason"], row["tied"]) == ("tied", "tied", True)
+    assert row["score"] == pytest.approx(0.5)
+    assert pd.isna(row["label"])
+
+
+def test_weight_zero_removes_a_judge():
+    row = one({"a": [2], "b": [2], "c": [0]}, weights={"c": 0})
+    assert (row["n_judges"], row["score"], row["disagreement"]) == (2, 2, 0)
+    with pytest.raises(ConfigError, match="item 'i' has weight 0"):
+        one({"a": [2]}, weights={"a": 0})
+    with pytest.raises(ConfigError, match="≥ 0"):
+        one({"a": [2]}, weights={"a": -1})
+    with pytest.raises(ConfigError, match="unknown judges 'z'; the votes are of 'a'"):
+        one({"a": [2]}, weights={"z": 1})
+
+
+def test_quorum_is_more_than_half_of_the_weight():
+    # One of two: exactly half, not more.
+    row = one({"a": [2], "b": ["!timeout"]})
+    assert (row["status"], row["reason"], row["n_judges"], row["n_scored"]) == ("unscored", "timeout", 2, 1)
+    assert all(pd.isna(row[name]) for name in ("score", "score_norm", "label", "passed", "disagreement"))
+    row = one({"a": [2], "b": [2], "c": ["!timeout"]})
+    assert (row["status"], row["score"], row["passed"]) == ("partial", 2, True)
+    assert one({"a": [2], "b": [2], "c": ["!timeout"]}, quorum=1.0)["status"] == "unscored"
+    assert one({"a": [2], "b": [2]}, quorum=1.0)["status"] == "ok"
+    assert one({"a": [2], "b": ["!timeout"]}, quorum=0.0)["status"] == "partial"
+    assert one({"a": [2], "b": ["!timeout"]}, weights={"a": 2})["status"] == "partial"
+    with pytest.raises(ConfigError, match="share from 0 to 1"):
+        one({"a": [2]}, quorum=2)
+
+
+def test_a_failed_juror_stays_in_the_denominator_of_passed():
+    # a passes, b fails, c has no reply: 1 to 1 is a tie; with a, b passing of four asked: 2 of 4, no majority.
+    assert one({"a": [2], "b": [0], "c": ["!timeout"]})["reason"] == "tied"
+    row = one({"a": [2], "b": [2], "c": [2, 0], "d": [2, 0]})
+    assert pd.isna(row["passed"])
+    assert (row["reason"], row["status"]) == ("no_majority", "partial")
+
+
+def test_all_unscored():
+    row = one({"a": ["!empty"], "b": ["!refused"], "c": ["!refused"]})
+    assert (row["status"], row["reason"], row["n_scored"]) == ("unscored", "refused", 0)
+
+
+def test_one_judge():
+    row = one({"a": [2, 2, 1]})
+    assert row["score"] == pytest.approx(5 / 3)
+    assert pd.isna(row["disagreement"])
+
+
+def test_median():
+    assert one({"a": [0], "b": [2], "c": [2]}, method="median")["score"] == 2
+    assert one({"a": [0], "b": [1]}, method="median")["score"] == 0.5
+    # Weights 1, 1, 2 on 0, 1, 2: half of 4 is reached exactly between 1 and 2.
+    assert one({"a": [0], "b": [1], "c": [2]}, method="median", weights={"c": 2})["score"] == 1.5
+    assert one({"a": [0], "b": [1], "c": [2]}, method="median", weights={"c": 3})["score"] == 2
+
+
+def test_majority_of_labels():
+    row = one({"a": [1], "b": [1], "c": [2]}, method="majority")
+    assert (row["score"], row["label"], row["passed"], row["method"]) == (1, "1", False, "majority")
+    row = one({"a": [1], "b": [2]}, PLAIN, method="majority")
+    assert pd.isna(row["score"])
+    assert (row["status"], row["reason"], row["tied"]) == ("tied", "tied", True)
+    # A judge whose own label is tied has nothing to give: 1 of 2 is under quorum.
+    row = one({"a": [1, 2], "b": [2]}, PLAIN, method="majority")
+    assert (row["status"], row["n_scored"]) == ("unscored", 1)
+
+
+def test_min_and_max_mean_least_and_most_good():
+    # min: every judge must pass; max: one is enough.
+    least, best = (one({"a": [2], "b": [1], "c": [2]}, method=method) for method in ("min", "max"))
+    assert (least["score"], least["label"], least["passed"]) == (1, "1", False)
+    assert (best["score"], best["label"], best["passed"]) == (2, "2", True)
+    # Where low is better the least good is the highest number.
+    least = one({"a": [0], "b": [2]}, LOW, method="min")
+    assert (least["score"], least["score_norm"], least["passed"]) == (2, 0, False)
+    # A judge without a verdict: all cannot be said, one fails decides.
+    assert pd.isna(one({"a": [2], "b": [2], "c": ["!empty"]}, method="min")["passed"])
+    assert not one({"a": [2], "b": [0], "c": ["!empty"]}, method="min")["passed"]
+    assert one({"a": [2], "b": [2], "c": ["!empty"]}, method="max")["passed"]
+
+
+def test_nominal_takes_the_majority():
+    row = one({"a": ["art"], "b": ["art"], "c": ["sport"]}, TOPIC)
+    assert (row["label"], row["passed"], row["score_norm"], row["method"]) == ("art", True, 1, "majority")
+    assert pd.isna(row["score"])
+    assert row["disagreement"] == pytest.approx(2 / 3)
+    row = one({"a": ["art"], "b": ["law"]}, NAMES)
+    assert (row["status"], row["reason"]) == ("tied", "tied")
+    # min with a rule: the verdict of the least good, and its label.
+    row = one({"a": ["art"], "b": ["art"], "c": ["sport"]}, TOPIC, method="min")
+    assert (row["label"], row["passed"], row["score_norm"], row["method"]) == ("sport", False, 0, "min")
+    assert one({"a": ["art"]}, NAMES, method="min")["method"] == "majority"
+
+
+def test_pairwise_scores():
+    scores = aggregate(votes_of({judge: {"AB": ["A"], "BA": ["A"]} for judge in "ab"} | {"c": {"AB": ["B"]}}, PAIR))
+    assert scores.loc[0, ["label", "score", "score_norm"]].tolist() == ["A", 1, 1]
+
+
+def test_interval_scale():
+    row = one({"a": [0.25], "b": [0.5]}, DECIMAL)
+    assert (row["score"], row["label"]) == (0.375, "0.375")
+
+
+def test_empty_missing_double_and_unknown():
+    assert aggregate(tables.empty("votes")).columns.tolist() == tables.columns_of("scores")
+    votes = votes_of({"a": [1], "b": [2]})
+    with pytest.raises(InputError, match="'level' missing"):
+        aggregate(votes.drop(columns="level"))
+    with pytest.raises(InputError, match="key of another row"):
+        aggregate(pd.concat([votes, votes]))
+    with pytest.raises(EvalkitError, match="dawid_skene"):
+        aggregate(votes, method="dawid_skene")
+    with pytest.raises(ConfigError, match="method='mode'"):
+        aggregate(votes, method="mode")
+
+
+def test_shuffled_rows_give_the_same_scores_and_the_argument_stays():
+    rng = np.random.default_rng(2)
+    samples = {(f"i{i}", judge): rng.integers(0, 3, 3).tolist() for i in range(40) for judge in "abc"}
+    votes = vote(judgments(samples))
+    before = votes.copy(deep=True)
+    for method in ("mean", "median", "majority", "min", "max"):
+        plain = aggregate(votes, method=method).sort_values("item_id", ignore_index=True)
+        mixed = aggregate(votes.sample(frac=1, random_state=5), method=method).sort_values("item_id", ignore_index=True)
+        assert_frame_equal(plain.astype(object), mixed.astype(object))
+    assert_frame_equal(votes, before)
+
+
+WEIGHTS = st.sampled_from([0.1, 0.2, 0.3, 1.0, 2.0])
+
+
+@settings(max_examples=80)
+@given(st.lists(st.tuples(st.sampled_from([0, 1, 2, None]), WEIGHTS), min_size=1, max_size=6))
+def test_against_a_plain_reading_of_the_definition(jury):
+    answers = {f"j{n}": [code if code is not None else "!empty"] for n, (code, _) in enumerate(jury)}
+    weights = {f"j{n}": weight for n, (_, weight) in enumerate(jury)}
+    row = one(answers, weights=weights)
+    total = sum(weight for _, weight in jury)
+    scored = [(code, weight) for code, weight in jury if code is not None]
+    share = sum(weight for _, weight in scored) / total
+    if share <= 0.5 + 1e-9:
+        assert row["status"] == "unscored"
+        assert math.isnan(row["score"])
+        return
+    assert row["score"] == pytest.approx(sum(c * w for c, w in scored) / sum(w for _, w in scored))
+    yes = sum(weight for code, weight in scored if code == 2)
+    no = sum(weight for code, weight in scored if code != 2)
+    expected = True if yes > total / 2 + 1e-9 else False if no > total / 2 + 1e-9 else None
+    assert (None if pd.isna(row["passed"]) else row["passed"]) == expected
+    pairs = [abs(a[0] - b[0]) / 2 for i, a in enumerate(scored) for b in scored[:i]]
+    if pairs:
+        assert row["disagreement"] == pytest.approx(sum(pairs) / len(pairs))
