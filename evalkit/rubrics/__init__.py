@@ -2,6 +2,7 @@
 
 from evalkit.rubrics.files import list_rubrics, load_rubric, rubric_folders, save
 from evalkit.rubrics.models import Criterion, Rubric
+from evalkit.rubrics.pollux import load_pollux
 from evalkit.rubrics.profiles import Profile, load_profile
 from evalkit.rubrics.scales import Code, Level, Scale, code_text, number
 from evalkit.rubrics.wording import Finding, diff, review
@@ -17,6 +18,7 @@ __all__ = [
     "code_text",
     "diff",
     "list_rubrics",
+    "load_pollux",
     "load_profile",
     "load_rubric",
     "number",
