@@ -9,8 +9,9 @@ from judged import BINARY, DECIMAL, LOW, NAMES, ORDINAL, PAIR, PLAIN, TOPIC, jud
 from pandas.testing import assert_frame_equal
 
 from evalkit import tables
-from evalkit.aggregation import aggregate
+from evalkit.aggregation import aggregate, combine, summarize
 from evalkit.errors import ConfigError, EvalkitError, InputError
+from evalkit.rubrics import Rubric
 from evalkit.voting import vote
 
 
@@ -207,3 +208,197 @@ def test_against_a_plain_reading_of_the_definition(jury):
     pairs = [abs(a[0] - b[0]) / 2 for i, a in enumerate(scored) for b in scored[:i]]
     if pairs:
         assert row["disagreement"] == pytest.approx(sum(pairs) / len(pairs))
+
+
+# -- combine
+
+
+def rubric_of(*criteria, **fields):
+    return Rubric(
+        id="r", inputs=["answer"], criteria=[{"scale": {0: "", 1: "", 2: ""}} | c for c in criteria], **fields
+    )
+
+
+def scores_of(rubric, answers):
+    """Scores of one judge: {item: {criterion: code or "!error"}}."""
+    parts = [
+        judgments({(item, "j"): [code]}, rubric.criterion(name).scale, criterion=name, version=rubric.label)
+        for item, codes in answers.items()
+        for name, code in codes.items()
+    ]
+    return aggregate(vote(pd.concat(parts)))
+
+
+def combined(rubric, codes, **options):
+    made = combine(scores_of(rubric, {"i": codes}), rubric, **options)
+    assert made.columns.tolist() == tables.columns_of("rubric_scores")
+    return made.iloc[0]
+
+
+AB = rubric_of({"name": "a", "pass_at": 1}, {"name": "b", "weight": 3})
+
+
+def test_combine_is_the_weighted_mean_of_score_norm():
+    # a: 2/2 with weight 1, b: 1/2 with weight 3: (1 + 1.5)/4.
+    row = combined(AB, {"a": 2, "b": 1})
+    assert (row["score_norm"], row["score"], row["passed"], row["status"]) == (0.625, 0.625, True, "ok")
+    assert (row["n_criteria"], row["n_scored"]) == (2, 2)
+    assert pd.isna(row["reason"])
+    assert not combined(AB, {"a": 0, "b": 2})["passed"]
+
+
+def test_combine_of_one_criterion_keeps_its_units():
+    row = combined(rubric_of({"name": "a", "pass_at": 1}), {"a": 1})
+    assert (row["score"], row["score_norm"]) == (1, 0.5)
+
+
+def test_combine_with_an_unscored_criterion():
+    row = combined(AB, {"a": 2, "b": "!truncated"})
+    assert (row["status"], row["reason"], row["n_scored"], row["passed"]) == ("unscored", "truncated", 1, True)
+    assert math.isnan(row["score_norm"])
+    row = combined(AB, {"a": 2, "b": "!truncated"}, missing="renormalise")
+    assert (row["score_norm"], row["status"]) == (1, "partial")
+    assert combined(AB, {"a": 2})["reason"] == "not_judged"
+    # Weight 0: reported, never averaged.
+    free = rubric_of({"name": "a"}, {"name": "b", "weight": 0})
+    row = combined(free, {"a": 2, "b": "!truncated"})
+    assert (row["score_norm"], row["status"], row["n_criteria"]) == (1, "ok", 1)
+    assert pd.isna(row["passed"])
+
+
+def test_a_failed_critical_criterion_makes_the_score_zero():
+    rubric = rubric_of({"name": "safe", "pass_at": 2, "critical": True}, {"name": "b", "pass_at": 1})
+    row = combined(rubric, {"safe": 1, "b": 2})
+    assert (row["score_norm"], row["passed"], row["status"]) == (0, False, "ok")
+    # It decides even where the other criterion is unscored; unscored itself it leaves the score open.
+    row = combined(rubric, {"safe": 0, "b": "!empty"})
+    assert (row["score_norm"], row["passed"]) == (0, False)
+    row = combined(rubric, {"safe": "!empty", "b": 2})
+    assert (row["status"], row["reason"]) == ("unscored", "empty")
+    assert math.isnan(row["score_norm"])
+    # One criterion where low is good: the bad end of its own units is the highest code.
+    toxic = rubric_of({"name": "toxic", "better": "low", "pass_at": 0, "critical": True})
+    assert combined(toxic, {"toxic": 1})[["score", "score_norm"]].tolist() == [2, 0]
+
+
+def test_the_rubrics_own_pass_at():
+    rubric = rubric_of({"name": "a", "pass_at": 2}, {"name": "b"}, pass_at=0.5)
+    assert combined(rubric, {"a": 0, "b": 2})["passed"]
+    assert not combined(rubric, {"a": 0, "b": 1})["passed"]
+
+
+def test_nominal_criteria_count_only_with_a_rule():
+    topic = {"name": "t", "level": "nominal", "scale": {"art": "", "law": ""}}
+    row = combined(rubric_of({"name": "a"}, topic), {"a": 1, "t": "art"})
+    assert (row["score_norm"], row["n_criteria"], row["status"]) == (0.5, 1, "ok")
+    row = combined(rubric_of({"name": "a"}, topic | {"pass_if": ["art"]}), {"a": 1, "t": "art"})
+    assert (row["score_norm"], row["passed"], row["n_criteria"]) == (0.75, True, 2)
+
+
+def test_combine_refuses_scores_of_another_version():
+    scores = scores_of(AB, {"i": {"a": 2, "b": 1}})
+    edited = AB.edit("a", scale={1: "changed"})
+    with pytest.raises(InputError, match=r"are of rubric 'r@v1', the rubric given is 'r@v1\+"):
+        combine(scores, edited)
+    with pytest.raises(InputError, match="criteria 'b' that 'r@v1' does not"):
+        combine(scores, rubric_of({"name": "a", "pass_at": 1}))
+    with pytest.raises(ConfigError, match="missing='zero'"):
+        combine(scores, AB, missing="zero")
+    assert combine(tables.empty("scores"), AB).columns.tolist() == tables.columns_of("rubric_scores")
+    with pytest.raises(InputError, match="'score_norm' missing"):
+        combine(scores.drop(columns="score_norm"), AB)
+
+
+def test_a_tied_criterion_leaves_the_verdict_open():
+    scores = aggregate(vote(judgments({("i", "j"): [1, 0]}, AB.criterion("a").scale, criterion="a")))
+    row = combine(scores, rubric_of({"name": "a", "pass_at": 1})).iloc[0]
+    assert (row["score"], row["status"], row["reason"]) == (0.5, "tied", "tied")
+    assert pd.isna(row["passed"])
+
+
+# -- summarize
+
+
+def scored(codes, scale=ORDINAL):
+    samples = {(f"i{n}", "j"): [code] for n, code in enumerate(codes)}
+    return aggregate(vote(judgments(samples, scale)))
+
+
+def test_mean_and_interval_by_hand():
+    # 0, 1, 2, 2: mean 1.25, s² = (1.5625 + .0625 + 2·.5625)/3 = .91667, SE = √(s²/4) = .47871, t₃ = 3.18245,
+    # half width 1.52346, cut at the ends of the scale: [0, 2].
+    row = summarize(scored([0, 1, 2, 2])).iloc[0]
+    assert row["mean"] == 1.25
+    assert row[["low", "high", "mean_norm", "pass_rate"]].tolist() == [0, 2, 0.625, 0.5]
+    # The same ten times over, as independent items: s² = 4·10·.6875/39 = .705128, SE = √(s²/40) = .132771,
+    # t₃₉ = 2.022691, half width .268554.
+    row = summarize(scored([0, 1, 2, 2] * 10)).iloc[0]
+    assert row["low"] == pytest.approx(1.25 - 0.268554, abs=1e-5)
+    assert row["high"] == pytest.approx(1.25 + 0.268554, abs=1e-5)
+    assert row["norm_low"] == pytest.approx(row["low"] / 2)
+    assert pd.isna(row["notes"])
+
+
+def test_clusters_widen_the_interval():
+    scores = scored([0, 1, 2, 2] * 10)
+    # Ten clusters, each of one value repeated: the clusters' sums are what varies.
+    clusters = {f"i{n}": n % 4 + 4 * (n // 20) for n in range(40)}
+    wide, plain = summarize(scores, clusters=clusters).iloc[0], summarize(scores).iloc[0]
+    assert wide["high"] - wide["low"] > 1.5 * (plain["high"] - plain["low"])
+    assert wide["pass_high"] - wide["pass_low"] > 1.5 * (plain["pass_high"] - plain["pass_low"])
+    assert (wide["n_clusters"], wide["notes"]) == (8, "only 8 clusters")
+    items = pd.DataFrame({"item_id": list(clusters), "group_id": list(clusters.values())})
+    assert summarize(scores, items=items).iloc[0]["low"] == wide["low"]
+
+
+def test_all_equal_is_never_an_interval_without_width():
+    row = summarize(scored([2] * 10)).iloc[0]
+    # Wilson for 10 of 10: lower end 1/(1 + z²/10) = .72247, in rubric units twice that.
+    assert row["norm_low"] == pytest.approx(0.72247, abs=1e-5)
+    assert row["low"] == pytest.approx(2 * 0.72247, abs=1e-5)
+    assert (row["high"], row["pass_rate"], row["pass_high"]) == (2, 1, 1)
+    assert row["pass_low"] == pytest.approx(0.72247, abs=1e-5)
+
+
+def test_worst_best_and_coverage():
+    # Norms 1, .5 and two unscored of four: 1.5/4 and 3.5/4.
+    row = summarize(scored([2, 1, "!empty", "!empty"])).iloc[0]
+    assert (row["worst"], row["best"], row["n_items"], row["n_scored"]) == (0.375, 0.875, 4, 2)
+    row = summarize(scored(["!empty", "!empty"])).iloc[0]
+    assert (row["worst"], row["best"], row["n_scored"]) == (0, 1, 0)
+    assert math.isnan(row["mean"])
+    assert row["notes"] == "no interval: nothing is scored"
+
+
+def test_nominal_has_a_pass_rate_and_no_mean():
+    row = summarize(scored(["art", "law", "sport", "art"], TOPIC)).iloc[0]
+    assert math.isnan(row["mean"])
+    assert (row["mean_norm"], row["pass_rate"], row["n_scored"]) == (0.75, 0.75, 4)
+    row = summarize(scored(["art", "law"], NAMES)).iloc[0]
+    assert row["n_scored"] == 2
+    assert math.isnan(row["worst"])
+
+
+def test_by_a_column_of_the_items():
+    items = pd.DataFrame({"item_id": ["i0", "i1", "i2", "i3"], "system_id": ["x", "y", "x", "y"]})
+    made = summarize(scored([2, 0, 2, 1]), by="system_id", items=items)
+    assert made[["system_id", "mean", "n_items"]].values.tolist() == [["x", 2, 2], ["y", 0.5, 2]]
+    with pytest.raises(InputError, match="by names 'system'"):
+        summarize(scored([2, 0]), by="system", items=items)
+
+
+def test_summary_of_rubric_scores_and_of_nothing():
+    rubric_scores = combine(scores_of(AB, {"i": {"a": 2, "b": 1}, "k": {"a": 0, "b": 0}}), AB)
+    row = summarize(rubric_scores).iloc[0]
+    assert (row["mean"], row["pass_rate"], row["n_items"]) == (0.3125, 0.5, 2)
+    assert pd.isna(row["criterion"])
+    made = summarize(tables.empty("scores"))
+    assert made.columns.tolist()[: len(tables.columns_of("summary"))] == tables.columns_of("summary")
+    assert len(made) == 0
+    with pytest.raises(InputError, match="'passed' missing"):
+        summarize(scored([1]).drop(columns="passed"))
+
+
+def test_summary_of_shuffled_rows():
+    scores = scored([0, 1, 2, 2, "!empty", 1, 0])
+    assert_frame_equal(summarize(scores), summarize(scores.sample(frac=1, random_state=1)))

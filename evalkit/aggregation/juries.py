@@ -1,4 +1,4 @@
-"""Scores: the judges of a jury become one score, criteria one rubric score, items one figure."""
+"""The judges of a jury become one score per item and criterion."""
 
 from __future__ import annotations
 
@@ -295,6 +295,9 @@ def _verdict(jury: _Jury, measured: Measures, method: str) -> tuple[BooleanArray
     verdict[undecided] = "no_majority"
     if method not in ("min", "max"):
         verdict[undecided & (np.abs(yes - no) <= slack) & (yes > slack)] = "tied"
+    # No judge decided: then it is their own ties that left it open.
+    silent = undecided & (yes <= slack) & (no <= slack)
+    verdict[silent & (most_frequent(jury.groups, jury.reason) == "tied")] = "tied"
     return BooleanArray(passed, undecided | ~measured.has_rule), verdict
 
 

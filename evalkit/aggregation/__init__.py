@@ -1,0 +1,7 @@
+"""Scores: the judges of a jury become one score, criteria one rubric score, items one figure."""
+
+from evalkit.aggregation.combining import combine
+from evalkit.aggregation.juries import AggregateMethod, aggregate
+from evalkit.aggregation.summaries import summarize
+
+__all__ = ["AggregateMethod", "aggregate", "combine", "summarize"]

@@ -1,0 +1,152 @@
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evalkit.intervals import (
+    bootstrap,
+    cluster_codes,
+    jackknife,
+    jackknife_groups,
+    mean_interval,
+    rate_interval,
+    wilson,
+)
+
+
+def test_wilson_is_that_of_statsmodels():
+    from statsmodels.stats.proportion import proportion_confint
+
+    for passed, n in ((0, 5), (1, 1), (3, 7), (90, 100), (20, 20)):
+        made = wilson(passed / n, n)
+        assert (made.low, made.high) == pytest.approx(proportion_confint(passed, n, method="wilson"), abs=1e-12)
+    assert wilson(math.nan, 5).reason == "no items"
+    assert wilson(0.5, 0).reason == "no items"
+
+
+@given(st.lists(st.tuples(st.floats(-5, 5), st.integers(0, 5)), min_size=4, max_size=30))
+def test_the_cluster_error_is_that_of_statsmodels(rows):
+    import statsmodels.api as sm
+    from scipy.stats import t
+
+    values = np.array([value for value, _ in rows])
+    clusters = np.array([cluster for _, cluster in rows])
+    n_clusters = len(set(clusters.tolist()))
+    made = mean_interval(values, clusters)
+    if n_clusters < 2:
+        assert made.reason == "fewer than two clusters"
+        return
+    if np.ptp(values) <= 1e-12:
+        assert made.reason == "all values are equal"
+        return
+    # Their small-sample factor is G/(G−1)·(n−1)/(n−k); for a mean k = 1, so it is G/(G−1), as here.
+    fit = sm.OLS(values, np.ones(len(values))).fit(cov_type="cluster", cov_kwds={"groups": clusters})
+    half = t.ppf(0.975, n_clusters - 1) * math.sqrt(fit.cov_params()[0, 0])
+    assert made.high - made.low == pytest.approx(2 * half, rel=1e-6, abs=1e-9)
+
+
+def test_singleton_clusters_give_the_ordinary_t_interval():
+    from scipy.stats import sem, t
+
+    values = np.array([1.0, 2, 4, 4, 7])
+    expected = t.interval(0.95, 4, loc=values.mean(), scale=sem(values))
+    made = mean_interval(values, np.arange(5))
+    assert (made.low, made.high) == pytest.approx(expected)
+
+
+def test_jackknife_of_a_mean_is_the_t_interval():
+    # Without a transform the leave-one-out jackknife of a mean has exactly the ordinary standard error.
+    values = np.array([1.0, 2, 4, 4, 7])
+    leave_out = (values.sum() - values) / 4
+    made = jackknife(values.mean(), leave_out, transform="none")
+    expected = mean_interval(values, np.arange(5))
+    assert (made.low, made.high) == pytest.approx((expected.low, expected.high))
+
+
+def test_jackknife_transforms_by_hand():
+    # z = atanh(.4, .5, .6) = .423649, .549306, .693147; mean .555367; Σ(z − z̄)² = .0363698;
+    # se = √(2/3·.0363698) = .155713; t₂ = 4.302653; half width .669979; atanh(.5) ∓ that, back by tanh.
+    made = jackknife(0.5, np.array([0.4, 0.5, 0.6]))
+    assert made.low == pytest.approx(math.tanh(0.549306 - 0.669979), abs=1e-5)
+    assert made.high == pytest.approx(math.tanh(0.549306 + 0.669979), abs=1e-5)
+    shares = jackknife(0.9, np.array([0.85, 0.9, 0.95]), transform="logit")
+    assert 0 < shares.low < 0.9 < shares.high < 1
+
+
+def test_no_interval_has_its_reason():
+    some = np.array([0.4, 0.5, 0.6])
+    assert jackknife(math.nan, some).reason == "the figure is not defined"
+    assert jackknife(1.0, some).reason == "the figure is at its bound"
+    assert jackknife(0.0, some, transform="logit").reason == "the figure is at its bound"
+    assert jackknife(0.5, np.array([0.5])).reason == "fewer than two clusters"
+    # 6 of 100 undefined is over 5 %, 5 of 100 is not.
+    many = np.linspace(0.4, 0.6, 100)
+    assert jackknife(0.5, np.where(np.arange(100) < 5, np.nan, many)).reason is None
+    assert jackknife(0.5, np.where(np.arange(100) < 6, np.nan, many)).reason.startswith("not defined in over 5 %")
+    assert mean_interval(np.array([]), np.array([], dtype=int)).reason == "nothing is scored"
+    assert rate_interval(np.array([]), np.array([], dtype=int)).reason == "nothing has a verdict"
+
+
+def test_rate_interval_uses_the_design_effect():
+    # 20 clusters of five items that always agree, half of them pass: n_eff = 100/deff, near 20.
+    flags = np.repeat(np.arange(20) % 2, 5).astype(float)
+    made = rate_interval(flags, np.repeat(np.arange(20), 5))
+    # Σ_g (5·(±.5))² = 20·6.25 = 125; 20/19·125/10⁴ = .0131579; if independent .25/99 = .00252525; deff 5.21053.
+    expected = wilson(0.5, 100 / 5.2105263)
+    assert (made.low, made.high) == pytest.approx((expected.low, expected.high), abs=1e-6)
+    # Clusters that balance out (each half and half) do not make more items of them.
+    assert rate_interval(flags, np.tile(np.arange(5), 20)) == wilson(0.5, 100)
+    assert rate_interval(np.ones(10), np.repeat([0, 1], 5)) == wilson(1.0, 2)
+
+
+def test_over_two_thousand_clusters_are_left_out_in_two_hundred_groups():
+    few, n_few = jackknife_groups(np.arange(2000))
+    assert n_few == 2000
+    assert few.tolist() == list(range(2000))
+    codes, n_groups = jackknife_groups(np.arange(2001).repeat(2))
+    assert n_groups == 200
+    assert set(np.bincount(codes).tolist()) == {20, 22}
+    assert (codes[::2] == codes[1::2]).all()
+    assert (codes == jackknife_groups(np.arange(2001).repeat(2))[0]).all()
+    assert jackknife_groups(np.array([], dtype=np.int64))[1] == 0
+
+
+def test_cluster_codes_do_not_depend_on_the_order_of_rows():
+    names = pd.Series(["b", "a", "c", "a"])
+    assert cluster_codes(names).tolist() == [1, 0, 2, 0]
+    assert cluster_codes(names[::-1]).tolist() == [0, 2, 0, 1]
+
+
+def test_bootstrap_covers_and_is_reproducible():
+    values = np.random.default_rng(0).normal(size=60)
+    clusters = np.repeat(np.arange(20), 3)
+    made = bootstrap(lambda rows: float(values[rows].mean()), clusters, rounds=500)
+    again = bootstrap(lambda rows: float(values[rows].mean()), clusters, rounds=500)
+    assert made == again
+    # A clustered mean: the percentile interval is close to the cluster interval.
+    expected = mean_interval(values, clusters)
+    assert made.low == pytest.approx(expected.low, abs=0.1)
+    assert made.high == pytest.approx(expected.high, abs=0.1)
+    assert bootstrap(lambda rows: math.nan, clusters, rounds=20).reason.startswith("not defined")
+    assert bootstrap(lambda rows: 1.0, np.zeros(3, dtype=int), rounds=20).reason == "fewer than two clusters"
+
+
+def test_the_jackknife_covers_a_correlation():
+    # 300 samples of 60 pairs with ρ = .6: 95 % intervals; a binomial of 300 at .95 is over .91 in 999 of 1,000.
+    draw, hits = np.random.default_rng(4), 0
+    for _ in range(300):
+        x = draw.normal(size=60)
+        y = 0.6 * x + 0.8 * draw.normal(size=60)
+        sums = [x.sum(), y.sum(), (x * x).sum(), (y * y).sum(), (x * y).sum()]
+        parts = [x, y, x * x, y * y, x * y]
+
+        def pearson(n, sx, sy, sxx, syy, sxy):
+            return (sxy - sx * sy / n) / np.sqrt((sxx - sx * sx / n) * (syy - sy * sy / n))
+
+        leave_out = pearson(59, *[total - part for total, part in zip(sums, parts, strict=True)])
+        made = jackknife(float(pearson(60, *sums)), leave_out)
+        hits += made.low <= 0.6 <= made.high
+    assert hits / 300 > 0.91
