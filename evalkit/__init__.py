@@ -1,0 +1,119 @@
+"""evalkit: tune LLM judges and juries, and trust their scores.
+
+``import evalkit as ek`` is cheap: everything below is imported when it is first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from evalkit._version import __version__
+
+if TYPE_CHECKING:
+    from evalkit.aggregation import aggregate as aggregate
+    from evalkit.aggregation import combine as combine
+    from evalkit.aggregation import summarize as summarize
+    from evalkit.agreement import disagreement as disagreement
+    from evalkit.agreement import reliability as reliability
+    from evalkit.caching import ReplyStore as ReplyStore
+    from evalkit.caching.memory import ReplyMemory as ReplyMemory
+    from evalkit.changes import compare as compare
+    from evalkit.changes import noise_floor as noise_floor
+    from evalkit.errors import CacheError as CacheError
+    from evalkit.errors import CacheMiss as CacheMiss
+    from evalkit.errors import ConfigError as ConfigError
+    from evalkit.errors import EvalkitError as EvalkitError
+    from evalkit.errors import EvalkitWarning as EvalkitWarning
+    from evalkit.errors import InputError as InputError
+    from evalkit.errors import JudgeError as JudgeError
+    from evalkit.errors import MissingExtraError as MissingExtraError
+    from evalkit.errors import RubricError as RubricError
+    from evalkit.evaluation import Evaluation as Evaluation
+    from evalkit.evaluation import cache_stats as cache_stats
+    from evalkit.evaluation import evaluate as evaluate
+    from evalkit.evaluation import freeze as freeze
+    from evalkit.evaluation import load_example as load_example
+    from evalkit.evaluation import show as show
+    from evalkit.judging import Plan as Plan
+    from evalkit.judging import ajudge as ajudge
+    from evalkit.judging import explain as explain
+    from evalkit.judging import judge as judge
+    from evalkit.judging import judge_chunk as judge_chunk
+    from evalkit.judging import plan as plan
+    from evalkit.judging import record as record
+    from evalkit.judging import replies as replies
+    from evalkit.parsing import parse_reply as parse_reply
+    from evalkit.prompts import build_prompt as build_prompt
+    from evalkit.prompts import lint as lint
+    from evalkit.prompts import list_templates as list_templates
+    from evalkit.records import Judge as Judge
+    from evalkit.records import Prompt as Prompt
+    from evalkit.records import Reply as Reply
+    from evalkit.rubrics import Criterion as Criterion
+    from evalkit.rubrics import Profile as Profile
+    from evalkit.rubrics import Rubric as Rubric
+    from evalkit.rubrics import Scale as Scale
+    from evalkit.rubrics import diff as diff
+    from evalkit.rubrics import list_rubrics as list_rubrics
+    from evalkit.rubrics import load_pollux as load_pollux
+    from evalkit.rubrics import load_profile as load_profile
+    from evalkit.rubrics import load_rubric as load_rubric
+    from evalkit.rubrics import save as save
+    from evalkit.tables import labels as labels
+    from evalkit.tables import load_items as load_items
+    from evalkit.validity import align as align
+    from evalkit.voting import vote as vote
+
+_PLACES = {
+    "evalkit.aggregation": ("aggregate", "combine", "summarize"),
+    "evalkit.agreement": ("disagreement", "reliability"),
+    "evalkit.caching": ("ReplyStore",),
+    "evalkit.caching.memory": ("ReplyMemory",),
+    "evalkit.changes": ("compare", "noise_floor"),
+    "evalkit.errors": (
+        "CacheError",
+        "CacheMiss",
+        "ConfigError",
+        "EvalkitError",
+        "EvalkitWarning",
+        "InputError",
+        "JudgeError",
+        "MissingExtraError",
+        "RubricError",
+    ),
+    "evalkit.evaluation": ("Evaluation", "cache_stats", "evaluate", "freeze", "load_example", "show"),
+    "evalkit.judging": ("Plan", "ajudge", "explain", "judge", "judge_chunk", "plan", "record", "replies"),
+    "evalkit.parsing": ("parse_reply",),
+    "evalkit.prompts": ("build_prompt", "lint", "list_templates"),
+    "evalkit.records": ("Judge", "Prompt", "Reply"),
+    "evalkit.rubrics": (
+        "Criterion",
+        "Profile",
+        "Rubric",
+        "Scale",
+        "diff",
+        "list_rubrics",
+        "load_pollux",
+        "load_profile",
+        "load_rubric",
+        "save",
+    ),
+    "evalkit.tables": ("labels", "load_items"),
+    "evalkit.validity": ("align",),
+    "evalkit.voting": ("vote",),
+}
+_HOME = {name: module for module, names in _PLACES.items() for name in names}
+
+__all__ = ["__version__", *_HOME]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'evalkit' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(_HOME[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME})

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
@@ -66,7 +66,7 @@ class KeyParts:
 
     def as_dict(self) -> dict[str, Any]:
         """The parts as plain JSON values, the schema number among them."""
-        parts = asdict(self)
+        parts = {name: getattr(self, name) for name in self.__slots__}
         parts["params"] = dict(self.params)
         parts["schema"] = KEY_SCHEMA
         return parts

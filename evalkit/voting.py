@@ -41,6 +41,7 @@ def vote(
     method: VoteMethod = "mean",
     ties: Ties = "na",
     unscored: Literal["drop"] | float = "drop",
+    min_self_agreement: float | None = None,
 ) -> pd.DataFrame:
     """One vote per judge, item and criterion, from all of the judge's samples.
 
@@ -58,6 +59,10 @@ def vote(
     unscored
         ``drop`` (default) leaves unscored samples out of `score` and `label`; a number counts each of
         them as that code, even one off the scale (published studies took 0).
+    min_self_agreement
+        A judge that agrees less than this with itself (0-1, `self_agreement`) gives no vote: score, label
+        and verdict are NA, `reason` is ``low_agreement``. So does one of several samples that left fewer
+        than two to compare. None (default) takes every vote.
 
     Returns
     -------
@@ -99,7 +104,7 @@ def vote(
     >>> vote(judgments)[["score", "label", "passed", "self_agreement"]].round(3).values.tolist()
     [[1.667, '2', True, 0.333]]
     """
-    _check_options(method, ties, unscored)
+    _check_options(method, ties, unscored, min_self_agreement)
     frame = tables.check(judgments, "judgments", need=_NEED)
     refuse_doubles(frame, JUDGMENT_KEY, "judgments", may_miss=["order"])
     samples = _samples(frame)
@@ -122,15 +127,34 @@ def vote(
     columns["weight"] = np.where(np.isnan(weight), 1.0, weight)
     columns["order_flip"] = _order_flip(frame, samples)
     columns["rule"] = _text(_rules(method, ties, unscored, nominal))
-    return tables.table("votes", columns)
+    votes = tables.table("votes", columns)
+    return votes if min_self_agreement is None else _without_unsure(votes, min_self_agreement)
 
 
-def _check_options(method: str, ties: str, unscored: object) -> None:
+def _without_unsure(votes: pd.DataFrame, least: float) -> pd.DataFrame:
+    """The votes, those of a judge that agrees too little with itself left unscored."""
+    unsure = ((votes["n_samples"] > 1) & ~(votes["self_agreement"] >= least - 1e-9)).to_numpy()
+    had = votes[["score", "label", "passed"]].notna().any(axis=1).to_numpy()
+    rule = [f"{text} min_self_agreement={least:g}" for text in votes["rule"].astype(object)]
+    return votes.assign(
+        score=votes["score"].mask(unsure),
+        score_norm=votes["score_norm"].mask(unsure),
+        label=votes["label"].mask(unsure),
+        passed=votes["passed"].mask(unsure),
+        tied=votes["tied"] & ~unsure,
+        reason=tables.categorical(np.where(unsure & had, "low_agreement", votes["reason"].astype(object))),
+        rule=tables.categorical(rule),
+    )
+
+
+def _check_options(method: str, ties: str, unscored: object, least: float | None) -> None:
     for name, given, allowed in (("method", method, VoteMethod), ("ties", ties, Ties)):
         if given not in get_args(allowed):
             raise ConfigError(f"vote got {name}={given!r}; allowed are {listed(get_args(allowed))}")
     if unscored != "drop" and (isinstance(unscored, bool) or not isinstance(unscored, (int, float))):
         raise ConfigError(f"vote got unscored={unscored!r}; allowed are 'drop' and a number")
+    if least is not None and not 0 <= least <= 1:
+        raise ConfigError(f"vote got min_self_agreement={least!r}; allowed is a share from 0 to 1, or None")
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,7 +53,7 @@ class Work:
             )
         columns = {name: frame[name].tolist() for name in frame.columns if name != "item_id"}
         asking = spec.askings[0]
-        inputs = [asking.inputs_of(columns, at) for at in range(len(frame))]
+        inputs = asking.inputs_of(columns, len(frame))
         _check_inputs(frame["item_id"].tolist(), inputs, rubric.required_inputs, rubric.id)
         return cls(spec, frame, inputs)
 

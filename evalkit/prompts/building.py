@@ -80,22 +80,25 @@ class Asking:
         """Criterion -> sha256 of what reaches its prompt."""
         return {criterion.name: self.rubric.prompt_hash(criterion) for criterion in self.rubric.criteria}
 
-    def inputs_of(self, columns: Mapping[str, Sequence[Any]], at: int) -> dict[str, Any]:
-        """The declared inputs of one item, in the form that is shown and hashed; missing ones left out."""
-        values: dict[str, Any] = {}
-        for name in self.rubric.input_names:
-            column = columns.get(name)
-            value = None if column is None else column[at]
-            if value is None or value != value:
-                continue
-            value = input_text(value)
-            if name == "context" and isinstance(value, str):
-                value = [value] if value else []
-            values[name] = value
-        for name in self.rubric.inputs:
-            if name.endswith("?") and values.get(name[:-1]) in ("", []):
-                del values[name[:-1]]
-        return values
+    def inputs_of(self, columns: Mapping[str, Sequence[Any]], n_items: int) -> list[dict[str, Any]]:
+        """The declared inputs of each item, in the form that is shown and hashed; missing ones left out.
+
+        A blank optional input counts as missing: a CSV file has no other way to say so.
+        """
+        found: list[dict[str, Any]] = [{} for _ in range(n_items)]
+        for declared in self.rubric.inputs:
+            name = declared.removesuffix("?")
+            optional = declared != name
+            for values, value in zip(found, columns.get(name, ()), strict=False):
+                if value is None or value != value or (optional and (value == "" or value == [])):
+                    continue
+                if not isinstance(value, str):
+                    values[name] = input_text(value)
+                elif name == "context":
+                    values[name] = [value] if value else []
+                else:
+                    values[name] = value
+        return found
 
     def prompt(self, criterion: Criterion, inputs: Mapping[str, Any]) -> Prompt:
         """The prompt for one criterion and one item's inputs."""
@@ -206,7 +209,7 @@ def build_prompt(
     if len(items) != 1:
         raise InputError(f"build_prompt takes one item, not {len(items)}; give items.iloc[0]")
     columns = {name: items[name].tolist() for name in items.columns}
-    inputs = asking.inputs_of(columns, 0)
+    inputs = asking.inputs_of(columns, 1)[0]
     missing = [name for name in rubric.required_inputs if name not in inputs]
     if missing:
         raise InputError(

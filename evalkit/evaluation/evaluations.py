@@ -1,0 +1,332 @@
+"""`evaluate`: judge, vote, aggregate, combine and all figures at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from evalkit.aggregation import aggregate, combine, summarize
+from evalkit.agreement import disagreement, reliability
+from evalkit.errors import InputError
+from evalkit.evaluation import cards
+from evalkit.judging.runs import Options, judge_work
+from evalkit.judging.specs import Spec
+from evalkit.judging.works import Work
+from evalkit.rubrics import Profile, Rubric
+from evalkit.tables import LABEL_KEY, as_items, check
+from evalkit.tables import labels as long_labels
+from evalkit.validity import align
+from evalkit.voting import vote
+
+__all__ = ["Cost", "Evaluation", "Rules", "evaluate"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How samples become votes and votes scores; see `vote` and `aggregate`."""
+
+    vote: str = "mean"
+    ties: str = "na"
+    min_self_agreement: float | None = None
+    aggregate: str = "mean"
+    quorum: float = 0.5
+
+    @classmethod
+    def of(cls, profile: Profile | None, changes: Mapping[str, Any]) -> Rules:
+        """Those of a profile, with some changed."""
+        given = {} if profile is None else {name: getattr(profile, name) for name in cls.__slots__}
+        return cls(**(given | {name: value for name, value in changes.items() if value is not None}))
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What an evaluation cost.
+
+    Attributes
+    ----------
+    paid_usd
+        US$ for the replies bought in this call; None if a price is unknown.
+    reused_usd
+        US$ that replies from the cache had cost when they were bought; None if unknown.
+    n_live, n_cached, n_recorded, n_missing
+        Judgments by where their reply came from; missing ones have no reply.
+    """
+
+    paid_usd: float | None
+    reused_usd: float | None
+    n_live: int
+    n_cached: int
+    n_recorded: int
+    n_missing: int
+
+    @classmethod
+    def of(cls, judgments: pd.DataFrame) -> Cost:
+        """The cost of a judgments table; a reply that several rows share counts once."""
+        once = judgments.drop_duplicates("key")
+        source = once["source"].astype(object)
+        counts = judgments["source"].astype(object).value_counts(dropna=False)
+
+        def usd(kind: str) -> float | None:
+            costs = once.loc[source == kind, "cost_usd"]
+            return None if costs.isna().any() else float(costs.sum())
+
+        return cls(
+            usd("live"),
+            usd("cache"),
+            *(int(counts.get(kind, 0)) for kind in ("live", "cache", "recorded")),
+            int(judgments["source"].isna().sum()),
+        )
+
+    def __str__(self) -> str:
+        paid = "unknown price" if self.paid_usd is None else f"US$ {self.paid_usd:.4f}"
+        reused = "unknown price" if self.reused_usd is None else f"US$ {self.reused_usd:.4f}"
+        text = f"{self.n_live} asked now ({paid}), {self.n_cached} from the cache ({reused} when bought)"
+        if self.n_recorded:
+            text += f", {self.n_recorded} recorded"
+        return text + (f", {self.n_missing} without a reply" if self.n_missing else "")
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Judgments with everything that follows from them.
+
+    ``print`` shows the figures with coverage and spread; in a notebook it draws them as HTML.
+
+    Attributes
+    ----------
+    items, labels
+        What was judged; human labels (long table) or None.
+    rubric, spec, rules
+        By what, by whom, and how samples became scores.
+    judgments
+        One row a sample (see `judge`).
+    clusters
+        Item -> unit of the intervals: its group, else its content.
+    n_unique
+        Number of items that differ in content.
+    """
+
+    items: pd.DataFrame
+    spec: Spec
+    rules: Rules
+    judgments: pd.DataFrame
+    labels: pd.DataFrame | None = None
+    clusters: pd.Series | None = None
+    n_unique: int = 0
+
+    @property
+    def rubric(self) -> Rubric:
+        """The rubric."""
+        return self.spec.rubric
+
+    @cached_property
+    def votes(self) -> pd.DataFrame:
+        """One row an item, criterion and judge (see `vote`)."""
+        return vote(
+            self.judgments,
+            method=self.rules.vote,  # type: ignore[arg-type]  # checked there
+            ties=self.rules.ties,  # type: ignore[arg-type]
+            min_self_agreement=self.rules.min_self_agreement,
+        )
+
+    @cached_property
+    def scores(self) -> pd.DataFrame:
+        """One row an item and criterion (see `aggregate`)."""
+        return aggregate(self.votes, method=self.rules.aggregate, quorum=self.rules.quorum)  # type: ignore[arg-type]
+
+    @cached_property
+    def rubric_scores(self) -> pd.DataFrame:
+        """One row an item: the criteria combined (see `combine`)."""
+        return combine(self.scores, self.rubric)
+
+    @cached_property
+    def summary(self) -> pd.DataFrame:
+        """One row a criterion: mean with interval, pass rate, coverage (see `summarize`)."""
+        return summarize(self.scores, clusters=self.clusters)
+
+    @cached_property
+    def disagreement(self) -> pd.DataFrame:
+        """One row an item and criterion: how far the judges are apart (see `disagreement`)."""
+        return disagreement(self.votes)
+
+    @cached_property
+    def reliability(self) -> pd.DataFrame:
+        """How far the judges agree among themselves (see `reliability`)."""
+        return reliability(self.judgments, clusters=self.clusters)
+
+    @cached_property
+    def alignment(self) -> pd.DataFrame | None:
+        """Each judge, and the jury, against the human labels (see `align`); None without labels."""
+        if self.labels is None:
+            return None
+        judges = align(self.votes, self.labels, clusters=self.clusters)
+        if len(self.spec.judges) < 2:
+            return judges
+        return pd.concat([judges, align(self.scores, self.labels, clusters=self.clusters)], ignore_index=True)
+
+    @cached_property
+    def cost(self) -> Cost:
+        """What it cost."""
+        return Cost.of(self.judgments)
+
+    def wide(self) -> pd.DataFrame:
+        """One row an item: its columns, then for each criterion the score and verdict, and each judge's.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The item columns; for each criterion `<criterion>` (rubric units), `<criterion>_passed`,
+            `<criterion>_status`; for each of its judges `<criterion>_<judge>`, `<criterion>_<judge>_label`
+            and `<criterion>_<judge>_explanation` (of the first scored sample on the vote's side); for
+            each annotator `<criterion>_<annotator>`.
+        """
+        whole = self.items.copy()
+        ids = whole["item_id"]
+        said = self._explanations()
+        for criterion in self.rubric.names:
+            scores = self.scores[self.scores["criterion"] == criterion].set_index("item_id")
+            nominal = self.rubric.criterion(criterion).level == "nominal"
+            whole[criterion] = ids.map(scores["label" if nominal else "score"])
+            whole[f"{criterion}_passed"] = ids.map(scores["passed"])
+            whole[f"{criterion}_status"] = ids.map(scores["status"])
+            for judge in self.spec.judges:
+                name = f"{criterion}_{judge.name}"
+                mine = self.votes[(self.votes["criterion"] == criterion) & (self.votes["judge"] == judge.name)]
+                votes = mine.set_index("item_id")
+                whole[name] = ids.map(votes["label" if nominal else "score"])
+                whole[f"{name}_label"] = ids.map(votes["label"])
+                whole[f"{name}_explanation"] = ids.map(said.get((criterion, judge.name), {}))
+            whole = self._with_labels(whole, criterion)
+        return whole
+
+    def _explanations(self) -> dict[tuple[str, str], dict[str, str]]:
+        """Criterion and judge -> item -> explanation of the first scored sample that agrees with the vote."""
+        rows = self.judgments[self.judgments["error"].isna()]
+        key = ["item_id", "criterion", "judge"]
+        votes = self.votes[[*key, "label"]].rename(columns={"label": "voted"})
+        rows = rows[[*key, "label", "explanation"]].merge(votes, on=key, how="left")
+        rows["agrees"] = rows["label"].astype(object) == rows["voted"].astype(object)
+        rows = rows.sort_values("agrees", ascending=False, kind="stable").drop_duplicates(key)
+        found: dict[tuple[str, str], dict[str, str]] = {}
+        for item, criterion, judge, text in rows[[*key, "explanation"]].itertuples(index=False):
+            found.setdefault((criterion, judge), {})[item] = text
+        return found
+
+    def _with_labels(self, whole: pd.DataFrame, criterion: str) -> pd.DataFrame:
+        if self.labels is None:
+            return whole
+        mine = self.labels[self.labels["criterion"] == criterion]
+        for annotator in mine["annotator"].unique():
+            given = mine[mine["annotator"] == annotator].set_index("item_id")["label"]
+            whole[f"{criterion}_{annotator}"] = whole["item_id"].map(given)
+        return whole
+
+    def __str__(self) -> str:
+        return cards.text(self)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return cards.page(self)
+
+
+def evaluate(
+    items: Any,
+    rubric: Any,
+    judges: Any = None,
+    *,
+    samples: int | None = None,
+    labels: Any = None,
+    vote: str | None = None,
+    ties: str | None = None,
+    aggregate: str | None = None,
+    quorum: float | None = None,
+    template: str | None = None,
+    item_id: str | None = None,
+    **options: Any,
+) -> Evaluation:
+    """Judge items and compute every figure.
+
+    Parameters
+    ----------
+    items, rubric, judges, samples, template, item_id
+        As for `judge`. A `group_id` column makes the groups the unit of intervals.
+    labels
+        Human labels: the long table of `labels`, or a mapping criterion -> item columns.
+    vote, ties, aggregate, quorum
+        Rules of `vote` and `aggregate` (defaults: the profile's, else mean, mean, over half).
+    **options
+        What else `judge` takes: ``offline``, ``refresh``, ``adopt``, ``budget_usd``, ``cache`` …
+
+    Returns
+    -------
+    Evaluation
+        With `.judgments .votes .scores .rubric_scores .summary .disagreement .reliability .alignment
+        .cost` and `.wide()`.
+
+    Raises
+    ------
+    InputError, RubricError, ConfigError, JudgeError, CacheError
+        As `judge` does.
+
+    Examples
+    --------
+    >>> items = [{"question": "2 + 2?", "answer": "4", "reference": "4"}] * 2
+    >>> evaluation = evaluate(items, "correctness", ["fake:strict", "fake:lenient"])
+    >>> len(evaluation.judgments), len(evaluation.votes), len(evaluation.scores)
+    (12, 4, 2)
+    """
+    spec = Spec.of(rubric, judges, samples, template)
+    rules = Rules.of(spec.profile, {"vote": vote, "ties": ties, "aggregate": aggregate, "quorum": quorum})
+    frame = as_items(items, item_id=item_id)
+    given = _labels(labels, frame, spec.rubric)
+    if options.get("cache") is not None:
+        options["cache"] = Path(options["cache"])
+    chosen = _options(options)
+    work = Work.of(spec, frame)
+    judgments = judge_work(work, chosen)
+    return Evaluation(frame, spec, rules, judgments, given, _clusters(frame, work), work.n_unique)
+
+
+def _options(given: Mapping[str, Any]) -> Options:
+    unknown = [name for name in given if name not in Options.__slots__]
+    if unknown:
+        raise TypeError(f"evaluate() got unexpected {', '.join(unknown)}; judge() takes {', '.join(Options.__slots__)}")
+    return Options(**given)
+
+
+def _labels(given: Any, items: pd.DataFrame, rubric: Rubric) -> pd.DataFrame | None:
+    if given is None:
+        return None
+    if isinstance(given, Mapping):
+        return long_labels(items, given, rubric=rubric)
+    table = check(given, "labels", need=[*LABEL_KEY, "label"])
+    mine = table[table["criterion"].isin(rubric.names)]
+    if mine.empty and len(table):
+        there = ", ".join(map(str, table["criterion"].unique()))
+        raise InputError(
+            f"no label is for a criterion of rubric {rubric.id!r} ({', '.join(rubric.names)}); labels are for {there}"
+        )
+    known = mine["item_id"].isin(items["item_id"])
+    if not known.any() and len(mine):
+        raise InputError(
+            f"no label belongs to one of these items: label ids such as {mine['item_id'].iloc[0]!r}, "
+            f"item ids such as {items['item_id'].iloc[0]!r}"
+        )
+    return mine[known]
+
+
+def _clusters(items: pd.DataFrame, work: Work) -> pd.Series:
+    """Item -> unit of the intervals: its group where there is one, else its content."""
+    units = np.asarray(work.clusters, dtype=object)
+    if "group_id" in items.columns:
+        group = items["group_id"]
+        has = group.notna().to_numpy()
+        units[has] = [f"group {name}" for name in group[has]]
+    return pd.Series(units, index=items["item_id"].tolist(), dtype="str")
