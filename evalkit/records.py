@@ -266,9 +266,9 @@ class Prompt:
         JSON Schema of the reply where `form` is ``json``, else None.
     rubric, rubric_version, criterion, template
         Where it comes from; `template` is ``name@version``.
-    level, codes, inputs
-        The criterion's level of measurement, its scale's codes and the item's inputs: for judges that
-        run inside evalkit. They are not sent.
+    level, codes, inputs, texts
+        The criterion's level of measurement, its scale's codes, the item's inputs and what each code
+        means: for judges that run inside evalkit. They are not sent.
     """
 
     messages: tuple[Message, ...]
@@ -281,6 +281,7 @@ class Prompt:
     level: str
     codes: tuple[int | float | str, ...]
     inputs: Mapping[str, Any]
+    texts: tuple[str, ...] = ()
 
     @cached_property
     def n_bytes(self) -> int:

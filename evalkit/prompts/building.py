@@ -123,6 +123,7 @@ class Asking:
             level=criterion.level,
             codes=criterion.scale.codes,
             inputs=inputs,
+            texts=criterion.scale.texts,
         )
 
     def _variables(self, criterion: Criterion, inputs: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from evalkit.keys import canonical_json
 from evalkit.providers.fake.evidence import Finding
 from evalkit.providers.fake.qualities import field, is_inverted, quality
 from evalkit.providers.fake.replies import FAULTS, Code, broken_reply, write_reply
-from evalkit.providers.fake.words import tokens
+from evalkit.providers.fake.words import demand, tokens
 from evalkit.records import Judge, Prompt, Reply, Request
 
 __all__ = ["PERSONAS", "FakeClient"]
@@ -60,8 +60,10 @@ _REMEMBERED = 4096
 class FakeClient:
     """The client of one persona.
 
-    Verdicts are drawn from sha256 of persona, criterion, scale, inputs and sample: the same everywhere. At
-    temperature 0 all samples are equal; above, borderline items change now and then.
+    Verdicts are drawn from sha256 of persona, prompt and sample: the same everywhere. At temperature 0 all
+    samples are equal; above, borderline items change now and then. As with a real judge, other words in the
+    rubric are another draw; and words that demand (every, any, exactly) or forgive (mostly, minor) in the
+    text of a level make it harder or easier to reach.
 
     Raises
     ------
@@ -94,9 +96,9 @@ class FakeClient:
         >>> FakeClient(Judge.of("fake:lenient")).reply(prompt, 0).text
         '2'
         """
-        seed = canonical_json([self.persona, prompt.rubric, prompt.criterion, prompt.codes, dict(prompt.inputs)])
-        root = sha256(seed)
-        findings = self._findings(root.digest(), prompt)
+        seed = [self.persona, prompt.rubric, prompt.criterion, prompt.codes, dict(prompt.inputs)]
+        findings = self._findings(sha256(canonical_json(seed)).digest(), prompt)
+        root = sha256(canonical_json([*seed, *(message.content for message in prompt.messages)]))
         temperature = 1.0 if temperature is None else temperature
         draw = _normal(root.digest(), sample if temperature else 0)
         spread = _NOISE.get(self.persona, _SAMPLE_NOISE) * min(temperature, 1.5)
@@ -191,7 +193,17 @@ def _on_scale(prompt: Prompt, value: float) -> Code:
         low, high = float(codes[0]), float(codes[-1])
         score = low + value * (high - low)
         return round(score) if high - low >= 2 else round(score, 2)
-    return codes[min(len(codes) - 1, int(value * len(codes)))]
+    return codes[_level(prompt, value, len(codes))]
+
+
+def _level(prompt: Prompt, value: float, n_codes: int) -> int:
+    """The level that a quality reaches: evenly spaced steps, each moved by the words of its text."""
+    texts = prompt.texts if prompt.level == "ordinal" and len(prompt.texts) == n_codes else ("",) * n_codes
+    reached = 0
+    for at in range(1, n_codes):
+        if value >= at / n_codes + 0.04 * max(-3, min(3, demand(texts[at]))):
+            reached = at
+    return reached
 
 
 def _goodness(code: Code) -> float:

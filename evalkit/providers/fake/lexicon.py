@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["EN_ENDINGS", "MONTHS", "NEGATIONS", "NUMBER_WORDS", "OPPOSITES", "RU_ENDINGS", "STOP", "UNITS"]
+__all__ = ["DEMANDING", "EN_ENDINGS", "FORGIVING", "MONTHS", "NEGATIONS", "NUMBER_WORDS", "OPPOSITES", "RU_ENDINGS", "STOP", "UNITS"]
 
 
 def _words(text: str) -> list[str]:
@@ -23,6 +23,20 @@ STOP = frozenset(
 
 NEGATIONS = frozenset(
     _words("not no never none nobody nothing neither nor without cannot не нет ни никогда никто ничего нельзя без")
+)
+
+# Words in the text of a level that make it harder, or easier, to reach.
+DEMANDING = frozenset(
+    _words("""
+    every each all any exactly literally strictly always completely entirely wholly verbatim
+    каждый каждое каждая все любой любая точно дословно строго всегда полностью целиком
+    """)
+)
+FORGIVING = frozenset(
+    _words("""
+    mostly minor largely roughly some small main broadly nearly almost slight acceptable
+    главное основном примерно почти мелкие небольшие некоторые допустимо
+    """)
 )
 
 NUMBER_WORDS = {

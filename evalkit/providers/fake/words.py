@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from evalkit.providers.fake.lexicon import (
+    DEMANDING,
     EN_ENDINGS,
+    FORGIVING,
     MONTHS,
     NEGATIONS,
     NUMBER_WORDS,
@@ -17,7 +19,7 @@ from evalkit.providers.fake.lexicon import (
     UNITS,
 )
 
-__all__ = ["Claim", "claims", "tokens"]
+__all__ = ["Claim", "claims", "demand", "tokens"]
 
 _SENTENCE = re.compile(
     r"(?<=[.!?…])[»\"')\]]*\s+|\n+|[;:]\s|\s[—–-]\s|,?\s(?:and|but|while|whereas|although)\s"
@@ -91,6 +93,19 @@ class Claim:
 def tokens(text: str) -> list[str]:
     """The words and numbers of a text, as written."""
     return _TOKEN.findall(text)
+
+
+@lru_cache(maxsize=1_000)
+def demand(text: str) -> int:
+    """Demanding words less forgiving ones in the text of a level.
+
+    Examples
+    --------
+    >>> demand("Every claim is supported"), demand("Mostly supported, minor gaps"), demand("Supported")
+    (1, -2, 0)
+    """
+    words = {word.casefold() for word in tokens(text)}
+    return len(words & DEMANDING) - len(words & FORGIVING)
 
 
 @lru_cache(maxsize=20_000)
