@@ -152,15 +152,25 @@ def test_the_first_answer_is_liked_by_first_alone() -> None:
 
 
 def test_verbose_likes_long_answers() -> None:
-    short = "The library opened in 1987 and has books."
-    long = short + " It is a place that people like to visit for many reasons, and there is much to say about it." * 6
-    inputs = {"question": "When did the library open?"}
-    prompts = [
-        prompt_of(inputs | {"answer": text}, criterion="relevancy", level="interval", codes=(0, 100))
-        for text in (short, long)
-    ]
-    gain = {persona: score(persona, prompts[1]) - score(persona, prompts[0]) for persona in ("strict", "verbose")}
-    assert gain["verbose"] > gain["strict"]
+    more = " It is a place that people like to visit for many reasons, and there is much to say about it." * 6
+
+    def gain(persona: str) -> float:
+        total = 0.0
+        for year in range(1950, 1990):  # each draw has noise of its own: the mean of 40 tells
+            short = f"The library opened in {year} and has books."
+            prompts = [
+                prompt_of(
+                    {"question": "When did the library open?", "answer": text},
+                    criterion="relevancy",
+                    level="interval",
+                    codes=(0, 100),
+                )
+                for text in (short, short + more)
+            ]
+            total += score(persona, prompts[1]) - score(persona, prompts[0])
+        return total / 40
+
+    assert gain("verbose") > gain("strict") + 10
 
 
 def test_broken_writes_every_kind_of_malformed_reply() -> None:

@@ -31,7 +31,7 @@ PERSONAS = {
 
 _SHIFT = {"strict": -0.12, "lenient": 0.12}
 _NOISE = {"noisy": 0.28}
-_ITEM_NOISE, _SAMPLE_NOISE = 0.07, 0.05
+_ITEM_NOISE, _SAMPLE_NOISE = 0.07, 0.09
 _GOOD = (
     *("yes", "true", "correct", "pass", "good", "safe", "supported", "relevant", "helpful", "faithful"),
     *("да", "верно", "правильно", "хорошо"),
@@ -201,7 +201,7 @@ def _level(prompt: Prompt, value: float, n_codes: int) -> int:
     texts = prompt.texts if prompt.level == "ordinal" and len(prompt.texts) == n_codes else ("",) * n_codes
     reached = 0
     for at in range(1, n_codes):
-        if value >= at / n_codes + 0.04 * max(-3, min(3, demand(texts[at]))):
+        if value >= at / n_codes + 0.05 * max(-3, min(3, demand(texts[at]))):
             reached = at
     return reached
 

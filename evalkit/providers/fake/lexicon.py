@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-__all__ = ["DEMANDING", "EN_ENDINGS", "FORGIVING", "MONTHS", "NEGATIONS", "NUMBER_WORDS", "OPPOSITES", "RU_ENDINGS", "STOP", "UNITS"]
+__all__ = [
+    "DEMANDING",
+    "EN_ENDINGS",
+    "FORGIVING",
+    "MONTHS",
+    "NEGATIONS",
+    "NUMBER_WORDS",
+    "OPPOSITES",
+    "RU_ENDINGS",
+    "STOP",
+    "UNITS",
+]
 
 
 def _words(text: str) -> list[str]:
