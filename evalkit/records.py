@@ -161,7 +161,8 @@ class Judge:
             put(self, "service", host_of(self.base_url) if self.base_url else _HOSTS.get(self.provider, "local"))
         if not self.name:
             put(self, "name", f"{self.provider}:{self.model}")
-        if self.api_key_env is None and self.service == _HOSTS.get(self.provider):
+        # By the real host: a service of that name given by hand must not bring the key to another one
+        if self.api_key_env is None and (not self.base_url or host_of(self.base_url) == _HOSTS.get(self.provider)):
             put(self, "api_key_env", _KEYS.get(self.provider))
 
     def _check_numbers(self) -> None:

@@ -108,12 +108,15 @@ def check_ready(judge: Judge) -> None:
     ConfigError
         As `connect`.
     """
-    if judge.provider == "openai":
-        name = judge.api_key_env
-        if name and not os.environ.get(name):
-            raise JudgeError(
-                f"judge '{judge.name}' needs a key and the environment variable {name} is not set; set it, name "
-                "another with Judge(api_key_env=…), or work without one: the judge 'fake:strict', or offline=True"
-            )
+    if judge.provider != "openai":
+        connect(judge)
         return
-    connect(judge)
+    name = judge.api_key_env
+    if name and not os.environ.get(name, "").strip():
+        raise JudgeError(
+            f"judge '{judge.name}' needs a key and the environment variable {name} is not set; set it, name "
+            "another with Judge(api_key_env=…), or work without one: the judge 'fake:strict', or offline=True"
+        )
+    from evalkit.providers.openai import check_params  # loaded here, in the caller's thread: it takes a second
+
+    check_params(judge)

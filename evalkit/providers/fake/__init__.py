@@ -100,11 +100,11 @@ class FakeClient:
         findings = self._findings(sha256(canonical_json(seed)).digest(), prompt)
         root = sha256(canonical_json([*seed, *(message.content for message in prompt.messages)]))
         temperature = 1.0 if temperature is None else temperature
-        draw = _normal(root.digest(), sample if temperature else 0)
+        draw = _normal(root, sample if temperature else 0)
         spread = _NOISE.get(self.persona, _SAMPLE_NOISE) * min(temperature, 1.5)
-        noise = _ITEM_NOISE * _normal(root.digest(), None) + spread * draw
+        noise = _ITEM_NOISE * _normal(root, None) + spread * draw
         code, text = self._verdict(prompt, findings, noise)
-        return self._written(prompt, code, text, root.digest()[(sample if temperature else 0) % 32])
+        return self._written(prompt, code, text, root[(sample if temperature else 0) % 32])
 
     def _findings(self, key: bytes, prompt: Prompt) -> tuple[Finding, ...]:
         found = self._found.get(key)

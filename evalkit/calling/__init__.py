@@ -1,0 +1,8 @@
+"""Requests in, replies out: limits, retries, budget and single flight, on one loop thread; no pandas."""
+
+from evalkit.calling.engine import afetch, fetch, submit
+from evalkit.calling.limits import Limits, Outcome, Progress
+from evalkit.calling.loop import LoopThread
+from evalkit.providers.prices import price_of
+
+__all__ = ["Limits", "LoopThread", "Outcome", "Progress", "afetch", "fetch", "price_of", "submit"]

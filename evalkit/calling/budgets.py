@@ -1,0 +1,80 @@
+"""Budgets: money and calls are reserved before a request is sent and settled after."""
+
+from __future__ import annotations
+
+import asyncio
+
+from evalkit.calling.limits import Limits
+from evalkit.errors import ConfigError
+from evalkit.keys import canonical_json
+from evalkit.providers.prices import price_of
+from evalkit.records import Judge, Request
+
+__all__ = ["Budget", "upper_bound"]
+
+
+def upper_bound(request: Request, n: int, price: tuple[float, float]) -> float:
+    """The most US$ that a request for `n` replies can cost: every byte of the prompt a token, every reply full."""
+    prompt, judge = request.prompt, request.judge
+    schema = len(canonical_json(dict(prompt.schema))) if prompt.schema is not None else 0
+    return ((prompt.n_bytes + schema) * price[0] + n * (judge.max_tokens or 0) * price[1]) / 1e6
+
+
+class Budget:
+    """What one run may spend. `usd` and `calls` are spent, reservations come on top."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self.usd = 0.0
+        self.calls = 0
+        self._held_usd = 0.0
+        self._held_calls = 0
+        self._settled = asyncio.Event()
+
+    def check(self, judge: Judge) -> None:
+        """Raise ConfigError, before any call, where a budget cannot be kept."""
+        if self._limits.budget_usd is None:
+            return
+        if price_of(judge) is None:
+            raise ConfigError(
+                f"the price of judge '{judge.name}' is not known, so budget_usd cannot be kept; give it as "
+                "Judge(price=(US$ per million prompt tokens, per million completion tokens)) or leave budget_usd out"
+            )
+        if judge.max_tokens is None:
+            raise ConfigError(
+                f"judge '{judge.name}' has max_tokens None, so budget_usd cannot be kept; give max_tokens"
+            )
+
+    async def reserve(self, usd: float) -> bool:
+        """Hold one call of at most `usd`; False if it does not fit even when all calls in flight have settled."""
+        while not self._fits(usd):
+            if not self._held_calls:
+                return False
+            self._settled.clear()
+            await self._settled.wait()
+        self._held_usd += usd
+        self._held_calls += 1
+        return True
+
+    def _fits(self, usd: float) -> bool:
+        most_usd, most_calls = self._limits.budget_usd, self._limits.max_calls
+        if most_calls is not None and self.calls + self._held_calls >= most_calls:
+            return False
+        return most_usd is None or self.usd + self._held_usd + usd <= most_usd
+
+    def settle(self, held: float, usd: float, *, billed: bool) -> None:
+        """Turn a reservation of `held` into what was spent; a call that was not billed counts for nothing."""
+        self._held_usd -= held
+        self._held_calls -= 1
+        if billed:
+            self.usd += usd
+            self.calls += 1
+        if not self._held_calls:
+            self._held_usd = 0.0  # no dust of rounding
+        self._settled.set()
+
+    def spent(self) -> str:
+        """The budget in words."""
+        if self._limits.max_calls is not None and self.calls >= self._limits.max_calls:
+            return f"max_calls={self._limits.max_calls} reached"
+        return f"US$ {self.usd:.4f} of budget_usd={self._limits.budget_usd} spent; the next call may not fit"

@@ -1,0 +1,234 @@
+"""What an OpenAI-compatible server answered: replies with their share of the bill, or the problem."""
+
+from __future__ import annotations
+
+import email.utils
+import json
+import math
+import re
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import httpx2
+import openai
+import orjson
+
+from evalkit.providers import ProblemKind, ProviderError
+from evalkit.providers.prices import cost_of
+from evalkit.records import Reply, Request
+
+__all__ = ["problem_of", "replies_of", "shares"]
+
+_DROPPABLE = ("temperature", "max_tokens", "response_format", "n")
+_REFUSES = re.compile(
+    r"unsupported|not support|unknown|unrecognized|unexpected|not permitted|not allowed|extra (?:fields|inputs)|"
+    r"only the default|must be 1|cannot be set|deprecated|invalid (?:parameter|argument)|use 'max_completion_tokens'",
+    re.IGNORECASE,
+)
+_LONGEST_DETAIL = 240
+
+
+def shares(total: int | None, n: int) -> list[int | None]:
+    """A whole number split into `n` nearly equal ones with the same sum.
+
+    Examples
+    --------
+    >>> shares(8, 3)
+    [3, 3, 2]
+    """
+    if total is None:
+        return [None] * n
+    each, rest = divmod(total, n)
+    return [each + (place < rest) for place in range(n)]
+
+
+def replies_of(
+    answer: httpx2.Response,
+    n: int,
+    *,
+    price: tuple[float, float] | None,
+    latency_s: float,
+    sent: Mapping[str, Any] | None,
+    secret: str = "",
+) -> list[Reply]:
+    """The replies in a good answer, at most `n`; what was billed is split evenly over them.
+
+    Raises
+    ------
+    ProviderError
+        ``malformed`` for what is no chat completion; or the error that some servers send with status 200.
+    """
+    body = _read(answer)
+    if not isinstance(body, dict):
+        raise ProviderError("malformed", _not_json(answer, secret), status=answer.status_code, maybe_paid=True)
+    choices = body.get("choices")
+    if not choices and body.get("error"):
+        raise _from_body(body["error"], answer, secret)
+    if not isinstance(choices, list) or not all(
+        isinstance(c, dict) and isinstance(c.get("message"), dict) for c in choices
+    ):
+        detail = f"the answer holds no choices: {_cut(answer.content, secret)}"
+        raise ProviderError("malformed", detail, status=answer.status_code, maybe_paid=True)
+    if not choices:
+        raise ProviderError("malformed", "the answer's choices are empty", status=answer.status_code, maybe_paid=True)
+    choices = choices[:n]
+    usage = body.get("usage")
+    prompt_tokens, completion_tokens = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
+    cost = cost_of(price, prompt_tokens, completion_tokens)
+    counts = zip(shares(prompt_tokens, len(choices)), shares(completion_tokens, len(choices)), strict=True)
+    model = body.get("model")
+    return [
+        Reply(
+            text=_text(choice["message"].get("content")),
+            finish_reason=_text(choice.get("finish_reason")),
+            refusal=_text(choice["message"].get("refusal")),
+            model=model if isinstance(model, str) else None,
+            prompt_tokens=asked,
+            completion_tokens=written,
+            cost_usd=None if cost is None else cost / len(choices),
+            latency_s=latency_s,
+            created=time.time(),
+            sent=sent,
+        )
+        for choice, (asked, written) in zip(choices, counts, strict=True)
+    ]
+
+
+def _read(answer: httpx2.Response) -> Any:
+    try:
+        return orjson.loads(answer.content)
+    except orjson.JSONDecodeError:
+        pass
+    try:  # what orjson is too strict for, lone surrogates and NaN, is a reply that was paid for
+        return json.loads(answer.content.decode("utf-8", "replace"), strict=False)
+    except ValueError:
+        return None
+
+
+def _text(value: Any) -> str | None:
+    """A text; a list of text parts joined, as some servers send it; else None."""
+    if isinstance(value, list):
+        parts = [part.get("text") for part in value if isinstance(part, dict)]
+        value = "".join(part for part in parts if isinstance(part, str)) if parts else None
+    if not isinstance(value, str):
+        return None
+    return value.encode("utf-8", "replace").decode()
+
+
+def _count(usage: Any, name: str) -> int | None:
+    value = usage.get(name) if isinstance(usage, dict) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+def problem_of(error: openai.APIError, request: Request, body: Mapping[str, Any], secret: str = "") -> ProviderError:
+    """What kind of problem an error of the client is; `secret` is cut out of every text."""
+    if isinstance(error, openai.APIStatusError):
+        return _from_status(error.response, request, body, secret)
+    cause = error.__cause__
+    url = _origin(error.request.url)
+    if isinstance(cause, httpx2.ConnectTimeout | httpx2.ConnectError):
+        return ProviderError("connection", _clean(f"no connection to {url}: {cause}", secret))
+    if isinstance(error, openai.APITimeoutError):
+        detail = f"no answer from {url} in {request.judge.timeout_s:g} s"
+        return ProviderError("timeout", detail, maybe_paid=True)
+    return ProviderError("connection", _clean(f"the connection to {url} broke: {cause}", secret), maybe_paid=True)
+
+
+def _origin(url: httpx2.URL) -> str:
+    return f"{url.scheme}://{url.netloc.decode('ascii', 'replace').rpartition('@')[2]}"
+
+
+def _from_status(answer: httpx2.Response, request: Request, body: Mapping[str, Any], secret: str) -> ProviderError:
+    status = answer.status_code
+    found = _read(answer)
+    error = found.get("error", found) if isinstance(found, dict) else {}
+    code = str(error.get("code") or "") if isinstance(error, dict) else ""
+    said = _message(error) or _not_json(answer, secret)
+    detail = _clean(f"HTTP {status} from {_origin(answer.request.url)}: {said}", secret)
+    if status in (400, 422) and (name := _refused(error, said, body)) is not None:
+        return ProviderError("refused_parameter", detail, status=status, parameter=name)
+    kind: ProblemKind = "client_error"
+    if status in (401, 403) or code == "insufficient_quota":
+        kind = "auth"
+    elif status == 404:
+        kind = "unknown_model"
+        detail += f" (asked for the model {request.judge.model!r})"
+    elif status == 429:
+        kind = "rate_limited"
+    elif status >= 500 or status in (408, 409, 425):
+        kind = "server_error"
+    return ProviderError(kind, detail, status=status, retry_after=_retry_after(answer.headers))
+
+
+def _from_body(error: Any, answer: httpx2.Response, secret: str) -> ProviderError:
+    code = error.get("code") if isinstance(error, dict) else None
+    detail = _clean(f"{_origin(answer.request.url)} says: {_message(error) or error}", secret)
+    kind: ProblemKind = "server_error"
+    if code in (401, 403):
+        kind = "auth"
+    elif code == 404:
+        kind = "unknown_model"
+    elif code == 429:
+        kind = "rate_limited"
+    return ProviderError(kind, detail, status=answer.status_code, retry_after=_retry_after(answer.headers))
+
+
+def _message(error: Any) -> str:
+    if isinstance(error, str):
+        return error
+    if not isinstance(error, dict):
+        return ""
+    for name in ("message", "detail", "error"):
+        if error.get(name):
+            return error[name] if isinstance(error[name], str) else orjson.dumps(error[name]).decode()
+    return ""
+
+
+def _refused(error: Any, said: str, body: Mapping[str, Any]) -> str | None:
+    """The parameter that a 400 refuses, if it is one that evalkit can do without."""
+    code = str(error.get("code") or "") if isinstance(error, dict) else ""
+    named = str(error.get("param") or "").split(".")[0] if isinstance(error, dict) else ""
+    refuses = code in ("unsupported_parameter", "unsupported_value", "unknown_parameter") or _REFUSES.search(said)
+    if not refuses:
+        return None
+    for name in _DROPPABLE:
+        if name in body and (named == name or (not named and re.search(rf"\b{name}\b", said))):
+            return name
+    if "response_format" in body and re.search(r"json_schema|structured output|guided", said):
+        return "response_format"
+    return None
+
+
+def _retry_after(headers: httpx2.Headers) -> float | None:
+    """Seconds to wait, from ``retry-after-ms`` or ``Retry-After`` (seconds or a date)."""
+    for name, unit in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
+        try:
+            seconds = float(headers.get(name, "")) / unit
+        except ValueError:
+            continue
+        if math.isfinite(seconds) and seconds >= 0:
+            return seconds
+    date = email.utils.parsedate_tz(headers.get("retry-after", ""))
+    return None if date is None else max(0.0, email.utils.mktime_tz(date) - time.time())
+
+
+def _not_json(answer: httpx2.Response, secret: str) -> str:
+    body = answer.content.lstrip()
+    if body[:1] == b"<":
+        return "the server speaks HTML, not JSON: is base_url right (it usually ends with /v1)?"
+    if not body:
+        return "the answer is empty"
+    return f"the answer is no JSON: {_cut(body, secret)}"
+
+
+def _cut(body: bytes, secret: str) -> str:
+    return _clean(body[:4000].decode("utf-8", "replace"), secret)[:120]
+
+
+def _clean(text: str, secret: str) -> str:
+    """One line of bounded length without the key, which some servers echo."""
+    if secret:
+        text = text.replace(secret, "…")
+    text = " ".join(text.split())
+    return text if len(text) <= _LONGEST_DETAIL else text[: _LONGEST_DETAIL - 1] + "…"

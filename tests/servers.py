@@ -1,0 +1,135 @@
+"""A small OpenAI-compatible server on loopback, in a thread of its own, that does what a test scripts."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import threading
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiohttp import web
+
+
+@dataclass
+class Seen:
+    """One request as it came in."""
+
+    path: str
+    headers: dict[str, str]
+    body: dict[str, Any]
+
+
+@dataclass
+class JudgeServer:
+    """Answers with the number in ``ITEM-<number>`` of the prompt, or with what `script` holds next.
+
+    `script` holds dicts: `status`, `headers`, `body` (bytes, or JSON), `content`, `finish_reason`, `refusal`,
+    `choices` (how many), `reset`, `hang` (seconds), `delay` (seconds). `always` is used when `script` is empty.
+    `refuses` are parameters that bring a 400.
+    """
+
+    script: deque[dict[str, Any]] = field(default_factory=deque)
+    always: dict[str, Any] = field(default_factory=dict)
+    refuses: tuple[str, ...] = ()
+    seen: list[Seen] = field(default_factory=list)
+    paid: list[str] = field(default_factory=list)
+    in_flight: int = 0
+    most_in_flight: int = 0
+    url: str = ""
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        body = await request.json()
+        self.seen.append(Seen(request.path, dict(request.headers), body))
+        step = self.always | (self.script.popleft() if self.script else {})
+        self.in_flight += 1
+        self.most_in_flight = max(self.most_in_flight, self.in_flight)
+        try:
+            return await self._answer(request, body, step)
+        finally:
+            self.in_flight -= 1
+
+    async def _answer(self, request: web.Request, body: dict[str, Any], step: dict[str, Any]) -> web.StreamResponse:
+        if step.get("delay"):
+            await asyncio.sleep(step["delay"])
+        if step.get("hang"):
+            await asyncio.sleep(step["hang"])
+        if step.get("reset"):
+            assert request.transport is not None
+            request.transport.abort()
+            return web.Response()
+        for name in self.refuses:
+            if name in body:
+                return web.json_response(refusal_of(name), status=400)
+        if "status" in step or "body" in step:
+            given = step.get("body", {"error": {"message": f"scripted {step.get('status')}"}})
+            raw = given if isinstance(given, bytes) else json.dumps(given).encode()
+            return web.Response(status=step.get("status", 200), body=raw, headers=step.get("headers"))
+        return web.json_response(self.completion(body, step))
+
+    def completion(self, body: dict[str, Any], step: dict[str, Any]) -> dict[str, Any]:
+        text = body["messages"][-1]["content"]
+        item = re.search(r"ITEM-(\d+)", text)
+        self.paid.append(item[0] if item else "")
+        n = min(body.get("n", 1), step.get("choices", 100))
+        message = {"role": "assistant", "content": step.get("content", item[1] if item else "?")}
+        if "refusal" in step:
+            message["refusal"] = step["refusal"]
+        return {
+            "model": body["model"] + "-2026",
+            "choices": [
+                {"index": i, "message": message, "finish_reason": step.get("finish_reason", "stop")} for i in range(n)
+            ],
+            "usage": {"prompt_tokens": 100, "completion_tokens": 10 * n + 1},
+        }
+
+
+def refusal_of(name: str) -> dict[str, Any]:
+    said = f"Unsupported parameter: '{name}' is not supported with this model."
+    if name == "max_tokens":
+        said += " Use 'max_completion_tokens' instead."
+    return {"error": {"message": said, "type": "invalid_request_error", "param": name, "code": "unsupported_parameter"}}
+
+
+@contextmanager
+def judge_server(**options: Any) -> Iterator[JudgeServer]:
+    """A running server; `url` is its base URL."""
+    server = JudgeServer(**options)
+    loop = asyncio.new_event_loop()
+    ready = threading.Event()
+
+    async def start() -> web.AppRunner:
+        app = web.Application()
+        app.router.add_post("/v1/chat/completions", server.answer)
+        runner = web.AppRunner(app, shutdown_timeout=0.1)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        assert runner.addresses
+        server.url = f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
+        ready.set()
+        return runner
+
+    def main() -> None:
+        asyncio.set_event_loop(loop)
+        runner = loop.run_until_complete(start())
+        loop.run_forever()
+        loop.run_until_complete(runner.cleanup())
+        left = asyncio.all_tasks(loop)
+        for task in left:
+            task.cancel()
+        loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+        loop.close()
+
+    thread = threading.Thread(target=main, daemon=True)
+    thread.start()
+    assert ready.wait(10)
+    try:
+        yield server
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(5)
