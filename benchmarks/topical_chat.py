@@ -1,0 +1,176 @@
+"""Recorded Topical-Chat replies through the whole of evalkit, against published figures.
+
+20 samples an item of gpt-3.5-turbo, 7 prompt variants, naturalness and engagingness (Chiang and Lee,
+2023, "A Closer Look into Automatic Evaluation Using Large Language Models"): recorded with `record`,
+replayed with `judge(offline=True)`, voted, aligned. Every correlation of `reference.json` for
+k = 1, 3, 5, 10, 20 and each vote rule, under both policies for unreadable replies, is compared on the
+authors' reading of the replies; evalkit's own reading stands beside it.
+
+    python benchmarks/topical_chat.py [--all]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from recorded import data_folder, loaded, rows
+
+import evalkit as ek
+
+TOLERANCE = 1e-6
+JUDGE = "openai:gpt-3.5-turbo"
+RULES: dict[str, dict[str, Any]] = {
+    "mean": {"method": "mean"},
+    "median": {"method": "median"},
+    "majority_tie_low": {"method": "majority", "ties": "low"},
+    "majority_tie_mean": {"method": "majority", "ties": "mean"},
+}
+FIGURES = {"pearson": "pearson", "spearman": "spearman", "kendall_b": "kendall"}
+
+
+@dataclass(frozen=True)
+class Variant:
+    """The replies to one prompt: judgments as evalkit and as the authors read them, and the labels."""
+
+    name: str
+    own: pd.DataFrame
+    authors: pd.DataFrame
+    labels: pd.DataFrame
+    groups: pd.Series
+
+
+def rubric_of(variant: str) -> ek.Rubric:
+    """A rubric that stands for the prompt under which the replies were given."""
+    criterion = variant.split("/")[0]
+    return ek.Rubric(
+        id=f"topicalchat-{variant.replace('/', '-').replace('_', '-')}",
+        description="A response in a conversation about a fact",
+        inputs=["source", "context", "answer"],
+        template="number@v1",
+        criteria=[{"name": criterion, "scale": {1: "bad", 2: "ok", 3: "good"}}],
+    )
+
+
+def variants(folder: Path) -> Iterator[Variant]:
+    """Every prompt variant, recorded and replayed."""
+    items = {row["item_id"]: row | {"answer": row["system_output"]} for row in rows(folder, "topicalchat_items")}
+    parsed = loaded(folder, "topicalchat_ref_parsed.json.gz")
+    for criterion in ("naturalness", "engagingness"):
+        replies = rows(folder, f"topicalchat_gpt35_{criterion}")
+        for name in dict.fromkeys(row["prompt_id"] for row in replies):
+            yield replay(name, [row for row in replies if row["prompt_id"] == name], items, parsed[name])
+
+
+def replay(name: str, replies: list[dict[str, Any]], items: dict[str, Any], parsed: dict[str, list[Any]]) -> Variant:
+    """Record the replies to one prompt, judge offline, and read them as evalkit and as the authors do."""
+    rubric = rubric_of(name)
+    table = pd.DataFrame([items[row["item_id"]] for row in replies])
+    ek.record(table, rubric, JUDGE, [row["samples"] for row in replies])
+    own = ek.judge(table, rubric, JUDGE, samples=20, offline=True, on_miss="raise", replies=True)
+    theirs = pd.Series([score for row in replies for score in parsed[row["item_id"]]], dtype="float64")
+    labels = ek.labels(table.assign(people=[row["human_mean"] for row in replies]), {rubric.names[0]: "people"})
+    groups = table.set_index("item_id")["group_id"]
+    return Variant(name, own, as_read(own, theirs), labels, groups)
+
+
+def as_read(judgments: pd.DataFrame, scores: pd.Series) -> pd.DataFrame:
+    """The judgments with somebody else's reading of the replies."""
+    label = scores.map(lambda score: None if pd.isna(score) else f"{score:g}")
+    error = scores.map(lambda score: "unreadable" if pd.isna(score) else None)
+    return judgments.assign(
+        score=scores, score_norm=(scores - 1) / 2, label=label.astype("category"), error=error.astype("category")
+    )
+
+
+def figures(variant: Variant, judgments: pd.DataFrame, **rule: Any) -> dict[str, float]:
+    """Correlations with people over the corpus and within groups."""
+    votes = ek.vote(judgments, **rule)
+    found: dict[str, float] = {}
+    for level in ("corpus", "group"):
+        row = ek.align(votes, variant.labels, level=level, clusters=variant.groups, interval=None).iloc[0]
+        prefix = "dataset" if level == "corpus" else "group"
+        found |= {f"{prefix}_{name}": float(row[column]) for name, column in FIGURES.items()}
+    return found
+
+
+def expected(reference: dict[str, Any]) -> Iterator[tuple[str, int, dict[str, Any], dict[str, float]]]:
+    """Name, k, rule and published figures of everything there is for one prompt."""
+    for policy, rule in (("drop_unparsed", {}), ("unparsed_as_zero", {"unscored": 0})):
+        cells = reference[policy]
+        flat = {f"{part}_{name}": cells[part][name] for part in ("dataset", "group") for name in FIGURES}
+        yield policy, 20, {"method": "mean"} | rule, flat
+    for k in (1, 3, 5, 10, 20):
+        for rule_name, rule in RULES.items():
+            cells = reference["k_curve"][f"prefix{k}/{rule_name}"]
+            yield f"k={k} {rule_name}", k, rule, {name: value for name, value in cells.items() if name != "n"}
+
+
+def compared(variant: Variant, reference: dict[str, Any]) -> pd.DataFrame:
+    """One row a figure: published, on the authors' reading, on evalkit's own, and the gap."""
+    found = []
+    for name, k, rule, published in expected(reference):
+        theirs = figures(variant, variant.authors[variant.authors["sample"] < k], **rule)
+        own = figures(variant, variant.own[variant.own["sample"] < k], **rule)
+        found += [
+            (variant.name, name, figure, value, theirs[figure], own[figure]) for figure, value in published.items()
+        ]
+    table = pd.DataFrame(found, columns=["prompt", "what", "figure", "published", "matched", "own"])
+    return table.assign(gap=(table["matched"] - table["published"]).abs())
+
+
+def readings(variant: Variant) -> pd.DataFrame:
+    """The replies that evalkit reads otherwise than the authors did."""
+    own, theirs = variant.own["score"], variant.authors["score"]
+    differs = ~((own == theirs) | (own.isna() & theirs.isna()))
+    rows_ = variant.own[differs]
+    return pd.DataFrame(
+        {
+            "prompt": variant.name,
+            "authors": theirs[differs],
+            "evalkit": own[differs].astype(object).where(own[differs].notna(), rows_["error"].astype(object)),
+            "reply": rows_["reply"],
+        }
+    )
+
+
+def main() -> int:
+    """Print what matched and what not; exit 1 if anything is off."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--all", action="store_true", help="print every figure, not only the headline of each prompt")
+    chosen = options.parse_args()
+    folder = data_folder()
+    if folder is None:
+        print("skipped: no recorded data (set EVALKIT_DATA to its folder)")
+        return 0
+    reference = loaded(folder, "reference.json")["topicalchat_gpt35"]["values"]
+    with tempfile.TemporaryDirectory() as cache:
+        os.environ["EVALKIT_CACHE"] = cache
+        read = list(variants(folder))
+        whole = pd.concat([compared(variant, reference[variant.name]) for variant in read], ignore_index=True)
+        differ = pd.concat([readings(variant) for variant in read], ignore_index=True)
+    shown = whole if chosen.all else whole[whole["what"].isin(["drop_unparsed", "unparsed_as_zero"])]
+    print(shown.to_string(index=False, float_format=lambda value: f"{value:.6f}"))
+    off = whole[~(whole["gap"] <= TOLERANCE)]
+    print(f"\n{len(whole) - len(off)} of {len(whole)} figures match to {TOLERANCE:g}")
+    print(f"\n{len(differ)} of {sum(len(variant.own) for variant in read)} replies are read otherwise:")
+    with pd.option_context("display.max_colwidth", 300, "display.width", 200):
+        counted = differ.groupby(["prompt", differ["authors"].fillna(-1), "evalkit"], dropna=False).size()
+        print(counted.rename("n").to_string())
+    if len(off):
+        print("\nnot matched:\n" + off.to_string(index=False))
+    return int(bool(len(off)))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
