@@ -98,7 +98,7 @@ class FakeClient:
         """
         seed = [self.persona, prompt.rubric, prompt.criterion, prompt.codes, dict(prompt.inputs)]
         findings = self._findings(sha256(canonical_json(seed)).digest(), prompt)
-        root = sha256(canonical_json([*seed, *(message.content for message in prompt.messages)]))
+        root = sha256(canonical_json([*seed, *(message.content for message in prompt.messages)])).digest()
         temperature = 1.0 if temperature is None else temperature
         draw = _normal(root, sample if temperature else 0)
         spread = _NOISE.get(self.persona, _SAMPLE_NOISE) * min(temperature, 1.5)
