@@ -39,7 +39,7 @@ _BETWEEN = re.compile(
     r"[\s,;|`\[\]]{0,40}(?:json)?[\s`]{0,8}(?:(?:or|and|или|и)\b)?[\s,;`]{0,8}(?:json)?[\s`]{0,8}\Z", re.IGNORECASE
 )
 _AFTER = re.compile(r"[\s`\].;]{0,40}\Z")
-_WINDOW, _ATTEMPTS, _KEPT = 65_536, 32, 8
+_WINDOW, _ATTEMPTS, _KEPT = 65_536, 12, 8
 _REPAIRABLE, _NESTED = 16_384, 64
 
 
