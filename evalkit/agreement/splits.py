@@ -1,4 +1,4 @@
-"""Judges among themselves: disagreement per item, reliability over the corpus."""
+"""How far the judges are apart on each item."""
 
 from __future__ import annotations
 

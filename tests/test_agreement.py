@@ -1,0 +1,295 @@
+import itertools
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from judged import BINARY, DECIMAL, NAMES, ORDINAL, PLAIN, TOPIC, judgments
+from pandas.testing import assert_frame_equal
+
+from evalkit import tables
+from evalkit.agreement import disagreement, reliability
+from evalkit.errors import InputError
+from evalkit.rubrics import Scale
+from evalkit.voting import vote
+
+# Krippendorff 2011, "Computing Krippendorff's alpha-reliability", example C: four observers, twelve units.
+TEXTBOOK = [
+    [1, 2, 3, 3, 2, 1, 4, 1, 2, None, None, None],
+    [1, 2, 3, 3, 2, 2, 4, 1, 2, 5, None, 3],
+    [None, 3, 3, 3, 2, 3, 4, 2, 2, 5, 1, None],
+    [1, 2, 3, 3, 2, 4, 4, 1, 2, 5, 1, None],
+]
+PRINTED = {"nominal": 0.743, "ordinal": 0.815, "interval": 0.849}
+
+
+def scale_of(level, codes):
+    names = {f"c{code}" if level == "nominal" else code: "" for code in codes}
+    return Scale.of(names, level=level)
+
+
+def table_of(ratings, level, codes):
+    """Judgments from one list per judge, a cell being a code, a list of codes, or None."""
+    scale = scale_of(level, codes)
+    samples = {}
+    for judge, row in enumerate(ratings):
+        for item, cell in enumerate(row):
+            answers = cell if isinstance(cell, list) else [cell]
+            samples[f"u{item:02}", f"j{judge}"] = [
+                "!empty" if code is None else f"c{code}" if level == "nominal" else code for code in answers
+            ]
+    return judgments(samples, scale)
+
+
+# -- disagreement
+
+
+def test_disagreement_by_hand():
+    # Norms 1, 1, .5: |differences| 0, .5, .5; range .5; sd of (1, 1, .5) = .288675; labels 2:1, entropy
+    # −(2/3·ln 2/3 + 1/3·ln 1/3)/ln 3 = .636514/1.098612; one of three dissents.
+    row = disagreement(vote(judgments({("i", "a"): [2], ("i", "b"): [2], ("i", "c"): [1]}))).iloc[0]
+    assert row["disagreement"] == pytest.approx(1 / 3)
+    assert row["range"] == 0.5
+    assert row["sd"] == pytest.approx(0.288675, abs=1e-6)
+    assert row["entropy"] == pytest.approx(0.579380, abs=1e-5)
+    assert row["dissent_rate"] == pytest.approx(1 / 3)
+    assert (row["n_judges"], row["n_scored"]) == (3, 3)
+
+
+def test_disagreement_on_a_nominal_scale_is_the_share_of_unequal_pairs():
+    # art, art, sport, law: of six pairs one is equal.
+    samples = {("i", judge): [code] for judge, code in zip("abcd", ["art", "art", "sport", "law"], strict=True)}
+    row = disagreement(vote(judgments(samples, NAMES))).iloc[0]
+    assert row["disagreement"] == pytest.approx(5 / 6)
+    assert math.isnan(row["range"])
+    assert row["dissent_rate"] == 0.5
+
+
+def test_two_judges_fully_apart_and_together():
+    table = judgments({("i", "a"): [0], ("i", "b"): [2], ("k", "a"): [1], ("k", "b"): [1]})
+    made = disagreement(vote(table)).set_index("item_id")
+    assert made.loc["i", ["disagreement", "range", "entropy", "dissent_rate"]].tolist() == [1, 1, 1, 0.5]
+    assert made.loc["k", ["disagreement", "range", "entropy", "dissent_rate"]].tolist() == [0, 0, 0, 0]
+
+
+def test_disagreement_needs_two_judges():
+    table = judgments({("i", "a"): [0], ("i", "b"): ["!empty"], ("k", "a"): [1]})
+    made = disagreement(vote(table))
+    assert made[["disagreement", "range", "sd", "entropy", "dissent_rate"]].isna().all().all()
+    assert made[["n_judges", "n_scored"]].values.tolist() == [[2, 1], [1, 1]]
+    assert len(disagreement(tables.empty("votes"))) == 0
+    with pytest.raises(InputError, match="'label' missing"):
+        disagreement(vote(table).drop(columns="label"))
+
+
+@settings(max_examples=60)
+@given(st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=2, max_size=8))
+def test_disagreement_is_the_mean_over_pairs(values):
+    samples = {("i", f"j{n}"): [value] for n, value in enumerate(values)}
+    row = disagreement(vote(judgments(samples, DECIMAL))).iloc[0]
+    pairs = [abs(a - b) for a, b in itertools.combinations(values, 2)]
+    assert row["disagreement"] == pytest.approx(sum(pairs) / len(pairs))
+    assert row["sd"] == pytest.approx(np.std(values, ddof=1))
+
+
+# -- reliability
+
+
+@pytest.mark.parametrize("level", ["nominal", "ordinal", "interval"])
+def test_krippendorffs_textbook_example(level):
+    table = table_of(TEXTBOOK, level, [1, 2, 3, 4, 5])
+    row = reliability(table).iloc[0]
+    assert row["alpha_single"] == pytest.approx(PRINTED[level], abs=0.0006)
+    assert (row["form"], row["metric"], row["n_pairable"], row["n_items"]) == ("samples", level, 11, 12)
+    # At one sample each, votes are the same answers.
+    votes = reliability(vote(table, method="majority")).iloc[0]
+    assert votes["alpha_vote"] == pytest.approx(row["alpha_single"])
+    assert math.isnan(votes["alpha_single"])
+
+
+CELL = st.one_of(st.none(), st.integers(1, 4))
+
+
+@settings(max_examples=50)
+@given(st.lists(st.lists(CELL, min_size=6, max_size=6), min_size=2, max_size=4), st.sampled_from(sorted(PRINTED)))
+def test_alpha_is_that_of_the_krippendorff_package(ratings, level):
+    import krippendorff
+
+    row = reliability(table_of(ratings, level, [1, 2, 3, 4])).iloc[0]
+    data = np.array([[np.nan if code is None else code for code in judge] for judge in ratings])
+    paired = data[:, (~np.isnan(data)).sum(axis=0) > 1]
+    there = paired[~np.isnan(paired)]
+    if len(set(there.tolist())) < 2:
+        assert math.isnan(row["alpha_single"])
+        assert "nothing varies" in row["notes"] or "no item was scored by two judges" in row["notes"]
+        return
+    expected = krippendorff.alpha(reliability_data=data, level_of_measurement=level)
+    assert row["alpha_single"] == pytest.approx(expected, abs=1e-9)
+
+
+@settings(max_examples=25)
+@given(
+    st.lists(st.lists(st.lists(CELL, min_size=3, max_size=3), min_size=4, max_size=4), min_size=2, max_size=3),
+    st.sampled_from(sorted(PRINTED)),
+)
+def test_alpha_of_shares_is_the_definition(ratings, level):
+    """The definition of STATISTICS, written out with loops."""
+    row = reliability(table_of(ratings, level, [1, 2, 3, 4])).iloc[0]
+    coincidence = np.zeros((4, 4))
+    for item in range(4):
+        shares = []
+        for judge in ratings:
+            scored = [code for code in judge[item] if code is not None]
+            if scored:
+                shares.append(np.bincount([code - 1 for code in scored], minlength=4) / len(scored))
+        if len(shares) > 1:
+            for one, other in itertools.permutations(shares, 2):
+                coincidence += np.outer(one, other) / (len(shares) - 1)
+    counts, n = coincidence.sum(axis=1), coincidence.sum()
+    distance = np.zeros((4, 4))
+    for a, b in itertools.combinations(range(4), 2):
+        between = {"nominal": 1, "interval": b - a, "ordinal": counts[a : b + 1].sum() - (counts[a] + counts[b]) / 2}
+        distance[a, b] = distance[b, a] = between[level] ** 2
+    expected = (np.outer(counts, counts) * distance).sum()
+    if expected <= 1e-9:
+        assert math.isnan(row["alpha_single"])
+    else:
+        assert row["alpha_single"] == pytest.approx(1 - (n - 1) * (coincidence * distance).sum() / expected, abs=1e-9)
+
+
+def test_repeated_samples_of_one_judge_are_one_coder():
+    # Three equal samples each change nothing: the shares are the same as with one.
+    once = reliability(table_of(TEXTBOOK, "ordinal", [1, 2, 3, 4, 5])).iloc[0]
+    thrice = [[[code] * 3 for code in row] for row in TEXTBOOK]
+    again = reliability(table_of(thrice, "ordinal", [1, 2, 3, 4, 5])).iloc[0]
+    assert again["alpha_single"] == pytest.approx(once["alpha_single"])
+    assert again["n_samples"] == 3
+
+
+def test_percent_agreement_is_fleiss_p_bar_on_complete_items():
+    from statsmodels.stats.inter_rater import aggregate_raters, fleiss_kappa
+
+    draw = np.random.default_rng(3)
+    ratings = draw.integers(1, 4, (4, 20))
+    table = table_of(ratings.tolist(), "nominal", [1, 2, 3])
+    row = reliability(table).iloc[0]
+    counts, _ = aggregate_raters(ratings.T)
+    p_bar = ((counts**2).sum(axis=1) - 4) / 12
+    assert row["percent_agreement"] == pytest.approx(p_bar.mean())
+    # Alpha is Fleiss' kappa with a correction for small samples: 1 − (1 − κ)(n − 1)/n, n = 80 values.
+    assert row["alpha_single"] == pytest.approx(1 - (1 - fleiss_kappa(counts)) * 79 / 80)
+
+
+def test_the_interval_is_the_leave_one_item_out_jackknife():
+    draw = np.random.default_rng(5)
+    truth = draw.integers(1, 5, 25)
+    ratings = [np.clip(truth + draw.integers(-1, 2, 25), 1, 5).tolist() for _ in range(3)]
+    for level in PRINTED:
+        table = table_of(ratings, level, [1, 2, 3, 4, 5])
+        row = reliability(table).iloc[0]
+        z = [
+            np.arctanh(reliability(table[table["item_id"] != item]).iloc[0]["alpha_single"])
+            for item in table["item_id"].unique()
+        ]
+        half = 2.063899 * math.sqrt(24 / 25 * np.sum((z - np.mean(z)) ** 2))  # t₂₄ at .975
+        center = math.atanh(row["alpha_single"])
+        assert row["alpha_single_low"] == pytest.approx(math.tanh(center - half), abs=1e-6)
+        assert row["alpha_single_high"] == pytest.approx(math.tanh(center + half), abs=1e-6)
+
+
+def test_clusters_are_left_out_together():
+    table = table_of([[1, 2, 3, 1, 2, 3] * 2, [1, 2, 3, 1, 3, 2] * 2], "ordinal", [1, 2, 3])
+    clusters = {f"u{item:02}": item % 6 for item in range(12)}
+    wide, plain = reliability(table, clusters=clusters).iloc[0], reliability(table).iloc[0]
+    assert wide["n_clusters"] == 6
+    assert wide["alpha_single_low"] < plain["alpha_single_low"]
+    assert "only 6 clusters" in wide["notes"]
+
+
+def test_mean_votes_take_the_interval_metric():
+    import krippendorff
+
+    samples = {(f"i{i}", j): codes for i in range(4) for j, codes in {"a": [1, 2, i % 3], "b": [i % 2, 2, 1]}.items()}
+    votes = vote(judgments(samples, ORDINAL))
+    row = reliability(votes).iloc[0]
+    wide = votes.pivot_table(index="judge", columns="item_id", values="score", observed=True)
+    assert row["metric"] == "interval"
+    assert row["n_samples"] == 3
+    assert row["alpha_vote"] == pytest.approx(krippendorff.alpha(wide.to_numpy(), level_of_measurement="interval"))
+
+
+def test_spread_against_the_anova_of_statsmodels():
+    import statsmodels.formula.api as smf
+    from statsmodels.stats.anova import anova_lm
+
+    draw = np.random.default_rng(8)
+    effect = draw.normal(size=12)[:, None, None] + draw.normal(size=3)[None, :, None] * 0.5
+    values = np.clip(0.5 + 0.12 * (effect + draw.normal(size=(12, 3, 4))), 0, 1).round(6)
+    samples = {(f"i{i:02}", f"j{j}"): values[i, j].tolist() for i in range(12) for j in range(3)}
+    table = judgments(samples, DECIMAL)
+    made = anova_lm(smf.ols("score_norm ~ C(item_id) * C(judge)", table.astype({"item_id": object})).fit())
+    item, judge, both, rest = made["mean_sq"].tolist()
+    row = reliability(table).iloc[0]
+    # Expected mean squares of the two-way random model, J = 3, k = 4, 12 items.
+    expected = [(item - both) / 12, (judge - both) / 48, max(0, (both - rest) / 4), rest]
+    found = row[["spread_item", "spread_judge", "spread_item_judge", "spread_sample"]].tolist()
+    assert found == pytest.approx(expected, abs=1e-9)
+    noise = expected[1] / 3 + expected[2] / 3 + expected[3] / 12
+    assert row["phi"] == pytest.approx(expected[0] / (expected[0] + noise))
+    assert row["n_blocks"] == 12
+    # One cell incomplete: eleven blocks.
+    assert reliability(table.iloc[1:]).iloc[0]["n_blocks"] == 11
+    # Leaving an item out is what the interval is made of.
+    assert row["phi_low"] < row["phi"] < row["phi_high"]
+
+
+def test_reasons_for_what_cannot_be_said():
+    one = reliability(judgments({("i", "a"): [1, 2], ("k", "a"): [2, 2]})).iloc[0]
+    assert math.isnan(one["alpha_single"])
+    assert one["notes"] == "one judge: nothing to compare; spread: one judge; only 2 clusters"
+    same = reliability(judgments({(i, j): [1] for i in "pqr" for j in "ab"})).iloc[0]
+    assert math.isnan(same["alpha_single"])
+    assert same["percent_agreement"] == 1
+    assert "alpha_single: nothing varies" in same["notes"]
+    assert "no interval of percent_agreement: the figure is at its bound" in same["notes"]
+    none = reliability(judgments({(i, j): ["!empty"] for i in "pqr" for j in "ab"})).iloc[0]
+    assert none["notes"].startswith("no item was scored by two judges")
+    assert none["n_pairable"] == 0
+    named = reliability(judgments({("i", "a"): ["art"], ("i", "b"): ["law"]}, NAMES)).iloc[0]
+    assert "spread: nothing on 0-1" in named["notes"]
+
+
+def test_all_votes_tied_leaves_no_labels_and_says_so():
+    votes = vote(judgments({(i, j): [1, 2] for i in "pq" for j in "ab"}, PLAIN), method="majority")
+    row = reliability(votes).iloc[0]
+    assert math.isnan(row["alpha_vote"])
+    assert row["notes"].startswith("no item was scored by two judges")
+    mean = reliability(vote(judgments({(i, j): [1, 2] for i in "pq" for j in "ab"}, PLAIN))).iloc[0]
+    assert "percent_agreement: no item has two labels" in mean["notes"]
+
+
+def test_judges_of_weight_zero_are_left_out():
+    table = judgments({(i, j): [1] for i in "pqr" for j in "abc"}, BINARY, weights={"c": 0})
+    assert reliability(table).iloc[0]["n_judges"] == 2
+    assert disagreement(vote(table))["n_judges"].tolist() == [2, 2, 2]
+
+
+def test_empty_shuffled_several_criteria_and_missing_columns():
+    assert len(reliability(tables.empty("judgments"))) == 0
+    assert len(reliability(tables.empty("votes"))) == 0
+    table = pd.concat(
+        [
+            table_of(TEXTBOOK, "ordinal", [1, 2, 3, 4, 5]),
+            judgments({(i, j): ["art"] for i in "pq" for j in "ab"}, TOPIC, criterion="t"),
+        ]
+    )
+    made = reliability(table)
+    assert made["criterion"].tolist() == ["c", "t"]
+    mixed = reliability(table.sample(frac=1, random_state=2)).set_index("criterion").loc[["c", "t"]].reset_index()
+    assert_frame_equal(made.astype(object), mixed[made.columns].astype(object))
+    with pytest.raises(InputError, match="'score' missing"):
+        reliability(table.drop(columns="score"))
+    with pytest.raises(InputError, match="key of another row"):
+        reliability(pd.concat([table, table]))
