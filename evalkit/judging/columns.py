@@ -125,6 +125,7 @@ class Columns:
             if parsed.error is None:
                 flip = n_orders == 2 and row // n_samples % 2 == 1
                 score, norm, label, passed = reader.figures(parsed.code, flip)
+                self._error[row] = -1
                 self._score[row], self._norm[row] = score, norm
                 self._label[row] = labels.setdefault(label, len(labels))
                 if passed is not None:
@@ -158,6 +159,11 @@ class Columns:
         where = np.asarray(rows, dtype=np.int64)
         self._error[where] = [REASONS.index(reason) for reason in reasons]
         self._texts["key"].append((where, pd.array([key.hex() for key in keys], dtype="str")))
+
+    @property
+    def cost_usd(self) -> float:
+        """US$ that the replies read so far had cost, unknown prices left out."""
+        return float(np.nansum(self._cost))
 
     def error(self, row: int) -> str | None:
         """The reason why a row has no score, or None."""

@@ -54,5 +54,8 @@ class Bar:
 
 
 def _seen() -> bool:
-    """True on a terminal and in a notebook kernel."""
-    return "ipykernel" in sys.modules or sys.stderr.isatty()
+    """True on a terminal and in a notebook cell."""
+    if sys.stderr.isatty():
+        return True
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    return hasattr(shell, "kernel")

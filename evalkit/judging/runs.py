@@ -114,6 +114,8 @@ class _Run:
                     self.missing.append(row + at)
                     self.keys[row + at] = key
             row += len(chunk)
+        n_missing = len(self.missing)
+        self.store.counters.add(hits=row - n_missing, misses=n_missing, saved_usd=self.columns.cost_usd)
         if self.options.refresh == "unscored":
             self._unscored_again()
         elif self.missing and self.options.adopt:

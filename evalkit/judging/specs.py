@@ -114,7 +114,7 @@ def _check_panel(judges: tuple[Judge, ...], askings: tuple[Asking, ...]) -> None
     identities: dict[Any, str] = {}
     names: set[str] = set()
     for judge, asking in zip(judges, askings, strict=True):
-        identity = (judge.identity, asking.template.hash)
+        identity = (judge.replace(template=None).identity, asking.template.hash)
         if identity in identities:
             raise ConfigError(
                 f"judges {identities[identity]!r} and {judge.name!r} are the same one (same model, service, template "

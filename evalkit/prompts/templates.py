@@ -68,6 +68,9 @@ class Template:
             raise RubricError(f"template {name}@{version}: form {form!r} is unknown; allowed are {', '.join(_FORMS)}")
         return cls(name, version, source, form)
 
+    def __reduce__(self) -> tuple[type[Template], tuple[str, str, str, str]]:
+        return Template, (self.name, self.version, self.source, self.form)
+
     @cached_property
     def _compiled(self) -> Any:
         return _compile(self)
