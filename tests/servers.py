@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 import threading
+import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ class Seen:
     path: str
     headers: dict[str, str]
     body: dict[str, Any]
+    at: float
 
 
 @dataclass
@@ -36,6 +38,7 @@ class JudgeServer:
     script: deque[dict[str, Any]] = field(default_factory=deque)
     always: dict[str, Any] = field(default_factory=dict)
     refuses: tuple[str, ...] = ()
+    proxied: bool = False
     seen: list[Seen] = field(default_factory=list)
     paid: list[str] = field(default_factory=list)
     in_flight: int = 0
@@ -44,7 +47,7 @@ class JudgeServer:
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()
-        self.seen.append(Seen(request.path, dict(request.headers), body))
+        self.seen.append(Seen(request.path, dict(request.headers), body, time.monotonic()))
         step = self.always | (self.script.popleft() if self.script else {})
         self.in_flight += 1
         self.most_in_flight = max(self.most_in_flight, self.in_flight)
@@ -104,19 +107,19 @@ def judge_server(**options: Any) -> Iterator[JudgeServer]:
 
     async def start() -> web.AppRunner:
         app = web.Application()
-        app.router.add_post("/v1/chat/completions", server.answer)
+        app.router.add_post("/{path:.*}" if server.proxied else "/v1/chat/completions", server.answer)
         runner = web.AppRunner(app, shutdown_timeout=0.1)
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", 0)
         await site.start()
         assert runner.addresses
         server.url = f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
-        ready.set()
         return runner
 
     def main() -> None:
         asyncio.set_event_loop(loop)
         runner = loop.run_until_complete(start())
+        loop.call_soon(ready.set)  # not before: a stop that comes earlier would be lost
         loop.run_forever()
         loop.run_until_complete(runner.cleanup())
         left = asyncio.all_tasks(loop)

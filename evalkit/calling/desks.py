@@ -163,14 +163,12 @@ class Desk:
         failed = limited = maybe_paid = 0
         retries = self._run.limits.retries
         while True:
-            adapt = dict(self._adapt)
+            adapt: dict[str, Any] = {}
             try:
                 return await self._send(call.request, adapt)
             except ProviderError as problem:
                 maybe_paid += problem.maybe_paid
                 if problem.kind == "refused_parameter" and self._drop(problem, adapt):
-                    if problem.parameter == "n":
-                        return await self._first(call)
                     continue
                 wait = self._judge_problem(problem, failed + limited, maybe_paid)
                 if problem.kind == "rate_limited":
@@ -182,12 +180,11 @@ class Desk:
                     raise _GaveUpError(Failure(reason, problem.detail, maybe_paid)) from None
             await self._pause(wait)
 
-    async def _first(self, call: Call) -> list[Reply]:
-        """The first sample alone; whoever keeps it queues the others."""
-        return await self._ask(call.part(0, 1))
-
     async def _send(self, request: Request, adapt: dict[str, Any]) -> list[Reply]:
-        """One request, within budget, pace and width."""
+        """One request, within budget, pace and width; `adapt` is filled with what was known when it was sent.
+
+        Where several replies at once are no longer asked for, it is the first sample alone.
+        """
         run, n = self._run, len(request.samples)
         held = upper_bound(request, n, self._price or (0.0, 0.0))
         tokens = request.prompt.n_bytes // 4 + n * (self.judge.max_tokens or 0)
@@ -203,7 +200,8 @@ class Desk:
         run.in_flight += 1
         try:
             self._check_open()
-            replies = await self._client.ask(request, n, adapt=adapt)
+            adapt |= self._adapt  # only now: much may have been learnt while this call waited
+            replies = await self._client.ask(request, n if self._may_ask_n else 1, adapt=adapt)
             costs = [reply.cost_usd for reply in replies]
             spent, billed = held if None in costs else sum(cost or 0.0 for cost in costs), True
         except ProviderError as problem:

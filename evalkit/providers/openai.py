@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import os
 import time
 import weakref
@@ -48,6 +49,21 @@ def connect_openai(judge: Judge) -> OpenAIClient:
     if place not in clients:
         clients[place] = OpenAIClient(*place)
     return clients[place]
+
+
+def _drop_in_child() -> None:
+    """A forked child keeps the parent's connections for good, unused.
+
+    Were they collected, even at the child's end, aiohttp would take them out of the selector that both processes
+    share, and the parent would wait for ever.
+    """
+    global _open
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(_open))
+    _open = weakref.WeakKeyDictionary()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_drop_in_child)
 
 
 async def close_all() -> None:
