@@ -26,7 +26,11 @@ TEXT = "The station was opened in that year, as the reference says; the answer a
 def items_of(n: int) -> list[dict[str, object]]:
     """Items with some 200 characters of answer and of context each."""
     return [
-        {"question": f"When was station {i} opened?", "answer": f"In {1850 + i % 150}. " + TEXT * 2, "context": [TEXT * 2]}
+        {
+            "question": f"When was station {i} opened?",
+            "answer": f"In {1850 + i % 150}. " + TEXT * 2,
+            "context": [TEXT * 2],
+        }
         for i in range(n)
     ]
 

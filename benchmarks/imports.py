@@ -22,7 +22,9 @@ def timed(statement: str) -> float:
 def command() -> float:
     """Seconds of `evalkit --help`, start of the interpreter included."""
     started = time.perf_counter()
-    fresh("import json,sys;sys.argv=['evalkit','--help']\ntry:\n import evalkit.__main__ as m; m.main()\nexcept SystemExit:\n print()\n print(json.dumps({'s':0}))")
+    fresh(
+        "import json,sys;sys.argv=['evalkit','--help']\ntry:\n import evalkit.__main__ as m; m.main()\nexcept SystemExit:\n print()\n print(json.dumps({'s':0}))"
+    )
     return time.perf_counter() - started
 
 

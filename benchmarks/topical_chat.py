@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -144,10 +145,29 @@ def readings(variant: Variant) -> pd.DataFrame:
     )
 
 
+def verdict(authors: float, evalkit: Any, reply: str) -> str:
+    """Who read a reply right, by what stands in it; what no rule settles is left open, never claimed."""
+    if evalkit == "off_scale" and re.search(r"\d[.,]\d", reply):
+        return "evalkit: a decimal is no code of a 1-2-3 scale; the authors cut it off"
+    if isinstance(evalkit, float) and re.match(r"\s*1\.\s", reply):
+        return "evalkit: the authors took the number of a list"
+    if isinstance(evalkit, float) and pd.isna(authors):
+        return "evalkit: read by the level's name, or from its line; the authors left it unread"
+    if evalkit == "ambiguous":
+        return "evalkit: two ratings, or a quoted scale; the authors took the first"
+    if authors not in (1.0, 2.0, 3.0):
+        return "evalkit: a stray number, off the scale; the authors took it"
+    if evalkit == "unreadable" and re.search(r"score of [123]|rated as (an? )?[123]|[123] \(|[123] - ", reply):
+        return "the authors: the verdict stands in prose"
+    return "open: look at the reply"
+
+
 def main() -> int:
     """Print what matched and what not; exit 1 if anything is off."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--all", action="store_true", help="print every figure, not only the headline of each prompt")
+    options.add_argument(
+        "--all", action="store_true", help="print every figure, and every reply that is read otherwise"
+    )
     chosen = options.parse_args()
     folder = data_folder()
     if folder is None:
@@ -164,9 +184,12 @@ def main() -> int:
     off = whole[~(whole["gap"] <= TOLERANCE)]
     print(f"\n{len(whole) - len(off)} of {len(whole)} figures match to {TOLERANCE:g}")
     print(f"\n{len(differ)} of {sum(len(variant.own) for variant in read)} replies are read otherwise:")
-    with pd.option_context("display.max_colwidth", 300, "display.width", 200):
-        counted = differ.groupby(["prompt", differ["authors"].fillna(-1), "evalkit"], dropna=False).size()
-        print(counted.rename("n").to_string())
+    judged = [verdict(*row) for row in differ[["authors", "evalkit", "reply"]].itertuples(index=False, name=None)]
+    counts = pd.Series(judged).value_counts()
+    print("\n".join(f"{count:5}  {who}" for who, count in counts.items()))
+    if chosen.all:
+        for who, row in zip(judged, differ.itertuples(), strict=True):
+            print(f"{row.prompt}: authors {row.authors}, evalkit {row.evalkit}, {who}\n    {row.reply!r}")
     if len(off):
         print("\nnot matched:\n" + off.to_string(index=False))
     return int(bool(len(off)))
