@@ -7,7 +7,7 @@ are fixed: no interval here speaks of other judges than those that were asked. A
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -25,7 +25,9 @@ __all__ = [
     "jackknife",
     "jackknife_groups",
     "mean_interval",
+    "percentiles",
     "rate_interval",
+    "resamples",
     "wilson",
 ]
 
@@ -246,6 +248,32 @@ def rate_interval(flags: Floats, clusters: Ints) -> Interval:
     return wilson(rate, n / deff)
 
 
+def resamples(clusters: Ints, *, rounds: int = 2000) -> Iterator[Ints]:
+    """Row positions of resampled clusters, `rounds` times, drawn with a fixed seed; none for one cluster."""
+    order = np.argsort(clusters, kind="stable")
+    _, start, size = np.unique(clusters[order], return_index=True, return_counts=True)
+    draw = np.random.default_rng(0)
+    for _ in range(rounds if len(size) > 1 else 0):
+        chosen = draw.integers(0, len(size), len(size))
+        sizes = size[chosen]
+        ends = np.cumsum(sizes)
+        rows = np.arange(ends[-1]) + np.repeat(start[chosen] - (ends - sizes), sizes)
+        yield order[rows]
+
+
+def percentiles(values: Floats, value: float) -> Interval:
+    """The percentile interval of a figure `value` from its resampled `values`."""
+    if math.isnan(value):
+        return Interval.none("the figure is not defined")
+    if not len(values):
+        return Interval.none("fewer than two clusters")
+    known = values[np.isfinite(values)]
+    if len(known) < (1 - _MOST_UNDEFINED) * len(values):
+        return Interval.none("not defined in over 5 % of the resamples")
+    low, high = np.quantile(known, [1 - _TAIL, _TAIL])
+    return Interval(float(low), float(high))
+
+
 def bootstrap(figure: Callable[[Ints], float], clusters: Ints, *, rounds: int = 2000) -> Interval:
     """The percentile interval of a figure over resampled clusters.
 
@@ -258,20 +286,5 @@ def bootstrap(figure: Callable[[Ints], float], clusters: Ints, *, rounds: int = 
     rounds
         Number of resamples, drawn with a fixed seed.
     """
-    order = np.argsort(clusters, kind="stable")
-    _, start, size = np.unique(clusters[order], return_index=True, return_counts=True)
-    if len(size) < 2:
-        return Interval.none("fewer than two clusters")
-    draw = np.random.default_rng(0)
-    found = np.full(rounds, np.nan)
-    for number in range(rounds):
-        chosen = draw.integers(0, len(size), len(size))
-        sizes = size[chosen]
-        ends = np.cumsum(sizes)
-        rows = np.arange(ends[-1]) + np.repeat(start[chosen] - (ends - sizes), sizes)
-        found[number] = figure(order[rows])
-    found = found[np.isfinite(found)]
-    if len(found) < (1 - _MOST_UNDEFINED) * rounds:
-        return Interval.none("not defined in over 5 % of the resamples")
-    low, high = np.quantile(found, [1 - _TAIL, _TAIL])
-    return Interval(float(low), float(high))
+    found = np.array([figure(rows) for rows in resamples(clusters, rounds=rounds)])
+    return percentiles(found, 0.0)
