@@ -294,7 +294,8 @@ class TestChecks:
         assert len(table) == 3 * 2 * 3
 
     def test_a_two_megabyte_answer_is_judged(self):
-        table = ek.judge([{"question": "x", "answer": "word " * 400_000}], two_criteria(), FAKE, samples=1)
+        with pytest.warns(EvalkitWarning, match="more than a million signs"):
+            table = ek.judge([{"question": "x", "answer": "word " * 400_000}], two_criteria(), FAKE, samples=1)
         assert len(table) == 2
 
     def test_the_same_judge_twice_is_refused(self):

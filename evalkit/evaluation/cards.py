@@ -22,7 +22,7 @@ def text(evaluation: Evaluation) -> str:
     """The evaluation on a terminal."""
     blocks = [heading(evaluation)]
     for title, rows, note in sections(evaluation):
-        blocks.append(f"{title}\n{text_table(rows)}" + (f"\n{note}" if note else ""))
+        blocks.append("\n".join(filter(None, [title, text_table(rows) if rows else "", note])))
     return "\n\n".join(blocks)
 
 
@@ -30,7 +30,7 @@ def page(evaluation: Evaluation) -> str:
     """The evaluation in a notebook."""
     parts = [f"<p>{html.escape(heading(evaluation))}</p>", _tiles(evaluation)]
     for title, rows, note in sections(evaluation):
-        parts.append(f"<h4>{html.escape(title)}</h4>{html_table(rows)}")
+        parts.append(f"<h4>{html.escape(title)}</h4>{html_table(rows) if rows else ''}")
         if note:
             parts.append(f"<p class='note'>{html.escape(note)}</p>")
     return html_page(parts)
@@ -46,7 +46,7 @@ def heading(evaluation: Evaluation) -> str:
         f"judged by {judges}, {spec.samples} {'sample' if spec.samples == 1 else 'samples'} each"
     )
     stand_ins = [judge.name for judge in spec.judges if not judge.is_llm]
-    return line + (f"  (fake judges are a stand-in, not an LLM: {', '.join(stand_ins)})" if stand_ins else "")
+    return line + ("\n(fake judges are evalkit's embedded stand-in, not an LLM)" if stand_ins else "")
 
 
 def sections(evaluation: Evaluation) -> Iterator[tuple[str, Rows, str]]:
@@ -61,7 +61,7 @@ def sections(evaluation: Evaluation) -> Iterator[tuple[str, Rows, str]]:
         yield "Judges against people", _alignment(evaluation.alignment), _ceiling(evaluation.alignment)
     unscored = int(evaluation.judgments["error"].notna().sum())
     hint = f"{unscored} judgments unscored: ek.explain(evaluation.judgments) says why" if unscored else ""
-    yield "Cost", [{"": str(evaluation.cost)}], hint
+    yield f"Cost: {evaluation.cost}", [], hint
 
 
 def _scores(summary: pd.DataFrame) -> Rows:
@@ -69,11 +69,10 @@ def _scores(summary: pd.DataFrame) -> Rows:
         {
             "criterion": str(row["criterion"]),
             "mean": figure(row["mean"], row["low"], row["high"]),
-            "0-1": figure(row["mean_norm"]),
-            "passed": figure(row["pass_rate"], row.get("pass_low"), row.get("pass_high")),
+            "on 0-1": figure(row["mean_norm"], row["norm_low"], row["norm_high"]),
+            "if unscored were bad / good": f"{figure(row['worst'])} / {figure(row['best'])}",
+            "pass rate": figure(row["pass_rate"], row["pass_low"], row["pass_high"]),
             "scored": count_of(row["n_scored"], row["n_items"]),
-            "partial": str(int(row["n_partial"])),
-            "if unscored were worst / best": f"{figure(row['worst'])} / {figure(row['best'])}",
         }
         for _, row in summary.iterrows()
     ]
@@ -88,16 +87,33 @@ def _reliability(evaluation: Evaluation) -> tuple[Rows, str]:
         rows.append(
             {
                 "criterion": criterion,
-                "alpha": figure(row["alpha_single"], row.get("alpha_single_low"), row.get("alpha_single_high")),
+                "alpha": figure(row["alpha_single"], row["alpha_single_low"], row["alpha_single_high"]),
                 "percent agreement": figure(
-                    row["percent_agreement"], row.get("percent_agreement_low"), row.get("percent_agreement_high")
+                    row["percent_agreement"], row["percent_agreement_low"], row["percent_agreement_high"]
                 ),
                 "mean disagreement": figure(one.mean()),
                 "items that split": count_of((one > 0).sum(), one.notna().sum()),
             }
         )
-    note = "; ".join(dict.fromkeys(str(note) for note in evaluation.reliability.get("notes", []) if note))
-    return rows, note
+    spread = [f"{row['criterion']}: {_spread(row)}" for _, row in evaluation.reliability.iterrows()]
+    notes = [f"variance of scores from {'; '.join(spread)}" if len(evaluation.spec.judges) > 1 else ""]
+    notes += [str(note) for note in evaluation.reliability["notes"].dropna()]
+    return rows, "\n".join(dict.fromkeys(filter(None, notes)))
+
+
+def _spread(row: Any) -> str:
+    """Where the spread of scores comes from, as shares of the whole variance."""
+    parts = {
+        "items": row["spread_item"],
+        "judges": row["spread_judge"],
+        "items × judges": row["spread_item_judge"],
+        "samples": row["spread_sample"],
+    }
+    known = {name: float(value) for name, value in parts.items() if not pd.isna(value)}
+    whole = sum(known.values())
+    if not whole:
+        return "NA"
+    return ", ".join(f"{name} {value / whole:.0%}" for name, value in known.items())
 
 
 def _alignment(alignment: pd.DataFrame) -> Rows:
@@ -136,13 +152,13 @@ def _tiles(evaluation: Evaluation) -> str:
     for _, row in summary.iterrows():
         tiles.append(
             (
-                figure(row["mean_norm"]),
+                figure(row["mean_norm"], row["norm_low"], row["norm_high"]),
                 f"{row['criterion']} (0-1)",
                 f"{count_of(row['n_scored'], row['n_items'])} scored",
             )
         )
     for _, row in evaluation.reliability.iterrows():
-        interval = figure(row["alpha_single"], row.get("alpha_single_low"), row.get("alpha_single_high"))
+        interval = figure(row["alpha_single"], row["alpha_single_low"], row["alpha_single_high"])
         tiles.append((interval, f"alpha, {row['criterion']}", f"{len(evaluation.spec.judges)} judges"))
     best = _best(evaluation.alignment)
     if best is not None:

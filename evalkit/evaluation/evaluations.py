@@ -77,10 +77,12 @@ class Cost:
             return None if costs.isna().any() else float(costs.sum())
 
         return cls(
-            usd("live"),
-            usd("cache"),
-            *(int(counts.get(kind, 0)) for kind in ("live", "cache", "recorded")),
-            int(judgments["source"].isna().sum()),
+            paid_usd=usd("live"),
+            reused_usd=usd("cache"),
+            n_live=int(counts.get("live", 0)),
+            n_cached=int(counts.get("cache", 0)),
+            n_recorded=int(counts.get("recorded", 0)),
+            n_missing=int(judgments["source"].isna().sum()),
         )
 
     def __str__(self) -> str:

@@ -79,7 +79,9 @@ class Plan:
 
 
 def _money(usd: float, most: float) -> str:
-    return "price unknown" if np.isnan(usd) else f"about US$ {usd:.4f}, at most {most:.4f}"
+    if np.isnan(usd):
+        return "price unknown"
+    return f"about US$ {usd:.4f}, at most {most:.4f}" if most else "free"
 
 
 def _total(table: pd.DataFrame, column: str) -> float:

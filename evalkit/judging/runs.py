@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -210,7 +208,7 @@ class _Run:
         again = "run the same call again: only the rest is paid"
         if self.newer_than is not None and self.options.refresh != "unscored":
             again = f"run it again with refresh={self.newer_than!r}: only the rest is paid"
-        return f"evalkit: stopped; every reply that came is stored in {self.store.folder}; {again}"
+        return f"stopped; every reply that came is stored in {self.store.folder}; {again}"
 
 
 def judge(
@@ -321,8 +319,8 @@ def judge_work(work: Work, options: Options) -> pd.DataFrame:
         with Bar(run.work.n_rows, len(run.missing), run.store.folder, options.progress) as bar:
             outcomes = fetch(requests, run.store, _limits(options), newer_than=run.newer_than, on_progress=bar.update)
     except KeyboardInterrupt:
-        print(run.stopped(), file=sys.stderr)  # noqa: T201  # the person at the keyboard must see it
-        raise
+        # the last line that a terminal or a notebook shows of it, and the only one on the command line
+        raise KeyboardInterrupt(run.stopped()) from None
     run.take(outcomes)
     return run.table()
 
@@ -345,12 +343,13 @@ async def ajudge(items: Any, rubric: Any, judges: Any = None, **options: Any) ->
     if not run.missing or chosen.offline:
         run.miss_offline()
         return run.table()
-    from evalkit.calling import submit
+    from evalkit.calling import afetch
 
     requests = run.requests()
     with Bar(run.work.n_rows, len(run.missing), run.store.folder, chosen.progress) as bar:
-        future = submit(requests, run.store, _limits(chosen), newer_than=run.newer_than, on_progress=bar.update)
-        run.take(await asyncio.wrap_future(future))
+        limits = _limits(chosen)
+        outcomes = await afetch(requests, run.store, limits, newer_than=run.newer_than, on_progress=bar.update)
+    run.take(outcomes)
     return run.table()
 
 

@@ -21,6 +21,8 @@ from evalkit.tables import as_items
 
 __all__ = ["Work"]
 
+_LONG = 1_000_000
+
 
 @dataclass(frozen=True)
 class Work:
@@ -162,6 +164,14 @@ def _check_inputs(ids: list[str], inputs: list[dict[str, Any]], needed: tuple[st
                 f"{len(missing)} of {len(ids)} items have no {name!r}, which rubric {rubric!r} needs: "
                 f"item {listed(missing)}; fill it or leave these items out (an empty text is judged as empty)"
             )
+        long = [key for key, values in zip(ids, inputs, strict=True) if _is_long(values[name])]
+        if long:
+            warnings.warn(
+                f"{len(long)} of {len(ids)} items have a {name!r} of more than a million signs (item {listed(long)}): "
+                "few judges read that much, and all of it is paid; see what it costs with plan",
+                EvalkitWarning,
+                stacklevel=5,
+            )
         blank = [
             key for key, values in zip(ids, inputs, strict=True) if values[name] in ("", []) or _blank(values[name])
         ]
@@ -171,6 +181,10 @@ def _check_inputs(ids: list[str], inputs: list[dict[str, Any]], needed: tuple[st
                 EvalkitWarning,
                 stacklevel=5,
             )
+
+
+def _is_long(value: Any) -> bool:
+    return isinstance(value, str) and len(value) > _LONG
 
 
 def _blank(value: Any) -> bool:
