@@ -1,0 +1,389 @@
+"""Compare: two evaluations of the same items, criterion by criterion and judge by judge."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from evalkit import tables
+from evalkit.aggregation import aggregate
+from evalkit.changes.floors import NO_RULE, Passes, chances, fit, flip_chance, passes
+from evalkit.changes.trials import holm, mcnemar_midp, sign_flip
+from evalkit.errors import ConfigError, InputError, listed
+from evalkit.intervals import FEW_CLUSTERS, Interval, cluster_codes, mean_interval
+from evalkit.rubrics.scales import Scale
+from evalkit.tables.grouping import Floats, Ints, clusters_of, group, refuse_doubles
+from evalkit.validity.people import people
+from evalkit.voting import vote
+
+__all__ = ["Comparison", "compare"]
+
+_ROW = ["rubric", "criterion", "judge"]
+_COUNTS = ["n_common", "n_verdicts", "changed", "fixed", "broke"]
+_FLOATS = ["expected_by_chance", "effect", "effect_low", "effect_high", "mcnemar_p", "mcnemar_p_holm"]
+_FLOATS += ["mean_difference", "difference_low", "difference_high", "sign_flip_p", "sign_flip_p_holm"]
+_TEXTS = ["version_a", "version_b", "against", "notes"]
+_COLUMNS = [*_ROW, "version_a", "version_b", "n_common", "n_verdicts", "changed", "expected_by_chance"]
+_COLUMNS += ["fixed", "broke", "against", *_FLOATS[1:], "notes"]
+JURY = "jury"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What changed from side a to side b.
+
+    Attributes
+    ----------
+    a, b
+        The sides' names: rubric version, mode and judges.
+    table
+        One row per rubric, criterion and judge (see `compare`).
+    cost_a, cost_b
+        What the replies of each side cost when they were bought, US$; NaN if unknown.
+    n_only_a, n_only_b
+        Items that only one side has; they are left out.
+    """
+
+    a: str
+    b: str
+    table: pd.DataFrame
+    cost_a: float
+    cost_b: float
+    n_only_a: int
+    n_only_b: int
+
+    def __str__(self) -> str:
+        lines = [f"a: {self.a} ({_dollars(self.cost_a)})", f"b: {self.b} ({_dollars(self.cost_b)})"]
+        lines += [_sentence(row) for _, row in self.table.iterrows()]
+        if self.n_only_a or self.n_only_b:
+            lines.append(f"left out: {self.n_only_a} items only in a, {self.n_only_b} only in b")
+        lines.append("p by Holm over these rows; intervals 95 %, not corrected")
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        first, second, *rest = (html.escape(line) for line in str(self).split("\n"))
+        points = "".join(f"<li>{line}</li>" for line in rest[:-1])
+        return f"<div><p><b>{first}</b><br><b>{second}</b></p><ul>{points}</ul><p><small>{rest[-1]}</small></p></div>"
+
+
+def compare(
+    a: Any,
+    b: Any,
+    *,
+    labels: pd.DataFrame | None = None,
+    across_modes: bool = False,
+    clusters: Mapping[str, Any] | pd.Series | None = None,
+) -> Comparison:
+    """What changed between two evaluations of the same items, beside what chance alone would change.
+
+    Parameters
+    ----------
+    a, b
+        Judgments tables, or objects with `.judgments` (and `.votes`, `.scores`), as `evaluate` returns.
+        Rubric versions may differ; items that only one side has are left out.
+    labels
+        Human labels: then `fixed` and `broke` count items that became right and wrong against the
+        majority of people; without, items that went from fail to pass and from pass to fail.
+    across_modes
+        Allow one judge on one side and a jury on the other.
+    clusters
+        item_id -> cluster; the item by default (or `a.clusters`).
+
+    Returns
+    -------
+    Comparison
+        Its `table` has one row per `rubric, criterion, judge` (judges of both sides; ``jury`` for the scores, where
+        a side has several judges or they differ):
+
+        - `n_common` items on both sides, `n_verdicts` of them with a verdict (without pass rule: a label) on both;
+        - `changed` of these; `expected_by_chance`: how many a fresh sampling of the same prompt would change, the
+          mean of both sides' noise floors (see `noise_floor`); NA without repeated samples or a pass rule;
+        - `fixed`, `broke`, `against` (``labels`` or ``verdicts``), `effect` = (fixed − broke)/n with a cluster
+          interval, `mcnemar_p` (mid-p);
+        - `mean_difference` of `score_norm` (b − a) with a cluster interval, `sign_flip_p` by clusters;
+        - `…_holm`: p adjusted over all rows; intervals are not adjusted; `notes`.
+
+    Raises
+    ------
+    InputError
+        When a side is no judgments table, holds several versions of one rubric, or the sides share no criterion.
+    ConfigError
+        For a judge against a jury without `across_modes=True`.
+    """
+    sides = _side(a, "a"), _side(b, "b")
+    if sides[0].mode != sides[1].mode and not across_modes:
+        raise ConfigError(
+            f"a was scored by a {sides[0].mode}, b by a {sides[1].mode}; pass across_modes=True to compare them"
+        )
+    pairs = _pairs(*sides)
+    if not pairs and len(sides[0].votes) and len(sides[1].votes):
+        raise InputError(f"the sides share no rubric and criterion: a is {sides[0].name}, b is {sides[1].name}")
+    if clusters is None:
+        clusters = getattr(a, "clusters", None)
+    rows = [_row(first, second, labels, clusters) for first, second in pairs]
+    table = pd.DataFrame(rows, columns=_COLUMNS)
+    for name in ("mcnemar_p", "sign_flip_p"):
+        table[name] = table[name].astype("float64")
+        table[f"{name}_holm"] = holm(table[name].to_numpy())
+    for name in (*_ROW, *_TEXTS):
+        table[name] = tables.categorical(table[name])
+    table = table.astype(dict.fromkeys(_FLOATS, "float64") | dict.fromkeys(_COUNTS, "int64"))
+    items = [set(side.votes["item_id"].unique()) for side in sides]
+    return Comparison(
+        sides[0].name,
+        sides[1].name,
+        table,
+        sides[0].cost,
+        sides[1].cost,
+        len(items[0] - items[1]),
+        len(items[1] - items[0]),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    votes: pd.DataFrame
+    scores: pd.DataFrame
+    passes: Passes
+    name: str
+    mode: str
+    cost: float
+
+
+def _side(given: Any, name: str) -> _Side:
+    judgments = given if isinstance(given, pd.DataFrame) else getattr(given, "judgments", None)
+    if judgments is None or "sample" not in judgments.columns:
+        raise InputError(
+            f"side {name} is no judgments table and has no .judgments; pass what judge or evaluate returned"
+        )
+    votes = getattr(given, "votes", None) if not isinstance(given, pd.DataFrame) else None
+    votes = vote(judgments) if votes is None else tables.check(votes, "votes")
+    scores = getattr(given, "scores", None) if not isinstance(given, pd.DataFrame) else None
+    scores = aggregate(votes) if scores is None else tables.check(scores, "scores")
+    try:
+        refuse_doubles(scores, ["rubric", "criterion", "item_id"], "scores")
+    except InputError:
+        versions = scores["rubric_version"].unique()
+        raise InputError(f"side {name} holds the versions {listed(versions)} of one rubric; pass one of them") from None
+    judges = list(dict.fromkeys(votes["judge"].astype("str")))
+    mode = "jury" if len(judges) > 1 else "judge"
+    heads = scores[["rubric", "rubric_version"]].drop_duplicates().itertuples(index=False)
+    rubrics = ", ".join(f"{rubric}@{version}" for rubric, version in heads)
+    cost = judgments["cost_usd"].sum(min_count=1) if "cost_usd" in judgments else np.nan
+    shown = ", ".join(judges[:4]) + (f" and {len(judges) - 4} more" if len(judges) > 4 else "")
+    return _Side(votes, scores, passes(judgments), f"{rubrics}, {mode} {shown}", mode, float(cost))
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """One criterion and judge of one side, by item."""
+
+    head: tuple[str, str, str]
+    version: str
+    scale: Scale
+    rows: pd.DataFrame  # indexed by item_id
+    passes: tuple[Passes, ...]  # one per judge
+    weights: dict[str, float]
+    method: str
+
+
+def _pairs(a: _Side, b: _Side) -> list[tuple[_Part, _Part]]:
+    found = []
+    parts_a, parts_b = _parts(a), _parts(b)
+    same = list(dict.fromkeys(a.votes["judge"].astype("str"))) == list(dict.fromkeys(b.votes["judge"].astype("str")))
+    for head, part in parts_a.items():
+        if head not in parts_b or (head[2] == JURY and a.mode == b.mode == "judge" and same):
+            continue
+        found.append((part, parts_b[head]))
+    return found
+
+
+def _parts(side: _Side) -> dict[tuple[str, str, str], _Part]:
+    parts: dict[tuple[str, str, str], _Part] = {}
+    samples = group(side.passes.frame, ["rubric", "criterion", "judge"])
+    by_judge: dict[tuple[str, str], dict[str, Passes]] = {}
+    for number, first in enumerate(samples.first):
+        rubric, criterion, judge = (str(side.passes.frame[key].iloc[first]) for key in _ROW)
+        by_judge.setdefault((rubric, criterion), {})[judge] = side.passes.take(samples.codes == number)
+    for table, jury in ((side.votes, False), (side.scores, True)):
+        frame = table.assign(judge=pd.Categorical([JURY] * len(table))) if jury else table
+        groups = group(frame, _ROW)
+        for number in range(len(groups)):
+            rows = frame.loc[groups.codes == number]
+            rubric, criterion, judge = (str(rows[key].iloc[0]) for key in _ROW)
+            own = by_judge.get((rubric, criterion), {})
+            weights = _weights(side.votes, rubric, criterion)
+            parts[rubric, criterion, judge] = _Part(
+                (rubric, criterion, judge),
+                str(rows["rubric_version"].iloc[0]),
+                Scale.from_json(str(rows["level"].iloc[0]), str(rows["scale"].iloc[0])),
+                rows.set_index("item_id"),
+                tuple(own.values()) if jury else (own[judge],),
+                weights,
+                str(rows["method"].iloc[0]) if jury and "method" in rows else "mean",
+            )
+    return parts
+
+
+def _weights(votes: pd.DataFrame, rubric: str, criterion: str) -> dict[str, float]:
+    rows = votes.loc[((votes["rubric"] == rubric) & (votes["criterion"] == criterion)).to_numpy()]
+    if "weight" not in rows:
+        return {}
+    return dict(zip(rows["judge"].astype("str"), rows["weight"].fillna(1.0), strict=True))
+
+
+def _row(a: _Part, b: _Part, labels: pd.DataFrame | None, clusters: Any) -> dict[str, Any]:
+    common = pd.Index(sorted(set(a.rows.index) & set(b.rows.index)), dtype=object)
+    units = cluster_codes(clusters_of(pd.Series(common, dtype="str"), clusters))
+    kind_a, kind_b = _kinds(a, b, common)
+    known = (kind_a >= 0) & (kind_b >= 0)
+    row: dict[str, Any] = dict(zip(_ROW, a.head, strict=True))
+    row |= {"version_a": a.version, "version_b": b.version, "n_common": len(common), "n_verdicts": int(known.sum())}
+    row["changed"] = int((known & (kind_a != kind_b)).sum())
+    notes = []
+    if a.scale.to_json() != b.scale.to_json():
+        notes.append("the scales or pass rules differ")
+    row["expected_by_chance"], why = _expected(a, b, common[known])
+    notes += [why] if why else []
+    row |= _fixed(a, b, kind_a, kind_b, common, units, labels, notes)
+    row |= _difference(a, b, common, units, notes)
+    if len(np.unique(units)) < FEW_CLUSTERS:
+        notes.append(f"only {len(np.unique(units))} clusters")
+    return row | {"notes": "; ".join(notes) or None}
+
+
+def _kinds(a: _Part, b: _Part, common: pd.Index) -> tuple[Ints, Ints]:
+    """Verdicts (0, 1) where both sides have a pass rule, else labels; −1 for none."""
+    if a.scale.has_rule and b.scale.has_rule:
+        return _verdicts(a, common), _verdicts(b, common)
+    texts = [part.rows["label"].reindex(common).astype(object) for part in (a, b)]
+    codes, _ = pd.factorize(pd.concat(texts))
+    return codes[: len(common)].astype(np.int64), codes[len(common) :].astype(np.int64)
+
+
+def _verdicts(part: _Part, common: pd.Index) -> Ints:
+    passed = part.rows["passed"].reindex(common)
+    return np.where(passed.isna(), -1, passed.fillna(value=False).to_numpy(dtype=np.int64))
+
+
+def _expected(a: _Part, b: _Part, items: pd.Index) -> tuple[float, str | None]:
+    if not (a.scale.has_rule and b.scale.has_rule):
+        return np.nan, NO_RULE
+    fits: dict[str, tuple[float, float]] = {}
+    for judge in dict.fromkeys(_judge(own) for own in (*a.passes, *b.passes)):
+        own = [one for one in (*a.passes, *b.passes) if _judge(one) == judge]
+        why = next((one.missing for one in own if one.missing is not None), None)
+        if why is not None:
+            return np.nan, why
+        fits[judge] = fit(np.concatenate([one.x for one in own]), np.concatenate([one.n for one in own]))
+    if a.head[2] != JURY:
+        return float(np.mean([_judge_floor(part, fits, items) for part in (a, b)])), None
+    if {a.method, b.method} & {"min", "max"}:
+        return np.nan, "no noise floor for a jury by min or max"
+    return float(np.mean([_jury_floor(part, fits, items) for part in (a, b)])), None
+
+
+def _judge(own: Passes) -> str:
+    return str(own.frame["judge"].iloc[0])
+
+
+def _judge_floor(part: _Part, fits: dict[str, tuple[float, float]], items: pd.Index) -> float:
+    own = part.passes[0]
+    own = own.take(own.frame["item_id"].isin(items).to_numpy())
+    return float(np.nansum(flip_chance(own, *fits[_judge(own)]))) if len(own.x) else 0.0
+
+
+def _jury_floor(part: _Part, fits: dict[str, tuple[float, float]], items: pd.Index, draws: int = 400) -> float:
+    """Fresh votes of every judge, drawn independently, against the jury's verdict."""
+    draw = np.random.default_rng(0)
+    yes, no, total = np.zeros((draws, len(items))), np.zeros((draws, len(items))), np.zeros(len(items))
+    for own in part.passes:
+        weight = part.weights.get(_judge(own), 1.0)
+        at = items.get_indexer(pd.Index(own.frame["item_id"]))
+        inside = own.take(at >= 0)
+        passing, failing = chances(inside, *fits[_judge(own)])
+        luck = draw.random((draws, len(passing)))
+        yes[:, at[at >= 0]] += weight * (luck < passing)
+        no[:, at[at >= 0]] += weight * ((luck >= passing) & (luck < passing + failing))
+        total[at[at >= 0]] += weight
+    slack = 1e-9 * total
+    passed, failed = 2 * yes > total + slack, 2 * no > total + slack
+    decided = (passed | failed).sum(axis=0)
+    other = np.where(_verdicts(part, items) == 1, failed.sum(axis=0), passed.sum(axis=0))
+    return float(np.sum(other[decided > 0] / decided[decided > 0]))
+
+
+def _fixed(
+    a: _Part, b: _Part, kind_a: Ints, kind_b: Ints, common: pd.Index, units: Ints, labels: Any, notes: list[str]
+) -> dict[str, Any]:
+    rule = a.scale.has_rule and b.scale.has_rule
+    known = (kind_a >= 0) & (kind_b >= 0)
+    truth = _truth(a, labels, common) if labels is not None and rule else None
+    row: dict[str, Any] = {"fixed": 0, "broke": 0, "against": "labels" if truth is not None else "verdicts"}
+    if not rule:
+        return row | {"against": None}
+    if truth is not None:
+        known = known & (truth >= 0)
+        kind_a, kind_b = (kind_a == truth).astype(np.int64), (kind_b == truth).astype(np.int64)
+    steps = (kind_b - kind_a)[known].astype(np.float64)
+    fixed, broke = int((steps > 0).sum()), int((steps < 0).sum())
+    row |= {"fixed": fixed, "broke": broke}
+    if not len(steps):
+        notes.append("effect: no item has a verdict on both sides" + (" and a label" if truth is not None else ""))
+        return row
+    ends = mean_interval(steps, units[known])
+    _note(ends, "effect", notes)
+    row |= {"effect": float(steps.mean()), "effect_low": ends.low, "effect_high": ends.high}
+    return row | {"mcnemar_p": mcnemar_midp(fixed, broke)}
+
+
+def _truth(part: _Part, labels: pd.DataFrame, common: pd.Index) -> Ints:
+    said = tables.check(labels, "labels", need=["item_id", "criterion", "annotator", "label"])
+    said = said.loc[(said["criterion"] == part.head[1]).to_numpy() & said["label"].notna().to_numpy()]
+    return people(said, common, part.scale, {}, part.head[1]).together("majority").kind
+
+
+def _difference(a: _Part, b: _Part, common: pd.Index, units: Ints, notes: list[str]) -> dict[str, float]:
+    norms: list[Floats] = [part.rows["score_norm"].reindex(common).to_numpy(dtype=np.float64) for part in (a, b)]
+    gap = norms[1] - norms[0]
+    both = ~np.isnan(gap)
+    if not both.any():
+        notes.append("mean_difference: no item has a score on both sides")
+        return {}
+    ends = mean_interval(gap[both], units[both])
+    _note(ends, "mean_difference", notes)
+    row = {"mean_difference": float(gap[both].mean()), "difference_low": ends.low, "difference_high": ends.high}
+    return row | {"sign_flip_p": sign_flip(gap[both], units[both])}
+
+
+def _note(ends: Interval, name: str, notes: list[str]) -> None:
+    if ends.reason is not None:
+        notes.append(f"no interval of {name}: {ends.reason}")
+
+
+def _dollars(cost: float) -> str:
+    return "cost unknown" if np.isnan(cost) else f"US$ {cost:.4f}"
+
+
+def _sentence(row: pd.Series) -> str:
+    floor = row["expected_by_chance"]
+    chance = "cannot tell change from noise" if np.isnan(floor) else f"about {floor:.0f} by chance"
+    text = f"{row['criterion']}, {row['judge']}: changed {row['changed']} of {row['n_verdicts']} ({chance})"
+    if row["against"] == "labels":
+        text += f"; against people fixed {row['fixed']}, broke {row['broke']}"
+    elif row["against"] == "verdicts":
+        text += f"; {row['fixed']} now pass, {row['broke']} now fail"
+    if not np.isnan(row["mcnemar_p_holm"]):
+        text += f" (p {row['mcnemar_p_holm']:.3f})"
+    if not np.isnan(row["mean_difference"]):
+        text += f"; mean {row['mean_difference']:+.3f}"
+        if not np.isnan(row["difference_low"]):
+            text += f" [{row['difference_low']:+.3f}, {row['difference_high']:+.3f}]"
+        if not np.isnan(row["sign_flip_p_holm"]):
+            text += f" (p {row['sign_flip_p_holm']:.3f})"
+    return text
