@@ -22,6 +22,12 @@ def side(codes, scale=BINARY, judge="j", **fields):
     return judgments(samples, scale, **fields)
 
 
+def evaluated(table):
+    """What `evaluate` returns, as far as `compare` looks at it."""
+    votes = vote(table)
+    return SimpleNamespace(judgments=table, votes=votes, scores=aggregate(votes))
+
+
 def only(comparison):
     assert len(comparison.table) == 1
     return comparison.table.iloc[0]
@@ -183,7 +189,7 @@ def test_judges_and_jury():
 
     draw = np.random.default_rng(1)
     first, second = (draw.integers(0, 2, (30, 3, 3)).tolist() for _ in range(2))
-    made = compare(jury("v1", first), jury("v2", second))
+    made = compare(evaluated(jury("v1", first)), evaluated(jury("v2", second)))
     assert made.table["judge"].tolist() == ["a", "b", "c", "jury"]
     # Coins all over: every verdict is a coin, that of the jury too.
     assert made.table["expected_by_chance"].tolist() == pytest.approx([15] * 4, abs=3.5)
@@ -191,12 +197,17 @@ def test_judges_and_jury():
     with pytest.raises(ConfigError, match="a was scored by a jury, b by a judge; pass across_modes=True"):
         compare(jury("v1", first), side([1, 0]))
     single = jury("v1", first)
-    across = compare(single, single[(single["judge"] == "a").to_numpy()], across_modes=True)
+    plain = compare(single, jury("v2", second))
+    assert plain.table["judge"].tolist() == ["a", "b", "c"]
+    alone = single[(single["judge"] == "a").to_numpy()]
+    across = compare(evaluated(single), evaluated(alone), across_modes=True)
     assert across.table["judge"].tolist() == ["a", "jury"]
 
 
 def test_another_judge_on_each_side_compares_the_scores():
-    made = compare(side([1, 0], judge="x"), side([1, 1], judge="y"))
+    with pytest.raises(InputError, match="to compare different judges, pass evaluations"):
+        compare(side([1, 0], judge="x"), side([1, 1], judge="y"))
+    made = compare(evaluated(side([1, 0], judge="x")), evaluated(side([1, 1], judge="y")))
     assert only(made)["judge"] == "jury"
     assert made.b == "r@v1, judge y"
 
@@ -209,12 +220,7 @@ def test_labels_change_where_there_is_no_verdict():
 
 
 def test_objects_with_tables_and_costs():
-    def evaluation(codes):
-        table = side(codes).assign(cost_usd=0.25)
-        votes = vote(table)
-        return SimpleNamespace(judgments=table, votes=votes, scores=aggregate(votes))
-
-    made = compare(evaluation([1, 0, 1]), evaluation([1, 1, 1]))
+    made = compare(*(evaluated(side(codes).assign(cost_usd=0.25)) for codes in ([1, 0, 1], [1, 1, 1])))
     assert (made.cost_a, made.cost_b) == (0.75, 0.75)
     assert only(made)["changed"] == 1
     assert math.isnan(compare(side([1]), side([1])).cost_a)
@@ -231,7 +237,7 @@ def test_html_is_escaped():
 def test_what_cannot_be_compared():
     with pytest.raises(InputError, match="side b is no judgments table"):
         compare(side([1]), 3)
-    with pytest.raises(InputError, match="share no rubric and criterion"):
+    with pytest.raises(InputError, match="share no rubric, criterion and judge"):
         compare(side([1]), side([1], criterion="other"))
     both = pd.concat([side([1]), side([1], version="v2")])
     with pytest.raises(InputError, match="side a holds the versions 'v1', 'v2'"):

@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 
 from evalkit import tables
-from evalkit.aggregation import aggregate
 from evalkit.changes.floors import NO_RULE, Passes, chances, fit, flip_chance, passes
 from evalkit.changes.trials import holm, mcnemar_midp, sign_flip
 from evalkit.errors import ConfigError, InputError, listed
@@ -84,8 +83,9 @@ def compare(
     Parameters
     ----------
     a, b
-        Judgments tables, or objects with `.judgments` (and `.votes`, `.scores`), as `evaluate` returns.
-        Rubric versions may differ; items that only one side has are left out.
+        What `evaluate` returned, or any objects with `.judgments` (and `.votes`, `.scores`), or judgments tables:
+        these say nothing of how a jury is aggregated, so they have no row for it. Rubric versions may
+        differ; items that only one side has are left out.
     labels
         Human labels: then `fixed` and `broke` count items that became right and wrong against the
         majority of people; without, items that went from fail to pass and from pass to fail.
@@ -122,7 +122,10 @@ def compare(
         )
     pairs = _pairs(*sides)
     if not pairs and len(sides[0].votes) and len(sides[1].votes):
-        raise InputError(f"the sides share no rubric and criterion: a is {sides[0].name}, b is {sides[1].name}")
+        raise InputError(
+            f"the sides share no rubric, criterion and judge: a is {sides[0].name}, b is {sides[1].name}; "
+            "to compare different judges, pass evaluations (they hold the scores)"
+        )
     if clusters is None:
         clusters = getattr(a, "clusters", None)
     rows = [_row(first, second, labels, clusters) for first, second in pairs]
@@ -148,7 +151,7 @@ def compare(
 @dataclass(frozen=True, slots=True)
 class _Side:
     votes: pd.DataFrame
-    scores: pd.DataFrame
+    scores: pd.DataFrame | None
     passes: Passes
     name: str
     mode: str
@@ -164,15 +167,15 @@ def _side(given: Any, name: str) -> _Side:
     votes = getattr(given, "votes", None) if not isinstance(given, pd.DataFrame) else None
     votes = vote(judgments) if votes is None else tables.check(votes, "votes")
     scores = getattr(given, "scores", None) if not isinstance(given, pd.DataFrame) else None
-    scores = aggregate(votes) if scores is None else tables.check(scores, "scores")
+    scores = None if scores is None else tables.check(scores, "scores")
     try:
-        refuse_doubles(scores, ["rubric", "criterion", "item_id"], "scores")
+        refuse_doubles(votes, ["rubric", "criterion", "item_id", "judge"], "votes")
     except InputError:
-        versions = scores["rubric_version"].unique()
+        versions = votes["rubric_version"].unique()
         raise InputError(f"side {name} holds the versions {listed(versions)} of one rubric; pass one of them") from None
     judges = list(dict.fromkeys(votes["judge"].astype("str")))
     mode = "jury" if len(judges) > 1 else "judge"
-    heads = scores[["rubric", "rubric_version"]].drop_duplicates().itertuples(index=False)
+    heads = votes[["rubric", "rubric_version"]].drop_duplicates().itertuples(index=False)
     rubrics = ", ".join(f"{rubric}@{version}" for rubric, version in heads)
     cost = judgments["cost_usd"].sum(min_count=1) if "cost_usd" in judgments else np.nan
     shown = ", ".join(judges[:4]) + (f" and {len(judges) - 4} more" if len(judges) > 4 else "")
@@ -211,6 +214,8 @@ def _parts(side: _Side) -> dict[tuple[str, str, str], _Part]:
         rubric, criterion, judge = (str(side.passes.frame[key].iloc[first]) for key in _ROW)
         by_judge.setdefault((rubric, criterion), {})[judge] = side.passes.take(samples.codes == number)
     for table, jury in ((side.votes, False), (side.scores, True)):
+        if table is None:
+            continue
         frame = table.assign(judge=pd.Categorical([JURY] * len(table))) if jury else table
         groups = group(frame, _ROW)
         for number in range(len(groups)):
