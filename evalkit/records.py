@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import ipaddress
 import math
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, get_args
 from urllib.parse import urlsplit
+
+import orjson
 
 from evalkit.errors import ConfigError, listed
 from evalkit.keys import KeyParts, canonical_json
@@ -52,7 +56,9 @@ PROVIDERS = ("openai", "litellm", "inference-providers", "transformers", "vllm",
 
 _HOSTS = {"openai": "api.openai.com", "inference-providers": "router.huggingface.co"}
 _KEYS = {"openai": "OPENAI_API_KEY", "inference-providers": "HF_TOKEN"}
-_LOOPBACK = ("localhost", "::1", "0.0.0.0")
+_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
+_SECRETS = ("apikey", "authorization", "xapikey", "accesstoken", "bearer", "password", "token")
+_TEXTS = ("name", "service", "template", "base_url", "api_key_env")
 
 
 class Params(dict[str, Any]):
@@ -63,10 +69,17 @@ class Params(dict[str, Any]):
     def __hash__(self) -> int:  # type: ignore[override]
         return hash(canonical_json(self))
 
+    def __eq__(self, other: object) -> bool:
+        # as JSON: Python takes 1, 1.0 and True for the same, a reply's key does not
+        return isinstance(other, Mapping) and canonical_json(self) == canonical_json(dict(other))
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
     def _read_only(self, *_: object, **__: object) -> Any:
         raise TypeError("judge params are read-only; make another Judge with replace()")
 
-    __setitem__ = __delitem__ = clear = pop = popitem = setdefault = update = _read_only
+    __setitem__ = __delitem__ = __ior__ = clear = pop = popitem = setdefault = update = _read_only
 
     def __reduce__(self) -> tuple[type[Params], tuple[dict[str, Any]]]:
         return Params, (dict(self),)
@@ -74,10 +87,23 @@ class Params(dict[str, Any]):
 
 def host_of(url: str) -> str:
     """The host of a URL without its port; ``local`` for loopback."""
-    host = urlsplit(url).hostname or ""
-    if host in _LOOPBACK or host.startswith("127."):
-        return "local"
-    return host
+    host = (urlsplit(url).hostname or "").rstrip(".")
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return "local" if host == "localhost" else host
+    address = getattr(address, "ipv4_mapped", None) or address
+    return "local" if address.is_loopback or address.is_unspecified else host
+
+
+def _is_server(url: str) -> bool:
+    """Whether a URL is that of a web server, without a name or password in it."""
+    try:
+        parts = urlsplit(url)
+        port_fits = parts.port is None or parts.port > 0
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.hostname) and port_fits and "@" not in parts.netloc
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,22 +174,56 @@ class Judge:
             )
         if not isinstance(self.model, str) or not self.model.strip():
             raise ConfigError(f"a judge needs a model: '{self.provider}:MODEL'")
-        put(self, "params", Params(self.params))
         self._check_numbers()
-        if self.provider == "openai" and not self.base_url and os.environ.get("OPENAI_BASE_URL"):
-            put(self, "base_url", os.environ["OPENAI_BASE_URL"])
-        if self.base_url and not urlsplit(self.base_url).hostname:
-            raise ConfigError(
-                f"base_url {self.base_url!r} of judge '{self.provider}:{self.model}' is no URL; "
-                "give it as http://HOST:PORT/v1"
-            )
+        self._check_params()
+        self._check_texts()
+        host = self._host
         if not self.service:
-            put(self, "service", host_of(self.base_url) if self.base_url else _HOSTS.get(self.provider, "local"))
+            put(self, "service", host)
         if not self.name:
             put(self, "name", f"{self.provider}:{self.model}")
-        # By the real host: a service of that name given by hand must not bring the key to another one
-        if self.api_key_env is None and (not self.base_url or host_of(self.base_url) == _HOSTS.get(self.provider)):
+        # by the real host: a service of that name given by hand must not bring the key to another one
+        if self.api_key_env is None and (not self.base_url or host == _HOSTS.get(self.provider)):
             put(self, "api_key_env", _KEYS.get(self.provider))
+
+    @property
+    def _host(self) -> str:
+        return host_of(self.base_url) if self.base_url else _HOSTS.get(self.provider, "local")
+
+    def _check_texts(self) -> None:
+        who = f"judge '{self.provider}:{self.model}'"
+        for name in _TEXTS:
+            if not isinstance(getattr(self, name), (str, type(None))):
+                raise ConfigError(f"{name} of {who} must be a text, not {type(getattr(self, name)).__name__}")
+        if self.provider == "openai" and not self.base_url and os.environ.get("OPENAI_BASE_URL"):
+            object.__setattr__(self, "base_url", os.environ["OPENAI_BASE_URL"])
+        if self.base_url and not _is_server(self.base_url):
+            # not shown: a password may stand in it
+            raise ConfigError(
+                f"base_url of {who} is no address of a server, or holds a password; give it as http://HOST:PORT/v1 "
+                "and the key by api_key_env"
+            )
+        if self.api_key_env is not None and not _VARIABLE.fullmatch(self.api_key_env):
+            # not shown: it may be a key
+            raise ConfigError(
+                f"api_key_env of {who} must name an environment variable (capital letters, digits and '_', "
+                "as in OPENAI_API_KEY); never give the key itself"
+            )
+
+    def _check_params(self) -> None:
+        who = f"judge '{self.provider}:{self.model}'"
+        if not isinstance(self.params, Mapping):
+            raise ConfigError(f"params of {who} must be a mapping, not {type(self.params).__name__}")
+        secret = next(_secret_names(self.params), None)
+        if secret is not None:
+            raise ConfigError(
+                f"params of {who} hold {secret!r}: a key is never kept; name the variable it is in by api_key_env"
+            )
+        try:
+            plain = orjson.loads(canonical_json(dict(self.params)))  # a copy: the caller's may change later
+        except TypeError as problem:
+            raise ConfigError(f"params of {who} must be JSON values with text keys: {problem}") from None
+        object.__setattr__(self, "params", Params(plain))
 
     def _check_numbers(self) -> None:
         put, who = object.__setattr__, f"judge '{self.provider}:{self.model}'"
@@ -179,15 +239,12 @@ class Judge:
         if not _finite(self.timeout_s) or self.timeout_s <= 0:
             raise ConfigError(f"timeout_s {self.timeout_s!r} of {who} must be a number of seconds > 0")
         if self.price is not None:
-            if len(self.price) != 2 or not all(_finite(p) and p >= 0 for p in self.price):
+            two = isinstance(self.price, (tuple, list)) and len(self.price) == 2
+            if not two or not all(_finite(part) and part >= 0 for part in self.price):
                 raise ConfigError(
                     f"price {self.price!r} of {who} must be two numbers: US$ per million prompt and completion tokens"
                 )
             put(self, "price", (float(self.price[0]), float(self.price[1])))
-        try:
-            canonical_json(self.params)
-        except TypeError as problem:
-            raise ConfigError(f"params of {who} must be JSON values with text keys: {problem}") from None
 
     @classmethod
     def of(cls, judge: Judge | str | Mapping[str, Any]) -> Judge:
@@ -198,7 +255,7 @@ class Judge:
             provider, _, model = judge.partition(":")
             if provider == "fake" and not model:
                 model = "strict"
-            return cls(provider, model)
+            return cls(provider.strip(), model.strip())
         if isinstance(judge, Mapping):
             fields = dict(judge)
             unknown = [name for name in fields if name not in cls.__slots__]
@@ -206,8 +263,6 @@ class Judge:
                 raise ConfigError(f"unknown judge field {listed(unknown)}; allowed are {', '.join(cls.__slots__)}")
             if "provider" not in fields or "model" not in fields:
                 raise ConfigError(f"a judge needs 'provider' and 'model'; got {listed(fields)}")
-            if fields.get("price") is not None:
-                fields["price"] = tuple(fields["price"])
             return cls(**fields)
         raise ConfigError(f"a judge is a Judge, a text 'provider:model' or a mapping, not {type(judge).__name__}")
 
@@ -233,10 +288,23 @@ class Judge:
         """A copy with some fields changed; name and service follow unless they were set by hand."""
         if "name" not in changes and self.name == f"{self.provider}:{self.model}":
             changes["name"] = ""
-        if "service" not in changes and ("base_url" in changes or "provider" in changes):
-            changes["service"] = ""
-            changes.setdefault("api_key_env", None)
+        if "base_url" in changes or "provider" in changes:
+            if self.service == self._host:
+                changes.setdefault("service", "")
+            changes.setdefault("api_key_env", None)  # a key never follows to another host
         return replace(self, **changes)
+
+
+def _secret_names(value: Any) -> Iterator[str]:
+    """Names of fields, at any depth, that look as if they held a key."""
+    if isinstance(value, Mapping):
+        for name, field_ in value.items():
+            if str(name).casefold().replace("-", "").replace("_", "") in _SECRETS:
+                yield str(name)
+            yield from _secret_names(field_)
+    elif isinstance(value, (list, tuple)):
+        for element in value:
+            yield from _secret_names(element)
 
 
 def _finite(value: object) -> bool:

@@ -16,9 +16,10 @@ from evalkit.prompts.templates import Template, load_template
 from evalkit.records import Message, Prompt
 from evalkit.rubrics import Criterion, Rubric, code_text, load_rubric, review
 from evalkit.rubrics.wording import Finding
-from evalkit.tables import as_items, input_text
+from evalkit.tables import as_items, input_text, is_missing
+from evalkit.tables.items import column_names
 
-__all__ = ["Asking", "build_prompt", "lint", "reply_schema", "swapped"]
+__all__ = ["Asking", "build_prompt", "input_hash", "lint", "reply_schema", "swapped"]
 
 _SWAP = {"answer_a": "answer_b", "answer_b": "answer_a"}
 
@@ -90,14 +91,13 @@ class Asking:
             name = declared.removesuffix("?")
             optional = declared != name
             for values, value in zip(found, columns.get(name, ()), strict=False):
-                if value is None or value != value or (optional and (value == "" or value == [])):
+                if is_missing(value):
                     continue
-                if not isinstance(value, str):
-                    values[name] = input_text(value)
-                elif name == "context":
-                    values[name] = [value] if value else []
-                else:
-                    values[name] = value
+                shown = value if isinstance(value, str) else input_text(value)
+                if name == "context":
+                    shown = [] if shown in ("", [""]) else [shown] if isinstance(shown, str) else shown
+                if not (optional and shown in ("", [])):
+                    values[name] = shown
         return found
 
     def prompt(self, criterion: Criterion, inputs: Mapping[str, Any]) -> Prompt:
@@ -204,9 +204,9 @@ def build_prompt(
     >>> prompt.form, [message.role for message in prompt.messages][-1]
     ('json', 'user')
     """
-    rubric = load_rubric(rubric) if isinstance(rubric, str) else rubric
+    rubric = rubric if isinstance(rubric, Rubric) else load_rubric(rubric)
     asking = Asking.of(rubric, template)
-    items = as_items(item)
+    items = as_items(item, columns=rubric.input_names)
     if len(items) != 1:
         raise InputError(f"build_prompt takes one item, not {len(items)}; give items.iloc[0]")
     columns = {name: items[name].tolist() for name in items.columns}
@@ -215,7 +215,7 @@ def build_prompt(
     if missing:
         raise InputError(
             f"the item has no {listed(missing)}, which rubric {rubric.id!r} needs; "
-            f"it has {listed(items.columns, most=30)}"
+            f"it has {listed(column_names(item), most=30)}"
         )
     return asking.prompt(rubric.criterion(criterion), inputs)
 
@@ -238,7 +238,8 @@ def lint(rubric: Rubric | str) -> pd.DataFrame:
     try:
         asking = Asking.of(rubric)
         for criterion in rubric.criteria:
-            asking.prompt(criterion, dict.fromkeys(rubric.input_names, "…"))
+            for names in (rubric.input_names, rubric.required_inputs):
+                asking.prompt(criterion, dict.fromkeys(names, "…"))
     except RubricError as problem:
         found.append(Finding("error", rubric.id, str(problem)))
     found.extend(review(rubric))

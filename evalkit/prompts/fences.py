@@ -24,12 +24,12 @@ def fenced(name: str, value: Any) -> str:
     42
     </answer-73475cb40a56>
     """
-    mark = hashlib.sha256(_plain(value).encode()).hexdigest()[:12]
-    text = _marked(value, mark)
-    while mark in _plain(value):
-        mark = hashlib.sha256((mark + text).encode()).hexdigest()[:12]
-        text = _marked(value, mark)
-    return f"<{name}-{mark}>\n{text}\n</{name}-{mark}>"
+    plain = _plain(value)
+    mark = hashlib.sha256(plain.encode()).hexdigest()[:12]
+    held = plain.casefold()
+    while mark in held:
+        mark = hashlib.sha256((mark + plain).encode()).hexdigest()[:12]
+    return f"<{name}-{mark}>\n{_marked(value, mark)}\n</{name}-{mark}>"
 
 
 def _plain(value: Any) -> str:
@@ -43,7 +43,9 @@ def _json(value: Any) -> str:
 def _marked(value: Any, mark: str) -> str:
     if isinstance(value, str):
         return value
-    if isinstance(value, list) and value:
+    if value == []:
+        return ""
+    if isinstance(value, list):
         if all(_is_message(element) for element in value):
             return "\n".join(_message(at, element, mark) for at, element in enumerate(value, 1))
         texts = [element if isinstance(element, str) else _json(element) for element in value]

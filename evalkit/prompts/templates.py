@@ -20,8 +20,20 @@ BLOCKS = ("system", "task", "item", "closing", "user")
 _HEADER = re.compile(r"\A\s*\{#-?\s*evalkit\b(.*?)-?#\}", re.DOTALL)
 _NAME = re.compile(r"([a-z0-9][a-z0-9_-]*)(?:@v([1-9][0-9]*))?")
 _FILE = re.compile(r"v([1-9][0-9]*)\.jinja")
-_FORMS = ("json", "tagged", "number", "label", "regex:…")
+_FORMS = ("json", "tagged", "number", "label")
 _VISIBLE = frozenset({"rubric", "criterion", "fence"})
+# What templates may call. Left out is what depends on chance (random), on the machine (pprint), or makes a text of
+# any length from a short one (center, indent, format): templates come from other people.
+_FILTERS = (
+    "abs", "capitalize", "count", "d", "default", "e", "escape", "first", "float", "int", "items", "join", "last",
+    "length", "list", "lower", "map", "max", "min", "reject", "rejectattr", "replace", "reverse", "round", "safe",
+    "select", "selectattr", "sort", "string", "sum", "title", "tojson", "trim", "truncate", "unique", "upper",
+    "wordcount",
+)  # fmt: skip
+_METHODS = frozenset({
+    "capitalize", "count", "endswith", "find", "get", "items", "join", "keys", "lower", "lstrip", "replace", "rstrip",
+    "split", "splitlines", "startswith", "strip", "title", "upper", "values",
+})  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -65,7 +77,15 @@ class Template:
             )
         form = header.get("form")
         if not isinstance(form, str) or (form not in _FORMS and not form.startswith("regex:")):
-            raise RubricError(f"template {name}@{version}: form {form!r} is unknown; allowed are {', '.join(_FORMS)}")
+            allowed = f"{', '.join(_FORMS)}, regex:PATTERN"
+            raise RubricError(f"template {name}@{version}: form {form!r} is unknown; allowed are {allowed}")
+        if form.startswith("regex:"):
+            try:
+                re.compile(form.removeprefix("regex:"))
+            except re.error as problem:
+                raise RubricError(
+                    f"template {name}@{version}: the pattern of form {form!r} is wrong: {problem}"
+                ) from None
         return cls(name, version, source, form)
 
     def __reduce__(self) -> tuple[type[Template], tuple[str, str, str, str]]:
@@ -91,7 +111,7 @@ class Template:
                 return {"user": compiled.render(variables).strip("\n")}
             context = compiled.new_context(dict(variables))
             return {name: "".join(block(context)).strip("\n") for name, block in compiled.blocks.items()}
-        except TemplateError as problem:
+        except (TemplateError, TypeError, ValueError, ArithmeticError, LookupError, RecursionError) as problem:
             raise RubricError(f"template {self.label}: {problem}") from None
 
     def check(self, inputs: tuple[str, ...]) -> None:
@@ -130,12 +150,35 @@ def _header(name: str, version: str, source: str) -> Mapping[str, Any]:
 @lru_cache(maxsize=1)
 def _environment() -> Any:
     from jinja2 import StrictUndefined
+    from jinja2.exceptions import SecurityError
+    from jinja2.runtime import Macro
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-    environment = ImmutableSandboxedEnvironment(
-        undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False
+    class Sandbox(ImmutableSandboxedEnvironment):
+        """No way to Python, to chance, or to more text than the template and the item hold."""
+
+        intercepted_binops = frozenset({"*", "**", "%"})
+
+        def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
+            small = all(isinstance(side, (int, float)) and abs(side) < 10**6 for side in (left, right))
+            if operator == "**" or not small:
+                raise SecurityError(f"the operator {operator!r} takes small numbers, and '**' none")
+            return super().call_binop(context, operator, left, right)
+
+        def is_safe_callable(self, obj: Any) -> bool:
+            known = isinstance(obj, Macro) or getattr(obj, "__qualname__", "").endswith("._variables.<locals>.fence")
+            return known or getattr(obj, "__name__", "") in _METHODS
+
+    def shown(value: Any) -> Any:
+        if isinstance(value, (str, int, float, StrictUndefined)):
+            return value
+        raise SecurityError(f"a {type(value).__name__} cannot be shown; show an input by fence('NAME')")
+
+    environment = Sandbox(
+        undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False, finalize=shown
     )
     environment.globals.clear()
+    environment.filters = {name: environment.filters[name] for name in _FILTERS}
     return environment
 
 
@@ -144,6 +187,7 @@ def _parse(template: Template) -> Any:
 
     try:
         tree = _environment().parse(template.source)
+        _environment().compile(template.source)  # finds unknown filters, and leaves the tree as it is
     except TemplateSyntaxError as problem:
         raise RubricError(f"template {template.label}, line {problem.lineno}: {problem.message}") from None
     if next(iter(tree.find_all((nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends))), None) is not None:
@@ -164,14 +208,18 @@ def _compile(template: Template) -> Any:
     if blocks and ("user" in blocks) == ("task" in blocks and "item" in blocks):
         raise RubricError(f"template {template.label} needs either the block user or the blocks task and item")
     if blocks and any(_stray(node, nodes) for node in tree.body):
-        raise RubricError(f"template {template.label} has text outside its blocks; it would never be sent")
+        raise RubricError(
+            f"template {template.label} has text, macros or settings outside its blocks; they would never be used"
+        )
+    if any(next(block.find_all(nodes.Block), None) is not None for block in tree.find_all(nodes.Block)):
+        raise RubricError(f"template {template.label} has a block inside another; it would be sent twice")
     return _environment().from_string(template.source)
 
 
 def _stray(node: Any, nodes: Any) -> bool:
     if isinstance(node, nodes.Output):
         return any(not isinstance(part, nodes.TemplateData) or part.data.strip() for part in node.nodes)
-    return not isinstance(node, (nodes.Block, nodes.Macro))
+    return not isinstance(node, nodes.Block)
 
 
 @lru_cache(maxsize=256)
@@ -185,8 +233,10 @@ def _names(template: Template) -> tuple[set[str], bool]:
         if isinstance(call.node, nodes.Name) and call.node.name == "fence":
             names |= {arg.value for arg in call.args if isinstance(arg, nodes.Const) and isinstance(arg.value, str)}
     uses_all = any(
-        isinstance(node.node, nodes.Name) and node.node.name == "rubric" and node.attr == "inputs"
-        for node in tree.find_all(nodes.Getattr)
+        isinstance(node.iter, nodes.Getattr)
+        and isinstance(node.iter.node, nodes.Name)
+        and (node.iter.node.name, node.iter.attr) == ("rubric", "inputs")
+        for node in tree.find_all(nodes.For)
     )
     return names, uses_all
 
@@ -224,7 +274,11 @@ def load_template(name: str) -> Template:
 
 @lru_cache(maxsize=256)
 def _load(name: str, number: int, path: Path, _changed: int, _size: int) -> Template:
-    return Template.of(name, f"v{number}", path.read_text(encoding="utf-8"))
+    try:
+        source = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as problem:
+        raise RubricError(f"{path} cannot be read: {problem}") from None
+    return Template.of(name, f"v{number}", source)
 
 
 def list_templates() -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from io import StringIO
@@ -14,13 +15,22 @@ import pandas as pd
 
 from evalkit.errors import RubricError, listed
 from evalkit.resources import rubrics_folder
-from evalkit.rubrics.models import Rubric
+from evalkit.rubrics.models import NO_RUBRICS, Rubric
 
-__all__ = ["dump_yaml", "list_rubrics", "load_rubric", "read_yaml", "rubric_folders", "save", "write_new"]
+__all__ = [
+    "dump_yaml",
+    "list_rubrics",
+    "load_rubric",
+    "read_yaml",
+    "rubric_folders",
+    "save",
+    "save_folder",
+    "versions_of",
+    "write_new",
+]
 
 _FILE = re.compile(r"v([1-9][0-9]*)\.yaml")
 _NAME = re.compile(r"([a-z0-9][a-z0-9_-]*)(?:@(v[1-9][0-9]*))?")
-_NO_RUBRICS = ("templates", "profiles")
 
 
 def rubric_folders() -> list[Path]:
@@ -57,8 +67,10 @@ def read_yaml(path: Path) -> Any:
     except MarkedYAMLError as problem:
         at = f", line {problem.problem_mark.line + 1}" if problem.problem_mark else ""
         raise RubricError(f"{path}{at}: this is no valid YAML ({problem.problem})") from None
-    except (YAMLError, UnicodeDecodeError) as problem:
+    except (YAMLError, UnicodeDecodeError, ValueError) as problem:
         raise RubricError(f"{path}: this is no valid YAML ({problem})") from None
+    except RecursionError:
+        raise RubricError(f"{path}: this YAML is nested too deeply") from None
 
 
 def dump_yaml(values: Mapping[str, Any]) -> str:
@@ -76,10 +88,10 @@ def dump_yaml(values: Mapping[str, Any]) -> str:
 
 
 def write_new(path: Path, text: str) -> None:
-    """Write a file that must not be there yet; it appears whole or not at all."""
+    """Write a file that must not be there yet (else FileExistsError); it appears whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    scratch = path.with_name(f".{path.name}.{os.getpid()}")
-    scratch.write_text(text, encoding="utf-8")
+    scratch = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    scratch.write_text(text, encoding="utf-8", newline="\n")
     try:
         os.link(scratch, path)
     finally:
@@ -99,7 +111,7 @@ def _versions(name: str) -> dict[int, Path]:
 
 def _ids() -> Iterator[str]:
     found = {path.name for folder in rubric_folders() if folder.is_dir() for path in folder.iterdir() if path.is_dir()}
-    yield from sorted(name for name in found if name not in _NO_RUBRICS and _NAME.fullmatch(name) and _versions(name))
+    yield from sorted(name for name in found if name not in NO_RUBRICS and _NAME.fullmatch(name) and _versions(name))
 
 
 def load_rubric(name: str | Path) -> Rubric:
@@ -116,9 +128,9 @@ def load_rubric(name: str | Path) -> Rubric:
     >>> load_rubric("faithfulness@v1").names
     ('faithfulness',)
     """
-    if isinstance(name, Path) or name.endswith((".yaml", ".yml")):
+    if isinstance(name, Path) or str(name).endswith((".yaml", ".yml")):
         return _load_file(Path(name))
-    match = _NAME.fullmatch(name)
+    match = _NAME.fullmatch(name) if isinstance(name, str) else None
     if not match:
         raise RubricError(
             f"{name!r} is no rubric name: give id, id@version (as in support@v3) or a path to a .yaml file"
@@ -176,13 +188,9 @@ def save(rubric: Rubric, folder: str | Path | None = None) -> Rubric:
     Rubric
         The rubric with its new version.
     """
-    given = [part for part in os.environ.get("EVALKIT_RUBRICS", "").split(os.pathsep) if part]
-    target = Path(folder or (given[0] if given else None) or _project_folder() or Path.cwd() / "rubrics")
+    target = save_folder(folder)
     while True:
-        versions = _versions(rubric.id)
-        for path in (target / rubric.id).glob("v*.yaml"):
-            if match := _FILE.fullmatch(path.name):
-                versions[int(match[1])] = path
+        versions = versions_of(rubric.id, target)
         newest = max(versions, default=0)
         if newest:
             last = _load_file(versions[newest])
@@ -194,6 +202,21 @@ def save(rubric: Rubric, folder: str | Path | None = None) -> Rubric:
         except FileExistsError:
             continue  # another process saved this number first
         return made
+
+
+def save_folder(folder: str | Path | None = None) -> Path:
+    """Where rubrics are saved: `folder`, else as `save` says."""
+    given = [part for part in os.environ.get("EVALKIT_RUBRICS", "").split(os.pathsep) if part]
+    return Path(folder or (given[0] if given else None) or _project_folder() or Path.cwd() / "rubrics")
+
+
+def versions_of(name: str, folder: Path) -> dict[int, Path]:
+    """Number -> file of one rubric, in `folder` and wherever rubrics are looked up."""
+    found = _versions(name)
+    for path in (folder / name).glob("v*.yaml"):
+        if match := _FILE.fullmatch(path.name):
+            found[int(match[1])] = path
+    return found
 
 
 def list_rubrics() -> pd.DataFrame:

@@ -19,6 +19,8 @@ _VERSION = re.compile(r"v[1-9][0-9]*")
 _TEMPLATE = re.compile(r"[a-z0-9][a-z0-9_-]*(@v[1-9][0-9]*)?")
 _INPUT = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*\??")
 _RESERVED = frozenset({"rubric", "criterion", "fence", "item_id", "group_id", "system_id"})
+NO_RUBRICS = ("templates", "profiles")
+"""Folders among the rubrics that hold something else."""
 _STRICT = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
 
@@ -43,7 +45,7 @@ class Criterion(BaseModel):
     Attributes
     ----------
     name
-        Names the criterion in tables; letters in any script, digits, spaces, ``_`` and ``-``.
+        Names the criterion in tables; one line in any script.
     description
         What is asked; reaches the prompt.
     level, scale, pass_at, pass_if, better
@@ -108,7 +110,7 @@ class Criterion(BaseModel):
     @classmethod
     def _check_name(cls, name: str) -> str:
         name = name.strip()
-        if not name or "\n" in name or len(name) > 200:
+        if len(name.splitlines()) != 1 or len(name) > 200:
             raise ValueError("a criterion's name is one line of 1 to 200 characters")
         return name
 
@@ -274,6 +276,8 @@ class Rubric(BaseModel):
         }[info.field_name]
         if not pattern.fullmatch(text):
             raise ValueError(f"{text!r} is not of the form {form}")
+        if info.field_name == "id" and text in NO_RUBRICS:
+            raise ValueError(f"{text!r} is the name of a folder beside the rubrics; choose another")
         return text
 
     @field_validator("inputs")

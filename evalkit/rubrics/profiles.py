@@ -84,7 +84,7 @@ class Profile(BaseModel):
             judges = [judges]
         try:
             return tuple(Judge.of(judge) for judge in judges)
-        except EvalkitError as problem:
+        except (EvalkitError, TypeError) as problem:
             raise ValueError(str(problem)) from None
 
     def load(self) -> Rubric:

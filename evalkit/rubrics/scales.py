@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal, cast
 
+import numpy as np
 import orjson
 
 from evalkit.errors import RubricError, listed
+from evalkit.tables.canonical import canonical_text
 
 __all__ = ["Code", "Level", "Scale", "code_text", "number"]
 
@@ -30,14 +32,23 @@ def number(value: object) -> int | float | None:
     >>> number("2"), number(2.0), number("0,5"), number("two"), number(True)
     (2, 2, 0.5, None, None)
     """
+    if isinstance(value, np.generic):
+        value = value.item()
     if isinstance(value, str):
-        try:
-            value = float(value.strip().replace(",", "."))
-        except ValueError:
+        if "_" in value:  # Python would read 1_0 as ten
             return None
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        value = value.strip().replace(",", ".")
+    elif isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
-    return int(value) if float(value).is_integer() else float(value)
+    try:
+        found = float(value)
+    except (ValueError, OverflowError):
+        return None
+    if not math.isfinite(found):
+        return None
+    if isinstance(value, int):
+        return value
+    return int(found) if found.is_integer() else found
 
 
 def code_text(code: Code) -> str:
@@ -104,7 +115,9 @@ class Scale(Mapping[Code, str]):
             raise RubricError(f"unknown value {better!r} for better; allowed are high, low")
         if not isinstance(levels, Mapping) or not levels:
             raise RubricError("the scale is empty; give it as a mapping from code to description")
-        pairs = [(_code(code, level), "" if text is None else str(text)) for code, text in levels.items()]
+        pairs = [
+            (_code(code, level), "" if text is None else canonical_text(str(text))) for code, text in levels.items()
+        ]
         if level != "nominal":
             pairs.sort(key=lambda pair: cast(float, pair[0]))
         codes = tuple(code for code, _ in pairs)
@@ -135,7 +148,9 @@ class Scale(Mapping[Code, str]):
                 raise RubricError(
                     f"pass_if {listed(wrong) if wrong else '[]'} is not on the scale; allowed are {self._allowed()}"
                 )
-            pass_if = tuple(found)
+            # in the scale's order: a set, or the same codes named otherwise, is the same rule
+            order = self.codes.index if self.level == "nominal" else float
+            pass_if = tuple(sorted(set(found), key=cast(Any, order)))
         return Scale(self.codes, self.texts, self.level, self.better, pass_at, pass_if)
 
     def _allowed(self) -> str:
@@ -159,11 +174,11 @@ class Scale(Mapping[Code, str]):
     def code(self, value: object) -> Code | None:
         """The code that `value` stands for, or None if it is off the scale.
 
-        Nominal: case and white space do not matter. Ordinal: only the listed codes. Interval: any
-        number from the lowest to the highest code.
+        Nominal: case and white space do not matter, and ``1`` stands for the code "1", True for "true".
+        Ordinal: only the listed codes. Interval: any number from the lowest to the highest code.
         """
         if self.level == "nominal":
-            folded = value.strip().casefold() if isinstance(value, str) else None
+            folded = _folded(value)
             return next((code for code in self.codes if str(code).casefold() == folded), None)
         found = number(value)
         if found is None:
@@ -219,8 +234,10 @@ class Scale(Mapping[Code, str]):
     def nearest(self, score: float) -> tuple[Code | None, bool]:
         """The code nearest to a score, and whether two are equally near (then the code is None).
 
-        On an interval scale every number is its own code.
+        On an interval scale every number is its own code; NaN is near to none.
         """
+        if math.isnan(score):
+            return None, False
         if self.level == "interval":
             value = number(round(score, 12))
             return value, False
@@ -263,13 +280,25 @@ def _from_json(level: str, text: str) -> Scale:
     )
 
 
+def _folded(value: object) -> str | None:
+    """What nominal codes are compared by; None for what cannot be one."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, float)):
+        found = number(value)
+        return None if found is None else str(found)
+    return canonical_text(value).strip().casefold() if isinstance(value, str) else None
+
+
 def _code(code: object, level: Level) -> Code:
     if isinstance(code, bool) or code is None:
         raise RubricError(f"the scale's code {code!r} is no number and no text; quote it in YAML")
     if level == "nominal":
-        text = str(code).strip()
-        if not text:
-            raise RubricError("the scale has an empty code")
+        text = canonical_text(str(code)).strip()
+        if not text or len(text.splitlines()) > 1:
+            raise RubricError(f"the scale's code {code!r} is empty or longer than a line")
         return text
     value = number(code)
     if value is None:

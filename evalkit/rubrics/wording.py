@@ -117,10 +117,6 @@ def _diff_criterion(old: Criterion, new: Criterion) -> list[str]:
 def _shown(value: object) -> str:
     if value is None or value in ("", ()):
         return "nothing"
-    return (
-        ", ".join(map(str, value))
-        if isinstance(value, tuple)
-        else repr(value)
-        if isinstance(value, str)
-        else str(value)
-    )
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value))
+    return repr(value) if isinstance(value, str) else str(value)

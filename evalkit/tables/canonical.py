@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from evalkit.errors import InputError
 from evalkit.keys import canonical_json
@@ -42,30 +43,26 @@ def canonical(value: Any) -> Any:
     Raises
     ------
     InputError
-        For values that are no JSON: bytes, sets, functions, infinities.
+        For values that are no JSON: bytes, sets, functions, infinities, whole numbers beyond 64 bits,
+        broken text.
 
     Examples
     --------
     >>> canonical({"n": 3.0, "when": None, "lines": "a\r\nb"})
-    {'n': 3, 'lines': 'a\\nb'}
+    {'n': 3, 'lines': 'a\nb'}
     """
     if isinstance(value, str):
-        return canonical_text(str(value))
+        return _text(value)
     if value is None or isinstance(value, bool):
         return value
-    if isinstance(value, np.generic):
-        return canonical(value.item())
-    if isinstance(value, int):
-        return int(value)
-    if isinstance(value, float):
-        return _float(value)
+    if isinstance(value, (int, float)):
+        return _number(value)
     if isinstance(value, Mapping):
-        pairs = ((canonical_text(str(name)), canonical(field)) for name, field in value.items())
-        return {name: field for name, field in pairs if field is not None}
+        return _mapping(value)
     if isinstance(value, (list, tuple)):
         return [canonical(element) for element in value]
-    if isinstance(value, np.ndarray):
-        return [canonical(element) for element in value.tolist()]
+    if isinstance(value, (np.ndarray, np.generic)):
+        return canonical(_unboxed(value))
     if is_missing(value):
         return None
     if isinstance(value, (dt.date, dt.time)):
@@ -75,12 +72,43 @@ def canonical(value: Any) -> Any:
     )
 
 
-def _float(value: float) -> float | int | None:
+def _unboxed(value: Any) -> Any:
+    """A numpy value as Python's; times stay exact (`item` and `tolist` make bare numbers of nanoseconds)."""
+    if value.dtype.kind != "M":
+        return value.tolist()
+    return pd.Timestamp(value[()]) if value.ndim == 0 else list(value)
+
+
+def _text(value: str) -> str:
+    text = canonical_text(str(value))
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise InputError("the text is broken (half a surrogate pair): it cannot be sent or stored") from None
+    return text
+
+
+def _number(value: float) -> float | int | None:
+    if isinstance(value, int):
+        if not -(2**63) <= value < 2**64:
+            raise InputError("a whole number beyond 64 bits cannot be an item's field; give it as text")
+        return int(value)
     if math.isnan(value):
         return None
     if math.isinf(value):
         raise InputError("an infinite number cannot be an item's field")
-    return int(value) if value.is_integer() else value
+    return int(value) if value.is_integer() and abs(value) < 2**63 else float(value)
+
+
+def _mapping(value: Mapping[Any, Any]) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
+    for given, field in value.items():
+        name = _text(str(given))
+        if name in fields:
+            raise InputError(f"a mapping has the field {name!r} twice")
+        fields[name] = canonical(field)
+    return {name: field for name, field in fields.items() if field is not None}
 
 
 def input_text(value: Any) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
+import numpy as np
 import pandas as pd
 
 from evalkit.errors import InputError, listed
@@ -132,12 +133,13 @@ def _coerced(column: Any, kind: str) -> Any:
     if kind == "text":
         if not isinstance(column, pd.Series):
             return pd.Series(column, dtype="str")
-        return (column.map(_text, na_action="ignore") if column.dtype.kind == "f" else column).astype("str")
-    if kind == "boolean" and isinstance(column, pd.Series) and column.dtype == object:
-        return _booleans(column)
-    if isinstance(column, pd.Series):
-        return column if column.dtype == kind else column.astype(cast(Any, kind))
-    return pd.Series(column, dtype=cast(Any, kind))
+        return (column.map(_text, na_action="ignore") if column.dtype.kind in "fO" else column).astype("str")
+    if not isinstance(column, pd.Series):
+        return pd.Series(column, dtype=cast(Any, kind))
+    if column.dtype == object or isinstance(column.dtype, pd.StringDtype):
+        # astype alone takes the text "False" for true, and "3.0" for no whole number
+        column = _booleans(column) if kind in ("bool", "boolean") else pd.to_numeric(column.astype(object))
+    return column if column.dtype == kind else column.astype(cast(Any, kind))
 
 
 def _category(column: Any) -> Any:
@@ -145,7 +147,9 @@ def _category(column: Any) -> Any:
         return column
     series = column if isinstance(column, pd.Series) else pd.Series(list(column), dtype=object)
     if isinstance(series.dtype, pd.CategoricalDtype):
-        return series
+        if _fits(series, "category"):
+            return series
+        return series.cat.rename_categories([_text(name) for name in series.cat.categories])
     codes, seen = pd.factorize(series)
     names = pd.Index([_text(name) for name in seen], dtype="str")
     return pd.Series(pd.Categorical.from_codes(codes, categories=names), index=series.index)
@@ -153,13 +157,17 @@ def _category(column: Any) -> Any:
 
 def _text(value: Any) -> str:
     """A cell as text: numbers that a CSV reader made of codes and ids get their old form back."""
+    if isinstance(value, (bool, np.bool_)):
+        return "true" if value else "false"
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def _booleans(column: pd.Series) -> pd.Series:
     words = {"true": True, "false": False}
-    plain = column.map(lambda value: words.get(value.lower(), value) if isinstance(value, str) else value)
-    return plain.astype("boolean")
+    plain = column.astype(object).map(
+        lambda value: words.get(value.lower(), value) if isinstance(value, str) else value
+    )
+    return plain.where(plain.notna(), None).astype("boolean")
 
 
 def table(name: str, columns: Mapping[str, Any]) -> pd.DataFrame:
@@ -205,12 +213,13 @@ def check(frame: Any, name: str, *, need: Iterable[str] | None = None) -> pd.Dat
     name
         One of `TABLES`.
     need
-        Columns that must be there; by default the table's key and all its columns but the newest ones.
+        Columns that must be there; by default all of the table's.
 
     Raises
     ------
     InputError
-        When it is no DataFrame or columns are missing; the message names both what is missing and what is there.
+        When it is no DataFrame, or columns are missing (the message names both what is missing and what
+        is there) or hold something else than they should.
     """
     kinds = TABLES[name]
     if not isinstance(frame, pd.DataFrame):
@@ -224,17 +233,20 @@ def check(frame: Any, name: str, *, need: Iterable[str] | None = None) -> pd.Dat
     for column, kind in kinds.items():
         if column not in frame.columns:
             continue
-        series = frame[column]
-        if kind == "category":
-            good = isinstance(series.dtype, pd.CategoricalDtype)
-        elif kind == "text":
-            good = isinstance(series.dtype, pd.StringDtype)
-        else:
-            good = series.dtype == kind
-        if good:
+        if _fits(frame[column], kind):
             continue
         try:
-            mended[column] = _coerced(series, kind)
+            mended[column] = _coerced(frame[column], kind)
         except (TypeError, ValueError) as problem:
             raise InputError(f"column {column!r} of the {name} table is not {kind}: {problem}") from None
     return frame.assign(**mended) if mended else frame
+
+
+def _fits(column: pd.Series, kind: str) -> bool:
+    if kind == "category":
+        return isinstance(column.dtype, pd.CategoricalDtype) and (
+            column.cat.categories.inferred_type in ("string", "empty")
+        )
+    if kind == "text":
+        return isinstance(column.dtype, pd.StringDtype)
+    return bool(column.dtype == kind)

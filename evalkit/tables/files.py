@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gzip
 import os
-import tempfile
+import secrets
+import zlib
 from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,11 +15,12 @@ import numpy as np
 import orjson
 import pandas as pd
 
-from evalkit.errors import InputError, MissingExtraError
-from evalkit.tables.canonical import is_missing
-from evalkit.tables.contracts import check
+from evalkit.errors import InputError, MissingExtraError, listed
+from evalkit.keys import canonical_json
+from evalkit.tables.canonical import canonical, is_missing
+from evalkit.tables.contracts import TABLES, check, empty
 
-__all__ = ["load_hub", "read_frame", "read_table", "write_frame"]
+__all__ = ["check_target", "load_hub", "read_frame", "read_table", "records", "write_frame"]
 
 _FORMS = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet")
 
@@ -33,12 +36,21 @@ def _form(path: Path) -> str:
 def read_frame(path: str | Path) -> pd.DataFrame:
     """A DataFrame from a file, values as they stand there: texts stay text, cells of a CSV file are text.
 
+    CSV knows neither missing values nor lists and mappings: an empty cell is empty text, and a list comes
+    back as the text that stands for it. Take JSONL or parquet for contexts and conversations.
+
     Raises
     ------
     InputError
         When the file is missing, empty, of an unknown form, or broken; JSONL errors name the line.
     """
-    path = Path(path)
+    frame = _read(Path(path))
+    if not len(frame.columns):
+        raise InputError(f"{path} holds no rows")
+    return frame
+
+
+def _read(path: Path) -> pd.DataFrame:
     form = _form(path)
     if not path.is_file():
         raise InputError(f"there is no file {path}")
@@ -47,8 +59,6 @@ def read_frame(path: str | Path) -> pd.DataFrame:
     if form in (".csv", ".tsv"):
         return _read_csv(path, "," if form == ".csv" else "\t")
     rows = _read_json(path) if form == ".json" else list(_read_lines(path))
-    if not rows:
-        raise InputError(f"{path} holds no rows")
     names = dict.fromkeys(name for row in rows for name in row)
     return pd.DataFrame({name: pd.Series([row.get(name) for row in rows], dtype=object) for name in names})
 
@@ -56,7 +66,7 @@ def read_frame(path: str | Path) -> pd.DataFrame:
 def _read_bytes(path: Path) -> bytes:
     try:
         raw = gzip.decompress(path.read_bytes()) if path.suffix.lower() == ".gz" else path.read_bytes()
-    except (OSError, EOFError) as problem:
+    except (OSError, EOFError, zlib.error) as problem:
         raise InputError(f"{path} cannot be read: {problem}") from None
     return raw.removeprefix(b"\xef\xbb\xbf")
 
@@ -68,10 +78,14 @@ def _read_lines(path: Path) -> Iterator[dict[str, Any]]:
         try:
             row = orjson.loads(line)
         except orjson.JSONDecodeError as problem:
-            raise InputError(f"{path}, line {number}: this is no JSON ({problem})") from None
+            raise InputError(f"{path}, line {number}: this is no JSON ({problem}){_hint(line)}") from None
         if not isinstance(row, dict):
             raise InputError(f"{path}, line {number}: expected an object with fields, got {type(row).__name__}")
         yield row
+
+
+def _hint(line: bytes) -> str:
+    return "; JSON has no NaN or Infinity: write null" if b"NaN" in line or b"Infinity" in line else ""
 
 
 def _read_json(path: Path) -> list[dict[str, Any]]:
@@ -86,11 +100,19 @@ def _read_json(path: Path) -> list[dict[str, Any]]:
 
 
 def _read_csv(path: Path, separator: str) -> pd.DataFrame:
+    raw = _read_bytes(path)
     try:
-        # the Python parser takes cells of any length; empty cells stay empty text: CSV has no missing value
-        return pd.read_csv(path, sep=separator, dtype=str, keep_default_na=False, encoding="utf-8-sig")
-    except (ValueError, UnicodeDecodeError, OSError) as problem:
-        raise InputError(f"{path} is no readable {path.suffix[1:].upper()}: {problem}") from None
+        # empty cells stay empty text: CSV has no missing value; pandas would number columns of one name
+        given = pd.read_csv(BytesIO(raw), sep=separator, dtype=str, keep_default_na=False, header=None, nrows=1)
+        frame = pd.read_csv(BytesIO(raw), sep=separator, dtype=str, keep_default_na=False)
+    except (ValueError, UnicodeDecodeError) as problem:
+        raise InputError(f"{path} is no readable {'CSV' if separator == ',' else 'TSV'} file: {problem}") from None
+    names = given.iloc[0]
+    if names.duplicated().any():
+        raise InputError(f"{path} has the column {listed(names[names.duplicated()])} twice")
+    if not isinstance(frame.index, pd.RangeIndex):
+        raise InputError(f"{path}: its rows have more cells than the {len(names)} columns that its first line names")
+    return frame
 
 
 def _read_parquet(path: Path) -> pd.DataFrame:
@@ -104,28 +126,47 @@ def _read_parquet(path: Path) -> pd.DataFrame:
         raise InputError(f"{path} is no readable parquet file: {problem}") from None
 
 
-def load_hub(name_: str, *, split: str, name: str | None) -> Any:
+def load_hub(source: str, *, split: str, name: str | None) -> Any:
     """A split of a Hugging Face data set, through `datasets`."""
     try:
         import datasets
     except ImportError:
         raise MissingExtraError(
-            f"{name_!r} is no file here; data sets by name need the package datasets: pip install 'evalkit[datasets]'"
+            f"{source!r} is no file here; data sets by name need the package datasets: pip install 'evalkit[datasets]'"
         ) from None
     try:
-        return datasets.load_dataset(name_, name, split=split)
+        return datasets.load_dataset(source, name, split=split)
     except (OSError, ValueError) as problem:
-        raise InputError(f"{name_!r} is no file here and no data set that could be loaded: {problem}") from None
+        raise InputError(f"{source!r} is no file here and no data set that could be loaded: {problem}") from None
 
 
-def read_table(path: str | Path, name: str) -> pd.DataFrame:
-    """One of evalkit's tables from a file, its column types restored."""
-    frame = read_frame(path)
-    blank = {column: frame[column].replace("", None) for column in frame.columns if frame[column].dtype.kind == "O"}
-    blank |= {
-        column: frame[column].where(frame[column] != "", None)
-        for column in frame.columns
-        if isinstance(frame[column].dtype, pd.StringDtype) and column != "explanation"
+def read_table(path: str | Path, name: str, *others: str) -> pd.DataFrame:
+    """One of evalkit's tables from a file, its column types restored.
+
+    Parameters
+    ----------
+    path
+        The file.
+    name, *others
+        Which table it is; of several the first whose columns are all there.
+
+    Notes
+    -----
+    Empty cells are missing; a JSONL file without a line is an empty table. An explanation that is an empty
+    text stays one, except from CSV, where nothing tells it from a missing one.
+    """
+    path = Path(path)
+    frame = _read(path)
+    if not len(frame.columns):
+        return empty(name)
+    fits = (one for one in (name, *others) if set(TABLES[one]) <= set(frame.columns))
+    name = next(fits, name)
+    kept = () if _form(path) in (".csv", ".tsv") else ("explanation",)
+    texts = [column for column in TABLES[name] if column in frame.columns and column not in kept]
+    blank = {
+        column: frame[column].mask(frame[column] == "", None)
+        for column in texts
+        if frame[column].dtype == object or isinstance(frame[column].dtype, pd.StringDtype)
     }
     try:
         return check(frame.assign(**blank), name)
@@ -133,46 +174,102 @@ def read_table(path: str | Path, name: str) -> pd.DataFrame:
         raise InputError(f"{path}: {problem}") from None
 
 
+def check_target(path: str | Path) -> None:
+    """Whether `write_frame` could write there: to be asked before anything is paid.
+
+    Raises
+    ------
+    InputError
+        When the ending is unknown, or a folder is in the way or cannot be written.
+    MissingExtraError
+        When parquet needs a package that is not installed.
+    """
+    path = Path(path)
+    if _form(path) == ".parquet":
+        _need_pyarrow("writing")
+    if path.is_dir():
+        raise InputError(f"{path} is a folder; name a file")
+    there = next(folder for folder in path.absolute().parents if folder.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK):
+        raise InputError(f"{path} cannot be written: {there} is {'read-only' if there.is_dir() else 'no folder'}")
+
+
 def write_frame(frame: pd.DataFrame, path: str | Path) -> Path:
-    """A DataFrame as a file whose form the ending says; written beside and moved, so never half there."""
+    """A DataFrame as a file whose form the ending says; written beside and moved, so never half there.
+
+    In CSV and TSV, lists and mappings are written as JSON, booleans as ``true`` and ``false``, and what is
+    missing as an empty cell.
+
+    Raises
+    ------
+    InputError
+        When the ending is unknown or a value cannot be written in that form.
+    MissingExtraError
+        When parquet needs a package that is not installed.
+    """
     path = Path(path)
     form = _form(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    os.close(handle)
-    scratch = Path(name)
+    scratch = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
     try:
         if form == ".parquet":
             _write_parquet(frame, scratch)
-        elif form in (".csv", ".tsv"):
-            text = frame.to_csv(index=False, sep="," if form == ".csv" else "\t", lineterminator="\n")
-            scratch.write_bytes(_packed(text.encode(), path))
         else:
-            lines = [orjson.dumps(row, option=orjson.OPT_NON_STR_KEYS) for row in _rows(frame)]
-            whole = b"[" + b",\n".join(lines) + b"]\n" if form == ".json" else b"".join(line + b"\n" for line in lines)
-            scratch.write_bytes(_packed(whole, path))
-        umask = os.umask(0)
-        os.umask(umask)
-        scratch.chmod(0o666 & ~umask)
+            text = _csv(frame, "," if form == ".csv" else "\t") if form in (".csv", ".tsv") else _json(frame, form)
+            scratch.write_bytes(gzip.compress(text, mtime=0) if path.suffix.lower() == ".gz" else text)
         scratch.replace(path)
+    except (TypeError, ValueError) as problem:  # orjson's and pyarrow's errors are such
+        raise InputError(f"{path} cannot be written: {problem}") from None
     finally:
         scratch.unlink(missing_ok=True)
     return path
 
 
-def _packed(raw: bytes, path: Path) -> bytes:
-    return gzip.compress(raw, mtime=0) if path.suffix.lower() == ".gz" else raw
+def _json(frame: pd.DataFrame, form: str) -> bytes:
+    lines = [orjson.dumps(row, default=canonical, option=orjson.OPT_NON_STR_KEYS) for row in records(frame)]
+    return b"[" + b",\n".join(lines) + b"]\n" if form == ".json" else b"".join(line + b"\n" for line in lines)
+
+
+def _csv(frame: pd.DataFrame, separator: str) -> bytes:
+    kinds = {name: frame[name].dtype for name in frame.columns}
+    cells = {
+        name: frame[name].astype(object).map(_cell, na_action="ignore") for name in kinds if kinds[name].kind in "bfO"
+    }
+    made = frame.assign(**cells)
+    text = made.to_csv(index=False, sep=separator, lineterminator="\n")
+    if "\r" in text:  # Python quotes a cell for its line ends only if they are the file's own
+        text = made.to_csv(index=False, sep=separator, lineterminator="\r\n")
+    return text.encode()
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, str):
+        return value
+    value = canonical(value)
+    bare = isinstance(value, (str, int, float)) and not isinstance(value, bool)
+    return value if bare else canonical_json(value).decode()
 
 
 def _write_parquet(frame: pd.DataFrame, scratch: Path) -> None:
-    try:
-        import pyarrow as pa  # noqa: F401  # only to say which extra is missing
-    except ImportError:
-        raise MissingExtraError("writing parquet needs pyarrow: pip install 'evalkit[parquet]'") from None
+    _need_pyarrow("writing")
     frame.to_parquet(scratch, engine="pyarrow", index=False)
 
 
-def _rows(frame: pd.DataFrame) -> Iterator[dict[str, Any]]:
+def _need_pyarrow(what: str) -> None:
+    try:
+        import pyarrow as pa  # noqa: F401  # only to say which extra is missing
+    except ImportError:
+        raise MissingExtraError(f"{what} parquet needs pyarrow: pip install 'evalkit[parquet]'") from None
+
+
+def records(frame: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    """The rows as JSON values: what is missing is None, whatever its type was.
+
+    Examples
+    --------
+    >>> list(records(pd.DataFrame({"a": [1.0, float("nan")], "b": pd.Categorical(["x", None])})))
+    [{'a': 1.0, 'b': 'x'}, {'a': None, 'b': None}]
+    """
     columns = [(str(name), frame[name].astype(object).tolist()) for name in frame.columns]
     for at in range(len(frame)):
         yield {name: _plain(values[at]) for name, values in columns}

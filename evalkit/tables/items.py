@@ -12,7 +12,7 @@ import pandas as pd
 from evalkit.errors import InputError, listed
 from evalkit.tables.canonical import canonical
 
-__all__ = ["as_items", "load_items"]
+__all__ = ["as_items", "column_names", "load_items"]
 
 _SCALARS = (str, int, float, bool, np.generic)
 
@@ -33,12 +33,19 @@ def as_items(source: Any, *, item_id: str | None = None, columns: Iterable[str] 
     -------
     pandas.DataFrame
         `item_id` (text, unique) first, then the columns as they came, values canonical (see
-        `evalkit.tables.canonical`), missing values None; the index counts from 0.
+        `evalkit.tables.canonical`), missing values None (NaN in text columns); the index counts from 0.
 
     Raises
     ------
     InputError
         For doubled or missing ids, for something that is no table, for values that are no JSON.
+
+    Notes
+    -----
+    One item has one form, and one reply key, whatever it was read from, with these exceptions, where the
+    source itself has lost something: a CSV cell is text, so that lists, mappings and ``3.0`` come back as
+    the text that stands there and empty stands for missing; 32-bit floats are not the decimals that were
+    rounded to them; whole numbers beyond 2**53 in a float column are rounded.
 
     Examples
     --------
@@ -46,20 +53,24 @@ def as_items(source: Any, *, item_id: str | None = None, columns: Iterable[str] 
     {'item_id': ['0', '1'], 'answer': ['yes', 'no']}
     """
     frame = _frame(source)
-    repeated = frame.columns[frame.columns.duplicated()]
-    if len(repeated):
-        raise InputError(f"the items have the column {listed(repeated)} twice")
+    names = pd.Index([str(column) for column in frame.columns])
+    if names.has_duplicates:
+        raise InputError(f"the items have the column {listed(names[names.duplicated()])} twice")
     name = item_id or ("item_id" if "item_id" in frame.columns else None)
     if name is not None and name not in frame.columns:
         raise InputError(f"the items have no column {name!r} for the ids; they have {listed(frame.columns, most=30)}")
     ids = _ids(frame.index if name is None else frame[name], name)
-    keep = [column for column in frame.columns if column != name and (columns is None or column in set(columns))]
+    wanted = None if columns is None else set(columns)
     made: dict[str, Any] = {"item_id": pd.array(ids, dtype="str")}
-    for column in keep:
-        if column == "item_id":
-            continue
-        made[str(column)] = _values(frame[column], str(column), ids)
+    for column in frame.columns:
+        if column not in (name, "item_id") and (wanted is None or column in wanted):
+            made[str(column)] = _values(frame[column], str(column), ids)
     return pd.DataFrame(made)
+
+
+def column_names(source: Any) -> list[str]:
+    """The columns of whatever `as_items` takes, as they came and unchecked: for messages."""
+    return [str(column) for column in _frame(source).columns]
 
 
 def _frame(source: Any) -> pd.DataFrame:
@@ -110,7 +121,7 @@ def _ids(source: Any, name: str | None) -> list[str]:
 
 
 def _values(column: pd.Series, name: str, ids: list[str]) -> pd.Series:
-    if column.dtype.kind in "iub":
+    if column.dtype.kind in "iub" and not column.hasnans:
         return pd.Series(column.tolist(), dtype=column.dtype)
     made: list[Any] = []
     for at, value in enumerate(column.tolist()):
@@ -153,7 +164,7 @@ def load_items(
     from evalkit.tables.files import read_frame
 
     path = Path(source)
-    if path.exists() or path.suffix:
+    if path.exists() or (path.suffix and not path.suffix[1:2].isdigit()):  # a data set's name may end in v1.5
         return as_items(read_frame(path), item_id=item_id)
     from evalkit.tables.files import load_hub
 

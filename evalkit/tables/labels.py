@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from evalkit.errors import InputError, listed
@@ -37,28 +36,37 @@ def labels(
     -------
     pandas.DataFrame
         Columns `item_id`, `criterion`, `annotator` (the column's name), `label` (text: the code;
-        ``true`` or ``false`` for booleans). Missing labels have no row.
+        ``true`` or ``false`` for booleans and for these words, as a CSV file has them). Missing and
+        blank labels have no row.
 
     Raises
     ------
     InputError
-        For a missing column, or a label that is not on the scale: the message lists what is allowed.
+        For a missing column, a column named twice for one criterion, or a label that is not on the scale:
+        the message lists what is allowed.
 
     Examples
     --------
     >>> labels([{"a": 1, "b": 2}], {"clarity": ["a", "b"]})[["annotator", "label"]].to_dict("list")
     {'annotator': ['a', 'b'], 'label': ['1', '2']}
     """
+    if rubric is not None and not hasattr(rubric, "criterion"):
+        raise InputError(f"rubric= takes a Rubric, not {type(rubric).__name__}; load_rubric reads one")
     frame = as_items(items, item_id=item_id)
     found: dict[str, list[Any]] = {"item_id": [], "criterion": [], "annotator": [], "label": []}
     ids = frame["item_id"].tolist()
     for criterion, names in columns.items():
-        for name in [names] if isinstance(names, str) else names:
+        given = [names] if isinstance(names, str) else list(names)
+        if len(set(given)) < len(given):
+            raise InputError(
+                f"criterion {criterion!r} names a column twice among {listed(given)}; one annotator is one column"
+            )
+        for name in given:
             if name not in frame.columns:
                 raise InputError(f"the items have no column {name!r}; they have {listed(frame.columns, most=30)}")
             scale = None if rubric is None else rubric.criterion(criterion).scale
             for key, value in zip(ids, frame[name].tolist(), strict=True):
-                if is_missing(value) or value == "":
+                if is_missing(value) or (isinstance(value, str) and not value.strip()):
                     continue
                 found["item_id"].append(key)
                 found["criterion"].append(criterion)
@@ -72,17 +80,20 @@ def labels(
 def _label(value: Any, scale: Any, where: str) -> str:
     if isinstance(value, (list, dict)):
         raise InputError(f"{where}: a label is a code, a level name or a boolean, not {type(value).__name__}")
-    if isinstance(value, (bool, np.bool_)):
-        if scale is not None and not scale.has_rule:
-            raise InputError(f"{where}: a boolean label needs a criterion with a pass rule")
-        return "true" if value else "false"
-    text = str(int(value)) if isinstance(value, float) and value.is_integer() else str(value).strip()
+    text = str(value).strip()
+    word = text.casefold() if text.casefold() in ("true", "false") else None
     if scale is None:
-        return text
+        return word or text
     code = scale.code(value)
+    if code is None and word:
+        if not scale.has_rule:
+            raise InputError(f"{where}: a boolean label needs a criterion with a pass rule")
+        return word
     if code is None:
         named = [code for code, words in scale.items() if words and words.casefold() == text.casefold()]
         if len(named) != 1:
-            raise InputError(f"{where}: label {text!r} is not on the scale; allowed are {', '.join(scale.labels)}")
+            booleans = ", true, false" if scale.has_rule else ""
+            allowed = ", ".join(scale.labels) + booleans
+            raise InputError(f"{where}: label {text!r} is not on the scale; allowed are {allowed}")
         code = named[0]
-    return str(int(code)) if isinstance(code, float) and code.is_integer() else str(code)
+    return str(code)
