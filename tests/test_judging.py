@@ -373,6 +373,18 @@ def test_a_profile_names_rubric_judges_and_samples(tmp_path):
     assert len(ek.judge(rows(), ek.load_profile("conservative").with_rubric("relevancy"), FAKE)) == 4 * 5
 
 
+def test_none_replays_what_the_judges_of_a_profile_have_said():
+    profile = ek.load_profile("strict").with_rubric("relevancy").with_judges(FAKE)
+    assert set(ek.judge(rows(), profile, "none")["error"]) == {"cache_miss"}
+    ek.judge(rows(2), profile)
+    table = ek.judge(rows(), profile, "none")
+    assert table["error"].isna().tolist() == [True] * 6 + [False] * 6
+    pd.testing.assert_frame_equal(asyncio.run(ek.ajudge(rows(), profile, "none")), table)
+    assert ek.evaluate(rows(), profile, "none").cost.n_missing == 6
+    with pytest.raises(ConfigError, match="'none' is no judge"):
+        ek.judge(rows(), "relevancy", "none")
+
+
 def test_the_verdict_does_not_depend_on_how_often_it_is_read():
     """What stands in the store is read by the parser each time: the key holds no reading."""
     rubric = TestRecorded.rubric

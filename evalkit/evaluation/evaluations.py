@@ -16,7 +16,7 @@ from evalkit.agreement import disagreement, reliability
 from evalkit.errors import InputError
 from evalkit.evaluation import cards
 from evalkit.judging.runs import Options, judge_work
-from evalkit.judging.specs import Spec
+from evalkit.judging.specs import Spec, is_none
 from evalkit.judging.works import Work
 from evalkit.rubrics import Profile, Rubric
 from evalkit.tables import LABEL_KEY, as_items, check
@@ -290,7 +290,7 @@ def evaluate(
     given = _labels(labels, frame, spec.rubric)
     if options.get("cache") is not None:
         options["cache"] = Path(options["cache"])
-    chosen = _options(options)
+    chosen = _options(options | {"offline": True} if is_none(judges) else options)
     work = Work.of(spec, frame)
     judgments = judge_work(work, chosen)
     return Evaluation(frame, spec, rules, judgments, given, _clusters(frame, work), work.n_unique)

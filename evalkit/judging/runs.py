@@ -17,7 +17,7 @@ from evalkit.caching import ReplyStore
 from evalkit.errors import CacheMiss, ConfigError, JudgeError
 from evalkit.judging.columns import Columns, quiet_gc
 from evalkit.judging.progress import Bar
-from evalkit.judging.specs import Spec
+from evalkit.judging.specs import Spec, is_none
 from evalkit.judging.works import Work
 from evalkit.records import Request
 
@@ -241,7 +241,8 @@ def judge(
     rubric
         A Rubric or its name, or a Profile (which may name judges and samples too).
     judges
-        One judge or several: ``"openai:gpt-4o-mini"``, a Judge, a mapping.
+        One judge or several: ``"openai:gpt-4o-mini"``, a Judge, a mapping. ``"none"`` replays offline what
+        the judges of the profile have said.
     samples
         Samples a judge and item (default 3; 5 where it is critical).
     template
@@ -294,7 +295,7 @@ def judge(
     """
     spec = Spec.of(rubric, judges, samples, template)
     options = Options(
-        offline, on_miss, recorded, refresh, adopt, None if cache is None else Path(cache),
+        offline or is_none(judges), on_miss, recorded, refresh, adopt, None if cache is None else Path(cache),
         concurrency, retries, budget_usd, max_calls, progress, replies,
     )  # fmt: skip
     return judge_chunk(spec, items, options, item_id=item_id)
@@ -337,7 +338,7 @@ async def ajudge(items: Any, rubric: Any, judges: Any = None, **options: Any) ->
         )
     if options.get("cache") is not None:
         options["cache"] = Path(options["cache"])
-    chosen = Options(**options)
+    chosen = Options(**(options | {"offline": True} if is_none(judges) else options))
     run = _Run.open(Work.of(spec, items, item_id), chosen)
     run.look_up()
     if not run.missing or chosen.offline:

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evalkit.errors import ConfigError, EvalkitWarning, RubricError, listed
+from evalkit.errors import ConfigError, EvalkitWarning, listed
 from evalkit.prompts import Asking
 from evalkit.records import Judge
 from evalkit.rubrics import Profile, Rubric, load_profile, load_rubric
 from evalkit.rubrics.files import read_yaml
 
-__all__ = ["DEFAULT_SAMPLES", "Spec"]
+__all__ = ["DEFAULT_SAMPLES", "Spec", "is_none"]
 
 DEFAULT_SAMPLES = 3
 
@@ -57,7 +57,8 @@ class Spec:
         rubric
             A Rubric, the name or path of one, a Profile, or the path of a profile's file.
         judges
-            A judge or several, as `Judge.of` takes them; None takes those of the profile.
+            A judge or several, as `Judge.of` takes them; None takes those of the profile, and so does
+            ``"none"``, by which callers mean that nobody is to be asked.
         samples
             ≥ 1; None takes the profile's, else 3.
         template
@@ -71,7 +72,13 @@ class Spec:
         found = _rubric_or_profile(rubric)
         profile = found if isinstance(found, Profile) else None
         chosen = found.load() if isinstance(found, Profile) else found
-        panel = _panel(profile.judges if judges is None and profile is not None else judges)
+        if is_none(judges) and (profile is None or not profile.judges):
+            raise ConfigError(
+                "'none' is no judge: it replays what the judges of a profile have said, and here no profile names any; "
+                "name the judge and pass offline=True"
+            )
+        ask_profile = judges is None or is_none(judges)
+        panel = _panel(profile.judges if ask_profile and profile is not None else judges)
         if samples is None:
             samples = DEFAULT_SAMPLES if profile is None else profile.samples
         if isinstance(samples, bool) or not isinstance(samples, int) or samples < 1:
@@ -88,6 +95,11 @@ class Spec:
                 stacklevel=4,
             )
         return cls(chosen, panel, askings, samples, profile)
+
+
+def is_none(judges: Any) -> bool:
+    """Whether ``none`` was named: no judge, so no live call."""
+    return judges == "none" or judges in (["none"], ("none",))
 
 
 def _rubric_or_profile(given: Any) -> Rubric | Profile:
@@ -124,9 +136,3 @@ def _check_panel(judges: tuple[Judge, ...], askings: tuple[Asking, ...]) -> None
             raise ConfigError(f"two judges are called {judge.name!r}; give one of them another name=")
         identities[identity] = judge.name
         names.add(judge.name)
-
-
-def check_rubric(expected: Rubric, label: str) -> None:
-    """RubricError unless `label` is the version label of `expected`."""
-    if expected.label != label:
-        raise RubricError(f"these rows were judged by {expected.id}@{label}, not by {expected.label}")
