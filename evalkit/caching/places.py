@@ -1,0 +1,121 @@
+"""Where the reply store lies: the default folder, and which folders cannot hold it."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+
+__all__ = ["default_folder", "network_file_system"]
+
+# fmt: off
+_NETWORK = {
+    "9p", "acfs", "afpfs", "afs", "beegfs", "ceph", "cifs", "coda", "davfs", "gfs", "gfs2", "glusterfs", "gpfs",
+    "lustre", "ncp", "ncpfs", "nfs", "nfs4", "ocfs2", "orangefs", "panfs", "pvfs2", "smb", "smb2", "smb3", "smbfs",
+    "webdav",
+}
+_NETWORK_FUSE = {
+    "beegfs", "blobfuse", "blobfuse2", "ceph", "curlftpfs", "davfs", "davfs2", "gcsfuse", "glusterfs", "goofys",
+    "hdfs", "juicefs", "lizardfs", "mfs", "moosefs", "mount-s3", "rclone", "s3fs", "seaweedfs", "smbnetfs", "sshfs",
+}
+# fmt: on
+
+
+def default_folder(start: Path | None = None) -> Path:
+    """The folder of the reply store when none is named.
+
+    `EVALKIT_CACHE` if it is set; else ``cache/`` beside the nearest ``pyproject.toml`` upwards from
+    `start` (the working folder), so that all notebooks of a project share one; else the user's cache
+    folder. Nothing is created.
+
+    Parameters
+    ----------
+    start
+        Where the search begins; the working folder if None.
+
+    Returns
+    -------
+    Path
+        An absolute path.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from unittest import mock
+    >>> with mock.patch.dict(os.environ, EVALKIT_CACHE="~/replies"):
+    ...     default_folder().name
+    'replies'
+    """
+    named = os.environ.get("EVALKIT_CACHE", "").strip()
+    if named:
+        return Path(named).expanduser().absolute()
+    here = (start or Path.cwd()).absolute()
+    for folder in (here, *here.parents):
+        if (folder / "pyproject.toml").is_file():
+            return folder / "cache"
+    return _user_folder()
+
+
+def _user_folder() -> Path:
+    if sys.platform == "win32":
+        local = os.environ.get("LOCALAPPDATA")
+        return (Path(local) if local else Path.home() / "AppData" / "Local") / "evalkit" / "cache"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "evalkit"
+    named = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    return (named if named.is_absolute() else Path.home() / ".cache") / "evalkit"
+
+
+def network_file_system(path: Path, mounts: str | None = None) -> str | None:
+    """Which network file system `path` lies on, as ``"nfs4 at /home"``; None if on none.
+
+    SQLite's write-ahead log needs memory shared by all processes that use the file, which network
+    file systems do not give: two hosts would damage the store in silence.
+
+    Parameters
+    ----------
+    path
+        A file or folder; it need not exist yet.
+    mounts
+        The mount table in the form of ``/proc/mounts``; read from there if None (and empty where
+        the system has none).
+
+    Examples
+    --------
+    >>> network_file_system(Path("/home/ann/cache"), "server:/x /home nfs4 rw 0 0")
+    'nfs4 at /home'
+    """
+    if mounts is None:
+        if str(path).startswith(("\\\\", "//")) and sys.platform == "win32":
+            return f"a network share at {path.anchor}"
+        mounts = _mount_table()
+    where = path.resolve()
+    best: tuple[int, str, str] | None = None
+    for line in mounts.splitlines():
+        fields = line.split()
+        if len(fields) < 3:
+            continue
+        point = Path(_unescaped(fields[1]))
+        # ≥: of two mounts on one folder the later one hides the earlier
+        if where.is_relative_to(point) and (best is None or len(point.parts) >= best[0]):
+            best = len(point.parts), fields[2], str(point)
+    if best is None or not _is_network(best[1]):
+        return None
+    return f"{best[1]} at {best[2]}"
+
+
+def _mount_table() -> str:
+    try:
+        return Path("/proc/self/mounts").read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError:
+        return ""
+
+
+def _unescaped(field: str) -> str:
+    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), field)
+
+
+def _is_network(kind: str) -> bool:
+    kind = kind.lower()
+    return kind in _NETWORK or (kind.startswith("fuse.") and kind.removeprefix("fuse.") in _NETWORK_FUSE)
