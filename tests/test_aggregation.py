@@ -187,7 +187,7 @@ def test_shuffled_rows_give_the_same_scores_and_the_argument_stays():
 WEIGHTS = st.sampled_from([0.1, 0.2, 0.3, 1.0, 2.0])
 
 
-@settings(max_examples=80)
+@settings(max_examples=40)
 @given(st.lists(st.tuples(st.sampled_from([0, 1, 2, None]), WEIGHTS), min_size=1, max_size=6))
 def test_against_a_plain_reading_of_the_definition(jury):
     answers = {f"j{n}": [code if code is not None else "!empty"] for n, (code, _) in enumerate(jury)}

@@ -1,4 +1,6 @@
+import gzip
 import itertools
+import json
 import math
 
 import numpy as np
@@ -84,7 +86,7 @@ def test_disagreement_needs_two_judges():
         disagreement(vote(table).drop(columns="label"))
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=2, max_size=8))
 def test_disagreement_is_the_mean_over_pairs(values):
     samples = {("i", f"j{n}"): [value] for n, value in enumerate(values)}
@@ -112,7 +114,7 @@ def test_krippendorffs_textbook_example(level):
 CELL = st.one_of(st.none(), st.integers(1, 4))
 
 
-@settings(max_examples=50)
+@settings(max_examples=40)
 @given(st.lists(st.lists(CELL, min_size=6, max_size=6), min_size=2, max_size=4), st.sampled_from(sorted(PRINTED)))
 def test_alpha_is_that_of_the_krippendorff_package(ratings, level):
     import krippendorff
@@ -268,6 +270,25 @@ def test_all_votes_tied_leaves_no_labels_and_says_so():
     assert row["notes"].startswith("no item was scored by two judges")
     mean = reliability(vote(judgments({(i, j): [1, 2] for i in "pq" for j in "ab"}, PLAIN))).iloc[0]
     assert "percent_agreement: no item has two labels" in mean["notes"]
+
+
+def test_published_alphas_of_summeval_experts(published_data):
+    with gzip.open(published_data / "summeval_items.jsonl.gz", "rt", encoding="utf-8") as file:
+        rows = [json.loads(line) for line in file]
+    reference = json.loads((published_data / "reference.json").read_text())["summeval_alttest"]["values"]
+    for criterion in ("coherence", "consistency"):
+        expected = reference[criterion]["experts"]
+        given_by = [row["experts"][criterion] for row in rows]
+        ratings = [[experts[name] for experts in given_by] for name in ("e0", "e1", "e2")]
+        for level in ("nominal", "ordinal", "interval"):
+            scale = scale_of(level, [1, 2, 3, 4, 5])
+            samples = {
+                (item, f"e{judge}"): [f"c{code}" if level == "nominal" else code]
+                for judge, codes in enumerate(ratings)
+                for item, code in enumerate(codes)
+            }
+            made = reliability(judgments(samples, scale)).iloc[0]
+            assert made["alpha_single"] == pytest.approx(expected["krippendorff"][level], abs=1e-6)
 
 
 def test_judges_of_weight_zero_are_left_out():

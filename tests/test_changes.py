@@ -55,6 +55,11 @@ def test_sign_flip_by_hand_and_by_enumeration():
     # Ten items in two clusters are two signs: 2 of 4 patterns.
     assert sign_flip(np.ones(10), np.repeat([0, 1], 5)) == pytest.approx(0.5, abs=0.02)
     assert sign_flip(np.zeros(5), np.arange(5)) == 1
+    # Unequal sums, all 2⁸ patterns counted.
+    values = np.array([0.5, 0.5, 0.25, -0.5, 1.0, 0.25, -0.25, 0.0])
+    totals = np.array([signs @ values for signs in 1 - 2 * np.array(list(np.ndindex(*[2] * 8)))])
+    exact = (np.abs(totals) >= abs(values.sum()) - 1e-9).mean()
+    assert sign_flip(values, np.arange(8)) == pytest.approx(exact, abs=0.02)
     assert math.isnan(sign_flip(np.ones(3), np.zeros(3)))
     assert ones == sign_flip(np.ones(5), np.arange(5))
 

@@ -92,7 +92,7 @@ def test_labels_without_a_pass_rule_compare_labels():
     assert math.isnan(row["spearman"])
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(st.lists(st.tuples(st.integers(1, 5), st.one_of(st.none(), st.integers(1, 5))), min_size=1, max_size=25))
 def test_figures_are_those_of_scipy_and_scikit_learn(rows):
     from scipy.stats import kendalltau, pearsonr, spearmanr
@@ -401,3 +401,25 @@ def test_published_topical_chat_correlations(topical, prompt):
             made = align(vote(first, **options), labels, interval=None)
             assert made.loc[0, "n_scored"] == cell["n"]
             _check(made, cell, "dataset_")
+
+
+@pytest.mark.parametrize("criterion", ["coherence", "consistency"])
+def test_published_summeval_judges_against_the_mean_of_three_experts(published_data, criterion):
+    with gzip.open(published_data / f"summeval_alttest_{criterion}.jsonl.gz", "rt", encoding="utf-8") as file:
+        rows = [json.loads(line) for line in file]
+    reference = json.loads((published_data / "reference.json").read_text())["summeval_alttest"]["values"][criterion]
+    scale = Scale.of(dict.fromkeys(range(1, 6), ""))
+    votes = vote(
+        judgments({(row["item_id"], row["judge"]): row["samples"] for row in rows}, scale, criterion=criterion)
+    )
+    human = {row["item_id"]: row["human"] for row in rows}
+    said = [(item, criterion, name, str(code)) for item, codes in human.items() for name, code in codes.items()]
+    labels = pd.DataFrame(said, columns=["item_id", "criterion", "annotator", "label"])
+    clusters = {row["item_id"]: row["group_id"] for row in rows}
+    corpus = align(votes, labels, reference="mean", interval=None).set_index("judge")
+    group = align(votes, labels, reference="mean", interval=None, level="group", clusters=clusters).set_index("judge")
+    for judge, expected in reference["judges"].items():
+        _check(corpus.loc[[judge]], expected["dataset"])
+        _check(group.loc[[judge]], expected["group"])
+        assert corpus.loc[judge, "mae"] == pytest.approx(expected["mae"], abs=1e-6)
+        assert group.loc[judge, "n_groups_used"] == expected["group"]["groups"] - expected["group"]["groups_skipped"]

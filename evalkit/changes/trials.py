@@ -38,12 +38,14 @@ def sign_flip(differences: Floats, clusters: Ints) -> float:
     sums = np.bincount(codes, weights=differences)
     if len(sums) < 2:
         return math.nan
-    draw, seen = np.random.default_rng(0), abs(float(sums.sum())) - 1e-12
+    # Clusters with equal sums are drawn together: m signs of one size are 2·Bin(m, ½) − m of it.
+    sizes, copies = np.unique(np.round(np.abs(sums[sums != 0]), 12), return_counts=True)
+    draw, seen = np.random.default_rng(0), abs(float(sums.sum())) - 1e-9
     extreme, left = 0, _DRAWS
     while left:
-        step = min(left, max(1, _MOST_CELLS // len(sums)))
-        signs = draw.integers(0, 2, (step, len(sums)), dtype=np.int8) * 2.0 - 1.0
-        extreme += int((np.abs(signs @ sums) >= seen).sum())
+        step = min(left, max(1, _MOST_CELLS // max(len(sizes), 1)))
+        balance = 2 * draw.binomial(copies, 0.5, (step, len(sizes))) - copies
+        extreme += int((np.abs(balance @ sizes) >= seen).sum())
         left -= step
     return (1 + extreme) / (1 + _DRAWS)
 
