@@ -1,0 +1,260 @@
+"""Templates: found by name and version, read with their header, kept from everything but rubric and item."""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+
+import pytest
+
+from evalkit.errors import RubricError
+from evalkit.prompts import Asking, Template, build_prompt, list_templates, load_template
+from evalkit.rubrics import Rubric
+
+HEADER = "{#- evalkit\nform: json\n-#}\n"
+SHOWN = "{{ fence('question') }} {{ fence('answer') }}"
+ITEM = {"question": "why?", "answer": "so"}
+RUBRIC = Rubric(id="r", inputs=["question", "answer"], criteria=[{"name": "c", "scale": {0: "no", 1: "yes"}}])
+
+
+def rendered(source: str, rubric: Rubric = RUBRIC, item: dict[str, object] | None = None) -> str:
+    asking = Asking.of(rubric, Template.of("t", "v1", HEADER + source))
+    return str(asking.prompt(rubric.criteria[0], ITEM if item is None else item))
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    (tmp_path / "templates").mkdir()
+    monkeypatch.setenv("EVALKIT_RUBRICS", str(tmp_path))
+
+    def put(name: str, version: int, source: str) -> None:
+        place = tmp_path / "templates" / name
+        place.mkdir(exist_ok=True)
+        (place / f"v{version}.jinja").write_text(source, encoding="utf-8")
+
+    return put
+
+
+class TestLookUp:
+    def test_newest_and_named_version(self, folder):
+        for version in (1, 2, 10):
+            folder("mine", version, HEADER + f"{version}")
+        assert load_template("mine").version == "v10"
+        assert load_template("mine@v2").label == "mine@v2"
+        assert {"mine@v1", "mine@v2", "mine@v10", "default@v1"} <= set(list_templates())
+
+    def test_a_folder_of_ones_own_comes_first(self, folder):
+        folder("default", 1, HEADER + SHOWN)
+        assert load_template("default@v1").source == HEADER + SHOWN
+
+    def test_an_edited_file_is_read_again(self, folder):
+        folder("mine", 1, HEADER + "one")
+        before = load_template("mine").hash
+        folder("mine", 1, HEADER + "another")
+        assert load_template("mine").hash != before
+
+    @pytest.mark.parametrize("name", ["nothing", "default@v9"])
+    def test_missing_lists_what_is_there(self, name):
+        with pytest.raises(RubricError, match=rf"no template '{name}'; there are .*'default@v1'.*\(in .*templates"):
+            load_template(name)
+
+    @pytest.mark.parametrize("name", ["../default", "Default", "default@1", "default@v0", "", "a/b"])
+    def test_bad_names(self, name):
+        with pytest.raises(RubricError, match="is no template name"):
+            load_template(name)
+
+    def test_a_file_that_is_no_text(self, folder, tmp_path):
+        folder("mine", 1, "")
+        (tmp_path / "templates" / "mine" / "v1.jinja").write_bytes(b"\xff\xfe")
+        with pytest.raises(RubricError, match=r"v1\.jinja cannot be read"):
+            load_template("mine")
+
+
+class TestHeader:
+    def test_hash_is_that_of_the_source_with_plain_line_ends(self):
+        made = Template.of("t", "v1", HEADER + "x\r\ny")
+        assert made.hash == hashlib.sha256((HEADER + "x\ny").encode()).hexdigest()
+        assert pickle.loads(pickle.dumps(made)) == made
+
+    @pytest.mark.parametrize(
+        ("source", "message"),
+        [
+            ("no header", "t@v1 has no header; it starts with"),
+            ("{# evalkit\nfrom: json\n#}", "unknown header key 'from'; allowed are form, description"),
+            ("{# evalkit\ndescription: x\n#}", "form None is unknown; allowed are json, tagged, number, label, regex"),
+            ("{# evalkit\nform: xml\n#}", "form 'xml' is unknown"),
+            ("{# evalkit\nform\n#}", "header line 'form' is not 'key: value'"),
+            ("{# evalkit\nform: regex:(\n#}", "pattern of form 'regex:\\(' is wrong"),
+        ],
+    )
+    def test_faults(self, source, message):
+        with pytest.raises(RubricError, match=message):
+            Template.of("t", "v1", source)
+
+    def test_regex_may_hold_colons(self):
+        assert (
+            Template.of("t", "v1", r"{# evalkit" "\n" r"form: regex:Score: (\d+)" "\n#}").form == r"regex:Score: (\d+)"
+        )
+
+
+class TestBlocks:
+    def test_without_blocks_it_is_one_message(self):
+        asking = Asking.of(RUBRIC, Template.of("t", "v1", HEADER + SHOWN))
+        prompt = asking.prompt(RUBRIC.criteria[0], ITEM)
+        assert [message.role for message in prompt.messages] == ["user"]
+
+    @pytest.mark.parametrize(
+        ("source", "message"),
+        [
+            ("{% block user %}x{% endblock %}" + SHOWN, "text, macros or settings outside its blocks"),
+            ("{% block taks %}x{% endblock %}" + SHOWN, "unknown block 'taks'; allowed are system, task, item"),
+            ("{% block task %}" + SHOWN + "{% endblock %}", "needs either the block user or the blocks task and item"),
+            ("{% block user %}{% endblock %}{% block task %}{% endblock %}{% block item %}" + SHOWN + "{% endblock %}",
+             "needs either"),
+            ("{% block task %}{% block closing %}x{% endblock %}{% endblock %}{% block item %}" + SHOWN
+             + "{% endblock %}", "block inside another"),
+            ("{% set n = 1 %}{% block user %}" + SHOWN + "{% endblock %}", "outside its blocks"),
+        ],
+    )  # fmt: skip
+    def test_faults(self, source, message):
+        with pytest.raises(RubricError, match=message):
+            rendered(source)
+
+    def test_layout(self):
+        blocks = "".join(
+            f"{{% block {name} %}}{text}{{% endblock %}}\n"
+            for name, text in (("task", "TASK"), ("item", SHOWN), ("closing", "CLOSE"))
+        )
+        first, last = rendered(blocks), rendered(blocks, RUBRIC.edit(layout="item_first"))
+        assert first.index("TASK") < first.index("why?") < first.index("CLOSE")
+        assert last.index("why?") < last.index("TASK") < last.index("CLOSE")
+
+    def test_macros_work_where_they_are_used(self):
+        assert "so so" in rendered(SHOWN + "{% macro twice(x) %}{{ x }} {{ x }}{% endmacro %}{{ twice(answer) }}")
+
+
+class TestWhatItSees:
+    def test_unused_input(self):
+        with pytest.raises(RubricError, match=r"does not use the input 'answer'; .*choose another template"):
+            rendered("{{ fence('question') }}")
+
+    def test_looking_whether_an_input_is_there_is_not_using_it(self):
+        with pytest.raises(RubricError, match="does not use the input 'answer'"):
+            rendered("{{ fence('question') }}{% if 'answer' in rubric.inputs %}x{% endif %}")
+
+    def test_going_over_all_inputs_uses_them(self):
+        assert "so" in rendered("{% for name in rubric.inputs %}{{ fence(name) }}{% endfor %}")
+
+    @pytest.mark.parametrize(
+        "source",
+        ["{{ anwser }}", "{{ cycler }}", "{{ lipsum() }}", "{{ dict(a=1) }}", "{{ namespace }}", "{{ item_id }}",
+         "{% for i in range(10**9) %}x{% endfor %}"],
+    )  # fmt: skip
+    def test_an_undeclared_name(self, source):
+        with pytest.raises(RubricError, match=r"which it does not see; it sees rubric, criterion, fence"):
+            rendered(SHOWN + source)
+
+    def test_fencing_what_is_no_input(self):
+        with pytest.raises(RubricError, match="fences 'nope', which is no input"):
+            rendered(SHOWN + "{% set name = 'nope' %}{{ fence(name) }}")
+
+    @pytest.mark.parametrize("how", ["include 'x'", "import 'x' as x", "from 'x' import y", "extends 'x'"])
+    def test_another_template(self, how):
+        with pytest.raises(RubricError, match="includes another template; its hash would not cover that"):
+            rendered(SHOWN + "{% " + how + " %}")
+
+    @pytest.mark.parametrize("field", ["pass_at", "weight", "critical", "better", "scale.codes"])
+    def test_what_can_never_reach_a_prompt(self, field):
+        # the prompt hash leaves these out, so a template must not see them
+        with pytest.raises(RubricError, match="has no attribute"):
+            rendered(SHOWN + "{{ criterion." + field + " }}")
+
+    @pytest.mark.parametrize("field", ["id", "version", "layout", "criteria"])
+    def test_what_of_the_rubric_can_never_reach_a_prompt(self, field):
+        with pytest.raises(RubricError, match="has no attribute"):
+            rendered(SHOWN + "{{ rubric." + field + " }}")
+
+
+class TestSandbox:
+    @pytest.mark.parametrize(
+        "source",
+        [
+            "{{ ''.__class__.__mro__ }}",
+            "{{ rubric.__init__ }}",
+            "{{ rubric.__init__.__globals__ }}",
+            "{{ fence.__globals__ }}",
+            "{{ fence.__closure__ }}",
+            "{{ criterion.__class__ }}",
+            "{{ ()|attr('__class__') }}",
+            "{{ '{0.__class__}'.format(1) }}",
+            "{{ ['__class__']|map('attr') }}",
+            "{{ rubric['__class__'] }}",
+            "{{ self._TemplateReference__context }}",
+            "{{ self }}",
+            "{{ fence }}",
+            "{{ rubric }}",
+            "{{ answer.encode }}",
+            "{{ criterion.steps }}",
+        ],
+    )
+    def test_escapes_and_things_that_are_no_text(self, source):
+        with pytest.raises(RubricError, match="template t@v1"):
+            rendered(SHOWN + source)
+
+    @pytest.mark.parametrize(
+        "source",
+        [
+            "{{ 'a' * 10**9 }}",
+            "{{ 'a' * 999999999 }}",
+            "{{ [1] * 999999999 }}",
+            "{{ 9 ** 9 ** 9 }}",
+            "{{ '%999999999d' % 1 }}",
+            "{{ 'a'|center(999999999) }}",
+            "{{ 'a'|indent(999999999) }}",
+            "{{ 'a'.ljust(999999999) }}",
+            "{{ '{:999999999}'.format(1) }}",
+            "{{ 'a\\tb'.expandtabs(999999999) }}",
+        ],
+    )
+    def test_bombs(self, source):
+        with pytest.raises(RubricError, match="template t@v1"):
+            rendered(SHOWN + source)
+
+    def test_chance(self):
+        # the reply's key holds the template's hash, not what it rendered to
+        with pytest.raises(RubricError, match="No filter named 'random'"):
+            rendered(SHOWN + "{{ [1, 2, 3]|random }}")
+
+    def test_faults_while_rendering_are_told(self):
+        for source in ("{{ 1 // 0 }}", "{{ 'a' + 1 }}", "{{ rubric.inputs[9] }}", "{{ 'a'|round }}"):
+            with pytest.raises(RubricError, match="template t@v1"):
+                rendered(SHOWN + source)
+
+    def test_broken_syntax_names_the_line(self):
+        with pytest.raises(RubricError, match="template t@v1, line 5"):
+            rendered("one\n{% if %}" + SHOWN)
+
+    def test_it_cannot_change_what_it_sees(self):
+        with pytest.raises(RubricError):
+            rendered(SHOWN + "{{ context.append('x') }}", item=ITEM)
+
+    def test_common_tools_are_there(self):
+        text = rendered(
+            SHOWN + "{{ 'a_b'|replace('_', ' ')|title }} {{ criterion.scale|map(attribute='code')|join(' | ') }} "
+            "{{ criterion.name.upper() }} {{ 3 * 2 }}"
+        )
+        assert text.endswith("A B 0 | 1 C 6")
+
+
+def test_an_optional_input_that_is_missing_is_an_error_only_where_it_is_shown():
+    optional = RUBRIC.edit(inputs=["question?", "answer"])
+    assert "so" in rendered(SHOWN, optional, {"answer": "so"})
+    with pytest.raises(RubricError, match="'question' is undefined"):
+        rendered("{{ question }} {{ fence('answer') }}", optional, {"answer": "so"})
+
+
+def test_another_template_than_the_rubrics(folder):
+    folder("mine", 1, HEADER + "MINE " + SHOWN)
+    prompt = build_prompt(RUBRIC, ITEM, template="mine")
+    assert prompt.template == "mine@v1"
+    assert "MINE" in str(prompt)
