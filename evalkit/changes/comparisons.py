@@ -173,13 +173,17 @@ def _side(given: Any, name: str) -> _Side:
     except InputError:
         versions = votes["rubric_version"].unique()
         raise InputError(f"side {name} holds the versions {listed(versions)} of one rubric; pass one of them") from None
-    judges = list(dict.fromkeys(votes["judge"].astype("str")))
+    judges = _judges(votes)
     mode = "jury" if len(judges) > 1 else "judge"
     heads = votes[["rubric", "rubric_version"]].drop_duplicates().itertuples(index=False)
     rubrics = ", ".join(f"{rubric}@{version}" for rubric, version in heads)
     cost = judgments["cost_usd"].sum(min_count=1) if "cost_usd" in judgments else np.nan
     shown = ", ".join(judges[:4]) + (f" and {len(judges) - 4} more" if len(judges) > 4 else "")
     return _Side(votes, scores, passes(judgments), f"{rubrics}, {mode} {shown}", mode, float(cost))
+
+
+def _judges(votes: pd.DataFrame) -> list[str]:
+    return [str(name) for name in votes["judge"].unique()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +202,7 @@ class _Part:
 def _pairs(a: _Side, b: _Side) -> list[tuple[_Part, _Part]]:
     found = []
     parts_a, parts_b = _parts(a), _parts(b)
-    same = list(dict.fromkeys(a.votes["judge"].astype("str"))) == list(dict.fromkeys(b.votes["judge"].astype("str")))
+    same = _judges(a.votes) == _judges(b.votes)
     for head, part in parts_a.items():
         if head not in parts_b or (head[2] == JURY and a.mode == b.mode == "judge" and same):
             continue
@@ -239,6 +243,7 @@ def _weights(votes: pd.DataFrame, rubric: str, criterion: str) -> dict[str, floa
     rows = votes.loc[((votes["rubric"] == rubric) & (votes["criterion"] == criterion)).to_numpy()]
     if "weight" not in rows:
         return {}
+    rows = rows[["judge", "weight"]].drop_duplicates("judge")
     return dict(zip(rows["judge"].astype("str"), rows["weight"].fillna(1.0), strict=True))
 
 
@@ -299,7 +304,7 @@ def _judge(own: Passes) -> str:
 
 def _judge_floor(part: _Part, fits: dict[str, tuple[float, float]], items: pd.Index) -> float:
     own = part.passes[0]
-    own = own.take(own.frame["item_id"].isin(items).to_numpy())
+    own = own.take(items.get_indexer(pd.Index(own.frame["item_id"])) >= 0)
     return float(np.nansum(flip_chance(own, *fits[_judge(own)]))) if len(own.x) else 0.0
 
 
