@@ -30,7 +30,7 @@ def is_missing(value: object) -> bool:
     """True for None, NaN, NaT and pandas' NA."""
     if value is None:
         return True
-    if isinstance(value, float):
+    if isinstance(value, (float, np.floating)):
         return math.isnan(value)
     return type(value).__name__ in ("NAType", "NaTType")
 

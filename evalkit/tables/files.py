@@ -231,11 +231,13 @@ def _json(frame: pd.DataFrame, form: str) -> bytes:
 
 
 def _csv(frame: pd.DataFrame, separator: str) -> bytes:
-    kinds = {name: frame[name].dtype for name in frame.columns}
     cells = {
-        name: frame[name].astype(object).map(_cell, na_action="ignore") for name in kinds if kinds[name].kind in "bfO"
+        # made by hand: map would turn whole numbers with gaps into floats
+        name: pd.Series([_cell(value) for value in frame[name].tolist()], dtype=object, index=frame.index)
+        for name in frame.columns
+        if frame[name].dtype.kind in "bfO" and not isinstance(frame[name].dtype, pd.CategoricalDtype)
     }
-    made = frame.assign(**cells)
+    made = pd.DataFrame({name: cells.get(name, frame[name]) for name in frame.columns}, index=frame.index)
     text = made.to_csv(index=False, sep=separator, lineterminator="\n")
     if "\r" in text:  # Python quotes a cell for its line ends only if they are the file's own
         text = made.to_csv(index=False, sep=separator, lineterminator="\r\n")
@@ -243,7 +245,7 @@ def _csv(frame: pd.DataFrame, separator: str) -> bytes:
 
 
 def _cell(value: Any) -> Any:
-    if isinstance(value, str):
+    if isinstance(value, str) or is_missing(value):
         return value
     value = canonical(value)
     bare = isinstance(value, (str, int, float)) and not isinstance(value, bool)
