@@ -262,7 +262,7 @@ def judge(
     cache
         The cache folder (default: ``EVALKIT_CACHE``, else ``cache/`` of the project).
     concurrency, retries
-        Calls in flight per service; further tries of a failed call.
+        Calls in flight per service, model and key variable; further tries of a failed call.
     budget_usd, max_calls
         Never spend or call more than this; what is left out has ``error = "budget"``.
     progress
