@@ -138,7 +138,9 @@ def _coerced(column: Any, kind: str) -> Any:
         return pd.Series(column, dtype=cast(Any, kind))
     if column.dtype == object or isinstance(column.dtype, pd.StringDtype):
         # astype alone takes the text "False" for true, and "3.0" for no whole number
-        column = _booleans(column) if kind in ("bool", "boolean") else pd.to_numeric(column.astype(object))
+        column = _booleans(column) if kind in ("bool", "boolean") else _numbers(column)
+    if kind in ("int64", "Int64") and column.dtype.kind == "f" and (column.dropna() % 1 != 0).any():
+        raise ValueError("it holds a number that is not whole")  # astype would cut it
     return column if column.dtype == kind else column.astype(cast(Any, kind))
 
 
@@ -168,6 +170,10 @@ def _booleans(column: pd.Series) -> pd.Series:
         lambda value: words.get(value.lower(), value) if isinstance(value, str) else value
     )
     return plain.where(plain.notna(), None).astype("boolean")
+
+
+def _numbers(column: pd.Series) -> pd.Series:
+    return pd.to_numeric(column.astype(object), dtype_backend="numpy_nullable")  # whole numbers with gaps stay exact
 
 
 def table(name: str, columns: Mapping[str, Any]) -> pd.DataFrame:

@@ -1,0 +1,126 @@
+"""Human labels: item columns into the long table, each label checked against its scale."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from evalkit.errors import InputError, RubricError
+from evalkit.rubrics import Rubric
+from evalkit.tables import TABLES, labels, load_items, write_frame
+
+RUBRIC = Rubric(
+    id="r",
+    inputs=["answer"],
+    criteria=[
+        {"name": "c", "scale": {0: "Bad", 1: "Fair", 2: "Good"}, "pass_at": 2},
+        {"name": "share", "level": "interval", "scale": {0: "none", 1: "all"}},
+        {
+            "name": "tone",
+            "level": "nominal",
+            "scale": {"1": "polite", "no": "rude", "да": "friendly"},
+            "pass_if": ["1"],
+        },
+        {"name": "same", "scale": {0: "alike", 1: "alike"}},
+    ],
+)
+
+
+def found(values: list[object], criterion: str = "c", rubric: Rubric | None = RUBRIC) -> list[str]:
+    frame = pd.DataFrame({"a": pd.Series(values, dtype=object)})
+    return labels(frame, {criterion: "a"}, rubric=rubric)["label"].tolist()
+
+
+class TestShape:
+    def test_one_row_a_label(self):
+        items = [{"item_id": "x", "a": 1, "b": "2"}, {"item_id": "y", "a": None, "b": 0.0}]
+        made = labels(items, {"c": ["a", "b"], "other": "b"})
+        rows = [tuple(row) for row in made.itertuples(index=False)]
+        # by criterion, by annotator, then as the items stand
+        assert rows == [
+            ("x", "c", "a", "1"),
+            ("x", "c", "b", "2"),
+            ("y", "c", "b", "0"),
+            ("x", "other", "b", "2"),
+            ("y", "other", "b", "0"),
+        ]
+        assert list(made.columns) == list(TABLES["labels"])
+        assert made["label"].dtype == "category"
+
+    def test_empty_one_row_and_nothing_labelled(self):
+        assert len(labels([], {})) == 0
+        assert len(labels([{"a": 1}], {"c": "a"})) == 1
+        none = labels([{"a": None}, {"a": ""}, {"a": " \t"}, {"a": math.nan}, {"a": pd.NA}], {"c": "a"})
+        assert len(none) == 0
+        assert list(none.columns) == list(TABLES["labels"])
+
+    def test_ids_from_another_column(self):
+        assert labels([{"id": 7, "a": 1}], {"c": "a"}, item_id="id")["item_id"].tolist() == ["7"]
+
+    def test_same_labels_from_every_source(self, tmp_path):
+        rows = [{"item_id": "x", "a": 1, "b": True}, {"item_id": "y", "a": None, "b": False}]
+        expected = labels(rows, {"c": ["a", "b"]}, rubric=RUBRIC)
+        for ending in ("csv", "jsonl"):
+            write_frame(pd.DataFrame(rows), tmp_path / f"i.{ending}")
+            made = labels(load_items(tmp_path / f"i.{ending}"), {"c": ["a", "b"]}, rubric=RUBRIC)
+            pd.testing.assert_frame_equal(made, expected, check_categorical=False)
+        assert expected["label"].tolist() == ["1", "true", "false"]
+
+
+class TestMeaning:
+    def test_codes_names_and_booleans(self):
+        given = [2, 2.0, "2", " 2 ", np.int64(2), "2.0", "good", "GOOD ", True, "True", np.bool_(False), "false"]
+        assert found(given) == ["2"] * 8 + ["true", "true", "false", "false"]
+
+    def test_interval_takes_decimals(self):
+        assert found([0.25, "0,5", 1, "all"], "share") == ["0.25", "0.5", "1", "1"]
+
+    def test_nominal_codes_that_look_like_something_else(self):
+        assert found([1, "1", 1.0, "NO", "Да", "polite"], "tone") == ["1", "1", "1", "no", "да", "1"]
+
+    def test_without_a_rubric_they_are_texts(self):
+        assert found([1.0, "Good", True, "TRUE", 0.5, " x "], rubric=None) == ["1", "Good", "true", "true", "0.5", "x"]
+
+    @pytest.mark.parametrize(
+        ("value", "criterion", "message"),
+        [
+            (3, "c", r"item '0', column 'a': label '3' is not on the scale; allowed are 0, 1, 2, true, false"),
+            ("great", "c", "label 'great' is not on the scale"),
+            (1.5, "c", "label '1.5' is not on the scale"),
+            (1.5, "share", "label '1.5' is not on the scale; allowed are 0, 1$"),
+            ("maybe", "tone", "allowed are 1, no, да, true, false"),
+            ("alike", "same", "label 'alike' is not on the scale"),
+            (True, "same", "a boolean label needs a criterion with a pass rule"),
+            ("False", "same", "a boolean label needs a criterion with a pass rule"),
+            ([1], "c", "a label is a code, a level name or a boolean, not list"),
+            ({"label": 1}, "c", "not dict"),
+        ],
+    )
+    def test_what_is_not_on_the_scale(self, value, criterion, message):
+        with pytest.raises(InputError, match=message):
+            found([value], criterion)
+
+
+class TestFaults:
+    def test_missing_column_names_what_is_there(self):
+        with pytest.raises(InputError, match="no column 'ann1'; they have 'item_id', 'a'"):
+            labels([{"a": 1}], {"c": "ann1"})
+
+    def test_a_column_twice(self):
+        with pytest.raises(InputError, match="criterion 'c' names a column twice among 'a', 'a'"):
+            labels([{"a": 1}], {"c": ["a", "a"]})
+
+    def test_unknown_criterion(self):
+        with pytest.raises(RubricError, match="no criterion 'x'; it has 'c'"):
+            labels([{"a": 1}], {"x": "a"}, rubric=RUBRIC)
+
+    def test_the_name_of_a_rubric_is_no_rubric(self):
+        with pytest.raises(InputError, match="rubric= takes a Rubric, not str; load_rubric reads one"):
+            labels([{"a": 1}], {"c": "a"}, rubric="faithfulness")
+
+    def test_doubled_ids(self):
+        with pytest.raises(InputError, match="stand for more than one item: 'x'"):
+            labels([{"item_id": "x", "a": 1}] * 2, {"c": "a"})
