@@ -1,7 +1,19 @@
 """Evaluations: everything at once, shown with coverage and spread, frozen for other places."""
 
 from evalkit.evaluation.evaluations import Cost, Evaluation, Rules, evaluate
-from evalkit.evaluation.freezing import freeze
+from evalkit.evaluation.freezing import freeze, promote, write_profile
 from evalkit.evaluation.showing import View, cache_stats, load_example, show
 
-__all__ = ["Cost", "Evaluation", "Rules", "View", "cache_stats", "evaluate", "freeze", "load_example", "show"]
+__all__ = [
+    "Cost",
+    "Evaluation",
+    "Rules",
+    "View",
+    "cache_stats",
+    "evaluate",
+    "freeze",
+    "load_example",
+    "promote",
+    "show",
+    "write_profile",
+]

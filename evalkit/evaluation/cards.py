@@ -18,11 +18,11 @@ __all__ = ["page", "text"]
 Rows = list[dict[str, str]]
 
 
-def text(evaluation: Evaluation) -> str:
-    """The evaluation on a terminal."""
+def text(evaluation: Evaluation, width: int | None = None) -> str:
+    """The evaluation on a terminal, of `width` columns if it is given."""
     blocks = [heading(evaluation)]
     for title, rows, note in sections(evaluation):
-        blocks.append("\n".join(filter(None, [title, text_table(rows) if rows else "", note])))
+        blocks.append("\n".join(filter(None, [title, text_table(rows, width=width) if rows else "", note])))
     return "\n\n".join(blocks)
 
 

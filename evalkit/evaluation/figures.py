@@ -13,19 +13,24 @@ __all__ = ["count_of", "figure", "html_page", "html_table", "text_table"]
 
 
 def figure(value: Any, low: Any = None, high: Any = None, *, digits: int = 2) -> str:
-    """A figure with its 95 % interval.
+    """A figure with its 95 % interval; one that stands alone is never rounded to nothing.
 
     Examples
     --------
-    >>> figure(0.655, 0.5, 0.8), figure(float("nan")), figure(0.5, None, None)
-    ('0.66 [0.50, 0.80]', 'NA', '0.50')
+    >>> figure(0.655, 0.5, 0.8), figure(float("nan")), figure(0.5, None, None), figure(0.00012)
+    ('0.66 [0.50, 0.80]', 'NA', '0.50', '0.0001')
     """
     if _is_na(value):
         return "NA"
-    text = f"{float(value):.{digits}f}"
     if _is_na(low) or _is_na(high):
-        return text
-    return f"{text} [{float(low):.{digits}f}, {float(high):.{digits}f}]"
+        small = _TINY < abs(float(value)) < 0.5 * 10**-digits
+        return f"{float(value):.1g}" if small else _rounded(value, digits)
+    return f"{_rounded(value, digits)} [{_rounded(low, digits)}, {_rounded(high, digits)}]"
+
+
+def _rounded(value: Any, digits: int) -> str:
+    text = f"{float(value):.{digits}f}"
+    return text if float(text) else text.removeprefix("-")
 
 
 def count_of(n: Any, whole: Any) -> str:
@@ -37,21 +42,79 @@ def _is_na(value: Any) -> bool:
     return value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value))
 
 
-def text_table(rows: Iterable[Mapping[str, str]]) -> str:
-    """Rows of texts as an aligned table; the first column is set left, the others right."""
+_TINY = 1e-9
+_LONG = 40
+_SHORTEST, _FEW = 12, 6
+
+
+def text_table(rows: Iterable[Mapping[str, str]], *, width: int | None = None, left: Iterable[str] = ()) -> str:
+    """Rows of texts as an aligned table; the first column and those of `left` are set left, the others right.
+
+    With a `width`, long texts (not figures) are cut until it fits; if they cannot be, the few rows of a short
+    table become columns, and columns at the right of a long one are left out and named below. A cell is one
+    line of printable signs, whatever a judge wrote: no sequence in it can steer a terminal.
+    """
     listed = list(rows)
     if not listed:
         return "(no rows)"
     names = list(dict.fromkeys(name for row in listed for name in row))
-    cells = [names, *[[str(row.get(name, "")) for name in names] for row in listed]]
-    widths = [max(len(line[at]) for line in cells) for at in range(len(names))]
+    cells = [names, *[[_printable(str(row.get(name, ""))) for name in names] for row in listed]]
+    widths, shown, set_left = _widths(cells), len(names), {names[0], *left}
+    if width is not None and _total(widths) > width:
+        widths = _narrowed(widths, names, width, set_left)
+        if _total(widths) > width and len(listed) <= _FEW:
+            cells, set_left = [list(column) for column in zip(*cells, strict=True)], {names[0]}
+            widths, names, shown = _widths(cells), cells[0], len(cells[0])
+        while shown > 1 and _total(widths[:shown]) > width:
+            shown -= 1
+        # what was left out makes room for what stays
+        widths = _narrowed(_widths(cells)[:shown], names, width, set_left)
+    lines = [
+        "  ".join(
+            cut.ljust(size) if name in set_left else cut.rjust(size)
+            for name, cut, size in zip(names, map(_cut, line, widths), widths, strict=False)
+        ).rstrip()
+        for line in cells
+    ]
+    if shown < len(names):
+        lines.append(f"(no room for {', '.join(names[shown:])})")
+    return "\n".join(lines if lines[0] else lines[1:])
 
-    def line_of(line: list[str]) -> str:
-        first, *others = line
-        right = (cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))
-        return "  ".join([first.ljust(widths[0]), *right]).rstrip()
 
-    return "\n".join(line_of(line) for line in cells)
+def _widths(cells: list[list[str]]) -> list[int]:
+    return [max(len(line[at]) for line in cells) for at in range(len(cells[0]))]
+
+
+def _total(widths: list[int]) -> int:
+    return sum(widths) + 2 * (len(widths) - 1)
+
+
+def _narrowed(widths: list[int], names: list[str], width: int, texts: set[str]) -> list[int]:
+    """The widths with the widest columns of text made narrower, none under its title and twelve signs."""
+    widths = list(widths)
+    for _ in range(_total(widths) - width):
+        spare = {
+            at: size
+            for at, (size, name) in enumerate(zip(widths, names, strict=False))
+            if name in texts and size > max(len(name), _SHORTEST)
+        }
+        if not spare:
+            break
+        widths[max(spare, key=lambda at: spare[at])] -= 1
+    return widths
+
+
+def _cut(cell: str, size: int) -> str:
+    return cell if len(cell) <= size else cell[: size - 1] + "…"
+
+
+def _printable(text: str) -> str:
+    line = " ".join(text.split())
+    return (
+        line
+        if line.isprintable()
+        else "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in line)
+    )
 
 
 _STYLE = (
@@ -59,24 +122,26 @@ _STYLE = (
     ".ek h4{margin:.9em 0 .3em;font-size:14px}.ek .tiles{display:flex;flex-wrap:wrap;gap:8px;margin:.4em 0}"
     ".ek .tile{border:1px solid var(--jp-border-color2,#8888);border-radius:6px;padding:6px 10px;min-width:120px}"
     ".ek .tile b{display:block;font-size:18px;font-variant-numeric:tabular-nums}.ek .tile span{opacity:.8}"
-    ".ek table{border-collapse:collapse;font-variant-numeric:tabular-nums}"
+    ".ek .wide{overflow-x:auto}.ek table{border-collapse:collapse;font:inherit;font-variant-numeric:tabular-nums}"
     ".ek th,.ek td{padding:3px 10px;text-align:right;border-bottom:1px solid var(--jp-border-color2,#8884);"
     "vertical-align:top;background:transparent}"
-    ".ek th:first-child,.ek td:first-child,.ek td.t,.ek th.t{text-align:left}.ek td.t{max-width:46ch}"
+    ".ek td{white-space:nowrap}.ek th:first-child,.ek td:first-child,.ek .t,.ek .l{text-align:left}"
+    ".ek td.l{white-space:normal;min-width:24ch;max-width:46ch;overflow-wrap:anywhere}"
     ".ek .note{opacity:.8;margin:.3em 0}</style>"
 )
 
 
 def html_table(rows: Iterable[Mapping[str, str]], *, texts: Iterable[str] = ()) -> str:
-    """Rows of texts as an HTML table, every cell escaped; `texts` names the columns set left."""
+    """Rows of texts as an HTML table, every cell escaped; `texts` names columns set left, long texts wrap."""
     listed = list(rows)
     if not listed:
         return "<p class='note'>(no rows)</p>"
     names = list(dict.fromkeys(name for row in listed for name in row))
-    left = set(texts)
+    marks = dict.fromkeys(texts, "t")
+    marks |= {name: "l" for row in listed for name, value in row.items() if len(str(value)) > _LONG}
 
     def cell(tag: str, name: str, value: str) -> str:
-        mark = " class='t'" if name in left else ""
+        mark = f" class='{marks[name]}'" if name in marks else ""
         scope = " scope='col'" if tag == "th" else ""
         return f"<{tag}{mark}{scope}>{html.escape(value)}</{tag}>"
 
@@ -84,7 +149,7 @@ def html_table(rows: Iterable[Mapping[str, str]], *, texts: Iterable[str] = ()) 
     body = "".join(
         "<tr>" + "".join(cell("td", name, str(row.get(name, ""))) for name in names) + "</tr>" for row in listed
     )
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return f"<div class='wide'><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
 
 
 def html_page(parts: Iterable[str]) -> str:

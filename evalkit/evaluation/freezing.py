@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
+from typing import Any
 
 from evalkit.caching import ReplyStore
-from evalkit.errors import ConfigError
-from evalkit.evaluation.evaluations import Evaluation
-from evalkit.rubrics import Profile, Rubric, save
-from evalkit.rubrics.files import write_new
+from evalkit.errors import ConfigError, EvalkitWarning, RubricError
+from evalkit.evaluation.evaluations import Evaluation, Rules
+from evalkit.judging.specs import Spec
+from evalkit.judging.works import Work
+from evalkit.rubrics import Profile, Rubric, load_rubric, save
+from evalkit.rubrics.files import save_folder, versions_of, write_new
 from evalkit.rubrics.profiles import profile_yaml
 
-__all__ = ["freeze"]
+__all__ = ["freeze", "promote", "write_profile"]
 
 
 def freeze(
@@ -23,8 +27,8 @@ def freeze(
 ) -> Profile:
     """Write the profile of an evaluation: rubric, judges, samples, rules.
 
-    An edited rubric is saved as its next version first, and the replies that were paid under the
-    edit are written under that version too, marked `promoted_from`.
+    A rubric that was edited, or is in no file yet, is saved as its next version first, and the replies that
+    were paid for it are written under that version too, marked `promoted_from`; so are adopted ones.
 
     Parameters
     ----------
@@ -33,7 +37,7 @@ def freeze(
     path
         The new file, ``NAME.yaml``; its stem is the profile's name. A file that is there is not changed.
     rubrics
-        Folder to save an edited rubric in (default: see `save`).
+        Folder to save an edited rubric in (default: see `save`); a warning says if no rubric is looked up there.
     cache
         The cache folder that the evaluation used.
 
@@ -47,24 +51,107 @@ def freeze(
     ConfigError
         When the file is there already, or is not called ``.yaml``.
     """
+    target = _new_file(path)
+    rubric = evaluation.rubric
+    if rubric.edited or not _is_found(rubric):
+        rubric = save(rubric, rubrics)
+        if not _is_found(rubric):
+            folder = save_folder(rubrics)
+            warnings.warn(
+                f"{rubric.id}@{rubric.version} was saved in {folder}, where no rubric is looked up; "
+                f"the profile needs EVALKIT_RUBRICS={folder} wherever it is used",
+                EvalkitWarning,
+                stacklevel=2,
+            )
+    _promote(evaluation, rubric, save_folder(rubrics), cache)
+    profile = _profile(target.stem, rubric, evaluation.spec, evaluation.rules)
+    _write(target, profile)
+    return profile
+
+
+def _is_found(rubric: Rubric) -> bool:
+    """Whether the rubric is what its id and version load."""
+    try:
+        return load_rubric(f"{rubric.id}@{rubric.version}").content_hash == rubric.content_hash
+    except RubricError:
+        return False
+
+
+def write_profile(
+    path: str | Path,
+    rubric: Any,
+    judges: Any = None,
+    *,
+    samples: int | None = None,
+    template: str | None = None,
+    **rules: Any,
+) -> Profile:
+    """Write a profile without an evaluation: what `freeze` writes, from its parts.
+
+    Parameters
+    ----------
+    path
+        The new file, ``NAME.yaml``; its stem is the profile's name. A file that is there is not changed.
+    rubric, judges, samples, template
+        As for `judge`; `rubric` may be a profile, whose judges and rules count where nothing else is given.
+    **rules
+        ``vote``, ``ties``, ``min_self_agreement``, ``aggregate``, ``quorum``.
+
+    Returns
+    -------
+    Profile
+        As `load_profile(path)` will read it.
+
+    Raises
+    ------
+    ConfigError
+        When the file is there already, or is not called ``.yaml``, or a rule is unknown.
+    RubricError
+        When the rubric is not one that `load_rubric` finds by its name, so that the profile could not be used.
+    """
+    target = _new_file(path)
+    spec = Spec.of(rubric, judges, samples, template)
+    profile = _profile(target.stem, spec.rubric, spec, Rules.of(spec.profile, rules))
+    try:
+        profile.load()
+    except RubricError as problem:
+        raise RubricError(
+            f"a profile names its rubric as id@version, and {profile.rubric} is not found so: {problem}"
+        ) from None
+    _write(target, profile)
+    return profile
+
+
+def _write(target: Path, profile: Profile) -> None:
+    try:
+        write_new(target, profile_yaml(profile))
+    except FileExistsError:
+        _new_file(target)
+        raise
+
+
+def _new_file(path: str | Path) -> Path:
     target = Path(path)
     if target.suffix not in (".yaml", ".yml"):
         raise ConfigError(f"{target} must end in .yaml")
     if target.exists():
         raise ConfigError(f"{target} is there already and is never overwritten; choose another name or version")
-    rubric = evaluation.rubric
-    if rubric.edited:
-        rubric = save(rubric, rubrics)
-        _promote(evaluation, rubric, ReplyStore.open(None if cache is None else Path(cache)))
-    spec, rules = evaluation.spec, evaluation.rules
+    return target
+
+
+def _profile(name: str, rubric: Rubric, spec: Spec, rules: Rules) -> Profile:
     templates = {
         asking.template.label for judge, asking in zip(spec.judges, spec.askings, strict=True) if not judge.template
     }
-    profile = Profile(
-        profile=target.stem,
+    judges = [
+        judge.replace(template=asking.template.label) if judge.template else judge
+        for judge, asking in zip(spec.judges, spec.askings, strict=True)
+    ]
+    return Profile(
+        profile=name,
         rubric=f"{rubric.id}@{rubric.version}",
         rubric_hash=rubric.content_hash,
-        judges=spec.judges,
+        judges=judges,
         template=templates.pop() if len(templates) == 1 else None,
         samples=spec.samples,
         vote=rules.vote,
@@ -73,12 +160,42 @@ def freeze(
         aggregate=rules.aggregate,
         quorum=rules.quorum,
     )
-    write_new(target, profile_yaml(profile))
-    return profile
 
 
-def _promote(evaluation: Evaluation, saved: Rubric, store: ReplyStore) -> int:
-    hashes = {value for asking in evaluation.spec.askings for value in asking.rubric_hashes.values()}
-    if saved.version == evaluation.rubric.version:
-        return 0
-    return store.promote(saved.id, evaluation.rubric.version, saved.version, hashes)
+def promote(rubric: str, old: str, new: str, *, cache: str | Path | None = None) -> int:
+    """Let the replies to one version of a rubric count for another, where a criterion asks the same in both.
+
+    Parameters
+    ----------
+    rubric, old, new
+        Id of the rubric, and the two versions, as in ``"support", "v2", "v3"``.
+    cache
+        The cache folder.
+
+    Returns
+    -------
+    int
+        Replies written, marked `promoted_from`; those of changed criteria are not.
+
+    Raises
+    ------
+    RubricError
+        When a version is not there, or the two have no criterion in common.
+    """
+    before, after = load_rubric(f"{rubric}@{old}"), load_rubric(f"{rubric}@{new}")
+    hashes = {before.prompt_hash(one) for one in before.criteria} & {after.prompt_hash(one) for one in after.criteria}
+    if not hashes:
+        raise RubricError(f"no criterion of {rubric} asks the same in {old} and {new}: there is nothing to promote")
+    return ReplyStore.open(None if cache is None else Path(cache)).promote(rubric, old, new, hashes)
+
+
+def _promote(evaluation: Evaluation, saved: Rubric, folder: Path, cache: str | Path | None) -> None:
+    """Let every reply of the evaluation count for the saved version: its own, and those it adopted."""
+    spec = evaluation.spec
+    asked = set(map(bytes.hex, Work.of(spec, evaluation.items).keys()))
+    adopted = not set(evaluation.judgments["key"]) <= asked
+    others = [f"v{number}" for number in versions_of(saved.id, folder)] if adopted else []
+    hashes = {value for asking in spec.askings for value in asking.rubric_hashes.values()}
+    for version in dict.fromkeys([spec.rubric.version, *others]):
+        if version != saved.version:
+            ReplyStore.open(None if cache is None else Path(cache)).promote(saved.id, version, saved.version, hashes)

@@ -1,5 +1,6 @@
 """Rubrics, criteria, scales and profiles: what is judged, and how."""
 
+from evalkit.rubrics.drafts import draft
 from evalkit.rubrics.files import list_rubrics, load_rubric, rubric_folders, save
 from evalkit.rubrics.models import Criterion, Rubric
 from evalkit.rubrics.pollux import load_pollux
@@ -17,6 +18,7 @@ __all__ = [
     "Scale",
     "code_text",
     "diff",
+    "draft",
     "list_rubrics",
     "load_pollux",
     "load_profile",

@@ -13,7 +13,7 @@ from evalkit.tables.contracts import (
     empty,
     table,
 )
-from evalkit.tables.files import read_frame, read_table, write_frame
+from evalkit.tables.files import check_target, read_frame, read_table, records, write_frame
 from evalkit.tables.items import as_items, load_items
 from evalkit.tables.labels import labels
 
@@ -28,6 +28,7 @@ __all__ = [
     "canonical_text",
     "categorical",
     "check",
+    "check_target",
     "columns_of",
     "empty",
     "input_text",
@@ -36,6 +37,7 @@ __all__ = [
     "load_items",
     "read_frame",
     "read_table",
+    "records",
     "table",
     "write_frame",
 ]

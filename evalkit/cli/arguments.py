@@ -1,0 +1,247 @@
+"""Arguments that several commands share, and how their texts are read."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any, NoReturn
+
+__all__ = [
+    "Commands",
+    "Parser",
+    "add_command",
+    "add_judging",
+    "add_label_columns",
+    "add_labels",
+    "add_output",
+    "add_rules",
+    "add_running",
+    "add_what",
+    "moment",
+    "named_number",
+]
+
+Commands = Any
+"""What `add_subparsers` gives; argparse has no public name for it."""
+
+_UNITS = {"h": "hours", "d": "days", "w": "weeks"}
+
+
+class _Formatter(argparse.RawDescriptionHelpFormatter):
+    """Examples stay as they are written; names of commands have room beside their help."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=26)
+        self._action_max_length = 14  # argparse forgets that commands are indented
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that takes no abbreviated flags and says in one line what is wrong."""
+
+    def __init__(self, **options: Any) -> None:
+        options.setdefault("formatter_class", _Formatter)
+        super().__init__(**options, allow_abbrev=False)
+
+    def error(self, message: str) -> NoReturn:
+        """Exit 2 with one line."""
+        self.exit(2, f"evalkit: error: {message} (see: {self.prog} --help)\n")
+
+
+def add_command(
+    commands: Commands,
+    name: str,
+    run: Callable[[argparse.Namespace], int | None],
+    text: str,
+    end: str = "",
+    usage: str = "",
+) -> Parser:
+    """A command: its name, what it does in one line, examples that close its help, and its arguments in short."""
+    about = text[0].upper() + text[1:] + "."
+    parser: Parser = commands.add_parser(
+        name, help=text, description=about, epilog=f"examples:\n{end}" if end else None
+    )
+    if usage:
+        parser.usage = f"{parser.prog} {usage}"
+    parser.set_defaults(run=run)
+    return parser
+
+
+def add_what(parser: Parser) -> None:
+    """What is judged, and by whom."""
+    group = parser.add_argument_group("what is judged, and by whom")
+    group.add_argument("--rubric", metavar="R", help="rubric: id, id@version or a .yaml file")
+    group.add_argument("--profile", metavar="P", help="profile: name or .yaml file (rubric, judges, samples, rules)")
+    group.add_argument(
+        "--judge",
+        metavar="J",
+        action="append",
+        default=[],
+        help="provider:model, as in openai:gpt-4o-mini; again for a jury; 'fake' needs no model and no network; "
+        "'none' asks nobody: only what is cached, under the profile's judges",
+    )
+    group.add_argument("--judge-model", metavar="MODEL", help="model for a --judge that names only its provider")
+    group.add_argument(
+        "--judge-base-url", metavar="URL", help="OpenAI-compatible server, as in http://localhost:8000/v1"
+    )
+    group.add_argument("--judge-api-key-env", metavar="NAME", help="environment variable that holds the key")
+    group.add_argument("--judge-temperature", metavar="T", type=_number_or_none, help="default 1.0; 'none' sends none")
+    group.add_argument("--judge-max-tokens", metavar="N", type=_whole_or_none, help="default 512; 'none' sends none")
+    group.add_argument("--template", metavar="T", help="prompt template instead of the rubric's, as in tagged@v1")
+    group.add_argument("--samples", metavar="K", type=int, help="samples a judge, item and criterion (default 3)")
+
+
+def add_judging(parser: Parser) -> None:
+    """Items, what is judged, and the cache."""
+    parser.add_argument("items", metavar="ITEMS", help="JSONL, CSV, TSV, JSON or parquet file, '-' for JSONL on stdin")
+    add_what(parser)
+    parser.add_argument(
+        "--item-id", metavar="COLUMN", help="column that holds the ids (default: item_id, else the row)"
+    )
+    parser.add_argument(
+        "--cache", metavar="DIR", help="cache folder (default: EVALKIT_CACHE, else cache/ of the project)"
+    )
+    parser.add_argument(
+        "--recorded", choices=("miss", "use"), default="miss", help="'use' lets recorded replies answer for live judges"
+    )
+
+
+def add_running(parser: Parser) -> None:
+    """How judges are asked."""
+    group = parser.add_argument_group("asking")
+    group.add_argument(
+        "--offline", action="store_true", help="never open a connection: cached and recorded replies only"
+    )
+    group.add_argument(
+        "--on-miss", choices=("row", "raise"), default="row", help="offline, what is not cached is a row, or an error"
+    )
+    group.add_argument(
+        "--refresh",
+        metavar="unscored|TIME",
+        nargs="?",
+        const=True,
+        default=False,
+        type=_refresh,
+        help="ask again: everything, what has no score, or what is older (Unix time or 2026-01-31T12:00)",
+    )
+    group.add_argument(
+        "--adopt", action="store_true", help="take replies of other rubric versions to unchanged criteria"
+    )
+    group.add_argument("--budget-usd", metavar="USD", type=float, help="spend no more; the rest stays unscored")
+    group.add_argument("--max-calls", metavar="N", type=int, help="make no more calls; the rest stays unscored")
+    group.add_argument("--concurrency", metavar="N", type=int, default=64, help="calls at a time (default 64)")
+    group.add_argument("--retries", metavar="N", type=int, default=5, help="tries after a failed call (default 5)")
+
+
+def add_rules(parser: Parser) -> None:
+    """From samples to scores."""
+    group = parser.add_argument_group("from samples to scores (default: the profile's)")
+    group.add_argument("--vote", choices=("mean", "median", "majority"), help="samples to a vote (default mean)")
+    group.add_argument("--ties", choices=("na", "low", "mean"), help="what a tie of samples becomes (default na)")
+    group.add_argument(
+        "--aggregate", choices=("mean", "median", "majority", "min", "max"), help="votes to a score (default mean)"
+    )
+    group.add_argument(
+        "--quorum", metavar="SHARE", type=float, help="more than this share must be scored (default 0.5)"
+    )
+
+
+def add_labels(parser: Parser) -> None:
+    """Human labels, as a table or as columns of the items."""
+    parser.add_argument("--labels", metavar="FILE", help="human labels: item_id, criterion, annotator, label")
+    add_label_columns(parser, "the items")
+
+
+def add_label_columns(parser: Parser, whose: str) -> None:
+    """Human labels as columns."""
+    parser.add_argument(
+        "--label",
+        metavar="CRITERION=COLUMN,…",
+        action="append",
+        default=[],
+        type=_label_columns,
+        help=f"human labels in columns of {whose}, one an annotator; again for another criterion",
+    )
+
+
+def add_output(parser: Parser, *, rows: int = 20) -> None:
+    """Where a table goes."""
+    group = parser.add_argument_group("output")
+    group.add_argument(
+        "-o", "--out", metavar="FILE", help="write the table: .jsonl, .csv, .tsv, .json, .parquet; '-': JSONL on stdout"
+    )
+    group.add_argument("--json", action="store_true", help="print one JSON document: a list of records")
+    group.add_argument("--rows", metavar="N", type=int, default=rows, help=f"rows shown on a terminal (default {rows})")
+    add_quiet(group)
+
+
+def add_quiet(parser: Any) -> None:
+    """``--quiet``."""
+    parser.add_argument(
+        "--quiet", action="store_true", help="nothing on stderr but warnings, errors and what went unscored"
+    )
+
+
+def named_number(text: str) -> tuple[str, float]:
+    """``name=number``."""
+    name, separator, value = text.rpartition("=")
+    try:
+        if separator and name:
+            return name, float(value)
+    except ValueError:
+        pass
+    raise argparse.ArgumentTypeError(f"expected NAME=NUMBER, as in openai:gpt-4o-mini=2, got {text!r}")
+
+
+def moment(text: str) -> float:
+    """Unix time of a date, of a Unix time, or of an age: ``30d``, ``12h``, ``8w``.
+
+    Examples
+    --------
+    >>> moment("2026-01-31T00:00Z")
+    1769817600.0
+    """
+    if age := re.fullmatch(r"(\d+)([hdw])", text):
+        return (datetime.now(UTC) - timedelta(**{_UNITS[age[2]]: int(age[1])})).timestamp()
+    if re.fullmatch(r"\d{9,11}(\.\d*)?", text):
+        return float(text)
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"expected a date (2026-01-31), an age (30d, 12h, 8w) or a Unix time, got {text!r}"
+        ) from None
+
+
+def _refresh(text: str) -> float | str:
+    if text == "unscored":
+        return text
+    try:
+        return moment(text)
+    except argparse.ArgumentTypeError:
+        raise argparse.ArgumentTypeError(
+            f"expected nothing, 'unscored' or a time, got {text!r} (files go before --refresh)"
+        ) from None
+
+
+def _label_columns(text: str) -> tuple[str, list[str]]:
+    criterion, separator, columns = text.partition("=")
+    names = [name.strip() for name in columns.split(",") if name.strip()]
+    if not separator or not criterion or not names:
+        raise argparse.ArgumentTypeError(f"expected CRITERION=COLUMN,COLUMN as in faithfulness=ann1,ann2, got {text!r}")
+    return criterion.strip(), names
+
+
+def _number_or_none(text: str) -> float | str:
+    try:
+        return "none" if text == "none" else float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected a number or 'none', got {text!r}") from None
+
+
+def _whole_or_none(text: str) -> int | str:
+    try:
+        return "none" if text == "none" else int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected a whole number or 'none', got {text!r}") from None

@@ -1,0 +1,130 @@
+"""`evalkit align` and `evalkit compare`."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from evalkit.cli.arguments import Commands, add_command, add_label_columns, add_output
+from evalkit.cli.messages import spoken, tell
+from evalkit.cli.tables import (
+    check_output,
+    put,
+    put_document,
+    put_out,
+    put_text,
+    read_groups,
+    read_labels,
+    read_side,
+    read_table,
+    terminal_width,
+)
+from evalkit.errors import ConfigError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["add"]
+
+_FIGURES = ("accuracy", "kappa", "false_pass_rate", "false_fail_rate", "quadratic_kappa", "spearman", "bias")
+_ALIGN = """\
+  evalkit align votes.jsonl labels.csv                          each judge against people
+  evalkit align scores.jsonl items.jsonl --label faithfulness=ann1,ann2     the jury"""
+_COMPARE = """\
+  evalkit compare before.jsonl after.jsonl                      tables of 'evalkit judge'
+  evalkit compare before after --labels labels.csv              folders of 'evalkit evaluate --out'
+  evalkit compare before after --fail-on-worse                  exit code 1 if B is worse
+
+worse means: of a criterion, more items broke than were fixed, or (without labels) the mean
+score fell, by more than chance explains (p ≤ 0.05 by Holm); the jury's row counts if there is one"""
+_LEVEL, _FAILED = 0.05, 1
+
+
+def add(commands: Commands) -> None:
+    """Their parsers."""
+    parser = add_command(commands, "align", _align, "how well judges, or the jury, agree with people", _ALIGN)
+    parser.add_argument("judged", metavar="VOTES|SCORES", help="table of 'evalkit vote' or 'evalkit aggregate'")
+    parser.add_argument("labels", metavar="LABELS", help="item_id, criterion, annotator, label; or items with --label")
+    add_label_columns(parser, "LABELS")
+    parser.add_argument("--items", metavar="ITEMS", help="items: their group_id makes the units of the intervals")
+    parser.add_argument("--item-id", metavar="COLUMN", help="column of the items that holds the ids")
+    parser.add_argument(
+        "--reference",
+        choices=("each", "mean", "majority"),
+        default="each",
+        help="which people (default each, averaged)",
+    )
+    parser.add_argument(
+        "--ties", choices=("na", "half"), default="na", help="a tie is left out (default) or half right"
+    )
+    add_output(parser)
+
+    parser = add_command(
+        commands, "compare", _compare, "what changed from A to B, beside what chance changes", _COMPARE
+    )
+    parser.add_argument("a", metavar="A", help="judgments, or a folder of 'evalkit evaluate --out'")
+    parser.add_argument("b", metavar="B", help="the other side: the same items")
+    parser.add_argument("--labels", metavar="FILE", help="human labels; or items, with --label: who became right?")
+    add_label_columns(parser, "--labels")
+    parser.add_argument("--items", metavar="ITEMS", help="items: their group_id makes the units of the intervals")
+    parser.add_argument("--item-id", metavar="COLUMN", help="column of the items that holds the ids")
+    parser.add_argument("--across-modes", action="store_true", help="allow one judge on one side, a jury on the other")
+    parser.add_argument("--fail-on-worse", action="store_true", help="exit code 1 if B is worse than A")
+    add_output(parser)
+
+
+def _align(args: argparse.Namespace) -> None:
+    from evalkit import align
+
+    check_output(args.out, args.judged, args.labels, args.items)
+    judged = read_table(args.judged, "votes", "scores")
+    labels = read_labels(args.labels, args.label, args.item_id)
+    clusters = None if args.items is None else read_groups(args.items, args.item_id)
+    aligned = align(judged, labels, reference=args.reference, ties=args.ties, clusters=clusters)
+    figures = [f"{name}{end}" for name in _FIGURES for end in ("", "_low", "_high", "_ceiling")]
+    shown = (
+        "rubric",
+        "rubric_version",
+        "criterion",
+        "judge",
+        *figures,
+        "n_scored",
+        "n_labelled",
+        "n_annotators",
+        "notes",
+    )
+    put(args, aligned, columns=shown)
+
+
+def _compare(args: argparse.Namespace) -> int | None:
+    from evalkit import compare, show
+
+    check_output(args.out, args.a, args.b, args.labels, args.items)
+    if args.label and not args.labels:
+        raise ConfigError("--label names columns of a file of items: name the file with --labels")
+    sides = read_side(args.a), read_side(args.b)
+    labels = None if args.labels is None else read_labels(args.labels, args.label, args.item_id)
+    clusters = None if args.items is None else read_groups(args.items, args.item_id)
+    found = compare(*sides, labels=labels, across_modes=args.across_modes, clusters=clusters)
+    worse = _worse(found.table)
+    put_out(args, found.table)
+    if args.json:
+        names = ("a", "b", "cost_a", "cost_b", "n_only_a", "n_only_b", "table")
+        put_document({name: getattr(found, name) for name in names} | {"worse": worse})
+    elif args.out is None:
+        put_text(spoken(str(show(found, width=terminal_width()))))
+    if args.fail_on_worse and worse:
+        tell(f"b is worse than a: {', '.join(worse)}")
+        return _FAILED
+    return None
+
+
+def _worse(table: pd.DataFrame) -> list[str]:
+    """The criteria on which b is worse than chance explains."""
+    broke = (table["effect"] < 0) & (table["mcnemar_p_holm"] <= _LEVEL)
+    fell = (table["mean_difference"] < 0) & (table["sign_flip_p_holm"] <= _LEVEL)
+    # a lower score may well be right: people, where there are any, say what is
+    found = table[broke | (fell & ~table["against"].eq("labels"))]
+    juries = set(table.loc[table["judge"].eq("jury"), "criterion"].astype(str))
+    counted = found[found["judge"].eq("jury") | ~found["criterion"].astype(str).isin(juries)]
+    return list(dict.fromkeys(counted["criterion"].astype(str)))

@@ -1,0 +1,77 @@
+"""`evalkit judge` and `evalkit plan`."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from evalkit.cli.arguments import Commands, add_command, add_judging, add_output, add_quiet, add_running
+from evalkit.cli.juries import options_of, spec_arguments
+from evalkit.cli.messages import spoken, tell
+from evalkit.cli.tables import check_output, put, put_document, put_text, read_items
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["add", "report"]
+
+_SHOWN = ("rubric", "rubric_version", "item_id", "criterion", "judge", "order", "sample", "label", "passed")
+_OUTCOME = ("error", "explanation", "reply")
+_USAGE = "ITEMS (--rubric R | --profile P) --judge J [--judge J …] [options]"
+_JUDGE = """\
+  evalkit judge items.jsonl --rubric faithfulness --judge openai:gpt-4o-mini --samples 3 -o judgments.jsonl
+  evalkit judge items.csv --profile support.yaml --budget-usd 2 -o judgments.parquet
+  evalkit judge items.jsonl --rubric relevancy --judge fake --judge fake:lenient -o - | evalkit vote -"""
+_PLAN = """\
+  evalkit plan items.jsonl --rubric faithfulness --judge openai:gpt-4o-mini --samples 5"""
+
+
+def add(commands: Commands) -> None:
+    """Their parsers."""
+    parser = add_command(
+        commands, "judge", _judge, "judge items: one row an item, criterion, judge and sample", _JUDGE, _USAGE
+    )
+    add_judging(parser)
+    parser.add_argument("--replies", action="store_true", help="add the raw replies as a column")
+    add_running(parser)
+    add_output(parser)
+    parser = add_command(commands, "plan", _plan, "what judging would take: calls, cached share, US$", _PLAN, _USAGE)
+    add_judging(parser)
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    add_quiet(parser)
+
+
+def _judge(args: argparse.Namespace) -> None:
+    from evalkit import judge
+
+    check_output(args.out, args.items)
+    arguments = spec_arguments(args)
+    judgments = judge(read_items(args), **arguments, **options_of(args), replies=args.replies)
+    put(args, judgments, columns=(*_SHOWN, *_OUTCOME))
+    report(args, judgments)
+
+
+def report(args: argparse.Namespace, judgments: pd.DataFrame, *, cost: bool = True) -> None:
+    """On stderr: what was asked and paid, and (always) what is unscored, why, and what to do."""
+    from evalkit.evaluation import Cost
+    from evalkit.judging import explain
+
+    if cost and not args.quiet:
+        tell(f"{len(judgments)} {'judgment' if len(judgments) == 1 else 'judgments'}: {Cost.of(judgments)}")
+    for row in explain(judgments).to_dict("records"):
+        tell(
+            f"unscored: {row['n']} ({row['share']:.0%}) of {row['judge']}, {row['error']} (item {row['items']}"
+            f"{', …' if row['n'] > 3 else ''}): {spoken(row['what_to_do'])}"
+        )
+
+
+def _plan(args: argparse.Namespace) -> None:
+    from evalkit import plan
+
+    arguments: dict[str, Any] = spec_arguments(args)
+    made = plan(read_items(args), **arguments, recorded=args.recorded, cache=args.cache)
+    if args.json:
+        names = ("n_items", "n_unique", "n_to_call", "usd", "usd_at_most", "cache")
+        put_document({name: getattr(made, name) for name in names} | {"judges": made.table})
+    else:
+        put_text(str(made))

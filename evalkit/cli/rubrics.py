@@ -1,0 +1,133 @@
+"""`evalkit rubric list | show | lint | diff | new`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from evalkit.cli.arguments import Commands, add_command, add_output, add_quiet
+from evalkit.cli.messages import tell
+from evalkit.cli.tables import check_output, put, put_document, put_text
+from evalkit.errors import RubricError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["add"]
+
+_FAILED = 1
+
+
+def add(commands: Commands) -> None:
+    """Their parsers."""
+    whole = add_command(commands, "rubric", _none, "list, show, check, compare and start rubrics")
+    parts = whole.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    add_output(add_command(parts, "list", _list, "all rubrics that can be named, with their versions"), rows=50)
+
+    parser = add_command(parts, "show", _show, "a rubric as it stands in its file")
+    parser.add_argument("rubric", metavar="R", help="id, id@version or file")
+    parser.add_argument("--json", action="store_true", help="as JSON instead of YAML")
+
+    end = "  evalkit rubric lint rubrics/support/v2.yaml\n  evalkit rubric lint        (all of them)"
+    parser = add_command(parts, "lint", _lint, "what to mend in rubrics; exit code 1 if there are errors", end)
+    parser.add_argument("rubrics", metavar="R", nargs="*", help="id, id@version or file; all rubrics if none is named")
+    add_output(parser, rows=100)
+
+    parser = add_command(parts, "diff", _diff, "what changed from one rubric to another, in words")
+    parser.add_argument("old", metavar="OLD", help="id, id@version or file")
+    parser.add_argument("new", metavar="NEW", help="id, id@version or file")
+
+    end = "  evalkit rubric new support_tone\n  evalkit rubric new support --like faithfulness"
+    parser = add_command(parts, "new", _new, "write a rubric file to edit: a first version, or the next one", end)
+    parser.add_argument("id", metavar="ID", help="its id; where it exists, a copy of the newest version is the start")
+    parser.add_argument("--like", metavar="R", help="start as a copy of this rubric")
+    parser.add_argument("--folder", metavar="DIR", help="rubric folder (default: EVALKIT_RUBRICS, else rubrics/)")
+    add_quiet(parser)
+
+
+def _none(_: argparse.Namespace) -> None:
+    """Never called: a command below it is required."""
+
+
+def _list(args: argparse.Namespace) -> None:
+    from evalkit import list_rubrics
+
+    check_output(args.out)
+    put(args, list_rubrics(), columns=("id", "version", "inputs", "description"))
+
+
+def _show(args: argparse.Namespace) -> None:
+    from evalkit import load_rubric
+    from evalkit.rubrics.files import dump_yaml
+
+    rubric = load_rubric(args.rubric).to_dict()
+    if args.json:
+        rubric["criteria"] = [
+            criterion | {"scale": {str(code): text for code, text in criterion["scale"].items()}}
+            for criterion in rubric["criteria"]
+        ]
+        put_document(rubric)
+    else:
+        put_text(dump_yaml(rubric).rstrip())
+
+
+def _lint(args: argparse.Namespace) -> int | None:
+    import pandas as pd
+
+    from evalkit import list_rubrics
+
+    check_output(args.out, *args.rubrics)
+    names = args.rubrics or list_rubrics()["path"].tolist()
+    found = pd.concat([_findings(name) for name in names], ignore_index=True)
+    if args.out is not None or args.json:
+        put(args, found)
+    else:
+        for row in found.to_dict("records"):
+            put_text(f"{row['severity']}: {row['where']}: {row['message']}")
+        if found.empty:
+            put_text(f"nothing to mend in {len(names)} {'rubric' if len(names) == 1 else 'rubrics'}")
+    return _FAILED if found["severity"].eq("error").any() else None
+
+
+def _findings(name: str) -> pd.DataFrame:
+    """What lint says; a file that breaks the rules of rubrics is a finding, one that is not there is not."""
+    import pandas as pd
+
+    from evalkit import lint
+
+    try:
+        return lint(name)
+    except RubricError as problem:
+        if not Path(name).is_file() and not _is_broken(name):
+            raise
+        return pd.DataFrame(
+            {"severity": ["error"], "where": [name], "message": [str(problem).removeprefix(f"{name}: ")]}
+        )
+
+
+def _is_broken(name: str) -> bool:
+    from evalkit import list_rubrics
+
+    there = list_rubrics()
+    broken = there[there["description"].astype(str).str.startswith("broken:")]
+    return name in {*broken["id"], *(broken["id"] + "@" + broken["version"])}
+
+
+def _diff(args: argparse.Namespace) -> None:
+    from evalkit import diff, load_rubric
+
+    said = diff(load_rubric(args.old), load_rubric(args.new))
+    if said:
+        put_text(said)
+    else:
+        tell(f"{args.old} and {args.new} are the same")
+
+
+def _new(args: argparse.Namespace) -> None:
+    from evalkit.rubrics import draft
+
+    path = draft(args.id, like=args.like, folder=args.folder)
+    put_text(str(path))
+    if not args.quiet:
+        tell(f"edit it, then check it: evalkit rubric lint {path}")

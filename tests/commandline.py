@@ -1,0 +1,54 @@
+"""What the tests of the command line share: small files, and real processes."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+ANSWERS = [
+    "Goods are taken back for 30 days.",
+    "Sixty weeks, and you get a horse.",
+    "30 days, said the king of France.",
+    "30",
+]
+ITEMS = [
+    {
+        "item_id": f"i{at}",
+        "question": "How long?",
+        "answer": answer,
+        "context": ["The shop takes goods back for 30 days."],
+    }
+    for at, answer in enumerate(ANSWERS)
+]
+LABELS = [
+    {"item_id": f"i{at}", "criterion": "faithfulness", "annotator": who, "label": label}
+    for who, given in {"ann1": "2002", "ann2": "2012"}.items()
+    for at, label in enumerate(given)
+]
+
+
+def write_lines(path: Path, rows: list[dict]) -> str:
+    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+    return str(path)
+
+
+def environment(**changes: str) -> dict[str, str]:
+    return os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUTF8": "1"} | changes
+
+
+def evalkit(
+    *arguments: object, folder: Path, stdin: str | None = None, **changes: str
+) -> subprocess.CompletedProcess[str]:
+    """`evalkit` as a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-m", "evalkit", *map(str, arguments)],
+        cwd=folder,
+        env=environment(**changes),
+        input=stdin,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )

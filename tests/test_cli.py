@@ -1,0 +1,819 @@
+"""The command line inside one process: every command, what it prints where, and its exit code."""
+
+import json
+import re
+import time
+import tomllib
+from pathlib import Path
+
+import orjson
+import pandas as pd
+import pytest
+from commandline import ITEMS, LABELS, ROOT, write_lines
+
+import evalkit as ek
+from evalkit import tables
+from evalkit.cli import main
+from evalkit.cli.arguments import moment
+from evalkit.cli.comparisons import _worse
+from evalkit.cli.findings import EXTRAS
+from evalkit.cli.messages import spoken
+from evalkit.errors import ConfigError, InputError, RubricError
+from evalkit.evaluation import promote, show, write_profile
+from evalkit.evaluation.figures import text_table
+from evalkit.rubrics import draft, load_profile, load_rubric
+
+FAKE = ("--rubric", "faithfulness", "--judge", "fake")
+
+
+@pytest.fixture(autouse=True)
+def _here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    write_lines(tmp_path / "items.jsonl", ITEMS)
+    write_lines(tmp_path / "labels.jsonl", LABELS)
+
+
+@pytest.fixture
+def run(capfd: pytest.CaptureFixture[str]):
+    """Exit code, stdout and stderr of a command."""
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        code = main([str(argument) for argument in arguments])
+        out, err = capfd.readouterr()
+        return code, out, err
+
+    return call
+
+
+def one_line(err: str) -> str:
+    """The only line of stderr."""
+    lines = err.splitlines()
+    assert len(lines) == 1, err
+    return lines[0]
+
+
+# -- the whole way
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv", "parquet"])
+def test_tables_through_files_are_those_of_the_python_calls(run, form: str) -> None:
+    judges = ["fake:strict", "fake:noisy", "fake:broken"]
+    flags = [word for judge in judges for word in ("--judge", judge)]
+    names = {name: f"{name}.{form}" for name in ("judgments", "votes", "scores", "summary", "alignment", "jury")}
+    steps = [
+        ("judge", "items.jsonl", "--rubric", "faithfulness", *flags, "--samples", 3, "-o", names["judgments"]),
+        ("vote", names["judgments"], "--method", "majority", "-o", names["votes"]),
+        ("aggregate", names["votes"], "--method", "median", "-o", names["scores"]),
+        ("summarize", names["scores"], "-o", names["summary"]),
+        ("align", names["votes"], "labels.jsonl", "-o", names["alignment"]),
+        ("align", names["scores"], "labels.jsonl", "-o", names["jury"]),
+    ]
+    for step in steps:
+        code, out, err = run(*step)
+        assert (code, out) == (0, ""), err
+        assert f"rows to {step[-1]}" in err or f"1 row to {step[-1]}" in err
+
+    judgments = ek.judge(ek.load_items("items.jsonl"), "faithfulness", judges, samples=3)
+    votes = ek.vote(judgments, method="majority")
+    scores = ek.aggregate(votes, method="median")
+    labels = tables.read_table("labels.jsonl", "labels")
+    assert judgments["error"].notna().any(), "fake:broken leaves something unscored"
+    expected = {
+        "judgments": judgments.assign(source="live"),
+        "votes": votes,
+        "scores": scores,
+        "summary": ek.summarize(scores),
+    }
+    for name, table in expected.items():
+        read = tables.read_table(names[name], name)
+        wanted = tables.check(table, name)
+        if form == "csv":  # a cell of a CSV file is text: what is no column of the contract stays so
+            read, wanted = read[tables.columns_of(name)], wanted[tables.columns_of(name)]
+        if name == "judgments":
+            read, wanted = read.assign(source="live"), wanted  # asked by the command, cached for the Python call
+        pd.testing.assert_frame_equal(plain(read), plain(wanted), rtol=1e-12)
+    for name, judged in {"alignment": votes, "jury": scores}.items():
+        wanted = ek.align(judged, labels)
+        read = tables.read_frame(names[name])
+        assert read["judge"].tolist() == wanted["judge"].tolist()
+        figures = ["accuracy", "kappa", "spearman", "bias", "n_scored"]
+        given = read[figures].replace("", None).astype(float)
+        pd.testing.assert_frame_equal(given, wanted[figures].astype(float), rtol=1e-12)
+
+
+def plain(table: pd.DataFrame) -> pd.DataFrame:
+    """Cells as plain values, None for what is missing."""
+    rows = list(tables.records(table))
+    return pd.DataFrame({name: pd.Series([row[name] for row in rows], dtype=object) for name in table.columns})
+
+
+def test_compare_finds_what_evaluations_differ_in(run) -> None:
+    for judge, folder in (("fake:lenient", "a"), ("fake:strict", "b")):
+        code, *_ = run(
+            "evaluate", "items.jsonl", "--rubric", "faithfulness", "--judge", judge, "--out", folder, "--quiet"
+        )
+        assert code == 0
+    items = ek.load_items("items.jsonl")
+    wanted = ek.compare(*(ek.evaluate(items, "faithfulness", judge) for judge in ("fake:lenient", "fake:strict")))
+    code, out, err = run("compare", "a", "b", "--json")
+    found = json.loads(out)
+    assert (code, err) == (0, "")
+    assert (found["a"], found["b"]) == (wanted.a, wanted.b)
+    assert found["table"] == json.loads(orjson.dumps(list(tables.records(wanted.table))))
+    code, out, _ = run("compare", "a", "b")
+    assert (code, out.splitlines()[0].startswith("a: faithfulness@v1, judge fake:lenient")) == (0, True)
+    code, _, err = run("compare", "a/judgments.jsonl", "b/judgments.jsonl")
+    assert code == 2
+    assert "name folders of 'evalkit evaluate --out'" in one_line(err)
+    code, out, err = run("compare", "a", "b", "-o", "changes.csv")
+    assert (code, out) == (0, "")
+    assert len(tables.read_frame("changes.csv")) == len(wanted.table)
+
+
+def test_fail_on_worse_is_the_only_failure_of_compare(run) -> None:
+    # 24 items whose score falls from 2 to 0: sign-flip and McNemar are far below .05; the other way they rise.
+    rows = [{**ITEMS[0], "item_id": f"x{at}", "answer": "Goods are taken back for 30 days."} for at in range(24)]
+    items = pd.DataFrame(rows).assign(question=[f"How long, {at}?" for at in range(24)])
+    good = ek.evaluate(items, "faithfulness", "fake:strict").judgments
+    bad = good.assign(score=0.0, score_norm=0.0, passed=False, label="0")
+    tables.write_frame(good, "good.jsonl")
+    tables.write_frame(bad, "bad.jsonl")
+    code, _, err = run("compare", "good.jsonl", "bad.jsonl", "--fail-on-worse")
+    assert (code, one_line(err)) == (1, "evalkit: b is worse than a: faithfulness")
+    assert run("compare", "good.jsonl", "bad.jsonl")[0] == 0
+    assert run("compare", "bad.jsonl", "good.jsonl", "--fail-on-worse")[0] == 0
+    assert run("compare", "good.jsonl", "good.jsonl", "--fail-on-worse")[0] == 0
+    # people say that all of these answers invent: then the fall is right
+    write_lines(Path("people.jsonl"), [{"item_id": f"x{at}", "a": 0} for at in range(24)])
+    arguments = ("--labels", "people.jsonl", "--label", "faithfulness=a")
+    assert run("compare", "good.jsonl", "bad.jsonl", "--fail-on-worse", *arguments)[0] == 0
+    assert run("compare", "bad.jsonl", "good.jsonl", "--fail-on-worse", *arguments)[0] == 1
+    code, _, err = run("compare", "good.jsonl", "bad.jsonl", "--label", "faithfulness=a")
+    assert code == 2
+    assert "--labels" in err
+
+
+def test_a_jurys_row_counts_where_there_is_one() -> None:
+    row = {"criterion": "c", "effect": -0.5, "mcnemar_p_holm": 0.01, "mean_difference": -0.5, "sign_flip_p_holm": 0.01}
+    same = row | {"effect": 0.0, "mean_difference": 0.0, "mcnemar_p_holm": 1.0, "sign_flip_p_holm": 1.0}
+    both = pd.DataFrame([row | {"judge": "one"}, same | {"judge": "jury"}]).assign(against="verdicts")
+    assert _worse(both) == []
+    assert _worse(both.iloc[:1]) == ["c"]
+    assert _worse(both.iloc[:0]) == []
+
+
+# -- judge, plan, evaluate
+
+
+def test_judge_shows_a_table_and_says_what_it_cost(run) -> None:
+    code, out, err = run("judge", "items.jsonl", *FAKE, "--samples", 2)
+    assert code == 0
+    assert "faithfulness@v1 · faithfulness · fake:strict · 8 rows" in out
+    assert one_line(err).startswith("evalkit: 8 judgments: 8 asked now")
+    code, out, err = run("judge", "items.jsonl", *FAKE, "--samples", 2, "--quiet", "--rows", 3)
+    assert (code, err) == (0, "")
+    assert "the first 3 of 8 rows" in out
+
+
+def test_unscored_rows_are_reported_with_advice_and_do_not_fail(run) -> None:
+    code, out, err = run("judge", "items.jsonl", "--rubric", "faithfulness", "--judge", "openai:m", "--offline")
+    assert code == 0
+    assert "cache_miss" in out
+    said = [line for line in err.splitlines() if "unscored" in line]
+    assert said == [
+        (
+            "evalkit: unscored: 12 (100%) of openai:m, cache_miss (item i0, i1, i2, …): "
+            "not in the cache: run without --offline, or import the replies"
+        )
+    ]
+    code, _, err = run("judge", "items.jsonl", *FAKE, "--offline", "--on-miss", "raise")
+    assert code == 2
+    assert "12 of 12 judgments are not in the cache" in one_line(err)
+
+
+def test_json_is_one_document_without_nan(run) -> None:
+    code, out, _ = run("judge", "items.jsonl", "--rubric", "faithfulness", "--judge", "openai:m", "--offline", "--json")
+    assert code == 0
+    rows = json.loads(out, parse_constant=pytest.fail)
+    assert len(rows) == 12
+    assert rows[0]["score"] is None
+    assert rows[0]["error"] == "cache_miss"
+    assert list(rows[0])[:4] == ["rubric", "rubric_version", "item_id", "criterion"]
+
+
+def test_out_dash_is_jsonl_that_the_next_command_reads(run, monkeypatch: pytest.MonkeyPatch) -> None:
+    code, out, _ = run("judge", "items.jsonl", *FAKE, "-o", "-", "--quiet")
+    assert code == 0
+    assert len([json.loads(line) for line in out.splitlines()]) == 12
+    Path("piped").write_text(out, encoding="utf-8")
+    with Path("piped").open(encoding="utf-8") as stdin:
+        monkeypatch.setattr("sys.stdin", stdin)
+        code, out, _ = run("vote", "-", "--json")
+    assert code == 0
+    assert [row["n_samples"] for row in json.loads(out)] == [3] * 4
+    with Path("labels.jsonl").open(encoding="utf-8") as stdin:
+        monkeypatch.setattr("sys.stdin", stdin)
+        code, _, err = run("vote", "-")
+    assert code == 2
+    assert one_line(err).startswith("evalkit: error: stdin: this is no judgments table")
+
+
+def test_plan_counts_what_is_to_be_asked(run) -> None:
+    run("judge", "items.jsonl", *FAKE, "--samples", 1, "--quiet")
+    code, out, err = run("plan", "items.jsonl", *FAKE, "--samples", 3, "--json")
+    found = json.loads(out)
+    # 4 items × 3 samples = 12, of which 4 × 1 are stored
+    assert (code, err, found["n_items"], found["n_to_call"]) == (0, "", 4, 8)
+    assert found["judges"][0]["n_cached"] == 4
+    code, out, _ = run("plan", "items.jsonl", *FAKE)
+    assert out.startswith("4 items, 12 judgments: 4 cached (33%), 8 to ask")
+
+
+def test_evaluate_writes_every_table_and_prints_the_figures(run) -> None:
+    arguments = ("evaluate", "items.jsonl", *FAKE, "--judge", "fake:lenient", "--labels", "labels.jsonl")
+    code, out, err = run(*arguments, "--out", "all", "--format", "parquet")
+    assert code == 0
+    assert "Judges against people" in out
+    assert "wrote 9 tables to all" in err
+    names = ["items", "judgments", "votes", "scores", "rubric_scores", "summary", "disagreement", "reliability"]
+    assert {path.name for path in Path("all").iterdir()} == {f"{name}.parquet" for name in [*names, "alignment"]}
+    wanted = ek.evaluate(
+        ek.load_items("items.jsonl"),
+        "faithfulness",
+        ["fake:strict", "fake:lenient"],
+        labels=tables.read_table("labels.jsonl", "labels"),
+    )
+    code, out, _ = run(*arguments, "--json")
+    found = json.loads(out)
+    assert found["n_judgments"] == 24
+    assert found["rules"]["vote"] == "mean"
+    assert found["summary"][0]["mean"] == pytest.approx(wanted.summary["mean"].iloc[0])
+    assert [row["judge"] for row in found["alignment"]] == ["fake:strict", "fake:lenient", "jury"]
+    pd.testing.assert_frame_equal(plain(pd.read_parquet("all/scores.parquet")), plain(wanted.scores), check_dtype=False)
+
+
+def test_labels_in_columns_are_those_of_the_table(run) -> None:
+    rows = [item | {"x": int("2002"[at]), "y": int("2012"[at])} for at, item in enumerate(ITEMS)]
+    write_lines(Path("labelled.jsonl"), rows)
+    run("judge", "items.jsonl", *FAKE, "-o", "j.jsonl", "--quiet")
+    run("vote", "j.jsonl", "-o", "v.jsonl", "--quiet")
+    _, table, _ = run("align", "v.jsonl", "labels.jsonl", "--json")
+    code, columns, _ = run("align", "v.jsonl", "labelled.jsonl", "--label", "faithfulness=x,y", "--json")
+    assert code == 0
+    assert json.loads(columns) == json.loads(table)
+    code, out, _ = run("evaluate", "labelled.jsonl", *FAKE, "--label", "faithfulness=x,y", "--json")
+    assert json.loads(out)["alignment"][0]["accuracy"] == json.loads(table)[0]["accuracy"]
+    code, _, err = run("evaluate", "labelled.jsonl", *FAKE, "--label", "faithfulness=x", "--labels", "labels.jsonl")
+    assert code == 2
+    assert "choose one" in err
+    code, _, err = run("evaluate", "labelled.jsonl", *FAKE, "--label", "faithfulness=z")
+    assert code == 2
+    assert "the items have no column 'z'" in one_line(err)
+
+
+def test_groups_are_the_units_of_intervals(run) -> None:
+    write_lines(Path("grouped.jsonl"), [item | {"group_id": f"g{at // 2}"} for at, item in enumerate(ITEMS)])
+    run("judge", "items.jsonl", *FAKE, "-o", "j.jsonl", "--quiet")
+    run("vote", "j.jsonl", "-o", "v.jsonl", "--quiet")
+    run("aggregate", "v.jsonl", "-o", "s.jsonl", "--quiet")
+    _, out, _ = run("align", "v.jsonl", "labels.jsonl", "--items", "grouped.jsonl", "--json")
+    assert json.loads(out)[0]["n_clusters"] == 2
+    _, out, _ = run("summarize", "s.jsonl", "--items", "grouped.jsonl", "--by", "group_id", "--json")
+    assert [row["group_id"] for row in json.loads(out)] == ["g0", "g1"]
+    code, _, err = run("align", "v.jsonl", "labels.jsonl", "--items", "items.jsonl")
+    assert code == 2
+    assert "no column 'group_id'" in one_line(err)
+
+
+# -- judges
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--judge", "openai"], "--judge openai names no model"),
+        (["--judge", "gpt-4o-mini"], "unknown judge 'gpt-4o-mini'; a judge is PROVIDER:MODEL"),
+        (["--judge", "opnai:m"], "unknown judge provider 'opnai'; allowed are openai, "),
+        (["--judge", "fake:stern"], "unknown persona 'stern'"),
+        (["--judge", "openai:m"], "environment variable OPENAI_API_KEY is not set"),
+        (["--judge", "none"], "no profile names any; name the judge and pass --offline"),
+        (["--judge", "none", "--profile", "strict"], "no profile names any"),
+        (["--judge", "none", "--judge", "fake"], "--judge none asks nobody, so it stands alone"),
+        (["--judge", "fake", "--judge", "fake:strict"], "are the same one"),
+        (["--judge", "fake", "--judge-model", "m"], "--judge-model goes with a --judge that names no model"),
+        (["--judge", "fake", "--judge-base-url", "http://localhost:1"], "runs inside evalkit and has no server"),
+        (["--judge-temperature", "0"], "there is no --judge"),
+        ([], "name a judge"),
+        (["--judge", "fake", "--samples", "0"], "samples must be a whole number ≥ 1"),
+        (["--judge", "fake", "--concurrency", "0"], "concurrency must be ≥ 1"),
+        (["--judge", "fake", "--offline", "--refresh"], "choose one"),
+        (["--judge", "fake", "--template", "nosuch"], "nosuch"),
+    ],
+)
+def test_a_wrong_judge_is_one_line_and_exit_2(run, flags: list[str], said: str) -> None:
+    code, out, err = run("judge", "items.jsonl", "--rubric", "faithfulness", *flags)
+    assert (code, out) == (2, "")
+    assert one_line(err).startswith("evalkit: error: ")
+    assert said in err
+
+
+def test_what_is_judged_must_be_named(run) -> None:
+    code, _, err = run("judge", "items.jsonl", "--judge", "fake")
+    assert code == 2
+    assert "--rubric (evalkit rubric list shows them), or --profile" in one_line(err)
+    code, _, err = run("judge", "items.jsonl", "--judge", "fake", "--profile", "strict")
+    assert code == 2
+    assert "names no rubric; give one with --rubric" in one_line(err)
+
+
+def test_flags_change_the_judges_they_name(run) -> None:
+    run("judge", "items.jsonl", *FAKE, "--quiet")
+    ask = ("plan", "items.jsonl", *FAKE, "--json")
+    assert json.loads(run(*ask)[1])["n_to_call"] == 0
+    # another temperature or length is another key
+    assert json.loads(run(*ask, "--judge-temperature", "0.5")[1])["n_to_call"] == 12
+    assert json.loads(run(*ask, "--judge-max-tokens", "none")[1])["n_to_call"] == 12
+    code, out, _ = run(
+        *("freeze", "p.yaml", "--rubric", "faithfulness", "--judge", "openai", "--judge-model", "m", "--judge", "fake"),
+        *("--judge-base-url", "http://localhost:8000/v1", "--judge-api-key-env", "MINE", "--judge-temperature", "none"),
+        "--json",
+    )
+    assert code == 0
+    first, second = json.loads(out)["judges"]
+    assert (first["model"], first["base_url"], first["api_key_env"]) == ("m", "http://localhost:8000/v1", "MINE")
+    assert first["temperature"] is None
+    assert "base_url" not in second, "what is embedded has no server"
+    assert second["temperature"] is None
+
+
+def test_judge_none_replays_the_profiles_judges(run) -> None:
+    assert run("freeze", "p.yaml", *FAKE, "--samples", 2, "--quiet")[0] == 0
+    code, out, _ = run("judge", "items.jsonl", "--profile", "p.yaml", "--judge", "none", "--json")
+    assert code == 0
+    assert {row["error"] for row in json.loads(out)} == {"cache_miss"}
+    run("judge", "items.jsonl", "--profile", "p.yaml", "--quiet")
+    code, out, _ = run("evaluate", "items.jsonl", "--profile", "p.yaml", "--judge", "none", "--json")
+    assert code == 0
+    assert json.loads(out)["cost"] == {
+        "paid_usd": 0.0,
+        "reused_usd": 0.0,
+        "n_live": 0,
+        "n_cached": 8,
+        "n_recorded": 0,
+        "n_missing": 0,
+    }
+
+
+def test_freeze_writes_a_profile_once(run) -> None:
+    arguments = (*FAKE, "--samples", 5, "--vote", "majority", "--ties", "low", "--aggregate", "min", "--quorum", "1")
+    code, out, err = run("freeze", "mine.yaml", *arguments, "--min-self-agreement", "0.6")
+    assert code == 0
+    assert out == Path("mine.yaml").read_text(encoding="utf-8")
+    assert "--profile mine.yaml" in one_line(err)
+    profile = load_profile("mine.yaml")
+    assert (profile.profile, profile.samples, profile.vote, profile.aggregate) == ("mine", 5, "majority", "min")
+    assert (profile.ties, profile.quorum, profile.min_self_agreement) == ("low", 1.0, 0.6)
+    before = Path("mine.yaml").read_bytes()
+    code, _, err = run("freeze", "mine.yaml", *arguments)
+    assert code == 2
+    assert "is there already and is never overwritten" in one_line(err)
+    assert Path("mine.yaml").read_bytes() == before
+    code, _, _ = run("freeze", "strict2.yaml", "--profile", "strict", *FAKE, "--quiet")
+    assert code == 0
+    assert load_profile("strict2.yaml").aggregate == "min", "the rules of a profile are kept"
+
+
+def test_a_profile_of_a_rubric_that_cannot_be_found_by_name_is_refused() -> None:
+    rubric = load_rubric("relevancy").to_dict() | {"id": "elsewhere"}
+    with pytest.raises(RubricError, match="names its rubric as id@version, and elsewhere@v1 is not found"):
+        write_profile("x.yaml", ek.Rubric(**rubric), "fake")
+    with pytest.raises(ConfigError, match="must end in"):
+        write_profile("x.txt", "relevancy", "fake")
+    assert not Path("x.yaml").exists()
+
+
+# -- bad input
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ({"item_id": "a", "question": "q", "answer": "x"}, "needs the column 'context', which the items lack"),
+        ({"item_id": "a", "question": "q", "answer": None, "context": "c"}, "1 of 1 items have no 'answer'"),
+        ({"item_id": None, "question": "q", "answer": "x", "context": "c"}, "row 0 has no usable id"),
+    ],
+)
+def test_bad_items_are_one_line(run, line: dict, said: str) -> None:
+    write_lines(Path("bad.jsonl"), [line])
+    code, out, err = run("judge", "bad.jsonl", *FAKE, "-o", "out.jsonl")
+    assert (code, out) == (2, "")
+    assert said in one_line(err)
+    assert not Path("out.jsonl").exists()
+
+
+def test_bad_files_are_one_line(run) -> None:
+    Path("nan.jsonl").write_text('{"item_id": "a", "answer": NaN}\n', encoding="utf-8")
+    Path("empty.jsonl").write_text("", encoding="utf-8")
+    Path("items.txt").write_text("x", encoding="utf-8")
+    write_lines(Path("twice.jsonl"), [ITEMS[0], ITEMS[0]])
+    for name, said in {
+        "nan.jsonl": "line 1: this is no JSON .*; JSON has no NaN or Infinity: write null",
+        "empty.jsonl": "holds no rows",
+        "items.txt": "of no known form; allowed endings are .jsonl",
+        "gone.jsonl": "there is no file gone.jsonl",
+        "twice.jsonl": "'i0'; ids must be unique .name another column with --item-id",
+    }.items():
+        code, out, err = run("judge", name, *FAKE)
+        assert (code, out) == (2, "")
+        assert re.search(said, one_line(err)), err
+
+
+def test_empty_and_long_answers_are_judged_with_a_warning(run) -> None:
+    write_lines(Path("odd.jsonl"), [ITEMS[0] | {"answer": ""}, ITEMS[1] | {"answer": "word " * 400_000}])
+    code, out, err = run("judge", "odd.jsonl", *FAKE, "--samples", 1, "--quiet")
+    assert code == 0
+    assert len(out.splitlines()) == 4
+    assert sorted(err.splitlines()) == [
+        (
+            "evalkit: warning: 1 of 2 items have a 'answer' of more than a million signs (item 'i1'): few judges read "
+            "that much, and all of it is paid; see what it costs with plan"
+        ),
+        "evalkit: warning: 1 of 2 items have an empty 'answer' (item 'i0'): judged as empty",
+    ]
+
+
+def test_outputs_are_checked_before_anything_is_asked(run) -> None:
+    Path("folder").mkdir()
+    Path("file").write_text("x", encoding="utf-8")
+    for out, said in {
+        "items.jsonl": "is an input of this command",
+        "./items.jsonl": "is an input of this command",
+        "x.xlsx": "of no known form",
+        "file/x.csv": "cannot be written",
+    }.items():
+        code, _, err = run("judge", "items.jsonl", *FAKE, "-o", out)
+        assert code == 2
+        assert said in one_line(err)
+    assert ek.cache_stats()["n_replies"] == 0
+    for out in ("x.csv", "file", "-"):
+        code, _, err = run("evaluate", "items.jsonl", *FAKE, "--out", out)
+        assert code == 2
+        assert "--out names a folder" in one_line(err)
+    code, _, err = run("judge", "items.jsonl", *FAKE, "-o", "-", "--json")
+    assert code == 2
+    assert "both go to stdout" in one_line(err)
+    before = Path("items.jsonl").read_bytes()
+    run("judge", "items.jsonl", *FAKE, "-o", "again.csv", "--samples", 1)
+    assert run("judge", "items.jsonl", *FAKE, "-o", "again.csv", "--samples", 2)[0] == 0, "tables are replaced"
+    assert len(tables.read_frame("again.csv")) == 8
+    assert Path("items.jsonl").read_bytes() == before
+
+
+def test_a_table_of_another_kind_is_named(run) -> None:
+    run("judge", "items.jsonl", *FAKE, "-o", "j.jsonl", "--quiet")
+    for command in (("aggregate", "j.jsonl"), ("summarize", "j.jsonl"), ("align", "j.jsonl", "labels.jsonl")):
+        code, out, err = run(*command)
+        assert (code, out) == (2, "")
+        assert re.search("j.jsonl: this is no (votes|scores) table: column", one_line(err))
+    for command in (("compare", "j.jsonl", "labels.jsonl"), ("compare", ".", "j.jsonl")):
+        code, _, err = run(*command)
+        assert code == 2
+        assert "no judgments table" in err or "no folder of 'evalkit evaluate --out'" in err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["jugde"],
+        ["judge"],
+        ["judge", "items.jsonl", "--rub", "x"],
+        ["judge", "--refresh", "items.jsonl"],
+        ["judge", "items.jsonl", "--judge-max-tokens", "many"],
+        ["vote", "x", "--unscored", "lots"],
+        ["vote", "x", "--method", "max"],
+        ["aggregate", "x", "--weight", "openai:m"],
+        ["evaluate", "x", "--label", "faithfulness"],
+        ["cache"],
+        ["cache", "prune", "--older-than", "long ago"],
+        ["rubric", "show"],
+    ],
+)
+def test_usage_errors_are_one_line_and_exit_2(run, arguments: list[str]) -> None:
+    code, out, err = run(*arguments)
+    assert (code, out) == (2, "")
+    assert one_line(err).startswith("evalkit: error: ")
+    assert "--help" in err
+
+
+def test_nothing_at_all_shows_the_help(run) -> None:
+    code, out, err = run()
+    assert (code, out) == (2, "")
+    assert "first steps" in err
+
+
+def test_every_command_explains_itself(run) -> None:
+    code, out, _ = run("--help")
+    assert code == 0
+    listed = re.findall(r"^    (\w+) ", out, re.MULTILINE)
+    assert {"demo", "evaluate", "judge", "plan", "vote", "aggregate", "summarize", "align", "compare"} <= set(listed)
+    assert {"freeze", "rubric", "cache", "doctor"} <= set(listed)
+    for command in listed:
+        code, out, err = run(command, "--help")
+        assert (code, err) == (0, "")
+        assert f"usage: evalkit {command}" in out
+        for inner in re.findall(r"^    (\w+) ", out, re.MULTILINE) if command in ("rubric", "cache") else ():
+            assert run(command, inner, "--help")[0] == 0
+    assert run("--version")[1] == f"evalkit {ek.__version__}\n"
+
+
+def test_debug_shows_where_an_error_came_from(run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EVALKIT_DEBUG", "1")
+    code, _, err = run("judge", "gone.jsonl", *FAKE)
+    assert code == 2
+    assert "Traceback" in err
+    assert err.splitlines()[-1] == "evalkit: error: there is no file gone.jsonl"
+
+
+def test_a_fault_of_evalkit_is_shown_in_full_and_is_no_failed_check(run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fault(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("at the bottom")
+
+    monkeypatch.setattr(ek, "vote", fault)
+    run("judge", "items.jsonl", *FAKE, "-o", "j.jsonl", "--quiet")
+    code, _, err = run("vote", "j.jsonl")
+    assert code == 2
+    assert "ZeroDivisionError: at the bottom" in err
+    assert "fault of evalkit itself" in err.splitlines()[-1]
+
+
+# -- rubrics
+
+
+def test_rubric_list_and_show(run) -> None:
+    code, out, err = run("rubric", "list")
+    assert (code, err) == (0, "")
+    assert "faithfulness" in out
+    code, out, _ = run("rubric", "list", "--json")
+    assert {row["id"] for row in json.loads(out)} == set(ek.list_rubrics()["id"])
+    code, out, _ = run("rubric", "show", "faithfulness")
+    assert out.startswith("id: faithfulness\n")
+    Path("copy.yaml").write_text(out, encoding="utf-8")
+    assert load_rubric(Path("copy.yaml")) == load_rubric("faithfulness")
+    code, out, _ = run("rubric", "show", "faithfulness", "--json")
+    assert json.loads(out)["criteria"][0]["scale"].keys() == {"0", "1", "2"}
+    code, _, err = run("rubric", "show", "nosuch")
+    assert code == 2
+    assert "there is no rubric 'nosuch'; there are " in one_line(err)
+
+
+def test_lint_fails_on_errors_alone(run, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run("rubric", "lint")[:2] == (0, f"nothing to mend in {len(ek.list_rubrics())} rubrics\n")
+    text = Path(ek.list_rubrics()["path"].iloc[0]).read_text(encoding="utf-8")
+    folder = Path("mine/coherence")
+    folder.mkdir(parents=True)
+    (folder / "v7.yaml").write_text(text.replace("version: v1", "version: v7").replace("pass_at", "pas_at"), "utf-8")
+    code, out, err = run("rubric", "lint", folder / "v7.yaml")
+    assert (code, err) == (1, "")
+    assert re.match(r"error: mine/coherence/v7.yaml: .*unknown key 'pas_at' \(allowed are ", out)
+    monkeypatch.setenv("EVALKIT_RUBRICS", str(Path("mine").resolve()))
+    assert run("rubric", "lint", "coherence")[0] == 1
+    assert run("rubric", "lint", "coherence@v7")[0] == 1
+    assert run("rubric", "lint")[0] == 1
+    assert run("rubric", "lint", "coherence@v1")[0] == 0
+    code, out, _ = run("rubric", "lint", "coherence", "--json")
+    assert (code, json.loads(out)[0]["severity"]) == (1, "error")
+    code, _, err = run("judge", "items.jsonl", "--rubric", "coherence", "--judge", "fake")
+    assert code == 2
+    assert "unknown key 'pas_at'" in one_line(err)
+    assert run("rubric", "lint", "nosuch")[0] == 2, "what is not there was not checked"
+    assert run("rubric", "lint", "nosuch.yaml")[0] == 2
+    (folder / "v7.yaml").unlink()
+    warned = load_rubric("coherence").edit(description="")
+    ek.save(warned)
+    code, out, _ = run("rubric", "lint", "coherence")
+    assert (code, out.startswith("warning: coherence: no description")) == (0, True)
+
+
+def test_diff_says_what_changed(run) -> None:
+    code, out, _ = run("rubric", "diff", "faithfulness", "relevancy")
+    assert code == 0
+    assert "id is 'relevancy' instead of 'faithfulness'" in out
+    code, out, err = run("rubric", "diff", "faithfulness", "faithfulness@v1")
+    assert (code, out) == (0, "")
+    assert "are the same" in one_line(err)
+
+
+def test_new_starts_a_version_and_changes_none(run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EVALKIT_RUBRICS", str(Path("mine").resolve()))
+    code, out, err = run("rubric", "new", "support_tone")
+    path = Path(out.strip())
+    assert (code, path.name) == (0, "v1.yaml")
+    assert "evalkit rubric lint" in one_line(err)
+    assert run("rubric", "lint", path)[0] == 0
+    first = path.read_bytes()
+    _, out, _ = run("rubric", "new", "support_tone")
+    assert Path(out.strip()).name == "v2.yaml"
+    assert path.read_bytes() == first
+    assert load_rubric("support_tone@v2").content_hash == load_rubric("support_tone@v1").content_hash
+    _, out, _ = run("rubric", "new", "mine", "--like", "faithfulness", "--folder", "other", "--quiet")
+    made = load_rubric(Path(out.strip()))
+    assert (made.id, made.version, made.names) == ("mine", "v1", load_rubric("faithfulness").names)
+    assert load_rubric(draft("faithfulness")).version == "v2", "the shipped version is counted"
+    for name in ("Big Name", "templates", "../x"):
+        code, _, err = run("rubric", "new", name)
+        assert code == 2
+        assert "is no rubric id" in one_line(err)
+
+
+# -- cache and doctor
+
+
+def test_replies_are_carried_elsewhere(run, tmp_path: Path) -> None:
+    run("judge", "items.jsonl", *FAKE, "--quiet")
+    code, out, err = run("cache", "export", "replies.jsonl")
+    assert (code, out) == (0, "")
+    assert one_line(err) == "evalkit: wrote 12 replies to replies.jsonl"
+    code, out, _ = run("cache", "import", "replies.jsonl", "--cache", "other", "--json")
+    assert json.loads(out) == {"n_lines": 12, "n_added": 12, "n_present": 0, "n_conflicts": 0}
+    code, out, _ = run("judge", "items.jsonl", *FAKE, "--cache", "other", "--offline", "--json")
+    assert {row["error"] for row in json.loads(out)} == {None}
+    code, out, _ = run("cache", "stats", "--cache", "other", "--json")
+    stats = json.loads(out)
+    assert (stats["n_replies"], stats["judges"][0]["model"]) == (12, "strict")
+    assert "session" not in stats
+    code, out, _ = run("cache", "stats")
+    assert "12 replies to 12 keys" in out
+    assert "rubric_version" in out
+    Path("broken.jsonl").write_text('{"key": 1}\n', encoding="utf-8")
+    code, _, err = run("cache", "import", "broken.jsonl")
+    assert code == 2
+    assert one_line(err).startswith("evalkit: error: ")
+
+
+def test_prune_is_a_dry_run_without_apply(run) -> None:
+    run("judge", "items.jsonl", *FAKE, "--judge", "fake:lenient", "--quiet")
+    code, _, err = run("cache", "prune", "--model", "lenient")
+    assert code == 0
+    assert re.search("would remove 12 replies .* nothing was removed: --apply does it", one_line(err))
+    assert ek.cache_stats()["n_replies"] == 24
+    code, out, _ = run("cache", "prune", "--model", "lenient", "--apply", "--export-to", "kept.jsonl", "--json")
+    assert (json.loads(out)["n_replies"], json.loads(out)["applied"]) == (12, True)
+    assert len(Path("kept.jsonl").read_text(encoding="utf-8").splitlines()) == 12
+    assert ek.cache_stats()["n_replies"] == 12
+    assert run("cache", "prune", "--older-than", "1d", "--apply")[0] == 0
+    assert ek.cache_stats()["n_replies"] == 12, "nothing is that old"
+    code, _, err = run("cache", "prune")
+    assert code == 2
+    assert "needs a condition" in one_line(err)
+
+
+def test_promote_pays_nothing_for_unchanged_criteria(run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EVALKIT_RUBRICS", str(Path("mine").resolve()))
+    first = ek.Rubric(**(load_rubric("faithfulness").to_dict() | {"id": "support"}))
+    ek.save(first)
+    ek.save(load_rubric("support").edit("faithfulness", pass_at=1))  # a pass rule is in no prompt
+    run("judge", "items.jsonl", "--rubric", "support@v1", "--judge", "fake", "--quiet")
+    code, _, err = run("cache", "promote", "support", "v1", "v2")
+    assert (code, one_line(err)) == (0, "evalkit: 12 replies to support@v1 count for v2 now")
+    assert ek.plan(ek.load_items("items.jsonl"), "support@v2", "fake").n_to_call == 0
+    ek.save(load_rubric("support").edit("faithfulness", scale={0: "All is invented."}))
+    with pytest.raises(RubricError, match="no criterion of support asks the same in v2 and v3"):
+        promote("support", "v2", "v3")
+
+
+def test_doctor_looks_at_everything_and_shows_no_key(run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
+    code, out, err = run("doctor")
+    assert (code, err) == (0, "")
+    assert "no problems found" in out
+    assert re.search(r"OPENAI_API_KEY +set\n", out)
+    code, text, _ = run("doctor", "--json")
+    assert "sk-very-secret" not in out + text
+    found = json.loads(text)
+    assert found["settings"]["HF_TOKEN"] == "not set"
+    assert found["versions"]["pandas"] == pd.__version__
+    assert found["rubrics"]["rubrics"] == len(ek.list_rubrics())
+    assert found["extras"]["parquet"] == "present"
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    assert set(EXTRAS) == set(extras) - {"dev"}
+
+
+def test_doctor_names_what_is_broken(run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    run("judge", "items.jsonl", *FAKE, "--quiet")
+    found = json.loads(run("doctor", "--json")[1])
+    assert (found["cache"]["replies"], found["cache"]["integrity"], found["problems"]) == (12, "ok", [])
+    (tmp_path / "foreign").mkdir()
+    stored = next(Path(found["cache"]["folder"]).glob("*.sqlite"))
+    (tmp_path / "foreign" / stored.name).write_text("hello", encoding="utf-8")
+    (tmp_path / "mine/odd").mkdir(parents=True)
+    (tmp_path / "mine/odd/v1.yaml").write_text("id: odd\n", encoding="utf-8")
+    monkeypatch.setenv("EVALKIT_RUBRICS", str(tmp_path / "mine"))
+    code, out, _ = run("doctor", "--cache", "foreign")
+    assert code == 0
+    assert "no problems" not in out
+    assert "not a SQLite file" in out
+    assert "odd/v1.yaml" in out
+    assert (tmp_path / "foreign" / stored.name).read_text(encoding="utf-8") == "hello"
+
+
+# -- words and columns
+
+
+def test_messages_speak_of_flags() -> None:
+    assert spoken("judge again with refresh='unscored'") == "judge again with --refresh unscored"
+    assert spoken("run it again with refresh=1700000000.25: only") == "run it again with --refresh 1700000000.25: only"
+    assert spoken("raise Judge(timeout_s=…)") == "raise Judge(timeout_s=…)", "there is no such flag"
+    assert spoken("?x-offline=True&a") == "?x-offline=True&a"
+
+
+def test_moments() -> None:
+    assert moment("2d") == pytest.approx(time.time() - 2 * 86400, abs=5)
+    assert moment("1700000000.5") == 1700000000.5
+    # 2024-01-01 is 19723 days after 1970-01-01: 54 years of 365 days and 13 leap days
+    assert moment("2024-01-01T00:00+00:00") == (54 * 365 + 13) * 86400
+
+
+def test_refresh_asks_again(run) -> None:
+    run("judge", "items.jsonl", *FAKE, "--samples", 1, "--quiet")
+    sources = [row["source"] for row in json.loads(run("judge", "items.jsonl", *FAKE, "--samples", 1, "--json")[1])]
+    assert sources == ["cache"] * 4
+    out = run("judge", "items.jsonl", *FAKE, "--samples", 1, "--json", "--refresh")[1]
+    assert [row["source"] for row in json.loads(out)] == ["live"] * 4
+    out = run("judge", "items.jsonl", *FAKE, "--samples", 1, "--json", "--refresh", "2020-01-01")[1]
+    assert [row["source"] for row in json.loads(out)] == ["cache"] * 4
+    out = run("judge", "items.jsonl", *FAKE, "--samples", 1, "--json", "--refresh", "unscored")[1]
+    assert [row["source"] for row in json.loads(out)] == ["cache"] * 4
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_tables_fit_the_terminal(run, monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    write_lines(
+        Path("long.jsonl"), [item | {"item_id": f"a rather long name of item {at}"} for at, item in enumerate(ITEMS)]
+    )
+    flags = ("--judge", "fake", "--judge", "fake:broken")
+    run("judge", "long.jsonl", "--rubric", "faithfulness", *flags, "-o", "j.csv", "--quiet")
+    run("vote", "j.csv", "-o", "v.csv", "--quiet")
+    run("aggregate", "v.csv", "-o", "s.csv", "--quiet")
+    labels = [label | {"item_id": f"a rather long name of item {label['item_id'][1:]}"} for label in LABELS]
+    write_lines(Path("long-labels.jsonl"), labels)
+    run("evaluate", "long.jsonl", "--rubric", "faithfulness", *flags, "--out", "s1", "--quiet")
+    for command in (
+        ("judge", "long.jsonl", "--rubric", "faithfulness", *flags),
+        ("vote", "j.csv"),
+        ("aggregate", "v.csv"),
+        ("summarize", "s.csv"),
+        ("align", "v.csv", "long-labels.jsonl"),
+        ("evaluate", "long.jsonl", "--rubric", "faithfulness", *flags, "--labels", "long-labels.jsonl"),
+        ("compare", "s1", "s1"),
+        ("rubric", "list"),
+        ("plan", "long.jsonl", "--rubric", "faithfulness", *flags),
+    ):
+        code, out, err = run(*command)
+        assert code == 0, err
+        assert max(map(len, out.splitlines())) <= width, out
+
+
+def test_narrow_tables_cut_texts_not_figures() -> None:
+    rows = [{"item": "i", "mean": "1.50 [1.00, 2.00]", "text": "word " * 20}] * 9
+    lines = text_table(rows, width=50, left=["text"]).splitlines()
+    assert max(map(len, lines)) == 50
+    assert all("1.50 [1.00, 2.00]" in line for line in lines[1:])
+    assert lines[1].endswith("…")
+    # 9 rows of figures that have no room: columns go, by name
+    wide = [{"item": "i"} | {f"figure{at}": "1.50 [1.00, 2.00]" for at in range(5)}] * 9
+    lines = text_table(wide, width=50).splitlines()
+    assert max(map(len, lines)) <= 50
+    assert lines[-1] == "(no room for figure2, figure3, figure4)"
+    # 2 rows: they become columns, and nothing is lost
+    lines = text_table(wide[:2], width=50).splitlines()
+    assert lines[-1].split("  ", 1)[0] == "figure4"
+    assert sum(line.count("1.50 [1.00, 2.00]") for line in lines) == 10
+
+
+def test_what_a_judge_wrote_cannot_steer_the_terminal() -> None:
+    text = text_table([{"explanation": "a\x1b[2Jb\nc\u202ed"}])
+    assert text.splitlines()[1] == "a\N{REPLACEMENT CHARACTER}[2Jb c\N{REPLACEMENT CHARACTER}d"
+
+
+def test_show_folds_what_rows_share() -> None:
+    votes = ek.vote(ek.judge(ITEMS, "faithfulness", ["fake:strict", "fake:lenient"]))
+    text = str(show(votes, width=400))
+    assert "faithfulness@v1 · faithfulness · 8 rows" in text
+    assert "3 of 3" in text
+    head = text.splitlines()[0].split()
+    assert "judge" in head
+    assert not {"rubric", "criterion", "reason", "n_samples"} & set(head)
+    assert str(show(votes.iloc[:0], width=80)) == "(no rows)"
+
+
+def test_outputs_that_cannot_be_written_are_named(monkeypatch: pytest.MonkeyPatch, run) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
+    code, _, err = run("judge", "items.jsonl", *FAKE, "-o", "x.parquet")
+    assert code == 2
+    assert "pip install 'evalkit[parquet]'" in one_line(err)
+    assert ek.cache_stats()["n_replies"] == 0
+    Path("f.csv").mkdir()
+    with pytest.raises(InputError, match="is a folder"):
+        tables.check_target("f.csv")
