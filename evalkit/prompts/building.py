@@ -21,6 +21,7 @@ from evalkit.tables.items import column_names
 
 __all__ = ["Asking", "build_prompt", "input_hash", "lint", "reply_schema", "swapped"]
 
+_ABSENT: Any = object()
 _SWAP = {"answer_a": "answer_b", "answer_b": "answer_a"}
 
 
@@ -86,19 +87,19 @@ class Asking:
 
         A blank optional input counts as missing: a CSV file has no other way to say so.
         """
-        found: list[dict[str, Any]] = [{} for _ in range(n_items)]
-        for declared in self.rubric.inputs:
-            name = declared.removesuffix("?")
-            optional = declared != name
-            for values, value in zip(found, columns.get(name, ()), strict=False):
-                if is_missing(value):
-                    continue
-                shown = value if isinstance(value, str) else input_text(value)
-                if name == "context":
-                    shown = [] if shown in ("", [""]) else [shown] if isinstance(shown, str) else shown
-                if not (optional and shown in ("", [])):
-                    values[name] = shown
-        return found
+        shown = {
+            declared.removesuffix("?"): _shown(columns[declared.removesuffix("?")], declared)
+            for declared in self.rubric.inputs
+            if declared.removesuffix("?") in columns
+        }
+        if not shown:
+            return [{} for _ in range(n_items)]
+        rows = zip(*shown.values(), strict=True)
+        if any(value is _ABSENT for column in shown.values() for value in column):
+            return [
+                {name: value for name, value in zip(shown, row, strict=True) if value is not _ABSENT} for row in rows
+            ]
+        return [dict(zip(shown, row, strict=True)) for row in rows]
 
     def prompt(self, criterion: Criterion, inputs: Mapping[str, Any]) -> Prompt:
         """The prompt for one criterion and one item's inputs."""
@@ -143,6 +144,23 @@ class Asking:
             ),
             "fence": fence,
         }
+
+
+def _shown(column: Sequence[Any], declared: str) -> list[Any]:
+    """The values of a declared input as they are shown and hashed; `_ABSENT` where an item has none."""
+    optional, name = declared.endswith("?"), declared.removesuffix("?")
+    if name != "context" and all(type(value) is str for value in column):
+        return [value or _ABSENT for value in column] if optional else list(column)
+    made = []
+    for value in column:
+        if is_missing(value):
+            made.append(_ABSENT)
+            continue
+        shown = value if isinstance(value, str) else input_text(value)
+        if name == "context":
+            shown = [] if shown in ("", [""]) else [shown] if isinstance(shown, str) else shown
+        made.append(_ABSENT if optional and shown in ("", []) else shown)
+    return made
 
 
 def swapped(inputs: Mapping[str, Any]) -> dict[str, Any]:
