@@ -36,23 +36,23 @@ _NAME = re.compile(r"([a-z0-9][a-z0-9_-]*)(?:@(v[1-9][0-9]*))?")
 def rubric_folders() -> list[Path]:
     """Where rubrics, templates and profiles are looked up, in order.
 
-    The folders named by ``EVALKIT_RUBRICS``, ``rubrics/`` beside the nearest ``pyproject.toml``, and
-    those that ship with evalkit.
+    The folders named by ``EVALKIT_RUBRICS``, ``rubrics/`` beside the nearest ``pyproject.toml`` (in the
+    working folder where there is none), and those that ship with evalkit.
     """
     folders = [Path(part).expanduser() for part in os.environ.get("EVALKIT_RUBRICS", "").split(os.pathsep) if part]
-    project = _project_folder()
-    if project is not None and project.is_dir():
-        folders.append(project)
+    own = _own_folder()
+    if own.is_dir():
+        folders.append(own)
     folders.append(rubrics_folder())
     return list(dict.fromkeys(folder.resolve() for folder in folders))
 
 
-def _project_folder() -> Path | None:
+def _own_folder() -> Path:
     here = Path.cwd()
     for folder in (here, *here.parents):
         if (folder / "pyproject.toml").is_file():
             return folder / "rubrics"
-    return None
+    return here / "rubrics"
 
 
 def read_yaml(path: Path) -> Any:
@@ -207,7 +207,7 @@ def save(rubric: Rubric, folder: str | Path | None = None) -> Rubric:
 def save_folder(folder: str | Path | None = None) -> Path:
     """Where rubrics are saved: `folder`, else as `save` says."""
     given = [part for part in os.environ.get("EVALKIT_RUBRICS", "").split(os.pathsep) if part]
-    return Path(folder or (given[0] if given else None) or _project_folder() or Path.cwd() / "rubrics")
+    return Path(folder or (given[0] if given else None) or _own_folder()).expanduser()
 
 
 def versions_of(name: str, folder: Path) -> dict[int, Path]:

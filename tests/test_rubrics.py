@@ -1,0 +1,316 @@
+"""Rubrics and criteria: their rules, their hashes, what an edit changes, and their versions compared in words."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import Any
+
+import pytest
+
+from evalkit.errors import RubricError
+from evalkit.rubrics import Criterion, Rubric, diff, load_rubric, review
+
+SCALE = {0: "no", 1: "partly", 2: "yes"}
+
+
+def rubric(**fields: Any) -> Rubric:
+    criteria = [
+        {"name": "one", "scale": SCALE, "pass_at": 2},
+        {"name": "two", "level": "nominal", "scale": {"a": "A", "b": "B"}, "pass_if": ["a"]},
+    ]
+    return Rubric(**({"id": "r", "inputs": ["question?", "answer"], "criteria": criteria} | fields))
+
+
+def criterion(**fields: Any) -> Criterion:
+    return Criterion(**({"name": "c", "scale": SCALE} | fields))
+
+
+class TestCriterionRules:
+    @pytest.mark.parametrize(
+        ("fields", "message"),
+        [
+            ({"desciption": "x"}, r"criterion 'c': unknown key 'desciption' \(allowed are name, description, level"),
+            ({"scale": {}}, "the scale is empty"),
+            ({"scale": None}, "the scale is empty"),
+            ({"pass_at": 5}, "pass_at 5 is not on the scale; allowed are 0, 1, 2"),
+            ({"level": "nominal", "pass_at": 1}, "use pass_if"),
+            ({"level": "cardinal"}, "unknown level 'cardinal'; allowed are"),
+            ({"weight": -1}, "weight: input should be greater than or equal to 0"),
+            ({"weight": float("nan")}, "weight"),
+            ({"critical": True}, "critical and needs a pass rule"),
+            ({"name": ""}, "one line of 1 to 200 characters"),
+            ({"name": "a\nb"}, "one line"),
+            ({"name": "x" * 201}, "one line"),
+            ({"name": 5}, "name: input should be a valid string"),
+            ({"steps": "one"}, "steps"),
+            ({"description": 7}, "description"),
+        ],
+    )
+    def test_faults(self, fields, message):
+        with pytest.raises(RubricError, match=message):
+            criterion(**fields)
+
+    def test_missing_scale(self):
+        with pytest.raises(RubricError, match="criterion 'c': the key 'scale' is missing"):
+            Criterion(name="c")
+
+    def test_names_in_any_script(self):
+        assert criterion(name="  Полнота ответа (1) ").name == "Полнота ответа (1)"
+
+    def test_from_pollux(self):
+        made = Criterion.from_pollux("Критерий", {"2": "да", "0": "нет", "1": "частично"})
+        assert (made.level, made.scale.codes, made.pass_at) == ("interval", (0, 1, 2), None)
+        two = Criterion.from_pollux("Критерий", {0: "нет", 1: "да"})
+        assert (two.pass_at, two.scale.code("0,5")) == (1, 0.5)
+        with pytest.raises(RubricError, match="not a number"):
+            Criterion.from_pollux("x", {"good": "", "bad": ""})
+
+
+class TestRubricRules:
+    @pytest.mark.parametrize(
+        ("fields", "message"),
+        [
+            ({"critera": []}, r"rubric 'r': unknown key 'critera' \(allowed are id, version, description"),
+            ({"criteria": []}, "criteria"),
+            ({"criteria": {"one": {}}}, "criteria is a list of criteria"),
+            ({"criteria": ["one"]}, "criterion 1 must be a mapping with name and scale"),
+            (
+                {"criteria": [{"name": "x", "scale": {0: "", 1: ""}, "wieght": 1}]},
+                "criterion 'x': unknown key 'wieght'",
+            ),
+            (
+                {"criteria": [{"name": "x", "scale": SCALE}, {"name": "x ", "scale": SCALE}]},
+                "two criteria have one name",
+            ),
+            ({"criteria_per_call": "all"}, "'all' is reserved and not there yet; use 'one'"),
+            ({"id": "My Rubric"}, "'My Rubric' is not of the form lower-case letters"),
+            ({"id": "../up"}, "is not of the form"),
+            ({"id": "templates"}, "'templates' is the name of a folder beside the rubrics"),
+            ({"version": "1"}, "'1' is not of the form 'v' and a number"),
+            ({"version": 1}, "version: input should be a valid string"),
+            ({"template": "default@1"}, "is not of the form name@version, as in default@v1"),
+            ({"inputs": []}, "inputs is empty; name the item columns"),
+            ({"inputs": "answer"}, "inputs"),
+            ({"inputs": ["answer", "answer?"]}, "names a column twice"),
+            ({"inputs": ["the answer"]}, "'the answer' cannot be an input"),
+            ({"inputs": ["fence"]}, "'fence' cannot be an input"),
+            ({"layout": "last"}, "layout"),
+            ({"mode": "listwise"}, "mode"),
+            ({"mode": "pairwise"}, "needs the inputs answer_a and answer_b; 'answer_a', 'answer_b' missing"),
+            ({"mode": "pairwise", "inputs": ["answer_a", "answer_b"]}, "needs level nominal and the codes A, B"),
+            ({"pass_at": 2}, "pass_at: input should be less than or equal to 1"),
+        ],
+    )
+    def test_faults(self, fields, message):
+        with pytest.raises(RubricError, match=message):
+            rubric(**fields)
+
+    def test_all_faults_at_once(self):
+        with pytest.raises(RubricError, match=r"pass_at: .*; unknown key 'x'") as caught:
+            rubric(x=1, pass_at=2)
+        assert "\n" not in str(caught.value)
+
+    def test_names_and_inputs(self):
+        made = rubric()
+        assert (made.names, made.input_names, made.required_inputs) == (
+            ("one", "two"),
+            ("question", "answer"),
+            ("answer",),
+        )
+
+    def test_cannot_be_changed_and_can_be_copied(self):
+        made = rubric()
+        with pytest.raises(ValueError, match="frozen"):
+            made.description = "x"  # type: ignore[misc]
+        edited = made.edit("one", weight=2)
+        for one in (made, edited):
+            for back in (pickle.loads(pickle.dumps(one)), copy.deepcopy(one), Rubric(**one.to_dict())):
+                assert (back.to_dict(), back.content_hash) == (one.to_dict(), one.content_hash)
+        assert pickle.loads(pickle.dumps(edited)).label == edited.label
+        assert hash(made) == hash(rubric())
+
+
+CRITERION_EDITS: list[tuple[dict[str, Any], bool]] = [
+    # change, and whether it reaches the prompt
+    ({"description": "new"}, True),
+    ({"steps": ["look"]}, True),
+    ({"scale": {1: "other"}}, True),
+    ({"scale": {3: "more"}}, True),
+    ({"scale": {1: None}}, True),
+    ({"level": "interval"}, True),
+    ({"name": "uno"}, True),
+    ({"pass_at": 1}, False),
+    ({"pass_at": None}, False),
+    ({"pass_if": [0, 2]}, False),
+    ({"weight": 3}, False),
+    ({"critical": True}, False),
+    ({"better": "low"}, False),
+]
+RUBRIC_EDITS: list[tuple[dict[str, Any], bool]] = [
+    ({"description": "new"}, True),
+    ({"inputs": ["answer"]}, True),
+    ({"inputs": ["answer", "question?"]}, True),
+    ({"layout": "item_first"}, True),
+    ({"pass_at": 0.5}, False),
+    ({"version": "v7"}, False),
+    ({"id": "other"}, False),
+    ({"template": "tagged@v1"}, False),  # the template has a hash of its own in the key
+]
+
+
+class TestHashes:
+    @pytest.mark.parametrize(("changes", "reaches"), CRITERION_EDITS)
+    def test_an_edit_to_one_criterion(self, changes, reaches):
+        before = rubric()
+        after = before.edit("one", **changes)
+        one, two = after.criteria
+        assert (after.prompt_hash(one) != before.prompt_hash(before.criteria[0])) is reaches
+        assert after.prompt_hash(two) == before.prompt_hash(before.criteria[1])
+        assert after.content_hash != before.content_hash
+
+    @pytest.mark.parametrize(("changes", "reaches"), RUBRIC_EDITS)
+    def test_an_edit_to_the_rubric(self, changes, reaches):
+        before = rubric()
+        after = before.edit(**changes)
+        for old, new in zip(before.criteria, after.criteria, strict=True):
+            assert (after.prompt_hash(new) != before.prompt_hash(old)) is reaches
+        moved = set(changes) & {"id", "version"}
+        assert (after.content_hash != before.content_hash) is not bool(moved)
+
+    def test_one_content_has_one_hash_however_it_is_written(self):
+        other = rubric(
+            criteria=[
+                {"name": "one", "scale": {"2": "yes", 0.0: "no", 1: "partly"}, "pass_at": 2.0, "weight": 1},
+                Criterion(name="two", level="nominal", scale={"a": "A", "b": "B"}, pass_if={"a"}),
+            ]
+        )
+        assert other.content_hash == rubric().content_hash
+        assert other == rubric()
+
+    def test_kinds_of_codes_are_told_apart(self):
+        numbers = criterion(scale={0: "x", 1: "y"})
+        texts = criterion(scale={"0": "x", "1": "y"}, level="nominal")
+        made = rubric()
+        assert made.prompt_hash(numbers) != made.prompt_hash(texts)
+
+
+class TestLabel:
+    def test_made_edited_and_back(self):
+        made = rubric()
+        edited = made.edit("one", pass_at=1)
+        assert (made.edited, made.label) == (False, "v1")
+        assert (edited.edited, edited.label) == (True, f"v1+{edited.content_hash[:8]}")
+        assert edited.edit("one", pass_at=2).label == "v1"
+        assert edited.edit("one", weight=2).edited
+
+    def test_another_version_or_id_starts_afresh(self):
+        assert rubric().edit(version="v2", description="x").label == "v2"
+        assert not rubric().edit(id="s", description="x").edited
+
+    def test_no_change_is_no_edit(self):
+        made = load_rubric("faithfulness")
+        text = made.criteria[0].scale[1]
+        assert not made.edit("faithfulness", scale={1: text}).edited
+        assert not made.edit().edited
+
+
+class TestEdit:
+    def test_leaves_the_original(self):
+        made = rubric()
+        before = made.to_dict()
+        made.edit("one", scale={1: "x", 2: None}, pass_at=1, steps=["s"])
+        assert made.to_dict() == before
+
+    def test_scale_names_only_what_changes(self):
+        edited = rubric().edit("one", scale={"1": "half", 3: "more", 0: None}, pass_at=3)
+        assert dict(edited.criterion("one").scale) == {1: "half", 2: "yes", 3: "more"}
+        assert dict(rubric().edit("two", scale={"A": "new", "c": "C"}).criterion("two").scale) == {
+            "a": "new", "b": "B", "c": "C",
+        }  # fmt: skip
+
+    def test_one_pass_rule_replaces_the_other(self):
+        edited = rubric().edit("one", pass_if=[1, 2])
+        assert (edited.criteria[0].pass_at, edited.criteria[0].pass_if) == (None, (1, 2))
+        assert edited.edit("one", pass_at=1).criteria[0].pass_if is None
+        assert not rubric().edit("one", pass_at=None).criteria[0].scale.has_rule
+
+    @pytest.mark.parametrize(
+        ("name", "changes", "message"),
+        [
+            ("one", {"wieght": 1}, "unknown criterion key 'wieght'; allowed are name, description"),
+            ("three", {"weight": 1}, "no criterion 'three'; it has 'one', 'two'"),
+            (None, {"scale": {1: "x"}}, r"unknown rubric key 'scale'.*name it first: rubric.edit\('criterion'"),
+            ("one", {"scale": {2: None}}, "pass_at 2 is not on the scale"),
+            ("one", {"scale": {"x": "y"}}, "'x' of an ordinal scale is not a number"),
+            ("one", {"name": "two"}, "two criteria have one name"),
+        ],
+    )
+    def test_faults(self, name, changes, message):
+        with pytest.raises(RubricError, match=message):
+            rubric().edit(name, **changes)
+
+
+class TestReview:
+    def messages(self, made: Rubric) -> str:
+        return "\n".join(map(str, review(made)))
+
+    def test_a_good_rubric_has_no_findings(self):
+        assert review(load_rubric("faithfulness")) == []
+
+    @pytest.mark.parametrize(
+        ("fields", "message"),
+        [
+            ({"scale": {0: "no", 1: ""}}, "warning: r/c: level 1 has no text"),
+            ({"scale": {0: "The answer is fine.", 1: "the answer, is: fine"}}, "levels 0 and 1 read almost alike"),
+            ({"scale": SCALE}, "no pass rule"),
+            ({"scale": {n: f"level{n}" for n in range(8)}}, "8 levels: people and judges keep about five apart"),
+            ({"scale": SCALE, "weight": 0}, "all weights are 0"),
+        ],
+    )
+    def test_findings(self, fields, message):
+        assert message in self.messages(rubric(criteria=[{"name": "c", **fields}]))
+
+    def test_no_description(self):
+        assert "no description" in self.messages(rubric())
+        assert "no description" not in self.messages(rubric(description="d"))
+
+
+class TestDiff:
+    def test_nothing(self):
+        assert diff(rubric(), rubric(version="v2")) == ""
+
+    def test_everything_in_words(self):
+        old = rubric(description="old")
+        new = Rubric(
+            id="r",
+            inputs=["answer"],
+            description="",
+            layout="item_first",
+            pass_at=0,
+            criteria=[
+                {
+                    "name": "one",
+                    "scale": {0: "no", 1: "half", 3: "more"},
+                    "weight": 0.5,
+                    "pass_if": [1, 3],
+                    "steps": ["s"],
+                },
+                {"name": "three", "scale": SCALE, "critical": True, "pass_at": 1},
+            ],
+        )
+        assert diff(old, new).splitlines() == [
+            "description is nothing instead of 'old'",
+            "inputs is answer instead of question?, answer",
+            "layout is 'item_first' instead of 'rubric_first'",
+            "pass_at is 0.0 instead of nothing",
+            "criterion 'two' is gone",
+            "criterion 'three' is new",
+            "one: steps is s instead of nothing",
+            "one: level 2 is gone",
+            "one: level 1 reads 'half' instead of 'partly'",
+            "one: level 3 is new: 'more'",
+            "one: pass_at is nothing instead of 2 (verdicts change, replies stay valid)",
+            "one: pass_if is 1, 3 instead of nothing (verdicts change, replies stay valid)",
+            "one: weight is 0.5 instead of 1.0 (verdicts change, replies stay valid)",
+        ]
