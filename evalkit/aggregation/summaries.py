@@ -81,7 +81,7 @@ def summarize(
     order = np.argsort(groups.codes, kind="stable")
     pieces = np.split(order, np.cumsum(groups.count())[:-1]) if len(groups) else []
     figures = [_figures(frame.iloc[rows], units[rows]) for rows in pieces]
-    made = pd.DataFrame(figures, columns=_FIGURES)
+    made = pd.DataFrame(figures, columns=_FIGURES).astype(_KINDS)
     heads = frame.iloc[groups.first]
     columns = {key: heads[key].array for key in keys} | {key: made[key].array for key in _FIGURES}
     columns["notes"] = tables.categorical(made["notes"])
@@ -91,6 +91,7 @@ def summarize(
 
 _FIGURES = ["mean", "mean_norm", "low", "high", "worst", "best", "pass_rate", "n_items", "n_scored", "n_partial"]
 _FIGURES += ["norm_low", "norm_high", "pass_low", "pass_high", "n_passed", "n_verdicts", "n_clusters", "notes"]
+_KINDS = {name: "int64" if name.startswith("n_") else "float64" for name in _FIGURES if name != "notes"}
 
 
 def _with_columns(frame: pd.DataFrame, by: list[str], items: pd.DataFrame | None) -> pd.DataFrame:

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import html
+import re
+import textwrap
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
+from evalkit.aggregation import summarize
 from evalkit.evaluation.figures import count_of, figure, html_page, html_table, text_table
+from evalkit.intervals import cluster_codes, mean_interval
+from evalkit.tables.grouping import clusters_of
 
 if TYPE_CHECKING:
     from evalkit.evaluation.evaluations import Evaluation
@@ -17,22 +23,39 @@ __all__ = ["page", "text"]
 
 Rows = list[dict[str, str]]
 
+_ALL = "all criteria"
+_WIDTH = 120
+_BY_VERDICT = {
+    "accuracy": "accuracy",
+    "kappa": "kappa",
+    "false_pass_rate": "false pass",
+    "false_fail_rate": "false fail",
+}
+_NOT_SHOWN = ("pearson", "kendall", "mae")
+_BY_SCORE = {"quadratic_kappa": "quadratic kappa", "spearman": "Spearman", "bias": "bias"}
+
 
 def text(evaluation: Evaluation, width: int | None = None) -> str:
-    """The evaluation on a terminal, of `width` columns if it is given."""
-    blocks = [heading(evaluation)]
+    """The evaluation on a terminal of `width` columns."""
+    width = width or _WIDTH
+    blocks = [_filled(heading(evaluation), width)]
     for title, rows, note in sections(evaluation):
-        blocks.append("\n".join(filter(None, [title, text_table(rows, width=width) if rows else "", note])))
+        table = text_table(rows, width=width, left=("criterion",)) if rows else ""
+        blocks.append("\n".join(filter(None, [_filled(title, width), table, _filled(note, width)])))
     return "\n\n".join(blocks)
+
+
+def _filled(lines: str, width: int) -> str:
+    return "\n".join(textwrap.fill(line, width, subsequent_indent="  ") for line in lines.splitlines())
 
 
 def page(evaluation: Evaluation) -> str:
     """The evaluation in a notebook."""
-    parts = [f"<p>{html.escape(heading(evaluation))}</p>", _tiles(evaluation)]
+    parts = [f"<p>{html.escape(line)}</p>" for line in heading(evaluation).splitlines()]
+    parts.append(_tiles(evaluation) if len(evaluation.items) else "")
     for title, rows, note in sections(evaluation):
         parts.append(f"<h4>{html.escape(title)}</h4>{html_table(rows) if rows else ''}")
-        if note:
-            parts.append(f"<p class='note'>{html.escape(note)}</p>")
+        parts += [f"<p class='note'>{html.escape(line)}</p>" for line in note.splitlines()]
     return html_page(parts)
 
 
@@ -51,39 +74,84 @@ def heading(evaluation: Evaluation) -> str:
 
 def sections(evaluation: Evaluation) -> Iterator[tuple[str, Rows, str]]:
     """Title, rows and note of each part."""
-    yield (
-        "Scores",
-        _scores(evaluation.summary),
-        "95 % intervals; unscored items are left out of means, not counted as bad",
-    )
+    if evaluation.items.empty:
+        yield "No items: nothing to judge, no figures", [], ""
+        return
+    yield "Scores", *_scores(evaluation)
     yield "Judges among themselves", *_reliability(evaluation)
     if evaluation.alignment is not None:
-        yield "Judges against people", _alignment(evaluation.alignment), _ceiling(evaluation.alignment)
+        yield from _alignment(evaluation, evaluation.alignment)
     unscored = int(evaluation.judgments["error"].notna().sum())
     hint = f"{unscored} judgments unscored: ek.explain(evaluation.judgments) says why" if unscored else ""
     yield f"Cost: {evaluation.cost}", [], hint
 
 
-def _scores(summary: pd.DataFrame) -> Rows:
-    return [
-        {
-            "criterion": str(row["criterion"]),
-            "mean": figure(row["mean"], row["low"], row["high"]),
-            "on 0-1": figure(row["mean_norm"], row["norm_low"], row["norm_high"]),
-            "if unscored were bad / good": f"{figure(row['worst'])} / {figure(row['best'])}",
-            "pass rate": figure(row["pass_rate"], row["pass_low"], row["pass_high"]),
-            "scored": count_of(row["n_scored"], row["n_items"]),
-        }
-        for _, row in summary.iterrows()
-    ]
+def _summaries(evaluation: Evaluation) -> list[dict[str, Any]]:
+    """The rows of the summary, and, of several criteria, that of all together."""
+    rows = evaluation.summary.to_dict("records")
+    if len(rows) > 1:
+        whole = summarize(evaluation.rubric_scores, clusters=evaluation.clusters)
+        rows += whole.assign(criterion=_ALL).to_dict("records")
+    return [{str(name): value for name, value in row.items()} for row in rows]
+
+
+def _scores(evaluation: Evaluation) -> tuple[Rows, str]:
+    rows, notes = [], []
+    for row in _summaries(evaluation):
+        name = str(row["criterion"])
+        rows.append(
+            {
+                "criterion": name,
+                "mean": figure(row["mean"], row["low"], row["high"]),
+                "on 0-1": figure(row["mean_norm"], row["norm_low"], row["norm_high"]),
+                "if unscored were bad / good": f"{figure(row['worst'])} / {figure(row['best'])}",
+                "pass rate": figure(row["pass_rate"], row["pass_low"], row["pass_high"]),
+                "scored": count_of(row["n_scored"], row["n_items"]),
+            }
+        )
+        notes += [(name, note) for note in _gaps(evaluation, row)]
+    said = ["95 % intervals; unscored items are left out of means, not counted as bad", *_noted(notes, len(rows))]
+    return rows, "\n".join(said)
+
+
+def _gaps(evaluation: Evaluation, row: dict[str, Any]) -> Iterator[str]:
+    """Why a figure of the summary is NA, and what to mind."""
+    rubric, name = evaluation.rubric, row["criterion"]
+    if row["n_scored"] < row["n_items"]:
+        scores = evaluation.scores if name != _ALL else evaluation.rubric_scores.assign(criterion=_ALL, label=None)
+        silent = scores[(scores["criterion"] == name) & scores["score_norm"].isna() & scores["label"].isna()]
+        why = ", ".join(f"{reason} {n}" for reason, n in silent["reason"].astype(object).value_counts().items())
+        yield f"{'nothing' if not row['n_scored'] else 'not all'} scored: {why}" if why else "not all scored"
+    if not row["n_scored"]:
+        return
+    if pd.isna(row["mean"]):
+        yield "no mean on a nominal scale" if name != _ALL else "no item is scored on every criterion"
+    if pd.isna(row["pass_rate"]):
+        whole = name == _ALL
+        rule = any(one.scale.has_rule for one in rubric.criteria) if whole else rubric.criterion(name).scale.has_rule
+        yield "no verdict" if rule or (whole and rubric.pass_at is not None) else "no pass rule"
+    if not pd.isna(row["notes"]):
+        yield str(row["notes"])
+
+
+def _noted(notes: list[tuple[str, str]], n_rows: int) -> list[str]:
+    """Each note once, behind the rows that it is about; one about all rows stands alone."""
+    about: dict[str, list[str]] = {}
+    for name, note in notes:
+        about.setdefault(note, []).append(name)
+    return [note if len(names) == n_rows else f"{', '.join(names)}: {note}" for note, names in about.items()]
 
 
 def _reliability(evaluation: Evaluation) -> tuple[Rows, str]:
-    apart = evaluation.disagreement.groupby("criterion", observed=True, sort=False)["disagreement"]
-    rows = []
+    if len(evaluation.spec.judges) < 2:
+        return [], "one judge: nothing to compare"
+    apart = dict(list(evaluation.disagreement.groupby("criterion", observed=True)))
+    rows, notes = [], []
     for _, row in evaluation.reliability.iterrows():
         criterion = str(row["criterion"])
-        one = apart.get_group(criterion) if criterion in apart.groups else pd.Series(dtype=float)
+        one = apart[criterion].dropna(subset="disagreement")
+        values = one["disagreement"].to_numpy(dtype=np.float64)
+        spread = mean_interval(values, cluster_codes(clusters_of(one["item_id"], evaluation.clusters)), bounds=(0, 1))
         rows.append(
             {
                 "criterion": criterion,
@@ -91,14 +159,22 @@ def _reliability(evaluation: Evaluation) -> tuple[Rows, str]:
                 "percent agreement": figure(
                     row["percent_agreement"], row["percent_agreement_low"], row["percent_agreement_high"]
                 ),
-                "mean disagreement": figure(one.mean()),
-                "items that split": count_of((one > 0).sum(), one.notna().sum()),
+                "mean disagreement": figure(values.mean() if len(values) else None, spread.low, spread.high),
+                "items that split": count_of((values > 0).sum(), len(values)),
+                "compared": count_of(row["n_pairable"], row["n_items"]),
             }
         )
-    spread = [f"{row['criterion']}: {_spread(row)}" for _, row in evaluation.reliability.iterrows()]
-    notes = [f"variance of scores from {'; '.join(spread)}" if len(evaluation.spec.judges) > 1 else ""]
-    notes += [str(note) for note in evaluation.reliability["notes"].dropna()]
-    return rows, "\n".join(dict.fromkeys(filter(None, notes)))
+        if spread_of := _spread(row):
+            notes.append((criterion, f"variance of scores from {spread_of}"))
+        notes += [(criterion, note) for note in _parts(row["notes"]) if "phi" not in note]
+    return rows, "\n".join(_noted(notes, len(rows)))
+
+
+def _parts(notes: Any) -> list[str]:
+    """The parts of a note, in the words of the titles."""
+    if pd.isna(notes):
+        return []
+    return str(notes).replace("alpha_single", "alpha").replace("_", " ").split("; ")
 
 
 def _spread(row: Any) -> str:
@@ -112,67 +188,103 @@ def _spread(row: Any) -> str:
     known = {name: float(value) for name, value in parts.items() if not pd.isna(value)}
     whole = sum(known.values())
     if not whole:
-        return "NA"
+        return ""
     return ", ".join(f"{name} {value / whole:.0%}" for name, value in known.items())
 
 
-def _alignment(alignment: pd.DataFrame) -> Rows:
-    rows = []
-    for _, row in alignment.iterrows():
-        shown = {"judge": str(row["judge"]), "criterion": str(row["criterion"])}
-        for name, title in (
-            ("accuracy", "accuracy"),
-            ("kappa", "kappa"),
-            ("quadratic_kappa", "quadratic kappa"),
-            ("spearman", "Spearman"),
-        ):
-            shown[title] = figure(row[name], row.get(f"{name}_low"), row.get(f"{name}_high"))
-        shown["bias"] = figure(row["bias"])
-        shown["compared"] = count_of(row["n_scored"], row["n_labelled"])
-        rows.append(shown)
-    return rows
+def _alignment(evaluation: Evaluation, alignment: pd.DataFrame) -> Iterator[tuple[str, Rows, str]]:
+    """Verdicts (or labels) in one table, scores in another."""
+    table = alignment[alignment["n_labelled"] > 0]
+    dark = [name for name in evaluation.rubric.names if name not in set(table["criterion"])]
+    unlabelled = f"no labels for {', '.join(dark)}" if dark else ""
+    if table.empty:
+        yield "Judges against people", [], unlabelled
+        return
+    by_score = table[table[list(_BY_SCORE)].notna().any(axis=1)]
+    yield "Judges against people, by verdict or label", *_aligned(table, _BY_VERDICT)
+    if len(by_score):
+        yield "Judges against people, by score", *_aligned(by_score, _BY_SCORE)
+    if unlabelled:
+        yield unlabelled, [], ""
 
 
-def _ceiling(alignment: pd.DataFrame) -> str:
+def _aligned(table: pd.DataFrame, titles: dict[str, str]) -> tuple[Rows, str]:
+    rows, notes = [], []
+    several = table["criterion"].nunique() > 1
+    for _, row in table.iterrows():
+        shown = {"judge": str(row["judge"])} | ({"criterion": str(row["criterion"])} if several else {})
+        name = " on ".join(shown.values())
+        shown |= {title: figure(row[one], row[f"{one}_low"], row[f"{one}_high"]) for one, title in titles.items()}
+        rows.append(shown | {"compared": count_of(row["n_scored"], row["n_labelled"])})
+        notes += [(name, note) for note in (*_of(row["notes"], titles), *_undefined(row, titles))]
+    return rows, "\n".join(filter(None, [_ceiling(table, titles), *_noted(notes, len(rows))]))
+
+
+def _of(notes: Any, titles: dict[str, str]) -> Iterator[str]:
+    """The notes about these figures, and about all."""
+    known = "|".join((*_BY_VERDICT, *_BY_SCORE, *_NOT_SHOWN))
+    for note in [] if pd.isna(notes) else str(notes).split("; "):
+        found = re.fullmatch(rf"(no interval of )?((?:{known})(?:, (?:{known}))*): (.*)", note)
+        if found is None:
+            yield note
+        elif names := [titles[name] for name in found[2].split(", ") if name in titles]:
+            yield f"{found[1] or ''}{', '.join(names)}: {found[3]}"
+
+
+def _undefined(row: Any, titles: dict[str, str]) -> Iterator[str]:
+    """Why an error rate is NA."""
+    if "false_pass_rate" not in titles or pd.isna(row["accuracy"]):
+        return
+    no_fail, no_pass = pd.isna(row["false_pass_rate"]), pd.isna(row["false_fail_rate"])
+    if no_fail and no_pass:
+        yield "labels are compared, there are no verdicts"
+    elif no_fail or no_pass:
+        yield f"false {'pass' if no_fail else 'fail'}: people {'failed' if no_fail else 'passed'} none of them"
+
+
+def _ceiling(table: pd.DataFrame, titles: dict[str, str]) -> str:
     said = []
-    for _, row in alignment.drop_duplicates("criterion").iterrows():
+    for _, row in table.drop_duplicates("criterion").iterrows():
         known = [
-            f"{name.replace('_', ' ')} {figure(row[f'{name}_ceiling'])}"
-            for name in ("accuracy", "kappa", "quadratic_kappa", "spearman")
+            f"{title} {figure(row[f'{name}_ceiling'])}"
+            for name, title in titles.items()
             if f"{name}_ceiling" in row and not pd.isna(row[f"{name}_ceiling"])
         ]
         if known:
-            said.append(f"{row['criterion']}: {', '.join(known)}")
+            said.append(f"{row['criterion']}: {', '.join(known)} ({row['n_annotators']} annotators)")
     return f"people among themselves (the ceiling): {'; '.join(said)}" if said else ""
 
 
 def _tiles(evaluation: Evaluation) -> str:
-    summary = evaluation.summary
-    tiles: list[tuple[str, str, str]] = []
-    for _, row in summary.iterrows():
-        tiles.append(
-            (
-                figure(row["mean_norm"], row["norm_low"], row["norm_high"]),
-                f"{row['criterion']} (0-1)",
-                f"{count_of(row['n_scored'], row['n_items'])} scored",
-            )
+    tiles = [
+        (
+            figure(row["mean_norm"], row["norm_low"], row["norm_high"]),
+            f"{row['criterion']} (0-1)",
+            f"{count_of(row['n_scored'], row['n_items'])} scored",
         )
-    for _, row in evaluation.reliability.iterrows():
-        interval = figure(row["alpha_single"], row["alpha_single_low"], row["alpha_single_high"])
-        tiles.append((interval, f"alpha, {row['criterion']}", f"{len(evaluation.spec.judges)} judges"))
-    best = _best(evaluation.alignment)
-    if best is not None:
-        tiles.append(best)
+        for row in _summaries(evaluation)
+    ]
+    if len(evaluation.spec.judges) > 1:
+        tiles += [
+            (
+                figure(row["alpha_single"], row["alpha_single_low"], row["alpha_single_high"]),
+                f"alpha, {row['criterion']}",
+                f"{row['n_judges']} judges, {count_of(row['n_pairable'], row['n_items'])} compared",
+            )
+            for _, row in evaluation.reliability.iterrows()
+        ]
+    if evaluation.alignment is not None:
+        labelled = evaluation.alignment[evaluation.alignment["n_labelled"] > 0]
+        tiles += [
+            (
+                figure(row["accuracy"], row["accuracy_low"], row["accuracy_high"]),
+                f"accuracy against people, {row['criterion']}",
+                f"{row['judge']}, {count_of(row['n_scored'], row['n_labelled'])} compared",
+            )
+            for _, row in labelled.drop_duplicates("criterion", keep="last").iterrows()  # the jury stands last
+        ]
     cells = "".join(
         f"<div class='tile'><b>{html.escape(value)}</b><span>{html.escape(name)}<br>{html.escape(note)}</span></div>"
         for value, name, note in tiles
     )
     return f"<div class='tiles'>{cells}</div>"
-
-
-def _best(alignment: pd.DataFrame | None) -> tuple[str, str, str] | None:
-    if alignment is None or alignment.empty:
-        return None
-    row: Any = alignment.iloc[-1]
-    value = figure(row["accuracy"], row.get("accuracy_low"), row.get("accuracy_high"))
-    return value, f"accuracy against people, {row['judge']}", f"{count_of(row['n_scored'], row['n_labelled'])} compared"

@@ -13,15 +13,17 @@ import pandas as pd
 
 from evalkit.aggregation import aggregate, combine, summarize
 from evalkit.agreement import disagreement, reliability
-from evalkit.errors import InputError
+from evalkit.errors import ConfigError, InputError, listed
 from evalkit.evaluation import cards
+from evalkit.evaluation.joining import joined
 from evalkit.judging.runs import Options, judge_work
 from evalkit.judging.specs import Spec, is_none
 from evalkit.judging.works import Work
 from evalkit.rubrics import Profile, Rubric
-from evalkit.tables import LABEL_KEY, as_items, check
+from evalkit.tables import LABEL_KEY, as_items, check, empty
 from evalkit.tables import labels as long_labels
 from evalkit.validity import align
+from evalkit.validity.people import coded
 from evalkit.voting import vote
 
 __all__ = ["Cost", "Evaluation", "Rules", "evaluate"]
@@ -39,9 +41,27 @@ class Rules:
 
     @classmethod
     def of(cls, profile: Profile | None, changes: Mapping[str, Any]) -> Rules:
-        """Those of a profile, with some changed."""
+        """Those of a profile, with some changed; ConfigError, before anything is paid, for what is no rule."""
+        unknown = [name for name in changes if name not in cls.__slots__]
+        if unknown:
+            raise ConfigError(f"unknown rule {listed(unknown)}; the rules are {', '.join(cls.__slots__)}")
         given = {} if profile is None else {name: getattr(profile, name) for name in cls.__slots__}
-        return cls(**(given | {name: value for name, value in changes.items() if value is not None}))
+        rules = cls(**(given | {name: value for name, value in changes.items() if value is not None}))
+        rules.aggregate_votes(rules.vote_judgments(empty("judgments")))
+        return rules
+
+    def vote_judgments(self, judgments: pd.DataFrame) -> pd.DataFrame:
+        """Samples to votes."""
+        return vote(
+            judgments,
+            method=self.vote,  # type: ignore[arg-type]  # checked there
+            ties=self.ties,  # type: ignore[arg-type]
+            min_self_agreement=self.min_self_agreement,
+        )
+
+    def aggregate_votes(self, votes: pd.DataFrame) -> pd.DataFrame:
+        """Votes to scores."""
+        return aggregate(votes, method=self.aggregate, quorum=self.quorum)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +75,8 @@ class Cost:
     reused_usd
         US$ that replies from the cache had cost when they were bought; None if unknown.
     n_live, n_cached, n_recorded, n_missing
-        Judgments by where their reply came from; missing ones have no reply.
+        Replies by where they came from, and how many did not come; one that several judgments share
+        counts once.
     """
 
     paid_usd: float | None
@@ -70,7 +91,7 @@ class Cost:
         """The cost of a judgments table; a reply that several rows share counts once."""
         once = judgments.drop_duplicates("key")
         source = once["source"].astype(object)
-        counts = judgments["source"].astype(object).value_counts(dropna=False)
+        counts = source.value_counts()
 
         def usd(kind: str) -> float | None:
             costs = once.loc[source == kind, "cost_usd"]
@@ -82,7 +103,7 @@ class Cost:
             n_live=int(counts.get("live", 0)),
             n_cached=int(counts.get("cache", 0)),
             n_recorded=int(counts.get("recorded", 0)),
-            n_missing=int(judgments["source"].isna().sum()),
+            n_missing=int(source.isna().sum()),
         )
 
     def __str__(self) -> str:
@@ -94,7 +115,7 @@ class Cost:
         return text + (f", {self.n_missing} without a reply" if self.n_missing else "")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Evaluation:
     """Judgments with everything that follows from them.
 
@@ -130,17 +151,12 @@ class Evaluation:
     @cached_property
     def votes(self) -> pd.DataFrame:
         """One row an item, criterion and judge (see `vote`)."""
-        return vote(
-            self.judgments,
-            method=self.rules.vote,  # type: ignore[arg-type]  # checked there
-            ties=self.rules.ties,  # type: ignore[arg-type]
-            min_self_agreement=self.rules.min_self_agreement,
-        )
+        return self.rules.vote_judgments(self.judgments)
 
     @cached_property
     def scores(self) -> pd.DataFrame:
         """One row an item and criterion (see `aggregate`)."""
-        return aggregate(self.votes, method=self.rules.aggregate, quorum=self.rules.quorum)  # type: ignore[arg-type]
+        return self.rules.aggregate_votes(self.votes)
 
     @cached_property
     def rubric_scores(self) -> pd.DataFrame:
@@ -183,51 +199,14 @@ class Evaluation:
         Returns
         -------
         pandas.DataFrame
-            The item columns; for each criterion `<criterion>` (rubric units), `<criterion>_passed`,
-            `<criterion>_status`; for each of its judges `<criterion>_<judge>`, `<criterion>_<judge>_label`
-            and `<criterion>_<judge>_explanation` (of the first scored sample on the vote's side); for
-            each annotator `<criterion>_<annotator>`.
+            The item columns; for each criterion `<criterion>` (rubric units; nominal: the label),
+            `<criterion>_passed`, `<criterion>_status`; for each of its judges `<criterion>_<judge>`,
+            `<criterion>_<judge>_label` and `<criterion>_<judge>_explanation` (of the first sample on the
+            vote's side: of its verdict, else of its label, else the nearest); for each annotator
+            `<criterion>_<annotator>`. Where a name is taken, by an item column say, the later one gets
+            ``_2`` behind it.
         """
-        whole = self.items.copy()
-        ids = whole["item_id"]
-        said = self._explanations()
-        for criterion in self.rubric.names:
-            scores = self.scores[self.scores["criterion"] == criterion].set_index("item_id")
-            nominal = self.rubric.criterion(criterion).level == "nominal"
-            whole[criterion] = ids.map(scores["label" if nominal else "score"])
-            whole[f"{criterion}_passed"] = ids.map(scores["passed"])
-            whole[f"{criterion}_status"] = ids.map(scores["status"])
-            for judge in self.spec.judges:
-                name = f"{criterion}_{judge.name}"
-                mine = self.votes[(self.votes["criterion"] == criterion) & (self.votes["judge"] == judge.name)]
-                votes = mine.set_index("item_id")
-                whole[name] = ids.map(votes["label" if nominal else "score"])
-                whole[f"{name}_label"] = ids.map(votes["label"])
-                whole[f"{name}_explanation"] = ids.map(said.get((criterion, judge.name), {}))
-            whole = self._with_labels(whole, criterion)
-        return whole
-
-    def _explanations(self) -> dict[tuple[str, str], dict[str, str]]:
-        """Criterion and judge -> item -> explanation of the first scored sample that agrees with the vote."""
-        rows = self.judgments[self.judgments["error"].isna()]
-        key = ["item_id", "criterion", "judge"]
-        votes = self.votes[[*key, "label"]].rename(columns={"label": "voted"})
-        rows = rows[[*key, "label", "explanation"]].merge(votes, on=key, how="left")
-        rows["agrees"] = rows["label"].astype(object) == rows["voted"].astype(object)
-        rows = rows.sort_values("agrees", ascending=False, kind="stable").drop_duplicates(key)
-        found: dict[tuple[str, str], dict[str, str]] = {}
-        for item, criterion, judge, text in rows[[*key, "explanation"]].itertuples(index=False):
-            found.setdefault((criterion, judge), {})[item] = text
-        return found
-
-    def _with_labels(self, whole: pd.DataFrame, criterion: str) -> pd.DataFrame:
-        if self.labels is None:
-            return whole
-        mine = self.labels[self.labels["criterion"] == criterion]
-        for annotator in mine["annotator"].unique():
-            given = mine[mine["annotator"] == annotator].set_index("item_id")["label"]
-            whole[f"{criterion}_{annotator}"] = whole["item_id"].map(given)
-        return whole
+        return joined(self)
 
     def __str__(self) -> str:
         return cards.text(self)
@@ -247,6 +226,7 @@ def evaluate(
     labels: Any = None,
     vote: str | None = None,
     ties: str | None = None,
+    min_self_agreement: float | None = None,
     aggregate: str | None = None,
     quorum: float | None = None,
     template: str | None = None,
@@ -260,8 +240,9 @@ def evaluate(
     items, rubric, judges, samples, template, item_id
         As for `judge`. A `group_id` column makes the groups the unit of intervals.
     labels
-        Human labels: the long table of `labels`, or a mapping criterion -> item columns.
-    vote, ties, aggregate, quorum
+        Human labels: the long table of `labels`, or a mapping criterion -> item columns. Those of other
+        items are left out.
+    vote, ties, min_self_agreement, aggregate, quorum
         Rules of `vote` and `aggregate` (defaults: the profile's, else mean, mean, over half).
     **options
         What else `judge` takes: ``offline``, ``refresh``, ``adopt``, ``budget_usd``, ``cache`` …
@@ -275,7 +256,7 @@ def evaluate(
     Raises
     ------
     InputError, RubricError, ConfigError, JudgeError, CacheError
-        As `judge` does.
+        As `judge` does; for unknown rules and for labels off the scale too, before anything is paid.
 
     Examples
     --------
@@ -285,9 +266,10 @@ def evaluate(
     (12, 4, 2)
     """
     spec = Spec.of(rubric, judges, samples, template)
-    rules = Rules.of(spec.profile, {"vote": vote, "ties": ties, "aggregate": aggregate, "quorum": quorum})
+    changes = {"vote": vote, "ties": ties, "min_self_agreement": min_self_agreement}
+    rules = Rules.of(spec.profile, changes | {"aggregate": aggregate, "quorum": quorum})
     frame = as_items(items, item_id=item_id)
-    given = _labels(labels, frame, spec.rubric)
+    given = None if labels is None else _labels(labels, frame, spec.rubric)
     if options.get("cache") is not None:
         options["cache"] = Path(options["cache"])
     chosen = _options(options | {"offline": True} if is_none(judges) else options)
@@ -303,9 +285,7 @@ def _options(given: Mapping[str, Any]) -> Options:
     return Options(**given)
 
 
-def _labels(given: Any, items: pd.DataFrame, rubric: Rubric) -> pd.DataFrame | None:
-    if given is None:
-        return None
+def _labels(given: Any, items: pd.DataFrame, rubric: Rubric) -> pd.DataFrame:
     if isinstance(given, Mapping):
         return long_labels(items, given, rubric=rubric)
     table = check(given, "labels", need=[*LABEL_KEY, "label"])
@@ -316,12 +296,12 @@ def _labels(given: Any, items: pd.DataFrame, rubric: Rubric) -> pd.DataFrame | N
             f"no label is for a criterion of rubric {rubric.id!r} ({', '.join(rubric.names)}); labels are for {there}"
         )
     known = mine["item_id"].isin(items["item_id"])
-    if not known.any() and len(mine):
+    if not known.any() and len(mine) and len(items):
         raise InputError(
             f"no label belongs to one of these items: label ids such as {mine['item_id'].iloc[0]!r}, "
             f"item ids such as {items['item_id'].iloc[0]!r}"
         )
-    return mine[known]
+    return coded(mine[known], rubric)
 
 
 def _clusters(items: pd.DataFrame, work: Work) -> pd.Series:

@@ -187,6 +187,12 @@ class Scale(Mapping[Code, str]):
             return found if self.lowest <= found <= self.highest else None
         return found if found in self.codes else None
 
+    def named(self, text: str) -> Code | None:
+        """The code whose description is this text (case does not matter); None if none or several have it."""
+        wanted = text.strip().casefold()
+        found = [code for code, words in self.items() if words and words.casefold() == wanted]
+        return found[0] if len(found) == 1 else None
+
     @property
     def lowest(self) -> float:
         """The lowest numeric code."""

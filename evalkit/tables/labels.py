@@ -90,10 +90,9 @@ def _label(value: Any, scale: Any, where: str) -> str:
             raise InputError(f"{where}: a boolean label needs a criterion with a pass rule")
         return word
     if code is None:
-        named = [code for code, words in scale.items() if words and words.casefold() == text.casefold()]
-        if len(named) != 1:
-            booleans = ", true, false" if scale.has_rule else ""
-            allowed = ", ".join(scale.labels) + booleans
-            raise InputError(f"{where}: label {text!r} is not on the scale; allowed are {allowed}")
-        code = named[0]
+        code = scale.named(text)
+    if code is None:
+        booleans = ", true, false" if scale.has_rule else ""
+        allowed = ", ".join(scale.labels) + booleans
+        raise InputError(f"{where}: label {text!r} is not on the scale; allowed are {allowed}")
     return str(code)

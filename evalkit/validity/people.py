@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,11 +11,13 @@ import numpy.typing as npt
 import pandas as pd
 
 from evalkit.errors import InputError, listed
+from evalkit.rubrics import Rubric
 from evalkit.rubrics.scales import Scale, code_text, number
-from evalkit.tables.grouping import Flags, Ints
+from evalkit.tables import LABEL_KEY, check
+from evalkit.tables.grouping import Flags, Ints, refuse_doubles
 from evalkit.validity.figures import Answers, modal
 
-__all__ = ["People", "people", "reading"]
+__all__ = ["People", "coded", "people", "reading"]
 
 Reference = Literal["mean", "majority"]
 
@@ -121,17 +124,41 @@ def people(labels: pd.DataFrame, items: pd.Index, scale: Scale, kinds: dict[str,
     annotator, seen = pd.factorize(names, sort=True)
     text, texts = pd.factorize(labels["label"].astype("str"))
     readings = [reading(str(value), scale) for value in texts]
-    unknown = [value for value, read in zip(texts, readings, strict=True) if read is None]
-    if unknown:
-        raise InputError(
-            f"labels of criterion {criterion!r} are not on its scale: {listed(unknown)}; allowed are {_allowed(scale)}"
-        )
+    _refuse_unknown(texts, readings, scale, criterion)
     scores = np.array([read.score for read in readings if read is not None] or [np.nan])
     codes = np.array([_kind(read, scale, kinds) for read in readings if read is not None] or [-1], dtype=np.int64)
     kind = np.full((len(items), len(seen)), -1, dtype=np.int64)
     score = np.full((len(items), len(seen)), np.nan)
     kind[at, annotator], score[at, annotator] = codes[text], scores[text]
     return People(tuple(str(name) for name in seen), kind, score)
+
+
+def _refuse_unknown(texts: Iterable[object], readings: Iterable[object], scale: Scale, criterion: str) -> None:
+    unknown = [text for text, read in zip(texts, readings, strict=True) if read is None]
+    if unknown:
+        raise InputError(
+            f"labels of criterion {criterion!r} are not on its scale: {listed(unknown)}; allowed are {_allowed(scale)}"
+        )
+
+
+def coded(labels: pd.DataFrame, rubric: Rubric) -> pd.DataFrame:
+    """A labels table of the rubric's criteria, names of levels replaced by their codes; missing labels have no row.
+
+    Raises
+    ------
+    InputError
+        For a label that means nothing on its scale, or two labels of one annotator for one thing.
+    """
+    said = labels[labels["label"].notna()]
+    refuse_doubles(said, LABEL_KEY, "labels")
+    codes = said["label"].astype(object)
+    for criterion in rubric.criteria:
+        scale, mine = criterion.scale, (said["criterion"] == criterion.name).to_numpy()
+        texts = list(dict.fromkeys(codes[mine]))
+        meant = {text: text if reading(text, scale) else scale.named(text) for text in texts}
+        _refuse_unknown(texts, meant.values(), scale, criterion.name)
+        codes[mine] = [code_text(code) for code in codes[mine].map(meant)]
+    return check(said.assign(label=codes), "labels")
 
 
 def _kind(read: Reading, scale: Scale, kinds: dict[str, int]) -> int:
