@@ -129,6 +129,26 @@ class TestBlocks:
         assert first.index("TASK") < first.index("why?") < first.index("CLOSE")
         assert last.index("why?") < last.index("TASK") < last.index("CLOSE")
 
+    def test_each_item_gets_its_own_texts_from_one_asking(self):
+        # the block `task` shows an input here, `closing` shows none
+        source = (
+            "{% block task %}T {{ fence('question') }}{% endblock %}{% block item %}{{ fence('answer') }}{% endblock %}"
+            "{% block closing %}{{ criterion.name }} {{ rubric.inputs|join(' ') }}{% endblock %}"
+        )
+        asking = Asking.of(RUBRIC.edit(inputs=["question?", "answer"]), Template.of("t", "v1", HEADER + source))
+        items = [{"question": "q1", "answer": "a1"}, {"question": "q2", "answer": "a2"}, {"answer": "a3"}]
+        texts = [asking.prompt(asking.rubric.criteria[0], item).messages[0].content for item in items * 2]
+        assert texts[:3] == texts[3:]
+        for text, item in zip(texts, items, strict=False):
+            shown = {word for word in ("q1", "q2", "a1", "a2", "a3") if f"\n{word}\n" in text}
+            assert shown == set(item.values())
+            assert text.endswith("c " + " ".join(item))
+
+    def test_a_block_cannot_call_another(self):
+        source = "{% block task %}{{ self.item() }}{% endblock %}{% block item %}" + SHOWN + "{% endblock %}"
+        with pytest.raises(RubricError, match="not safely callable"):
+            rendered(source)
+
     def test_macros_work_where_they_are_used(self):
         assert "so so" in rendered(SHOWN + "{% macro twice(x) %}{{ x }} {{ x }}{% endmacro %}{{ twice(answer) }}")
 

@@ -22,6 +22,7 @@ _NAME = re.compile(r"([a-z0-9][a-z0-9_-]*)(?:@v([1-9][0-9]*))?")
 _FILE = re.compile(r"v([1-9][0-9]*)\.jinja")
 _FORMS = ("json", "tagged", "number", "label")
 _VISIBLE = frozenset({"rubric", "criterion", "fence"})
+_STEADY = {"rubric", "criterion"}
 # What templates may call. Left out is what depends on chance (random), on the machine (pprint), or makes a text of
 # any length from a short one (center, indent, format): templates come from other people.
 _FILTERS = (
@@ -30,9 +31,9 @@ _FILTERS = (
     "select", "selectattr", "sort", "string", "sum", "title", "tojson", "trim", "truncate", "unique", "upper",
     "wordcount",
 )  # fmt: skip
-_METHODS = frozenset({
-    "capitalize", "count", "endswith", "find", "get", "items", "join", "keys", "lower", "lstrip", "replace", "rstrip",
-    "split", "splitlines", "startswith", "strip", "title", "upper", "values",
+_CALLABLE = frozenset({
+    "capitalize", "count", "endswith", "fence", "find", "get", "items", "join", "keys", "lower", "lstrip", "replace",
+    "rstrip", "split", "splitlines", "startswith", "strip", "title", "upper", "values",
 })  # fmt: skip
 
 
@@ -95,8 +96,16 @@ class Template:
     def _compiled(self) -> Any:
         return _compile(self)
 
-    def blocks(self, variables: Mapping[str, Any]) -> dict[str, str]:
+    def blocks(self, variables: Mapping[str, Any], known: dict[str, str] | None = None) -> dict[str, str]:
         """The rendered blocks by name; a template without blocks is one `user` block.
+
+        Parameters
+        ----------
+        variables
+            All that the template sees.
+        known
+            Blocks that were rendered for the same rubric, criterion and set of inputs: those that show nothing of
+            the item are taken from it, and put into it. A block takes longer than a call's share of the network.
 
         Raises
         ------
@@ -109,8 +118,14 @@ class Template:
         try:
             if not compiled.blocks:
                 return {"user": compiled.render(variables).strip("\n")}
+            found = dict.fromkeys(compiled.blocks, "") if known is None else dict.fromkeys(compiled.blocks, "") | known
             context = compiled.new_context(dict(variables))
-            return {name: "".join(block(context)).strip("\n") for name, block in compiled.blocks.items()}
+            for name, block in compiled.blocks.items():
+                if known is None or name not in known:
+                    found[name] = "".join(block(context)).strip("\n")
+            if known is not None:
+                known.update((name, found[name]) for name in found if not _reads(self)[name] & set(variables) - _STEADY)
+            return found
         except (TemplateError, TypeError, ValueError, ArithmeticError, LookupError, RecursionError) as problem:
             raise RubricError(f"template {self.label}: {problem}") from None
 
@@ -165,9 +180,13 @@ def _environment() -> Any:
                 raise SecurityError(f"the operator {operator!r} takes small numbers, and '**' none")
             return super().call_binop(context, operator, left, right)
 
+        def getattr(self, obj: Any, attribute: str) -> Any:
+            # fields of the views that a template gets; the sandbox's own way costs most of a prompt's time
+            known = attribute in getattr(type(obj), "__dataclass_fields__", ())
+            return getattr(obj, attribute) if known else super().getattr(obj, attribute)
+
         def is_safe_callable(self, obj: Any) -> bool:
-            known = isinstance(obj, Macro) or getattr(obj, "__qualname__", "").endswith("._variables.<locals>.fence")
-            return known or getattr(obj, "__name__", "") in _METHODS
+            return isinstance(obj, Macro) or getattr(obj, "__name__", "") in _CALLABLE
 
     def shown(value: Any) -> Any:
         if isinstance(value, (str, int, float, StrictUndefined)):
@@ -239,6 +258,15 @@ def _names(template: Template) -> tuple[set[str], bool]:
         for node in tree.find_all(nodes.For)
     )
     return names, uses_all
+
+
+@lru_cache(maxsize=256)
+def _reads(template: Template) -> dict[str, set[str]]:
+    """For each block the names in it."""
+    from jinja2 import nodes
+
+    blocks = _parse(template).find_all(nodes.Block)
+    return {block.name: {name.name for name in block.find_all(nodes.Name)} for block in blocks}
 
 
 def _places(name: str) -> Iterator[tuple[int, Path]]:
