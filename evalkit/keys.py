@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -131,7 +131,7 @@ class KeyMaker:
             frame = self._by_order[order] = head, middle
         return frame
 
-    def __call__(self, input_hash: str, order: str | None, samples: range) -> Iterator[bytes]:
+    def __call__(self, input_hash: str, order: str | None, samples: Iterable[int]) -> Iterator[bytes]:
         """The keys (32 bytes each) of these samples of one input."""
         head, middle = self._frame(order)
         start = hashlib.sha256(head + input_hash.encode() + middle)

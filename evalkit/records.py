@@ -6,7 +6,7 @@ import ipaddress
 import math
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, get_args
@@ -21,6 +21,7 @@ __all__ = [
     "ENGINE_REASONS",
     "PROVIDERS",
     "REASONS",
+    "Draft",
     "Failure",
     "Judge",
     "Message",
@@ -436,3 +437,21 @@ class Request:
     def parts_of(self, sample: int) -> KeyParts:
         """The key parts of one of the samples."""
         return replace(self.parts, sample=sample)
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A request whose prompt is rendered when its turn comes, so that the first calls need not wait for the last.
+
+    `prompt` makes it; `keys` are the reply keys of the samples.
+    """
+
+    judge: Judge
+    prompt: Callable[[], Prompt]
+    parts: KeyParts
+    samples: tuple[int, ...]
+    keys: tuple[bytes, ...]
+
+    def request(self) -> Request:
+        """The request with its prompt."""
+        return Request(self.judge, self.prompt(), self.parts, self.samples)

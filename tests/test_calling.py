@@ -22,7 +22,7 @@ from asked import request_of
 from servers import JudgeServer, judge_server
 
 from evalkit.caching.store import ReplyStore
-from evalkit.calling import Limits, LoopThread, Outcome, Progress, afetch, desks, fetch, submit
+from evalkit.calling import Limits, LoopThread, Outcome, Progress, afetch, breakers, fetch, submit
 from evalkit.calling.budgets import upper_bound
 from evalkit.errors import CacheError, ConfigError, EvalkitWarning, JudgeError
 from evalkit.records import Judge
@@ -33,7 +33,7 @@ KEY = "sk-secret-0123456789"
 
 @pytest.fixture(autouse=True)
 def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(desks, "FIRST_WAIT_S", 0.01)
+    monkeypatch.setattr(breakers, "FIRST_WAIT_S", 0.01)
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ from collections import deque
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import pytest
 from asked import SCHEMA, request_of
 from hypothesis import given
@@ -21,6 +20,7 @@ from evalkit.providers import ProviderError, check_ready, connect
 from evalkit.providers.answers import replies_of, shares
 from evalkit.providers.openai import request_body
 from evalkit.providers.prices import cost_of, price_of
+from evalkit.providers.transport import Answer
 from evalkit.records import Judge, Reply, Request
 
 LOCAL = "http://127.0.0.1:1/v1"
@@ -41,8 +41,8 @@ def problem(request: Request) -> ProviderError:
     return caught.value
 
 
-def answer(body: bytes) -> httpx2.Response:
-    return httpx2.Response(200, content=body, request=httpx2.Request("POST", LOCAL))
+def answer(body: bytes) -> Answer:
+    return Answer(200, {}, body, LOCAL.removesuffix("/v1"))
 
 
 def read(body: bytes, n: int) -> tuple[list[Reply], str]:
@@ -154,6 +154,7 @@ def test_usage_that_is_missing_is_unknown_not_zero() -> None:
         (400, said("json_schema is not supported by this model"), "refused_parameter", "response_format"),
         (400, said("Unsupported parameter: 'seed'", "seed", "unsupported_parameter"), "client_error", None),
         (400, said("temperature must be at most 2", "temperature"), "client_error", None),
+        (400, said("temperature must be 10 or less"), "client_error", None),
         (400, {"error": "plain text"}, "client_error", None),
         (400, b"<html>", "client_error", None),
         (401, {}, "auth", None),
@@ -170,6 +171,20 @@ def test_statuses_are_told_apart(status: int, body: Any, kind: str, parameter: s
     assert (found.kind, found.status, found.parameter) == (kind, status, parameter)
     assert f"HTTP {status} from {server.url.removesuffix('/v1')}" in found.detail
     assert len(found.detail) < 350
+
+
+@pytest.mark.network
+@pytest.mark.parametrize(
+    "body",
+    [
+        said("n: must be exactly 1"),
+        [said("Multiple candidates is not enabled for this model")],  # Google's form: a list, and its own word for n
+    ],
+)
+def test_n_is_refused_in_many_words(body: Any) -> None:
+    with judge_server(script=deque([{"status": 400, "body": body}])) as server, pytest.raises(ProviderError) as caught:
+        ask(request_of(Judge("openai", "m", base_url=server.url), 1), 3)
+    assert (caught.value.kind, caught.value.parameter) == ("refused_parameter", "n")
 
 
 @pytest.mark.network

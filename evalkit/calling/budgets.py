@@ -16,8 +16,15 @@ __all__ = ["Budget", "upper_bound"]
 def upper_bound(request: Request, n: int, price: tuple[float, float]) -> float:
     """The most US$ that a request for `n` replies can cost: every byte of the prompt a token, every reply full."""
     prompt, judge = request.prompt, request.judge
-    schema = len(canonical_json(dict(prompt.schema))) if prompt.schema is not None else 0
-    return ((prompt.n_bytes + schema) * price[0] + n * (judge.max_tokens or 0) * price[1]) / 1e6
+    extra = len(canonical_json(dict(prompt.schema))) if prompt.schema is not None else 0
+    longest = judge.max_tokens or 0
+    if judge.params:  # tools are read as prompt, and a length given there is the one that is sent
+        extra += len(canonical_json(dict(judge.params)))
+        lengths = (judge.params.get(name) for name in ("max_tokens", "max_completion_tokens"))
+        longest = max(longest, *(length if isinstance(length, int) else 0 for length in lengths))
+        best_of = judge.params.get("best_of")
+        n *= best_of if isinstance(best_of, int) and best_of > 1 else 1
+    return ((prompt.n_bytes + extra) * price[0] + n * longest * price[1]) / 1e6
 
 
 class Budget:
@@ -45,15 +52,21 @@ class Budget:
                 f"judge '{judge.name}' has max_tokens None, so budget_usd cannot be kept; give max_tokens"
             )
 
+    def hold(self, usd: float) -> bool:
+        """Hold one call of at most `usd` if it fits now."""
+        if not self._fits(usd):
+            return False
+        self._held_usd += usd
+        self._held_calls += 1
+        return True
+
     async def reserve(self, usd: float) -> bool:
         """Hold one call of at most `usd`; False if it does not fit even when all calls in flight have settled."""
-        while not self._fits(usd):
+        while not self.hold(usd):
             if not self._held_calls:
                 return False
             self._settled.clear()
             await self._settled.wait()
-        self._held_usd += usd
-        self._held_calls += 1
         return True
 
     def _fits(self, usd: float) -> bool:

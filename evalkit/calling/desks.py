@@ -1,62 +1,32 @@
-"""A desk: one judge in one run. Its workers take calls off a queue, try again what may pass, and store replies."""
+"""A desk: one judge in one run. Its workers take calls off a queue, ask, store replies, or put calls back."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import random
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from evalkit.calling.breakers import Breaker, reason_of, wait_of
 from evalkit.calling.budgets import upper_bound
+from evalkit.calling.calls import Call, GaveUpError
 from evalkit.calling.lanes import lane_of
 from evalkit.calling.limits import Outcome
 from evalkit.errors import CacheError
 from evalkit.providers import ProviderError, connect
 from evalkit.providers.prices import price_of
-from evalkit.records import Failure, Judge, Reason, Reply, Request
+from evalkit.records import Failure, Judge, Reply
 
 if TYPE_CHECKING:
     from evalkit.calling.runs import Run
 
-__all__ = ["Call", "Desk"]
+__all__ = ["Desk"]
 
-FIRST_WAIT_S = 0.5
-LONGEST_WAIT_S = 30.0
-LONGEST_RETRY_AFTER_S = 300.0
-FAILURES_TO_CLOSE = 8
 _RATE_LIMIT_PATIENCE = 4
 _ADAPT = "adapt."
-
-_REASONS: dict[str, Reason] = {"timeout": "timeout", "rate_limited": "rate_limited"}
-_TRANSPORT = ("connection", "timeout", "malformed")
-_FOR_GOOD = ("auth", "unknown_model")
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """Samples of one prompt that are to be asked for, and their reply keys."""
-
-    request: Request
-    keys: tuple[bytes, ...]
-
-    def part(self, start: int, stop: int) -> Call:
-        """Some of the samples."""
-        return Call(replace(self.request, samples=self.request.samples[start:stop]), self.keys[start:stop])
-
-    def singly(self) -> list[Call]:
-        """One call per sample."""
-        return [self.part(place, place + 1) for place in range(len(self.keys))]
-
-
-class _GaveUpError(Exception):
-    """A call ends without a reply."""
-
-    def __init__(self, failure: Failure) -> None:
-        super().__init__(failure.detail)
-        self.failure = failure
 
 
 class Desk:
@@ -66,58 +36,102 @@ class Desk:
         self.judge, self._run = judge, run
         self._client = connect(judge)
         self._lane = lane_of(judge)
-        self._price = price_of(judge)
+        self._price = price_of(judge) or (0.0, 0.0)
         facts = run.store.facts(judge.service, judge.model)
         self._adapt = {name.removeprefix(_ADAPT): facts[name] for name in facts if name.startswith(_ADAPT)}
         self._n_works: bool | None = facts.get("n_supported", self._client.supports_n)
+        self._most = min(run.limits.concurrency, self._client.max_concurrency or run.limits.concurrency)
         self._queue: deque[Call] = deque()
+        self._ready: deque[Call] = deque()
+        self._rendering = False
+        self._later: dict[Call, asyncio.TimerHandle] = {}
         self._workers: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
         self._waiting: set[asyncio.Task[Any]] = set()
-        self._down: Failure | None = None
-        self._failures_in_row = 0
-        self._answered = False
+        self._n_storing = 0
+        self._breaker = Breaker()
 
     def take(self, call: Call) -> None:
         """Queue a call."""
+        if self._run.stopped or self._breaker.down:
+            self._land(call, self._breaker.down or Failure("stopped"))
+            return
         self._queue.append(call)
-
-    async def close_of_business(self) -> None:
-        """Work until the queue is empty and all workers are done."""
         self._hire()
-        while self._workers:
-            done, _ = await asyncio.wait(self._workers, return_when=asyncio.FIRST_COMPLETED)
-            self._workers -= done
-            for worker in done:
-                if not worker.cancelled() and (error := worker.exception()) is not None:
-                    self._run.fail(error)
-            self._hire()
 
     def _hire(self) -> None:
-        # More workers than may be in flight: while some wait for the disk, others keep the line busy
-        most = min(len(self._queue), 2 * self._run.limits.concurrency - len(self._workers))
-        for _ in range(most):
+        if (self._ready or self._queue) and len(self._workers) < self._most:
             self._workers.add(asyncio.ensure_future(self._work()))
 
     def stop(self) -> None:
-        """Land what is queued as stopped, and wake who waits for a turn or between retries."""
-        while self._queue:
-            self._land(self._queue.popleft(), Failure("stopped"))
+        """Land what was not sent as stopped, and wake who waits for a turn."""
+        self._drop_waiting(Failure("stopped"))
         for worker in self._waiting:
             worker.cancel()
 
+    def _drop_waiting(self, failure: Failure) -> None:
+        later, self._later = self._later, {}
+        for timer in later.values():
+            timer.cancel()
+        dropped = [*later, *self._ready, *self._queue]
+        self._ready.clear()
+        self._queue.clear()
+        for call in dropped:
+            self._land(call, failure)
+
     async def _work(self) -> None:
-        while self._queue:
-            call = self._queue.popleft()
-            if len(call.keys) > 1 and not self._may_ask_n:
-                self._queue.extendleft(reversed(call.singly()))
-                self._hire()
-                continue
-            try:
-                replies = await self._ask(call)
-            except _GaveUpError as end:
-                self._land(call, end.failure)
-            else:
-                await self._keep(call, replies)
+        worker = asyncio.current_task()
+        assert worker is not None
+        try:
+            while self._ready or self._queue:
+                call = (self._ready or self._queue).popleft()
+                if self._queue and not self._rendering and len(self._ready) <= self._most // 2:
+                    self._rendering = True
+                    self._tasks.add(task := asyncio.ensure_future(self._render_ahead()))
+                    task.add_done_callback(self._tasks.discard)
+                if len(call.keys) > 1 and not self._may_ask_n:
+                    self._put_back(call.singly())
+                    continue
+                await self._attend(call)
+        finally:
+            # here and not in a callback: a call that comes before the callback would find no worker
+            self._workers.discard(worker)
+
+    def _put_back(self, calls: Sequence[Call]) -> None:
+        self._ready.extendleft(reversed(calls))
+        for _ in calls:
+            self._hire()
+
+    async def _render_ahead(self) -> None:
+        """Render the next prompts while the line is busy: the time between two rounds of replies is free."""
+        try:
+            while self._queue and len(self._ready) < self._most:
+                call = self._queue.popleft()
+                self._ready.append(call)
+                call.request  # noqa: B018  # renders
+                await asyncio.sleep(0)
+        except Exception as error:  # noqa: BLE001  # as in `_attend`; the call is landed by `fail`
+            self._run.fail(error)
+        finally:
+            self._rendering = False
+
+    async def _attend(self, call: Call) -> None:
+        try:
+            replies = await self._send(call)
+        except GaveUpError as end:
+            self._land(call, end.failure)
+            await asyncio.sleep(0)  # thousands of calls beyond a budget must not hold the loop up
+        except ProviderError as problem:
+            self._consider(call, problem)
+        # whatever goes wrong else, as a template that cannot be rendered, is raised to who waits for the run
+        except Exception as error:  # noqa: BLE001
+            self._run.fail(error)
+            self._land(call, Failure("stopped", "the run ended with an error"))
+        else:
+            storing = self._keep(call, replies)
+            if storing and self._n_storing > self._most:
+                # the disk is slower than the network: what is paid and not yet stored must not pile up
+                await asyncio.wait(storing)
 
     @property
     def _may_ask_n(self) -> bool:
@@ -126,101 +140,106 @@ class Desk:
     def _land(self, call: Call, failure: Failure) -> None:
         for place, key in enumerate(call.keys):
             # what one request may have cost is not counted once for each of its samples
-            own = failure if place == 0 else replace(failure, maybe_paid=0)
+            own = replace(failure, maybe_paid=call.maybe_paid if place == 0 else 0)
             self._run.land(key, Outcome(key, failure=own))
 
-    async def _keep(self, call: Call, replies: Sequence[Reply]) -> None:
-        """Store the replies, then land them; queue the rest if there were fewer than asked for."""
+    def _keep(self, call: Call, replies: Sequence[Reply]) -> list[asyncio.Future[bytes]]:
+        """Store the replies, to be landed once they are on disk; queue the rest if there were fewer than asked for."""
         request, run = call.request, self._run
         n_asked, n_got = len(call.keys), len(replies)
         if n_asked > 1 and self._n_works is not (n_got == n_asked):
             self._n_works = n_got == n_asked
             run.store.learn(self.judge.service, self.judge.model, "n_supported", self._n_works)
         if n_got < n_asked:
-            self._queue.extendleft(reversed(call.part(n_got, n_asked).singly()))
-            self._hire()
-        for reply in replies:
-            run.paid(reply)
-        try:
-            storing = [
-                run.store.aput(request.parts_of(sample), reply, newer_than=run.newer_than)
-                for sample, reply in zip(request.samples[:n_got], replies, strict=True)
-            ]
-        except CacheError as error:
-            run.fail(error)
-            self._land(call.part(0, n_got), Failure("stopped", "the reply could not be stored"))
-            return
-        stored = await asyncio.gather(*storing, return_exceptions=True)
-        for key, value in zip(call.keys[:n_got], stored, strict=True):
-            if isinstance(value, BaseException):
-                run.fail(value)
-                run.land(key, Outcome(key, failure=Failure("stopped", "the reply could not be stored")))
+            rest = call.part(n_got, n_asked).singly()
+            if run.stopped:
+                for part in rest:
+                    self._land(part, Failure("stopped"))
             else:
-                run.land(key, Outcome(key, value=value))
-
-    async def _ask(self, call: Call) -> list[Reply]:
-        """Ask until there is an answer, or no hope or patience for one."""
-        failed = limited = maybe_paid = 0
-        retries = self._run.limits.retries
-        while True:
-            adapt: dict[str, Any] = {}
+                self._put_back(rest)
+        storing = []
+        for sample, key, reply in zip(call.samples, call.keys, replies, strict=False):
+            run.paid(reply)
             try:
-                return await self._send(call.request, adapt)
-            except ProviderError as problem:
-                maybe_paid += problem.maybe_paid
-                if problem.kind == "refused_parameter" and self._drop(problem, adapt):
-                    continue
-                wait = self._judge_problem(problem, failed + limited, maybe_paid)
-                if problem.kind == "rate_limited":
-                    limited += 1
-                else:
-                    failed += 1
-                if failed > retries or limited > _RATE_LIMIT_PATIENCE * retries:
-                    reason = _REASONS.get(problem.kind, "server_error")
-                    raise _GaveUpError(Failure(reason, problem.detail, maybe_paid)) from None
-            await self._pause(wait)
+                stored = run.store.aput(request.parts_of(sample), reply, newer_than=run.newer_than)
+            except CacheError as error:
+                run.fail(error)
+                run.land(key, Outcome(key, failure=Failure("stopped", "the reply could not be stored")))
+                continue
+            self._n_storing += 1
+            stored.add_done_callback(partial(self._kept, key))
+            storing.append(stored)
+        return storing
 
-    async def _send(self, request: Request, adapt: dict[str, Any]) -> list[Reply]:
-        """One request, within budget, pace and width; `adapt` is filled with what was known when it was sent.
+    def _kept(self, key: bytes, stored: asyncio.Future[bytes]) -> None:
+        self._n_storing -= 1
+        error = None if stored.cancelled() else stored.exception()
+        if stored.cancelled() or error is not None:
+            if error is not None:
+                self._run.fail(error)
+            self._run.land(key, Outcome(key, failure=Failure("stopped", "the reply could not be stored")))
+        else:
+            self._run.land(key, Outcome(key, value=stored.result()))
+
+    async def _send(self, call: Call) -> list[Reply]:
+        """One request, within budget, pace and width.
 
         Where several replies at once are no longer asked for, it is the first sample alone.
         """
-        run, n = self._run, len(request.samples)
-        held = upper_bound(request, n, self._price or (0.0, 0.0))
-        tokens = request.prompt.n_bytes // 4 + n * (self.judge.max_tokens or 0)
-        with self._wakeable():
-            if not await run.budget.reserve(held):
-                raise _GaveUpError(Failure("budget", run.budget.spent()))
-            spent, billed = 0.0, False
-            try:
-                await self._lane.enter(run.limits, tokens)
-            except BaseException:
-                run.budget.settle(held, 0.0, billed=False)
-                raise
-        run.in_flight += 1
+        self._check_open()
+        run, request, n = self._run, call.request, len(call.keys)
+        held = upper_bound(request, n, self._price) if run.limits.budget_usd is not None else 0.0
+        await self._reserve(held)
+        spent, billed = 0.0, False
         try:
-            self._check_open()
-            adapt |= self._adapt  # only now: much may have been learnt while this call waited
-            replies = await self._client.ask(request, n if self._may_ask_n else 1, adapt=adapt)
+            await self._enter(call, n)
+            try:
+                self._check_open()
+                run.in_flight += 1
+                call.epoch, call.adapt = self._lane.epoch, self._adapt.copy()  # only now: much may have been learnt
+                try:
+                    replies = await self._client.ask(request, n if self._may_ask_n else 1, adapt=call.adapt)
+                finally:
+                    run.in_flight -= 1
+            finally:
+                self._lane.leave()
             costs = [reply.cost_usd for reply in replies]
             spent, billed = held if None in costs else sum(cost or 0.0 for cost in costs), True
         except ProviderError as problem:
             spent, billed = held, problem.maybe_paid
             run.maybe_paid += problem.maybe_paid
             raise
+        except asyncio.CancelledError:
+            spent, billed = held, True  # at the end of the process: it was sent, nobody knows
+            raise
         finally:
-            run.in_flight -= 1
-            self._lane.leave()
             run.budget.settle(held, spent, billed=billed)
-        self._answered, self._failures_in_row = True, 0
+        self._breaker.answered()
         self._lane.succeeded()
         return replies
 
+    async def _reserve(self, held: float) -> None:
+        budget = self._run.budget
+        if budget.hold(held):
+            return
+        with self._wakeable():
+            if not await budget.reserve(held):
+                raise GaveUpError(Failure("budget", budget.spent()))
+
+    async def _enter(self, call: Call, n: int) -> None:
+        limits = self._run.limits
+        tokens = 0
+        if limits.tokens_per_minute is not None:
+            tokens = call.request.prompt.n_bytes // 4 + n * (self.judge.max_tokens or 0)
+        if not self._lane.enter_now(limits):
+            with self._wakeable():
+                await self._lane.enter(limits, tokens)
+
     def _check_open(self) -> None:
         if self._run.stopped:
-            raise _GaveUpError(Failure("stopped"))
-        if self._down is not None:
-            raise _GaveUpError(self._down)
+            raise GaveUpError(Failure("stopped"))
+        if self._breaker.down is not None:
+            raise GaveUpError(self._breaker.down)
 
     @contextlib.contextmanager
     def _wakeable(self) -> Iterator[None]:
@@ -235,18 +254,52 @@ class Desk:
             if not self._run.stopped:
                 raise
             worker.uncancel()
-            raise _GaveUpError(Failure("stopped")) from None
+            raise GaveUpError(Failure("stopped")) from None
         finally:
             self._waiting.discard(worker)
 
-    async def _pause(self, seconds: float) -> None:
-        with self._wakeable():
-            await asyncio.sleep(seconds)
+    def _consider(self, call: Call, problem: ProviderError) -> None:
+        """What to do after an attempt that brought no reply: ask again now, later, or not at all."""
+        call.maybe_paid += problem.maybe_paid
+        if problem.kind == "refused_parameter" and self._drop_parameter(problem, call):
+            self._put_back([call])
+            return
+        if problem.kind == "rate_limited":
+            call.limited += 1
+        else:
+            call.failed += 1
+        if self._breaker.failed(problem):
+            failure = self._breaker.down
+            assert failure is not None
+            self._land(call, failure)
+            self._drop_waiting(failure)
+            return
+        wait = wait_of(problem, call.failed + call.limited - 1)
+        if problem.kind == "rate_limited" and wait is not None:
+            self._lane.refused(wait.lane_s, call.epoch)
+        retries = self._run.limits.retries
+        patient = call.failed <= retries and call.limited <= _RATE_LIMIT_PATIENCE * retries
+        if wait is None or not patient:
+            detail = problem.detail
+            if problem.retry_after and wait is None:
+                detail += f" (it asks to wait {problem.retry_after:g} s)"
+            failure = Failure(reason_of(problem), detail)
+            self._land(call, failure)
+            if self._breaker.gave_up(problem, failure, hopeless=wait is None):
+                self._drop_waiting(self._breaker.down or failure)
+        elif self._run.stopped:
+            self._land(call, Failure("stopped", problem.detail))
+        else:
+            self._later[call] = asyncio.get_running_loop().call_later(wait.call_s, self._again, call)
 
-    def _drop(self, problem: ProviderError, adapt: dict[str, Any]) -> bool:
+    def _again(self, call: Call) -> None:
+        del self._later[call]
+        self._put_back([call])
+
+    def _drop_parameter(self, problem: ProviderError, call: Call) -> bool:
         """Learn that a parameter is refused; False if it was not even sent."""
         name = str(problem.parameter)
-        if name in adapt:
+        if name in call.adapt:
             return False
         if name not in self._adapt:
             other = "max_completion_tokens" if name == "max_tokens" else None
@@ -258,27 +311,3 @@ class Desk:
                 f"({problem.detail})"
             )
         return True
-
-    def _judge_problem(self, problem: ProviderError, tried: int, maybe_paid: int) -> float:
-        """Seconds until the next attempt; raises where there is no hope for the call or for the judge."""
-        if problem.kind in _FOR_GOOD:
-            self._down = Failure("judge_down", problem.detail)
-        elif problem.kind in _TRANSPORT:
-            self._failures_in_row += 1
-            if not self._answered and self._failures_in_row >= FAILURES_TO_CLOSE:
-                detail = f"{FAILURES_TO_CLOSE} failures in a row before any answer, the last: {problem.detail}"
-                self._down = Failure("judge_down", detail)
-        if self._down is not None:
-            raise _GaveUpError(replace(self._down, maybe_paid=maybe_paid)) from None
-        if problem.kind in ("client_error", "refused_parameter"):
-            raise _GaveUpError(Failure("server_error", problem.detail, maybe_paid)) from None
-        if (problem.retry_after or 0.0) > LONGEST_RETRY_AFTER_S:
-            detail = f"{problem.detail} (it asks to wait {problem.retry_after:g} s)"
-            raise _GaveUpError(Failure(_REASONS.get(problem.kind, "server_error"), detail, maybe_paid)) from None
-        spread = random.uniform(0.5, 1.0)  # noqa: S311  # jitter, no secret
-        wait = min(LONGEST_WAIT_S, FIRST_WAIT_S * 2.0**tried) * spread
-        if problem.kind == "rate_limited":
-            # the whole lane waits; each call a little longer, so that they do not all come back at once
-            self._lane.refused(wait if problem.retry_after is None else problem.retry_after)
-            return (problem.retry_after or 0.0) + (wait if problem.retry_after is None else FIRST_WAIT_S * spread / 4)
-        return max(wait, problem.retry_after or 0.0)

@@ -14,7 +14,7 @@ from evalkit.calling.limits import Limits, Outcome, Progress
 from evalkit.calling.loop import LoopThread
 from evalkit.calling.runs import Run
 from evalkit.errors import EvalkitWarning
-from evalkit.records import Request
+from evalkit.records import Draft, Request
 
 if TYPE_CHECKING:
     from evalkit.caching.store import ReplyStore
@@ -30,7 +30,7 @@ _log = logging.getLogger("evalkit.calling")
 
 
 def fetch(
-    requests: Sequence[Request],
+    requests: Sequence[Request | Draft],
     store: ReplyStore,
     limits: Limits = _DEFAULTS,
     *,
@@ -74,14 +74,26 @@ def fetch(
     future = thread.submit(run.main())
     try:
         outcomes = _wait(future, run, on_progress)
-    except BaseException:
+    except BaseException as reason:
         if not future.done():
             thread.loop.call_soon_threadsafe(run.stop)
-            with contextlib.suppress(Exception):  # what is raised below is what happened first
-                future.result(_GRACE_S)
+            _leave(thread, future, run, on_progress if isinstance(reason, KeyboardInterrupt) else None)
         raise
     _tell(run)
     return outcomes
+
+
+def _leave(thread: LoopThread, future: Future[list[Outcome]], run: Run, on_progress: OnProgress | None) -> None:
+    """Wait a moment for what is in flight, so that it is not paid twice; another Ctrl-C ends the wait."""
+    try:
+        if on_progress is not None:
+            run.stopped = True  # so that it can be said now: the loop thread may be busy
+            on_progress(run.progress)
+        with contextlib.suppress(Exception):  # what is raised by the caller is what happened first
+            future.result(_GRACE_S)
+    finally:
+        if not future.done():
+            thread.release(future)
 
 
 def _wait(future: Future[list[Outcome]], run: Run, on_progress: OnProgress | None) -> list[Outcome]:
@@ -95,7 +107,7 @@ def _wait(future: Future[list[Outcome]], run: Run, on_progress: OnProgress | Non
 
 
 def submit(
-    requests: Sequence[Request],
+    requests: Sequence[Request | Draft],
     store: ReplyStore,
     limits: Limits = _DEFAULTS,
     *,
@@ -135,18 +147,30 @@ async def _reporting(run: Run, on_progress: OnProgress) -> list[Outcome]:
 
 
 async def afetch(
-    requests: Sequence[Request],
+    requests: Sequence[Request | Draft],
     store: ReplyStore,
     limits: Limits = _DEFAULTS,
     *,
     newer_than: float | None = None,
     on_progress: OnProgress | None = None,
 ) -> list[Outcome]:
-    """As `fetch`, to be awaited in any loop; `on_progress` is called on the loop thread.
+    """As `fetch`, to be awaited in any loop; `on_progress` is called in that loop.
 
     Cancelled, it drops what was not sent; what is in flight comes to its end and is stored.
     """
-    return await asyncio.wrap_future(submit(requests, store, limits, newer_than=newer_than, on_progress=on_progress))
+    thread = LoopThread.get()
+    run = Run(requests, store, limits, newer_than=newer_than)
+    future = asyncio.wrap_future(thread.submit(run.main(), on_cancel=run.stop))
+    try:
+        while on_progress is not None and not future.done():
+            await asyncio.wait({future}, timeout=_TICK_S)
+            on_progress(run.progress)
+        outcomes = await future
+    except BaseException:
+        future.cancel()
+        raise
+    _tell(run)
+    return outcomes
 
 
 def _tell(run: Run) -> None:

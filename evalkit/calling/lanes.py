@@ -32,22 +32,40 @@ class Lane:
     ----------
     in_flight
         Calls sent and not answered.
+    epoch
+        How often the width was halved: calls that were sent in one epoch and are refused halve it once.
     """
 
     def __init__(self) -> None:
         self.in_flight = 0
+        self.epoch = 0
         self._width: float | None = None
         self._waiting: deque[tuple[asyncio.Future[None], int]] = deque()
+        self._clock = asyncio.get_running_loop().time
         self._open_at = 0.0
         self._next_request = 0.0
         self._next_tokens = 0.0
 
+    @property
+    def width(self) -> int | None:
+        """How many calls the server seems to bear at a time; None while it never complained."""
+        return None if self._width is None else max(_LEAST, int(self._width))
+
     def _has_room(self, limit: int) -> bool:
-        width = limit if self._width is None else min(limit, int(self._width))
-        return self.in_flight < max(_LEAST, width)
+        width = self.width
+        return self.in_flight < (limit if width is None else min(limit, width))
+
+    def enter_now(self, limits: Limits) -> bool:
+        """Count a call as in flight if nothing is to be waited for; whether that was so."""
+        if self._waiting or not self._has_room(limits.concurrency) or self._open_at > self._clock():
+            return False
+        if limits.requests_per_minute is not None or limits.tokens_per_minute is not None:
+            return False
+        self.in_flight += 1
+        return True
 
     async def enter(self, limits: Limits, tokens: int) -> None:
-        """Wait for room, then for the pace and for the end of a pause; count the call as in flight."""
+        """Wait for room, then for the end of a pause and for the pace; count the call as in flight."""
         limit = limits.concurrency
         if self._waiting or not self._has_room(limit):
             place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -76,18 +94,28 @@ class Lane:
                 place.set_result(None)
 
     async def _pace(self, limits: Limits, tokens: int) -> None:
-        clock = asyncio.get_running_loop().time
-        start = now = clock()
-        if limits.requests_per_minute is not None:
-            start = max(start, self._next_request)
-            self._next_request = start + 60 / limits.requests_per_minute
-        if limits.tokens_per_minute is not None:
-            start = max(start, self._next_tokens)
-            self._next_tokens = start + 60 * tokens / limits.tokens_per_minute
-        if start > now:
-            await asyncio.sleep(start - now)
-        while (rest := self._open_at - clock()) > 0:  # noqa: ASYNC110  # a pause may grow while it lasts
-            await asyncio.sleep(rest)
+        """Sleep until this call's turn; a pause that begins meanwhile puts the turn off, not only the start."""
+        while True:
+            now = self._clock()
+            start = max(now, self._open_at)
+            per_request = 0.0 if limits.requests_per_minute is None else 60 / limits.requests_per_minute
+            per_tokens = 0.0 if limits.tokens_per_minute is None else 60 * tokens / limits.tokens_per_minute
+            if per_request:
+                start = max(start, self._next_request)
+                self._next_request = start + per_request
+            if per_tokens:
+                start = max(start, self._next_tokens)
+                self._next_tokens = start + per_tokens
+            try:
+                if start > now:
+                    await asyncio.sleep(start - now)
+            except asyncio.CancelledError:
+                # the turn is free again: a run that is stopped must not hold up the next one
+                self._next_request -= per_request
+                self._next_tokens -= per_tokens
+                raise
+            if self._open_at <= self._clock():
+                return
 
     def succeeded(self) -> None:
         """A call was answered: the width may grow."""
@@ -96,9 +124,9 @@ class Lane:
             if self._width >= 4096:
                 self._width = None
 
-    def refused(self, wait_s: float) -> None:
-        """The server said 429: no call starts for so many seconds, and then half as many at a time."""
-        now = asyncio.get_running_loop().time()
-        if now >= self._open_at:  # calls that were in flight together are refused together, and halve it once
-            self._width = max(_LEAST, (self.in_flight if self._width is None else self._width) / 2)
-        self._open_at = max(self._open_at, now + wait_s)
+    def refused(self, wait_s: float, epoch: int) -> None:
+        """The server said 429 to a call of this epoch: none starts for so many seconds, then half as many at a time."""
+        if epoch == self.epoch:
+            self.epoch += 1
+            self._width = max(_LEAST, (self.in_flight + 1 if self._width is None else self._width) / 2)
+        self._open_at = max(self._open_at, self._clock() + wait_s)

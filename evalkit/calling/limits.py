@@ -89,6 +89,8 @@ class Progress:
         Replies whose price is unknown.
     maybe_paid
         Requests without an answer that may have been billed all the same.
+    stopped
+        Whether nothing more is sent, and what is in flight is waited for.
     """
 
     done: int = 0
@@ -98,6 +100,7 @@ class Progress:
     cost_usd: float = 0.0
     n_unpriced: int = 0
     maybe_paid: int = 0
+    stopped: bool = False
 
     @property
     def n_failed(self) -> int:

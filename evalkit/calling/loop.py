@@ -39,7 +39,7 @@ class LoopThread:
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks: dict[Future[Any], asyncio.Task[Any]] = {}
         self._thread = threading.Thread(target=self._main, name="evalkit-loop", daemon=True)
         self._thread.start()
 
@@ -80,7 +80,7 @@ class LoopThread:
 
         def start() -> None:
             task = self.loop.create_task(work)
-            self._tasks.add(task)
+            self._tasks[outcome] = task
             task.add_done_callback(finish)
             outcome.add_done_callback(lambda future: stop(task) if future.cancelled() else None)
 
@@ -88,7 +88,7 @@ class LoopThread:
             self.loop.call_soon_threadsafe(on_cancel or task.cancel)
 
         def finish(task: asyncio.Task[T]) -> None:
-            self._tasks.discard(task)
+            self._tasks.pop(outcome, None)
             if task.cancelled():
                 outcome.cancel()
             elif not outcome.set_running_or_notify_cancel():
@@ -101,12 +101,17 @@ class LoopThread:
         self.loop.call_soon_threadsafe(start)
         return outcome
 
+    def release(self, outcome: Future[Any]) -> None:
+        """Let this work go on, but do not wait for it at the end of the process: somebody waited already."""
+        self.loop.call_soon_threadsafe(self._tasks.pop, outcome, None)
+
     def close(self) -> None:
         """Wait a moment for work in flight, close all connections, stop the loop; for the end of the process."""
         if self.is_here or not self._thread.is_alive():
             return
         ending = asyncio.run_coroutine_threadsafe(self._end(), self.loop)
-        with contextlib.suppress(TimeoutError):
+        # Ctrl-C at this point is impatience; a traceback "ignored in atexit callback" tells nobody anything
+        with contextlib.suppress(TimeoutError, KeyboardInterrupt):
             ending.result(2 * _EXIT_WAIT_S)
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join(1)
@@ -116,7 +121,7 @@ class LoopThread:
 
     async def _end(self) -> None:
         if self._tasks:
-            await asyncio.wait(self._tasks, timeout=_EXIT_WAIT_S)
+            await asyncio.wait(self._tasks.values(), timeout=_EXIT_WAIT_S)
         left = asyncio.all_tasks() - {asyncio.current_task()}
         for task in left:
             task.cancel()

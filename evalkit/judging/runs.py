@@ -19,7 +19,7 @@ from evalkit.judging.columns import Columns, quiet_gc
 from evalkit.judging.progress import Bar
 from evalkit.judging.specs import Spec, is_none
 from evalkit.judging.works import Work
-from evalkit.records import Request
+from evalkit.records import Draft
 
 __all__ = ["Options", "ajudge", "judge", "judge_chunk", "judge_work"]
 
@@ -161,15 +161,17 @@ class _Run:
             f"(first: item {item!r}; {differs}); run without offline=True to ask the judges"
         )
 
-    def requests(self) -> list[Request]:
-        """What to call for; the judges are checked first, before anything is paid."""
+    def drafts(self) -> list[Draft]:
+        """What to call for; what can be checked is, before anything is paid."""
         from evalkit.providers import check_ready
 
-        requests = self.work.requests(self.missing)
-        for judge in dict.fromkeys(request.judge for request in requests):
-            check_ready(judge)
+        drafts = self.work.drafts(self.missing)
+        asked = {id(draft.judge): draft for draft in reversed(drafts)}
+        for draft in asked.values():
+            check_ready(draft.judge)
+            draft.prompt()  # the others are rendered while the first are under way: a broken template shows here
         self.store.check_writable()
-        return requests
+        return drafts
 
     @property
     def newer_than(self) -> float | None:
@@ -315,10 +317,10 @@ def judge_work(work: Work, options: Options) -> pd.DataFrame:
         return run.table()
     from evalkit.calling import fetch
 
-    requests = run.requests()
+    drafts = run.drafts()
     try:
         with Bar(run.work.n_rows, len(run.missing), run.store.folder, options.progress) as bar:
-            outcomes = fetch(requests, run.store, _limits(options), newer_than=run.newer_than, on_progress=bar.update)
+            outcomes = fetch(drafts, run.store, _limits(options), newer_than=run.newer_than, on_progress=bar.update)
     except KeyboardInterrupt:
         # the last line that a terminal or a notebook shows of it, and the only one on the command line
         raise KeyboardInterrupt(run.stopped()) from None
@@ -346,10 +348,10 @@ async def ajudge(items: Any, rubric: Any, judges: Any = None, **options: Any) ->
         return run.table()
     from evalkit.calling import afetch
 
-    requests = run.requests()
+    drafts = run.drafts()
     with Bar(run.work.n_rows, len(run.missing), run.store.folder, chosen.progress) as bar:
         limits = _limits(chosen)
-        outcomes = await afetch(requests, run.store, limits, newer_than=run.newer_than, on_progress=bar.update)
+        outcomes = await afetch(drafts, run.store, limits, newer_than=run.newer_than, on_progress=bar.update)
     run.take(outcomes)
     return run.table()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from evalkit.errors import EvalkitWarning, InputError, listed
 from evalkit.judging.specs import Spec
 from evalkit.keys import KeyParts, sample_keys
 from evalkit.prompts import input_hash, swapped
-from evalkit.records import Request
+from evalkit.records import Draft, Prompt, Request
 from evalkit.rubrics import Criterion
 from evalkit.tables import as_items
 
@@ -124,7 +124,11 @@ class Work:
 
     def place(self, row: int) -> tuple[int, int, int, int, int]:
         """Item, criterion, judge, order and sample of a row."""
-        item, criterion, judge, order, sample = (int(at) for at in np.unravel_index(row, self.shape))
+        _, n_criteria, n_judges, n_orders, n_samples = self.shape
+        row, sample = divmod(row, n_samples)
+        row, order = divmod(row, n_orders)
+        row, judge = divmod(row, n_judges)
+        item, criterion = divmod(row, n_criteria)
         return item, criterion, judge, order, sample
 
     def parts_of(self, row: int) -> KeyParts:
@@ -134,7 +138,11 @@ class Work:
         return self.parts[criterion][judge].of(self.hashes[item][order], shown, sample)
 
     def requests(self, rows: list[int]) -> list[Request]:
-        """The requests for these rows.
+        """The requests for these rows, with all prompts."""
+        return [draft.request() for draft in self.drafts(rows)]
+
+    def drafts(self, rows: list[int]) -> list[Draft]:
+        """The requests for these rows; their prompts are rendered when they are sent.
 
         Samples of one prompt are one request; a prompt that several items share is asked once.
         """
@@ -145,15 +153,21 @@ class Work:
             group = criterion, judge, self.hashes[item][order]
             grouped.setdefault(group, set()).add(sample)
             first.setdefault(group, (item, order))
-        requests: list[Request] = []
-        for (criterion, judge, shown), samples in grouped.items():
-            item, order = first[criterion, judge, shown]
-            inputs = swapped(self.inputs[item]) if order else self.inputs[item]
-            question = self.spec.rubric.criteria[criterion]
-            prompt = self.spec.askings[judge].prompt(question, inputs)
-            parts = self.parts[criterion][judge].of(shown, None if self.spec.orders == (None,) else "AB", 0)
-            requests.append(Request(self.spec.judges[judge], prompt, parts, tuple(sorted(samples))))
-        return requests
+        makers = [[sample_keys(parts) for parts in row] for row in self.parts]
+        shown = None if self.spec.orders == (None,) else "AB"
+        drafts: list[Draft] = []
+        for (criterion, judge, hashed), wanted in grouped.items():
+            item, order = first[criterion, judge, hashed]
+            prompt = partial(self._prompt, criterion, judge, item, bool(order))
+            parts = self.parts[criterion][judge].of(hashed, shown, 0)
+            samples = tuple(sorted(wanted))
+            keys = tuple(makers[criterion][judge](hashed, shown, samples))
+            drafts.append(Draft(self.spec.judges[judge], prompt, parts, samples, keys))
+        return drafts
+
+    def _prompt(self, criterion: int, judge: int, item: int, swap: bool) -> Prompt:
+        inputs = swapped(self.inputs[item]) if swap else self.inputs[item]
+        return self.spec.askings[judge].prompt(self.spec.rubric.criteria[criterion], inputs)
 
 
 def _check_inputs(ids: list[str], inputs: list[dict[str, Any]], needed: tuple[str, ...], rubric: str) -> None:

@@ -82,6 +82,15 @@ class Asking:
         """Criterion -> sha256 of what reaches its prompt."""
         return {criterion.name: self.rubric.prompt_hash(criterion) for criterion in self.rubric.criteria}
 
+    @cached_property
+    def _label(self) -> str:
+        return self.rubric.label
+
+    @cached_property
+    def _known(self) -> dict[tuple[Any, ...], tuple[Criterion, dict[str, str]]]:
+        """Rendered blocks that show nothing of an item, by criterion (kept: its id stays its own) and inputs."""
+        return {}
+
     def inputs_of(self, columns: Mapping[str, Sequence[Any]], n_items: int) -> list[dict[str, Any]]:
         """The declared inputs of each item, in the form that is shown and hashed; missing ones left out.
 
@@ -104,7 +113,8 @@ class Asking:
     def prompt(self, criterion: Criterion, inputs: Mapping[str, Any]) -> Prompt:
         """The prompt for one criterion and one item's inputs."""
         self.template.check(self.rubric.input_names)
-        blocks = self.template.blocks(self._variables(criterion, inputs))
+        known = self._known.setdefault((id(criterion), *inputs), (criterion, {}))[1]
+        blocks = self.template.blocks(self._variables(criterion, inputs), known)
         if "user" in blocks:
             parts = [blocks["user"]]
         else:
@@ -118,7 +128,7 @@ class Asking:
             form=self.form,
             schema=reply_schema(criterion) if self.form == "json" else None,
             rubric=self.rubric.id,
-            rubric_version=self.rubric.label,
+            rubric_version=self._label,
             criterion=criterion.name,
             template=self.template.label,
             level=criterion.level,

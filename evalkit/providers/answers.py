@@ -10,23 +10,26 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-import httpx2
-import openai
 import orjson
 
 from evalkit.providers import ProblemKind, ProviderError
 from evalkit.providers.prices import cost_of
-from evalkit.records import Reply, Request
+from evalkit.providers.transport import Answer
+from evalkit.records import Prompt, Reply, Request
 
-__all__ = ["problem_of", "replies_of", "shares"]
+__all__ = ["problem_of", "replies_of", "shares", "without_prompt"]
 
 _DROPPABLE = ("temperature", "max_tokens", "response_format", "n")
 _REFUSES = re.compile(
     r"unsupported|not support|unknown|unrecognized|unexpected|not permitted|not allowed|extra (?:fields|inputs)|"
-    r"only the default|must be 1|cannot be set|deprecated|invalid (?:parameter|argument)|use 'max_completion_tokens'",
+    r"only the default|must be (?:exactly )?1\b|cannot be set|deprecated|invalid (?:parameter|argument)|"
+    r"use 'max_completion_tokens'",
     re.IGNORECASE,
 )
+# Said of `n` by servers that have another word for it
+_REFUSES_N = re.compile(r"(?:multiple|only one) candidates?|candidate_?count", re.IGNORECASE)
 _LONGEST_DETAIL = 240
+_REPEATED = 24
 
 
 def shares(total: int | None, n: int) -> list[int | None]:
@@ -44,7 +47,7 @@ def shares(total: int | None, n: int) -> list[int | None]:
 
 
 def replies_of(
-    answer: httpx2.Response,
+    answer: Answer,
     n: int,
     *,
     price: tuple[float, float] | None,
@@ -61,7 +64,7 @@ def replies_of(
     """
     body = _read(answer)
     if not isinstance(body, dict):
-        raise ProviderError("malformed", _not_json(answer, secret), status=answer.status_code, maybe_paid=True)
+        raise ProviderError("malformed", _not_json(answer, secret), status=answer.status, maybe_paid=True)
     choices = body.get("choices")
     if not choices and body.get("error"):
         raise _from_body(body["error"], answer, secret)
@@ -69,9 +72,9 @@ def replies_of(
         isinstance(c, dict) and isinstance(c.get("message"), dict) for c in choices
     ):
         detail = f"the answer holds no choices: {_cut(answer.content, secret)}"
-        raise ProviderError("malformed", detail, status=answer.status_code, maybe_paid=True)
+        raise ProviderError("malformed", detail, status=answer.status, maybe_paid=True)
     if not choices:
-        raise ProviderError("malformed", "the answer's choices are empty", status=answer.status_code, maybe_paid=True)
+        raise ProviderError("malformed", "the answer's choices are empty", status=answer.status, maybe_paid=True)
     choices = choices[:n]
     usage = body.get("usage")
     prompt_tokens, completion_tokens = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
@@ -95,7 +98,7 @@ def replies_of(
     ]
 
 
-def _read(answer: httpx2.Response) -> Any:
+def _read(answer: Answer) -> Any:
     try:
         return orjson.loads(answer.content)
     except orjson.JSONDecodeError:
@@ -121,31 +124,16 @@ def _count(usage: Any, name: str) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
-def problem_of(error: openai.APIError, request: Request, body: Mapping[str, Any], secret: str = "") -> ProviderError:
-    """What kind of problem an error of the client is; `secret` is cut out of every text."""
-    if isinstance(error, openai.APIStatusError):
-        return _from_status(error.response, request, body, secret)
-    cause = error.__cause__
-    url = _origin(error.request.url)
-    if isinstance(cause, httpx2.ConnectTimeout | httpx2.ConnectError):
-        return ProviderError("connection", _clean(f"no connection to {url}: {cause}", secret))
-    if isinstance(error, openai.APITimeoutError):
-        detail = f"no answer from {url} in {request.judge.timeout_s:g} s"
-        return ProviderError("timeout", detail, maybe_paid=True)
-    return ProviderError("connection", _clean(f"the connection to {url} broke: {cause}", secret), maybe_paid=True)
-
-
-def _origin(url: httpx2.URL) -> str:
-    return f"{url.scheme}://{url.netloc.decode('ascii', 'replace').rpartition('@')[2]}"
-
-
-def _from_status(answer: httpx2.Response, request: Request, body: Mapping[str, Any], secret: str) -> ProviderError:
-    status = answer.status_code
+def problem_of(answer: Answer, request: Request, body: Mapping[str, Any], secret: str = "") -> ProviderError:
+    """What kind of problem an answer of another status than 200 is; `secret` is cut out of every text."""
+    status = answer.status
     found = _read(answer)
+    if isinstance(found, list) and len(found) == 1:  # Google wraps its error in a list
+        found = found[0]
     error = found.get("error", found) if isinstance(found, dict) else {}
     code = str(error.get("code") or "") if isinstance(error, dict) else ""
     said = _message(error) or _not_json(answer, secret)
-    detail = _clean(f"HTTP {status} from {_origin(answer.request.url)}: {said}", secret)
+    detail = _clean(f"HTTP {status} from {answer.origin}: {said}", secret)
     if status in (400, 422) and (name := _refused(error, said, body)) is not None:
         return ProviderError("refused_parameter", detail, status=status, parameter=name)
     kind: ProblemKind = "client_error"
@@ -161,9 +149,9 @@ def _from_status(answer: httpx2.Response, request: Request, body: Mapping[str, A
     return ProviderError(kind, detail, status=status, retry_after=_retry_after(answer.headers))
 
 
-def _from_body(error: Any, answer: httpx2.Response, secret: str) -> ProviderError:
+def _from_body(error: Any, answer: Answer, secret: str) -> ProviderError:
     code = error.get("code") if isinstance(error, dict) else None
-    detail = _clean(f"{_origin(answer.request.url)} says: {_message(error) or error}", secret)
+    detail = _clean(f"{answer.origin} says: {_message(error) or error}", secret)
     kind: ProblemKind = "server_error"
     if code in (401, 403):
         kind = "auth"
@@ -171,7 +159,7 @@ def _from_body(error: Any, answer: httpx2.Response, secret: str) -> ProviderErro
         kind = "unknown_model"
     elif code == 429:
         kind = "rate_limited"
-    return ProviderError(kind, detail, status=answer.status_code, retry_after=_retry_after(answer.headers))
+    return ProviderError(kind, detail, status=answer.status, retry_after=_retry_after(answer.headers))
 
 
 def _message(error: Any) -> str:
@@ -189,6 +177,8 @@ def _refused(error: Any, said: str, body: Mapping[str, Any]) -> str | None:
     """The parameter that a 400 refuses, if it is one that evalkit can do without."""
     code = str(error.get("code") or "") if isinstance(error, dict) else ""
     named = str(error.get("param") or "").split(".")[0] if isinstance(error, dict) else ""
+    if "n" in body and _REFUSES_N.search(said):
+        return "n"
     refuses = code in ("unsupported_parameter", "unsupported_value", "unknown_parameter") or _REFUSES.search(said)
     if not refuses:
         return None
@@ -200,7 +190,7 @@ def _refused(error: Any, said: str, body: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _retry_after(headers: httpx2.Headers) -> float | None:
+def _retry_after(headers: Mapping[str, str]) -> float | None:
     """Seconds to wait, from ``retry-after-ms`` or ``Retry-After`` (seconds or a date)."""
     for name, unit in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
         try:
@@ -213,7 +203,7 @@ def _retry_after(headers: httpx2.Headers) -> float | None:
     return None if date is None else max(0.0, email.utils.mktime_tz(date) - time.time())
 
 
-def _not_json(answer: httpx2.Response, secret: str) -> str:
+def _not_json(answer: Answer, secret: str) -> str:
     body = answer.content.lstrip()
     if body[:1] == b"<":
         return "the server speaks HTML, not JSON: is base_url right (it usually ends with /v1)?"
@@ -232,3 +222,23 @@ def _clean(text: str, secret: str) -> str:
         text = text.replace(secret, "…")
     text = " ".join(text.split())
     return text if len(text) <= _LONGEST_DETAIL else text[: _LONGEST_DETAIL - 1] + "…"
+
+
+def without_prompt(detail: str, prompt: Prompt) -> str:
+    """The text without what it repeats of the prompt: messages go to logs, and prompts must not.
+
+    Runs of 24 signs and more are cut; blanks count as equal.
+    """
+    whole = " ".join(" ".join(message.content.split()) for message in prompt.messages)
+    kept, at = [], 0
+    while at < len(detail):
+        end = at + _REPEATED
+        if end <= len(detail) and detail[at:end] in whole:
+            while end < len(detail) and detail[at : end + 1] in whole:
+                end += 1
+            kept.append("[the prompt]")
+            at = end
+        else:
+            kept.append(detail[at])
+            at += 1
+    return "".join(kept)

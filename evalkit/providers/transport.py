@@ -1,80 +1,108 @@
-"""A lean transport for the openai client: one aiohttp session for a server.
-
-The one that ships with the package takes a closed connection for a time-out while connecting, so that it could not
-be told whether a call may have been billed.
-"""
+"""A lean way to a server: one aiohttp session, whose errors say whether a call may have been billed."""
 
 from __future__ import annotations
 
+import io
 import ssl
 import urllib.request
-from typing import Any
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 import aiohttp
-import httpx2
 import yarl
 
-__all__ = ["AiohttpTransport"]
+from evalkit.providers import ProviderError
+
+__all__ = ["Answer", "Transport", "proxy_of"]
 
 _CONNECT_S = 20.0
-_OWN_HEADERS = (b"content-encoding", b"content-length", b"transfer-encoding")
+_LARGE_BYTES = 1 << 19
 
 
-class AiohttpTransport(httpx2.AsyncBaseTransport):
-    """Sends a request by aiohttp and reads the whole answer.
+class Answer(NamedTuple):
+    """What a server answered, read to its end; `origin` is scheme, host and port of who was asked."""
+
+    status: int
+    headers: Mapping[str, str]
+    content: bytes
+    origin: str
+
+
+class Transport:
+    """Sends requests to one server and reads the whole answers.
 
     Proxies are those of the environment (``HTTPS_PROXY``, ``NO_PROXY`` …), certificates too (``SSL_CERT_FILE``,
-    ``SSL_CERT_DIR``). The user's ``.netrc`` is not read: it could add a password to a request. Raises
-    ConnectTimeout or ConnectError if nothing was sent, ReadTimeout or ReadError if something may have been.
+    ``SSL_CERT_DIR``). The user's ``.netrc`` is not read: it could add a password to a request. Redirects are
+    not followed: they could take the key elsewhere.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, base_url: str) -> None:
+        self._base = yarl.URL(base_url.rstrip("/"), encoded=True)
+        self.origin = str(self._base.origin()) if self._base.is_absolute() else str(self._base)
         self._session: aiohttp.ClientSession | None = None
-        self._proxies: dict[str, str | None] = {}
+        self._proxy = proxy_of(base_url)
+        self._urls: dict[str, yarl.URL] = {}
 
-    def _open(self, secure: bool) -> aiohttp.ClientSession:
+    def _open(self) -> aiohttp.ClientSession:
         if self._session is None or self._session.closed:
-            context: Any = httpx2.create_ssl_context() if secure else True
+            context: Any = _ssl_context() if self._base.scheme == "https" else True
             # How many calls are in flight is the engine's business, not the pool's
             connector = aiohttp.TCPConnector(limit=0, ssl=context, keepalive_timeout=30)
             self._session = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
         return self._session
 
-    def _proxy(self, url: httpx2.URL) -> str | None:
-        host = url.host
-        if host not in self._proxies:
-            bypassed = urllib.request.proxy_bypass(host)
-            found = {} if bypassed else urllib.request.getproxies()
-            self._proxies[host] = found.get(url.scheme) or found.get("all")
-        return self._proxies[host]
+    def _url(self, path: str) -> yarl.URL:
+        if path not in self._urls:
+            self._urls[path] = yarl.URL(f"{self._base}{path}", encoded=True)
+        return self._urls[path]
 
-    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Send one request; the answer is read to its end, so that the connection is free again."""
-        timeout = request.extensions.get("timeout", {}).get("read") or 60.0
-        session = self._open(request.url.scheme == "https")
+    async def send(
+        self, path: str, headers: Mapping[str, str], body: bytes | None, *, timeout_s: float, method: str = "POST"
+    ) -> Answer:
+        """Send one request to a path below the base URL; the answer is read to its end, so that its connection is free.
+
+        Raises
+        ------
+        ProviderError
+            ``connection``, with `maybe_paid` unless nothing was sent, or ``timeout``.
+        """
+        session = self._session if self._session is not None else self._open()
         try:
             async with session.request(
-                request.method,
-                yarl.URL(str(request.url), encoded=True),
-                headers=request.headers,
-                data=request.content or None,
+                method,
+                self._url(path),
+                headers=headers,
+                data=io.BytesIO(body) if body is not None and len(body) > _LARGE_BYTES else body,
                 allow_redirects=False,
-                proxy=self._proxy(request.url),
-                timeout=aiohttp.ClientTimeout(total=timeout, sock_connect=min(_CONNECT_S, 0.9 * timeout)),
+                proxy=self._proxy,
+                timeout=_timeout(timeout_s),
             ) as answer:
-                body = await answer.read()
-        except aiohttp.ConnectionTimeoutError as error:
-            raise httpx2.ConnectTimeout("no connection in time", request=request) from error
-        except (aiohttp.ClientConnectorError, aiohttp.InvalidURL, ssl.SSLError) as error:
-            raise httpx2.ConnectError(_said(error), request=request) from error
-        except (aiohttp.ClientHttpProxyError, aiohttp.NonHttpUrlClientError) as error:
-            raise httpx2.ConnectError(_said(error), request=request) from error
-        except TimeoutError as error:
-            raise httpx2.ReadTimeout(f"no answer in {timeout:g} s", request=request) from error
+                content = await answer.read()
+        except aiohttp.ConnectionTimeoutError:
+            raise self._unreached("no connection in time") from None
+        except (aiohttp.ClientConnectorCertificateError, ssl.SSLCertVerificationError) as error:
+            raise self._unreached(f"{_said(error)} (SSL_CERT_FILE names certificates to trust)") from None
+        except (
+            aiohttp.ClientConnectorError,
+            aiohttp.ClientHttpProxyError,
+            aiohttp.InvalidURL,
+            aiohttp.NonHttpUrlClientError,
+            ssl.SSLError,
+        ) as error:
+            raise self._unreached(_said(error)) from None
+        except TimeoutError:
+            detail = f"no answer from {self.origin} in {timeout_s:g} s"
+            raise ProviderError("timeout", detail, maybe_paid=True) from None
         except (aiohttp.ClientError, OSError) as error:
-            raise httpx2.ReadError(_said(error), request=request) from error
-        headers = [(name, value) for name, value in answer.raw_headers if name.lower() not in _OWN_HEADERS]
-        return httpx2.Response(answer.status, headers=headers, content=body, request=request)
+            detail = f"the connection to {self.origin} broke: {_said(error)}"
+            raise ProviderError("connection", detail, maybe_paid=True) from None
+        return Answer(answer.status, answer.headers, content, self.origin)
+
+    def _unreached(self, why: str) -> ProviderError:
+        by = f" by the proxy {_without_password(self._proxy)}" if self._proxy else ""
+        return ProviderError("connection", f"no connection to {self.origin}{by}: {why}")
 
     async def aclose(self) -> None:
         """Close all connections."""
@@ -82,5 +110,30 @@ class AiohttpTransport(httpx2.AsyncBaseTransport):
             await self._session.close()
 
 
+def proxy_of(base_url: str) -> str | None:
+    """The proxy that the environment names for a server, or None."""
+    url = urlsplit(base_url)
+    if urllib.request.proxy_bypass(url.hostname or ""):
+        return None
+    found = urllib.request.getproxies()
+    return found.get(url.scheme) or found.get("all")
+
+
+def _ssl_context() -> ssl.SSLContext:
+    import httpx2  # reads SSL_CERT_FILE and SSL_CERT_DIR, and knows the system's certificates
+
+    return httpx2.create_ssl_context()
+
+
+@lru_cache(maxsize=64)
+def _timeout(seconds: float) -> aiohttp.ClientTimeout:
+    return aiohttp.ClientTimeout(total=seconds, sock_connect=min(_CONNECT_S, 0.9 * seconds))
+
+
+def _without_password(proxy: str) -> str:
+    url = yarl.URL(proxy)
+    return str(url.origin()) if url.host else "of the environment"
+
+
 def _said(error: Exception) -> str:
-    return str(error) or type(error).__name__
+    return " ".join((str(error) or type(error).__name__).split())
