@@ -136,7 +136,9 @@ def judge_dict(judge: Judge) -> dict[str, Any]:
     values["weight"] = int(judge.weight) if judge.weight.is_integer() else judge.weight
     for name in Judge.__slots__:
         value = getattr(judge, name)
-        if name not in values and value != getattr(plain, name):
+        # where a server was named, it is written down: the reader's OPENAI_BASE_URL may be another
+        served = judge.base_url is not None and name in ("base_url", "service", "api_key_env")
+        if name not in values and (served or value != getattr(plain, name)):
             values[name] = (
                 list(value) if isinstance(value, tuple) else dict(value) if isinstance(value, dict) else value
             )

@@ -1,0 +1,241 @@
+"""Freezing: what was tuned is judged again by its profile, and nothing is paid twice."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import pytest
+
+import evalkit as ek
+from evalkit.caching import ReplyStore
+from evalkit.errors import ConfigError, EvalkitWarning, RubricError
+from evalkit.evaluation import promote, write_profile
+from evalkit.records import Judge
+
+JURY = ["fake:strict", "fake:noisy"]
+ROWS = [{"question": f"What is {at}?", "answer": f"It is {at * at}."} for at in range(4)]
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder without a project."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def hand(**changes: object) -> ek.Rubric:
+    criteria = [
+        {"name": "clear", "scale": {0: "unclear", 1: "clear"}, "pass_at": 1},
+        {"name": "kind", "scale": {0: "rude", 1: "neutral", 2: "kind"}},
+    ]
+    return ek.Rubric(**({"id": "hand", "inputs": ["question", "answer"], "criteria": criteria} | changes))
+
+
+def saved(**changes: object) -> ek.Rubric:
+    return ek.save(hand(**changes))
+
+
+def replayed(profile: str, items: object = ROWS) -> ek.Evaluation:
+    """By the profile's file, without a connection; a miss is an error."""
+    return ek.evaluate(items, profile, offline=True, on_miss="raise")
+
+
+def same_figures(one: ek.Evaluation, other: ek.Evaluation) -> None:
+    for name in ("scores", "summary", "rubric_scores"):
+        left, right = (getattr(each, name).drop(columns="rubric_version") for each in (one, other))
+        assert left.equals(right), name
+
+
+def test_the_profile_is_the_file_and_pays_nothing():
+    judges = [Judge("fake", "strict", weight=2), Judge("fake", "noisy", template="tagged", name="n")]
+    evaluation = ek.evaluate(ROWS, saved(), judges, samples=2, vote="median", aggregate="max", quorum=0.4)
+    profile = ek.freeze(evaluation, "deep/support.yaml")
+    assert profile == ek.load_profile("deep/support.yaml")
+    assert (profile.profile, profile.rubric, profile.samples) == ("support", "hand@v1", 2)
+    assert (profile.vote, profile.aggregate, profile.quorum) == ("median", "max", 0.4)
+    assert profile.rubric_hash == evaluation.rubric.content_hash
+    again = replayed("deep/support.yaml")
+    assert again.rules == evaluation.rules
+    assert again.votes["weight"].unique().tolist() == [2.0, 1.0]
+    same_figures(again, evaluation)
+
+
+def test_an_unedited_rubric_is_not_written_again():
+    ek.freeze(ek.evaluate(ROWS, saved(), JURY), "p.yaml")
+    ek.freeze(ek.evaluate(ROWS, "relevancy", JURY), "q.yaml")
+    assert sorted(map(str, Path("rubrics").rglob("*.yaml"))) == ["rubrics/hand/v1.yaml"]
+
+
+def test_an_edited_rubric_becomes_the_next_version_with_its_replies():
+    rubric = saved()
+    ek.evaluate(ROWS, rubric, JURY)
+    edited = rubric.edit("kind", scale={2: "kind and warm"}).edit("clear", weight=2)
+    evaluation = ek.evaluate(ROWS, edited, JURY)
+    profile = ek.freeze(evaluation, "p.yaml")
+    assert profile.rubric == "hand@v2"
+    assert ek.load_rubric("hand@v1").content_hash == rubric.content_hash
+    assert ek.load_rubric("hand@v2").content_hash == edited.content_hash
+    again = replayed("p.yaml")
+    assert set(again.judgments["rubric_version"]) == {"v2"}
+    assert set(again.judgments["criterion"]) == {"clear", "kind"}
+    same_figures(again, evaluation)
+    assert ReplyStore.open().stats()["n_promoted"] == len(again.judgments)
+
+
+def test_two_freezes_of_one_edit_share_a_version():
+    evaluation = ek.evaluate(ROWS, saved().edit("kind", pass_at=2), JURY)
+    assert ek.freeze(evaluation, "p.yaml").rubric == ek.freeze(evaluation, "q.yaml").rubric == "hand@v2"
+    assert len(list(Path("rubrics/hand").iterdir())) == 2
+    same_figures(replayed("p.yaml"), replayed("q.yaml"))
+
+
+def test_a_rubric_that_is_in_no_file_is_saved():
+    evaluation = ek.evaluate(ROWS, hand(), JURY)
+    assert ek.freeze(evaluation, "p.yaml").rubric == "hand@v1"
+    same_figures(replayed("p.yaml"), evaluation)
+    other = ek.evaluate(ROWS, hand(description="Another one of that name."), JURY)
+    assert ek.freeze(other, "q.yaml").rubric == "hand@v2"
+    same_figures(replayed("q.yaml"), other)
+    numbered = ek.evaluate(ROWS, hand(version="v9", description="A third."), JURY)
+    assert ek.freeze(numbered, "r.yaml").rubric == "hand@v3"
+    same_figures(replayed("r.yaml"), numbered)
+
+
+def test_adopted_replies_count_for_the_frozen_version():
+    first = saved()
+    ek.judge(ROWS, first, JURY)
+    second = ek.save(first.edit("kind", scale={2: "warm"}))
+    ek.judge(ROWS, second, JURY, adopt=True)  # clear is v1's still
+    third = second.edit("kind", scale={2: "warmer"})
+    evaluation = ek.evaluate(ROWS, third, JURY, adopt=True)
+    assert ek.freeze(evaluation, "p.yaml").rubric == "hand@v3"
+    same_figures(replayed("p.yaml"), evaluation)
+    unedited = ek.evaluate(ROWS, second, JURY, adopt=True)
+    assert ek.freeze(unedited, "q.yaml").rubric == "hand@v2"
+    same_figures(replayed("q.yaml"), unedited)
+
+
+def test_a_pairwise_rubric_replays_under_its_new_version():
+    pairs = [{"question": "q", "answer_a": f"It is {at}.", "answer_b": "No."} for at in range(3)]
+    rubric = ek.load_rubric("preference")
+    evaluation = ek.evaluate(pairs, rubric.edit(description="Which one?"), JURY)
+    assert ek.freeze(evaluation, "p.yaml").rubric == "preference@v2"
+    same_figures(replayed("p.yaml", pairs), evaluation)
+
+
+def test_a_file_that_is_there_is_never_overwritten():
+    evaluation = ek.evaluate(ROWS, hand(), JURY)
+    Path("p.yaml").write_text("mine")
+    with pytest.raises(ConfigError, match=r"p\.yaml is there already and is never overwritten"):
+        ek.freeze(evaluation, "p.yaml")
+    assert Path("p.yaml").read_text() == "mine"
+    assert not Path("rubrics").exists()  # refused before anything was saved
+    with pytest.raises(ConfigError, match=r"must end in \.yaml"):
+        ek.freeze(evaluation, "p.json")
+
+
+def test_rubrics_saved_where_none_is_looked_up_are_warned_of(monkeypatch):
+    evaluation = ek.evaluate(ROWS, hand(), JURY)
+    with pytest.warns(EvalkitWarning, match="EVALKIT_RUBRICS=elsewhere"):
+        ek.freeze(evaluation, "p.yaml", rubrics="elsewhere")
+    monkeypatch.setenv("EVALKIT_RUBRICS", "elsewhere")
+    same_figures(replayed("p.yaml"), evaluation)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ek.freeze(evaluation, "q.yaml", rubrics="elsewhere")
+
+
+def test_another_cache_is_promoted_in_itself(tmp_path):
+    evaluation = ek.evaluate(ROWS, saved().edit("kind", scale={2: "warm"}), JURY, cache=tmp_path / "other")
+    ek.freeze(evaluation, "p.yaml", cache=tmp_path / "other")
+    ek.judge(ROWS, "p.yaml", offline=True, on_miss="raise", cache=tmp_path / "other")
+    assert ReplyStore.open().stats()["n_replies"] == 0
+
+
+def test_a_profile_holds_no_key_and_its_server(monkeypatch):
+    secret = "sk-very-secret-0123456789"
+    monkeypatch.setenv("OPENAI_API_KEY", secret)
+    monkeypatch.setenv("MINE", secret)
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://localhost:9/v1")
+    judges = [Judge("openai", "m", price=(1, 2)), Judge("openai", "n", api_key_env="MINE", params={"seed": 1})]
+    profile = ek.freeze(ek.evaluate(ROWS, saved(), judges, offline=True), "p.yaml")
+    text = Path("p.yaml").read_text()
+    assert secret not in text + repr(profile)
+    assert "MINE" in text
+    monkeypatch.delenv("OPENAI_BASE_URL")  # elsewhere the same server is meant
+    assert ek.load_profile("p.yaml").judges == tuple(judges)
+
+
+def test_templates_are_pinned_and_the_judges_own_comes_first():
+    judges = ["fake:strict", Judge("fake", "noisy", template="tagged")]
+    evaluation = ek.evaluate(ROWS, saved(), judges, samples=1, template="number")
+    profile = ek.freeze(evaluation, "p.yaml")
+    assert profile.template == "number@v1"
+    assert [judge.template for judge in profile.judges] == [None, "tagged@v1"]
+    forms = [asking.form for asking in replayed("p.yaml").spec.askings]
+    assert forms == ["number", "tagged"]
+    # the call's template comes before the profile's, a judge's before both
+    called = ek.evaluate(ROWS, "p.yaml", template="default@v1", samples=1)
+    assert [asking.form for asking in called.spec.askings] == ["json", "tagged"]
+
+
+def test_conservative_rules_survive_freezing():
+    profile = ek.load_profile("conservative").with_rubric(saved()).with_judges(JURY)
+    evaluation = ek.evaluate(ROWS, profile)
+    frozen = ek.freeze(evaluation, "p.yaml")
+    assert frozen.min_self_agreement == profile.min_self_agreement is not None
+    same_figures(replayed("p.yaml"), evaluation)
+
+
+def test_a_changed_rubric_file_is_refused():
+    ek.freeze(ek.evaluate(ROWS, hand(), JURY), "p.yaml")
+    path = Path("rubrics/hand/v1.yaml")
+    path.write_text(path.read_text().replace("neutral", "indifferent"))
+    with pytest.raises(RubricError, match="not the one that profile 'p' was frozen with"):
+        replayed("p.yaml")
+
+
+def test_no_items_can_be_frozen():
+    evaluation = ek.evaluate(ek.load_example("support")[0].head(0), "faithfulness", JURY)
+    assert ek.freeze(evaluation, "p.yaml") == ek.load_profile("p.yaml")
+
+
+class TestWriteProfile:
+    def test_is_what_freeze_writes(self):
+        evaluation = ek.evaluate(ROWS, saved(), JURY, samples=2, min_self_agreement=0.5)
+        frozen = ek.freeze(evaluation, "a/p.yaml")
+        written = write_profile("b/p.yaml", "hand", JURY, samples=2, min_self_agreement=0.5)
+        assert frozen == written
+        assert Path("a/p.yaml").read_text() == Path("b/p.yaml").read_text()
+
+    def test_a_rubric_that_is_not_found_or_edited_is_refused(self):
+        with pytest.raises(RubricError, match="hand@v1 is not found so"):
+            write_profile("p.yaml", hand(), JURY)
+        with pytest.raises(RubricError, match="not the one"):
+            write_profile("p.yaml", saved().edit("kind", pass_at=1), JURY)
+        assert not Path("p.yaml").exists()
+
+    def test_unknown_rules(self):
+        with pytest.raises(ConfigError, match="unknown rule 'votes'"):
+            write_profile("p.yaml", "relevancy", JURY, votes="mean")
+        with pytest.raises(ConfigError, match="modal"):
+            write_profile("p.yaml", "relevancy", JURY, vote="modal")
+
+
+class TestPromote:
+    def test_what_asks_the_same_counts_for_the_other_version(self):
+        ek.judge(ROWS, saved(), JURY)
+        ek.save(saved().edit("kind", scale={2: "warm"}))
+        assert promote("hand", "v1", "v2") == len(ROWS) * 2 * 3  # clear alone, by two judges three times
+        assert promote("hand", "v1", "v2") == 0
+        table = ek.judge(ROWS, "hand@v2", JURY, offline=True)
+        assert set(table.loc[table["error"].notna(), "criterion"]) == {"kind"}
+
+    def test_nothing_in_common(self):
+        saved()
+        ek.save(saved().edit(description="All is new."))
+        with pytest.raises(RubricError, match="no criterion of hand asks the same"):
+            promote("hand", "v1", "v2")
+        with pytest.raises(RubricError, match="no version v7"):
+            promote("hand", "v1", "v7")
