@@ -15,7 +15,7 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from stored import BASE, parts, reply
 
@@ -440,10 +440,11 @@ operations = st.lists(
         st.sampled_from(["live", "recorded"]),
         st.integers(1, 30),
     ),
-    max_size=12,
+    max_size=20,
 )
 
 
+@settings(max_examples=30)  # each makes a store, and waits for the disk
 @given(operations)
 def test_puts_follow_the_stated_rule(tmp_path_factory: pytest.TempPathFactory, operations: list[Any]) -> None:
     """The rule of `put`, restated over plain lists: what is newest, and nothing ever lost."""
