@@ -54,7 +54,7 @@ class TestRoundTrip:
 class TestValues:
     @given(st.lists(TEXTS, min_size=1, max_size=3))
     @example(["a\rb", "\r\n", "\n", '"', ",", "\t", "\ufeff", "\u2028", "NA", "null", "007", "\x00"])
-    @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)
     def test_texts_come_back_as_they_are(self, tmp_path, texts):
         for ending in ENDINGS:
             file = tmp_path / f"t.{ending}"
