@@ -155,7 +155,25 @@ def test_changes_by_hand():
     assert row["effect_low"] == pytest.approx(0.1 - 2.262157 * 0.179505, abs=1e-5)
     assert made.a == "r@v1, judge j"
     assert made.b == "r@v2, judge j"
-    assert "2 now pass, 1 now fail" in str(made)
+    lines = str(made).splitlines()
+    assert lines[3].split() == [
+        "judge",
+        "changed",
+        "by",
+        "chance",
+        "now",
+        "pass",
+        "now",
+        "fail",
+        "p",
+        "mean",
+        "difference",
+        "(0-1)",
+        "its",
+        "p",
+    ]
+    assert lines[4].split()[:7] == ["j", "3", "of", "10", "unknown", "2", "1"]
+    assert "no repeated samples: cannot tell change from noise" in lines
 
 
 def test_against_labels_fixed_means_became_right():

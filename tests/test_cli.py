@@ -13,14 +13,14 @@ from commandline import ITEMS, LABELS, ROOT, write_lines
 
 import evalkit as ek
 from evalkit import tables
+from evalkit.changes.results import Comparison
 from evalkit.cli import main
 from evalkit.cli.arguments import moment
-from evalkit.cli.comparisons import _worse
 from evalkit.cli.findings import EXTRAS
 from evalkit.cli.messages import spoken
 from evalkit.errors import ConfigError, InputError, RubricError
 from evalkit.evaluation import promote, show, write_profile
-from evalkit.evaluation.figures import text_table
+from evalkit.figures import text_table
 from evalkit.rubrics import draft, load_profile, load_rubric
 
 FAKE = ("--rubric", "faithfulness", "--judge", "fake")
@@ -154,13 +154,17 @@ def test_fail_on_worse_is_the_only_failure_of_compare(run) -> None:
     assert "--labels" in err
 
 
+def worse(table: pd.DataFrame) -> list[str]:
+    return Comparison("a", "b", table, 0.0, 0.0, 0, 0).worse
+
+
 def test_a_jurys_row_counts_where_there_is_one() -> None:
     row = {"criterion": "c", "effect": -0.5, "mcnemar_p_holm": 0.01, "mean_difference": -0.5, "sign_flip_p_holm": 0.01}
     same = row | {"effect": 0.0, "mean_difference": 0.0, "mcnemar_p_holm": 1.0, "sign_flip_p_holm": 1.0}
     both = pd.DataFrame([row | {"judge": "one"}, same | {"judge": "jury"}]).assign(against="verdicts")
-    assert _worse(both) == []
-    assert _worse(both.iloc[:1]) == ["c"]
-    assert _worse(both.iloc[:0]) == []
+    assert worse(both) == []
+    assert worse(both.iloc[:1]) == ["c"]
+    assert worse(both.iloc[:0]) == []
 
 
 # -- judge, plan, evaluate

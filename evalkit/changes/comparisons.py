@@ -2,72 +2,30 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from evalkit import tables
-from evalkit.changes.floors import NO_RULE, Passes, chances, fit, flip_chance, passes
+from evalkit.changes.floors import NO_RULE, Passes, chances, fit, flip_chance
+from evalkit.changes.results import JURY, Comparison
+from evalkit.changes.sides import ROW, Part, pairs, side_of
 from evalkit.changes.trials import holm, mcnemar_midp, sign_flip
-from evalkit.errors import ConfigError, InputError, listed
+from evalkit.errors import ConfigError, InputError
 from evalkit.intervals import FEW_CLUSTERS, Interval, cluster_codes, mean_interval
-from evalkit.rubrics.scales import Scale
-from evalkit.tables.grouping import Floats, Ints, clusters_of, group, refuse_doubles
+from evalkit.tables.grouping import Floats, Ints, clusters_of
 from evalkit.validity.people import people
-from evalkit.voting import vote
 
 __all__ = ["Comparison", "compare"]
 
-_ROW = ["rubric", "criterion", "judge"]
 _COUNTS = ["n_common", "n_verdicts", "changed", "fixed", "broke"]
 _FLOATS = ["expected_by_chance", "effect", "effect_low", "effect_high", "mcnemar_p", "mcnemar_p_holm"]
 _FLOATS += ["mean_difference", "difference_low", "difference_high", "sign_flip_p", "sign_flip_p_holm"]
 _TEXTS = ["version_a", "version_b", "against", "notes"]
-_COLUMNS = [*_ROW, "version_a", "version_b", "n_common", "n_verdicts", "changed", "expected_by_chance"]
+_COLUMNS = [*ROW, "version_a", "version_b", "n_common", "n_verdicts", "changed", "expected_by_chance"]
 _COLUMNS += ["fixed", "broke", "against", *_FLOATS[1:], "notes"]
-JURY = "jury"
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """What changed from side a to side b.
-
-    Attributes
-    ----------
-    a, b
-        The sides' names: rubric version, mode and judges.
-    table
-        One row per rubric, criterion and judge (see `compare`).
-    cost_a, cost_b
-        What the replies of each side cost when they were bought, US$; NaN if unknown.
-    n_only_a, n_only_b
-        Items that only one side has; they are left out.
-    """
-
-    a: str
-    b: str
-    table: pd.DataFrame
-    cost_a: float
-    cost_b: float
-    n_only_a: int
-    n_only_b: int
-
-    def __str__(self) -> str:
-        lines = [f"a: {self.a} ({_dollars(self.cost_a)})", f"b: {self.b} ({_dollars(self.cost_b)})"]
-        lines += [_sentence(row) for _, row in self.table.iterrows()]
-        if self.n_only_a or self.n_only_b:
-            lines.append(f"left out: {self.n_only_a} items only in a, {self.n_only_b} only in b")
-        lines.append("p by Holm over these rows; intervals 95 %, not corrected")
-        return "\n".join(lines)
-
-    def _repr_html_(self) -> str:
-        first, second, *rest = (html.escape(line) for line in str(self).split("\n"))
-        points = "".join(f"<li>{line}</li>" for line in rest[:-1])
-        return f"<div><p><b>{first}</b><br><b>{second}</b></p><ul>{points}</ul><p><small>{rest[-1]}</small></p></div>"
 
 
 def compare(
@@ -115,25 +73,25 @@ def compare(
     ConfigError
         For a judge against a jury without `across_modes=True`.
     """
-    sides = _side(a, "a"), _side(b, "b")
+    sides = side_of(a, "a"), side_of(b, "b")
     if sides[0].mode != sides[1].mode and not across_modes:
         raise ConfigError(
             f"a was scored by a {sides[0].mode}, b by a {sides[1].mode}; pass across_modes=True to compare them"
         )
-    pairs = _pairs(*sides)
-    if not pairs and len(sides[0].votes) and len(sides[1].votes):
+    matched = pairs(*sides)
+    if not matched and len(sides[0].votes) and len(sides[1].votes):
         raise InputError(
             f"the sides share no rubric, criterion and judge: a is {sides[0].name}, b is {sides[1].name}; "
             "to compare different judges, pass evaluations (they hold the scores)"
         )
     if clusters is None:
         clusters = getattr(a, "clusters", None)
-    rows = [_row(first, second, labels, clusters) for first, second in pairs]
+    rows = [_row(first, second, labels, clusters) for first, second in matched]
     table = pd.DataFrame(rows, columns=_COLUMNS)
     for name in ("mcnemar_p", "sign_flip_p"):
         table[name] = table[name].astype("float64")
         table[f"{name}_holm"] = holm(table[name].to_numpy())
-    for name in (*_ROW, *_TEXTS):
+    for name in (*ROW, *_TEXTS):
         table[name] = tables.categorical(table[name])
     table = table.astype(dict.fromkeys(_FLOATS, "float64") | dict.fromkeys(_COUNTS, "int64"))
     items = [set(side.votes["item_id"].unique()) for side in sides]
@@ -148,111 +106,12 @@ def compare(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Side:
-    votes: pd.DataFrame
-    scores: pd.DataFrame | None
-    passes: Passes
-    name: str
-    mode: str
-    cost: float
-
-
-def _side(given: Any, name: str) -> _Side:
-    judgments = given if isinstance(given, pd.DataFrame) else getattr(given, "judgments", None)
-    if judgments is None or "sample" not in judgments.columns:
-        raise InputError(
-            f"side {name} is no judgments table and has no .judgments; pass what judge or evaluate returned"
-        )
-    votes = getattr(given, "votes", None) if not isinstance(given, pd.DataFrame) else None
-    votes = vote(judgments) if votes is None else tables.check(votes, "votes")
-    scores = getattr(given, "scores", None) if not isinstance(given, pd.DataFrame) else None
-    scores = None if scores is None else tables.check(scores, "scores")
-    try:
-        refuse_doubles(votes, ["rubric", "criterion", "item_id", "judge"], "votes")
-    except InputError:
-        versions = votes["rubric_version"].unique()
-        raise InputError(f"side {name} holds the versions {listed(versions)} of one rubric; pass one of them") from None
-    judges = _judges(votes)
-    mode = "jury" if len(judges) > 1 else "judge"
-    heads = votes[["rubric", "rubric_version"]].drop_duplicates().itertuples(index=False)
-    rubrics = ", ".join(f"{rubric}@{version}" for rubric, version in heads)
-    cost = judgments["cost_usd"].sum(min_count=1) if "cost_usd" in judgments else np.nan
-    shown = ", ".join(judges[:4]) + (f" and {len(judges) - 4} more" if len(judges) > 4 else "")
-    return _Side(votes, scores, passes(judgments), f"{rubrics}, {mode} {shown}", mode, float(cost))
-
-
-def _judges(votes: pd.DataFrame) -> list[str]:
-    return [str(name) for name in votes["judge"].unique()]
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """One criterion and judge of one side, by item."""
-
-    head: tuple[str, str, str]
-    version: str
-    scale: Scale
-    rows: pd.DataFrame  # indexed by item_id
-    passes: tuple[Passes, ...]  # one per judge
-    weights: dict[str, float]
-    method: str
-
-
-def _pairs(a: _Side, b: _Side) -> list[tuple[_Part, _Part]]:
-    found = []
-    parts_a, parts_b = _parts(a), _parts(b)
-    same = _judges(a.votes) == _judges(b.votes)
-    for head, part in parts_a.items():
-        if head not in parts_b or (head[2] == JURY and a.mode == b.mode == "judge" and same):
-            continue
-        found.append((part, parts_b[head]))
-    return found
-
-
-def _parts(side: _Side) -> dict[tuple[str, str, str], _Part]:
-    parts: dict[tuple[str, str, str], _Part] = {}
-    samples = group(side.passes.frame, ["rubric", "criterion", "judge"])
-    by_judge: dict[tuple[str, str], dict[str, Passes]] = {}
-    for number, first in enumerate(samples.first):
-        rubric, criterion, judge = (str(side.passes.frame[key].iloc[first]) for key in _ROW)
-        by_judge.setdefault((rubric, criterion), {})[judge] = side.passes.take(samples.codes == number)
-    for table, jury in ((side.votes, False), (side.scores, True)):
-        if table is None:
-            continue
-        frame = table.assign(judge=pd.Categorical([JURY] * len(table))) if jury else table
-        groups = group(frame, _ROW)
-        for number in range(len(groups)):
-            rows = frame.loc[groups.codes == number]
-            rubric, criterion, judge = (str(rows[key].iloc[0]) for key in _ROW)
-            own = by_judge.get((rubric, criterion), {})
-            weights = _weights(side.votes, rubric, criterion)
-            parts[rubric, criterion, judge] = _Part(
-                (rubric, criterion, judge),
-                str(rows["rubric_version"].iloc[0]),
-                Scale.from_json(str(rows["level"].iloc[0]), str(rows["scale"].iloc[0])),
-                rows.set_index("item_id"),
-                tuple(own.values()) if jury else (own[judge],),
-                weights,
-                str(rows["method"].iloc[0]) if jury and "method" in rows else "mean",
-            )
-    return parts
-
-
-def _weights(votes: pd.DataFrame, rubric: str, criterion: str) -> dict[str, float]:
-    rows = votes.loc[((votes["rubric"] == rubric) & (votes["criterion"] == criterion)).to_numpy()]
-    if "weight" not in rows:
-        return {}
-    rows = rows[["judge", "weight"]].drop_duplicates("judge")
-    return dict(zip(rows["judge"].astype("str"), rows["weight"].fillna(1.0), strict=True))
-
-
-def _row(a: _Part, b: _Part, labels: pd.DataFrame | None, clusters: Any) -> dict[str, Any]:
+def _row(a: Part, b: Part, labels: pd.DataFrame | None, clusters: Any) -> dict[str, Any]:
     common = pd.Index(sorted(set(a.rows.index) & set(b.rows.index)), dtype=object)
     units = cluster_codes(clusters_of(pd.Series(common, dtype="str"), clusters))
     kind_a, kind_b = _kinds(a, b, common)
     known = (kind_a >= 0) & (kind_b >= 0)
-    row: dict[str, Any] = dict(zip(_ROW, a.head, strict=True))
+    row: dict[str, Any] = dict(zip(ROW, a.head, strict=True))
     row |= {"version_a": a.version, "version_b": b.version, "n_common": len(common), "n_verdicts": int(known.sum())}
     row["changed"] = int((known & (kind_a != kind_b)).sum())
     notes = []
@@ -267,7 +126,7 @@ def _row(a: _Part, b: _Part, labels: pd.DataFrame | None, clusters: Any) -> dict
     return row | {"notes": "; ".join(notes) or None}
 
 
-def _kinds(a: _Part, b: _Part, common: pd.Index) -> tuple[Ints, Ints]:
+def _kinds(a: Part, b: Part, common: pd.Index) -> tuple[Ints, Ints]:
     """Verdicts (0, 1) where both sides have a pass rule, else labels; −1 for none."""
     if a.scale.has_rule and b.scale.has_rule:
         return _verdicts(a, common), _verdicts(b, common)
@@ -276,12 +135,12 @@ def _kinds(a: _Part, b: _Part, common: pd.Index) -> tuple[Ints, Ints]:
     return codes[: len(common)].astype(np.int64), codes[len(common) :].astype(np.int64)
 
 
-def _verdicts(part: _Part, common: pd.Index) -> Ints:
+def _verdicts(part: Part, common: pd.Index) -> Ints:
     passed = part.rows["passed"].reindex(common)
     return np.where(passed.isna(), -1, passed.fillna(value=False).to_numpy(dtype=np.int64))
 
 
-def _expected(a: _Part, b: _Part, items: pd.Index) -> tuple[float, str | None]:
+def _expected(a: Part, b: Part, items: pd.Index) -> tuple[float, str | None]:
     if not (a.scale.has_rule and b.scale.has_rule):
         return np.nan, NO_RULE
     fits: dict[str, tuple[float, float]] = {}
@@ -302,13 +161,13 @@ def _judge(own: Passes) -> str:
     return str(own.frame["judge"].iloc[0])
 
 
-def _judge_floor(part: _Part, fits: dict[str, tuple[float, float]], items: pd.Index) -> float:
+def _judge_floor(part: Part, fits: dict[str, tuple[float, float]], items: pd.Index) -> float:
     own = part.passes[0]
     own = own.take(items.get_indexer(pd.Index(own.frame["item_id"])) >= 0)
     return float(np.nansum(flip_chance(own, *fits[_judge(own)]))) if len(own.x) else 0.0
 
 
-def _jury_floor(part: _Part, fits: dict[str, tuple[float, float]], items: pd.Index, draws: int = 400) -> float:
+def _jury_floor(part: Part, fits: dict[str, tuple[float, float]], items: pd.Index, draws: int = 400) -> float:
     """Fresh votes of every judge, drawn independently, against the jury's verdict."""
     draw = np.random.default_rng(0)
     yes, no, total = np.zeros((draws, len(items))), np.zeros((draws, len(items))), np.zeros(len(items))
@@ -329,7 +188,7 @@ def _jury_floor(part: _Part, fits: dict[str, tuple[float, float]], items: pd.Ind
 
 
 def _fixed(
-    a: _Part, b: _Part, kind_a: Ints, kind_b: Ints, common: pd.Index, units: Ints, labels: Any, notes: list[str]
+    a: Part, b: Part, kind_a: Ints, kind_b: Ints, common: pd.Index, units: Ints, labels: Any, notes: list[str]
 ) -> dict[str, Any]:
     rule = a.scale.has_rule and b.scale.has_rule
     known = (kind_a >= 0) & (kind_b >= 0)
@@ -352,13 +211,13 @@ def _fixed(
     return row | {"mcnemar_p": mcnemar_midp(fixed, broke)}
 
 
-def _truth(part: _Part, labels: pd.DataFrame, common: pd.Index) -> Ints:
+def _truth(part: Part, labels: pd.DataFrame, common: pd.Index) -> Ints:
     said = tables.check(labels, "labels", need=["item_id", "criterion", "annotator", "label"])
     said = said.loc[(said["criterion"] == part.head[1]).to_numpy() & said["label"].notna().to_numpy()]
     return people(said, common, part.scale, {}, part.head[1]).together("majority").kind
 
 
-def _difference(a: _Part, b: _Part, common: pd.Index, units: Ints, notes: list[str]) -> dict[str, float]:
+def _difference(a: Part, b: Part, common: pd.Index, units: Ints, notes: list[str]) -> dict[str, float]:
     norms: list[Floats] = [part.rows["score_norm"].reindex(common).to_numpy(dtype=np.float64) for part in (a, b)]
     gap = norms[1] - norms[0]
     both = ~np.isnan(gap)
@@ -374,26 +233,3 @@ def _difference(a: _Part, b: _Part, common: pd.Index, units: Ints, notes: list[s
 def _note(ends: Interval, name: str, notes: list[str]) -> None:
     if ends.reason is not None:
         notes.append(f"no interval of {name}: {ends.reason}")
-
-
-def _dollars(cost: float) -> str:
-    return "cost unknown" if np.isnan(cost) else f"US$ {cost:.4f}"
-
-
-def _sentence(row: pd.Series) -> str:
-    floor = row["expected_by_chance"]
-    chance = "cannot tell change from noise" if np.isnan(floor) else f"about {floor:.0f} by chance"
-    text = f"{row['criterion']}, {row['judge']}: changed {row['changed']} of {row['n_verdicts']} ({chance})"
-    if row["against"] == "labels":
-        text += f"; against people fixed {row['fixed']}, broke {row['broke']}"
-    elif row["against"] == "verdicts":
-        text += f"; {row['fixed']} now pass, {row['broke']} now fail"
-    if not np.isnan(row["mcnemar_p_holm"]):
-        text += f" (p {row['mcnemar_p_holm']:.3f})"
-    if not np.isnan(row["mean_difference"]):
-        text += f"; mean {row['mean_difference']:+.3f}"
-        if not np.isnan(row["difference_low"]):
-            text += f" [{row['difference_low']:+.3f}, {row['difference_high']:+.3f}]"
-        if not np.isnan(row["sign_flip_p_holm"]):
-            text += f" (p {row['sign_flip_p_holm']:.3f})"
-    return text

@@ -22,7 +22,7 @@ from evalkit.cli.tables import (
 from evalkit.errors import ConfigError
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 __all__ = ["add"]
 
@@ -106,7 +106,7 @@ def _compare(args: argparse.Namespace) -> int | None:
     labels = None if args.labels is None else read_labels(args.labels, args.label, args.item_id)
     clusters = None if args.items is None else read_groups(args.items, args.item_id)
     found = compare(*sides, labels=labels, across_modes=args.across_modes, clusters=clusters)
-    worse = _worse(found.table)
+    worse = found.worse
     put_out(args, found.table)
     if args.json:
         names = ("a", "b", "cost_a", "cost_b", "n_only_a", "n_only_b", "table")
@@ -117,14 +117,3 @@ def _compare(args: argparse.Namespace) -> int | None:
         tell(f"b is worse than a: {', '.join(worse)}")
         return _FAILED
     return None
-
-
-def _worse(table: pd.DataFrame) -> list[str]:
-    """The criteria on which b is worse than chance explains."""
-    broke = (table["effect"] < 0) & (table["mcnemar_p_holm"] <= _LEVEL)
-    fell = (table["mean_difference"] < 0) & (table["sign_flip_p_holm"] <= _LEVEL)
-    # a lower score may well be right: people, where there are any, say what is
-    found = table[broke | (fell & ~table["against"].eq("labels"))]
-    juries = set(table.loc[table["judge"].eq("jury"), "criterion"].astype(str))
-    counted = found[found["judge"].eq("jury") | ~found["criterion"].astype(str).isin(juries)]
-    return list(dict.fromkeys(counted["criterion"].astype(str)))

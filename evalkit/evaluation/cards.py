@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from evalkit.aggregation import summarize
-from evalkit.evaluation.figures import count_of, figure, html_page, html_table, text_table
+from evalkit.figures import count_of, figure, html_page, html_table, text_table
 from evalkit.intervals import cluster_codes, mean_interval
 from evalkit.tables.grouping import clusters_of
 

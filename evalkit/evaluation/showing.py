@@ -14,7 +14,7 @@ from evalkit.caching import ReplyStore
 from evalkit.errors import InputError
 from evalkit.evaluation import cards
 from evalkit.evaluation.evaluations import Evaluation
-from evalkit.evaluation.figures import count_of, figure, html_page, html_table, text_table
+from evalkit.figures import count_of, figure, html_page, html_table, text_table
 from evalkit.resources import examples_folder
 from evalkit.tables import load_items, read_table
 

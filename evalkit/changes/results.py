@@ -1,0 +1,116 @@
+"""What a comparison says: its table, who got worse, and how it is shown."""
+
+from __future__ import annotations
+
+import html
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from evalkit.figures import figure, html_page, html_table, text_table
+
+__all__ = ["JURY", "Comparison"]
+
+JURY = "jury"
+_LEVEL = 0.05
+_NOTE = "p of McNemar (mid-p) and of sign flips, by Holm over these rows; intervals 95 %, not corrected"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What changed from side a to side b.
+
+    Attributes
+    ----------
+    a, b
+        The sides' names: rubric version, mode and judges.
+    table
+        One row per rubric, criterion and judge (see `compare`).
+    cost_a, cost_b
+        What the replies of each side cost when they were bought, US$; NaN if unknown.
+    n_only_a, n_only_b
+        Items that only one side has; they are left out.
+    """
+
+    a: str
+    b: str
+    table: pd.DataFrame
+    cost_a: float
+    cost_b: float
+    n_only_a: int
+    n_only_b: int
+
+    @property
+    def worse(self) -> list[str]:
+        """The criteria on which b is worse than chance explains (p by Holm ≤ .05).
+
+        Measured against labels by what broke; without labels a fall of the mean counts too. Where
+        there is a jury, its row decides.
+        """
+        table = self.table
+        broke = (table["effect"] < 0) & (table["mcnemar_p_holm"] <= _LEVEL)
+        fell = (table["mean_difference"] < 0) & (table["sign_flip_p_holm"] <= _LEVEL)
+        # a lower score may well be right: people, where there are any, say what is
+        found = table[broke | (fell & ~table["against"].eq("labels"))]
+        juries = set(table.loc[table["judge"].eq(JURY), "criterion"].astype(str))
+        counted = found[found["judge"].eq(JURY) | ~found["criterion"].astype(str).isin(juries)]
+        return list(dict.fromkeys(counted["criterion"].astype(str)))
+
+    def __str__(self) -> str:
+        return "\n".join([*self._heads(), "", text_table(self._rows()), *self._notes()])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        heads = "<br>".join(html.escape(line) for line in self._heads())
+        notes = "<br>".join(html.escape(line) for line in self._notes())
+        return html_page([f"<p>{heads}</p>", html_table(self._rows()), f"<p class='note'>{notes}</p>"])
+
+    def _heads(self) -> list[str]:
+        return [f"a: {self.a} ({_dollars(self.cost_a)})", f"b: {self.b} ({_dollars(self.cost_b)})"]
+
+    def _rows(self) -> list[dict[str, str]]:
+        several = self.table["criterion"].nunique() > 1
+        return [_cells(row, several) for _, row in self.table.iterrows()]
+
+    def _notes(self) -> list[str]:
+        lines = [_NOTE]
+        if self.n_only_a or self.n_only_b:
+            lines.append(f"left out: {self.n_only_a} items only in a, {self.n_only_b} only in b")
+        said = self.table.loc[self.table["notes"].notna(), ["criterion", "judge", "notes"]].astype(str)
+        by_note: dict[str, list[str]] = {}
+        for criterion, judge, note in said.itertuples(index=False):
+            by_note.setdefault(note, []).append(f"{criterion}, {judge}")
+        everywhere = len(self.table)
+        lines += [note if len(rows) == everywhere else f"{'; '.join(rows)}: {note}" for note, rows in by_note.items()]
+        return lines
+
+
+def _cells(row: pd.Series, several: bool) -> dict[str, str]:
+    """A row of the table as it is shown."""
+    chance = row["expected_by_chance"]
+    good, bad = ("fixed", "broke") if row["against"] == "labels" else ("now pass", "now fail")
+    cells = {"judge": str(row["judge"])}
+    if several:
+        cells = {"criterion": str(row["criterion"])} | cells
+    cells["changed"] = f"{row['changed']} of {row['n_verdicts']}"
+    cells["by chance"] = "unknown" if np.isnan(chance) else f"about {chance:.{0 if chance >= 9.5 else 1}f}"
+    if isinstance(row["against"], str):
+        cells |= {good: str(row["fixed"]), bad: str(row["broke"]), "p": _p(row["mcnemar_p_holm"])}
+    cells["mean difference (0-1)"] = figure(
+        row["mean_difference"], row["difference_low"], row["difference_high"], digits=3
+    )
+    cells["its p"] = _p(row["sign_flip_p_holm"])
+    return cells
+
+
+def _p(value: Any) -> str:
+    if np.isnan(value):
+        return "NA"
+    return "<0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def _dollars(cost: float) -> str:
+    return "cost unknown" if np.isnan(cost) else f"US$ {cost:.4f}"
