@@ -156,22 +156,7 @@ def test_changes_by_hand():
     assert made.a == "r@v1, judge j"
     assert made.b == "r@v2, judge j"
     lines = str(made).splitlines()
-    assert lines[3].split() == [
-        "judge",
-        "changed",
-        "by",
-        "chance",
-        "now",
-        "pass",
-        "now",
-        "fail",
-        "p",
-        "mean",
-        "difference",
-        "(0-1)",
-        "its",
-        "p",
-    ]
+    assert lines[3].startswith("judge  changed  by chance  now pass  now fail")
     assert lines[4].split()[:7] == ["j", "3", "of", "10", "unknown", "2", "1"]
     assert "no repeated samples: cannot tell change from noise" in lines
 

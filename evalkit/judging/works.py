@@ -18,6 +18,7 @@ from evalkit.prompts import input_hash, swapped
 from evalkit.records import Draft, Prompt, Request
 from evalkit.rubrics import Criterion
 from evalkit.tables import as_items
+from evalkit.tables.items import column_names
 
 __all__ = ["Work"]
 
@@ -48,7 +49,7 @@ class Work:
         frame = as_items(items, item_id=item_id, columns=rubric.input_names)
         lacking = [name for name in rubric.required_inputs if name not in frame.columns]
         if lacking:
-            there = [name for name in as_items(items, item_id=item_id).columns if name != "item_id"]
+            there = [name for name in column_names(items) if name != (item_id or "item_id")]
             raise InputError(
                 f"rubric {rubric.id!r} needs the column {listed(lacking)}, which the items lack; "
                 f"they have {listed(there, most=30)}"
