@@ -679,9 +679,12 @@ def test_promote_pays_nothing_for_unchanged_criteria(run, monkeypatch: pytest.Mo
     ek.save(load_rubric("support").edit("faithfulness", pass_at=1))  # a pass rule is in no prompt
     run("judge", "items.jsonl", "--rubric", "support@v1", "--judge", "fake", "--quiet")
     code, _, err = run("cache", "promote", "support", "v1", "v2")
-    assert (code, one_line(err)) == (0, "evalkit: 12 replies to support@v1 count for v2 now")
+    assert (code, one_line(err)) == (0, "evalkit: 12 more replies count for support@v2 now")
     assert ek.plan(ek.load_items("items.jsonl"), "support@v2", "fake").n_to_call == 0
     ek.save(load_rubric("support").edit("faithfulness", scale={0: "All is invented."}))
+    assert run("cache", "promote", "support@v2")[2] == "evalkit: 0 more replies count for support@v2 now\n"
+    assert run("cache", "promote", "support")[0] == 2
+    assert run("cache", "promote", "support@v2", "v1", "v2")[0] == 2
     with pytest.raises(RubricError, match="no criterion of support asks the same in v2 and v3"):
         promote("support", "v2", "v3")
 

@@ -232,6 +232,14 @@ class TestPromote:
         table = ek.judge(ROWS, "hand@v2", JURY, offline=True)
         assert set(table.loc[table["error"].notna(), "criterion"]) == {"kind"}
 
+    def test_what_was_paid_under_an_edit_counts_once_the_edit_is_saved(self):
+        edited = saved().edit("kind", scale={2: "warm"})
+        paid = ek.judge(ROWS, edited, JURY)
+        ek.save(edited)
+        assert promote("hand@v2") == len(paid)
+        assert promote("hand@v2") == 0
+        assert ek.judge(ROWS, "hand@v2", JURY, offline=True)["error"].isna().all()
+
     def test_nothing_in_common(self):
         saved()
         ek.save(saved().edit(description="All is new."))

@@ -46,13 +46,15 @@ def add(commands: Commands) -> None:
     parser.add_argument("--export-to", metavar="FILE", help="where to (default: pruned-TIME.jsonl in the cache folder)")
     _with_cache(parser)
 
-    end = "  evalkit cache promote support v2 v3"
+    end = "  evalkit cache promote support@v3\n  evalkit cache promote support v2 v3"
     parser = add_command(
         parts, "promote", _promote, "let replies to unchanged criteria of one rubric version count for another", end
     )
-    parser.add_argument("rubric", metavar="ID", help="id of the rubric")
-    parser.add_argument("old", metavar="OLD", help="version that was judged, as in v2")
-    parser.add_argument("new", metavar="NEW", help="version they are to count for, as in v3")
+    parser.add_argument("rubric", metavar="RUBRIC", help="version they are to count for, as in support@v3; or the id")
+    parser.add_argument(
+        "old", metavar="OLD", nargs="?", help="version that was judged, as in v2 (default: every other)"
+    )
+    parser.add_argument("new", metavar="NEW", nargs="?", help="version they are to count for, as in v3")
     _with_cache(parser)
 
 
@@ -121,10 +123,14 @@ def _prune(args: argparse.Namespace) -> None:
 
 
 def _promote(args: argparse.Namespace) -> None:
+    from evalkit.errors import ConfigError
     from evalkit.evaluation import promote
 
+    if (args.old is None) != (args.new is None) or (args.new is None) == ("@" not in args.rubric):
+        raise ConfigError("give ID@NEW, as in support@v3, or ID OLD NEW, as in support v2 v3")
     n_replies = promote(args.rubric, args.old, args.new, cache=args.cache)
-    _put(args, {"n_replies": n_replies}, f"{n_replies} replies to {args.rubric}@{args.old} count for {args.new} now")
+    target = args.rubric if args.new is None else f"{args.rubric}@{args.new}"
+    _put(args, {"n_replies": n_replies}, f"{n_replies} more replies count for {target} now")
 
 
 def _put(args: argparse.Namespace, document: dict[str, Any], text: str) -> None:

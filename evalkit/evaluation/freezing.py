@@ -11,7 +11,7 @@ from evalkit.errors import ConfigError, EvalkitWarning, RubricError
 from evalkit.evaluation.evaluations import Evaluation, Rules
 from evalkit.judging.specs import Spec
 from evalkit.judging.works import Work
-from evalkit.rubrics import Profile, Rubric, load_rubric, save
+from evalkit.rubrics import Profile, Rubric, list_rubrics, load_rubric, save
 from evalkit.rubrics.files import save_folder, versions_of, write_new
 from evalkit.rubrics.profiles import profile_yaml
 
@@ -162,13 +162,16 @@ def _profile(name: str, rubric: Rubric, spec: Spec, rules: Rules) -> Profile:
     )
 
 
-def promote(rubric: str, old: str, new: str, *, cache: str | Path | None = None) -> int:
+def promote(rubric: str, old: str | None = None, new: str | None = None, *, cache: str | Path | None = None) -> int:
     """Let the replies to one version of a rubric count for another, where a criterion asks the same in both.
 
     Parameters
     ----------
-    rubric, old, new
-        Id of the rubric, and the two versions, as in ``"support", "v2", "v3"``.
+    rubric
+        The version they are to count for, as in ``"support@v3"``: all replies to the same criteria count that
+        were paid under another version, or under an edit of one. Or the id alone, with `old` and `new`.
+    old, new
+        The two versions, as in ``"v2", "v3"``.
     cache
         The cache folder.
 
@@ -182,11 +185,18 @@ def promote(rubric: str, old: str, new: str, *, cache: str | Path | None = None)
     RubricError
         When a version is not there, or the two have no criterion in common.
     """
+    store = ReplyStore.open(None if cache is None else Path(cache))
+    if old is None or new is None:
+        after = load_rubric(rubric)
+        hashes = {after.prompt_hash(criterion) for criterion in after.criteria}
+        known = list_rubrics()
+        others = known.loc[known["id"].eq(after.id) & known["version"].ne(after.version), "version"]
+        return sum(store.promote(after.id, version, after.version, hashes) for version in reversed(others.tolist()))
     before, after = load_rubric(f"{rubric}@{old}"), load_rubric(f"{rubric}@{new}")
     hashes = {before.prompt_hash(one) for one in before.criteria} & {after.prompt_hash(one) for one in after.criteria}
     if not hashes:
         raise RubricError(f"no criterion of {rubric} asks the same in {old} and {new}: there is nothing to promote")
-    return ReplyStore.open(None if cache is None else Path(cache)).promote(rubric, old, new, hashes)
+    return store.promote(rubric, old, new, hashes)
 
 
 def _promote(evaluation: Evaluation, saved: Rubric, folder: Path, cache: str | Path | None) -> None:
