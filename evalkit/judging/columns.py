@@ -114,6 +114,8 @@ class Columns:
         _, _, n_judges, n_orders, n_samples = self._work.shape
         n_criteria = len(self._work.spec.rubric.criteria)
         by_judge = n_orders * n_samples
+        where = np.asarray(rows, dtype=np.int64)
+        self._forget(where)
         explanations: list[str | None] = []
         texts: list[str | None] = []
         loads, labels, models = orjson.loads, self._labels, self._models
@@ -148,11 +150,17 @@ class Columns:
             self._source[row] = _SOURCES.index("recorded" if recorded else source or "cache")
             if self._replies:
                 texts.append(get("text"))
-        where = np.asarray(rows, dtype=np.int64)
         self._texts["explanation"].append((where, pd.array(explanations, dtype="str")))
         self._texts["key"].append((where, pd.array([key.hex() for key in keys], dtype="str")))
         if self._replies:
             self._texts["reply"].append((where, pd.array(texts, dtype="str")))
+
+    def _forget(self, where: Any) -> None:
+        """A row that is read a second time keeps nothing that its first reply said and its second does not."""
+        for figures in (self._cost, self._latency):
+            figures[where] = np.nan
+        for codes in (self._prompt, self._completion, self._model):
+            codes[where] = -1
 
     def fail(self, rows: Sequence[int], keys: Sequence[bytes], reasons: Sequence[str]) -> None:
         """These rows have no reply, for these reasons."""

@@ -42,14 +42,11 @@ def explain(judgments: pd.DataFrame) -> pd.DataFrame:
     table = check(judgments, "judgments", need=["item_id", "judge", "error"])
     names = ["error", "judge", "n", "share", "items", "what_to_do"]
     failed = table[table["error"].notna()]
-    if failed.empty:
-        return pd.DataFrame({name: [] for name in names})
     asked = table["judge"].astype(str).value_counts().to_dict()
     rows = []
     for (error, judge), group in failed.groupby(["error", "judge"], observed=True, sort=False):
         items = ", ".join(list(dict.fromkeys(group["item_id"].astype(str)))[:3])
-        rows.append(
-            (str(error), str(judge), len(group), len(group) / asked[str(judge)], items, _ADVICE.get(str(error), ""))
-        )
+        rows.append((str(error), str(judge), len(group), len(group) / asked[str(judge)], items, _ADVICE[str(error)]))
     rows.sort(key=lambda row: -row[2])
-    return pd.DataFrame(rows, columns=names)
+    texts = dict.fromkeys(["error", "judge", "items", "what_to_do"], "str")
+    return pd.DataFrame(rows, columns=names).astype({**texts, "n": "int64", "share": "float64"})

@@ -6,12 +6,14 @@ import html
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+import orjson
 import pandas as pd
 
 from evalkit.caching import ReplyStore
+from evalkit.judging.runs import Options
 from evalkit.judging.specs import Spec
 from evalkit.judging.works import Work
 
@@ -19,6 +21,7 @@ __all__ = ["Plan", "plan"]
 
 _BYTES_PER_TOKEN = 4
 _GUESSED_REPLY_TOKENS = 120
+_SAMPLE = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +32,11 @@ class Plan:
     ----------
     table
         One row a judge: `judge`, `n_judgments`, `n_cached`, `n_recorded` (recorded by somebody, not
-        used for a live judge unless ``recorded="use"``), `n_to_call`, `usd` (expected: four bytes a token,
-        replies as long as those stored) and `usd_at_most` (every byte a token, replies of max_tokens);
-        both NA where the price is unknown.
+        used for a live judge unless ``recorded="use"``), `n_to_call` (replies; one that several judgments
+        share counts once), `usd` (expected: four bytes a token, replies as long as this judge's stored ones,
+        else of 120 tokens; a prompt is billed once for all its samples where the service is known to do so)
+        and `usd_at_most` (every byte a token, replies of max_tokens; NA without max_tokens); both NA where
+        the price is unknown.
     n_items, n_unique
         Items, and items that differ in content.
     cache
@@ -70,17 +75,17 @@ class Plan:
     def _head(self) -> str:
         n = int(self.table["n_judgments"].sum())
         cached = int(self.table["n_cached"].sum())
-        share = f"{cached / n:.0%}" if n else "all"
+        share = f" ({cached / n:.0%})" if n else ""
         cost = "nothing to pay" if not self.n_to_call else _money(self.usd, self.usd_at_most)
         unique = "" if self.n_unique == self.n_items else f" ({self.n_unique} that differ)"
-        return (
-            f"{self.n_items} items{unique}, {n} judgments: {cached} cached ({share}), {self.n_to_call} to ask; {cost}"
-        )
+        return f"{self.n_items} items{unique}, {n} judgments: {cached} cached{share}, {self.n_to_call} to ask; {cost}"
 
 
 def _money(usd: float, most: float) -> str:
     if np.isnan(usd):
         return "price unknown"
+    if np.isnan(most):
+        return f"about US$ {usd:.4f}, no upper bound without max_tokens"
     return f"about US$ {usd:.4f}, at most {most:.4f}" if most else "free"
 
 
@@ -101,7 +106,7 @@ def plan(
     samples: int | None = None,
     template: str | None = None,
     item_id: str | None = None,
-    recorded: str = "miss",
+    recorded: Literal["miss", "use"] = "miss",
     cache: str | Path | None = None,
 ) -> Plan:
     """What `judge` would take: calls, cached share, US$. Nothing is called.
@@ -114,45 +119,67 @@ def plan(
     >>> made.n_items, int(made.table["n_judgments"].sum())
     (1, 2)
     """
+    takes_recorded = Options(recorded=recorded).takes_recorded
     work = Work.of(Spec.of(rubric, judges, samples, template), items, item_id)
     store = ReplyStore.open(None if cache is None else Path(cache))
     n_judges = len(work.spec.judges)
     counts = np.zeros((n_judges, 3), dtype=np.int64)
     missing: list[list[int]] = [[] for _ in range(n_judges)]
+    known: list[list[bytes]] = [[] for _ in range(n_judges)]
     seen: set[bytes] = set()
     keys, row = work.keys(), 0
     by_judge = len(work.spec.orders) * work.spec.samples
     while chunk := list(islice(keys, 20_000)):
         stored = store.get_many(set(chunk))
-        live = store.get_many(set(chunk), recorded=False) if recorded != "use" else stored
+        live = store.get_many(set(chunk), recorded=False) if not takes_recorded else stored
         for key in chunk:
             judge = row // by_judge % n_judges
             counts[judge, 0] += 1
             if key in live:
                 counts[judge, 1] += 1
+                if len(known[judge]) < _SAMPLE:
+                    known[judge].append(live[key])
             else:
                 counts[judge, 2] += key in stored
                 if key not in seen:
                     missing[judge].append(row)
                     seen.add(key)
             row += 1
-    rows = [_row(work, judge, counts[judge], missing[judge]) for judge in range(n_judges)]
+    rows = [
+        (
+            work.spec.judges[at].name,
+            *counts[at].tolist(),
+            len(missing[at]),
+            *_prices(work, store, at, missing[at], known[at]),
+        )
+        for at in range(n_judges)
+    ]
     names = ["judge", "n_judgments", "n_cached", "n_recorded", "n_to_call", "usd", "usd_at_most"]
     return Plan(pd.DataFrame(rows, columns=names), work.shape[0], work.n_unique, store.folder)
 
 
-def _row(work: Work, at: int, counts: Any, missing: list[int]) -> tuple[Any, ...]:
-    judge = work.spec.judges[at]
-    usd = most = 0.0 if not missing else np.nan
-    if missing:
-        from evalkit.calling import price_of
+def _prices(work: Work, store: ReplyStore, at: int, missing: list[int], known: list[bytes]) -> tuple[float, float]:
+    """Expected and highest US$ of a judge's missing replies."""
+    if not missing:
+        return 0.0, 0.0
+    from evalkit.calling import price_of
+    from evalkit.calling.budgets import upper_bound
 
-        price = price_of(judge)
-        if price is not None:
-            requests = work.requests(missing)
-            sent = np.array([request.prompt.n_bytes * len(request.samples) for request in requests], dtype=float).sum()
-            longest = judge.max_tokens or _GUESSED_REPLY_TOKENS * 10
-            expected = min(longest, _GUESSED_REPLY_TOKENS)
-            usd = (sent / _BYTES_PER_TOKEN * price[0] + len(missing) * expected * price[1]) / 1e6
-            most = (sent * price[0] + len(missing) * longest * price[1]) / 1e6
-    return judge.name, *(int(count) for count in counts), len(missing), usd, most
+    judge = work.spec.judges[at]
+    price = price_of(judge)
+    if price is None:
+        return np.nan, np.nan
+    requests = work.requests(missing)
+    billed_once = store.facts(judge.service, judge.model).get("n_supported") is True
+    prompts = sum(upper_bound(one, 0, price) * (1 if billed_once else len(one.samples)) for one in requests)
+    usd = prompts / _BYTES_PER_TOKEN + len(missing) * _reply_tokens(known, judge.max_tokens) * price[1] / 1e6
+    if judge.max_tokens is None:
+        return usd, np.nan
+    return usd, sum(upper_bound(one, 1, price) * len(one.samples) for one in requests)
+
+
+def _reply_tokens(known: list[bytes], max_tokens: int | None) -> float:
+    """How long a reply will be: as those that are known."""
+    lengths = [n for value in known if (n := orjson.loads(value).get("completion_tokens")) is not None]
+    length = sum(lengths) / len(lengths) if lengths else _GUESSED_REPLY_TOKENS
+    return float(length if max_tokens is None else min(length, max_tokens))
