@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 from pathlib import Path
 from typing import TextIO
 
@@ -16,6 +17,7 @@ from evalkit.rubrics import Rubric, diff, load_rubric
 
 __all__ = ["EDIT", "JURY", "run"]
 
+_WIDTH = 118
 JURY = ["fake:strict", "fake:lenient", "fake:verbose"]
 EDIT = {
     2: "Supported in the main. What matters is stated in the context; minor or small additions are acceptable.",
@@ -47,6 +49,12 @@ class _Tour:
         for line in lines:
             print(line, file=self._out, flush=True)
 
+    def tell(self, indent: int, *texts: str) -> None:
+        """Texts as wide as a terminal, set in."""
+        for text in texts:
+            lead = " " * indent
+            self.say(textwrap.fill(text, _WIDTH, initial_indent=lead, subsequent_indent=f"{lead}  "))
+
     def title(self, text: str, call: str) -> None:
         self._step += 1
         self.say("", f"── {self._step}. {text}", f"   {call}", "")
@@ -68,7 +76,7 @@ class _Tour:
         prompt = build_prompt(rubric, items.iloc[0])
         lines = prompt.messages[-1].content.splitlines()
         start = next(at for at, line in enumerate(lines) if line.startswith("Question:"))
-        self.say(*(f"   │ {line}"[:118] for line in ["… criterion, scale and form of reply, then:", *lines[start:]]))
+        self.say(*(f"   │ {line}"[:_WIDTH] for line in ["… criterion, scale and form of reply, then:", *lines[start:]]))
         return rubric, items, labels
 
     def plan(self, items: pd.DataFrame, rubric: Rubric) -> None:
@@ -97,12 +105,11 @@ class _Tour:
         for item in apart.sort_values(ascending=False, kind="stable").index[:2]:
             row = wide.loc[item]
             people = " and ".join(str(row[f"{name}_{who}"]) for who in ("ann1", "ann2"))
-            self.say(
-                f"   {item}: disagreement {apart[item]:.2f}, people say {people}", f"     answer: {row['answer']}"[:150]
-            )
+            self.tell(3, f"{item}: disagreement {apart[item]:.2f}, people say {people}")
+            self.tell(5, f"answer: {row['answer']}")
             for judge in JURY:
                 said = row[f"{name}_{judge}_explanation"]
-                self.say(f"     {judge} {row[f'{name}_{judge}']:.2f}: {said}"[:150])
+                self.tell(5, f"{judge} {row[f'{name}_{judge}']:.2f}: {said}")
 
     def change(self, first: Evaluation, edited: Rubric) -> None:
         from evalkit.changes import compare
@@ -110,7 +117,7 @@ class _Tour:
         self.title(
             "Edit the rubric: only what changed is judged again", "ev2 = ek.evaluate(items, rubric.edit(…), judges, …)"
         )
-        self.say(f"   {diff(first.rubric, edited)}"[:220], "")
+        self.tell(3, *str(diff(first.rubric, edited)).splitlines(), "")
         second = evaluate(first.items, edited, JURY, labels=first.labels, cache=self._cache, progress=False)
         self.say(compare(first, second, labels=first.labels))
 

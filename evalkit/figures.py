@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import math
+import textwrap
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -58,7 +59,7 @@ def text_table(rows: Iterable[Mapping[str, str]], *, width: int | None = None, l
     if not listed:
         return "(no rows)"
     names = list(dict.fromkeys(name for row in listed for name in row))
-    cells = [names, *[[_printable(str(row.get(name, ""))) for name in names] for row in listed]]
+    cells = [[_printable(str(row.get(name, ""))) for name in names] for row in ({n: n for n in names}, *listed)]
     widths, shown, set_left = _widths(cells), len(names), {names[0], *left}
     if width is not None and _total(widths) > width:
         widths = _narrowed(widths, names, width, set_left)
@@ -77,7 +78,7 @@ def text_table(rows: Iterable[Mapping[str, str]], *, width: int | None = None, l
         for line in cells
     ]
     if shown < len(names):
-        lines.append(f"(no room for {', '.join(names[shown:])})")
+        lines.append(textwrap.fill(f"(no room for {', '.join(names[shown:])})", width or 0))
     return "\n".join(lines if lines[0] else lines[1:])
 
 

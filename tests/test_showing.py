@@ -1,0 +1,200 @@
+"""`show`: every table readable, cut where it is long, escaped where it is strange; the example set."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import evalkit as ek
+from evalkit.errors import InputError
+from evalkit.evaluation import View
+from evalkit.figures import count_of, figure, html_table
+from evalkit.tables import TABLES, columns_of, empty
+
+JURY = ["fake:strict", "fake:noisy"]
+
+
+@pytest.fixture(scope="module")
+def support(tmp_path_factory: pytest.TempPathFactory) -> ek.Evaluation:
+    items, labels = ek.load_example("support")
+    return ek.evaluate(items, "faithfulness", JURY, labels=labels, cache=tmp_path_factory.mktemp("cache"))
+
+
+class TestFigure:
+    @pytest.mark.parametrize(
+        ("given", "expected"),
+        [
+            ((0.5,), "0.50"),
+            ((0.5, 0.25, 0.75), "0.50 [0.25, 0.75]"),
+            ((1, 0, 2), "1.00 [0.00, 2.00]"),
+            ((0.5, float("nan"), 0.75), "0.50"),
+            ((float("nan"), 0, 1), "NA"),
+            ((None,), "NA"),
+            ((pd.NA,), "NA"),
+            ((np.float64("nan"),), "NA"),
+            ((0.00012,), "0.0001"),  # a price is not nothing
+            ((-0.004,), "-0.004"),
+            ((0.0,), "0.00"),
+            ((-1e-17,), "0.00"),  # dust of rounding is
+            ((-0.001, -0.004, 0.004), "0.00 [0.00, 0.00]"),
+            ((1234.5,), "1234.50"),
+        ],
+    )
+    def test_reads_as(self, given, expected):
+        assert figure(*given) == expected
+
+    def test_count(self):
+        assert count_of(np.int64(58), 60.0) == "58 of 60"
+
+
+class TestTables:
+    @pytest.mark.parametrize("name", TABLES)
+    def test_every_empty_table(self, name):
+        view = ek.show(empty(name))
+        assert str(view) == "(no rows)"
+        assert "(no rows)" in view._repr_html_()
+        assert "(no rows)" in str(ek.show(empty(name), width=80))
+
+    @pytest.mark.parametrize(
+        "name",
+        [*TABLES, "disagreement", "reliability", "alignment", "items"],
+    )
+    def test_every_table_of_an_evaluation(self, support, name):
+        table = getattr(support, name)
+        view = ek.show(table, rows=5)
+        assert isinstance(view, View)
+        assert "nan" not in str(view).split()
+        assert str(view) == repr(view)
+        if len(table) > 5:
+            assert str(view).splitlines()[-1] == f"the first 5 of {len(table)} rows"
+            assert len(str(view).splitlines()) == 1 + 5 + 1
+            assert view._repr_html_().count("<tr>") == 1 + 5
+        for width in (80, 120):
+            assert max(map(len, str(ek.show(table, width=width)).splitlines())) <= width
+
+    def test_others_draw_themselves(self, support):
+        plan = ek.plan(support.items, "faithfulness", JURY)
+        for shown in (support, plan, ek.show(plan)):
+            view = ek.show(shown)
+            assert str(view) == str(shown)
+            assert view._repr_html_() == shown._repr_html_()
+
+    def test_bounds_join_their_figure(self):
+        frame = pd.DataFrame({"c": ["x"], "mean": [1.0], "low": [0.5], "high": [1.5], "kappa": [0.1]})
+        view = str(ek.show(frame.assign(kappa_low=-0.2, kappa_high=0.4, scale="{}", n_scored=3)))
+        assert view.splitlines()[0].split() == ["c", "mean", "kappa", "n_scored"]
+        assert "1.00 [0.50, 1.50]  0.10 [-0.20, 0.40]" in view
+        assert view.splitlines()[1].split()[-1] == "3"
+
+    def test_long_texts_are_cut_and_odd_cells_are_texts(self):
+        frame = pd.DataFrame(
+            {
+                "text": ["x" * 500],
+                "list": [["a"] * 100],
+                "array": [np.array([1, 2])],
+                "mapping": [{"a": None}],
+                "none": [None],
+                "time": [pd.Timestamp("2026-01-02")],
+                "flag": [True],
+                "big": [12345678],
+                "cost_usd": [0.000123],
+            }
+        )
+        lines = str(ek.show(frame)).splitlines()
+        assert "x" * 159 + "…" in lines[1]
+        assert "x" * 160 not in ek.show(frame)._repr_html_()
+        for word in ("[1 2]", "{'a': None}", "2026-01-02", "True", "12345678", "0.0001"):
+            assert word in lines[1]
+
+    def test_a_column_of_figures_is_aligned_to_the_cent(self):
+        view = str(ek.show(pd.DataFrame({"c": ["a", "b"], "score": [1.0, 2 / 3]})))
+        assert view.splitlines()[1:3] == ["a   1.00", "b   0.67"]
+
+    def test_cells_are_one_line_and_escaped(self):
+        hostile = "<script>alert('x')</script>\n</td>\x1b[31m&\u202e"
+        frame = pd.DataFrame({hostile: [hostile], "explanation": [hostile]})
+        view = ek.show(frame)
+        page = view._repr_html_()
+        assert "<script" not in page
+        assert "&lt;script&gt;" in page
+        assert page.count("</td>") == 2
+        assert "\x1b" not in str(view)
+        assert "\u202e" not in str(view)
+        assert len(str(view).splitlines()) == 2
+
+    @pytest.mark.parametrize(
+        "wrong", [pd.Series([1]), {"a": 1}, [1], None, "text", 3, ek.Evaluation, pd.DataFrame], ids=repr
+    )
+    def test_what_is_no_table_is_refused(self, wrong):
+        with pytest.raises(InputError, match="show takes a table or an object of evalkit, not"):
+            ek.show(wrong)
+
+    @pytest.mark.parametrize("wrong", [{"rows": 0}, {"rows": -1}, {"width": 0}])
+    def test_rows_and_width_are_at_least_one(self, wrong):
+        with pytest.raises(InputError, match="both are numbers ≥ 1"):
+            ek.show(pd.DataFrame({"a": [1]}), **wrong)
+
+    def test_the_argument_is_never_changed(self, support):
+        before = support.votes.copy()
+        ek.show(support.votes, width=60)
+        pd.testing.assert_frame_equal(support.votes, before)
+
+
+class TestHtml:
+    def test_long_texts_wrap_and_figures_do_not(self):
+        page = html_table([{"a": "1.00 [0.50, 1.50]", "b": "word " * 20, "c": "w"}], texts=["c"])
+        assert "<td>1.00 [0.50, 1.50]</td>" in page
+        assert "<td class='l'>word" in page
+        assert "<td class='t'>w</td>" in page
+
+    def test_a_page_needs_nothing_from_elsewhere(self, support):
+        page = support._repr_html_()
+        for word in ("<script", "http", "src=", "@import", "url(", "onclick"):
+            assert word not in page
+        assert page.count("<div") == page.count("</div>")
+        assert page.count("<table") == page.count("</table>") == 4
+        # colours come from the notebook's theme, so that light and dark can both be read
+        assert "#fff" not in page
+        assert "background:transparent" in page
+
+
+class TestExample:
+    @pytest.mark.parametrize(
+        ("task", "rubric"),
+        [("support", "faithfulness"), ("facts", "correctness"), ("assistant", "instruction_following")],
+    )
+    def test_each_task_fits_its_rubric(self, task, rubric):
+        items, labels = ek.load_example(task)
+        assert set(items["task"]) == {task}
+        assert items["item_id"].is_unique
+        assert list(items.index) == list(range(len(items)))
+        assert set(labels["item_id"]) <= set(items["item_id"])
+        assert sorted(labels["annotator"].unique()) == ["ann1", "ann2"]
+        assert list(labels.columns) == columns_of("labels")
+        assert items.notna().any().all()  # no empty column of the other tasks
+        evaluation = ek.evaluate(items, rubric, "fake:strict", samples=1, labels=labels)
+        row = evaluation.alignment.iloc[0]
+        assert row["n_labelled"] == labels["item_id"].nunique()
+        assert row["accuracy"] > 0.5
+        assert 0.5 < row["accuracy_ceiling"] < 1  # they disagree now and then
+
+    def test_all_tasks(self):
+        items, labels = ek.load_example()
+        parts = [ek.load_example(task) for task in ("support", "facts", "assistant")]
+        assert len(items) == sum(len(part) for part, _ in parts) >= 60
+        assert len(labels) == sum(len(part) for _, part in parts)
+
+    def test_an_unknown_task_lists_what_is_there(self):
+        with pytest.raises(InputError, match="no example task 'chat'; there are support, facts, assistant"):
+            ek.load_example("chat")
+
+
+def test_cache_stats_count_this_process():
+    items = [{"question": "q", "answer": "a"}]
+    before = ek.cache_stats()["session"]["hits"]
+    for _ in range(2):
+        ek.judge(items, "relevancy", "fake:strict")
+    stats = ek.cache_stats()
+    assert stats["n_replies"] == 3
+    assert stats["session"]["hits"] - before == 3
