@@ -128,7 +128,7 @@ _STYLE = (
     "vertical-align:top;background:transparent}"
     ".ek td{white-space:nowrap}.ek th:first-child,.ek td:first-child,.ek .t,.ek .l{text-align:left}"
     ".ek td.l{white-space:normal;min-width:24ch;max-width:46ch;overflow-wrap:anywhere}"
-    ".ek .note{opacity:.8;margin:.3em 0}</style>"
+    ".ek p,.ek .note{margin:.3em 0}.ek .note{opacity:.8}</style>"
 )
 
 

@@ -185,7 +185,7 @@ def promote(rubric: str, old: str | None = None, new: str | None = None, *, cach
     RubricError
         When a version is not there, or the two have no criterion in common.
     """
-    store = ReplyStore.open(None if cache is None else Path(cache))
+    store = ReplyStore.open(cache)
     if old is None or new is None:
         after = load_rubric(rubric)
         hashes = {after.prompt_hash(criterion) for criterion in after.criteria}
@@ -208,4 +208,4 @@ def _promote(evaluation: Evaluation, saved: Rubric, folder: Path, cache: str | P
     hashes = {value for asking in spec.askings for value in asking.rubric_hashes.values()}
     for version in dict.fromkeys([spec.rubric.version, *others]):
         if version != saved.version:
-            ReplyStore.open(None if cache is None else Path(cache)).promote(saved.id, version, saved.version, hashes)
+            ReplyStore.open(cache).promote(saved.id, version, saved.version, hashes)

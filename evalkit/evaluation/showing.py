@@ -167,7 +167,7 @@ def cache_stats(cache: str | Path | None = None) -> Any:
     Stats
         Replies by judge and rubric, bytes, US$; hits, misses, joins, stored and US$ saved in this process.
     """
-    return ReplyStore.open(None if cache is None else Path(cache)).stats()
+    return ReplyStore.open(cache).stats()
 
 
 def load_example(task: str | None = None) -> tuple[pd.DataFrame, pd.DataFrame]:

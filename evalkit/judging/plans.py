@@ -13,6 +13,7 @@ import orjson
 import pandas as pd
 
 from evalkit.caching import ReplyStore
+from evalkit.figures import figure, html_page, html_table, text_table
 from evalkit.judging.runs import Options
 from evalkit.judging.specs import Spec
 from evalkit.judging.works import Work
@@ -64,13 +65,19 @@ class Plan:
         return _total(self.table, "usd_at_most")
 
     def __str__(self) -> str:
-        return f"{self._head()}\n{_rounded(self.table).to_string(index=False, na_rep='unknown')}"
+        return f"{self._head()}\n{text_table(self._rows(), width=120)}"
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        shown = _rounded(self.table).to_html(index=False, na_rep="unknown", border=0)
-        return f"<p>{html.escape(self._head())}</p>{shown}"
+        return html_page([f"<p>{html.escape(self._head())}</p>", html_table(self._rows())])
+
+    def _rows(self) -> list[dict[str, str]]:
+        prices = ("usd", "usd_at_most")
+        return [
+            {str(name): _price(value) if name in prices else str(value) for name, value in row.items()}
+            for row in self.table.to_dict("records")
+        ]
 
     def _head(self) -> str:
         n = int(self.table["n_judgments"].sum())
@@ -94,8 +101,8 @@ def _total(table: pd.DataFrame, column: str) -> float:
     return float(wanted.sum(skipna=False)) if len(wanted) else 0.0
 
 
-def _rounded(table: pd.DataFrame) -> pd.DataFrame:
-    return table.assign(usd=table["usd"].round(4), usd_at_most=table["usd_at_most"].round(4))
+def _price(usd: float) -> str:
+    return "unknown" if np.isnan(usd) else figure(usd, digits=4)
 
 
 def plan(
@@ -121,7 +128,7 @@ def plan(
     """
     takes_recorded = Options(recorded=recorded).takes_recorded
     work = Work.of(Spec.of(rubric, judges, samples, template), items, item_id)
-    store = ReplyStore.open(None if cache is None else Path(cache))
+    store = ReplyStore.open(cache)
     n_judges = len(work.spec.judges)
     counts = np.zeros((n_judges, 3), dtype=np.int64)
     missing: list[list[int]] = [[] for _ in range(n_judges)]

@@ -83,7 +83,7 @@ def record(
         for sample, reply in enumerate(listed):
             if reply is not None:
                 rows.append((parts.of(shown, "AB" if pairwise else None, sample), _reply(reply, now)))
-    return _store(ReplyStore.open(None if cache is None else Path(cache)), rows, overwrite)
+    return _store(ReplyStore.open(cache), rows, overwrite)
 
 
 def _reply(given: str | Reply | Mapping[str, Any], now: float) -> Reply:
@@ -137,7 +137,7 @@ def replies(judgments: pd.DataFrame, *, cache: str | Path | None = None) -> pd.S
         When rows that have a reply are not in this cache.
     """
     table = check(judgments, "judgments", need=["key", "error"])
-    store = ReplyStore.open(None if cache is None else Path(cache))
+    store = ReplyStore.open(cache)
     keys = [bytes.fromhex(key) if isinstance(key, str) else None for key in table["key"].tolist()]
     found = store.get_many({key for key in keys if key is not None})
     lost = [at for at, key in enumerate(keys) if key not in found and not isinstance(table["error"].iloc[at], str)]
