@@ -1,7 +1,7 @@
-"""500 live calls against a loopback server whose truth is known, stored, beside the floors on the same server.
+"""Live calls, stored, beside a bare aiohttp loop and AsyncOpenAI on the same loopback server.
 
-The server and the floors are no part of the project: `EVALKIT_BENCH` names their folder, else
-`../shared/bench` beside the project is looked at. Needs node.
+100 ms and 0 ms of latency, 64 and 256 in flight; each run is a process of its own with an empty cache, the three
+take turns, medians count. Needs the stub server (see `stub.py`).
 """
 
 from __future__ import annotations
@@ -9,114 +9,103 @@ from __future__ import annotations
 import json
 import os
 import resource
-import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
-import urllib.request
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from bars import bar, own_cache, told
+from bars import bar, told
+from stub import RUBRIC, control, needed_folder, rows, stub_server
 
 import evalkit as ek
 
-N, RUNS = 500, 5
+RUNS = 5
+SETTINGS = ((100, 64, 500), (0, 64, 500), (100, 256, 2000), (0, 256, 2000))
+"""Latency in ms, calls in flight, calls."""
 
 
-def bench_folder() -> Path | None:
-    """The folder of the stub server, or None."""
-    given = os.environ.get("EVALKIT_BENCH")
-    folder = Path(given) if given else Path(__file__).resolve().parents[1].parent / "shared" / "bench"
-    return folder if (folder / "stub_server.js").is_file() and shutil.which("node") else None
+def judge_once(base: str, concurrency: int, n: int) -> None:
+    """One run into an empty cache; every verdict must be the row's truth. Prints its figures."""
+    import evalkit.providers.openai  # imports are not what is measured: the floors have theirs before the clock too
 
-
-def control(base: str, path: str, body: dict[str, object] | None = None) -> dict[str, object]:
-    """One control call of the server."""
-    request = urllib.request.Request(base + path, data=None if body is None else json.dumps(body).encode())
-    with urllib.request.urlopen(request, timeout=10) as answer:
-        return dict(json.loads(answer.read() or b"{}"))
-
-
-RUBRIC = ek.Rubric(
-    id="stub",
-    description="Is the answer correct with respect to the reference?",
-    inputs=["question", "answer", "reference"],
-    criteria=[{"name": "correct", "scale": {0: "It is not.", 1: "It is."}, "pass_at": 1}],
-)
-
-
-def rows(folder: Path) -> list[dict[str, object]]:
-    """The rows of the floors, with their truth."""
-    sys.path.insert(0, str(folder))
-    import rows as module
-
-    return list(module.rows(N))
-
-
-def ours(items: list[dict[str, object]], base: str) -> tuple[float, float]:
-    """Wall and CPU seconds of one run into an empty cache; every verdict must be the row's truth."""
-    judge = ek.Judge("openai", "gpt-4o-mini", base_url=f"{base}/v1", temperature=0.0)
-    with own_cache() as folder:
+    items = rows(needed_folder(), n)
+    with tempfile.TemporaryDirectory() as folder:
+        ek.judge(items[:1], RUBRIC, "fake:strict", samples=1, item_id="id", cache=Path(folder, "warm"))
+        judge = ek.Judge("openai", "gpt-4o-mini", base_url=f"{base}/v1", temperature=0.0)
         used, started = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter()
-        table = ek.judge(items, RUBRIC, judge, samples=1, item_id="id", cache=folder, progress=False)
+        table = ek.judge(
+            items, RUBRIC, judge, samples=1, item_id="id", cache=folder, progress=False, concurrency=concurrency
+        )
         wall, now = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_SELF)
         right = int((table["passed"] == [row["truth"] for row in items]).sum())
-        assert right == N, f"{right} of {N} right"
         assert set(table["source"]) == {"live"}
-    return wall, now.ru_utime + now.ru_stime - used.ru_utime - used.ru_stime
+    cpu = now.ru_utime + now.ru_stime - used.ru_utime - used.ru_stime
+    print("RESULT " + json.dumps({"wall_s": wall, "cpu_s": cpu, "right": right}), flush=True)
 
 
-def floor(folder: Path, name: str, base: str) -> tuple[float, float]:
-    """Wall and CPU seconds of a floor."""
-    command = [sys.executable, str(folder / f"floor_{name}.py"), "--base", f"{base}/v1", "--n", str(N)]
-    out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    figures = json.loads(next(line for line in out.splitlines() if line.startswith("RESULT"))[7:])
-    assert figures["right"] == N
-    return figures["wall_s"], figures["cpu_s"]
+def run(command: list[str], base: str, n: int) -> dict[str, Any]:
+    """Figures of one process, and what the server saw of it."""
+    control(base, "/_reset", {})
+    done = subprocess.run([sys.executable, *command], capture_output=True, text=True, check=False)
+    lines = [line for line in done.stdout.splitlines() if line.startswith("RESULT")]
+    if not lines:
+        raise RuntimeError(done.stderr)
+    figures = json.loads(lines[0][7:])
+    assert figures["right"] == n, f"{figures['right']} of {n} right: {command}"
+    return figures | control(base, "/_stats")
+
+
+def compared(folder: Path, latency: int, concurrency: int, n: int) -> dict[str, list[dict[str, Any]]]:
+    """The runs of all three, in turn."""
+    with stub_server(folder, latency_ms=latency) as base:
+        floor = ["--base", f"{base}/v1", "--n", str(n), "--conc", str(concurrency)]
+        commands = {
+            "evalkit, stored": [__file__, "--once", base, str(concurrency), str(n)],
+            "bare aiohttp": [str(folder / "floor_aiohttp.py"), *floor],
+            "AsyncOpenAI": [str(folder / "floor_openai.py"), *floor],
+        }
+        seen: dict[str, list[dict[str, Any]]] = {name: [] for name in commands}
+        for _ in range(RUNS):
+            for name, command in commands.items():
+                seen[name].append(run(command, base, n))
+    return seen
 
 
 def main() -> int:
     """Run everything in turn and print medians and ratios."""
-    folder = bench_folder()
-    if folder is None:
-        print("skipped: no stub server (set EVALKIT_BENCH to its folder; node is needed)")
-        return 0
-    server = subprocess.Popen(
-        ["node", str(folder / "stub_server.js"), "--port", "0", "--latency_ms", "100"],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert server.stdout is not None
-    base = server.stdout.readline().split()[1].removesuffix("/v1")
-    try:
-        items = rows(folder)
-        seen: dict[str, list[tuple[float, float]]] = {"evalkit, stored": [], "bare aiohttp": [], "AsyncOpenAI": []}
-        ours(items[:N], base)
-        for _ in range(RUNS):
-            control(base, "/_reset", {})
-            seen["evalkit, stored"].append(ours(items, base))
-            stats = control(base, "/_stats")
-            seen["bare aiohttp"].append(floor(folder, "aiohttp", base))
-            seen["AsyncOpenAI"].append(floor(folder, "openai", base))
-    finally:
-        server.terminate()
-        server.wait()
-    for name, runs in seen.items():
-        print(told(f"{name}, wall", [wall for wall, _ in runs]))
-        print(told(f"{name}, CPU a call", [cpu / N * 1000 for _, cpu in runs], "ms"))
-    print(
-        f"500 of 500 right in each run; the last: {stats['paid']} paid, "
-        f"{stats['max_in_flight']} in flight at most, {stats['connections']} connections"
-    )
-    wall = {name: statistics.median(wall for wall, _ in runs) for name, runs in seen.items()}
-    cpu = {name: statistics.median(cpu for _, cpu in runs) for name, runs in seen.items()}
-    met = bar("wall, as a multiple of the bare loop", wall["evalkit, stored"] / wall["bare aiohttp"], 1.2)
-    met &= bar("CPU, as a multiple of AsyncOpenAI", cpu["evalkit, stored"] / cpu["AsyncOpenAI"], 0.5)
+    folder = needed_folder()
+    met = True
+    for latency, concurrency, n in SETTINGS:
+        load = os.getloadavg()[0]
+        seen = compared(folder, latency, concurrency, n)
+        print(f"\n{n} calls at {latency} ms, {concurrency} in flight (load before: {load:.1f})")
+        for name, runs in seen.items():
+            print(told(f"  {name}, wall", [one["wall_s"] for one in runs]))
+            print(told(f"  {name}, CPU a call", [one["cpu_s"] / n * 1000 for one in runs], "ms"))
+        last = seen["evalkit, stored"][-1]
+        print(
+            f"  evalkit: {last['paid']} paid, {last['max_in_flight']} in flight at most, "
+            f"{last['connections']} connections"
+        )
+        ours, bare, openai = (
+            {key: statistics.median(one[key] for one in runs) for key in ("wall_s", "cpu_s")} for runs in seen.values()
+        )
+        wall, cpu = ours["wall_s"] / bare["wall_s"], ours["cpu_s"] / openai["cpu_s"]
+        if (latency, concurrency) == (100, 64):
+            met &= bar("wall, as a multiple of the bare loop", wall, 1.2)
+            met &= bar("CPU, as a multiple of AsyncOpenAI", cpu, 0.5)
+        else:
+            print(f"  wall {wall:.2f} × the bare loop, CPU {cpu:.2f} × AsyncOpenAI")
     return int(not met)
 
 
 if __name__ == "__main__":
+    if "--once" in sys.argv:
+        judge_once(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
+        sys.exit(0)
     sys.exit(main())

@@ -174,5 +174,14 @@ async def afetch(
 
 
 def _tell(run: Run) -> None:
+    done = run.progress
+    _log.info(
+        "%d replies stored, %d failed (%s), US$ %.4f, %d requests maybe paid without an answer",
+        done.done,
+        done.n_failed,
+        ", ".join(f"{reason} {n}" for reason, n in done.failed.items()) or "none",
+        done.cost_usd,
+        done.maybe_paid,
+    )
     for note in run.notes:
         warnings.warn(note, EvalkitWarning, stacklevel=3)

@@ -1,9 +1,10 @@
-"""One line of progress for live calls."""
+"""One line of progress for live calls, and one at their end."""
 
 from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -21,20 +22,30 @@ class Bar:
         self._shown = _seen() if wanted is None else wanted
         self._bar: Any = None
         self._last = 0.0
+        self._progress: Any = None
+        self._started = time.monotonic()
+        self._stopping = False
 
     def __enter__(self) -> Bar:
         if self._shown:
             from tqdm.auto import tqdm
 
             cached = self._n_rows - self._n_calls
-            tqdm.write(f"evalkit: {cached} of {self._n_rows} judgments cached in {self._folder}", file=sys.stderr)
+            self._write(f"evalkit: {cached} of {self._n_rows} judgments cached in {self._folder}")
             self._bar = tqdm(total=self._n_calls, unit="reply", dynamic_ncols=True, delay=0.3)
         return self
 
     def update(self, progress: Any) -> None:
         """Show the engine's counters, at most ten times a second."""
+        self._progress = progress
         if self._bar is None:
             return
+        if progress.stopped and progress.in_flight and not self._stopping:
+            self._stopping = True
+            self._write(
+                f"evalkit: stopping; waiting a few seconds for {progress.in_flight} calls in flight, so that they are "
+                "not paid twice (Ctrl-C again leaves at once)"
+            )
         now = time.monotonic()
         if now - self._last < _EVERY_S and progress.done + progress.n_failed < self._n_calls:
             return
@@ -45,6 +56,43 @@ class Bar:
             said["maybe paid"] = progress.maybe_paid
         self._bar.set_postfix(said, refresh=False)
         self._bar.refresh()
+
+    def end(self, unscored: Mapping[str, int]) -> None:
+        """The last line: what was asked for in this run, what of it has no score and why, what it cost."""
+        if self._bar is None:
+            return
+        self._bar.close()
+        reasons = ", ".join(f"{reason} {n}" for reason, n in sorted(unscored.items(), key=lambda pair: -pair[1]))
+        n_unscored = sum(unscored.values())
+        parts = [
+            f"{self._n_calls - n_unscored} asked and scored",
+            f"{self._n_rows - self._n_calls} cached",
+            f"{n_unscored} unscored ({reasons})" if reasons else "none unscored",
+            *self._bill(),
+            f"{time.monotonic() - self._started:.1f} s",
+        ]
+        self._write(f"evalkit: {', '.join(parts)}")
+
+    def _bill(self) -> list[str]:
+        progress = self._progress
+        if progress is None:
+            return []
+        replies = progress.done
+        if progress.n_unpriced and progress.n_unpriced >= replies:
+            bill = ["price unknown"]
+        else:
+            bill = [f"US$ {progress.cost_usd:.4f}"]
+            if progress.n_unpriced:
+                bill.append(f"{progress.n_unpriced} replies of unknown price")
+        if progress.maybe_paid:
+            bill.append(f"{progress.maybe_paid} calls without an answer that may have been billed")
+        return bill
+
+    @staticmethod
+    def _write(line: str) -> None:
+        from tqdm.auto import tqdm
+
+        tqdm.write(line, file=sys.stderr)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -45,6 +45,8 @@ class Options:
     max_calls: int | None = None
     progress: bool | None = None
     replies: bool = False
+    requests_per_minute: float | None = None
+    tokens_per_minute: float | None = None
 
     def __post_init__(self) -> None:
         for name, allowed in (("on_miss", ("row", "raise")), ("recorded", ("miss", "use"))):
@@ -202,6 +204,10 @@ class _Run:
         for (name, detail), count in self.details.most_common(5):
             _log.warning("%s: %d judgments without a reply: %s", name, count, detail)
 
+    def unscored(self) -> Counter[str]:
+        """Reason -> how many of the rows that were asked for have no score."""
+        return Counter(reason for row in self.missing if (reason := self.columns.error(row)) is not None)
+
     def table(self) -> pd.DataFrame:
         return self.columns.table()
 
@@ -231,6 +237,8 @@ def judge(
     retries: int = 5,
     budget_usd: float | None = None,
     max_calls: int | None = None,
+    requests_per_minute: float | None = None,
+    tokens_per_minute: float | None = None,
     progress: bool | None = None,
     replies: bool = False,
 ) -> pd.DataFrame:
@@ -267,6 +275,8 @@ def judge(
         Calls in flight per service, model and key variable; further tries of a failed call.
     budget_usd, max_calls
         Never spend or call more than this; what is left out has ``error = "budget"``.
+    requests_per_minute, tokens_per_minute
+        Pace per service, model and key; a call counts as its prompt's bytes / 4 and max_tokens.
     progress
         False: silent. By default shown on a terminal and in notebooks, for live calls only.
     replies
@@ -299,6 +309,7 @@ def judge(
     options = Options(
         offline or is_none(judges), on_miss, recorded, refresh, adopt, None if cache is None else Path(cache),
         concurrency, retries, budget_usd, max_calls, progress, replies,
+        requests_per_minute, tokens_per_minute,
     )  # fmt: skip
     return judge_chunk(spec, items, options, item_id=item_id)
 
@@ -321,10 +332,11 @@ def judge_work(work: Work, options: Options) -> pd.DataFrame:
     try:
         with Bar(run.work.n_rows, len(run.missing), run.store.folder, options.progress) as bar:
             outcomes = fetch(drafts, run.store, _limits(options), newer_than=run.newer_than, on_progress=bar.update)
+            run.take(outcomes)
+            bar.end(run.unscored())
     except KeyboardInterrupt:
         # the last line that a terminal or a notebook shows of it, and the only one on the command line
         raise KeyboardInterrupt(run.stopped()) from None
-    run.take(outcomes)
     return run.table()
 
 
@@ -352,7 +364,8 @@ async def ajudge(items: Any, rubric: Any, judges: Any = None, **options: Any) ->
     with Bar(run.work.n_rows, len(run.missing), run.store.folder, chosen.progress) as bar:
         limits = _limits(chosen)
         outcomes = await afetch(drafts, run.store, limits, newer_than=run.newer_than, on_progress=bar.update)
-    run.take(outcomes)
+        run.take(outcomes)
+        bar.end(run.unscored())
     return run.table()
 
 
@@ -364,4 +377,6 @@ def _limits(options: Options) -> Any:
         retries=options.retries,
         budget_usd=options.budget_usd,
         max_calls=options.max_calls,
+        requests_per_minute=options.requests_per_minute,
+        tokens_per_minute=options.tokens_per_minute,
     )

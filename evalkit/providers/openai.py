@@ -97,7 +97,7 @@ class OpenAIClient:
         self.supports_n: bool | None = True if self._own else None
         self._base_url, self._api_key_env = base_url, api_key_env
         self._transport = Transport(base_url)
-        self._headers: dict[str, str] | None = None
+        self._headers = _headers_for(base_url, own=self._own)
 
     def __repr__(self) -> str:
         return f"OpenAIClient({self._base_url!r})"
@@ -120,7 +120,7 @@ class OpenAIClient:
 
     async def send(self, path: str, body: bytes | None, *, timeout_s: float, method: str = "POST") -> Answer:
         """Send one request with this client's headers and key; a `ProviderError` says why there is no answer."""
-        headers = self._headers if self._headers is not None else await self._prepare()
+        headers = self._headers
         if self._api_key_env is not None:
             headers = {**headers, "authorization": f"Bearer {self._key(self._api_key_env)}"}
         return await self._transport.send(path, headers, body, timeout_s=timeout_s, method=method)
@@ -137,39 +137,37 @@ class OpenAIClient:
     def _secret(self) -> str:
         return os.environ.get(self._api_key_env or "", "").strip()
 
-    async def _prepare(self) -> dict[str, str]:
-        """The headers that the openai client sends: its own, and what the environment says of OpenAI's accounts."""
-        draft = _Draft()
-        # The package would read OPENAI_API_KEY by itself: whatever is given here is not sent
-        async with openai.AsyncOpenAI(
-            base_url=self._base_url,
-            api_key="unset",
-            max_retries=0,
-            http_client=httpx2.AsyncClient(transport=draft, trust_env=False),
-        ) as client:
-            dropped: dict[str, str | openai.Omit] = {}
-            if not self._own:  # accounts and headers of one's own are not for other hosts
-                client.organization = client.project = None
-                dropped = {name: openai.Omit() for name in _environment_headers()}
-            options: Any = {"headers": {"Authorization": "Bearer unset", **dropped}}
-            await client.post(_CHAT, cast_to=httpx2.Response, body={}, options=options)
-        headers = {name: value for name, value in draft.headers.items() if name not in _AIOHTTPS_HEADERS}
-        self._headers = {**headers, "content-type": "application/json", "accept-encoding": "gzip, deflate"}
-        return self._headers
-
     async def aclose(self) -> None:
         """Close the connections."""
         await self._transport.aclose()
 
 
-class _Draft(httpx2.AsyncBaseTransport):
+class _Draft(httpx2.BaseTransport):
     """Sends nothing: keeps the headers of the request that it was given."""
 
     headers: Mapping[str, str] = {}
 
-    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+    def handle_request(self, request: httpx2.Request) -> httpx2.Response:
         self.headers = dict(request.headers)
         return httpx2.Response(200, json={}, request=request)
+
+
+def _headers_for(base_url: str, *, own: bool) -> dict[str, str]:
+    """The headers that the openai client sends: its own, and what the environment says of OpenAI's accounts."""
+    draft = _Draft()
+    # The package would read OPENAI_API_KEY by itself: whatever is given here is not sent
+    client = openai.OpenAI(
+        base_url=base_url, api_key="unset", max_retries=0, http_client=httpx2.Client(transport=draft, trust_env=False)
+    )
+    dropped: dict[str, str | openai.Omit] = {}
+    if not own:  # accounts and headers of one's own are not for other hosts
+        client.organization = client.project = None
+        dropped = {name: openai.Omit() for name in _environment_headers()}
+    options: Any = {"headers": {"Authorization": "Bearer unset", **dropped}}
+    with client:
+        client.post(_CHAT, cast_to=httpx2.Response, body={}, options=options)
+    headers = {name: value for name, value in draft.headers.items() if name not in _AIOHTTPS_HEADERS}
+    return {**headers, "content-type": "application/json", "accept-encoding": "gzip, deflate"}
 
 
 def _environment_headers() -> list[str]:
