@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+import math
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,34 +16,29 @@ from evalkit.records import REASONS
 from evalkit.rubrics import Scale, code_text
 from evalkit.tables import table
 
-__all__ = ["Columns", "quiet_gc"]
+__all__ = ["Columns"]
 
 _SOURCES = ("live", "cache", "recorded", "trace")
 _FLIP = {"A": "B", "B": "A"}
+_REMEMBERED = 10_000
 
-
-@contextmanager
-def quiet_gc() -> Iterator[None]:
-    """No garbage collection inside: building a million small objects would trigger it over and over."""
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()
+# score, score on 0-1, label, passed (-1: no rule), error (-1: scored)
+_Verdict = tuple[float, float, str | None, int, int]
+_UNSCORED: dict[str, _Verdict] = {
+    reason: (math.nan, math.nan, None, -1, number) for number, reason in enumerate(REASONS)
+}
 
 
 class _Reader:
     """Reads the replies of one criterion and template: parser, scale, and the codes' figures."""
 
-    __slots__ = ("_figures", "_pairwise", "_parse", "_scale", "_short")
+    __slots__ = ("_pairwise", "_parse", "_scale", "_short", "_verdicts")
 
     def __init__(self, form: str, scale: Scale, pairwise: bool) -> None:
         self._parse: Callable[[str | None, str | None, str | None], Parsed] = parser_for(form, scale)
         self._scale, self._pairwise = scale, pairwise
         self._short: dict[Any, Parsed] = {}
-        self._figures: dict[Any, tuple[float, float, str, bool | None]] = {}
+        self._verdicts: dict[Any, _Verdict] = {}
 
     def parsed(self, reply: dict[str, Any]) -> Parsed:
         text, finish = reply.get("text"), reply.get("finish_reason")
@@ -54,22 +48,25 @@ class _Reader:
         asked = text, finish, refusal
         found = self._short.get(asked)
         if found is None:
-            found = self._short[asked] = self._parse(text, finish, refusal)
+            found = self._parse(text, finish, refusal)
+            if len(self._short) < _REMEMBERED:
+                self._short[asked] = found
         return found
 
-    def figures(self, code: Any, flip: bool) -> tuple[float, float, str, bool | None]:
-        """Score, score on 0-1, label and passed of a code; `flip` maps a swapped answer back."""
-        found = self._figures.get((code, flip))
+    def verdict(self, code: Any, flip: bool) -> _Verdict:
+        """What a code says; `flip` maps a swapped answer back."""
+        found = self._verdicts.get((code, flip))
         if found is None:
+            scale = self._scale
             if self._pairwise:
                 code_ = _FLIP.get(code, code) if flip else code
-                share = {"A": 1.0, "B": 0.0}.get(code_, 0.5)
-                found = share, share, str(code_), self._scale.passed(code_)
+                score = norm = {"A": 1.0, "B": 0.0}.get(code_, 0.5)
+                label, passed = str(code_), scale.passed(code_)
             else:
-                scale = self._scale
-                found = scale.score(code), scale.norm(code), code_text(code), scale.passed(code)
-            if len(self._figures) < 10_000:
-                self._figures[code, flip] = found
+                score, norm, label, passed = scale.score(code), scale.norm(code), code_text(code), scale.passed(code)
+            found = score, norm, label, -1 if passed is None else int(passed), -1
+            if len(self._verdicts) < _REMEMBERED:
+                self._verdicts[code, flip] = found
         return found
 
 
@@ -110,57 +107,49 @@ class Columns:
         return self._readers[criterion][judge]
 
     def read(self, rows: Sequence[int], keys: Iterable[bytes], values: Iterable[bytes], *, source: str | None) -> None:
-        """Take the stored replies of these rows; `source` None says so of each: ``cache`` or ``recorded``."""
-        _, _, n_judges, n_orders, n_samples = self._work.shape
-        n_criteria = len(self._work.spec.rubric.criteria)
-        by_judge = n_orders * n_samples
-        where = np.asarray(rows, dtype=np.int64)
-        self._forget(where)
+        """Take the stored replies of these rows; `source` None says so of each: ``cache`` or ``recorded``.
+
+        A row that is read a second time keeps nothing of its first reply.
+        """
+        if not len(rows):
+            return
+        _, n_criteria, n_judges, n_orders, n_samples = self._work.shape
+        by_judge, n_cells = n_orders * n_samples, n_criteria * n_judges
+        readers = [reader for row in self._readers for reader in row]
+        replies = [orjson.loads(value) for value in values]
+        verdicts: list[_Verdict] = []
         explanations: list[str | None] = []
-        texts: list[str | None] = []
-        loads, labels, models = orjson.loads, self._labels, self._models
-        for row, value in zip(rows, values, strict=True):
-            reply = loads(value)
-            at = row // by_judge
-            reader = self._readers[at // n_judges % n_criteria][at % n_judges]
+        for row, reply in zip(rows, replies, strict=True):
+            reader = readers[row // by_judge % n_cells]
             parsed = reader.parsed(reply)
             if parsed.error is None:
-                flip = n_orders == 2 and row // n_samples % 2 == 1
-                score, norm, label, passed = reader.figures(parsed.code, flip)
-                self._error[row] = -1
-                self._score[row], self._norm[row] = score, norm
-                self._label[row] = labels.setdefault(label, len(labels))
-                if passed is not None:
-                    self._passed[row] = passed
+                verdicts.append(reader.verdict(parsed.code, n_orders == 2 and row // n_samples % 2 == 1))
             else:
-                self._error[row] = REASONS.index(parsed.error)
+                verdicts.append(_UNSCORED[parsed.error])
             explanations.append(parsed.explanation or None)
-            get = reply.get
-            if (model := get("model")) is not None:
-                self._model[row] = models.setdefault(model, len(models))
-            if (number := get("prompt_tokens")) is not None:
-                self._prompt[row] = number
-            if (number := get("completion_tokens")) is not None:
-                self._completion[row] = number
-            if (figure := get("cost_usd")) is not None:
-                self._cost[row] = figure
-            if (figure := get("latency_s")) is not None:
-                self._latency[row] = figure
-            recorded = get("source") == "recorded"
-            self._source[row] = _SOURCES.index("recorded" if recorded else source or "cache")
-            if self._replies:
-                texts.append(get("text"))
+        where = np.asarray(rows, dtype=np.int64)
+        scores, norms, labels, passed, errors = zip(*verdicts, strict=True)
+        known = self._labels
+        self._score[where], self._norm[where] = scores, norms
+        self._label[where] = [-1 if label is None else known.setdefault(label, len(known)) for label in labels]
+        self._passed[where], self._error[where] = passed, errors
+        self._read_bills(where, replies, source)
         self._texts["explanation"].append((where, pd.array(explanations, dtype="str")))
         self._texts["key"].append((where, pd.array([key.hex() for key in keys], dtype="str")))
         if self._replies:
-            self._texts["reply"].append((where, pd.array(texts, dtype="str")))
+            self._texts["reply"].append((where, pd.array([reply.get("text") for reply in replies], dtype="str")))
 
-    def _forget(self, where: Any) -> None:
-        """A row that is read a second time keeps nothing that its first reply said and its second does not."""
-        for figures in (self._cost, self._latency):
-            figures[where] = np.nan
-        for codes in (self._prompt, self._completion, self._model):
-            codes[where] = -1
+    def _read_bills(self, where: Any, replies: list[dict[str, Any]], source: str | None) -> None:
+        """Model, tokens, cost, latency and source of these rows; a reply holds only what is known."""
+        models, nan = self._models, math.nan
+        names = [reply.get("model") for reply in replies]
+        self._model[where] = [-1 if name is None else models.setdefault(name, len(models)) for name in names]
+        self._prompt[where] = [reply.get("prompt_tokens", -1) for reply in replies]
+        self._completion[where] = [reply.get("completion_tokens", -1) for reply in replies]
+        self._cost[where] = [reply.get("cost_usd", nan) for reply in replies]
+        self._latency[where] = [reply.get("latency_s", nan) for reply in replies]
+        given, recorded = _SOURCES.index(source or "cache"), _SOURCES.index("recorded")
+        self._source[where] = [recorded if reply.get("source") == "recorded" else given for reply in replies]
 
     def fail(self, rows: Sequence[int], keys: Sequence[bytes], reasons: Sequence[str]) -> None:
         """These rows have no reply, for these reasons."""

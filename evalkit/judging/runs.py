@@ -15,7 +15,8 @@ import pandas as pd
 
 from evalkit.caching import ReplyStore
 from evalkit.errors import CacheMiss, ConfigError, JudgeError
-from evalkit.judging.columns import Columns, quiet_gc
+from evalkit.judging.collecting import quiet_gc
+from evalkit.judging.columns import Columns
 from evalkit.judging.progress import Bar
 from evalkit.judging.specs import Spec, is_none
 from evalkit.judging.works import Work
@@ -101,18 +102,15 @@ class _Run:
         row = 0
         while chunk := list(islice(keys, _CHUNK)):
             found = self.store.get_many(set(chunk), since=self.since, recorded=self.options.takes_recorded)
-            hits = [at for at, key in enumerate(chunk) if key in found]
-            with quiet_gc():
-                self.columns.read(
-                    [row + at for at in hits],
-                    [chunk[at] for at in hits],
-                    [found[chunk[at]] for at in hits],
-                    source=None,
-                )
-            for at, key in enumerate(chunk):
-                if key not in found:
-                    self.missing.append(row + at)
-                    self.keys[row + at] = key
+            values = [found.get(key) for key in chunk]
+            hits = [(row + at, chunk[at], value) for at, value in enumerate(values) if value is not None]
+            if hits:
+                with quiet_gc():
+                    self.columns.read(*zip(*hits, strict=True), source=None)
+            if len(hits) < len(chunk):
+                lost = [at for at, value in enumerate(values) if value is None]
+                self.missing += [row + at for at in lost]
+                self.keys |= {row + at: chunk[at] for at in lost}
             row += len(chunk)
         n_missing = len(self.missing)
         self.store.counters.add(hits=row - n_missing, misses=n_missing, saved_usd=self.columns.cost_usd)

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from evalkit.errors import EvalkitWarning, InputError, listed
+from evalkit.judging.collecting import quiet_gc
 from evalkit.judging.specs import Spec
 from evalkit.keys import KeyParts, sample_keys
 from evalkit.prompts import input_hash, swapped
@@ -55,8 +56,8 @@ class Work:
                 f"they have {listed(there, most=30)}"
             )
         columns = {name: frame[name].tolist() for name in frame.columns if name != "item_id"}
-        asking = spec.askings[0]
-        inputs = asking.inputs_of(columns, len(frame))
+        with quiet_gc():
+            inputs = spec.askings[0].inputs_of(columns, len(frame))
         _check_inputs(frame["item_id"].tolist(), inputs, rubric.required_inputs, rubric.id)
         return cls(spec, frame, inputs)
 
