@@ -34,7 +34,8 @@ def interleaved(tasks: dict[str, Callable[[], float]], runs: int = RUNS) -> dict
 
 def told(name: str, values: Sequence[float], unit: str = "s") -> str:
     """Median and range of some runs."""
-    return f"{name}: median {statistics.median(values):.3f} {unit} ({min(values):.3f} to {max(values):.3f}, {len(values)} runs)"
+    middle = statistics.median(values)
+    return f"{name}: median {middle:.3f} {unit} ({min(values):.3f} to {max(values):.3f}, {len(values)} runs)"
 
 
 def bar(name: str, value: float, limit: float, unit: str = "") -> bool:

@@ -15,9 +15,13 @@ import evalkit as ek
 
 JURY = ["fake:strict", "fake:lenient", "fake:noisy"]
 ITEMS = [
-    {"question": f"When was station {i} opened?", "answer": f"It was opened in {1850 + i % 150}.", "context": [f"Station {i} was opened in {1850 + (i * 7) % 150}."]}
+    {
+        "question": f"When was station {i} opened?",
+        "answer": f"It was opened in {1850 + i % 150}.",
+        "context": [f"Station {i} was opened in {1850 + (i * 7) % 150}."],
+    }
     for i in range(200)
-]  # fmt: skip
+]
 
 with own_cache():
     rubric = ek.load_rubric("faithfulness")

@@ -19,7 +19,9 @@ n, step = 1_000_000, 50_000
 for start in range(0, n // 5, step // 5):
     rows = range(start, start + step // 5)
     items = [{{"question": "When?", "answer": f"Station {{i}}"}} for i in rows]
-    replies = [[json.dumps({{"explanation": f"Station {{i}}: " + text, "score": (i + k) % 3}}) for k in range(5)] for i in rows]
+    replies = [
+        [json.dumps({{"explanation": f"Station {{i}}: " + text, "score": (i + k) % 3}}) for k in range(5)] for i in rows
+    ]
     ek.record(items, "relevancy", "openai:m", replies)
 print(json.dumps({{}}))
 """

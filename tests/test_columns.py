@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 import evalkit as ek
 from evalkit.judging import Spec, Work
-from evalkit.judging.columns import Columns, quiet_gc
+from evalkit.judging.collecting import quiet_gc
+from evalkit.judging.columns import Columns
 from evalkit.parsing import parse_reply
 from evalkit.records import REASONS, Judge, Reply
 from evalkit.tables import TABLES, columns_of
