@@ -73,3 +73,21 @@ def rows(folder: Path, n: int) -> list[dict[str, Any]]:
     import rows as module
 
     return list(module.rows(n))
+
+
+class Checks:
+    """What was looked at, and whether all of it was as it must be."""
+
+    def __init__(self) -> None:
+        self.met = True
+
+    def __call__(self, what: str, seen: object, expected: object) -> None:
+        """Print one comparison."""
+        good = seen == expected
+        self.met &= good
+        print(f"  {'met   ' if good else 'BROKEN'} {what}: {seen}" + ("" if good else f" (must be {expected})"))
+
+    def true(self, what: str, good: bool, detail: object = "") -> None:
+        """Print one statement."""
+        self.met &= good
+        print(f"  {'met   ' if good else 'BROKEN'} {what}{f': {detail}' if detail != '' else ''}")

@@ -139,6 +139,8 @@ def problem_of(answer: Answer, request: Request, body: Mapping[str, Any], secret
     kind: ProblemKind = "client_error"
     if status in (401, 403) or code == "insufficient_quota":
         kind = "auth"
+        variable = request.judge.api_key_env
+        detail += f" (the key was that in {variable})" if variable else " (no key was sent: api_key_env names none)"
     elif status == 404:
         kind = "unknown_model"
         detail += f" (asked for the model {request.judge.model!r})"

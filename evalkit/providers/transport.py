@@ -102,7 +102,9 @@ class Transport:
 
     def _unreached(self, why: str) -> ProviderError:
         by = f" by the proxy {_without_password(self._proxy)}" if self._proxy else ""
-        return ProviderError("connection", f"no connection to {self.origin}{by}: {why}")
+        return ProviderError(
+            "connection", f"no connection to {self.origin}{by}; is it running, and base_url right? ({why})"
+        )
 
     async def aclose(self) -> None:
         """Close all connections."""
