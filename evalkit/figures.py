@@ -126,7 +126,8 @@ _STYLE = (
     ".ek .wide{overflow-x:auto}.ek table{border-collapse:collapse;font:inherit;font-variant-numeric:tabular-nums}"
     ".ek th,.ek td{padding:3px 10px;text-align:right;border-bottom:1px solid var(--jp-border-color2,#8884);"
     "vertical-align:top;background:transparent}"
-    ".ek td{white-space:nowrap}.ek th:first-child,.ek td:first-child,.ek td.t,.ek th.t,.ek td.l,.ek th.l{text-align:left}"
+    ".ek td{white-space:nowrap}"
+    ".ek th:first-child,.ek td:first-child,.ek td.t,.ek th.t,.ek td.l,.ek th.l{text-align:left}"
     ".ek td.l{white-space:normal;min-width:24ch;max-width:46ch;overflow-wrap:anywhere}"
     ".ek p,.ek .note{margin:.3em 0}.ek .note{opacity:.8}</style>"
 )

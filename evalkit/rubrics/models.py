@@ -301,7 +301,8 @@ class Rubric(BaseModel):
         if self.mode == "pairwise":
             missing = {"answer_a", "answer_b"} - set(self.required_inputs)
             if missing:
-                raise ValueError(f"a pairwise rubric needs the inputs answer_a and answer_b; {listed(sorted(missing))} missing")
+                lost = listed(sorted(missing))
+                raise ValueError(f"a pairwise rubric needs the inputs answer_a and answer_b; {lost} missing")
             for criterion in self.criteria:
                 if criterion.level != "nominal" or not {"A", "B"} <= set(criterion.scale.codes) <= {"A", "B", "tie"}:
                     raise ValueError(
