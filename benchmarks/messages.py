@@ -14,15 +14,15 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-for folder in (ROOT, ROOT / "tests"):
-    sys.path.insert(0, str(folder))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 from servers import judge_server
 
 import evalkit as ek
 from evalkit.errors import EvalkitError
 
+ROOT = Path(__file__).resolve().parents[1]
 ITEMS = [{"question": f"ITEM-{n}?", "answer": "4", "reference": "4"} for n in range(70)]
 KEY = "sk-not-to-be-seen-0123456789"
 

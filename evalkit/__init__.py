@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from evalkit.agreement import reliability as reliability
     from evalkit.caching import ReplyStore as ReplyStore
     from evalkit.caching.memory import ReplyMemory as ReplyMemory
+    from evalkit.calling import check_server as check_server
     from evalkit.changes import compare as compare
     from evalkit.changes import noise_floor as noise_floor
     from evalkit.errors import CacheError as CacheError
@@ -70,6 +71,7 @@ _PLACES = {
     "evalkit.agreement": ("disagreement", "reliability"),
     "evalkit.caching": ("ReplyStore",),
     "evalkit.caching.memory": ("ReplyMemory",),
+    "evalkit.calling": ("check_server",),
     "evalkit.changes": ("compare", "noise_floor"),
     "evalkit.errors": (
         "CacheError",

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import ssl
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from aiohttp import web
@@ -32,13 +34,17 @@ class JudgeServer:
 
     `script` holds dicts: `status`, `headers`, `body` (bytes, or JSON), `content`, `finish_reason`, `refusal`,
     `choices` (how many), `reset`, `hang` (seconds), `delay` (seconds). `always` is used when `script` is empty.
-    `refuses` are parameters that bring a 400.
+    `refuses` are parameters that bring a 400. `faults` is asked for each request: a step, or None. With `tls`, a
+    certificate and its key, it speaks HTTPS. `models` are listed at ``/v1/models``.
     """
 
     script: deque[dict[str, Any]] = field(default_factory=deque)
     always: dict[str, Any] = field(default_factory=dict)
     refuses: tuple[str, ...] = ()
     proxied: bool = False
+    faults: Callable[[dict[str, Any]], dict[str, Any] | None] | None = None
+    tls: tuple[Path, Path] | None = None
+    models: list[str] | None = None
     seen: list[Seen] = field(default_factory=list)
     paid: list[str] = field(default_factory=list)
     in_flight: int = 0
@@ -49,6 +55,8 @@ class JudgeServer:
         body = await request.json()
         self.seen.append(Seen(request.path, dict(request.headers), body, time.monotonic()))
         step = self.always | (self.script.popleft() if self.script else {})
+        if self.faults is not None:
+            step |= self.faults(body) or {}
         self.in_flight += 1
         self.most_in_flight = max(self.most_in_flight, self.in_flight)
         try:
@@ -73,6 +81,11 @@ class JudgeServer:
             raw = given if isinstance(given, bytes) else json.dumps(given).encode()
             return web.Response(status=step.get("status", 200), body=raw, headers=step.get("headers"))
         return web.json_response(self.completion(body, step))
+
+    async def list_models(self, request: web.Request) -> web.StreamResponse:
+        if self.models is None:
+            raise web.HTTPNotFound
+        return web.json_response({"object": "list", "data": [{"id": name} for name in self.models]})
 
     def completion(self, body: dict[str, Any], step: dict[str, Any]) -> dict[str, Any]:
         text = body["messages"][-1]["content"]
@@ -108,12 +121,18 @@ def judge_server(**options: Any) -> Iterator[JudgeServer]:
     async def start() -> web.AppRunner:
         app = web.Application()
         app.router.add_post("/{path:.*}" if server.proxied else "/v1/chat/completions", server.answer)
+        if not server.proxied:
+            app.router.add_get("/v1/models", server.list_models)
         runner = web.AppRunner(app, shutdown_timeout=0.1)
         await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
+        context = None
+        if server.tls is not None:
+            context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+            context.load_cert_chain(*server.tls)
+        site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context)
         await site.start()
         assert runner.addresses
-        server.url = f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
+        server.url = f"{'https' if context else 'http'}://127.0.0.1:{runner.addresses[0][1]}/v1"
         return runner
 
     def main() -> None:

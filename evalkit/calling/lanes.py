@@ -43,8 +43,8 @@ class Lane:
         self._waiting: deque[tuple[asyncio.Future[None], int]] = deque()
         self._clock = asyncio.get_running_loop().time
         self._open_at = 0.0
-        self._next_request = 0.0
-        self._next_tokens = 0.0
+        self._last = -1e9  # long ago
+        self._last_tokens = 0
 
     @property
     def width(self) -> int | None:
@@ -98,21 +98,18 @@ class Lane:
         while True:
             now = self._clock()
             start = max(now, self._open_at)
+            # how long after the last turn is this run's own affair: another one may have been slower
             per_request = 0.0 if limits.requests_per_minute is None else 60 / limits.requests_per_minute
-            per_tokens = 0.0 if limits.tokens_per_minute is None else 60 * tokens / limits.tokens_per_minute
-            if per_request:
-                start = max(start, self._next_request)
-                self._next_request = start + per_request
-            if per_tokens:
-                start = max(start, self._next_tokens)
-                self._next_tokens = start + per_tokens
+            per_token = 0.0 if limits.tokens_per_minute is None else 60 / limits.tokens_per_minute
+            last, last_tokens = self._last, self._last_tokens
+            start = max(start, last + per_request, last + per_token * last_tokens)
+            self._last, self._last_tokens = start, tokens
             try:
                 if start > now:
                     await asyncio.sleep(start - now)
             except asyncio.CancelledError:
                 # the turn is free again: a run that is stopped must not hold up the next one
-                self._next_request -= per_request
-                self._next_tokens -= per_tokens
+                self._last -= start - last
                 raise
             if self._open_at <= self._clock():
                 return
