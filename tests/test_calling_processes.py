@@ -1,0 +1,201 @@
+"""The engine in real processes and a real kernel: interrupted, killed, ended with calls in flight."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from servers import JudgeServer, judge_server
+
+from evalkit.caching.schema import FILE_NAME
+
+pytestmark = [
+    pytest.mark.network,
+    pytest.mark.skipif(sys.platform == "win32", reason="signals and forks are those of POSIX"),
+]
+
+JUDGE = """
+import sys
+import evalkit as ek
+rubric = ek.Rubric(
+    id="numbers", description="Which number?", inputs=["answer"],
+    criteria=[{"name": "number", "scale": {0: "a", 1: "b"}}],
+)
+items = [{"item_id": str(n), "answer": f"ITEM-{n} "} for n in range(200)]
+judge = ek.Judge("openai", "m", base_url=sys.argv[1], timeout_s=60)
+"""
+RUN = (
+    JUDGE
+    + """
+table = ek.judge(items, rubric, judge, samples=1, cache=sys.argv[2], concurrency=8, progress=True)
+print(len(table))
+"""
+)
+REPLY = {"content": '{"explanation": "so", "score": 1}'}
+
+
+def environment() -> dict[str, str]:
+    return os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+
+
+def started(code: str, *arguments: object) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(),
+    )  # fmt: skip
+
+
+def wait_for(server: JudgeServer, n: int) -> None:
+    deadline = time.monotonic() + 40
+    while len(server.seen) < n:
+        assert time.monotonic() < deadline, f"only {len(server.seen)} requests came"
+        time.sleep(0.01)
+
+
+def stored_in(cache: Path) -> tuple[int, str]:
+    """Replies in the file, and whether it is sound."""
+    with contextlib.closing(sqlite3.connect(cache / FILE_NAME)) as connection:
+        n = connection.execute("SELECT count(DISTINCT key) FROM replies").fetchone()[0]
+        return int(n), connection.execute("PRAGMA integrity_check").fetchone()[0]
+
+
+def test_ctrl_c_says_how_to_go_on_and_the_next_run_pays_the_rest(tmp_path: Path) -> None:
+    with judge_server(always={"delay": 0.1, **REPLY}) as server:
+        child = started(RUN, server.url, tmp_path)
+        wait_for(server, 24)
+        child.send_signal(signal.SIGINT)
+        _, err = child.communicate(timeout=40)
+        assert "calls in flight, so that they are not paid twice" in err
+        assert "KeyboardInterrupt: stopped; every reply that came is stored in" in err
+        assert "only the rest is paid" in err
+        assert stored_in(tmp_path) == (len(server.paid), "ok")
+        assert 24 <= len(server.paid) < 200
+        server.always = REPLY
+        out, err = started(RUN, server.url, tmp_path).communicate(timeout=40)
+        assert out.strip() == "200", err
+    assert Counter(server.paid) == {f"ITEM-{n}": 1 for n in range(200)}
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_ctrl_c_does_not_wait_for_a_silent_server(tmp_path: Path, times: int) -> None:
+    """Its answers would come in a minute: the wait in `judge` is not repeated at the end of the process."""
+    with judge_server(always={"hang": 60}) as server:
+        child = started(RUN, server.url, tmp_path)
+        wait_for(server, 8)
+        asked = time.monotonic()
+        for _ in range(times):
+            child.send_signal(signal.SIGINT)
+            time.sleep(0.5)
+        _, err = child.communicate(timeout=30)
+        took = time.monotonic() - asked
+    assert "KeyboardInterrupt" in err
+    assert "atexit" not in err
+    assert took < 25  # far from the minute; how far is not a test's business
+
+
+def test_a_killed_process_loses_what_was_in_flight_and_pays_nothing_twice(tmp_path: Path) -> None:
+    with judge_server(always={"delay": 0.02, **REPLY}) as server:
+        for round_ in range(3):
+            child = started(RUN, server.url, tmp_path)
+            wait_for(server, len(server.seen) + 20)
+            child.kill()
+            child.communicate(timeout=20)
+            stored, sound = stored_in(tmp_path)
+            assert sound == "ok"
+            # of the 8 in flight and at most as many on their way to the disk, in each round
+            assert len(server.paid) - stored <= 16 * (round_ + 1)
+        paid, (stored, _) = len(server.paid), stored_in(tmp_path)
+        assert stored > 0
+        out, err = started(RUN, server.url, tmp_path).communicate(timeout=40)
+        assert out.strip() == "200", err
+        assert len(server.paid) - paid == 200 - stored
+    assert stored_in(tmp_path) == (200, "ok")
+
+
+LEAVES = (
+    JUDGE
+    + """
+from pathlib import Path
+from evalkit.calling import submit
+from evalkit.judging.specs import Spec
+from evalkit.judging.works import Work
+work = Work.of(Spec.of(rubric, judge, 1), items[:6])
+store = ek.ReplyStore.open(Path(sys.argv[2]))
+submit(work.drafts(list(range(6))), store)
+sys.stdin.readline()
+"""
+)
+
+
+def test_the_end_of_the_process_waits_for_what_is_in_flight_and_leaves_no_log(tmp_path: Path) -> None:
+    with judge_server(always={"delay": 0.6, **REPLY}) as server:
+        child = subprocess.Popen(
+            [sys.executable, "-c", LEAVES, server.url, str(tmp_path)],
+            stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(),
+        )  # fmt: skip
+        wait_for(server, 6)
+        _, err = child.communicate("\n", timeout=40)
+    assert child.returncode == 0, err
+    assert stored_in(tmp_path) == (6, "ok")
+    assert not (tmp_path / f"{FILE_NAME}-wal").exists()  # the checkpoint at exit moved it into the file
+    assert "never retrieved" not in err
+    assert "destroyed" not in err
+
+
+# -- a kernel
+
+
+@pytest.fixture
+def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """A running ipykernel of its own and a client of it."""
+    pytest.importorskip("ipykernel", reason="the notebook extra is not installed")
+    manager = pytest.importorskip("jupyter_client.manager", reason="the notebook extra is not installed")
+    for name in ("JUPYTER_RUNTIME_DIR", "IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR"):
+        folder = tmp_path / name.lower()
+        folder.mkdir()
+        monkeypatch.setenv(name, str(folder))
+    running, client = manager.start_new_kernel(kernel_name="python3", env=environment())
+    yield running, client
+    client.stop_channels()
+    running.shutdown_kernel(now=True)
+
+
+def cell_ended(client: Any, sent: str) -> dict[str, Any]:
+    """The reply to a cell."""
+    while True:
+        reply = client.get_shell_msg(timeout=40)
+        if reply["parent_header"].get("msg_id") == sent:
+            content: dict[str, Any] = reply["content"]
+            return content
+
+
+@pytest.mark.parametrize("call", ["ek.judge", "await ek.ajudge"])
+def test_an_interrupted_kernel_stops_judging_and_goes_on(kernel: Any, tmp_path: Path, call: str) -> None:
+    running, client = kernel
+    with judge_server(always={"delay": 0.2, **REPLY}) as server:
+        setup = JUDGE.replace("sys.argv[1]", repr(server.url))
+        assert cell_ended(client, client.execute(setup))["status"] == "ok"
+        work = f"table = {call}(items, rubric, judge, samples=1, cache={str(tmp_path / 'c')!r}, concurrency=8)"
+        sent = client.execute(work)
+        wait_for(server, 16)
+        running.interrupt_kernel()
+        ended = cell_ended(client, sent)
+        assert ended["status"] == "error"
+        assert ended["ename"] in ("KeyboardInterrupt", "CancelledError")
+        time.sleep(0.6)  # what was in flight lands meanwhile
+        n_seen = len(server.seen)
+        assert n_seen < 60
+        server.always = REPLY
+        again = client.execute(f"{work}\nassert len(table) == 200 and table['error'].isna().all()")
+        assert cell_ended(client, again)["status"] == "ok"  # the kernel lives, and so does the loop thread
+    assert Counter(server.paid) == {f"ITEM-{n}": 1 for n in range(200)}
