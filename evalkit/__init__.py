@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from evalkit.aggregation import aggregate as aggregate
     from evalkit.aggregation import combine as combine
     from evalkit.aggregation import summarize as summarize
+    from evalkit.aggregation.wins import win_rates as win_rates
     from evalkit.agreement import disagreement as disagreement
     from evalkit.agreement import reliability as reliability
     from evalkit.caching import ReplyStore as ReplyStore
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from evalkit.calling import check_server as check_server
     from evalkit.changes import compare as compare
     from evalkit.changes import noise_floor as noise_floor
+    from evalkit.changes.orders import position_inconsistency as position_inconsistency
     from evalkit.errors import CacheError as CacheError
     from evalkit.errors import CacheMiss as CacheMiss
     from evalkit.errors import ConfigError as ConfigError
@@ -68,11 +70,13 @@ if TYPE_CHECKING:
 
 _PLACES = {
     "evalkit.aggregation": ("aggregate", "combine", "summarize"),
+    "evalkit.aggregation.wins": ("win_rates",),
     "evalkit.agreement": ("disagreement", "reliability"),
     "evalkit.caching": ("ReplyStore",),
     "evalkit.caching.memory": ("ReplyMemory",),
     "evalkit.calling": ("check_server",),
     "evalkit.changes": ("compare", "noise_floor"),
+    "evalkit.changes.orders": ("position_inconsistency",),
     "evalkit.errors": (
         "CacheError",
         "CacheMiss",

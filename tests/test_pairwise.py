@@ -1,0 +1,306 @@
+"""Order agreement and win rates: figures derived by hand, degenerate tables, published judgments."""
+
+import gzip
+import json
+import math
+from collections import defaultdict
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from judged import ORDINAL, PAIR, judgments
+from pandas.testing import assert_frame_equal
+
+import evalkit as ek
+from evalkit import tables
+from evalkit.aggregation import aggregate
+from evalkit.aggregation.wins import win_rates
+from evalkit.changes.orders import position_inconsistency
+from evalkit.errors import InputError
+from evalkit.intervals import mean_interval, rate_interval
+from evalkit.voting import vote
+
+
+def pairs(answers, judge="j"):
+    """Judgments from {item: (AB codes, BA codes)}; labels are mapped back already, as in every judgments table."""
+    return judgments({(item, judge): {"AB": list(ab), "BA": list(ba)} for item, (ab, ba) in answers.items()}, PAIR)
+
+
+def only(table):
+    assert len(table) == 1
+    return table.iloc[0]
+
+
+# -- order agreement
+
+
+def test_order_agreement_by_hand():
+    made = only(
+        position_inconsistency(
+            pairs(
+                {
+                    "same": (["A", "A", "B"], ["A", "A", "A"]),  # A and A
+                    "flip": (["A", "A", "A"], ["B", "B", "tie"]),  # A and B
+                    "ties": (["tie"] * 3, ["tie"] * 3),  # a tie in both orders is the same winner
+                    "half": (["!unreadable"] * 3, ["B"] * 3),  # no winner in AB
+                    "none": (["!timeout"] * 3, ["!timeout"] * 3),  # unscored twice is no agreement
+                }
+            )
+        )
+    )
+    assert (made["n_items"], made["n_scored"]) == (5, 3)
+    assert made["agreement"] == pytest.approx(2 / 5)
+    assert made["inconsistency"] == pytest.approx(3 / 5)
+    assert made["flip_rate"] == pytest.approx(1 / 3)
+    # shown first is A in AB and B in BA. AB: same 2 of 3, flip 3, ties 3 halves; BA: same 0, flip 2 and half a tie,
+    # ties 3 halves, half 3 of 3: 2 + 3 + 1.5 + 0 + 2.5 + 1.5 + 3 = 13.5 of 21 scored judgments
+    assert made["n_judgments"] == 21
+    assert made["first_rate"] == pytest.approx(13.5 / 21)
+    assert made["notes"] == "2 items without a winner in both orders; only 5 clusters"
+
+
+def test_intervals_are_those_of_rates_by_clusters():
+    answers = {str(at): ("A", "A" if at % 3 else "B") for at in range(30)}
+    clusters = {str(at): at // 2 for at in range(30)}
+    made = only(position_inconsistency(pairs(answers), clusters=clusters))
+    agrees = np.array([float(at % 3 != 0) for at in range(30)])
+    wanted = rate_interval(agrees, np.arange(30) // 2)
+    assert (made["agreement_low"], made["agreement_high"]) == pytest.approx((wanted.low, wanted.high))
+    assert made["inconsistency_low"] == pytest.approx(1 - wanted.high)
+    assert made["inconsistency_high"] == pytest.approx(1 - wanted.low)
+    # shown first per item: AB always (A), BA where the label is B
+    first = np.array([value for at in range(30) for value in (1.0, float(at % 3 == 0))])
+    wanted = mean_interval(first, np.repeat(np.arange(30) // 2, 2), bounds=(0, 1))
+    assert (made["first_rate_low"], made["first_rate_high"]) == pytest.approx((wanted.low, wanted.high))
+
+
+def test_two_judges_and_shuffled_rows():
+    table = pd.concat([pairs({"x": ("A", "A"), "y": ("A", "B")}), pairs({"x": ("B", "A"), "y": ("A", "B")}, "k")])
+    made = position_inconsistency(table)
+    assert made[["judge", "agreement"]].to_numpy().tolist() == [["j", 0.5], ["k", 0.0]]
+    mixed = position_inconsistency(table.sample(frac=1, random_state=3))
+    mixed = mixed.sort_values("judge", key=lambda names: names.astype(str), ignore_index=True)
+    assert_frame_equal(made, mixed, check_categorical=False)
+
+
+def test_nothing_scored_and_empty():
+    made = only(position_inconsistency(pairs({"x": (["!timeout"], ["!timeout"]), "y": (["!empty"], ["!empty"])})))
+    assert math.isnan(made["agreement"])
+    assert math.isnan(made["first_rate"])
+    assert made["notes"] == "no item has a winner in both orders"
+    assert len(position_inconsistency(tables.empty("judgments"))) == 0
+    one = only(position_inconsistency(pairs({"x": ("A", "A")})))
+    assert (one["agreement"], one["n_scored"]) == (1.0, 1)
+    assert one["agreement_low"] < 0.5, "one item shows little"
+
+
+def test_pointwise_judgments_are_refused():
+    with pytest.raises(InputError, match=r"3 of 3 judgments have no order: .*mode: pairwise"):
+        position_inconsistency(judgments({("x", "j"): [0, 1, 2]}, ORDINAL))
+
+
+@settings(max_examples=50)
+@given(st.lists(st.tuples(*[st.sampled_from(["A", "B", "tie", "!empty"])] * 2), min_size=1, max_size=25))
+def test_against_plain_counting(answers):
+    made = only(position_inconsistency(pairs({at: ([ab], [ba]) for at, (ab, ba) in enumerate(answers)})))
+    both = [(ab, ba) for ab, ba in answers if "!empty" not in (ab, ba)]
+    same = sum(ab == ba for ab, ba in both)
+    assert made["n_scored"] == len(both)
+    if both:
+        assert made["agreement"] == pytest.approx(same / len(answers))
+        assert made["flip_rate"] == pytest.approx(1 - same / len(both))
+        assert made["agreement_low"] <= made["agreement"] <= made["agreement_high"]
+    else:
+        assert math.isnan(made["agreement"])
+
+
+# -- win rates
+
+ITEMS = pd.DataFrame(
+    {
+        "item_id": list("abcdef"),
+        "system_a": ["new", "new", "old", "new", "old", "new"],
+        "system_b": ["old", "old", "new", "mid", "mid", "mid"],
+    }
+)
+
+
+def outcomes(labels, **options):
+    """Votes of one judge who says the same in both orders."""
+    return vote(pairs({item: ([label], [label]) for item, label in zip("abcdef", labels, strict=False)}), **options)
+
+
+def test_win_rates_by_hand():
+    made = win_rates(outcomes(["A", "B", "B", "tie", "A", "!timeout"]), ITEMS).set_index(["system", "opponent"])
+    # new against old: a won, b lost, c won (new is B there): 2 of 3; against mid: d tie, f unscored: .5 of 1
+    assert made.loc[("new", "old"), "win_rate"] == pytest.approx(2 / 3)
+    assert made.loc[("new", "mid"), "win_rate"] == pytest.approx(0.5)
+    assert made.loc[("new", "all"), ["wins", "losses", "ties", "n_items", "n_scored"]].tolist() == [2, 1, 1, 5, 4]
+    assert made.loc[("new", "all"), "win_rate"] == pytest.approx(2.5 / 4)
+    assert made.loc[("old", "new"), "win_rate"] == pytest.approx(1 / 3)
+    assert made.loc[("old", "all"), "win_rate"] == pytest.approx((1 + 1) / 4)
+    assert made.loc[("mid", "all"), "win_rate"] == pytest.approx((0.5 + 0) / 2)
+    assert set(made["judge"]) == {"j"}
+    assert list(made.index[:3]) == [("mid", "all"), ("mid", "new"), ("mid", "old")]
+
+
+def test_a_judge_of_places_is_a_tie():
+    # A in both prompts' first place: mapped back A under AB and B under BA: a tied vote
+    votes = vote(pairs({"a": ("A", "B"), "b": ("A", "B")}))
+    assert votes["tied"].all()
+    made = win_rates(votes, ITEMS).set_index(["system", "opponent"]).loc[("new", "old")]
+    assert (made["win_rate"], made["ties"], made["n_scored"]) == (0.5, 2, 2)
+
+
+def test_intervals_by_group():
+    draw = np.random.default_rng(4)
+    labels = draw.choice(["A", "B", "tie"], 40)
+    items = pd.DataFrame({"item_id": [str(at) for at in range(40)], "system_a": "x", "system_b": "y"})
+    items["group_id"] = [f"g{at // 4}" for at in range(40)]
+    votes = vote(pairs({str(at): ([label], [label]) for at, label in enumerate(labels)}))
+    made = win_rates(votes, items).set_index(["system", "opponent"])
+    value = np.array([{"A": 1.0, "B": 0.0, "tie": 0.5}[label] for label in labels])
+    wanted = mean_interval(value, np.arange(40) // 4, bounds=(0, 1))
+    got = made.loc[("x", "all")]
+    assert (got["win_rate_low"], got["win_rate_high"]) == pytest.approx((wanted.low, wanted.high))
+    other = made.loc[("y", "x")]
+    assert (other["win_rate_low"], other["win_rate_high"]) == pytest.approx((1 - wanted.high, 1 - wanted.low))
+    alone = win_rates(votes, items, clusters={}).set_index(["system", "opponent"]).loc[("x", "all")]
+    wanted = mean_interval(value, np.arange(40), bounds=(0, 1))
+    assert (alone["win_rate_low"], alone["win_rate_high"]) == pytest.approx((wanted.low, wanted.high))
+
+
+def test_scores_of_a_jury():
+    answers = {"a": "AAB", "b": "ABB", "c": "BBB"}  # three judges on each item
+    table = pd.concat(
+        [pairs({item: ([said[at]], [said[at]]) for item, said in answers.items()}, f"j{at}") for at in range(3)]
+    )
+    made = win_rates(aggregate(vote(table)), ITEMS).set_index(["system", "opponent"])
+    # majority: a → A (new), b → B (old), c → B (new): new wins 2 of 3
+    assert made.loc[("new", "old"), "win_rate"] == pytest.approx(2 / 3)
+    assert set(made["judge"]) == {"jury"}
+
+
+def test_all_equal_is_wilson_and_never_certain():
+    made = win_rates(outcomes(["A", "A", "B"]), ITEMS).set_index(["system", "opponent"]).loc[("new", "old")]
+    assert made["win_rate"] == 1.0
+    assert made["win_rate_low"] < 0.6
+
+
+def test_empty_unscored_one_row_and_shuffled():
+    assert len(win_rates(tables.empty("votes"), ITEMS)) == 0
+    lost = win_rates(outcomes(["!timeout", "!timeout"]), ITEMS)
+    assert lost["win_rate"].isna().all()
+    assert set(lost["notes"]) == {"nothing is scored"}
+    one = win_rates(outcomes(["A"]), ITEMS)
+    assert set(one["notes"]) == {"fewer than two clusters"}
+    votes = outcomes(["A", "B", "tie", "A", "B", "A"])
+    assert_frame_equal(win_rates(votes, ITEMS), win_rates(votes.iloc[::-1], ITEMS.iloc[[3, 1, 5, 0, 2, 4]]))
+
+
+def test_what_win_rates_refuse():
+    votes = outcomes(["A", "B"])
+    with pytest.raises(InputError, match="no column 'system_b' for the systems; they have 'item_id', 'system_a'"):
+        win_rates(votes, ITEMS.drop(columns="system_b"))
+    with pytest.raises(InputError, match="1 judged items are not among the items: 'b'"):
+        win_rates(votes, ITEMS.iloc[:1])
+    with pytest.raises(InputError, match="2 items compare a system with itself: 'a', 'b'"):
+        win_rates(votes, ITEMS.assign(system_b="new"))
+    with pytest.raises(InputError, match="1 items have no system on one side: 'b'"):
+        win_rates(votes, ITEMS.assign(system_b=["old", None, "new", "mid", "mid", "mid"]))
+    with pytest.raises(InputError, match="called 'all'"):
+        win_rates(votes, ITEMS.assign(system_b="all"))
+    with pytest.raises(InputError, match="of pairwise votes, labelled A, B or tie; these have '2'"):
+        win_rates(vote(judgments({("a", "j"): [2]}, ORDINAL)), ITEMS)
+    with pytest.raises(InputError, match="key of another row"):
+        win_rates(pd.concat([votes, votes]), ITEMS)
+
+
+# -- published judgments of pairs with an objectively better answer
+
+
+@pytest.fixture(scope="module")
+def llmbar(published_data):
+    rows = defaultdict(list)
+    with gzip.open(published_data / "llmbar_judgements.jsonl.gz", "rt", encoding="utf-8") as lines:
+        for line in lines:
+            row = json.loads(line)
+            rows[row["subset"], row["judge"], row["prompt_id"]].append(row)
+    items = {}
+    with gzip.open(published_data / "llmbar_items.jsonl.gz", "rt", encoding="utf-8") as lines:
+        for line in lines:
+            row = json.loads(line)
+            items[row["item_id"]] = row
+    reference = json.loads((published_data / "reference.json").read_text(encoding="utf-8"))["llmbar"]
+    return rows, items, reference["per_evaluator"]
+
+
+LABEL = {"1": "A", "2": "B", None: "!unreadable"}
+
+
+def check_published(table, gold, reference):
+    """Order agreement and accuracy of each evaluator; the published accuracy counts unread verdicts as wrong."""
+    orders = position_inconsistency(table).set_index("judge")
+    right = {}
+    for order in ("AB", "BA"):
+        aligned = ek.align(vote(table[table["order"] == order]), gold, interval=None).set_index("judge")
+        right[order] = aligned["accuracy"] * aligned["coverage"]
+    assert len(orders) == len(reference)
+    for name, wanted in reference.items():
+        made = orders.loc[name]
+        assert made["n_items"] == wanted["n"]
+        assert made["agreement"] == pytest.approx(wanted["position_agreement"], abs=1e-6)
+        assert made["inconsistency"] == pytest.approx(wanted["position_inconsistency"], abs=1e-6)
+        shown_first = made["first_rate"] * made["n_judgments"] / (2 * wanted["n"])
+        assert shown_first == pytest.approx(wanted["first_position_rate"], abs=1e-6)
+        assert right["AB"][name] == pytest.approx(wanted["acc_AB"], abs=1e-6)
+        assert right["BA"][name] == pytest.approx(wanted["acc_BA"], abs=1e-6)
+        assert (right["AB"][name] + right["BA"][name]) / 2 == pytest.approx(wanted["acc_avg"], abs=1e-6)
+
+
+def gold_of(rows, criterion):
+    return pd.DataFrame(
+        {
+            "item_id": [row["item_id"] for row in rows],
+            "criterion": criterion,
+            "annotator": "gold",
+            "label": [LABEL[str(row["gold"])] for row in rows],
+        }
+    )
+
+
+def test_published_accuracy_and_order_agreement(llmbar):
+    rows, items, reference = llmbar
+    said = {
+        (row["item_id"], name): {order: [LABEL[row["parsed"][order]]] for order in ("AB", "BA")}
+        for name in reference
+        for row in rows[tuple(name.split("/"))]
+    }
+    check_published(judgments(said, PAIR), gold_of(list(items.values()), "c"), reference)
+    assert len(reference) == 130
+
+
+@pytest.mark.parametrize(
+    "name", ["Natural/GPT-4/Vanilla_NoRules", "GPTInst/PaLM2/Vanilla_NoRules", "GPTInst/ChatGPT/CoT"]
+)
+def test_published_replies_recorded_in_both_orders(llmbar, name):
+    rows, items, reference = llmbar
+    mine = rows[tuple(name.split("/"))]
+    shown = pd.DataFrame(
+        {
+            "item_id": [row["item_id"] for row in mine],
+            "question": [items[row["item_id"]]["instruction"] for row in mine],
+            "answer_a": [items[row["item_id"]]["output_1"] for row in mine],
+            "answer_b": [items[row["item_id"]]["output_2"] for row in mine],
+        }
+    )
+    judge = ek.Judge("openai", "recorded", name=name)
+    for order, flip in (("AB", {"1": "A", "2": "B"}), ("BA", {"1": "B", "2": "A"})):
+        # the authors' reading is mapped back; the reply itself names the place
+        said = [flip.get(row["parsed"][order], "cannot tell") for row in mine]
+        assert ek.record(shown, "preference", judge, said, order=order, template="label@v1") > 0
+    table = ek.judge(shown, "preference", judge, samples=1, template="label@v1", offline=True)
+    assert set(table["source"]) == {"recorded"}
+    check_published(table, gold_of(mine, "preference"), {name: reference[name]})
