@@ -146,6 +146,23 @@ def test_a_proxy_that_is_not_there_is_named_without_its_password(
     assert "pass-to-proxy" not in failure.detail
 
 
+def test_a_proxy_of_another_kind_is_refused_before_anything_is_sent(
+    store: ReplyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("all_proxy", "socks5://someone:pass-to-proxy@127.0.0.1:9")
+    monkeypatch.setenv("no_proxy", "")
+    with pytest.raises(ConfigError, match=r"does not speak HTTP \(socks5://127.0.0.1:9\).*NO_PROXY"):
+        one(Judge("openai", "m", base_url="http://judge.invalid/v1", timeout_s=5), store)
+
+
+def test_certificates_that_are_not_there_are_named(store: ReplyStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", "no-such-file.pem")
+    failure = one(Judge("openai", "m", base_url="https://127.0.0.1:9/v1", timeout_s=5), store).failure
+    assert failure is not None
+    assert failure.reason == "judge_down"
+    assert "names 'no-such-file.pem', which cannot be used" in failure.detail
+
+
 # -- check_server
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections import Counter
@@ -361,7 +362,11 @@ async def ajudge(items: Any, rubric: Any, judges: Any = None, **options: Any) ->
     drafts = run.drafts()
     with Bar(run.work.n_rows, len(run.missing), run.store.folder, chosen.progress) as bar:
         limits = _limits(chosen)
-        outcomes = await afetch(drafts, run.store, limits, newer_than=run.newer_than, on_progress=bar.update)
+        try:
+            outcomes = await afetch(drafts, run.store, limits, newer_than=run.newer_than, on_progress=bar.update)
+        except asyncio.CancelledError:
+            _log.warning(run.stopped())
+            raise
         run.take(outcomes)
         bar.end(run.unscored())
     return run.table()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import ssl
 import urllib.request
 from collections.abc import Mapping
@@ -13,6 +14,7 @@ from urllib.parse import urlsplit
 import aiohttp
 import yarl
 
+from evalkit.errors import ConfigError
 from evalkit.providers import ProviderError
 
 __all__ = ["Answer", "Transport", "proxy_of"]
@@ -43,6 +45,11 @@ class Transport:
         self.origin = str(self._base.origin()) if self._base.is_absolute() else str(self._base)
         self._session: aiohttp.ClientSession | None = None
         self._proxy = proxy_of(base_url)
+        if self._proxy and urlsplit(self._proxy).scheme not in ("http", "https"):
+            raise ConfigError(
+                f"the environment names a proxy for {self.origin} that does not speak HTTP "
+                f"({_without_password(self._proxy)}); name an http:// one in HTTPS_PROXY, or the host in NO_PROXY"
+            )
         self._urls: dict[str, yarl.URL] = {}
 
     def _open(self) -> aiohttp.ClientSession:
@@ -124,7 +131,13 @@ def proxy_of(base_url: str) -> str | None:
 def _ssl_context() -> ssl.SSLContext:
     import httpx2  # reads SSL_CERT_FILE and SSL_CERT_DIR, and knows the system's certificates
 
-    return httpx2.create_ssl_context()
+    try:
+        return httpx2.create_ssl_context()
+    except OSError as error:
+        named = os.environ.get("SSL_CERT_FILE") or os.environ.get("SSL_CERT_DIR")
+        raise ProviderError(
+            "auth", f"SSL_CERT_FILE or SSL_CERT_DIR names {named!r}, which cannot be used: {error}"
+        ) from None
 
 
 @lru_cache(maxsize=64)
@@ -133,8 +146,8 @@ def _timeout(seconds: float) -> aiohttp.ClientTimeout:
 
 
 def _without_password(proxy: str) -> str:
-    url = yarl.URL(proxy)
-    return str(url.origin()) if url.host else "of the environment"
+    url = urlsplit(proxy)
+    return f"{url.scheme}://{url.netloc.rpartition('@')[2]}"
 
 
 def _said(error: Exception) -> str:
