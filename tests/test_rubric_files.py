@@ -62,6 +62,7 @@ GOOD = "id: mine\nversion: v1\ninputs: [answer]\ncriteria:\n  - name: c\n    sca
 
 class TestRoundTrip:
     @given(TEXTS, TEXTS, CODES, st.lists(TEXTS, max_size=2), st.booleans())
+    @example("a\x85b", "\u2028", ["1", "0"], ["a\u2029b", "\x85"], False)
     @example("a: 'b' \"c\" # d\n\n  indented\n\ttab\n", "  ", ["1", "no", "null", "1e3"], ["", "x\n"], True)
     @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
     def test_load_of_saved_is_equal(self, tmp_path_factory, description, text, codes, steps, passes):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from evalkit.caching import ReplyStore
-from evalkit.errors import ConfigError, EvalkitWarning, RubricError
+from evalkit.errors import ConfigError, EvalkitWarning, InputError, RubricError
 from evalkit.evaluation.evaluations import Evaluation, Rules
 from evalkit.judging.specs import Spec
 from evalkit.judging.works import Work
@@ -51,22 +51,33 @@ def freeze(
     ConfigError
         When the file is there already, or is not called ``.yaml``.
     """
+    if not isinstance(evaluation, Evaluation):
+        raise InputError(f"freeze takes what evaluate returned, not {type(evaluation).__name__}")
     target = _new_file(path)
-    rubric = evaluation.rubric
-    if rubric.edited or not _is_found(rubric):
-        rubric = save(rubric, rubrics)
-        if not _is_found(rubric):
-            folder = save_folder(rubrics)
-            warnings.warn(
-                f"{rubric.id}@{rubric.version} was saved in {folder}, where no rubric is looked up; "
-                f"the profile needs EVALKIT_RUBRICS={folder} wherever it is used",
-                EvalkitWarning,
-                stacklevel=2,
-            )
+    rubric = _saved(evaluation.rubric, target, rubrics)
     _promote(evaluation, rubric, save_folder(rubrics), cache)
     profile = _profile(target.stem, rubric, evaluation.spec, evaluation.rules)
     _write(target, profile)
     return profile
+
+
+def _saved(rubric: Rubric, target: Path, rubrics: str | Path | None) -> Rubric:
+    """The rubric as a file that the profile finds: itself, or saved as its next version."""
+    if not rubric.edited and _is_found(rubric):
+        return rubric
+    saved = save(rubric, rubrics)
+    folder = save_folder(rubrics).resolve()
+    if not _is_found(saved) and folder not in (
+        target.resolve().parent / "rubrics",
+        target.resolve().parents[1] / "rubrics",
+    ):
+        warnings.warn(
+            f"{saved.id}@{saved.version} was saved in {folder}, where no rubric is looked up; "
+            f"the profile needs EVALKIT_RUBRICS={folder} wherever it is used",
+            EvalkitWarning,
+            stacklevel=3,
+        )
+    return saved
 
 
 def _is_found(rubric: Rubric) -> bool:
@@ -84,6 +95,7 @@ def write_profile(
     *,
     samples: int | None = None,
     template: str | None = None,
+    rubrics: str | Path | None = None,
     **rules: Any,
 ) -> Profile:
     """Write a profile without an evaluation: what `freeze` writes, from its parts.
@@ -94,6 +106,8 @@ def write_profile(
         The new file, ``NAME.yaml``; its stem is the profile's name. A file that is there is not changed.
     rubric, judges, samples, template
         As for `judge`; `rubric` may be a profile, whose judges and rules count where nothing else is given.
+    rubrics
+        Folder to save the rubric in, where it was edited or is in no file yet, as `freeze` does.
     **rules
         ``vote``, ``ties``, ``min_self_agreement``, ``aggregate``, ``quorum``.
 
@@ -106,18 +120,11 @@ def write_profile(
     ------
     ConfigError
         When the file is there already, or is not called ``.yaml``, or a rule is unknown.
-    RubricError
-        When the rubric is not one that `load_rubric` finds by its name, so that the profile could not be used.
     """
     target = _new_file(path)
     spec = Spec.of(rubric, judges, samples, template)
-    profile = _profile(target.stem, spec.rubric, spec, Rules.of(spec.profile, rules))
-    try:
-        profile.load()
-    except RubricError as problem:
-        raise RubricError(
-            f"a profile names its rubric as id@version, and {profile.rubric} is not found so: {problem}"
-        ) from None
+    chosen = Rules.of(spec.profile, rules)
+    profile = _profile(target.stem, _saved(spec.rubric, target, rubrics), spec, chosen)
     _write(target, profile)
     return profile
 

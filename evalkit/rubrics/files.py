@@ -83,19 +83,36 @@ def dump_yaml(values: Mapping[str, Any]) -> str:
     writer.width = 4096
     writer.indent(mapping=2, sequence=4, offset=2)
     out = StringIO()
-    writer.dump(dict(values), out)
+    writer.dump(_quoted(dict(values)), out)
     return out.getvalue()
+
+
+def _quoted(value: Any) -> Any:
+    """The value, texts with characters that YAML folds as line breaks in double quotes, so that they come back."""
+    from ruamel.yaml.scalarstring import DoubleQuotedScalarString
+
+    if isinstance(value, Mapping):
+        return {_quoted(key): _quoted(field) for key, field in value.items()}
+    if isinstance(value, list):
+        return [_quoted(element) for element in value]
+    if isinstance(value, str) and any(mark in value for mark in "\x85\u2028\u2029"):
+        return DoubleQuotedScalarString(value)
+    return value
 
 
 def write_new(path: Path, text: str) -> None:
     """Write a file that must not be there yet (else FileExistsError); it appears whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     scratch = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
-    scratch.write_text(text, encoding="utf-8", newline="\n")
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        scratch.write_text(text, encoding="utf-8", newline="\n")
         os.link(scratch, path)
+    except FileExistsError:
+        raise
+    except OSError as problem:
+        raise RubricError(f"{path} cannot be written: {problem.strerror or problem}") from None
     finally:
-        scratch.unlink()
+        scratch.unlink(missing_ok=True)
 
 
 def _versions(name: str) -> dict[int, Path]:
@@ -178,7 +195,8 @@ def save(rubric: Rubric, folder: str | Path | None = None) -> Rubric:
     Parameters
     ----------
     rubric
-        What to save. If its content equals the newest version's, nothing is written.
+        What to save. If its content equals the newest version's, nothing is written. A rubric that was
+        not edited keeps its own number, if that is free and none is newer.
     folder
         Where: by default the first of ``EVALKIT_RUBRICS``, else ``rubrics/`` beside the nearest
         ``pyproject.toml``, else ``rubrics/`` in the working folder.
@@ -186,9 +204,15 @@ def save(rubric: Rubric, folder: str | Path | None = None) -> Rubric:
     Returns
     -------
     Rubric
-        The rubric with its new version.
+        The rubric with its version.
+
+    Raises
+    ------
+    RubricError
+        When the folder cannot be written.
     """
     target = save_folder(folder)
+    own = int(rubric.version[1:])
     while True:
         versions = versions_of(rubric.id, target)
         newest = max(versions, default=0)
@@ -196,9 +220,10 @@ def save(rubric: Rubric, folder: str | Path | None = None) -> Rubric:
             last = _load_file(versions[newest])
             if last.content_hash == rubric.content_hash:
                 return last
-        made = Rubric(**(rubric.to_dict() | {"version": f"v{newest + 1}"}))
+        number = own if not rubric.edited and own > newest else max(own if rubric.edited else 0, newest) + 1
+        made = Rubric(**(rubric.to_dict() | {"version": f"v{number}"}))
         try:
-            write_new(target / rubric.id / f"v{newest + 1}.yaml", dump_yaml(made.to_dict()))
+            write_new(target / rubric.id / f"v{number}.yaml", dump_yaml(made.to_dict()))
         except FileExistsError:
             continue  # another process saved this number first
         return made

@@ -372,6 +372,11 @@ class Rubric(BaseModel):
             }
         )
 
+    def __str__(self) -> str:
+        from evalkit.rubrics.files import dump_yaml
+
+        return dump_yaml(self.to_dict())
+
     # -- change
     def to_dict(self) -> dict[str, Any]:
         """The rubric as it stands in its file, defaults left out."""

@@ -64,6 +64,7 @@ class Profile(BaseModel):
     aggregate: Literal["mean", "median", "majority", "min", "max", "dawid_skene"] = "mean"
     quorum: float = Field(default=0.5, ge=0, le=1)
     _rubric: Rubric | None = PrivateAttr(default=None)
+    _folder: Path | None = PrivateAttr(default=None)
 
     def __init__(self, **fields: Any) -> None:
         try:
@@ -99,13 +100,38 @@ class Profile(BaseModel):
             return self._rubric
         if self.rubric is None:
             raise RubricError(f"profile {self.profile!r} names no rubric; give one with profile.with_rubric(rubric)")
-        rubric = load_rubric(self.rubric)
+        try:
+            rubric = load_rubric(self.rubric)
+        except RubricError as problem:
+            near = self._beside()
+            if near is None:
+                raise RubricError(
+                    f"profile {self.profile!r} needs the rubric {self.rubric}, which is neither in rubrics/ beside the "
+                    f"profile nor where rubrics are looked up: {problem}"
+                ) from None
+            return near
         if self.rubric_hash and rubric.content_hash != self.rubric_hash:
+            near = self._beside()
+            if near is not None:
+                return near
             raise RubricError(
                 f"rubric {self.rubric} is not the one that profile {self.profile!r} was frozen with "
                 f"(hash {rubric.content_hash[:8]}, frozen {self.rubric_hash[:8]}); freeze again or restore the file"
             )
         return rubric
+
+    def _beside(self) -> Rubric | None:
+        """The rubric in a folder ``rubrics/`` beside the profile's own, if it is the one that was frozen."""
+        if self._folder is None or self.rubric is None:
+            return None
+        name, _, version = self.rubric.partition("@")
+        for place in (self._folder, self._folder.parent):
+            path = place / "rubrics" / name / f"{version}.yaml"
+            if path.is_file():
+                rubric = load_rubric(path)
+                if not self.rubric_hash or rubric.content_hash == self.rubric_hash:
+                    return rubric
+        return None
 
     def with_rubric(self, rubric: Rubric | str) -> Profile:
         """The same rules for another rubric."""
@@ -118,6 +144,15 @@ class Profile(BaseModel):
         """The same rules with other judges."""
         given = [judges] if isinstance(judges, (str, Mapping, Judge)) else judges
         return self.model_copy(update={"judges": tuple(Judge.of(judge) for judge in given)})
+
+    def __str__(self) -> str:
+        return profile_yaml(self)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Profile) and self.to_dict() == other.to_dict()
+
+    def __hash__(self) -> int:
+        return hash(profile_yaml(self))
 
     def to_dict(self) -> dict[str, Any]:
         """The profile as it stands in a file."""
@@ -167,7 +202,9 @@ def load_profile(name: str | Path) -> Profile:
         values = read_yaml(path)
         if not isinstance(values, Mapping):
             raise ConfigError("a profile file is a mapping with profile, rubric, judges, samples, vote and aggregate")
-        return Profile(**{str(key): value for key, value in values.items()})
+        made = Profile(**{str(key): value for key, value in values.items()})
+        made._folder = path.resolve().parent
+        return made
     except EvalkitError as problem:
         where = "" if str(path) in str(problem) else f"{path}: "
         raise ConfigError(f"{where}{problem}") from None
