@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from evalkit.aggregation import summarize as summarize
     from evalkit.aggregation.wins import win_rates as win_rates
     from evalkit.agreement import disagreement as disagreement
+    from evalkit.agreement import judge_agreement as judge_agreement
+    from evalkit.agreement import phi_grid as phi_grid
     from evalkit.agreement import reliability as reliability
     from evalkit.caching import ReplyStore as ReplyStore
     from evalkit.caching.memory import ReplyMemory as ReplyMemory
@@ -71,7 +73,7 @@ if TYPE_CHECKING:
 _PLACES = {
     "evalkit.aggregation": ("aggregate", "combine", "summarize"),
     "evalkit.aggregation.wins": ("win_rates",),
-    "evalkit.agreement": ("disagreement", "reliability"),
+    "evalkit.agreement": ("disagreement", "judge_agreement", "phi_grid", "reliability"),
     "evalkit.caching": ("ReplyStore",),
     "evalkit.caching.memory": ("ReplyMemory",),
     "evalkit.calling": ("check_server",),

@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from evalkit import tables
 from evalkit.agreement.alphas import Cells, Metric, alpha, pairable, percent_agreement
-from evalkit.agreement.components import components, dependability
-from evalkit.intervals import FEW_CLUSTERS, Transform, cluster_codes, jackknife, jackknife_groups
-from evalkit.rubrics.measures import label_norms, measures, norms
-from evalkit.rubrics.scales import Scale
-from evalkit.tables import JUDGMENT_KEY, VOTE_KEY
-from evalkit.tables.grouping import Floats, Ints, clusters_of, group, refuse_doubles
+from evalkit.agreement.answers import CRITERION_KEY, Answered, Voted, answered, checked, voted
+from evalkit.agreement.chances import Labels, fleiss_kappa, gwet_ac, quadratic_weights
+from evalkit.agreement.components import Components, components, dependability
+from evalkit.intervals import FEW_CLUSTERS, Transform, jackknife
+from evalkit.tables.grouping import Floats
 
-__all__ = ["reliability"]
+__all__ = ["figure_with_interval", "reliability", "spread_components"]
 
-_KEYS = ["rubric", "rubric_version", "criterion"]
 _COUNTS = ["n_items", "n_pairable", "n_judges", "n_samples", "n_blocks", "n_clusters"]
 _FIGURES = ["alpha_single", "alpha_vote", "percent_agreement", "phi"]
 _SPREAD = ["spread_item", "spread_judge", "spread_item_judge", "spread_sample"]
 _COLUMNS = [
-    *_KEYS,
+    *CRITERION_KEY,
     "form",
     "metric",
     *_COUNTS,
@@ -34,9 +30,13 @@ _COLUMNS = [
     *_SPREAD,
     "notes",
 ]
+_FULL = [f"{name}{end}" for name in ("fleiss_kappa", "gwet_ac1", "gwet_ac2") for end in ("", "_low", "_high")]
+_FULL_COLUMNS = [*_COLUMNS[:-1], "vote_metric", "n_complete", *_FULL, "notes"]
 
 
-def reliability(judged: pd.DataFrame, *, clusters: Mapping[str, Any] | pd.Series | None = None) -> pd.DataFrame:
+def reliability(
+    judged: pd.DataFrame, *, full: bool = False, clusters: Mapping[str, Any] | pd.Series | None = None
+) -> pd.DataFrame:
     """How far the judges agree over the corpus, per criterion: alpha, percent agreement, and where the spread is.
 
     Parameters
@@ -44,6 +44,8 @@ def reliability(judged: pd.DataFrame, *, clusters: Mapping[str, Any] | pd.Series
     judged
         Judgments (the samples count: `alpha_single`, comparable over numbers of samples) or votes (each vote
         is one answer: `alpha_vote`, which rises with the number of samples k). Judges of weight 0 are left out.
+    full
+        Also `alpha_vote` from judgments, and the figures on labels: Fleiss' kappa and Gwet's AC1 and AC2.
     clusters
         item_id -> cluster, for the intervals; the item by default.
 
@@ -64,6 +66,16 @@ def reliability(judged: pd.DataFrame, *, clusters: Mapping[str, Any] | pd.Series
         - `n_items`, `n_pairable` (two or more judges scored), `n_judges`, `n_samples` (k), `n_blocks`,
           `n_clusters`; `notes`: why something is NA, and what to mind.
 
+        With `full`, one vote a judge (of judgments: the mean of the samples and the code nearest to it, nominal
+        the majority; a tie has no label), never one coder a sample:
+
+        - `alpha_vote` beside `alpha_single`: it rises with `n_samples` (k); `vote_metric` says on what: labels
+          with the ``nominal`` or ``ordinal`` metric, mean scores with ``interval``;
+        - `fleiss_kappa` on the `n_complete` items that all judges gave a label (Fleiss 1971);
+        - `gwet_ac1` on labels as they are (Gwet 2008), `gwet_ac2` with quadratic weights between ordinal codes
+          (Gwet 2014, ch. 5); q counts the levels of the scale, not those observed. Less moved by a rare level
+          than kappa and alpha; 1 where nothing varies, where those are NA. All three are NA on interval scales.
+
     Raises
     ------
     InputError
@@ -80,120 +92,49 @@ def reliability(judged: pd.DataFrame, *, clusters: Mapping[str, Any] | pd.Series
     [['nominal', 0.444, 0.667]]
     """
     form = "samples" if "sample" in getattr(judged, "columns", ()) else "votes"
-    frame = _checked(judged, form)
-    groups = group(frame, _KEYS)
-    units = clusters_of(frame["item_id"], clusters)
-    order = np.argsort(groups.codes, kind="stable")
-    pieces = np.split(order, np.cumsum(groups.count())[:-1]) if len(groups) else []
-    rows = [_row(_data(frame.iloc[at], units.iloc[at], form)) for at in pieces]
-    heads = frame.iloc[groups.first]
-    columns: dict[str, Any] = {key: heads[key].array for key in _KEYS}
-    made = pd.DataFrame(rows, columns=_COLUMNS[len(_KEYS) :])
-    for name in ("form", "metric", "notes"):
-        columns[name] = tables.categorical(made[name])
-    columns |= {name: made[name].astype("int64").array for name in _COUNTS}
-    columns |= {name: made[name].astype("float64").array for name in made.columns if name not in columns}
-    return pd.DataFrame(columns)[_COLUMNS]
+    found = list(answered(checked(judged, form), form, clusters))
+    order = _FULL_COLUMNS if full else _COLUMNS
+    rows = [data.head | _row(data, full=full) for data in found]
+    made = pd.DataFrame(rows, columns=order)
+    columns: dict[str, Any] = {}
+    for name in order:
+        if name in CRITERION_KEY or name in ("form", "metric", "vote_metric", "notes"):
+            columns[name] = tables.categorical(made[name])
+        else:
+            columns[name] = made[name].astype("int64" if name in (*_COUNTS, "n_complete") else "float64").array
+    return pd.DataFrame(columns)
 
 
-def _checked(judged: pd.DataFrame, form: str) -> pd.DataFrame:
-    if form == "samples":
-        frame = tables.check(judged, "judgments", need=[*JUDGMENT_KEY, "score", "label", "error", "level", "scale"])
-        refuse_doubles(frame, JUDGMENT_KEY, "judgments", may_miss=["order"])
-    else:
-        frame = tables.check(judged, "votes", need=[*VOTE_KEY, "score", "label", "level", "scale"])
-        refuse_doubles(frame, VOTE_KEY, "votes")
-    return frame.loc[~(frame["weight"] <= 0).to_numpy()] if "weight" in frame else frame
-
-
-@dataclass(frozen=True, slots=True)
-class _Data:
-    """One criterion's answers."""
-
-    form: str
-    metric: Metric
-    cells: Cells
-    judges: Ints  # of all rows, scored or not
-    items: Ints
-    scored: npt.NDArray[np.bool_]
-    norm: Floats
-    labels: Cells
-    n_clusters: int
-    k: int  # samples behind a vote; 0 where the rows are the samples
-
-
-def _data(rows: pd.DataFrame, clusters: pd.Series, form: str) -> _Data:
-    scale = Scale.from_json(str(rows["level"].iloc[0]), str(rows["scale"].iloc[0]))
-    score = rows["score"].to_numpy(dtype=np.float64)
-    label = rows["label"].cat.codes.to_numpy().astype(np.int64)
-    by_score = form == "votes" and "rule" in rows and _by_score(rows["rule"]) and scale.level != "nominal"
-    metric: Metric = "interval" if by_score else scale.level
-    value = score if form == "samples" or by_score else _numbers(rows["label"], label, scale)
-    scored = label >= 0 if scale.level == "nominal" else np.isfinite(value)
-    if form == "samples":
-        scored = scored & rows["error"].isna().to_numpy()
-    items = pd.factorize(rows["item_id"], sort=True)[0].astype(np.int64)
-    judges = pd.factorize(rows["judge"].astype("str"), sort=True)[0].astype(np.int64)
-    codes = cluster_codes(clusters)
-    grouped, n_units = jackknife_groups(codes)
-    unit = np.zeros(int(items.max()) + 1, dtype=np.int64)
-    unit[items] = grouped
-    answer = label if scale.level == "nominal" else _ranks(value, scored)
-    cells = Cells(items[scored], judges[scored], answer[scored], np.nan_to_num(value[scored]), unit, n_units)
-    named = scored if form == "samples" else label >= 0
-    kinds = answer if form == "samples" else label
-    labels = Cells(items[named], judges[named], kinds[named], np.zeros(int(named.sum())), unit, n_units)
-    k = int(rows["n_samples"].max()) if form == "votes" and "n_samples" in rows else 0
-    return _Data(form, metric, cells, judges, items, scored, _norm(rows, score), labels, int(codes.max()) + 1, k)
-
-
-def _by_score(rules: pd.Series) -> bool:
-    return bool(rules.astype("str").str.startswith(("mean", "median")).all())
-
-
-def _numbers(labels: pd.Series, codes: Ints, scale: Scale) -> Floats:
-    if scale.level == "nominal":
-        return np.full(len(codes), np.nan)
-    values = np.array([*(float(text) for text in labels.cat.categories), np.nan])
-    return values[codes]
-
-
-def _ranks(value: Floats, scored: npt.NDArray[np.bool_]) -> Ints:
-    ranks = np.zeros(len(value), dtype=np.int64)
-    ranks[scored] = np.unique(np.round(value[scored], 12), return_inverse=True)[1]
-    return ranks
-
-
-def _norm(rows: pd.DataFrame, score: Floats) -> Floats:
-    measured = measures(rows)
-    texts = np.array([*rows["label"].cat.categories, None], dtype=object)[rows["label"].cat.codes.to_numpy()]
-    norm = np.where(measured.nominal, label_norms(texts, measured), norms(score, measured))
-    return np.where(measured.nominal & ~np.isnan(score), score, norm)
-
-
-def _row(data: _Data) -> dict[str, Any]:
-    n_items, n_judges = int(data.items.max()) + 1, int(data.judges.max()) + 1
+def _row(data: Answered, *, full: bool) -> dict[str, Any]:
     notes: list[str] = []
-    row: dict[str, Any] = dict.fromkeys([name for name in _COLUMNS if name not in _KEYS], np.nan)
-    row |= {"form": data.form, "metric": data.metric, "n_items": n_items, "n_judges": n_judges}
-    row |= {"n_samples": int(np.bincount(data.items * n_judges + data.judges).max()), "n_clusters": data.n_clusters}
-    row["n_pairable"] = int(pairable(data.cells.item, data.cells.judge, n_items).sum())
+    names = [name for name in (_FULL_COLUMNS if full else _COLUMNS) if name not in CRITERION_KEY]
+    row: dict[str, Any] = dict.fromkeys(names, np.nan)
+    row |= {"form": data.form, "metric": data.metric, "n_items": data.n_items, "n_judges": data.n_judges}
+    row |= {"n_samples": data.k or data.n_samples, "n_clusters": data.n_clusters}
+    row["n_pairable"] = int(pairable(data.cells.item, data.cells.judge, data.n_items).sum())
     name = "alpha_single" if data.form == "samples" else "alpha_vote"
     if row["n_pairable"] == 0:
-        notes.append("no item was scored by two judges" if n_judges > 1 else "one judge: nothing to compare")
+        notes.append("no item was scored by two judges" if data.n_judges > 1 else "one judge: nothing to compare")
     else:
-        row |= _figure(name, alpha(data.cells, data.metric), "atanh", notes, "nothing varies")
-        row |= _figure("percent_agreement", percent_agreement(data.labels), "logit", notes, "no item has two labels")
-    row |= _spread(data, n_items, n_judges, row["n_samples"], notes)
-    row["n_samples"] = data.k or row["n_samples"]
+        row |= figure_with_interval(name, alpha(data.cells, data.metric), "atanh", notes, "nothing varies")
+        shares = percent_agreement(data.labels)
+        row |= figure_with_interval("percent_agreement", shares, "logit", notes, "no item has two labels")
+    row |= _spread(data, notes)
+    if full:
+        row |= _full(data, notes, pairs=row["n_pairable"] > 0)
     if data.n_clusters < FEW_CLUSTERS:
         notes.append(f"only {data.n_clusters} clusters")
     row["notes"] = "; ".join(notes) or None
     return row
 
 
-def _figure(name: str, values: Floats, transform: Transform, notes: list[str], why: str) -> dict[str, float]:
-    """A figure with its interval; `values` is the figure on all items, then without each unit."""
+def figure_with_interval(
+    name: str, values: Floats, transform: Transform, notes: list[str], why: str
+) -> dict[str, float]:
+    """A figure with its interval; `values` is the figure on all items, then without each unit.
+
+    Why one of them is NA is added to `notes`; `why` stands for an undefined figure.
+    """
     if np.isnan(values[0]):
         notes.append(f"{name}: {why}")
         return {name: np.nan}
@@ -203,22 +144,60 @@ def _figure(name: str, values: Floats, transform: Transform, notes: list[str], w
     return {name: float(values[0]), f"{name}_low": interval.low, f"{name}_high": interval.high}
 
 
-def _spread(data: _Data, n_items: int, n_judges: int, k: int, notes: list[str]) -> dict[str, Any]:
-    there = data.scored & ~np.isnan(data.norm)
-    cell = data.items * n_judges + data.judges
-    full = (np.bincount(cell[there], minlength=n_items * n_judges) == k).reshape(n_items, n_judges).all(axis=1)
-    n_blocks = int(full.sum())
-    if n_judges < 2 or n_blocks < 2:
-        why = "one judge" if n_judges < 2 else "nothing on 0-1" if np.isnan(data.norm).all() else "no complete blocks"
+def spread_components(data: Answered) -> tuple[Components | None, int, str | None]:
+    """Variance components on the complete blocks, how many blocks those are, and why there are no components."""
+    blocks, at = data.blocks()
+    if data.n_judges < 2 or len(blocks) < 2:
+        nothing = bool(np.isnan(data.norm).all())
+        why = "one judge" if data.n_judges < 2 else "nothing on 0-1" if nothing else "no complete blocks"
+        return None, len(blocks), why
+    return components(blocks, data.cells.unit[at], data.cells.n_units), len(blocks), None
+
+
+def _spread(data: Answered, notes: list[str]) -> dict[str, Any]:
+    found, n_blocks, why = spread_components(data)
+    if found is None:
         notes.append(f"spread: {why}")
         return {"n_blocks": n_blocks}
-    rows = there & full[data.items]
-    order = np.argsort(cell[rows], kind="stable")
-    blocks = data.norm[rows][order].reshape(n_blocks, n_judges, k)
-    found = components(blocks, data.cells.unit[np.flatnonzero(full)], data.cells.n_units)
     if found.cut[0]:
         notes.append("spread: a negative component was set to 0")
     parts = [found.item, found.judge, found.both, found.sample]
     row: dict[str, Any] = {name: float(part[0]) for name, part in zip(_SPREAD, parts, strict=True)}
-    phi = _figure("phi", dependability(found, n_judges, k), "logit", notes, "nothing varies")
-    return row | phi | {"n_blocks": n_blocks}
+    values = dependability(found, data.n_judges, data.n_samples)
+    return row | figure_with_interval("phi", values, "logit", notes, "nothing varies") | {"n_blocks": n_blocks}
+
+
+def _full(data: Answered, notes: list[str], *, pairs: bool) -> dict[str, Any]:
+    votes = voted(data)
+    row: dict[str, Any] = {"vote_metric": data.metric, "n_complete": int((votes.label >= 0).all(axis=1).sum())}
+    if data.form == "samples":
+        row["vote_metric"] = "nominal" if data.scale.level == "nominal" else "interval"
+    if not pairs:
+        return row
+    if data.form == "samples":
+        values = alpha(_vote_cells(votes, data, row["vote_metric"]), row["vote_metric"])
+        row |= figure_with_interval("alpha_vote", values, "atanh", notes, "nothing varies, or no item has two votes")
+    if data.scale.level == "interval":
+        notes.append("fleiss_kappa, gwet_ac1, gwet_ac2: an interval scale has no levels to count")
+        return row
+    labels = _counted(votes, data)
+    why = "nothing varies" if row["n_complete"] else "no item has a label of every judge"
+    row |= figure_with_interval("fleiss_kappa", fleiss_kappa(labels), "atanh", notes, why)
+    same = np.eye(len(data.scale))
+    row |= figure_with_interval("gwet_ac1", gwet_ac(labels, same), "atanh", notes, "no item has two labels")
+    if data.scale.level == "ordinal":
+        near = quadratic_weights(np.array([float(code) for code in data.scale.codes]))
+        row |= figure_with_interval("gwet_ac2", gwet_ac(labels, near), "atanh", notes, "no item has two labels")
+    return row
+
+
+def _vote_cells(votes: Voted, data: Answered, metric: Metric) -> Cells:
+    item, judge = np.nonzero(votes.label >= 0 if metric == "nominal" else ~np.isnan(votes.score))
+    value = np.zeros(len(item)) if metric == "nominal" else votes.score[item, judge]
+    answer = votes.label[item, judge] if metric == "nominal" else np.zeros(len(item), dtype=np.int64)
+    return Cells(item.astype(np.int64), judge.astype(np.int64), answer, value, data.cells.unit, data.cells.n_units)
+
+
+def _counted(votes: Voted, data: Answered) -> Labels:
+    counts = np.stack([(votes.label == place).sum(axis=1) for place in range(len(data.scale))], axis=1)
+    return Labels(counts.astype(np.float64), data.n_judges, data.cells.unit, data.cells.n_units)
