@@ -68,6 +68,8 @@ if TYPE_CHECKING:
     from evalkit.tables import labels as labels
     from evalkit.tables import load_items as load_items
     from evalkit.validity import align as align
+    from evalkit.validity import held_out_looks as held_out_looks
+    from evalkit.validity import split_labels as split_labels
     from evalkit.voting import vote as vote
 
 _PLACES = {
@@ -108,7 +110,7 @@ _PLACES = {
         "save",
     ),
     "evalkit.tables": ("labels", "load_items"),
-    "evalkit.validity": ("align",),
+    "evalkit.validity": ("align", "held_out_looks", "split_labels"),
     "evalkit.voting": ("vote",),
 }
 _HOME = {name: module for module, names in _PLACES.items() for name in names}

@@ -39,6 +39,7 @@ FEW_CLUSTERS = 10
 _TAIL = 0.975
 _MOST_CLUSTERS, _RANDOM_GROUPS = 2000, 200
 _MOST_UNDEFINED = 0.05
+_NO_ERROR = 1e-10  # rounding alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +106,9 @@ def jackknife(value: float, leave_out: Floats, *, transform: Transform = "atanh"
     Returns
     -------
     Interval
-        None with the reason for an undefined θ, one at its bound, fewer than two clusters, or a
-        figure that is undefined (or at its bound) in over 5 % of the G resamples.
+        None with the reason for an undefined θ, one at its bound, fewer than two clusters, a figure that is
+        undefined (or at its bound) in over 5 % of the G resamples, or one that is the same in all of
+        them (kappa where one side is constant): nothing then says how sure it is.
 
     Examples
     --------
@@ -127,6 +129,8 @@ def jackknife(value: float, leave_out: Floats, *, transform: Transform = "atanh"
         return Interval.none("not defined in over 5 % of the resamples")
     n_groups = len(z)
     error = math.sqrt((n_groups - 1) / n_groups * float(np.sum((z - z.mean()) ** 2)))
+    if error <= _NO_ERROR * max(1.0, abs(center)):
+        return Interval.none("the same without any one cluster")
     half = _t(n_groups - 1) * error
     return Interval(float(backward(center - half)), float(backward(center + half)))
 

@@ -82,6 +82,11 @@ def test_no_interval_has_its_reason():
     assert jackknife(1.0, some).reason == "the figure is at its bound"
     assert jackknife(0.0, some, transform="logit").reason == "the figure is at its bound"
     assert jackknife(0.5, np.array([0.5])).reason == "fewer than two clusters"
+    # The same in every resample (here up to rounding): its error is not 0 but unknown.
+    same = jackknife(0.3, 0.3 + np.array([0, 5e-17, 0, -5e-17]))
+    assert math.isnan(same.low)
+    assert same.reason == "the same without any one cluster"
+    assert jackknife(5.0, np.full(4, 5.0), transform="none").reason == "the same without any one cluster"
     # 6 of 100 undefined is over 5 %, 5 of 100 is not.
     many = np.linspace(0.4, 0.6, 100)
     assert jackknife(0.5, np.where(np.arange(100) < 5, np.nan, many)).reason is None

@@ -2,6 +2,7 @@ import gzip
 import itertools
 import json
 import math
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -13,7 +14,7 @@ from pandas.testing import assert_frame_equal
 
 from evalkit import tables
 from evalkit.aggregation import aggregate
-from evalkit.errors import ConfigError, InputError
+from evalkit.errors import ConfigError, EvalkitWarning, InputError
 from evalkit.rubrics import Scale
 from evalkit.validity import align
 from evalkit.validity.figures import FIGURES
@@ -311,7 +312,8 @@ def test_group_level_skips_constant_and_small_groups():
     codes = [1, 2, 3, 1, 2, 3, 4, 4, 4, 1, 2]
     people = {"a": [1, 2, 3, 3, 2, 1, 1, 2, 3, 1, 2]}
     clusters = {f"i{n}": name for n, name in enumerate("pppqqqrrrss")}
-    row = one(codes, people, level="group", clusters=clusters)
+    with pytest.warns(EvalkitWarning, match=r"in 1 of 1 rows \(judge 'j': 2 of 4 used\)"):
+        row = one(codes, people, level="group", clusters=clusters)
     assert row["spearman"] == pytest.approx(0)
     assert (row["n_groups"], row["n_groups_used"]) == (4, 2)
     assert "only 2 of 4 groups could be used" in row["notes"]
@@ -417,7 +419,11 @@ def test_published_summeval_judges_against_the_mean_of_three_experts(published_d
     labels = pd.DataFrame(said, columns=["item_id", "criterion", "annotator", "label"])
     clusters = {row["item_id"]: row["group_id"] for row in rows}
     corpus = align(votes, labels, reference="mean", interval=None).set_index("judge")
-    group = align(votes, labels, reference="mean", interval=None, level="group", clusters=clusters).set_index("judge")
+    with warnings.catch_warnings(record=True) as caught:  # one judge is constant in most documents
+        warnings.simplefilter("always", EvalkitWarning)
+        group = align(votes, labels, reference="mean", interval=None, level="group", clusters=clusters)
+    assert len(caught) == (criterion == "consistency")
+    group = group.set_index("judge")
     for judge, expected in reference["judges"].items():
         _check(corpus.loc[[judge]], expected["dataset"])
         _check(group.loc[[judge]], expected["group"])

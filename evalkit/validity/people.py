@@ -17,7 +17,7 @@ from evalkit.tables import LABEL_KEY, check
 from evalkit.tables.grouping import Flags, Ints, refuse_doubles
 from evalkit.validity.figures import Answers, modal
 
-__all__ = ["People", "coded", "people", "reading"]
+__all__ = ["People", "coded", "people", "reading", "spoken"]
 
 Reference = Literal["mean", "majority"]
 
@@ -110,8 +110,16 @@ class People:
         return Answers(kind, score, tied)
 
 
-def people(labels: pd.DataFrame, items: pd.Index, scale: Scale, kinds: dict[str, int], criterion: str) -> People:
-    """The labels of one criterion, spread over `items`.
+def people(
+    labels: pd.DataFrame,
+    items: pd.Index,
+    scale: Scale,
+    kinds: dict[str, int],
+    criterion: str,
+    *,
+    verdicts: bool | None = None,
+) -> People:
+    """The labels of one criterion, spread over `items`; `verdicts` says what kinds are (by default the pass rule).
 
     Raises
     ------
@@ -126,7 +134,10 @@ def people(labels: pd.DataFrame, items: pd.Index, scale: Scale, kinds: dict[str,
     readings = [reading(str(value), scale) for value in texts]
     _refuse_unknown(texts, readings, scale, criterion)
     scores = np.array([read.score for read in readings if read is not None] or [np.nan])
-    codes = np.array([_kind(read, scale, kinds) for read in readings if read is not None] or [-1], dtype=np.int64)
+    verdicts = scale.has_rule if verdicts is None else verdicts
+    codes = np.array(
+        [_kind(read, kinds, verdicts=verdicts) for read in readings if read is not None] or [-1], dtype=np.int64
+    )
     kind = np.full((len(items), len(seen)), -1, dtype=np.int64)
     score = np.full((len(items), len(seen)), np.nan)
     kind[at, annotator], score[at, annotator] = codes[text], scores[text]
@@ -161,8 +172,16 @@ def coded(labels: pd.DataFrame, rubric: Rubric) -> pd.DataFrame:
     return check(said.assign(label=codes), "labels")
 
 
-def _kind(read: Reading, scale: Scale, kinds: dict[str, int]) -> int:
-    if scale.has_rule:
+def spoken(labels: pd.DataFrame, scale: Scale) -> Literal["labels", "verdicts"]:
+    """Do people give labels, or nothing but ``true`` and ``false``?"""
+    readings = [reading(str(text), scale) for text in labels["label"].unique()]
+    only = [read.passed is not None for read in readings if read is not None and read.label is None]
+    bare = bool(only) and all(only) and len(only) == len(readings)
+    return "verdicts" if bare else "labels"
+
+
+def _kind(read: Reading, kinds: dict[str, int], *, verdicts: bool) -> int:
+    if verdicts:
         return -1 if read.passed is None else int(read.passed)
     return -1 if read.label is None else kinds.setdefault(read.label, len(kinds))
 
