@@ -199,3 +199,58 @@ def test_an_interrupted_kernel_stops_judging_and_goes_on(kernel: Any, tmp_path: 
         again = client.execute(f"{work}\nassert len(table) == 200 and table['error'].isna().all()")
         assert cell_ended(client, again)["status"] == "ok"  # the kernel lives, and so does the loop thread
     assert Counter(server.paid) == {f"ITEM-{n}": 1 for n in range(200)}
+
+
+FORKS = (
+    JUDGE
+    + """
+import os
+from pathlib import Path
+from evalkit.calling import submit
+from evalkit.judging.specs import Spec
+from evalkit.judging.works import Work
+work = Work.of(Spec.of(rubric, judge, 1), items[:40])
+store = ek.ReplyStore.open(Path(sys.argv[2]))
+from evalkit.calling import Limits
+running = submit(work.drafts(list(range(40))), store, Limits(concurrency=4))
+while not running.done():
+    child = os.fork()
+    if child == 0:
+        table = ek.judge(items[100:103], rubric, judge, samples=1, cache=sys.argv[2], progress=False)
+        sys.exit(int(table["error"].notna().sum()))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+print(sum(outcome.failure is None for outcome in running.result()))
+"""
+)
+
+
+def test_a_fork_in_the_middle_of_a_run_harms_neither_side(tmp_path: Path) -> None:
+    with judge_server(always={"delay": 0.05, **REPLY}) as server:
+        out, err = started(FORKS, server.url, tmp_path).communicate(timeout=60)
+    assert out.split()[-1:] == ["40"], err
+    assert Counter(server.paid) == {f"ITEM-{n}": 1 for n in (*range(40), 100, 101, 102)}
+
+
+THREADS = (
+    JUDGE
+    + """
+import asyncio, threading
+tables = []
+def in_thread(start):
+    tables.append(ek.judge(items[start:start + 30], rubric, judge, samples=1, cache=sys.argv[2], progress=False))
+async def in_loop(start):
+    tables.append(await ek.ajudge(items[start:start + 30], rubric, judge, samples=1, cache=sys.argv[2], progress=False))
+workers = [threading.Thread(target=in_thread, args=(start,)) for start in (0, 10, 20)]
+workers += [threading.Thread(target=lambda start=start: asyncio.run(in_loop(start))) for start in (0, 20, 40)]
+for worker in workers: worker.start()
+for worker in workers: worker.join(30)
+print(len(tables), sum(int(table["error"].isna().sum()) for table in tables))
+"""
+)
+
+
+def test_threads_and_loops_share_calls_and_all_get_their_tables(tmp_path: Path) -> None:
+    with judge_server(always={"delay": 0.1, **REPLY}) as server:
+        out, err = started(THREADS, server.url, tmp_path).communicate(timeout=60)
+    assert out.split() == ["6", "180"], err
+    assert Counter(server.paid) == {f"ITEM-{n}": 1 for n in range(70)}

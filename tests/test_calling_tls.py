@@ -207,3 +207,14 @@ def test_no_server_no_key_and_no_network_judge() -> None:
     assert "OPENAI_API_KEY is not set" in check_server("openai:gpt-4o-mini").problems[0]
     with pytest.raises(ConfigError, match="is no server"):
         check_server("fake:strict")
+
+
+def test_doctor_looks_at_a_server(capsys: pytest.CaptureFixture[str]) -> None:
+    from evalkit.cli import main
+
+    with judge_server(models=["m"], always={"content": '{"score": 1}'}) as server:
+        code = main(["doctor", "--judge", "openai:m", "--judge-base-url", server.url])
+    out = capsys.readouterr().out
+    assert not code
+    assert f"openai:m at {server.url}" in out
+    assert "json schema     works" in out
