@@ -1,7 +1,8 @@
 """Live calls, stored, beside a bare aiohttp loop and AsyncOpenAI on the same loopback server.
 
 100 ms and 0 ms of latency, 64 and 256 in flight; each run is a process of its own with an empty cache, the three
-take turns, medians count. Needs the stub server (see `stub.py`).
+take turns, medians count. ``python benchmarks/live.py 100 64`` measures one setting. Needs the stub server (see
+`stub.py`).
 """
 
 from __future__ import annotations
@@ -80,7 +81,10 @@ def main() -> int:
     """Run everything in turn and print medians and ratios."""
     folder = needed_folder()
     met = True
+    wanted = tuple(int(text) for text in sys.argv[1:3])
     for latency, concurrency, n in SETTINGS:
+        if wanted and wanted != (latency, concurrency):
+            continue
         load = os.getloadavg()[0]
         seen = compared(folder, latency, concurrency, n)
         print(f"\n{n} calls at {latency} ms, {concurrency} in flight (load before: {load:.1f})")
