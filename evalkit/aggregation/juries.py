@@ -11,15 +11,16 @@ import pandas as pd
 from pandas.arrays import BooleanArray
 
 from evalkit import tables
+from evalkit.aggregation.posteriors import Ballots, posteriors
 from evalkit.agreement import item_disagreement
-from evalkit.errors import ConfigError, EvalkitError, listed
+from evalkit.errors import ConfigError, listed
 from evalkit.rubrics.measures import Measures, label_norms, measures, nearest_labels, norms
 from evalkit.tables import SCORE_KEY, VOTE_KEY
 from evalkit.tables.grouping import Flags, Floats, Groups, Ints, Objects, group, most_frequent, refuse_doubles, tally
 
 __all__ = ["AggregateMethod", "aggregate"]
 
-AggregateMethod = Literal["mean", "median", "majority", "min", "max"]
+AggregateMethod = Literal["mean", "median", "majority", "min", "max", "dawid_skene"]
 
 _NEED = [*VOTE_KEY, "score", "label", "passed", "level", "scale"]
 _TINY = 1e-9
@@ -41,7 +42,15 @@ def aggregate(
     method
         - ``mean`` (default) or ``median`` of the votes' scores, weighted;
         - ``majority``: the label with the largest weight;
-        - ``min``: the least good vote (on a scale where low is better the highest number), ``max`` the best.
+        - ``min``: the least good vote (on a scale where low is better the highest number), ``max`` the best;
+        - ``dawid_skene``: labels and every judge's error rates estimated together (Dawid and Skene 1979, eq.
+          2.3-2.5; start at each item's shares of labels, 0.01 added to every count, at most 100 rounds or until the
+          log-likelihood gains under 1e-6). `score` is the posterior mean, `label` its mode, `passed` whether
+          passing is more probable than not. One label a judge, whose weights do not count; for 3 judges or
+          more, scales of 2-5 codes, not interval ones. With fewer than 10·J·(q − 1) items each judge has one
+          error rate, and `method` says ``dawid_skene one_coin``. Unscored where fewer than three judges of the
+          criterion gave any label. Look at `jury_value` first: where judges share their mistakes, it
+          trusts the majority's.
 
         Nominal criteria take the majority for mean and median, and for min and max where nothing says what
         passes. The column `method` tells what was used.
@@ -72,7 +81,8 @@ def aggregate(
     InputError
         When columns are missing or a vote is in the table twice.
     ConfigError
-        For an unknown option, a weight < 0, an unknown judge, or an item all of whose judges weigh 0.
+        For an unknown option, a weight < 0, an unknown judge, an item all of whose judges weigh 0, or
+        ``dawid_skene`` with too few judges or too many levels.
 
     Examples
     --------
@@ -90,27 +100,26 @@ def aggregate(
     whole = group(frame, SCORE_KEY)
     jury = _jury(frame, whole, _weights(frame, weights), method)
     measured = measures(frame).take(whole.first)
-    score, label, tied = _middle(jury, measured, method)
-    passed, verdict = _verdict(jury, measured, method)
+    pieces = frame.iloc[whole.first]
     under = jury.scored_weight <= quorum * jury.total_weight + _TINY * jury.total_weight
     if quorum == 1.0:
         under = jury.scored_weight < jury.total_weight * (1 - _TINY)
+    made = _estimated(jury, pieces) if method == "dawid_skene" else _reached(jury, measured, method)
+    score, label, passed, verdict = made.score, made.label, made.passed, made.verdict
+    under |= made.unknown
     score[under], label[under] = np.nan, None
     passed[under] = pd.NA
-    pieces = frame.iloc[whole.first]
     columns: dict[str, Any] = {key: pieces[key].array for key in [*SCORE_KEY, "level", "scale"]}
     columns |= {"score": score, "score_norm": _norm(score, label, measured), "label": tables.categorical(label)}
     columns |= {"passed": passed, "n_judges": jury.groups.count(), "n_scored": jury.groups.count(jury.scored)}
-    columns["tied"] = ~under & (tied | (verdict == "tied"))
+    columns["tied"] = ~under & (made.tied | (verdict == "tied"))
     columns["disagreement"] = item_disagreement(jury.groups, jury.measured, jury.norm, jury.label, jury.scored)
-    columns |= _status(jury, under, tied, verdict, score, label)
-    columns["method"] = tables.categorical(_methods(method, measured))
+    columns |= _status(jury, under, made.tied, verdict, score, label)
+    columns["method"] = tables.categorical(made.method)
     return tables.table("scores", columns)
 
 
 def _check_options(method: str, quorum: float) -> None:
-    if method == "dawid_skene":
-        raise EvalkitError("method 'dawid_skene' is not there yet; use 'mean' or 'majority'")
     if method not in get_args(AggregateMethod):
         raise ConfigError(f"aggregate got method={method!r}; allowed are {listed(get_args(AggregateMethod))}")
     if not 0 <= quorum <= 1:
@@ -138,6 +147,7 @@ class _Jury:
 
     groups: Groups
     measured: Measures
+    judge: Ints
     weight: Floats
     score: Floats
     norm: Floats
@@ -164,12 +174,13 @@ def _jury(frame: pd.DataFrame, whole: Groups, weight: Floats, method: str) -> _J
     label = rows["label"].cat.codes.to_numpy().astype(np.int64)
     names = np.array([*rows["label"].cat.categories, None], dtype=object)
     # A tied vote has a mean, but nothing to give to a majority of labels.
-    scored = np.where(measured.nominal | (method == "majority"), label >= 0, np.isfinite(score))
+    scored = np.where(measured.nominal | (method in ("majority", "dawid_skene")), label >= 0, np.isfinite(score))
     yes, no = (rows["passed"].eq(side).fillna(value=False).to_numpy(dtype=bool) for side in (True, False))
     weight = weight[there]
     return _Jury(
         groups,
         measured,
+        rows["judge"].cat.codes.to_numpy().astype(np.int64),
         weight,
         score,
         _norm(score, names[label], measured),
@@ -188,6 +199,31 @@ def _norm(score: Floats, label: Objects, measured: Measures) -> Floats:
     norm = np.where(measured.nominal, label_norms(label, measured), norms(score, measured))
     # A nominal scale with scores is a pairwise one: its score is on 0-1 already.
     return np.where(measured.nominal & ~np.isnan(score), score, norm)
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """What came out, one entry per item and criterion; `unknown` where there can be nothing."""
+
+    score: Floats
+    label: Objects
+    tied: Flags
+    passed: BooleanArray
+    verdict: Objects
+    unknown: Flags
+    method: Objects
+
+
+def _reached(jury: _Jury, measured: Measures, method: str) -> _Made:
+    nothing = np.zeros(len(jury.groups), dtype=bool)
+    middle, verdict = _middle(jury, measured, method), _verdict(jury, measured, method)
+    return _Made(*middle, *verdict, nothing, _methods(method, measured))
+
+
+def _estimated(jury: _Jury, heads: pd.DataFrame) -> _Made:
+    found = posteriors(heads, Ballots(jury.groups.codes, jury.judge, jury.label, jury.score, jury.names))
+    method = np.where(found.one_coin, "dawid_skene one_coin", "dawid_skene").astype(object)
+    return _Made(found.score, found.label, found.tied, *found.verdict(), found.unknown, method)
 
 
 def _middle(jury: _Jury, measured: Measures, method: str) -> tuple[Floats, Objects, Flags]:

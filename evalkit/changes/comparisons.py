@@ -152,8 +152,8 @@ def _expected(a: Part, b: Part, items: pd.Index) -> tuple[float, str | None]:
         fits[judge] = fit(np.concatenate([one.x for one in own]), np.concatenate([one.n for one in own]))
     if a.head[2] != JURY:
         return float(np.mean([_judge_floor(part, fits, items) for part in (a, b)])), None
-    if {a.method, b.method} & {"min", "max"}:
-        return np.nan, "no noise floor for a jury by min or max"
+    if {part.method.split()[0] for part in (a, b)} & {"min", "max", "dawid_skene"}:
+        return np.nan, "no noise floor for a jury by min, max or dawid_skene"
     return float(np.mean([_jury_floor(part, fits, items) for part in (a, b)])), None
 
 

@@ -140,7 +140,9 @@ def add_rules(parser: Parser) -> None:
     group.add_argument("--vote", choices=("mean", "median", "majority"), help="samples to a vote (default mean)")
     group.add_argument("--ties", choices=("na", "low", "mean"), help="what a tie of samples becomes (default na)")
     group.add_argument(
-        "--aggregate", choices=("mean", "median", "majority", "min", "max"), help="votes to a score (default mean)"
+        "--aggregate",
+        choices=("mean", "median", "majority", "min", "max", "dawid_skene"),
+        help="votes to a score (default mean)",
     )
     group.add_argument(
         "--quorum", metavar="SHARE", type=float, help="more than this share must be scored (default 0.5)"
