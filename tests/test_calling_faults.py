@@ -242,12 +242,13 @@ def test_judge_takes_a_pace(server: JudgeServer, tmp_path: Path) -> None:
 
 def test_the_upper_bound_knows_what_params_add() -> None:
     plain = Judge("openai", "m", base_url="http://127.0.0.1:9/v1", max_tokens=100)
-    longer = plain.replace(params={"max_completion_tokens": 5000})
     bound = upper_bound(request_of(plain, 1), 1, (0.0, 1.0))
     assert bound == pytest.approx(100 / 1e6)
-    assert upper_bound(request_of(longer, 1), 1, (0.0, 1.0)) == pytest.approx(5000 / 1e6)
-    assert upper_bound(request_of(longer, 1), 1, (1.0, 0.0)) > upper_bound(request_of(plain, 1), 1, (1.0, 0.0))
-    assert upper_bound(request_of(plain.replace(params={"best_of": 3}), 1), 2, (0.0, 1.0)) == pytest.approx(6 * bound)
+    # best_of=3 writes three replies for each of two; {"best_of":3} are 13 bytes more
+    three = request_of(plain.replace(params={"best_of": 3}), 1)
+    assert upper_bound(three, 2, (0.0, 1.0)) == pytest.approx(2 * 3 * 100 / 1e6)
+    more = upper_bound(three, 1, (1.0, 0.0)) - upper_bound(request_of(plain, 1), 1, (1.0, 0.0))
+    assert more == pytest.approx(13 / 1e6)
 
 
 # -- prompts that are rendered on the way

@@ -17,14 +17,11 @@ def upper_bound(request: Request, n: int, price: tuple[float, float]) -> float:
     """The most US$ that a request for `n` replies can cost: every byte of the prompt a token, every reply full."""
     prompt, judge = request.prompt, request.judge
     extra = len(canonical_json(dict(prompt.schema))) if prompt.schema is not None else 0
-    longest = judge.max_tokens or 0
-    if judge.params:  # tools are read as prompt, and a length given there is the one that is sent
+    if judge.params:  # tools are read as prompt, and what is chosen among is written in full
         extra += len(canonical_json(dict(judge.params)))
-        lengths = (judge.params.get(name) for name in ("max_tokens", "max_completion_tokens"))
-        longest = max(longest, *(length if isinstance(length, int) else 0 for length in lengths))
         best_of = judge.params.get("best_of")
         n *= best_of if isinstance(best_of, int) and best_of > 1 else 1
-    return ((prompt.n_bytes + extra) * price[0] + n * longest * price[1]) / 1e6
+    return ((prompt.n_bytes + extra) * price[0] + n * (judge.max_tokens or 0) * price[1]) / 1e6
 
 
 class Budget:
@@ -51,6 +48,14 @@ class Budget:
             raise ConfigError(
                 f"judge '{judge.name}' has max_tokens None, so budget_usd cannot be kept; give max_tokens"
             )
+
+    @property
+    def is_used_up(self) -> bool:
+        """Whether no call at all fits any more: then no prompt need be rendered to know."""
+        most_usd, most_calls = self._limits.budget_usd, self._limits.max_calls
+        return (most_calls is not None and self.calls >= most_calls) or (
+            most_usd is not None and self.usd >= most_usd > 0
+        )
 
     def hold(self, usd: float) -> bool:
         """Hold one call of at most `usd` if it fits now."""

@@ -187,7 +187,10 @@ class Desk:
         Where several replies at once are no longer asked for, it is the first sample alone.
         """
         self._check_open()
-        run, request, n = self._run, call.request, len(call.keys)
+        run = self._run
+        if run.budget.is_used_up:
+            raise GaveUpError(Failure("budget", run.budget.spent()))
+        request, n = call.request, len(call.keys)
         held = upper_bound(request, n, self._price) if run.limits.budget_usd is not None else 0.0
         await self._reserve(held)
         spent, billed = 0.0, False
