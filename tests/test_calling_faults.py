@@ -249,6 +249,8 @@ def test_the_upper_bound_knows_what_params_add() -> None:
     assert upper_bound(three, 2, (0.0, 1.0)) == pytest.approx(2 * 3 * 100 / 1e6)
     more = upper_bound(three, 1, (1.0, 0.0)) - upper_bound(request_of(plain, 1), 1, (1.0, 0.0))
     assert more == pytest.approx(13 / 1e6)
+    longer = request_of(plain.replace(params={"max_completion_tokens": 5000}), 1)
+    assert upper_bound(longer, 1, (0.0, 1.0)) == pytest.approx(5000 / 1e6)
 
 
 # -- prompts that are rendered on the way

@@ -17,11 +17,14 @@ def upper_bound(request: Request, n: int, price: tuple[float, float]) -> float:
     """The most US$ that a request for `n` replies can cost: every byte of the prompt a token, every reply full."""
     prompt, judge = request.prompt, request.judge
     extra = len(canonical_json(dict(prompt.schema))) if prompt.schema is not None else 0
+    longest = judge.max_tokens or 0
     if judge.params:  # tools are read as prompt, and what is chosen among is written in full
         extra += len(canonical_json(dict(judge.params)))
+        other = judge.params.get("max_completion_tokens")
+        longest = max(longest, other) if isinstance(other, int) else longest
         best_of = judge.params.get("best_of")
         n *= best_of if isinstance(best_of, int) and best_of > 1 else 1
-    return ((prompt.n_bytes + extra) * price[0] + n * (judge.max_tokens or 0) * price[1]) / 1e6
+    return ((prompt.n_bytes + extra) * price[0] + n * longest * price[1]) / 1e6
 
 
 class Budget:
