@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-__all__ = ["count_of", "figure", "html_page", "html_table", "text_table"]
+__all__ = ["count_of", "figure", "html_page", "html_table", "html_text", "text_table"]
 
 
 def figure(value: Any, low: Any = None, high: Any = None, *, digits: int = 2) -> str:
@@ -129,11 +129,11 @@ _STYLE = (
     ".ek td{white-space:nowrap}"
     ".ek th:first-child,.ek td:first-child,.ek td.t,.ek th.t,.ek td.l,.ek th.l{text-align:left}"
     ".ek td.l{white-space:normal;min-width:24ch;max-width:46ch;overflow-wrap:anywhere}"
-    ".ek p,.ek .note{margin:.3em 0}.ek .note{opacity:.8}</style>"
+    ".ek caption{text-align:left;padding:3px 0;opacity:.8}.ek p,.ek .note{margin:.3em 0}.ek .note{opacity:.8}</style>"
 )
 
 
-def html_table(rows: Iterable[Mapping[str, str]], *, texts: Iterable[str] = ()) -> str:
+def html_table(rows: Iterable[Mapping[str, str]], *, texts: Iterable[str] = (), caption: str = "") -> str:
     """Rows of texts as an HTML table, every cell escaped; `texts` names columns set left, long texts wrap."""
     listed = list(rows)
     if not listed:
@@ -151,7 +151,13 @@ def html_table(rows: Iterable[Mapping[str, str]], *, texts: Iterable[str] = ()) 
     body = "".join(
         "<tr>" + "".join(cell("td", name, str(row.get(name, ""))) for name in names) + "</tr>" for row in listed
     )
-    return f"<div class='wide'><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+    over = f"<caption>{html.escape(caption)}</caption>" if caption else ""
+    return f"<div class='wide'><table>{over}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+
+
+def html_text(text: str) -> str:
+    """A text as it stands, for a notebook's output."""
+    return html_page([f"<pre>{html.escape(text)}</pre>"])
 
 
 def html_page(parts: Iterable[str]) -> str:

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import orjson
 
 from evalkit.errors import ConfigError, listed
+from evalkit.figures import html_text
 from evalkit.keys import KeyParts, canonical_json
 
 __all__ = [
@@ -59,6 +60,7 @@ _HOSTS = {"openai": "api.openai.com", "inference-providers": "router.huggingface
 _KEYS = {"openai": "OPENAI_API_KEY", "inference-providers": "HF_TOKEN"}
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 _SECRETS = ("apikey", "authorization", "xapikey", "accesstoken", "bearer", "password", "token")
+_FIELD_PARAMS = ("temperature", "max_tokens")
 _TEXTS = ("name", "service", "template", "base_url", "api_key_env")
 
 
@@ -215,6 +217,9 @@ class Judge:
         who = f"judge '{self.provider}:{self.model}'"
         if not isinstance(self.params, Mapping):
             raise ConfigError(f"params of {who} must be a mapping, not {type(self.params).__name__}")
+        field_of = [name for name in self.params if name in _FIELD_PARAMS]
+        if field_of:
+            raise ConfigError(f"params of {who} hold {listed(field_of)}, a field of its own: give it as {field_of[0]}=")
         secret = next(_secret_names(self.params), None)
         if secret is not None:
             raise ConfigError(
@@ -360,6 +365,9 @@ class Prompt:
 
     def __str__(self) -> str:
         return "\n\n".join(f"[{message.role}]\n{message.content}" for message in self.messages)
+
+    def _repr_html_(self) -> str:
+        return html_text(str(self))
 
 
 @dataclass(frozen=True, slots=True)

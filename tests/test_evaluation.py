@@ -72,7 +72,7 @@ class TestFigures:
         same(mixed.disagreement, ek.disagreement(votes))
         same(mixed.reliability, ek.reliability(mixed.judgments, clusters=mixed.clusters))
         aligned = pd.concat(
-            [ek.align(table, mixed.labels, clusters=mixed.clusters) for table in (votes, scores)], ignore_index=True
+            [ek.align(table, mixed.labels, clusters=mixed.clusters) for table in (scores, votes)], ignore_index=True
         )
         same(mixed.alignment, aligned)
 

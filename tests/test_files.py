@@ -185,3 +185,12 @@ class TestWriting:
         given_, before = sample("votes"), sample("votes")
         write_frame(given_, path)
         pd.testing.assert_frame_equal(given_, before)
+
+
+def test_csv_of_a_spreadsheet_and_lists_in_cells(tmp_path):
+    (tmp_path / "a.csv").write_text('item_id;answer\n1;"one, two"\n')
+    assert read_frame(tmp_path / "a.csv").to_dict("list") == {"item_id": ["1"], "answer": ["one, two"]}
+    (tmp_path / "b.csv").write_text('context,answer\n"[""x"", ""y""]","[1]"\n,no\n')
+    assert read_frame(tmp_path / "b.csv").to_dict("list") == {"context": [["x", "y"], ""], "answer": ["[1]", "no"]}
+    (tmp_path / "c.csv").write_text('context\n[see above]\n"[""x""]"\n')
+    assert read_frame(tmp_path / "c.csv")["context"].tolist() == ["[see above]", '["x"]']

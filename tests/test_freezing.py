@@ -201,18 +201,18 @@ def test_no_items_can_be_frozen():
     assert ek.freeze(evaluation, "p.yaml") == ek.load_profile("p.yaml")
 
 
-@pytest.mark.parametrize("place", ["p.yaml", "profiles/p.yaml"])
-def test_a_profile_brings_the_rubrics_that_lie_beside_it(place, tmp_path, monkeypatch):
+@pytest.mark.parametrize("target", ["p.yaml", "profiles/p.yaml"])
+def test_a_profile_brings_the_rubrics_that_lie_beside_it(target, tmp_path, monkeypatch):
     evaluation = ek.evaluate(ROWS, hand(), JURY)
-    ek.freeze(evaluation, place)
+    ek.freeze(evaluation, target)
     home = Path.cwd()
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
-    same_figures(replayed(str(home / place)), evaluation)
-    assert "rubric: hand@v1" in str(ek.load_profile(home / place))
+    same_figures(replayed(str(home / target)), evaluation)
+    assert "rubric: hand@v1" in str(ek.load_profile(home / target))
     (home / "rubrics" / "hand" / "v1.yaml").unlink()
     with pytest.raises(RubricError, match=r"profile 'p' needs the rubric hand@v1, which is neither in rubrics/ beside"):
-        ek.load_profile(home / place).load()
+        ek.load_profile(home / target).load()
 
 
 def test_what_is_no_evaluation_or_cannot_be_written_is_refused(tmp_path):

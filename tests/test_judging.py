@@ -7,6 +7,7 @@ import json
 import pickle
 import threading
 import time
+from datetime import UTC, datetime, timedelta
 from typing import ClassVar
 
 import pandas as pd
@@ -172,6 +173,16 @@ class TestRefresh:
         assert live(table) == 2 * 2 * 3
         assert set(table.loc[table["source"] == "live", "item_id"]) == {"2", "3"}
 
+    @pytest.mark.parametrize("form", ["float", "datetime", "iso", "pandas"])
+    def test_a_time_stamp_may_be_given_in_any_form(self, form):
+        ek.judge(rows(1), two_criteria(), FAKE, samples=1)
+        later = datetime.now(UTC) + timedelta(seconds=30)
+        forms = {"float": later.timestamp(), "datetime": later, "iso": later.isoformat(), "pandas": pd.Timestamp(later)}
+        assert Options(refresh=forms[form]).refresh == pytest.approx(later.timestamp())
+        assert Options(refresh="2026-01-31").refresh == time.mktime((2026, 1, 31, 0, 0, 0, 0, 0, -1))
+        with pytest.raises(ConfigError, match="a time stamp: Unix seconds, a datetime, or a text"):
+            Options(refresh="yesterday")
+
     def test_unscored_asks_again_for_what_had_no_score(self):
         criterion = {"name": "c", "scale": {0: "bad", 1: "good"}}
         rubric = ek.Rubric(id="one", inputs=["answer"], criteria=[criterion], template="number@v1")
@@ -328,6 +339,20 @@ class TestChecks:
         assert [asking.template.name for asking in Spec.of(rubric, judges).askings] == ["tagged", "number"]
         named = Spec.of(rubric, judges, template="default").askings
         assert [asking.template.name for asking in named] == ["default", "number"]
+
+    def test_a_template_that_asks_for_a_number_does_not_fit_words(self):
+        with pytest.raises(RubricError, match="asks for a number, but criterion 'preference'"):
+            ek.judge(TestPairwise.items, "preference", FAKE, template="number@v1")
+
+    def test_no_items_at_all_are_an_empty_table(self):
+        assert list(ek.judge([], "relevancy", FAKE).columns) == columns_of("judgments")
+
+    def test_tables_of_another_step_say_which_step_is_missing(self):
+        table = ek.judge(rows(1), two_criteria(), FAKE, samples=1)
+        with pytest.raises(InputError, match=r"this is a judgments table, not votes: call vote"):
+            ek.aggregate(table)
+        with pytest.raises(InputError, match=r"not scores: call aggregate"):
+            ek.summarize(ek.vote(table))
 
 
 class TestEverywhere:

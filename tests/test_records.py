@@ -183,6 +183,11 @@ class TestKeys:
         params = {"max_completion_tokens": 5, "logit_bias": {"key": 1}, "top_logprobs": 3, "user": "me"}
         assert dict(Judge("openai", "m", params=params).params) == params
 
+    @pytest.mark.parametrize("name", ["temperature", "max_tokens"])
+    def test_fields_are_no_parameters(self, name):
+        with pytest.raises(ConfigError, match=f"a field of its own: give it as {name}="):
+            Judge("openai", "m", params={name: 1})
+
 
 class TestIdentity:
     def test_what_is_in_it(self):

@@ -157,10 +157,9 @@ class TestNearest:
         scale = Scale.of({0: "", 1: "", 10: ""})
         assert [scale.nearest(score) for score in (5.4, 5.5, 5.6)] == [(1, False), (None, True), (10, False)]
 
-    def test_interval_keeps_the_number(self):
-        scale = Scale.of({0: "", 2: ""}, level="interval")
-        assert scale.nearest(4 / 3) == (1.333333333333, False)
-        assert scale.nearest(1.0) == (1, False)
+    def test_on_an_interval_scale_the_listed_codes_count(self):
+        scale = Scale.of({0: "", 1: "", 2: ""}, level="interval")
+        assert [scale.nearest(score) for score in (4 / 3, 1.0, 0.5)] == [(1, False), (1, False), (None, True)]
 
     @given(st.lists(NUMBERS, min_size=2, max_size=6, unique=True), NUMBERS)
     def test_is_what_a_search_of_all_codes_finds(self, codes, score):

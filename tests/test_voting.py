@@ -167,9 +167,14 @@ def test_better_low():
     assert row["passed"]
 
 
-def test_interval_labels_are_the_number_itself():
+def test_on_an_interval_scale_the_label_is_the_nearest_listed_code():
     row = one([0.25, 0.5], DECIMAL)
-    assert (row["score"], row["label"]) == (0.375, "0.375")
+    assert (row["score"], row["label"]) == (0.375, "0")
+    assert one([0.25, 0.25, 1], DECIMAL, method="majority")["label"] == "0.25"  # the modal answer itself
+    half = one([0.25, 0.75], DECIMAL)
+    assert (half["score"], half["tied"]) == (0.5, True)
+    assert is_na(half["label"])
+    row = one([0.25, 0.5], DECIMAL)
     assert row["reason"] == "tied"
 
 

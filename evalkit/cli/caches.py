@@ -51,9 +51,7 @@ def add(commands: Commands) -> None:
         parts, "promote", _promote, "let replies to unchanged criteria of one rubric version count for another", end
     )
     parser.add_argument("rubric", metavar="RUBRIC", help="version they are to count for, as in support@v3; or the id")
-    parser.add_argument(
-        "old", metavar="OLD", nargs="?", help="version that was judged, as in v2 (default: all others)"
-    )
+    parser.add_argument("old", metavar="OLD", nargs="?", help="version that was judged, as in v2 (default: all others)")
     parser.add_argument("new", metavar="NEW", nargs="?", help="version they are to count for, as in v3")
     _with_cache(parser)
 

@@ -186,7 +186,7 @@ class Evaluation:
         judges = align(self.votes, self.labels, clusters=self.clusters)
         if len(self.spec.judges) < 2:
             return judges
-        return pd.concat([judges, align(self.scores, self.labels, clusters=self.clusters)], ignore_index=True)
+        return pd.concat([align(self.scores, self.labels, clusters=self.clusters), judges], ignore_index=True)
 
     @cached_property
     def cost(self) -> Cost:

@@ -78,19 +78,39 @@ def show(shown: Any, *, rows: int = 20, width: int | None = None) -> View:
         cells = _cells(shown.head(rows))
         note = f"{len(shown)} rows" if len(shown) <= rows else f"the first {rows} of {len(shown)} rows"
         note = note if len(shown) > 1 else ""
+        said = _notes(shown.head(rows))
+        shown = shown.drop(columns="notes", errors="ignore")
+        note = "\n".join(filter(None, [note, *said]))
         page = html_page(
-            [html_table(cells, texts=_left(shown)), f"<p class='note'>{html.escape(note)}</p>" if note else ""]
+            [
+                html_table(cells, texts=_left(shown)),
+                f"<p class='note'>{html.escape(note).replace(chr(10), '<br>')}</p>" if note else "",
+            ]
         )
         if width is not None:
             shared, frame = _folded(shown, rows)
             text = text_table(_cells(frame), width=width, left=_left(frame))
-            return View("\n".join(filter(None, [text, " · ".join(filter(None, [shared, note]))])), page)
+            return View("\n".join([text, _wrapped(" · ".join(filter(None, [shared, note])), width)]).rstrip(), page)
         return View("\n".join(filter(None, [text_table(cells), note])), page)
     if isinstance(shown, Evaluation):
         return View(_wrapped(cards.text(shown, width), width), shown._repr_html_())
     if hasattr(shown, "_repr_html_") and not isinstance(shown, type):
         return View(_wrapped(str(shown), width), shown._repr_html_())
     raise InputError(f"show takes a table or an object of evalkit, not {type(shown).__name__}")
+
+
+def _notes(frame: pd.DataFrame) -> list[str]:
+    """What the column `notes` says, each note once, below the table: it would take the room of the figures."""
+    if "notes" not in frame.columns:
+        return []
+    by_note: dict[str, list[str]] = {}
+    names = [name for name in ("criterion", "judge") if name in frame.columns]
+    for _, row in frame[frame["notes"].notna()].iterrows():
+        by_note.setdefault(str(row["notes"]), []).append(", ".join(str(row[name]) for name in names))
+    n_rows = len(frame)
+    return [
+        note if len(rows) == n_rows or not names else f"{'; '.join(rows)}: {note}" for note, rows in by_note.items()
+    ]
 
 
 def _wrapped(text: str, width: int | None) -> str:

@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import date, datetime
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
@@ -28,7 +29,7 @@ __all__ = ["Options", "ajudge", "judge", "judge_chunk", "judge_work"]
 _CHUNK = 20_000
 _log = logging.getLogger("evalkit")
 
-Refresh = bool | float | Literal["unscored"]
+Refresh = bool | float | datetime | date | str
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +55,8 @@ class Options:
         for name, allowed in (("on_miss", ("row", "raise")), ("recorded", ("miss", "use"))):
             if getattr(self, name) not in allowed:
                 raise ConfigError(f"{name}={getattr(self, name)!r} is unknown; allowed are {', '.join(allowed)}")
-        stamp = isinstance(self.refresh, (int, float)) and not isinstance(self.refresh, bool)
-        if not (isinstance(self.refresh, bool) or self.refresh == "unscored" or stamp):
-            raise ConfigError(
-                f"refresh={self.refresh!r} is unknown; allowed are False, True, 'unscored' or a time stamp"
-            )
+        if not isinstance(self.refresh, bool) and self.refresh != "unscored":
+            object.__setattr__(self, "refresh", _moment(self.refresh))
         if self.offline and self.refresh:
             raise ConfigError("refresh asks the judges again, offline forbids it: choose one")
         if self.concurrency < 1 or self.retries < 0:
@@ -68,6 +66,21 @@ class Options:
     def takes_recorded(self) -> bool:
         """Whether recorded replies count as found."""
         return self.offline or self.recorded == "use"
+
+
+def _moment(given: Any) -> float:
+    """The Unix time of a time stamp: a number, a datetime or date, an ISO text."""
+    try:
+        if isinstance(given, str):
+            given = datetime.fromisoformat(given)
+        if isinstance(given, date) and not isinstance(given, datetime):
+            given = datetime(given.year, given.month, given.day)  # noqa: DTZ001  # a day begins by the clock on the wall
+        return given.timestamp() if isinstance(given, datetime) else float(given)
+    except (TypeError, ValueError):
+        raise ConfigError(
+            f"refresh={given!r} is unknown; allowed are False, True, 'unscored' or a time stamp: "
+            "Unix seconds, a datetime, or a text such as 2026-01-31 or 2026-01-31T12:30"
+        ) from None
 
 
 @dataclass(slots=True)
@@ -95,7 +108,7 @@ class _Run:
         refresh = self.options.refresh
         if refresh is True:
             return self.started
-        return float(refresh) if not isinstance(refresh, (bool, str)) else None
+        return refresh if isinstance(refresh, float) else None
 
     def look_up(self) -> None:
         """Read what the cache has; note what is missing."""
@@ -264,7 +277,8 @@ def judge(
     recorded
         ``use`` lets recorded replies answer for a live judge; offline they always do.
     refresh
-        True asks everything again, ``"unscored"`` what had no score, a time stamp what is older than it.
+        True asks everything again, ``"unscored"`` what had no score, a time stamp what is older than it (Unix
+        seconds, a datetime, or a text such as ``"2026-01-31"``).
         The old replies stay in the store.
     adopt
         Also take replies of other versions of the rubric whose criterion is unchanged.

@@ -49,7 +49,7 @@ class Work:
         rubric = spec.rubric
         frame = as_items(items, item_id=item_id, columns=rubric.input_names)
         lacking = [name for name in rubric.required_inputs if name not in frame.columns]
-        if lacking:
+        if lacking and len(frame):
             there = [name for name in column_names(items) if name != (item_id or "item_id")]
             raise InputError(
                 f"rubric {rubric.id!r} needs the column {listed(lacking)}, which the items lack; "

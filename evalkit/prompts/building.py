@@ -66,10 +66,16 @@ class Asking:
         Raises
         ------
         RubricError
-            When there is no such template.
+            When there is no such template, or it asks for a number where the scale has none.
         """
         if not isinstance(template, Template):
             template = load_template(template or rubric.template)
+        wordy = [criterion.name for criterion in rubric.criteria if criterion.level == "nominal"]
+        if template.form == "number" and wordy:
+            raise RubricError(
+                f"template {template.label} asks for a number, but criterion {listed(wordy)} of rubric {rubric.id!r} "
+                "is nominal: use default, tagged or label"
+            )
         return cls(rubric, template)
 
     @property

@@ -6,6 +6,7 @@ import os
 import re
 import secrets
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from io import StringIO
 from pathlib import Path
@@ -104,15 +105,17 @@ def write_new(path: Path, text: str) -> None:
     """Write a file that must not be there yet (else FileExistsError); it appears whole or not at all."""
     scratch = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.parent.is_dir():
+            path.parent.mkdir(parents=True)
         scratch.write_text(text, encoding="utf-8", newline="\n")
         os.link(scratch, path)
-    except FileExistsError:
-        raise
     except OSError as problem:
+        if isinstance(problem, FileExistsError) and path.exists():
+            raise
         raise RubricError(f"{path} cannot be written: {problem.strerror or problem}") from None
     finally:
-        scratch.unlink(missing_ok=True)
+        with suppress(OSError):  # what is said above is the fault; a scratch file that cannot be removed is none
+            scratch.unlink(missing_ok=True)
 
 
 def _versions(name: str) -> dict[int, Path]:

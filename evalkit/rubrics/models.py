@@ -9,6 +9,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator, model_validator
 
 from evalkit.errors import RubricError, listed
+from evalkit.figures import html_text
 from evalkit.keys import digest
 from evalkit.rubrics.scales import Level, Scale, number
 
@@ -376,6 +377,9 @@ class Rubric(BaseModel):
         from evalkit.rubrics.files import dump_yaml
 
         return dump_yaml(self.to_dict())
+
+    def _repr_html_(self) -> str:
+        return html_text(str(self))
 
     # -- change
     def to_dict(self) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator
 
 from evalkit.errors import ConfigError, EvalkitError, RubricError, listed
+from evalkit.figures import html_text
 from evalkit.records import Judge
 from evalkit.rubrics.files import dump_yaml, load_rubric, read_yaml, rubric_folders
 from evalkit.rubrics.models import Rubric, problems
@@ -147,6 +148,9 @@ class Profile(BaseModel):
 
     def __str__(self) -> str:
         return profile_yaml(self)
+
+    def _repr_html_(self) -> str:
+        return html_text(str(self))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Profile) and self.to_dict() == other.to_dict()

@@ -238,15 +238,12 @@ class Scale(Mapping[Code, str]):
         return gap >= -_TOLERANCE if self.better == "high" else gap <= _TOLERANCE
 
     def nearest(self, score: float) -> tuple[Code | None, bool]:
-        """The code nearest to a score, and whether two are equally near (then the code is None).
+        """The listed code nearest to a score, and whether two are equally near (then the code is None).
 
-        On an interval scale every number is its own code; NaN is near to none.
+        NaN is near to none.
         """
         if math.isnan(score):
             return None, False
-        if self.level == "interval":
-            value = number(round(score, 12))
-            return value, False
         codes = [float(code) for code in self.codes]
         at = bisect_left(codes, score)
         around = codes[max(0, at - 1) : at + 1] or codes[-1:]

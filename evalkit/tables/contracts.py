@@ -230,6 +230,10 @@ def check(frame: Any, name: str, *, need: Iterable[str] | None = None) -> pd.Dat
     kinds = TABLES[name]
     if not isinstance(frame, pd.DataFrame):
         raise InputError(f"a {name} table is a DataFrame, not {type(frame).__name__}")
+    if name == "votes" and "sample" in frame.columns and "n_samples" not in frame.columns:
+        raise InputError("this is a judgments table, not votes: call vote(judgments) first")
+    if name == "scores" and "judge" in frame.columns and "n_judges" not in frame.columns:
+        raise InputError("this is a table of single judges, not scores: call aggregate(vote(judgments)) first")
     missing = [column for column in (kinds if need is None else need) if column not in frame.columns]
     if missing:
         raise InputError(

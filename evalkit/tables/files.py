@@ -22,6 +22,7 @@ from evalkit.tables.contracts import TABLES, check, empty
 
 __all__ = ["check_target", "load_hub", "read_frame", "read_table", "records", "write_frame"]
 
+_LISTS = ("context", "conversation")  # inputs that are lists; a CSV file holds them as JSON
 _FORMS = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet")
 
 
@@ -102,6 +103,13 @@ def _read_json(path: Path) -> list[dict[str, Any]]:
 def _read_csv(path: Path, separator: str) -> pd.DataFrame:
     raw = _read_bytes(path)
     try:
+        raw.decode()
+    except UnicodeDecodeError as problem:
+        raise InputError(f"{path} is not in UTF-8 (byte {problem.start}): save it as UTF-8") from None
+    head = raw.split(b"\n", 1)[0]
+    if separator == "," and b"," not in head and b";" in head:
+        separator = ";"  # as spreadsheets write it where the comma stands in numbers
+    try:
         # empty cells stay empty text: CSV has no missing value; pandas would number columns of one name
         given = pd.read_csv(BytesIO(raw), sep=separator, dtype=str, keep_default_na=False, header=None, nrows=1)
         frame = pd.read_csv(BytesIO(raw), sep=separator, dtype=str, keep_default_na=False)
@@ -112,7 +120,26 @@ def _read_csv(path: Path, separator: str) -> pd.DataFrame:
         raise InputError(f"{path} has the column {listed(names[names.duplicated()])} twice")
     if not isinstance(frame.index, pd.RangeIndex):
         raise InputError(f"{path}: its rows have more cells than the {len(names)} columns that its first line names")
+    for name in _LISTS:
+        if name in frame.columns and (cells := _json_lists(frame[name].tolist())) is not None:
+            frame[name] = pd.Series(cells, dtype=object)
     return frame
+
+
+def _json_lists(cells: list[str]) -> list[Any] | None:
+    """The cells as lists, where every one that holds something is a list in JSON; else None."""
+    made: list[Any] = []
+    for cell in cells:
+        if not cell.strip():
+            made.append(cell)
+            continue
+        if not cell.lstrip().startswith("["):
+            return None
+        try:
+            made.append(orjson.loads(cell))
+        except orjson.JSONDecodeError:
+            return None
+    return made if any(isinstance(cell, list) for cell in made) else None
 
 
 def _read_parquet(path: Path) -> pd.DataFrame:
