@@ -44,9 +44,9 @@ def work(base: str, cache: str, ledger: str) -> None:
 
 
 def resident_mb(pid: int) -> float:
-    """Memory of a process in MB."""
+    """Memory of a process's own in MB: pages of the cache's file that it looks at are not."""
     status = Path(f"/proc/{pid}/status").read_text()
-    return int(status.split("VmRSS:")[1].split()[0]) / 1024
+    return int(status.split("RssAnon:")[1].split()[0]) / 1024
 
 
 def main() -> int:
