@@ -68,7 +68,11 @@ if TYPE_CHECKING:
     from evalkit.tables import labels as labels
     from evalkit.tables import load_items as load_items
     from evalkit.validity import align as align
+    from evalkit.validity import alt_test as alt_test
+    from evalkit.validity import confusion as confusion
+    from evalkit.validity import corrected_mean as corrected_mean
     from evalkit.validity import held_out_looks as held_out_looks
+    from evalkit.validity import pass_threshold as pass_threshold
     from evalkit.validity import split_labels as split_labels
     from evalkit.voting import vote as vote
 
@@ -110,7 +114,15 @@ _PLACES = {
         "save",
     ),
     "evalkit.tables": ("labels", "load_items"),
-    "evalkit.validity": ("align", "held_out_looks", "split_labels"),
+    "evalkit.validity": (
+        "align",
+        "alt_test",
+        "confusion",
+        "corrected_mean",
+        "held_out_looks",
+        "pass_threshold",
+        "split_labels",
+    ),
     "evalkit.voting": ("vote",),
 }
 _HOME = {name: module for module, names in _PLACES.items() for name in names}

@@ -30,7 +30,7 @@ LevelOption = Literal["corpus", "group", "system"]
 IntervalOption = Literal["jackknife", "bootstrap"]
 
 _CEILINGS = ("accuracy", "kappa", "quadratic_kappa", "spearman")
-_COUNTS = ["n_items", "n_scored", "n_labelled", "n_annotators", "n_clusters", "n_tied_references"]
+_COUNTS = ["n_items", "n_scored", "n_verdicts", "n_labelled", "n_annotators", "n_clusters", "n_tied_references"]
 _ENOUGH_GROUPS = 0.8
 _FLOATS = ["coverage", *[f"{name}{end}" for name in FIGURES for end in ("", "_low", "_high")]]
 _FLOATS += [f"{name}_{kind}" for kind in ("ceiling", "as_peer") for name in _CEILINGS]
@@ -101,6 +101,7 @@ def align(
         - `…_ceiling`: the same figure among people: the mean over pairs of annotators, or, against ``mean`` and
           ``majority``, of each annotator against the others; `…_as_peer` is then the judge on that footing;
         - `n_items` of the judge, `n_labelled` of them, `n_scored` of these, `coverage` = n_scored / n_labelled,
+          `n_verdicts` of them with a verdict (without pass rule: a label; a tie is none),
           `n_annotators`, `n_tied_references`, `n_clusters`;
         - `notes`: why something is NA, and what to mind.
 
@@ -141,6 +142,11 @@ def align(
     rows: list[dict[str, Any]] = []
     for panel in panels(frame, said, keys=keys, clusters=clusters):
         rows.extend(panel.head | row for row in _rows(panel, options, systems_of, chosen))
+    if rows and len(said) and not any(row["n_labelled"] for row in rows):
+        raise InputError(
+            f"no label belongs to one of these items: label ids such as {str(said['item_id'].iloc[0])!r}, "
+            f"item ids such as {str(frame['item_id'].iloc[0])!r}; name the id column when reading either"
+        )
     made = _framed(rows, keys)
     if part == HELD_OUT:
         made = count_look(made, said, folder)
@@ -219,6 +225,7 @@ def _judge_row(
     scored = labelled & ((answers.kind >= 0) | ~np.isnan(answers.score))
     row: dict[str, Any] = {"n_items": int(there.sum()), "n_labelled": int(labelled.sum())}
     row |= {"n_scored": int(scored.sum()), "n_clusters": len(np.unique(panel.unit[scored]))}
+    row["n_verdicts"] = int((labelled & (answers.kind >= 0)).sum())
     row["coverage"] = row["n_scored"] / row["n_labelled"] if row["n_labelled"] else np.nan
     notes = [chosen] if chosen else []
     if not row["n_scored"]:
