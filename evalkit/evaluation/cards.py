@@ -19,7 +19,7 @@ from evalkit.tables.grouping import clusters_of
 if TYPE_CHECKING:
     from evalkit.evaluation.evaluations import Evaluation
 
-__all__ = ["page", "text"]
+__all__ = ["Rows", "heading", "page", "sections", "text", "tiles"]
 
 Rows = list[dict[str, str]]
 
@@ -52,7 +52,7 @@ def _filled(lines: str, width: int) -> str:
 def page(evaluation: Evaluation) -> str:
     """The evaluation in a notebook."""
     parts = [f"<p>{html.escape(line)}</p>" for line in heading(evaluation).splitlines()]
-    parts.append(_tiles(evaluation) if len(evaluation.items) else "")
+    parts.append(tiles(evaluation) if len(evaluation.items) else "")
     for title, rows, note in sections(evaluation):
         parts.append(f"<h4>{html.escape(title)}</h4>{html_table(rows) if rows else ''}")
         parts += [f"<p class='note'>{html.escape(line)}</p>" for line in note.splitlines()]
@@ -105,13 +105,20 @@ def _scores(evaluation: Evaluation) -> tuple[Rows, str]:
                 "mean": figure(row["mean"], row["low"], row["high"]),
                 "on 0-1": figure(row["mean_norm"], row["norm_low"], row["norm_high"]),
                 "if unscored were bad / good": f"{figure(row['worst'])} / {figure(row['best'])}",
-                "pass rate": figure(row["pass_rate"], row["pass_low"], row["pass_high"]),
+                "pass rate": _passing(row),
                 "scored": count_of(row["n_scored"], row["n_items"]),
             }
         )
         notes += [(name, note) for note in _gaps(evaluation, row)]
     said = ["95 % intervals; unscored items are left out of means, not counted as bad", *_noted(notes, len(rows))]
     return rows, "\n".join(said)
+
+
+def _passing(row: dict[str, Any]) -> str:
+    """The pass rate, and of how many where ties or failures left fewer verdicts than items."""
+    rate = figure(row["pass_rate"], row["pass_low"], row["pass_high"])
+    short = not pd.isna(row["pass_rate"]) and row["n_verdicts"] < row["n_items"]
+    return f"{rate} ({row['n_passed']} of {row['n_verdicts']})" if short else rate
 
 
 def _gaps(evaluation: Evaluation, row: dict[str, Any]) -> Iterator[str]:
@@ -215,7 +222,8 @@ def _aligned(table: pd.DataFrame, titles: dict[str, str]) -> tuple[Rows, str]:
         shown = {"judge": str(row["judge"])} | ({"criterion": str(row["criterion"])} if several else {})
         name = " on ".join(shown.values())
         shown |= {title: figure(row[one], row[f"{one}_low"], row[f"{one}_high"]) for one, title in titles.items()}
-        rows.append(shown | {"compared": count_of(row["n_scored"], row["n_labelled"])})
+        compared = "n_verdicts" if titles is _BY_VERDICT else "n_scored"
+        rows.append(shown | {"compared": count_of(row[compared], row["n_labelled"])})
         notes += [(name, note) for note in (*_of(row["notes"], titles), *_undefined(row, titles))]
     return rows, "\n".join(filter(None, [_ceiling(table, titles), *_noted(notes, len(rows))]))
 
@@ -255,8 +263,9 @@ def _ceiling(table: pd.DataFrame, titles: dict[str, str]) -> str:
     return f"people among themselves (the ceiling): {'; '.join(said)}" if said else ""
 
 
-def _tiles(evaluation: Evaluation) -> str:
-    tiles = [
+def tiles(evaluation: Evaluation) -> str:
+    """The headline figures, each with interval and coverage."""
+    found = [
         (
             figure(row["mean_norm"], row["norm_low"], row["norm_high"]),
             f"{row['criterion']} (0-1)",
@@ -265,7 +274,7 @@ def _tiles(evaluation: Evaluation) -> str:
         for row in _summaries(evaluation)
     ]
     if len(evaluation.spec.judges) > 1:
-        tiles += [
+        found += [
             (
                 figure(row["alpha_single"], row["alpha_single_low"], row["alpha_single_high"]),
                 f"alpha, {row['criterion']}",
@@ -275,16 +284,16 @@ def _tiles(evaluation: Evaluation) -> str:
         ]
     if evaluation.alignment is not None:
         labelled = evaluation.alignment[evaluation.alignment["n_labelled"] > 0]
-        tiles += [
+        found += [
             (
                 figure(row["accuracy"], row["accuracy_low"], row["accuracy_high"]),
                 f"accuracy against people, {row['criterion']}",
-                f"{row['judge']}, {count_of(row['n_scored'], row['n_labelled'])} compared",
+                f"{row['judge']}, {count_of(row['n_verdicts'], row['n_labelled'])} compared",
             )
-            for _, row in labelled.drop_duplicates("criterion", keep="last").iterrows()  # the jury stands last
+            for _, row in labelled.drop_duplicates("criterion").iterrows()  # the jury stands first
         ]
     cells = "".join(
         f"<div class='tile'><b>{html.escape(value)}</b><span>{html.escape(name)}<br>{html.escape(note)}</span></div>"
-        for value, name, note in tiles
+        for value, name, note in found
     )
     return f"<div class='tiles'>{cells}</div>"

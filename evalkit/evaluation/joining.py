@@ -10,7 +10,7 @@ import pandas as pd
 if TYPE_CHECKING:
     from evalkit.evaluation.evaluations import Evaluation
 
-__all__ = ["joined"]
+__all__ = ["explanations", "joined"]
 
 _KEY = ["item_id", "criterion", "judge"]
 
@@ -27,7 +27,7 @@ def joined(evaluation: Evaluation) -> pd.DataFrame:
 
     scores = dict(list(evaluation.scores.groupby("criterion", observed=True)))
     votes = dict(list(evaluation.votes.groupby(["criterion", "judge"], observed=True)))
-    said = dict(list(_explanations(evaluation).groupby(["criterion", "judge"], observed=True)))
+    said = dict(list(explanations(evaluation).groupby(["criterion", "judge"], observed=True)))
     for criterion in rubric.criteria:
         what = "label" if criterion.level == "nominal" else "score"
         mine = scores.get(criterion.name, evaluation.scores[:0]).set_index("item_id")
@@ -51,7 +51,7 @@ def _texts(rows: pd.DataFrame | None) -> pd.Series:
     return pd.Series(dtype="str") if rows is None else rows.set_index("item_id")["explanation"]
 
 
-def _explanations(evaluation: Evaluation) -> pd.DataFrame:
+def explanations(evaluation: Evaluation) -> pd.DataFrame:
     """For each vote the explanation of the first sample on its side."""
     judgments = evaluation.judgments
     rows = judgments[judgments["error"].isna() & judgments["explanation"].notna()]
