@@ -49,12 +49,19 @@ if TYPE_CHECKING:
     from evalkit.judging import record as record
     from evalkit.judging import replies as replies
     from evalkit.parsing import parse_reply as parse_reply
+    from evalkit.plots import plot_agreement as plot_agreement
+    from evalkit.plots import plot_confusion as plot_confusion
+    from evalkit.plots import plot_cost as plot_cost
+    from evalkit.plots import plot_disagreement as plot_disagreement
+    from evalkit.plots import plot_scores as plot_scores
+    from evalkit.plots import plot_versions as plot_versions
     from evalkit.prompts import build_prompt as build_prompt
     from evalkit.prompts import lint as lint
     from evalkit.prompts import list_templates as list_templates
     from evalkit.records import Judge as Judge
     from evalkit.records import Prompt as Prompt
     from evalkit.records import Reply as Reply
+    from evalkit.reports import report as report
     from evalkit.rubrics import Criterion as Criterion
     from evalkit.rubrics import Profile as Profile
     from evalkit.rubrics import Rubric as Rubric
@@ -99,8 +106,17 @@ _PLACES = {
     "evalkit.evaluation": ("Evaluation", "cache_stats", "evaluate", "freeze", "load_example", "show"),
     "evalkit.judging": ("Plan", "ajudge", "explain", "judge", "judge_chunk", "plan", "record", "replies"),
     "evalkit.parsing": ("parse_reply",),
+    "evalkit.plots": (
+        "plot_agreement",
+        "plot_confusion",
+        "plot_cost",
+        "plot_disagreement",
+        "plot_scores",
+        "plot_versions",
+    ),
     "evalkit.prompts": ("build_prompt", "lint", "list_templates"),
     "evalkit.records": ("Judge", "Prompt", "Reply"),
+    "evalkit.reports": ("report",),
     "evalkit.rubrics": (
         "Criterion",
         "Profile",

@@ -9,7 +9,18 @@ import traceback
 from collections.abc import Callable, Sequence
 
 from evalkit._version import __version__
-from evalkit.cli import caches, checkups, comparisons, demos, evaluations, judgings, profiles, rubrics, scorings
+from evalkit.cli import (
+    caches,
+    checkups,
+    comparisons,
+    demos,
+    evaluations,
+    judgings,
+    profiles,
+    reports,
+    rubrics,
+    scorings,
+)
 from evalkit.cli.arguments import Parser
 from evalkit.cli.messages import spoken, tell, warnings_told
 from evalkit.errors import EvalkitError
@@ -17,7 +28,7 @@ from evalkit.errors import EvalkitError
 __all__ = ["main"]
 
 _DONE, _FAULT, _PIPE_CLOSED = 0, 2, 141
-_GROUPS = (demos, evaluations, judgings, scorings, comparisons, profiles, rubrics, caches, checkups)
+_GROUPS = (demos, evaluations, judgings, scorings, comparisons, reports, profiles, rubrics, caches, checkups)
 _END = """\
 first steps:
   evalkit demo                    what evalkit does, offline, in a minute

@@ -24,7 +24,7 @@ from evalkit.errors import ConfigError
 if TYPE_CHECKING:
     from evalkit import Evaluation
 
-__all__ = ["add"]
+__all__ = ["add", "evaluated"]
 
 _TABLES = ("judgments", "votes", "scores", "rubric_scores", "summary", "disagreement", "reliability", "alignment")
 _USAGE = "ITEMS (--rubric R | --profile P) --judge J [--judge J …] [--label C=COL,…] [options]"
@@ -52,18 +52,11 @@ def add(commands: Commands) -> None:
 
 
 def _evaluate(args: argparse.Namespace) -> None:
-    from evalkit import evaluate, show
+    from evalkit import show
     from evalkit.tables import write_frame
 
-    if args.labels and args.label:
-        raise ConfigError("--labels names a table, --label columns of the items; choose one")
     folder = None if args.out is None else _folder(args)
-    labels: Any = dict(args.label) or None
-    if args.labels:
-        labels = read_labels(args.labels, ())
-    rules = {name: getattr(args, name) for name in ("vote", "ties", "aggregate", "quorum")}
-    arguments = spec_arguments(args)
-    evaluation = evaluate(read_items(args), labels=labels, **arguments, **rules, **options_of(args))
+    evaluation = evaluated(args)
     if folder is not None:
         tables = _tables(evaluation)
         for name, table in tables.items():
@@ -75,6 +68,20 @@ def _evaluate(args: argparse.Namespace) -> None:
     else:
         put_text(spoken(str(show(evaluation, width=terminal_width()))))
     report(args, evaluation.judgments, cost=args.json)  # else it stands in what was printed
+
+
+def evaluated(args: argparse.Namespace) -> Evaluation:
+    """The evaluation that the flags of `evaluate` ask for."""
+    from evalkit import evaluate
+
+    if args.labels and args.label:
+        raise ConfigError("--labels names a table, --label columns of the items; choose one")
+    labels: Any = dict(args.label) or None
+    if args.labels:
+        labels = read_labels(args.labels, ())
+    rules = {name: getattr(args, name) for name in ("vote", "ties", "aggregate", "quorum")}
+    arguments = spec_arguments(args)
+    return evaluate(read_items(args), labels=labels, **arguments, **rules, **options_of(args))
 
 
 def _folder(args: argparse.Namespace) -> Path:

@@ -1,0 +1,200 @@
+"""Two versions side by side."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from evalkit.changes import compare
+from evalkit.changes.results import Comparison
+from evalkit.errors import InputError
+from evalkit.figures import count_of, figure
+from evalkit.intervals import cluster_codes, mean_interval
+from evalkit.plots.frames import Key, Panel, frame, grid, short
+from evalkit.plots.themes import Palette, Theme
+from evalkit.tables.grouping import clusters_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from evalkit.plots.pictures import Picture
+
+__all__ = ["plot_versions"]
+
+_MOST_ROWS = 16
+_BAND = "band: 95 % of repetitions of the same prompt would change so many (binomial, at most)"
+_KEYS = (
+    Key("a", "chance", marker="o", filled=False),
+    Key("b", "good", marker="D"),
+    Key("changed", "bad", "////"),
+    Key("expected by chance", "ink", marker="|"),
+)
+
+
+def plot_versions(
+    a: Any, b: Any = None, *, labels: pd.DataFrame | None = None, theme: Theme = "auto", **options: Any
+) -> Picture:
+    """Two versions side by side: mean scores, changed verdicts beside what chance alone changes, and the difference.
+
+    Parameters
+    ----------
+    a, b
+        Two evaluations of the same items (anything that `compare` takes); or a `Comparison` alone, which has no
+        mean scores to show.
+    labels
+        Human labels, for the words *fixed* and *broke* (see `compare`).
+    theme
+        ``auto`` follows the page, ``light`` and ``dark`` do not.
+    **options
+        What else `compare` takes.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        A row per criterion and judge. Left: mean `score_norm` (0-1) of both with 95 % cluster intervals, on the items
+        that both have. Middle: changed verdicts, with the number expected by chance and its band. Right:
+        mean difference b − a of `score_norm` with its 95 % interval (not corrected for several rows).
+
+    Raises
+    ------
+    InputError
+        When `b` is missing and `a` is no comparison; and as `compare`.
+    MissingExtraError
+        Without matplotlib.
+    """
+    if isinstance(a, Comparison) and b is None:
+        found = a
+    elif b is None:
+        raise InputError("plot_versions takes two evaluations, or one comparison (what compare returns)")
+    else:
+        found = compare(a, b, labels=labels, **options)
+    rows = found.table.head(_MOST_ROWS)
+    names = [_name(row, several=found.table["criterion"].nunique() > 1) for row in rows.to_dict("records")]
+    sides = [] if b is None else [_means(side, rows, a, b) for side in (a, b)]
+    panels = [] if rows.empty else [_changed(rows, names), _difference(rows, names)]
+    if sides and panels:
+        panels.insert(0, _both(names, sides))
+    n = int(rows["n_common"].max()) if len(rows) else 0
+    subtitle = f"a: {found.a}. b: {found.b}. {n} items on both sides"
+    notes = [_BAND] if panels and rows["expected_by_chance"].notna().any() else []
+    if len(found.table) > len(rows):
+        notes.append(f"the first {len(rows)} of {len(found.table)} criteria and judges")
+    silent = rows.loc[rows["expected_by_chance"].isna(), "notes"].dropna().astype(str)
+    notes += [f"chance unknown: {'; '.join(dict.fromkeys(silent))}"] if len(silent) and panels else []
+    keys = _KEYS if sides else _KEYS[2:]
+    nothing = "the two sides have no criterion and judge in common"
+    return frame("Two versions", subtitle, panels, theme=theme, nothing=nothing, keys=keys, notes=notes)
+
+
+def _name(row: dict[Any, Any], *, several: bool) -> str:
+    judge = short(str(row["judge"]), 24)
+    return f"{short(str(row['criterion']), 24)}\n{judge}" if several else judge
+
+
+def _means(side: Any, rows: pd.DataFrame, a: Any, b: Any) -> list[tuple[float, float, float]]:
+    """Mean and interval of `score_norm` of each row's criterion and judge, on the items of both sides."""
+    shared = set(a.judgments["item_id"]) & set(b.judgments["item_id"]) if hasattr(a, "judgments") else None
+    clusters = getattr(side, "clusters", None)
+    found = []
+    for criterion, judge in zip(rows["criterion"], rows["judge"], strict=True):
+        table = getattr(side, "scores" if judge == "jury" else "votes", None)
+        if table is None or shared is None:
+            found.append((np.nan, np.nan, np.nan))
+            continue
+        mine = table[(table["criterion"] == criterion).to_numpy() & table["item_id"].isin(shared).to_numpy()]
+        mine = mine if judge == "jury" else mine[(mine["judge"] == judge).to_numpy()]
+        mine = mine[mine["score_norm"].notna().to_numpy()]
+        values = mine["score_norm"].to_numpy(dtype=np.float64)
+        ends = mean_interval(values, cluster_codes(clusters_of(mine["item_id"], clusters)), bounds=(0.0, 1.0))
+        found.append((float(values.mean()) if len(values) else np.nan, ends.low, ends.high))
+    return found
+
+
+def _both(names: list[str], sides: list[list[tuple[float, float, float]]]) -> Panel:
+    said = "; ".join(
+        f"{name}: a {figure(*one)}, b {figure(*other)}".replace("\n", ", ")
+        for name, one, other in zip(names, *sides, strict=True)
+    )
+
+    def paint(axes: Axes, palette: Palette) -> None:
+        styles: list[tuple[float, str, str, str]] = [
+            (-0.14, palette.chance, "o", palette.paper),
+            (0.14, palette.good, "D", palette.good),
+        ]
+        for (shift, colour, marker, face), side in zip(styles, sides, strict=True):
+            for at, (mean, low, high) in enumerate(side):
+                axes.plot([low, high], [at + shift] * 2, color=colour, linewidth=2)
+                axes.plot([mean], [at + shift], marker=marker, color=colour, markerfacecolor=face, markersize=7)
+        axes.set_xlim(-0.02, 1.02)
+        axes.set_xlabel("mean score, 0-1, with 95 % interval")
+        _rows(axes, palette, names)
+
+    return Panel("Mean score of both", paint, said, _height(names))
+
+
+def _changed(rows: pd.DataFrame, names: list[str]) -> Panel:
+    coverage = [count_of(n, whole) for n, whole in zip(rows["changed"], rows["n_verdicts"], strict=True)]
+    chance = rows["expected_by_chance"].to_numpy(dtype=np.float64)
+    n = np.maximum(rows["n_verdicts"].to_numpy(dtype=np.float64), 1)
+    half = 1.96 * np.sqrt(np.maximum(chance * (1 - chance / n), 0.0))
+    said = "; ".join(
+        f"{name}: {of} changed, by chance {figure(by, digits=1)}".replace("\n", ", ")
+        for name, of, by in zip(names, coverage, chance, strict=True)
+    )
+
+    def paint(axes: Axes, palette: Palette) -> None:
+        most = float(np.nanmax([*rows["changed"], *(chance + half), 1.0]))
+        axes.barh(range(len(names)), rows["changed"], 0.5, color=palette.bad, hatch="////", edgecolor=palette.paper)
+        for at, of in enumerate(coverage):
+            low, high = max(0.0, chance[at] - half[at]), min(n[at], chance[at] + half[at])
+            if not np.isnan(chance[at]):
+                axes.fill_betweenx(
+                    [at - 0.36, at + 0.36], low, high, color=palette.chance, alpha=0.35, linewidth=0, zorder=0.5
+                )
+                axes.plot([chance[at]] * 2, [at - 0.36, at + 0.36], color=palette.ink, linewidth=2)
+            end = float(np.nanmax([rows["changed"].iloc[at], high]))
+            axes.annotate(of, (end, at), (6, 0), textcoords="offset points", va="center", fontsize=9.5)
+        axes.set_xlim(0, most * 1.18)
+        axes.locator_params(axis="x", integer=True)
+        axes.set_xlabel("items whose verdict (or label) changed, of those with one on both sides")
+        _rows(axes, palette, names)
+
+    return Panel("Changed, and how many by chance", paint, said, _height(names))
+
+
+def _difference(rows: pd.DataFrame, names: list[str]) -> Panel:
+    columns = ["mean_difference", "difference_low", "difference_high"]
+    values = [tuple(float(value) for value in line) for line in rows[columns].to_numpy(dtype=np.float64)]
+    said = "; ".join(
+        f"{name}: {figure(*line, digits=3)}".replace("\n", ", ") for name, line in zip(names, values, strict=True)
+    )
+
+    def paint(axes: Axes, palette: Palette) -> None:
+        axes.axvline(0, color=palette.ink, linewidth=1)
+        for at, (middle, low, high) in enumerate(values):
+            if np.isnan(middle):
+                axes.text(0, at, " NA", va="center", fontsize=9.5)
+                continue
+            clear = low > 0 or high < 0
+            face = palette.ink if clear else palette.paper
+            axes.plot([low, high], [at, at], color=palette.ink, linewidth=2)
+            axes.plot([middle], [at], marker="D", color=palette.ink, markerfacecolor=face, markersize=7)
+        widest = np.nanmax(np.abs(np.array([*values, (0.05, 0.05, 0.05)])))
+        axes.set_xlim(-1.15 * widest, 1.15 * widest)
+        axes.set_xlabel("difference of mean scores b − a, on 0-1, with 95 % interval (filled: 0 is outside)")
+        _rows(axes, palette, names)
+
+    return Panel("Difference of means", paint, said, _height(names))
+
+
+def _rows(axes: Axes, palette: Palette, names: list[str]) -> None:
+    axes.set_ylim(len(names) - 0.4, -0.6)
+    axes.set_yticks(range(len(names)), names)
+    axes.tick_params(axis="y", length=0)
+    grid(axes, palette, "x")
+
+
+def _height(names: list[str]) -> float:
+    return 0.95 + 0.42 * len(names)
