@@ -13,6 +13,7 @@ from evalkit._version import __version__
 if TYPE_CHECKING:
     from evalkit.aggregation import aggregate as aggregate
     from evalkit.aggregation import combine as combine
+    from evalkit.aggregation import jury_value as jury_value
     from evalkit.aggregation import summarize as summarize
     from evalkit.aggregation.wins import win_rates as win_rates
     from evalkit.agreement import disagreement as disagreement
@@ -84,7 +85,7 @@ if TYPE_CHECKING:
     from evalkit.voting import vote as vote
 
 _PLACES = {
-    "evalkit.aggregation": ("aggregate", "combine", "summarize"),
+    "evalkit.aggregation": ("aggregate", "combine", "jury_value", "summarize"),
     "evalkit.aggregation.wins": ("win_rates",),
     "evalkit.agreement": ("disagreement", "judge_agreement", "phi_grid", "reliability"),
     "evalkit.caching": ("ReplyStore",),
