@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from evalkit.changes import compare as compare
     from evalkit.changes import noise_floor as noise_floor
     from evalkit.changes.orders import position_inconsistency as position_inconsistency
+    from evalkit.curves import k_curve as k_curve
     from evalkit.errors import CacheError as CacheError
     from evalkit.errors import CacheMiss as CacheMiss
     from evalkit.errors import ConfigError as ConfigError
@@ -93,6 +94,7 @@ _PLACES = {
     "evalkit.calling": ("check_server",),
     "evalkit.changes": ("compare", "noise_floor"),
     "evalkit.changes.orders": ("position_inconsistency",),
+    "evalkit.curves": ("k_curve",),
     "evalkit.errors": (
         "CacheError",
         "CacheMiss",
