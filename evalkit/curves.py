@@ -32,7 +32,7 @@ Matrix = npt.NDArray[np.float64]
 
 def k_curve(
     judgments: pd.DataFrame,
-    labels: pd.DataFrame,
+    labels: pd.DataFrame | None = None,
     *,
     figures: Sequence[str] | None = None,
     ks: Sequence[int] | None = None,
@@ -47,7 +47,7 @@ def k_curve(
     judgments
         The table of `judge`, with repeated samples; no pairs.
     labels
-        Long table: `item_id, criterion, annotator, label`.
+        Long table: `item_id, criterion, annotator, label`. Without labels there is `phi` alone.
     figures
         Of those of `align`, against each annotator, averaged; by default ``accuracy`` where there are verdicts or
         nominal labels, else ``spearman``.
@@ -104,7 +104,7 @@ def k_curve(
     if frame["order"].notna().any():
         raise InputError("k_curve takes no judgments of pairs (column `order`); pass those of single answers")
     frame = frame.loc[~(frame["weight"] <= 0).to_numpy()] if "weight" in frame else frame
-    votes, said = checked(vote(frame, method=method), labels)
+    votes, said = checked(vote(frame, method=method), tables.empty("labels") if labels is None else labels)
     rows: list[dict[str, Any]] = []
     for panel in panels(votes, said, clusters=clusters):
         for judge in panel.judges:
@@ -199,7 +199,8 @@ def _rows(
     wanted = sorted(set(ks if ks is not None else [*(k for k in _KS if k < most), most, 2 * most]))
     default = "accuracy" if panel.verdicts or panel.scale.level == "nominal" else "spearman"
     names = list(figures or [default])
-    drawn = {k: _drawn(cube, k, panel, method, draws) for k in wanted if k <= most}
+    labelled = bool(panel.crowd.labelled.any())
+    drawn = {k: _drawn(cube, k, panel, method, draws) for k in wanted if k <= most and labelled}
     phis = _phi(own, most)
     for name in names:
         for k in wanted:
@@ -208,6 +209,8 @@ def _rows(
             row["phi"] = phis[0] / (phis[0] + phis[1] / k) if phis is not None else np.nan
             if k > most:
                 notes.append("extrapolated: phi alone")
+            elif not labelled:
+                notes.append("no labels: phi alone")
             else:
                 row |= _figure(name, k, drawn[k], notes, most)
                 row |= {"n_items": int((panel.crowd.labelled & (cube.there.sum(axis=1) >= k)).sum())}

@@ -156,6 +156,16 @@ def test_degenerate_input_gives_na_with_reasons_and_no_warnings(name):
     assert spearman.dropna().round(9).tolist() == ([0.5] if name == "one sample" else [])
 
 
+def test_without_labels_there_is_phi_alone():
+    said, truth = simulated(20, 4, 6)
+    table = table_of(said, PLAIN)
+    alone, whole = k_curve(table), k_curve(table, labels_of(truth), draws=2)
+    assert alone["phi"].tolist() == pytest.approx(whole["phi"].tolist())
+    assert alone[["value", "low", "prefix", "exact"]].isna().all(axis=None)
+    assert alone["notes"].tolist() == ["no labels: phi alone"] * 4 + ["extrapolated: phi alone"]
+    assert alone["n_items"].eq(0).all()
+
+
 def test_what_is_refused_and_empty():
     table, labels = table_of([[1, 0], [0, 0]]), labels_of([1, 0])
     for options in ({"figures": ["f1"]}, {"figures": "mae"}, {"method": "mode"}, {"ks": [0]}, {"ks": []}, {"draws": 0}):
