@@ -25,7 +25,7 @@ from evalkit.caching.store import ReplyStore
 from evalkit.calling import Limits, LoopThread, Outcome, Progress, afetch, breakers, fetch, submit
 from evalkit.calling.budgets import upper_bound
 from evalkit.errors import CacheError, ConfigError, EvalkitWarning, JudgeError
-from evalkit.records import Judge
+from evalkit.records import Judge, Reply
 
 pytestmark = pytest.mark.network
 KEY = "sk-secret-0123456789"
@@ -513,7 +513,7 @@ from pathlib import Path
 from asked import request_of
 from evalkit.caching.store import ReplyStore
 from evalkit.calling import Limits, fetch
-from evalkit.records import Judge
+from evalkit.records import Judge, Reply
 judge = Judge("openai", "m", base_url=sys.argv[1])
 store = ReplyStore.open(Path(sys.argv[2]))
 try:
@@ -558,7 +558,7 @@ from pathlib import Path
 from asked import request_of
 from evalkit.caching.store import ReplyStore
 from evalkit.calling import fetch
-from evalkit.records import Judge
+from evalkit.records import Judge, Reply
 judge = Judge("openai", "m", base_url=sys.argv[1])
 store = ReplyStore.open(Path(sys.argv[2]))
 ask = lambda items: [o.value is not None for o in fetch([request_of(judge, item) for item in items], store)]
@@ -672,3 +672,16 @@ def test_a_missing_key_is_said_before_anything_is_sent(server: JudgeServer, stor
     with pytest.raises(JudgeError, match=r"NO_SUCH_KEY is not set; set it, name another with Judge\(api_key_env.*fake"):
         fetch([request_of(judge, 1) for judge in judges], store)
     assert server.seen == []
+
+
+def test_what_another_has_stored_since_the_look_up_is_not_asked_for(server: JudgeServer, store: ReplyStore) -> None:
+    judge = judge_at(server)
+    wanted = request_of(judge, 1, (0, 1, 2))
+    store.put_many([(wanted.parts_of(1), Reply("2", created=time.time()))])
+    outcomes = fetch([wanted, request_of(judge, 2)], store)
+    assert [outcome.failure for outcome in outcomes] == [None] * 4
+    assert texts(outcomes)[1] == "2"
+    assert store.counters.as_dict()["joins"] == 1
+    assert Counter(server.paid) == {"ITEM-1": 2, "ITEM-2": 1}
+    store.put_many([(wanted.parts_of(sample), Reply("1", source="recorded")) for sample in (3,)])
+    assert texts(fetch([request_of(judge, 1, (3,))], store)) != ["1"]  # somebody else's reply is none of this judge's

@@ -32,7 +32,7 @@ rubric = ek.Rubric(
     criteria=[{"name": "number", "scale": {0: "a", 1: "b"}}],
 )
 items = [{"item_id": str(n), "answer": f"ITEM-{n} "} for n in range(200)]
-judge = ek.Judge("openai", "m", base_url=sys.argv[1], timeout_s=60)
+judge = ek.Judge("openai", "m", base_url=sys.argv[1], timeout_s=600)
 """
 RUN = (
     JUDGE
@@ -56,7 +56,7 @@ def started(code: str, *arguments: object) -> subprocess.Popen[str]:
 
 
 def wait_for(server: JudgeServer, n: int) -> None:
-    deadline = time.monotonic() + 40
+    deadline = time.monotonic() + 100
     while len(server.seen) < n:
         assert time.monotonic() < deadline, f"only {len(server.seen)} requests came"
         time.sleep(0.01)
@@ -74,38 +74,35 @@ def test_ctrl_c_says_how_to_go_on_and_the_next_run_pays_the_rest(tmp_path: Path)
         child = started(RUN, server.url, tmp_path)
         wait_for(server, 24)
         child.send_signal(signal.SIGINT)
-        _, err = child.communicate(timeout=40)
+        _, err = child.communicate(timeout=100)
         assert "calls in flight, so that they are not paid twice" in err
         assert "KeyboardInterrupt: stopped; every reply that came is stored in" in err
         assert "only the rest is paid" in err
         assert stored_in(tmp_path) == (len(server.paid), "ok")
         assert 24 <= len(server.paid) < 200
         server.always = REPLY
-        out, err = started(RUN, server.url, tmp_path).communicate(timeout=40)
+        out, err = started(RUN, server.url, tmp_path).communicate(timeout=100)
         assert out.strip() == "200", err
     assert Counter(server.paid) == {f"ITEM-{n}": 1 for n in range(200)}
 
 
 @pytest.mark.parametrize("times", [1, 2])
 def test_ctrl_c_does_not_wait_for_a_silent_server(tmp_path: Path, times: int) -> None:
-    """Its answers would come in a minute: the wait in `judge` is not repeated at the end of the process."""
-    with judge_server(always={"hang": 60}) as server:
+    """The wait in `judge` is not repeated at the end of the process."""
+    with judge_server(always={"hang": 600}) as server:
         child = started(RUN, server.url, tmp_path)
         wait_for(server, 8)
-        asked = time.monotonic()
         for _ in range(times):
             child.send_signal(signal.SIGINT)
             time.sleep(0.5)
-        _, err = child.communicate(timeout=30)
-        took = time.monotonic() - asked
+        _, err = child.communicate(timeout=100)  # the answers would come after ten minutes
     assert "KeyboardInterrupt" in err
     assert "atexit" not in err
-    assert took < 25  # far from the minute; how far is not a test's business
 
 
 def test_a_killed_process_loses_what_was_in_flight_and_pays_nothing_twice(tmp_path: Path) -> None:
     with judge_server(always={"delay": 0.02, **REPLY}) as server:
-        for round_ in range(3):
+        for round_ in range(2):
             child = started(RUN, server.url, tmp_path)
             wait_for(server, len(server.seen) + 20)
             child.kill()
@@ -116,7 +113,7 @@ def test_a_killed_process_loses_what_was_in_flight_and_pays_nothing_twice(tmp_pa
             assert len(server.paid) - stored <= 16 * (round_ + 1)
         paid, (stored, _) = len(server.paid), stored_in(tmp_path)
         assert stored > 0
-        out, err = started(RUN, server.url, tmp_path).communicate(timeout=40)
+        out, err = started(RUN, server.url, tmp_path).communicate(timeout=100)
         assert out.strip() == "200", err
         assert len(server.paid) - paid == 200 - stored
     assert stored_in(tmp_path) == (200, "ok")
@@ -144,7 +141,7 @@ def test_the_end_of_the_process_waits_for_what_is_in_flight_and_leaves_no_log(tm
             stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(),
         )  # fmt: skip
         wait_for(server, 6)
-        _, err = child.communicate("\n", timeout=40)
+        _, err = child.communicate("\n", timeout=100)
     assert child.returncode == 0, err
     assert stored_in(tmp_path) == (6, "ok")
     assert not (tmp_path / f"{FILE_NAME}-wal").exists()  # the checkpoint at exit moved it into the file
@@ -173,7 +170,7 @@ def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 def cell_ended(client: Any, sent: str) -> dict[str, Any]:
     """The reply to a cell."""
     while True:
-        reply = client.get_shell_msg(timeout=40)
+        reply = client.get_shell_msg(timeout=100)
         if reply["parent_header"].get("msg_id") == sent:
             content: dict[str, Any] = reply["content"]
             return content
@@ -226,7 +223,7 @@ print(sum(outcome.failure is None for outcome in running.result()))
 
 def test_a_fork_in_the_middle_of_a_run_harms_neither_side(tmp_path: Path) -> None:
     with judge_server(always={"delay": 0.05, **REPLY}) as server:
-        out, err = started(FORKS, server.url, tmp_path).communicate(timeout=60)
+        out, err = started(FORKS, server.url, tmp_path).communicate(timeout=100)
     assert out.split()[-1:] == ["40"], err
     assert Counter(server.paid) == {f"ITEM-{n}": 1 for n in (*range(40), 100, 101, 102)}
 
@@ -251,6 +248,6 @@ print(len(tables), sum(int(table["error"].isna().sum()) for table in tables))
 
 def test_threads_and_loops_share_calls_and_all_get_their_tables(tmp_path: Path) -> None:
     with judge_server(always={"delay": 0.1, **REPLY}) as server:
-        out, err = started(THREADS, server.url, tmp_path).communicate(timeout=60)
+        out, err = started(THREADS, server.url, tmp_path).communicate(timeout=100)
     assert out.split() == ["6", "180"], err
     assert Counter(server.paid) == {f"ITEM-{n}": 1 for n in range(70)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -60,6 +60,12 @@ class Call:
             prompt = asked.prompt() if isinstance(asked, Draft) else asked.prompt
             self._request = Request(asked.judge, prompt, asked.parts, self.samples)
         return self._request
+
+    def leave_out(self, keys: Container[bytes]) -> None:
+        """Ask no more for the samples with these reply keys."""
+        left = [(sample, key) for sample, key in zip(self.samples, self.keys, strict=True) if key not in keys]
+        self.samples, self.keys = tuple(sample for sample, _ in left), tuple(key for _, key in left)
+        self.asked, self._request = self._request or self.asked, None
 
     def part(self, start: int, stop: int) -> Call:
         """Some of the samples, as a call of its own."""

@@ -29,6 +29,8 @@ __all__ = ["Options", "ajudge", "judge", "judge_chunk", "judge_work"]
 _CHUNK = 20_000
 _log = logging.getLogger("evalkit")
 
+_DOWN = ("judge_down", "server_error")
+
 Refresh = bool | float | datetime | date | str
 
 
@@ -210,7 +212,7 @@ class _Run:
         self._say_failures(failures, len(failed))
 
     def _say_failures(self, failures: Sequence[Any], n_failed: int) -> None:
-        if n_failed == self.work.n_rows and all(failure.reason == "judge_down" for failure in failures):
+        if n_failed == self.work.n_rows and all(failure.reason in _DOWN for failure in failures):
             said = "; ".join(f"{name}: {detail}" for name, detail in dict.fromkeys(self.details))
             raise JudgeError(f"no judge could be asked and nothing was scored. {said}")
         for (name, detail), count in self.details.most_common(5):
