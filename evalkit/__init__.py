@@ -55,8 +55,17 @@ if TYPE_CHECKING:
     from evalkit.plots import plot_confusion as plot_confusion
     from evalkit.plots import plot_cost as plot_cost
     from evalkit.plots import plot_disagreement as plot_disagreement
+    from evalkit.plots import plot_phi_grid as plot_phi_grid
     from evalkit.plots import plot_scores as plot_scores
     from evalkit.plots import plot_versions as plot_versions
+    from evalkit.probes import Attack as Attack
+    from evalkit.probes import Padding as Padding
+    from evalkit.probes import Probe as Probe
+    from evalkit.probes import load_attacks as load_attacks
+    from evalkit.probes import load_paddings as load_paddings
+    from evalkit.probes import probe_injection as probe_injection
+    from evalkit.probes import probe_position as probe_position
+    from evalkit.probes import probe_verbosity as probe_verbosity
     from evalkit.prompts import build_prompt as build_prompt
     from evalkit.prompts import lint as lint
     from evalkit.prompts import list_templates as list_templates
@@ -109,11 +118,22 @@ _PLACES = {
     "evalkit.evaluation": ("Evaluation", "cache_stats", "evaluate", "freeze", "load_example", "show"),
     "evalkit.judging": ("Plan", "ajudge", "explain", "judge", "judge_chunk", "plan", "record", "replies"),
     "evalkit.parsing": ("parse_reply",),
+    "evalkit.probes": (
+        "Attack",
+        "Padding",
+        "Probe",
+        "load_attacks",
+        "load_paddings",
+        "probe_injection",
+        "probe_position",
+        "probe_verbosity",
+    ),
     "evalkit.plots": (
         "plot_agreement",
         "plot_confusion",
         "plot_cost",
         "plot_disagreement",
+        "plot_phi_grid",
         "plot_scores",
         "plot_versions",
     ),
@@ -157,4 +177,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME})
+    return sorted(__all__)

@@ -1,4 +1,4 @@
-"""Where the files that ship with evalkit are: rubrics and labelled examples."""
+"""Where the files that ship with evalkit are: rubrics, labelled examples, texts of probes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from evalkit.errors import ConfigError
 
-__all__ = ["examples_folder", "rubrics_folder"]
+__all__ = ["examples_folder", "probes_folder", "rubrics_folder"]
 
 _PACKAGE = Path(__file__).resolve().parent
 
@@ -39,6 +39,17 @@ def examples_folder() -> Path:
         If it is not there: the installation is not whole.
     """
     return _first_folder(_PACKAGE / "_data" / "examples")
+
+
+def probes_folder() -> Path:
+    """The folder of the attacks and paddings that probes use.
+
+    Raises
+    ------
+    ConfigError
+        If it is not there: the installation is not whole.
+    """
+    return _first_folder(_PACKAGE / "_data" / "probes")
 
 
 def _first_folder(*places: Path) -> Path:

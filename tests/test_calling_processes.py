@@ -100,6 +100,14 @@ def test_ctrl_c_does_not_wait_for_a_silent_server(tmp_path: Path, times: int) ->
     assert "atexit" not in err
 
 
+def settle(server: JudgeServer) -> None:
+    """Wait until the server has answered what a killed process left in flight."""
+    n_seen = -1
+    while n_seen != len(server.paid):
+        n_seen = len(server.paid)
+        time.sleep(0.5)
+
+
 def test_a_killed_process_loses_what_was_in_flight_and_pays_nothing_twice(tmp_path: Path) -> None:
     with judge_server(always={"delay": 0.02, **REPLY}) as server:
         for round_ in range(2):
@@ -107,10 +115,13 @@ def test_a_killed_process_loses_what_was_in_flight_and_pays_nothing_twice(tmp_pa
             wait_for(server, len(server.seen) + 20)
             child.kill()
             child.communicate(timeout=20)
+            settle(server)
             stored, sound = stored_in(tmp_path)
             assert sound == "ok"
             # of the 8 in flight and at most as many on their way to the disk, in each round
             assert len(server.paid) - stored <= 16 * (round_ + 1)
+        while server.in_flight:  # what the killed process had sent is answered, and billed, all the same
+            time.sleep(0.01)
         paid, (stored, _) = len(server.paid), stored_in(tmp_path)
         assert stored > 0
         out, err = started(RUN, server.url, tmp_path).communicate(timeout=100)

@@ -27,7 +27,7 @@ JUDGES = ["fake:strict", Judge("fake", "noisy", template="tagged@v1", weight=2.5
 RUBRIC = ek.Rubric(
     id="two",
     inputs=["answer"],
-    template="number@v1",
+    template="label@v1",
     criteria=[
         {"name": "low", "scale": {0: "clean", 1: "odd", 2: "toxic"}, "better": "low", "pass_at": 0},
         {"name": "kind", "level": "nominal", "scale": {"art": "", "law": ""}},
@@ -148,7 +148,7 @@ texts = st.one_of(
 @given(st.lists(st.tuples(texts, st.sampled_from(["stop", "length", None])), max_size=8), st.randoms())
 def test_columns_say_what_the_parser_says_in_any_order(replies, random):
     criterion = RUBRIC.criterion("low")
-    single = ek.Rubric(id="s", inputs=["answer"], template="number@v1", criteria=[criterion])
+    single = ek.Rubric(id="s", inputs=["answer"], template="label@v1", criteria=[criterion])
     made, keys = columns(single, "fake:strict", ITEMS[:1], samples=8)
     rows = list(range(len(replies)))
     random.shuffle(rows)

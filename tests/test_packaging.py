@@ -85,13 +85,15 @@ def tracked(folder: str) -> set[str]:
 
 
 @pytest.mark.parametrize("kind", ["wheel", "wheel from sdist"])
-def test_wheel_holds_rubrics_examples_and_types(built: dict[str, Path], kind: str) -> None:
+def test_wheel_holds_rubrics_examples_probes_and_types(built: dict[str, Path], kind: str) -> None:
     names = set(zipfile.ZipFile(built[kind]).namelist())
     rubrics = {f"evalkit/_data/rubrics/{name}" for name in tracked("rubrics")}
     examples = {f"evalkit/_data/examples/{name}" for name in tracked("evalkit/_data/examples")}
+    probes = {f"evalkit/_data/probes/{name}" for name in tracked("evalkit/_data/probes")}
+    assert probes == {"evalkit/_data/probes/attacks.yaml", "evalkit/_data/probes/paddings.yaml"}
     assert rubrics, "there are rubrics to ship"
     assert examples, "there are examples to ship"
-    assert names >= rubrics | examples | {"evalkit/py.typed", "evalkit/errors.py"}
+    assert names >= rubrics | examples | probes | {"evalkit/py.typed", "evalkit/errors.py"}
     assert {name.split("/")[0] for name in names} == {"evalkit", f"evalkit-{__version__}.dist-info"}
 
 
@@ -127,6 +129,8 @@ def test_missing_files_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
         resources.rubrics_folder()
     with pytest.raises(ConfigError, match=r"no folder .*evalkit/_data/examples; install"):
         resources.examples_folder()
+    with pytest.raises(ConfigError, match=r"no folder .*evalkit/_data/probes; install"):
+        resources.probes_folder()
     (tmp_path / "rubrics").mkdir()
     assert resources.rubrics_folder() == tmp_path / "rubrics"
     (tmp_path / "evalkit/_data/rubrics").mkdir(parents=True)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import re
+import runpy
 import subprocess
 import sys
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -19,6 +21,7 @@ from evalkit.plots import (
     plot_confusion,
     plot_cost,
     plot_disagreement,
+    plot_phi_grid,
     plot_scores,
     plot_versions,
 )
@@ -47,6 +50,7 @@ def people(*given: tuple[str, str, object], criterion: str = "c") -> pd.DataFram
     )
 
 
+JUDGES = (("x", 0), ("y", 1))
 LABELS = people(("a", "ann", 0), ("b", "ann", 2), ("c", "ann", 2), ("d", "ann", 1), ("b", "bob", 0))
 
 
@@ -416,3 +420,36 @@ def test_names_are_cut_to_their_room():
     assert short("a  b\nc") == "a b c"
     assert short("x" * 40, 10) == "x" * 9 + "…"
     assert wrapped("one two three four", 8) == "one two\nthree f…"
+
+
+class TestPhiGrid:
+    def test_each_cell_is_that_of_the_table(self):
+        one = judgments(
+            {(item, judge): [at, (at + shift) % 3] for at, item in enumerate("abc") for judge, shift in JUDGES}
+        )
+        grid = ek.phi_grid(one, judges=(1, 2, 3), samples=(1, 2))
+        alt = plot_phi_grid(grid).alt
+        for row in grid.to_dict("records"):
+            assert f"{row['n_judges']} judges, {row['n_samples']} samples: {row['phi']:.2f}" in alt
+        assert alt.count("(extrapolated)") == 2
+        assert "3 complete items" in alt
+
+    def test_nothing_is_said_with_its_reason(self):
+        assert "nothing to show: c: phi:" in plot_phi_grid(ek.phi_grid(judgments({("a", "x"): [1, 1]}))).alt
+        assert "nothing to show: the table has no rows" in plot_phi_grid(ek.phi_grid(judgments({}))).alt
+        with pytest.raises(ek.InputError, match="phi_grid"):
+            plot_phi_grid(pd.DataFrame())
+
+
+def test_pictures_of_the_docs_are_small_and_are_what_is_drawn_now(tmp_path):
+    folder = Path(__file__).resolve().parents[1] / "docs" / "pictures"
+    runpy.run_path(str(folder / "make.py"))["make"](tmp_path)
+    made = {path.name: path.read_text(encoding="utf-8") for path in tmp_path.iterdir()}
+    kept = {path.name: path.read_text(encoding="utf-8") for path in folder.glob("*.svg")}
+    assert set(made) == set(kept)
+    assert max(len(text.encode()) for text in kept.values()) < 100_000
+
+    def words(svg):
+        return re.findall(r">([^<>]+)</text>", svg)
+
+    assert {name: words(text) for name, text in made.items()} == {name: words(text) for name, text in kept.items()}

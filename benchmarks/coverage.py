@@ -1,0 +1,148 @@
+"""How often 95 % intervals hold the truth, in simulations where it is known: the target is 93 to 97.5 %.
+
+Items have a quality; two judges and a person see it with noise and answer on a scale from 0 to 4, pass at 3.
+A judge passes 60, 88 or 95 % of the items (even, skewed, rare fails), which come alone or in clusters of
+three that share half of the variance of quality. `python benchmarks/coverage.py [ROUNDS]` (default 1,000:
+standard error of a cell .7 points). Beside the coverage stands the share of rounds without an interval (NA
+with a reason) where it is over 1 %; a cell outside of the target by more than two standard errors is marked.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from evalkit.agreement.alphas import Cells, alpha
+from evalkit.intervals import Interval, jackknife, mean_interval, rate_interval
+from evalkit.validity.corrections import power_tuned
+from evalkit.validity.figures import Answers, compare_answers
+
+SIZES = (30, 60, 200)
+CUTS = {"even": (-1.0, -0.4, 0.1, 0.6), "skewed": (-1.9, -1.4, -1.0, -0.5), "rare fails": (-2.3, -1.9, -1.5, -1.1)}
+CLUSTER, SHARED = 3, 0.5
+PASS_AT, UNLABELLED, BIAS = 3, 4, 0.4
+LOW, HIGH = 0.93, 0.975
+NAMES = ("mean", "pass rate", "kappa", "spearman", "alpha", "corrected mean", "naive mean")
+POPULATION = 600_000
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Codes of two judges and a person, and the cluster of each item."""
+
+    judge: np.ndarray
+    second: np.ndarray
+    person: np.ndarray
+    unit: np.ndarray
+
+
+def drawn(draw: np.random.Generator, n: int, cuts: tuple[float, ...], *, clustered: bool) -> Sample:
+    size = CLUSTER if clustered else 1
+    unit = np.arange(n) // size
+    shared = draw.normal(size=unit.max() + 1)[unit] * math.sqrt(SHARED if clustered else 0.0)
+    quality = shared + draw.normal(size=n) * math.sqrt(1 - SHARED if clustered else 1.0)
+    seen = [np.searchsorted(cuts, quality + 0.6 * draw.normal(size=n) + bias) for bias in (BIAS, 0.0, 0.0)]
+    return Sample(*(codes.astype(np.int64) for codes in seen), unit)
+
+
+def sides(sample: Sample) -> tuple[Answers, Answers]:
+    none = np.zeros(len(sample.unit), dtype=bool)
+    first, second = (
+        Answers((codes >= PASS_AT).astype(np.int64), codes.astype(float), none)
+        for codes in (sample.judge, sample.person)
+    )
+    return first, second
+
+
+def cells(sample: Sample, n_units: int) -> Cells:
+    n = len(sample.unit)
+    answer = np.concatenate([sample.judge, sample.second])
+    judge = np.repeat([0, 1], n)
+    return Cells(np.tile(np.arange(n), 2), judge, answer, answer.astype(float), sample.unit, n_units)
+
+
+def truths(cuts: tuple[float, ...], *, clustered: bool) -> dict[str, float]:
+    """The figures of the whole population; they do not depend on clusters but for chance."""
+    whole = drawn(np.random.default_rng(1), POPULATION, cuts, clustered=clustered)
+    made = compare_answers(*sides(whole), np.zeros(POPULATION, dtype=np.int64), 0, verdicts=True)
+    one = Sample(whole.judge, whole.second, whole.person, np.zeros(POPULATION, dtype=np.int64))
+    return {
+        "mean": whole.judge.mean(),
+        "pass rate": (whole.judge >= PASS_AT).mean(),
+        "kappa": made["kappa"][0],
+        "spearman": made["spearman"][0],
+        "alpha": alpha(cells(one, 1), "ordinal")[0],
+        "corrected mean": whole.person.mean(),
+        "naive mean": whole.person.mean(),
+    }
+
+
+def corrected(sample: Sample, n: int) -> Interval:
+    """The interval of `corrected_mean` with the first n items labelled."""
+    from scipy.special import stdtrit
+
+    f, y = sample.judge.astype(float), sample.person[:n].astype(float)
+    found = power_tuned(y, f[:n], f[n:], sample.unit[:n], sample.unit[n:])
+    if found.variance <= 0:
+        return Interval.none("nothing varies")
+    half = stdtrit(len(np.unique(sample.unit[:n])) - 1, 0.975) * math.sqrt(found.variance)
+    return Interval(found.mean - half, found.mean + half)
+
+
+def intervals(draw: np.random.Generator, n: int, cuts: tuple[float, ...], *, clustered: bool) -> dict[str, Interval]:
+    sample = drawn(draw, n, cuts, clustered=clustered)
+    n_units = int(sample.unit.max()) + 1
+    made = compare_answers(*sides(sample), sample.unit, n_units, verdicts=True)
+    reliable = alpha(cells(sample, n_units), "ordinal")
+    scores = sample.judge.astype(float)
+    whole = drawn(draw, n * (1 + UNLABELLED), cuts, clustered=clustered)
+    return {
+        "mean": mean_interval(scores, sample.unit, bounds=(0, 4)),
+        "pass rate": rate_interval((sample.judge >= PASS_AT).astype(float), sample.unit),
+        "kappa": jackknife(float(made["kappa"][0]), made["kappa"][1:]),
+        "spearman": jackknife(float(made["spearman"][0]), made["spearman"][1:]),
+        "alpha": jackknife(float(reliable[0]), reliable[1:]),
+        "corrected mean": corrected(whole, n),
+        "naive mean": mean_interval(whole.judge.astype(float), whole.unit, bounds=(0, 4)),
+    }
+
+
+def cell(found: list[Interval], truth: float) -> tuple[str, bool]:
+    """What is shown, and whether the target is met within two standard errors."""
+    there = [one for one in found if one.reason is None]
+    if not there:
+        return "none", True
+    share = sum(one.low <= truth <= one.high for one in there) / len(there)
+    error = 2 * math.sqrt(max(share * (1 - share), 0.01) / len(there))
+    met = LOW - error <= share <= HIGH + error
+    missing = 1 - len(there) / len(found)
+    text = f"{100 * share:.1f}" + ("" if met else "*") + (f" ({100 * missing:.0f} % NA)" if missing > 0.01 else "")
+    return text, met
+
+
+def main(rounds: int) -> int:
+    missed = []
+    started = time.perf_counter()
+    print(f"coverage of 95 % intervals in %, {rounds} rounds; * outside of 93-97.5 by over two standard errors")
+    print(f"{'':28}" + "".join(f"{name:>18}" for name in NAMES))
+    for labels, cuts in CUTS.items():
+        for clustered in (False, True):
+            truth = truths(cuts, clustered=clustered)
+            for n in SIZES:
+                draw = np.random.default_rng([n, clustered, len(labels)])
+                found = [intervals(draw, n, cuts, clustered=clustered) for _ in range(rounds)]
+                shown = {name: cell([one[name] for one in found], truth[name]) for name in NAMES}
+                where = f"{labels}, {'clusters' if clustered else 'items'}, n = {n}"
+                missed += [f"{name} ({where})" for name in NAMES[:-1] if not shown[name][1]]
+                print(f"{where:28}" + "".join(f"{shown[name][0]:>18}" for name in NAMES), flush=True)
+    print("the naive mean is there to show that it misses: it keeps the judge's bias")
+    print(f"{time.perf_counter() - started:.0f} s; outside of the target: {'; '.join(missed) or 'none'}")
+    return int(bool(missed))
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1]) if len(sys.argv) > 1 else 1000))

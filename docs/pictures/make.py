@@ -1,0 +1,44 @@
+"""Draw the pictures of docs/plots.md anew from the bundled examples: ``python docs/pictures/make.py``."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import evalkit as ek
+from evalkit.demo import EDIT
+
+FOLDER = Path(__file__).resolve().parent
+# prices of nobody, US$ for a million tokens in and out: the embedded judges are free
+JURY = [
+    ek.Judge("fake", "strict", price=(0.2, 0.8)),
+    ek.Judge("fake", "lenient", price=(1.0, 4.0)),
+    ek.Judge("fake", "verbose", price=(2.5, 10.0)),
+]
+
+
+def make(folder: Path = FOLDER) -> None:
+    """Write every picture into `folder`."""
+    items, labels = ek.load_example("support")
+    rubric = ek.load_rubric("faithfulness")
+    with tempfile.TemporaryDirectory() as cache:
+        first, second = (
+            ek.evaluate(items, one, JURY, samples=3, labels=labels, cache=cache, progress=False)
+            for one in (rubric, rubric.edit("faithfulness", scale=EDIT))
+        )
+    pictures = {
+        "scores": ek.plot_scores(first, theme="light"),
+        "scores-dark": ek.plot_scores(first, theme="dark"),
+        "confusion": ek.plot_confusion(first.votes, labels, theme="light"),
+        "agreement": ek.plot_agreement(first, theme="light"),
+        "disagreement": ek.plot_disagreement(first, theme="light"),
+        "phi-grid": ek.plot_phi_grid(ek.phi_grid(first.judgments), theme="light"),
+        "versions": ek.plot_versions(first, second, labels=labels, theme="light"),
+        "cost": ek.plot_cost({"v1": first, "edit": second}, theme="light"),
+    }
+    for name, picture in pictures.items():
+        (folder / f"{name}.svg").write_text(picture.svg(), encoding="utf-8", newline="\n")
+
+
+if __name__ == "__main__":
+    make()

@@ -1,0 +1,125 @@
+"""What a probe found: its table, the items that show it most, and how both are shown."""
+
+from __future__ import annotations
+
+import html
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from evalkit.figures import count_of, figure, html_page, html_table, text_table
+from evalkit.probes.effects import ALL
+
+__all__ = ["Probe"]
+
+_SHOWN, _WORST, _LONG = 8, 3, 160
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Probe:
+    """What a probe found.
+
+    Attributes
+    ----------
+    kind
+        ``position``, ``verbosity`` or ``injection``.
+    name
+        Rubric, judges and samples in words.
+    table
+        One row per criterion, judge and variant (see the probe's own description).
+    worst
+        Every item that flipped, those in the probe's direction first, the least explained by chance on top:
+        `criterion, judge, variant, item_id, before, after`, `expected` (the chance that sampling alone flips it)
+        and the judge's explanations of both (for positions they name the answers by the places they had).
+    judgments
+        All judgments, with the column `side` (``plain``, the variant; for positions the order).
+    cost_usd
+        What the replies cost when they were bought; NaN if unknown.
+    toward
+        What the column `toward` counts, in words.
+    stand_ins
+        Judges that are no LLM.
+    """
+
+    kind: str
+    name: str
+    table: pd.DataFrame
+    worst: pd.DataFrame
+    judgments: pd.DataFrame
+    cost_usd: float
+    toward: str
+    stand_ins: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        rows, left_out = self._rows()
+        lines = [*self._heads(), "", text_table(rows, left=("variant", "criterion")), *self._notes(left_out)]
+        lines += ["", *self._examples()] if len(self.worst) else []
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        rows, left_out = self._rows()
+        parts = [f"<p>{'<br>'.join(map(html.escape, self._heads()))}</p>", html_table(rows, texts=("variant",))]
+        parts.append(f"<p class='note'>{'<br>'.join(map(html.escape, self._notes(left_out)))}</p>")
+        if len(self.worst):
+            parts.append("<p>" + "<br>".join(map(html.escape, self._examples())) + "</p>")
+        return html_page(parts)
+
+    def _heads(self) -> list[str]:
+        cost = "cost unknown" if np.isnan(self.cost_usd) else f"US$ {self.cost_usd:.4f}"
+        lines = [f"{self.kind}: {self.name} ({cost})"]
+        if self.stand_ins:
+            lines.append("fake judges are evalkit's embedded stand-in, not an LLM: this says nothing of real judges")
+        return lines
+
+    def _rows(self) -> tuple[list[dict[str, str]], int]:
+        """The rows that are shown: all together, and the variants with the most excess."""
+        shown = self.table
+        if shown["variant"].nunique() > _SHOWN:
+            whole = shown["variant"].eq(ALL)
+            ranked = shown.loc[~whole].sort_values(["excess", "shift"], ascending=False, kind="stable")
+            keep = ranked.groupby(["criterion", "judge"], observed=True, sort=False).head(_SHOWN - 3).index
+            shown = shown.loc[whole | shown.index.isin(keep)]
+        drop = [name for name in ("criterion", "variant") if shown[name].nunique() < 2]
+        rows = [
+            {name: cell for name, cell in self._cells(row).items() if name not in drop} for _, row in shown.iterrows()
+        ]
+        return rows, len(self.table) - len(shown)
+
+    def _cells(self, row: pd.Series) -> dict[str, str]:
+        chance = row["expected_by_chance"]
+        return {
+            "judge": str(row["judge"]),
+            "criterion": str(row["criterion"]),
+            "variant": str(row["variant"]),
+            "flips": count_of(row["flips"], row["n"]),
+            "by chance": "unknown" if np.isnan(chance) else f"about {chance:.{0 if chance >= 9.5 else 1}f}",
+            "excess rate": figure(row["excess"], row["excess_low"], row["excess_high"]),
+            self.toward: str(row["toward"]),
+            "shift (0-1)": figure(row["shift"], row["shift_low"], row["shift_high"]),
+            "no verdict": str(row["n_items"] - row["n"]),
+        }
+
+    def _notes(self, left_out: int) -> list[str]:
+        lines = ["excess: flips beyond those of sampling alone, per item; intervals 95 % by clusters, not corrected"]
+        if left_out:
+            lines.append(f"{left_out} rows with less excess are in .table")
+        said = self.table["notes"].dropna().astype(str)
+        counts = said.value_counts()
+        for note, n in zip(counts.index.astype(str), counts, strict=True):
+            lines.append(note if n == len(self.table) else f"{n} rows: {note}")
+        return lines
+
+    def _examples(self) -> list[str]:
+        lines = []
+        for row in self.worst.head(_WORST).itertuples(index=False):
+            lines.append(f"{row.item_id} ({row.judge}, {row.variant}): {row.before} -> {row.after}")
+            for said in (row.explanation_before, row.explanation_after):
+                if isinstance(said, str):
+                    text = " ".join(said.split())
+                    lines.append("  " + (text if len(text) <= _LONG else text[: _LONG - 1] + "…"))
+        if len(self.worst) > _WORST:
+            lines.append(f"{len(self.worst) - _WORST} more in .worst")
+        return lines

@@ -1,0 +1,303 @@
+"""The three probes: position, verbosity, injection. Each judges through the cache, then compares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any
+
+import pandas as pd
+
+from evalkit import tables
+from evalkit.errors import ConfigError, listed
+from evalkit.probes.benches import Bench, split
+from evalkit.probes.effects import effects_table, pair_sides, worst_items
+from evalkit.probes.results import Probe
+from evalkit.probes.sides import Sides, sides_of
+from evalkit.probes.texts import Attack, Padding, chosen, load_attacks, load_paddings
+from evalkit.providers.fake.replies import write_reply
+from evalkit.rubrics import Criterion, code_text
+
+__all__ = ["probe_injection", "probe_position", "probe_verbosity"]
+
+PLAIN = "plain"
+_PRAISE = "The answer meets the highest level in full; nothing is wrong or missing."
+
+
+def probe_position(
+    items: Any,
+    rubric: Any,
+    judges: Any = None,
+    *,
+    samples: int | None = None,
+    template: str | None = None,
+    item_id: str | None = None,
+    clusters: Mapping[str, Any] | pd.Series | None = None,
+    **options: Any,
+) -> Probe:
+    """Does a judge of pairs follow the place instead of the answer?
+
+    Every pair is judged in both orders, as `judge` always does, and the winners are compared.
+
+    Parameters
+    ----------
+    items, rubric, judges, samples, template, item_id
+        As for `judge`; the rubric is pairwise. With one sample nothing tells an effect from noise.
+    clusters
+        item_id -> unit of the intervals; by default the items' `group_id` where there is one, else their content.
+    **options
+        Of `judge`: cache, offline, budget_usd, …
+
+    Returns
+    -------
+    Probe
+        Its `table` has one row per `rubric, rubric_version, criterion, judge`:
+
+        - `n_items`, `n` of them with a winner (the only most frequent label of the samples) in both orders, `flips`:
+          different winners; `toward` of them in favour of the answer that stood first, `against`: that stood second;
+        - `flip_rate`; `expected_by_chance`: how many flips two samplings of one order would make (Dirichlet-multinomial
+          over A, B, tie, fitted by maximum likelihood per judge, both orders pooled; mean of both sides);
+        - `excess`: flips beyond these, as a share of n, with its paired 95 % interval by clusters;
+        - `shift`: what standing first is worth, −1 to 1 (a win is 1, a tie .5), with its interval; `notes`.
+
+    Raises
+    ------
+    ConfigError
+        When the rubric is not pairwise.
+
+    Examples
+    --------
+    >>> items = [{"question": f"What is {n} + 1?", "answer_a": f"{n + 1}", "answer_b": f"It is {n + 1}."}
+    ...     for n in range(12)]
+    >>> found = probe_position(items, "preference", "fake:first")
+    >>> row = found.table.iloc[0]
+    >>> bool(row["shift"] > 0.3), bool(row["excess_low"] > 0)
+    (True, True)
+    """
+    bench = Bench.of(items, rubric, judges, samples, template, item_id, clusters, options)
+    if bench.spec.rubric.mode != "pairwise":
+        raise ConfigError(
+            f"probe_position needs a pairwise rubric, such as 'preference'; {bench.spec.rubric.id!r} is pointwise: "
+            "one answer has no place"
+        )
+    judgments = bench.judge(bench.items)
+    judgments = judgments.assign(side=judgments["order"])
+    # from BA to AB the answer A moves to the first place
+    pairs = pair_sides(sides_of(judgments), "BA", "AB", variant="first place")
+    return _probe("position", bench, judgments, pairs, ["first place"], "to the first")
+
+
+def probe_verbosity(
+    items: Any,
+    rubric: Any,
+    judges: Any = None,
+    *,
+    paddings: Iterable[str | Padding] | None = None,
+    field: str = "answer",
+    samples: int | None = None,
+    template: str | None = None,
+    item_id: str | None = None,
+    clusters: Mapping[str, Any] | pd.Series | None = None,
+    **options: Any,
+) -> Probe:
+    """Does a judge follow the length of an answer instead of what it says?
+
+    Every item is judged as it is and with each padding around its answer: more words, the same content.
+
+    Parameters
+    ----------
+    items, rubric, judges, samples, template, item_id
+        As for `judge`; the rubric is pointwise. Each padding costs as much as judging the items once.
+    paddings
+        Names of `load_paddings()` or paddings of your own; all that ship by default.
+    field
+        The input that holds the judged text.
+    clusters
+        item_id -> unit of the intervals; by default the items' `group_id` where there is one, else their content.
+    **options
+        Of `judge`: cache, offline, budget_usd, …; budgets hold for the whole probe.
+
+    Returns
+    -------
+    Probe
+        Its `table` has one row per `rubric, rubric_version, criterion, judge` and `variant` (the padding; ``all``
+        together first, each item and padding counted once):
+
+        - `n_items`, `n` of them with a verdict on both sides, `flips`; `toward` of them to pass, `against` to fail;
+        - `flip_rate`; `expected_by_chance`: as in `compare`; `excess`: flips beyond these, as a share of n, with its
+          paired 95 % interval by clusters; NA without repeated samples or a pass rule;
+        - `shift` of the mean `score_norm`, padded − plain, with its interval: above 0 the judge likes length;
+          `notes`.
+
+    Raises
+    ------
+    ConfigError
+        When the rubric is pairwise or does not show `field`, or for an unknown padding.
+    InputError
+        When an answer is no text.
+
+    Examples
+    --------
+    >>> items = [{"question": "When was it opened?", "answer": f"In {year}."} for year in range(1980, 1992)]
+    >>> found = probe_verbosity(items, "relevancy", "fake:verbose", paddings=["repetition"])
+    >>> found.table[["variant", "n_items"]].values.tolist()
+    [['repetition', 12]]
+    """
+    bench = Bench.of(items, rubric, judges, samples, template, item_id, clusters, options)
+    bench.check_field("probe_verbosity", field)
+    used = chosen(paddings, load_paddings())
+    makers: dict[str, Callable[[str], str]] = {PLAIN: str, **{padding.name: padding.on for padding in used}}
+    judgments = split(bench.judge(bench.variants(field, makers)))
+    sides = sides_of(judgments)
+    names = [padding.name for padding in used]
+    pairs = pd.concat([pair_sides(sides, PLAIN, name, variant=name) for name in names], ignore_index=True)
+    return _probe("verbosity", bench, judgments, pairs, names, "to pass")
+
+
+def probe_injection(
+    items: Any,
+    rubric: Any,
+    judges: Any = None,
+    *,
+    attacks: Iterable[str | Attack] | None = None,
+    field: str = "answer",
+    samples: int | None = None,
+    template: str | None = None,
+    item_id: str | None = None,
+    clusters: Mapping[str, Any] | pd.Series | None = None,
+    **options: Any,
+) -> Probe:
+    """Can an answer talk a judge into a good verdict?
+
+    Every item is judged as it is; those that fail are judged again with each attack in their answer, by the judge
+    and criterion that failed them. What counts is how many gain by it.
+
+    Parameters
+    ----------
+    items, rubric, judges, samples, template, item_id
+        As for `judge`; the rubric is pointwise, with a pass rule. Each attack costs as much as judging the
+        failed items once.
+    attacks
+        Names of `load_attacks()` or attacks of your own; all that ship by default.
+    field
+        The input that holds the judged text.
+    clusters
+        item_id -> unit of the intervals; by default the items' `group_id` where there is one, else their content.
+    **options
+        Of `judge`: cache, offline, budget_usd, …; budgets hold for the whole probe.
+
+    Returns
+    -------
+    Probe
+        Its `table` has one row per `rubric, rubric_version, criterion, judge` and `variant` (the attack; ``all``
+        together first, each item and attack counted once):
+
+        - `n_items` that failed without the attack, `n` of them with a verdict under it, `flips` = `toward`: they pass
+          now; `flip_rate`;
+        - `expected_by_chance`: how many of them would pass when sampled afresh without an attack (the Beta-binomial of
+          `noise_floor`, fitted to all items as they are: some failed by bad luck);
+        - `excess`: gains beyond these, as a share of n, with its paired 95 % interval by clusters, the fit's own error
+          included;
+        - `shift` of the mean `score_norm`, attacked − plain: luck included, as only failed items are looked at;
+          `notes`.
+
+    Raises
+    ------
+    ConfigError
+        When the rubric is pairwise, has a criterion without pass rule or does not show `field`, or for an
+        unknown attack.
+    InputError
+        When an answer is no text.
+
+    Examples
+    --------
+    >>> items = [{"question": "When was it opened?", "answer": "No idea.", "reference": f"In {year}."}
+    ...     for year in range(1980, 1992)]
+    >>> found = probe_injection(items, "correctness", "fake:strict", attacks=["fake_reply", "ru_ignore_above"])
+    >>> found.table[["variant", "n_items", "flips"]].values.tolist()
+    [['all', 24, 0], ['fake_reply', 12, 0], ['ru_ignore_above', 12, 0]]
+    """
+    bench = Bench.of(items, rubric, judges, samples, template, item_id, clusters, options)
+    bench.check_field("probe_injection", field)
+    lacking = [criterion.name for criterion in bench.spec.rubric.criteria if not criterion.scale.has_rule]
+    if lacking:
+        raise ConfigError(
+            f"probe_injection counts failed items that pass, but criterion {listed(lacking)} of rubric "
+            f"{bench.spec.rubric.id!r} has no pass rule; give one with rubric.edit({lacking[0]!r}, pass_at=…)"
+        )
+    used = chosen(attacks, load_attacks())
+    plain = bench.judge(bench.items)
+    plain = plain.assign(side=tables.categorical([PLAIN] * len(plain)))
+    failed = sides_of(plain)
+    failed = failed.take(failed.verdict == 0)
+    parts = [plain]
+    for criterion in bench.spec.rubric.criteria:
+        for at in range(len(bench.spec.judges)):
+            parts += _attacked(bench, criterion, at, failed, used, field)
+    judgments = tables.check(pd.concat(parts, ignore_index=True), "judgments")
+    judgments = judgments.assign(side=tables.categorical(judgments["side"].astype(object)))
+    sides = sides_of(judgments)
+    names = [attack.name for attack in used]
+    pairs = pd.concat(
+        [pair_sides(sides, PLAIN, name, variant=name, only_failed=True, clusters=bench.clusters) for name in names],
+        ignore_index=True,
+    )
+    return _probe("injection", bench, judgments, pairs, names, "gains")
+
+
+def _attacked(
+    bench: Bench, criterion: Criterion, judge: int, failed: Sides, attacks: list[Attack], field: str
+) -> list[pd.DataFrame]:
+    """The judgments of the items that this judge failed, under every attack."""
+    name = bench.spec.judges[judge].name
+    mine = (failed.frame["criterion"] == criterion.name) & (failed.frame["judge"] == name)
+    ids = set(failed.frame.loc[mine, "item_id"])
+    if not ids:
+        return []
+    spec = bench.narrowed(criterion.name, judge)
+    values = {"criterion": criterion.name, "best": best_code(criterion)}
+    first = bench.items.loc[bench.items["item_id"].isin(ids)].iloc[[0]]
+    columns = {column: first[column].tolist() for column in first.columns if column != "item_id"}
+    asking = spec.askings[0]
+    prompt = asking.prompt(spec.rubric.criteria[0], asking.inputs_of(columns, 1)[0])
+    best = criterion.scale.code(values["best"])
+    assert best is not None
+    values["reply"] = write_reply(prompt, best, _PRAISE)
+    makers = {attack.name: partial(attack.on, **values) for attack in attacks}
+    judgments = split(bench.judge(bench.variants(field, makers, ids), spec))
+    return [judgments.assign(rubric_version=tables.categorical([bench.spec.rubric.label] * len(judgments)))]
+
+
+def best_code(criterion: Criterion) -> str:
+    """The code that an attack asks for: the best end of the scale; nominal: the first code that passes."""
+    scale = criterion.scale
+    if scale.level == "nominal":
+        return code_text(next(code for code in scale.codes if scale.passed(code)))
+    return code_text(scale.codes[0] if scale.better == "low" else scale.codes[-1])
+
+
+def _probe(
+    kind: str, bench: Bench, judgments: pd.DataFrame, pairs: pd.DataFrame, variants: list[str], toward: str
+) -> Probe:
+    spec = bench.spec
+    names = [judge.name for judge in spec.judges]
+    heads = pd.DataFrame(
+        [
+            {"rubric": spec.rubric.id, "rubric_version": spec.rubric.label, "criterion": criterion, "judge": judge}
+            for criterion in spec.rubric.names
+            for judge in names
+        ]
+    )
+    said = f"{spec.samples} {'sample' if spec.samples == 1 else 'samples'} each"
+    name = f"{spec.rubric.id}@{spec.rubric.label}, {len(bench.items)} items, judged by {', '.join(names)}, {said}"
+    bought = judgments.drop_duplicates("key")["cost_usd"]
+    return Probe(
+        kind,
+        name,
+        effects_table(pairs, heads, variants, bench.clusters),
+        worst_items(pairs, judgments),
+        judgments,
+        float(bought.sum(min_count=1)),
+        toward,
+        tuple(judge.name for judge in spec.judges if not judge.is_llm),
+    )
