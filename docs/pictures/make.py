@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import evalkit as ek
 from evalkit.demo import EDIT
 
 FOLDER = Path(__file__).resolve().parent
-# prices of nobody, US$ for a million tokens in and out: the embedded judges are free
-JURY = [
-    ek.Judge("fake", "strict", price=(0.2, 0.8)),
-    ek.Judge("fake", "lenient", price=(1.0, 4.0)),
-    ek.Judge("fake", "verbose", price=(2.5, 10.0)),
-]
+# US$ a judgment, invented: the embedded judges are free
+PRICES = {"fake:strict": 0.0002, "fake:lenient": 0.0008, "fake:verbose": 0.0021}
+
+
+def priced(evaluation: ek.Evaluation) -> ek.Evaluation:
+    """The evaluation as if its judges had cost something."""
+    judgments = evaluation.judgments
+    return replace(evaluation, judgments=judgments.assign(cost_usd=judgments["judge"].astype("str").map(PRICES)))
 
 
 def make(folder: Path = FOLDER) -> None:
@@ -23,7 +26,7 @@ def make(folder: Path = FOLDER) -> None:
     rubric = ek.load_rubric("faithfulness")
     with tempfile.TemporaryDirectory() as cache:
         first, second = (
-            ek.evaluate(items, one, JURY, samples=3, labels=labels, cache=cache, progress=False)
+            ek.evaluate(items, one, list(PRICES), samples=3, labels=labels, cache=cache, progress=False)
             for one in (rubric, rubric.edit("faithfulness", scale=EDIT))
         )
     pictures = {
@@ -34,7 +37,7 @@ def make(folder: Path = FOLDER) -> None:
         "disagreement": ek.plot_disagreement(first, theme="light"),
         "phi-grid": ek.plot_phi_grid(ek.phi_grid(first.judgments), theme="light"),
         "versions": ek.plot_versions(first, second, labels=labels, theme="light"),
-        "cost": ek.plot_cost({"v1": first, "edit": second}, theme="light"),
+        "cost": ek.plot_cost({"v1": priced(first), "edit": priced(second)}, theme="light"),
     }
     for name, picture in pictures.items():
         (folder / f"{name}.svg").write_text(picture.svg(), encoding="utf-8", newline="\n")
