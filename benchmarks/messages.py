@@ -84,6 +84,8 @@ def messages() -> dict[str, tuple[str, tuple[str, ...]]]:
             ("401", "Incorrect API key", "SOME_KEY"),
         )
     told["wrong URL"] = said_by(judged("http://127.0.0.1:9/v1")), ("no connection", "127.0.0.1:9")
+    with judge_server() as server:
+        told["wrong path"] = said_by(judged(server.url.removesuffix("/v1"))), ("404", "/chat/completions", "/v1")
     unknown = {"status": 404, "body": {"error": {"message": "The model does not exist", "code": "model_not_found"}}}
     with judge_server(always=unknown) as server:
         told["unknown model"] = said_by(judged(server.url)), ("404", "gpt-4o-mini")

@@ -381,7 +381,7 @@ def test_the_last_line_says_what_a_run_came_to(
     ("step", "words"),
     [
         ({"status": 401, "body": {"error": {"message": f"bad {KEY}"}}}, r"HTTP 401 .*the key was that in MY_KEY"),
-        ({"status": 404, "body": {"error": {"message": "no such model"}}}, r"HTTP 404 .*asked for the model 'm'"),
+        ({"status": 404, "body": {"error": {"message": "no such model"}}}, r"HTTP 404 .*asked for the model 'm' at the path /v1/chat/completions\)"),
         ({"body": b"<html>hello</html>"}, r"speaks HTML, not JSON: is base_url right"),
         ({"hang": 30}, r"no answer from http://127.0.0.1:\d+ in 0.2 s"),
     ],

@@ -262,3 +262,63 @@ def test_threads_and_loops_share_calls_and_all_get_their_tables(tmp_path: Path) 
         out, err = started(THREADS, server.url, tmp_path).communicate(timeout=100)
     assert out.split() == ["6", "180"], err
     assert Counter(server.paid) == {f"ITEM-{n}": 1 for n in range(70)}
+
+
+BESIDE = (
+    JUDGE
+    + """
+judge = judge.replace(timeout_s=float(sys.argv[4]))
+some = items[:int(sys.argv[3])]
+table = ek.judge(some, rubric, judge, samples=3, cache=sys.argv[2], concurrency=8, progress=False)
+print(int(table["error"].isna().sum()), set(table["source"]) - {"live", "cache"}, flush=True)
+"""
+)
+
+
+def n_asked(server: JudgeServer) -> Counter[str]:
+    """How many samples of each item the server was asked for."""
+    asked: Counter[str] = Counter()
+    for seen in server.seen:
+        text = seen.body["messages"][-1]["content"]
+        asked[text[text.index("ITEM-") :].split()[0]] += seen.body.get("n", 1)
+    return asked
+
+
+def test_processes_in_step_on_the_same_items_share_the_work_and_pay_once(tmp_path: Path) -> None:
+    with judge_server(always={"delay": 0.05, **REPLY}) as server:
+        children = [started(BESIDE, server.url, tmp_path, 100, 60) for _ in range(3)]
+        ends = [child.communicate(timeout=100) for child in children]
+        assert [out.strip() for out, _ in ends] == ["300 set()"] * 3, ends
+        asked = n_asked(server)
+    assert len(asked) == 100
+    assert set(asked.values()) == {3}
+
+
+def test_what_a_killed_process_was_asking_for_is_asked_by_another_at_once(tmp_path: Path) -> None:
+    with judge_server(always={"delay": 30, **REPLY}) as server:
+        first = started(BESIDE, server.url, tmp_path, 4, 600)
+        wait_for(server, 4)
+        second = started(BESIDE, server.url, tmp_path, 4, 600)
+        time.sleep(2.5)  # it has come to the claims by then, and waits
+        n_before = len(server.seen)
+        server.always = {"delay": 0.01, **REPLY}
+        first.kill()
+        first.communicate()
+        out, err = second.communicate(timeout=100)
+        assert n_before == 4, "the second process asked too, although the first was at it"
+        assert out.strip() == "12 set()", err
+
+
+def test_a_process_that_hangs_is_not_waited_for_longer_than_an_answer_may_take(tmp_path: Path) -> None:
+    with judge_server(always={"delay": 30, **REPLY}) as server:
+        first = started(BESIDE, server.url, tmp_path, 2, 600)
+        try:
+            wait_for(server, 2)
+            first.send_signal(signal.SIGSTOP)
+            server.always = {"delay": 0.01, **REPLY}
+            second = started(BESIDE, server.url, tmp_path, 2, 0.5)
+            out, err = second.communicate(timeout=100)
+            assert out.strip() == "6 set()", err
+        finally:
+            first.kill()
+            first.communicate()

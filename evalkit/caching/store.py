@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from evalkit.caching import lookups, transfer, upkeep
+from evalkit.caching.claims import Claims
 from evalkit.caching.connections import Connections
 from evalkit.caching.counters import Counters
 from evalkit.caching.places import default_folder, network_file_system
@@ -52,6 +53,8 @@ class ReplyStore:
         Whether nothing can be written: asked for, or the folder does not allow it.
     counters
         What happened in this process: `Counters`.
+    claims
+        Which samples are being asked for just now, by whichever process: `Claims`.
 
     Examples
     --------
@@ -70,6 +73,7 @@ class ReplyStore:
         self.path = folder / FILE_NAME
         self.read_only = read_only or not _can_write(self.path)
         self.counters = Counters()
+        self.claims = Claims(folder)
         self._connections = Connections(self.path, read_only=self.read_only)
         self._writer = Writer(self._connections, self.counters)
         self._learnt: dict[tuple[str, str], dict[str, Any]] = {}
@@ -394,12 +398,14 @@ class ReplyStore:
     def abandon_after_fork(self) -> list[sqlite3.Connection]:
         """Start afresh in the child; gives the parent's connections, which must never be used nor closed here."""
         self.counters.reset()
+        self.claims.abandon_after_fork()
         return self._connections.abandon_after_fork() + self._writer.abandon_after_fork()
 
     def close(self) -> None:
         """Finish writing, move SQLite's log into the file, let the file go. A later use opens it again."""
         self._connections.close()
         self._writer.close()
+        self.claims.close()
 
 
 def _can_write(path: Path) -> bool:

@@ -8,7 +8,11 @@ from typing import Any
 
 from evalkit.records import Draft, Failure, Request
 
-__all__ = ["Call", "GaveUpError", "keys_of"]
+__all__ = ["Call", "ElsewhereError", "GaveUpError", "keys_of"]
+
+
+class ElsewhereError(Exception):
+    """Somebody else is asking for a call's samples just now."""
 
 
 class GaveUpError(Exception):
@@ -40,6 +44,12 @@ class Call:
         Which parameters the last attempt sent otherwise.
     epoch
         The lane's epoch when the last attempt was sent.
+    claimed
+        Keys that this process has claimed for it.
+    waits
+        How often it found that another process, or another run, is asking for the same.
+    waiting_since
+        When it found that first, by the loop's clock; None otherwise.
     """
 
     asked: Request | Draft
@@ -50,6 +60,9 @@ class Call:
     maybe_paid: int = 0
     adapt: Mapping[str, Any] = field(default_factory=dict)
     epoch: int = 0
+    claimed: tuple[bytes, ...] = ()
+    waits: int = 0
+    waiting_since: float | None = None
     _request: Request | None = None
 
     @property

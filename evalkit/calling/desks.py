@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import random
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from evalkit.calling.breakers import Breaker, reason_of, wait_of
 from evalkit.calling.budgets import upper_bound
-from evalkit.calling.calls import Call, GaveUpError
+from evalkit.calling.calls import Call, ElsewhereError, GaveUpError
 from evalkit.calling.lanes import lane_of
 from evalkit.calling.limits import Outcome
 from evalkit.errors import CacheError
@@ -27,6 +28,9 @@ __all__ = ["Desk"]
 
 _RATE_LIMIT_PATIENCE = 4
 _ADAPT = "adapt."
+_FIRST_LOOK_S = 0.05
+_LONGEST_LOOK_S = 1.0
+_BEYOND_TIMEOUT_S = 10.0
 
 
 class Desk:
@@ -117,20 +121,24 @@ class Desk:
 
     async def _attend(self, call: Call) -> None:
         try:
-            if not self._look_again(call):
-                return
             replies = await self._send(call)
         except GaveUpError as end:
-            self._land(call, end.failure)
+            self._release(call)
+            if end.failure.reason != "budget" or self._look_again(call):
+                self._land(call, end.failure)
             await asyncio.sleep(0)  # thousands of calls beyond a budget must not hold the loop up
+        except ElsewhereError:
+            self._wait_for_others(call)
         except ProviderError as problem:
+            self._release(call)
             self._consider(call, problem)
         # whatever goes wrong else, as a template that cannot be rendered, is raised to who waits for the run
         except Exception as error:  # noqa: BLE001
+            self._release(call)
             self._run.fail(error)
             self._land(call, Failure("stopped", "the run ended with an error"))
         else:
-            storing = self._keep(call, replies)
+            storing = self._keep(call, replies) if replies else []
             if storing and self._n_storing > self._most:
                 # the disk is slower than the network: what is paid and not yet stored must not pile up
                 await asyncio.wait(storing)
@@ -146,6 +154,37 @@ class Desk:
         for key, value in found.items():
             run.land(key, Outcome(key, value=value))
         return bool(call.keys)
+
+    def _claim(self, call: Call) -> bool:
+        """Claim a call's samples, so that no other process asks for them too; False if nothing is left to ask for.
+
+        Who holds a claim for longer than an answer may take hangs: then the call is sent all the same.
+        """
+        claims, now = self._run.store.claims, asyncio.get_running_loop().time()
+        if claims.take(call.keys):
+            call.claimed = call.keys
+            left = self._look_again(call)
+            self._release(call, but=call.keys)
+            return left
+        if call.waiting_since is None:
+            call.waiting_since = now
+        if now - call.waiting_since <= self.judge.timeout_s + _BEYOND_TIMEOUT_S:
+            raise ElsewhereError
+        return self._look_again(call)
+
+    def _release(self, call: Call, but: Sequence[bytes] = ()) -> None:
+        """Let others ask for a call's samples, but for some."""
+        self._run.store.claims.release(key for key in call.claimed if key not in but)
+        call.claimed = tuple(key for key in call.claimed if key in but)
+
+    def _wait_for_others(self, call: Call) -> None:
+        """Look again in a moment, less and less often: the reply will be there, or its claim is gone."""
+        if self._run.stopped:
+            self._land(call, Failure("stopped"))
+            return
+        wait = min(_LONGEST_LOOK_S, _FIRST_LOOK_S * 2.0**call.waits) * random.uniform(0.5, 1.0)  # noqa: S311  # jitter
+        call.waits += 1
+        self._later[call] = asyncio.get_running_loop().call_later(wait, self._again, call)
 
     @property
     def _may_ask_n(self) -> bool:
@@ -165,6 +204,7 @@ class Desk:
             self._n_works = n_got == n_asked
             run.store.learn(self.judge.service, self.judge.model, "n_supported", self._n_works)
         if n_got < n_asked:
+            self._release(call, but=call.keys[:n_got])
             rest = call.part(n_got, n_asked).singly()
             if run.stopped:
                 for part in rest:
@@ -177,16 +217,18 @@ class Desk:
             try:
                 stored = run.store.aput(request.parts_of(sample), reply, newer_than=run.newer_than)
             except CacheError as error:
+                self._release(call, but=[other for other in call.claimed if other != key])
                 run.fail(error)
                 run.land(key, Outcome(key, failure=Failure("stopped", "the reply could not be stored")))
                 continue
             self._n_storing += 1
-            stored.add_done_callback(partial(self._kept, key))
+            stored.add_done_callback(partial(self._kept, call, key))
             storing.append(stored)
         return storing
 
-    def _kept(self, key: bytes, stored: asyncio.Future[bytes]) -> None:
+    def _kept(self, call: Call, key: bytes, stored: asyncio.Future[bytes]) -> None:
         self._n_storing -= 1
+        self._release(call, but=[other for other in call.claimed if other != key])
         error = None if stored.cancelled() else stored.exception()
         if stored.cancelled() or error is not None:
             if error is not None:
@@ -196,7 +238,7 @@ class Desk:
             self._run.land(key, Outcome(key, value=stored.result()))
 
     async def _send(self, call: Call) -> list[Reply]:
-        """One request, within budget, pace and width.
+        """One request, within budget, pace and width; no replies if others have brought them meanwhile.
 
         Where several replies at once are no longer asked for, it is the first sample alone.
         """
@@ -204,18 +246,20 @@ class Desk:
         run = self._run
         if run.budget.is_used_up:
             raise GaveUpError(Failure("budget", run.budget.spent()))
-        request, n = call.request, len(call.keys)
-        held = upper_bound(request, n, self._price) if run.limits.budget_usd is not None else 0.0
+        held = upper_bound(call.request, len(call.keys), self._price) if run.limits.budget_usd is not None else 0.0
         await self._reserve(held)
         spent, billed = 0.0, False
         try:
-            await self._enter(call, n)
+            await self._enter(call, len(call.keys))
             try:
                 self._check_open()
+                if not self._claim(call):
+                    return []
                 run.in_flight += 1
                 call.epoch, call.adapt = self._lane.epoch, self._adapt.copy()  # only now: much may have been learnt
                 try:
-                    replies = await self._client.ask(request, n if self._may_ask_n else 1, adapt=call.adapt)
+                    n = len(call.keys) if self._may_ask_n else 1
+                    replies = await self._client.ask(call.request, n, adapt=call.adapt)
                 finally:
                     run.in_flight -= 1
             finally:

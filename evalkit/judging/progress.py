@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
 from collections.abc import Mapping
@@ -12,10 +13,11 @@ from typing import Any
 __all__ = ["Bar"]
 
 _EVERY_S = 0.1
+_log = logging.getLogger("evalkit.judging")
 
 
 class Bar:
-    """A line by tqdm: done, unscored, US$, rate, time left; silent unless somebody can see it."""
+    """A line by tqdm: done, failed, US$, rate, time left; silent unless somebody can see it."""
 
     def __init__(self, n_rows: int, n_calls: int, folder: Path, wanted: bool | None) -> None:
         self._n_rows, self._n_calls, self._folder = n_rows, n_calls, folder
@@ -50,16 +52,17 @@ class Bar:
         if now - self._last < _EVERY_S and progress.done + progress.n_failed < self._n_calls:
             return
         self._last = now
-        self._bar.n = progress.done + progress.n_failed
-        said = {"unscored": progress.n_failed, "US$": f"{progress.cost_usd:.4f}"}
+        said: dict[str, object] = {"failed": progress.n_failed, "US$": self._dollars()}
         if progress.maybe_paid:
             said["maybe paid"] = progress.maybe_paid
         self._bar.set_postfix(said, refresh=False)
-        self._bar.refresh()
+        self._bar.update(progress.done + progress.n_failed - self._bar.n)
 
     def end(self, unscored: Mapping[str, int]) -> None:
         """The last line: what was asked for in this run, what of it has no score and why, what it cost."""
         if self._bar is None:
+            if self._progress is not None and self._progress.maybe_paid:
+                _log.warning("%d calls without an answer may have been billed", self._progress.maybe_paid)
             return
         self._bar.close()
         reasons = ", ".join(f"{reason} {n}" for reason, n in sorted(unscored.items(), key=lambda pair: -pair[1]))
@@ -73,17 +76,21 @@ class Bar:
         ]
         self._write(f"evalkit: {', '.join(parts)}")
 
+    def _dollars(self) -> str:
+        """What was paid so far; a reply of unknown price is not one that cost nothing."""
+        progress = self._progress
+        if progress.n_unpriced and progress.n_unpriced >= progress.done:
+            return "NA"
+        return f"{'>=' if progress.n_unpriced else ''}{progress.cost_usd:.4f}"
+
     def _bill(self) -> list[str]:
         progress = self._progress
         if progress is None:
             return []
-        replies = progress.done
-        if progress.n_unpriced and progress.n_unpriced >= replies:
-            bill = ["price unknown"]
-        else:
-            bill = [f"US$ {progress.cost_usd:.4f}"]
-            if progress.n_unpriced:
-                bill.append(f"{progress.n_unpriced} replies of unknown price")
+        dollars = self._dollars()
+        bill = ["price unknown" if dollars == "NA" else f"US$ {dollars}"]
+        if dollars != "NA" and progress.n_unpriced:
+            bill.append(f"{progress.n_unpriced} replies of unknown price")
         if progress.maybe_paid:
             bill.append(f"{progress.maybe_paid} calls without an answer that may have been billed")
         return bill

@@ -143,7 +143,8 @@ def problem_of(answer: Answer, request: Request, body: Mapping[str, Any], secret
         detail += f" (the key was that in {variable})" if variable else " (no key was sent: api_key_env names none)"
     elif status == 404:
         kind = "unknown_model"
-        detail += f" (asked for the model {request.judge.model!r})"
+        hint = "" if re.search(r"/v\d", answer.path) else "; base_url usually ends with /v1"
+        detail += f" (asked for the model {request.judge.model!r} at the path {answer.path}{hint})"
     elif status == 429:
         kind = "rate_limited"
     elif status >= 500 or status in (408, 409, 425):

@@ -24,12 +24,13 @@ _LARGE_BYTES = 1 << 19
 
 
 class Answer(NamedTuple):
-    """What a server answered, read to its end; `origin` is scheme, host and port of who was asked."""
+    """What a server answered, read to its end; `origin` is scheme, host and port of who was asked, `path` for what."""
 
     status: int
     headers: Mapping[str, str]
     content: bytes
     origin: str
+    path: str = ""
 
 
 class Transport:
@@ -105,7 +106,7 @@ class Transport:
         except (aiohttp.ClientError, OSError) as error:
             detail = f"the connection to {self.origin} broke: {_said(error)}"
             raise ProviderError("connection", detail, maybe_paid=True) from None
-        return Answer(answer.status, answer.headers, content, self.origin)
+        return Answer(answer.status, answer.headers, content, self.origin, self._url(path).path)
 
     def _unreached(self, why: str) -> ProviderError:
         by = f" by the proxy {_without_password(self._proxy)}" if self._proxy else ""
