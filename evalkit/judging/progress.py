@@ -62,7 +62,7 @@ class Bar:
         """The last line: what was asked for in this run, what of it has no score and why, what it cost."""
         if self._bar is None:
             if self._progress is not None and self._progress.maybe_paid:
-                _log.warning("%d calls without an answer may have been billed", self._progress.maybe_paid)
+                _log.warning("calls without an answer that may have been billed: %d", self._progress.maybe_paid)
             return
         self._bar.close()
         reasons = ", ".join(f"{reason} {n}" for reason, n in sorted(unscored.items(), key=lambda pair: -pair[1]))
