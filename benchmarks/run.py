@@ -13,7 +13,8 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 BARS = (
-    "imports", "cached", "edited", "memory", "store", "topical_chat", "live", "faults", "kills", "budget", "messages",
+    "imports", "cached", "edited", "memory", "statistics_at_scale", "reference", "coverage", "live", "faults", "kills",
+    "budget", "messages",
 )  # fmt: skip
 BY_NAME_ONLY = ("soak",)
 

@@ -1,0 +1,470 @@
+"""Every published or independently computed figure of the recorded data, by evalkit's public functions.
+
+SummEval's experts and six judges (Fabbri et al. 2021; labels of Calderon et al. 2025), the alternative annotator test
+on three data sets (Calderon et al. 2025), LLMBar's evaluators in both orders and juries of six (Zeng et al. 2023), raw
+replies of five judges on SummEval (Shen et al. 2023), a refund agent's answers through four tools, and Topical-Chat
+(`topical_chat.py`). Replies and labels go in by `record` and `judge(offline=True)`, as a user's would.
+
+    python benchmarks/reference.py [--all] [SECTION …]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+import warnings
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import topical_chat
+from recorded import data_folder, loaded, rows
+
+import evalkit as ek
+
+CLOSED_FORM, DAWID_SKENE = 1e-6, 0.02
+EXPLAINED = {
+    "Metrics_Reference/GPTInst/both_orders Dawid-Skene, one coin": "EM ends in another maximum than crowd-kit's; the "
+    "published runs of three implementations give .065, .185 and .870",
+}
+LEVELS = ("nominal", "ordinal", "interval")
+CORRELATIONS = {"pearson": "pearson", "spearman": "spearman", "kendall_b": "kendall"}
+
+
+@dataclass
+class Tally:
+    """What was compared in one section: name, expected, got, tolerance."""
+
+    found: list[tuple[str, float, float, float]] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+
+    def add(self, name: str, expected: Any, got: Any, tolerance: float = CLOSED_FORM) -> None:
+        """One figure."""
+        self.found.append((name, float(expected), float(got), tolerance))
+
+    def add_all(self, name: str, expected: Mapping[str, Any], row: Any, columns: Mapping[str, str]) -> None:
+        """Several figures of one row."""
+        for theirs, ours in columns.items():
+            self.add(f"{name} {theirs}", expected[theirs], row[ours])
+
+    @property
+    def off(self) -> list[tuple[str, float, float, float]]:
+        """Those that do not match."""
+        return [row for row in self.found if not abs(row[1] - row[2]) <= row[3]]
+
+    @property
+    def n_unexplained(self) -> int:
+        """How many do not match for no known reason."""
+        return sum(name not in EXPLAINED for name, *_ in self.off)
+
+
+def rubric_of(name: str, scale: Mapping[Any, str], level: str = "ordinal", **fields: Any) -> ek.Rubric:
+    """A rubric that stands for the question under which replies or labels were given."""
+    template = "label@v1" if level == "nominal" else "number@v1"
+    criterion = {"name": name, "level": level, "scale": dict(scale), **fields}
+    return ek.Rubric(
+        id=f"recorded-{name}", description=name, inputs=["answer"], template=template, criteria=[criterion]
+    )
+
+
+def judged(rubric: ek.Rubric, replies: Mapping[str, Mapping[str, Sequence[str | None]]]) -> pd.DataFrame:
+    """Judgments of {judge: {item: texts}}: recorded, then replayed."""
+    ids = list(dict.fromkeys(item for given in replies.values() for item in given))
+    items = pd.DataFrame({"item_id": ids, "answer": ids})
+    judges = [ek.Judge("openai", name.replace("|", "-"), name=name) for name in replies]
+    n_samples = max(len(texts) for given in replies.values() for texts in given.values())
+    for judge, given in zip(judges, replies.values(), strict=True):
+        ek.record(items, rubric, judge, [given.get(item) for item in ids])
+    table = ek.judge(items, rubric, judges, samples=n_samples, offline=True)
+    return table[table["error"].astype(object) != "cache_miss"]  # what was never said is no judgment
+
+
+def long_labels(criterion: str, said: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
+    """Labels of {item: {annotator: code}}."""
+    flat = [(item, criterion, name, str(code)) for item, codes in said.items() for name, code in codes.items()]
+    return pd.DataFrame(flat, columns=["item_id", "criterion", "annotator", "label"])
+
+
+def by_judge(table: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, list[str]]]:
+    """{judge: {item: samples}} of rows."""
+    found: dict[str, dict[str, list[str]]] = defaultdict(dict)
+    for row in table:
+        found[row["judge"]][row["item_id"]] = row["samples"]
+    return found
+
+
+def figures_of(table: pd.DataFrame, labels: pd.DataFrame, **options: Any) -> pd.DataFrame:
+    """`align` without intervals, by judge."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ek.EvalkitWarning)  # constant groups are left out, as was published
+        return ek.align(table, labels, interval=None, **options).set_index("judge")
+
+
+# -- SummEval: three experts, six judges
+
+
+def summeval(folder: Path, reference: Mapping[str, Any], tally: Tally) -> None:
+    """Reliability of the experts, and six judges and their juries against the mean expert."""
+    experts = rows(folder, "summeval_items")
+    for criterion, published in reference["summeval_alttest"]["values"].items():
+        replies = rows(folder, f"summeval_alttest_{criterion}")
+        people = {row["item_id"]: row["experts"][criterion] for row in experts}
+        clusters = {row["item_id"]: row["group_id"] for row in experts}
+        _experts(criterion, published["experts"], people, tally)
+        _judges(criterion, published, by_judge(replies), people, clusters, tally)
+
+
+def _scale(level: str) -> dict[Any, str]:
+    return {str(code) if level == "nominal" else code: "" for code in range(1, 6)}
+
+
+def _experts(criterion: str, published: Mapping[str, Any], people: Mapping[str, Any], tally: Tally) -> None:
+    replies = {f"e{n}": {item: [str(codes[f"e{n}"])] for item, codes in people.items()} for n in range(3)}
+    for level in LEVELS:
+        name = f"{criterion}-experts-{level}"
+        table = judged(rubric_of(name, _scale(level), level), replies)
+        full = ek.reliability(table, full=True).iloc[0]
+        tally.add(f"{criterion} experts alpha {level}", published["krippendorff"][level], full["alpha_single"])
+        if level == "nominal":
+            tally.add(f"{criterion} experts Fleiss", published["fleiss_kappa"], full["fleiss_kappa"])
+            apart = ek.disagreement(ek.vote(table, method="majority"))["disagreement"]
+            tally.add(f"{criterion} experts all agree", published["all_agree"], (apart == 0).mean())
+    table = judged(rubric_of(f"{criterion}-experts-ordinal", _scale("ordinal")), replies)
+    pairs = ek.judge_agreement(table).set_index(["judge_a", "judge_b"])
+    votes = ek.vote(table)
+    for pair, cell in published["pairwise"].items():
+        a, b = (f"e{n}" for n in pair.split("-"))
+        tally.add_all(f"{criterion} experts {pair}", cell, pairs.loc[(a, b)], {
+            "quadratic_kappa": "quadratic_kappa", "cohen_kappa": "cohen_kappa", "n": "n",
+        })  # fmt: skip
+        other = long_labels(f"{criterion}-experts-ordinal", {item: {b: codes[b]} for item, codes in people.items()})
+        row = figures_of(votes[votes["judge"] == a], other).loc[a]
+        tally.add_all(f"{criterion} experts {pair}", cell, row, CORRELATIONS)
+
+
+def _judges(
+    criterion: str,
+    published: Mapping[str, Any],
+    replies: Mapping[str, Any],
+    people: Mapping[str, Any],
+    clusters: Mapping[str, str],
+    tally: Tally,
+) -> None:
+    table = judged(rubric_of(criterion, _scale("ordinal")), replies)
+    votes, labels = ek.vote(table), long_labels(criterion, people)
+    middle = {item: {"median": int(np.median(list(codes.values())))} for item, codes in people.items()}
+    corpus = figures_of(votes, labels, reference="mean")
+    group = figures_of(votes, labels, reference="mean", level="group", clusters=clusters)
+    median = figures_of(votes, long_labels(criterion, middle))
+    for judge, cells in published["judges"].items():
+        name = f"{criterion} {judge}"
+        tally.add_all(f"{name} corpus", cells["dataset"], corpus.loc[judge], CORRELATIONS | {"n": "n_scored"})
+        tally.add_all(f"{name} group", cells["group"], group.loc[judge], CORRELATIONS)
+        used = cells["group"]["groups"] - cells["group"]["groups_skipped"]
+        tally.add(f"{name} groups used", used, group.loc[judge, "n_groups_used"])
+        tally.add(f"{name} mae", cells["mae"], corpus.loc[judge, "mae"])
+        tally.add(f"{name} kappa", cells["quadratic_kappa_vs_expert_median"], median.loc[judge, "quadratic_kappa"])
+    _six(criterion, published, table, votes, labels, clusters, tally)
+
+
+def _six(
+    criterion: str,
+    published: Mapping[str, Any],
+    table: pd.DataFrame,
+    votes: pd.DataFrame,
+    labels: pd.DataFrame,
+    clusters: Mapping[str, str],
+    tally: Tally,
+) -> None:
+    # "majority, ties by their mean" is a rule of samples: the six judges are taken as six samples of one
+    order = {judge: at for at, judge in enumerate(dict.fromkeys(table["judge"]))}
+    as_one = table.assign(sample=table["judge"].map(order).astype("int64"), judge="jury")
+    juries = {
+        "mean": ek.aggregate(votes, method="mean"),
+        "median": ek.aggregate(votes, method="median"),
+        "majority_tie_mean": ek.vote(as_one, method="majority", ties="mean"),
+    }
+    for rule, jury in juries.items():
+        cells = published["jury6"][rule]
+        for level, options in (("dataset", {}), ("group", {"level": "group", "clusters": clusters})):
+            row = figures_of(jury, labels, reference="mean", **options).loc["jury"]
+            tally.add_all(f"{criterion} jury {rule} {level}", cells[level], row, CORRELATIONS)
+    agreement = published["judges_agreement"]
+    for level in LEVELS:
+        texts = {
+            str(judge): {item: [str(label)] for item, label in zip(own["item_id"], own["label"], strict=True)}
+            for judge, own in table.groupby("judge", observed=True)
+        }
+        other = judged(rubric_of(f"{criterion}-{level}", _scale(level), level), texts)
+        alpha = ek.reliability(other).iloc[0]["alpha_single"]
+        tally.add(f"{criterion} judges alpha {level}", agreement["krippendorff"][level], alpha)
+    apart = ek.disagreement(votes).set_index("item_id")
+    # the published SD divides by the number of judges and is in points of a scale of five
+    sd = apart["sd"] * 4 * np.sqrt((apart["n_scored"] - 1) / apart["n_scored"])
+    tally.add(f"{criterion} judges SD of an item", agreement["mean_item_sd_ddof0"], sd.mean())
+    human = labels.assign(label=labels["label"].astype(float)).pivot(
+        index="item_id", columns="annotator", values="label"
+    )
+    scores = votes.astype({"judge": str}).pivot(index="item_id", columns="judge", values="score").astype(float)
+    error = pd.Series(abs(scores.to_numpy().mean(axis=1) - human.to_numpy().mean(axis=1)), index=scores.index)
+    # items that are tied in truth are told apart by the rounding of numpy's means and SDs in the published figure
+    noisy = error.corr(pd.Series(scores.to_numpy().std(axis=1), index=scores.index), method="spearman")
+    tally.add(f"{criterion} disagreement against error", published["disagreement_vs_error_spearman"], noisy)
+    exact = error.round(9).corr(sd.round(9), method="spearman")
+    tally.remarks.append(
+        f"{criterion} disagreement against error with ties as ties: {exact:.4f} (published {noisy:.4f})"
+    )
+
+
+# -- the alternative annotator test
+
+
+def alt_tests(folder: Path, reference: Mapping[str, Any], tally: Tally) -> None:
+    """Winning rate, advantage probability and every p on three data sets."""
+    for name, published in reference["alt_test"]["values"].items():
+        answers = rows(folder, f"alttest_{name}")
+        stars = name == "cebab_stars"
+        replies: dict[str, dict[str, list[str]]] = defaultdict(dict)
+        for row in answers:
+            for judge, code in row["judges"].items():
+                replies[judge][row["item_id"]] = [str(code)]
+        people = {row["item_id"]: row["human"] for row in answers}
+        codes = {str(code) for said in people.values() for code in said.values()}
+        codes |= {text for given in replies.values() for (text,) in given.values()}
+        scale = _scale("ordinal") if stars else dict.fromkeys(sorted(codes), "")
+        rubric = rubric_of(name.replace("_", "-"), scale, "ordinal" if stars else "nominal")
+        votes = ek.vote(judged(rubric, replies), method="mean" if stars else "majority")
+        made = ek.alt_test(votes, long_labels(rubric.names[0], people), 0.2 if name == "mtbench" else 0.1)
+        summary = made.summary.set_index("judge")
+        for judge, cell in published.items():
+            tally.add(f"{name} {judge} winning rate", cell["winning_rate"], summary.loc[judge, "winning_rate"])
+            tally.add(f"{name} {judge} advantage", cell["advantage_prob"], summary.loc[judge, "advantage_probability"])
+            ours = sorted(made.annotators.loc[made.annotators["judge"] == judge, "p"])
+            for at, (p, q) in enumerate(zip(sorted(cell["p_values"]), ours, strict=True)):
+                tally.add(f"{name} {judge} p {at}", p, q)
+
+
+# -- LLMBar: pairs with an objectively better answer
+
+
+def llmbar(folder: Path, reference: Mapping[str, Any], tally: Tally) -> None:
+    """Accuracy and order agreement of each evaluator, and juries of six models."""
+    given: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in rows(folder, "llmbar_judgements"):
+        given[f"{row['subset']}/{row['judge']}/{row['prompt_id']}"].append(row)
+    items = {row["item_id"]: row for row in rows(folder, "llmbar_items")}
+    for name, published in reference["llmbar"]["per_evaluator"].items():
+        _evaluator(name, published, given[name], items, tally)
+    for name, published in reference["llmbar"]["juries"].items():
+        prompt, subset, orders = name.split("/")
+        own = [row for key, rows_ in given.items() for row in rows_ if key.startswith(f"{subset}/")]
+        _jury(name, published, [row for row in own if row["prompt_id"] == prompt], orders == "both_orders", tally)
+
+
+def _evaluator(
+    name: str, published: Mapping[str, Any], mine: Sequence[Mapping[str, Any]], items: Mapping[str, Any], tally: Tally
+) -> None:
+    shown = pd.DataFrame(
+        {
+            "item_id": [row["item_id"] for row in mine],
+            "question": [items[row["item_id"]]["instruction"] for row in mine],
+            "answer_a": [items[row["item_id"]]["output_1"] for row in mine],
+            "answer_b": [items[row["item_id"]]["output_2"] for row in mine],
+        }
+    )
+    judge = ek.Judge("openai", name.replace("/", "-"), name=name)
+    for order, flip in (("AB", {"1": "A", "2": "B"}), ("BA", {"1": "B", "2": "A"})):
+        # the authors' reading is mapped back to the answers; a reply names the place in which one was shown
+        said = [flip.get(row["parsed"][order], "cannot tell") for row in mine]
+        ek.record(shown, "preference", judge, said, order=order, template="label@v1")
+    table = ek.judge(shown, "preference", judge, samples=1, template="label@v1", offline=True)
+    orders = ek.position_inconsistency(table).iloc[0]
+    gold = long_labels("preference", {row["item_id"]: {"gold": {1: "A", 2: "B"}[row["gold"]]} for row in mine})
+    right = {}
+    for order in ("AB", "BA"):
+        row = figures_of(ek.vote(table[table["order"] == order], method="majority"), gold).loc[name]
+        right[order] = row["accuracy"] * row["coverage"]  # published: an unread verdict is a wrong one
+    ours = {
+        "n": orders["n_items"],
+        "acc_AB": right["AB"],
+        "acc_BA": right["BA"],
+        "acc_avg": (right["AB"] + right["BA"]) / 2,
+        "position_agreement": orders["agreement"],
+        "position_inconsistency": orders["inconsistency"],
+        "null_verdicts": table["error"].notna().sum(),
+        "first_position_rate": orders["first_rate"] * orders["n_judgments"] / (2 * len(mine)),
+    }
+    wide = table.assign(label=table["label"].astype(object)).pivot(index="item_id", columns="order", values="label")
+    truth = gold.set_index("item_id")["label"]
+    ours["both_correct"] = ((wide["AB"] == truth) & (wide["BA"] == truth)).mean()
+    both_unread = (wide["AB"].isna() & wide["BA"].isna()).mean()
+    ours["position_agreement_null_equals_null"] = orders["agreement"] + both_unread
+    for figure, value in ours.items():
+        tally.add(f"{name} {figure}", published[figure], value)
+
+
+def _jury(name: str, published: Mapping[str, Any], own: Sequence[Mapping[str, Any]], both: bool, tally: Tally) -> None:
+    replies: dict[str, dict[str, list[str]]] = defaultdict(dict)
+    for row in own:
+        for order in ("AB", "BA") if both else ("AB",):
+            judge = f"{row['judge']}|{order}" if both else row["judge"]
+            if judge in published["judges"]:
+                said = row["parsed"][order]
+                replies[judge][row["item_id"]] = [
+                    "cannot tell" if said is None else {"1": "first", "2": "second"}[said]
+                ]
+    rubric = rubric_of(name.replace("/", "-").replace("_", "-").lower(), {"first": "", "second": ""}, "nominal")
+    votes = ek.vote(judged(rubric, replies), method="majority")
+    gold = pd.Series({row["item_id"]: {1: "first", 2: "second"}[row["gold"]] for row in own})
+    full = ek.reliability(votes, full=True).iloc[0]
+    tally.add(f"{name} alpha", published["krippendorff_nominal"], full["alpha_vote"])
+    tally.add(f"{name} Fleiss", published["fleiss_kappa_complete_items"], full["fleiss_kappa"])
+    tally.add(f"{name} complete items", published["complete_items"], full["n_complete"])
+    jury = ek.aggregate(votes, method="majority", quorum=0).set_index("item_id")["label"].astype(object)
+    jury = jury.reindex(gold.index)
+    tally.add(f"{name} ties or empty", published["ties_or_empty"], jury.isna().sum())
+    right = np.where(jury.isna(), 0.5, jury == gold)
+    tally.add(f"{name} majority accuracy", published["majority_accuracy_tie_half"], right.mean())
+    scores = ek.aggregate(votes, method="dawid_skene", quorum=0).set_index("item_id")
+    accuracy = (scores["label"].astype(object) == gold.reindex(scores.index)).mean()
+    one_coin = scores["method"].iloc[0].endswith("one_coin")
+    theirs = "crowdkit_OneCoinDawidSkene_accuracy" if one_coin else "dawid_skene_own_accuracy"
+    tally.add(f"{name} Dawid-Skene{', one coin' if one_coin else ''}", published[theirs], accuracy, DAWID_SKENE)
+
+
+# -- raw replies of five judges on SummEval
+
+
+def damo(folder: Path, reference: Mapping[str, Any], tally: Tally) -> None:
+    """Correlations on the authors' reading, unread replies as -1 and left out; evalkit's own reading beside it."""
+    parsed = loaded(folder, "summeval_damo_ref_parsed.json.gz")
+    n_replies: Counter[str] = Counter()
+    n_other: Counter[str] = Counter()
+    for criterion in ("coherence", "consistency"):
+        replies = rows(folder, f"summeval_damo_raw_{criterion}")
+        people = {row["item_id"]: row["human"] for row in replies}
+        clusters = {row["item_id"]: row["group_id"] for row in replies}
+        labels = long_labels(criterion, people)
+        for name, published in reference["summeval_damo"]["values"].items():
+            if not name.startswith(f"{criterion}/"):
+                continue
+            _, judge, prompt = name.split("/")
+            mine = [row for row in replies if (row["judge"], row["prompt_id"]) == (judge, prompt)]
+            own = judged(_damo_rubric(criterion, prompt), {name: {row["item_id"]: row["samples"] for row in mine}})
+            own = own.assign(criterion=criterion)
+            theirs = own["item_id"].map(parsed[name]).astype(float)
+            unread = theirs.isna() | (theirs == -1)
+            tally.add(f"{name} unread", published["unparsed"], unread.sum())
+            votes = ek.vote(topical_chat.as_read(own, theirs.mask(unread)))
+            row = figures_of(votes, labels, reference="mean").loc[name]
+            tally.add_all(f"{name} read", published["valid_only"], row, CORRELATIONS | {"n": "n_scored"})
+            group = figures_of(votes, labels, reference="mean", level="group", clusters=clusters).loc[name]
+            columns = CORRELATIONS | {"groups_used": "n_groups_used", "groups": "n_groups"}
+            tally.add_all(f"{name} read, within documents", published["valid_only_group"], group, columns)
+            filled = ek.vote(topical_chat.as_read(own, theirs.mask(unread)), unscored=-1)
+            row = figures_of(filled, labels, reference="mean").loc[name]
+            tally.add_all(f"{name} unread as -1", published["authors"], row, CORRELATIONS)
+            n_replies[prompt] += len(own)
+            n_other[prompt] += int((own["score"].fillna(-1) != theirs.mask(unread).fillna(-1)).sum())
+    shown = ", ".join(f"{prompt} {n_other[prompt]} of {n}" for prompt, n in n_replies.items())
+    tally.remarks.append(f"read otherwise by evalkit as a bare number (letters and prose are none): {shown}")
+
+
+def _damo_rubric(criterion: str, prompt: str) -> ek.Rubric:
+    return rubric_of(f"{criterion}-{prompt}", _scale("ordinal"))
+
+
+# -- a refund agent's answers through four tools
+
+
+def agent(folder: Path, reference: Mapping[str, Any], tally: Tally) -> None:
+    """False passes and false fails of four judges, each by the majority of three."""
+    answers = rows(folder, "bc038_judgements")
+    verdicts = {True: "1", False: "0", None: "no verdict"}
+    labels = long_labels(
+        "correct", {row["item_id"]: {"gold": "1" if row["gold"] == "correct" else "0"} for row in answers}
+    )
+    rubric = rubric_of("correct", {0: "wrong", 1: "right"}, pass_at=1)
+    replies: dict[str, dict[str, list[str]]] = defaultdict(dict)
+    for row in answers:
+        replies[row["prompt_id"]][row["item_id"]] = [verdicts[verdict] for verdict in row["parsed"]]
+    votes = ek.vote(judged(rubric, replies), method="majority")
+    table = ek.confusion(votes, labels)
+    for tool, published in reference["bc038"]["values"].items():
+        cells = table[table["judge"] == tool].set_index(["label_human", "label_judge"])["n"]
+        own = votes[votes["judge"] == tool]
+        ours = {
+            "cases": len(own),
+            "false_pass": cells[("0", "1")],
+            "false_fail": cells[("1", "0")],
+            "unstable_over_3_repeats": (own["agreement"] < 1).sum(),
+        }
+        for figure, value in ours.items():
+            tally.add(f"{tool} {figure}", published[figure], value)
+
+
+# -- Topical-Chat
+
+
+def topical(folder: Path, reference: Mapping[str, Any], tally: Tally) -> None:
+    """The correlations of `topical_chat.py`."""
+    for variant in topical_chat.variants(folder):
+        table = topical_chat.compared(variant, reference["topicalchat_gpt35"]["values"][variant.name])
+        for row in table.itertuples(index=False):
+            tally.add(f"{row.prompt} {row.what} {row.figure}", row.published, row.matched)
+
+
+SECTIONS: dict[str, Callable[[Path, Mapping[str, Any], Tally], None]] = {
+    "summeval": summeval, "alt_test": alt_tests, "llmbar": llmbar, "damo": damo, "agent": agent, "topical": topical,
+}  # fmt: skip
+
+
+def compared(folder: Path, names: Sequence[str]) -> Iterator[tuple[str, Tally, float]]:
+    """Section, what was compared, seconds."""
+    reference = loaded(folder, "reference.json")
+    for name in names:
+        tally, started = Tally(), time.perf_counter()
+        with tempfile.TemporaryDirectory() as cache:
+            os.environ["EVALKIT_CACHE"] = cache
+            SECTIONS[name](folder, reference, tally)
+            ek.ReplyStore.open(cache).close()
+        yield name, tally, time.perf_counter() - started
+
+
+def main() -> int:
+    """Print what matched and what not; exit 1 if anything is off."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("sections", nargs="*", metavar="SECTION", help="by default all")
+    options.add_argument("--all", action="store_true", help="print every figure")
+    chosen = options.parse_args()
+    folder = data_folder()
+    if folder is None:
+        print("skipped: no recorded data (set EVALKIT_DATA to its folder)")
+        return 0
+    n_off = n_all = n_open = 0
+    for name, tally, seconds in compared(folder, chosen.sections or list(SECTIONS)):
+        print(f"{name}: {len(tally.found) - len(tally.off)} of {len(tally.found)} figures match ({seconds:.0f} s)")
+        for figure, expected, got, tolerance in tally.found if chosen.all else tally.off:
+            mark = "" if abs(expected - got) <= tolerance else f"  NOT MATCHED: {EXPLAINED.get(figure, 'why?')}"
+            print(f"    {figure}: published {expected:.6f}, evalkit {got:.6f}{mark}")
+        for remark in tally.remarks:
+            print(f"    {remark}")
+        n_off += len(tally.off)
+        n_all += len(tally.found)
+        n_open += tally.n_unexplained
+    print(f"\n{n_all - n_off} of {n_all} figures match (to {CLOSED_FORM:g}; Dawid-Skene to {DAWID_SKENE:g})")
+    return int(bool(n_open))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
