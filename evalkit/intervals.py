@@ -21,6 +21,8 @@ __all__ = [
     "Interval",
     "Transform",
     "bootstrap",
+    "bounded_interval",
+    "change_interval",
     "cluster_codes",
     "jackknife",
     "jackknife_groups",
@@ -197,8 +199,9 @@ def mean_interval(values: Floats, clusters: Ints, *, bounds: tuple[float, float]
     clusters
         The cluster of each value.
     bounds
-        The ends of the scale. The interval never leaves them; where all values are equal it is Wilson's, of
-        the mean's place between them and the number of clusters, never [1, 1].
+        The ends of the scale. The interval is then Wilson's with the effective number of items (see
+        `bounded_interval`) and never leaves them; where all values (or clusters) are equal it is that of the mean's
+        place between them and the number of clusters, never [1, 1].
 
     Examples
     --------
@@ -211,16 +214,74 @@ def mean_interval(values: Floats, clusters: Ints, *, bounds: tuple[float, float]
     if n_clusters < 2:
         return Interval.none("fewer than two clusters")
     mean = float(values.mean())
-    if np.ptp(values) <= 1e-12:
+    if np.ptp(values) <= 1e-12 or math.sqrt(variance) <= _NO_ERROR * float(np.ptp(values)):
         if bounds is None:
-            return Interval.none("all values are equal")
+            return Interval.none("all values are equal" if np.ptp(values) <= 1e-12 else "all clusters are equal")
         low, high = bounds
         place = wilson(min(1.0, max(0.0, (mean - low) / (high - low))), n_clusters)
         return Interval(low + (high - low) * place.low, low + (high - low) * place.high)
-    half = _t(n_clusters - 1) * math.sqrt(variance)
+    error, t = math.sqrt(variance), _t(n_clusters - 1)
     if bounds is None:
-        return Interval(mean - half, mean + half)
-    return Interval(max(bounds[0], mean - half), min(bounds[1], mean + half))
+        return Interval(mean - t * error, mean + t * error)
+    low, high = bounds
+    return bounded_interval(mean, error, bounds=(low, high), freedom=n_clusters - 1)
+
+
+def bounded_interval(mean: float, error: float, *, bounds: tuple[float, float], freedom: int) -> Interval:
+    """Wilson's interval of a mean on a bounded scale, from its standard error > 0 and t.
+
+    All m with |mean − m| ≤ t · error · √(m(1 − m) / (mean(1 − mean))) on 0-1: Wilson's (1927) with n_eff =
+    mean(1 − mean) / error² items (as Korn and Graubard 1998 count those of a survey) and t in the place of z. Near
+    an end of the scale it reaches further inwards, where mean ∓ t · error is too short: few low scores were
+    seen, and the error that they should have shown was not.
+
+    Parameters
+    ----------
+    mean, error
+        In the units of the scale.
+    bounds
+        The ends of the scale. A mean at or beyond one has an interval that is cut there.
+    freedom
+        Degrees of freedom of t.
+
+    Examples
+    --------
+    >>> bounded_interval(1.9, 0.1, bounds=(0, 2), freedom=29)
+    Interval(low=1.491..., high=1.983..., reason=None)
+    """
+    low, high = bounds
+    t, width = _t(freedom), high - low
+    place = (mean - low) / width
+    spread = place * (1 - place)
+    if spread <= 0:
+        return Interval(max(low, mean - t * error), min(high, mean + t * error))
+    w = (t * error / width) ** 2 / spread  # t² / n_eff
+    middle = (place + w / 2) / (1 + w)
+    half = math.sqrt(w * spread + w * w / 4) / (1 + w)
+    return Interval(low + width * max(0.0, middle - half), low + width * min(1.0, middle + half))
+
+
+def change_interval(steps: Floats, clusters: Ints) -> Interval:
+    """The interval of a mean of steps −1, 0 and 1: (fixed − broke)/n of paired verdicts.
+
+    Agresti and Min (2005), for matched proportions: half an item more in each of the four cells of the paired
+    table, so n + 2 items and a change seen once more; with cluster errors and t_{G−1}. Where no item changes, or
+    all change alike, each cluster counts once.
+
+    Examples
+    --------
+    >>> change_interval(np.zeros(98), np.arange(98))
+    Interval(low=-0.0198..., high=0.0198..., reason=None)
+    """
+    if not len(steps):
+        return Interval.none("nothing has a verdict")
+    variance, n_clusters = _cluster_variance(steps, clusters)
+    if n_clusters < 2:
+        return Interval.none("fewer than two clusters")
+    n = float(len(steps) if np.ptp(steps) > 0 else n_clusters)
+    place = float(steps.mean()) * n / (n + 2)
+    half = _t(n_clusters - 1) * math.sqrt(variance * (n / (n + 2)) ** 2 + (1 + place**2) / (n + 2) ** 2)
+    return Interval(max(-1.0, place - half), min(1.0, place + half))
 
 
 def rate_interval(flags: Floats, clusters: Ints) -> Interval:

@@ -323,16 +323,20 @@ def scored(codes, scale=ORDINAL):
 
 
 def test_mean_and_interval_by_hand():
-    # 0, 1, 2, 2: mean 1.25, s² = (1.5625 + .0625 + 2·.5625)/3 = .91667, SE = √(s²/4) = .47871, t₃ = 3.18245,
-    # half width 1.52346, cut at the ends of the scale: [0, 2].
+    from scipy.stats import norm
+    from statsmodels.stats.proportion import proportion_confint
+
+    # 0, 1, 2, 2: mean 1.25, on 0-1 .625; s² = (1.5625 + .0625 + 2·.5625)/3 = .91667, SE² = s²/4/4 = .0572917 on 0-1,
+    # n_eff = .625·.375/.0572917 = 4.090909; Wilson's with t₃ = 3.182446 for z.
     row = summarize(scored([0, 1, 2, 2])).iloc[0]
-    assert row["mean"] == 1.25
-    assert row[["low", "high", "mean_norm", "pass_rate"]].tolist() == [0, 2, 0.625, 0.5]
-    # The same ten times over, as independent items: s² = 4·10·.6875/39 = .705128, SE = √(s²/40) = .132771,
-    # t₃₉ = 2.022691, half width .268554.
+    low, high = proportion_confint(0.625 * 4.0909091, 4.0909091, alpha=2 * norm.sf(3.182446), method="wilson")
+    assert row[["mean", "mean_norm", "pass_rate"]].tolist() == [1.25, 0.625, 0.5]
+    assert row[["low", "high"]].tolist() == pytest.approx([2 * low, 2 * high], abs=1e-5)
+    # The same ten times over, as independent items: s² = 4·10·.6875/39 = .705128, SE² = s²/40/4 = .00440705 on 0-1,
+    # n_eff = 53.18182, t₃₉ = 2.022691.
     row = summarize(scored([0, 1, 2, 2] * 10)).iloc[0]
-    assert row["low"] == pytest.approx(1.25 - 0.268554, abs=1e-5)
-    assert row["high"] == pytest.approx(1.25 + 0.268554, abs=1e-5)
+    low, high = proportion_confint(0.625 * 53.181818, 53.181818, alpha=2 * norm.sf(2.022691), method="wilson")
+    assert row[["low", "high"]].tolist() == pytest.approx([2 * low, 2 * high], abs=1e-5)
     assert row["norm_low"] == pytest.approx(row["low"] / 2)
     assert pd.isna(row["notes"])
 

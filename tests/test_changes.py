@@ -151,8 +151,10 @@ def test_changes_by_hand():
     assert row["mcnemar_p"] == pytest.approx(0.625)
     assert row["mean_difference"] == pytest.approx(0.1)
     assert (row["against"], row["version_a"], row["version_b"]) == ("verdicts", "v1", "v2")
-    # Differences 1, 1, −1 and seven 0: s² = (.9²·2 + 1.1² + 7·.1²)/9 = .322222, SE = .179505, t₉ = 2.262157.
-    assert row["effect_low"] == pytest.approx(0.1 - 2.262157 * 0.179505, abs=1e-5)
+    # Differences 1, 1, −1 and seven 0: s²/n = (.9²·2 + 1.1² + 7·.1²)/9/10 = .0322222. Half an item more in each of four
+    # cells: 1/12 is the middle, SE² = .0322222·(10/12)² + (1 + (1/12)²)/12² = .0293692; t₉ = 2.262157.
+    assert row["effect_low"] == pytest.approx(1 / 12 - 2.262157 * 0.0293692**0.5, abs=1e-5)
+    assert row["effect_high"] == pytest.approx(1 / 12 + 2.262157 * 0.0293692**0.5, abs=1e-5)
     assert made.a == "r@v1, judge j"
     assert made.b == "r@v2, judge j"
     lines = str(made).splitlines()
@@ -176,7 +178,8 @@ def test_nothing_changed():
     row = only(compare(side(codes), side(codes)))
     assert (row["changed"], row["mcnemar_p"], row["sign_flip_p"], row["mean_difference"]) == (0, 1, 1, 0)
     assert row["expected_by_chance"] > 0
-    assert "no interval of effect: all values are equal" in row["notes"]
+    # None of 12 changed: not certain, 0 ∓ t₁₁/14.
+    assert [row["effect_low"], row["effect_high"]] == pytest.approx([-2.200985 / 14, 2.200985 / 14], abs=1e-6)
 
 
 def test_only_items_of_both_sides_count():

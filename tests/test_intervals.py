@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from evalkit.intervals import (
     bootstrap,
+    bounded_interval,
+    change_interval,
     cluster_codes,
     jackknife,
     jackknife_groups,
@@ -39,8 +41,10 @@ def test_the_cluster_error_is_that_of_statsmodels(rows):
     if n_clusters < 2:
         assert made.reason == "fewer than two clusters"
         return
-    if np.ptp(values) <= 1e-12:
-        assert made.reason == "all values are equal"
+    if made.reason is not None:
+        sums = pd.Series(values - values.mean()).groupby(clusters).sum()
+        assert made.reason == ("all values are equal" if np.ptp(values) <= 1e-12 else "all clusters are equal")
+        assert np.abs(sums).max() <= 1e-8 * max(1.0, np.ptp(values) * len(values))
         return
     # Their small-sample factor is G/(G−1)·(n−1)/(n−k); for a mean k = 1, so it is G/(G−1), as here.
     fit = sm.OLS(values, np.ones(len(values))).fit(cov_type="cluster", cov_kwds={"groups": clusters})
@@ -55,6 +59,63 @@ def test_singleton_clusters_give_the_ordinary_t_interval():
     expected = t.interval(0.95, 4, loc=values.mean(), scale=sem(values))
     made = mean_interval(values, np.arange(5))
     assert (made.low, made.high) == pytest.approx(expected)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 4), st.integers(0, 9)), min_size=4, max_size=40),
+    st.sampled_from([(0.0, 4.0), (-1.0, 6.0)]),
+)
+def test_a_bounded_mean_has_the_wilson_interval_of_statsmodels(rows, bounds):
+    # Theirs by n_eff = p(1 − p)/SE² items, with the level at which z is our t.
+    import statsmodels.api as sm
+    from scipy.stats import norm, t
+    from statsmodels.stats.proportion import proportion_confint
+
+    values, clusters = (np.array(side, dtype=float) for side in zip(*rows, strict=True))
+    low, high = bounds
+    n_clusters = len(set(clusters.tolist()))
+    made = mean_interval(values, clusters.astype(int), bounds=bounds)
+    if n_clusters < 2:
+        assert made.reason == "fewer than two clusters"
+        return
+    assert low <= made.low <= values.mean() <= made.high <= high
+    assert made.low < made.high
+    place = (values - low) / (high - low)
+    fit = sm.OLS(place, np.ones(len(place))).fit(cov_type="cluster", cov_kwds={"groups": clusters})
+    variance, p = float(fit.cov_params()[0, 0]), place.mean()
+    if variance < 1e-12:
+        expected = proportion_confint(p * n_clusters, n_clusters, method="wilson")
+    else:
+        n = p * (1 - p) / variance
+        expected = proportion_confint(p * n, n, alpha=2 * norm.sf(t.ppf(0.975, n_clusters - 1)), method="wilson")
+    ends = [(end - low) / (high - low) for end in (made.low, made.high)]
+    assert ends == pytest.approx(expected, abs=1e-7)
+
+
+def test_a_mean_at_the_end_of_its_scale_or_beyond():
+    # Outside of the scale (a constant that stands for unscored items) there is no Wilson: cut at the end.
+    made = bounded_interval(1.1, 0.1, bounds=(0, 1), freedom=9)
+    assert (made.low, made.high) == pytest.approx((1.1 - 2.262157 * 0.1, 1.0), abs=1e-6)
+
+
+def test_changes_of_paired_verdicts_are_those_of_agresti_and_min():
+    # Independent items: N + 2 pairs, half in each cell; their variance [(b + c + 1) − (b − c)²/(n + 2)]/(n + 2)².
+    # Ours has n − 1 for n and t for z, 1 or 2 parts in a hundred at n = 100.
+    steps = np.repeat([1.0, -1.0, 0.0], [12, 5, 83])
+    made = change_interval(steps, np.arange(100))
+    variance = (12 + 5 + 1 - (12 - 5) ** 2 / 102) / 102**2
+    half = 1.959964 * math.sqrt(variance)
+    assert (made.low + made.high) / 2 == pytest.approx(7 / 102)
+    assert (made.high - made.low) / 2 == pytest.approx(half, rel=0.025)
+    # Two copies of each item in a cluster tell no more than one.
+    twice = change_interval(np.repeat(steps, 2), np.repeat(np.arange(100), 2))
+    assert twice.high - twice.low == pytest.approx(made.high - made.low, rel=0.05)
+    all_same = change_interval(np.zeros(30), np.repeat(np.arange(10), 3))
+    assert (all_same.low, all_same.high) == pytest.approx((-2.262157 / 12, 2.262157 / 12), abs=1e-6)
+    fixed = change_interval(np.ones(10), np.arange(10))
+    assert 0.4 < fixed.low < fixed.high == 1.0
+    assert change_interval(np.array([]), np.array([], dtype=int)).reason == "nothing has a verdict"
+    assert change_interval(np.zeros(3), np.zeros(3, dtype=int)).reason == "fewer than two clusters"
 
 
 def test_jackknife_of_a_mean_is_the_t_interval():

@@ -14,7 +14,7 @@ from test_validity import FIVE, labels_of, votes_of
 from evalkit import tables
 from evalkit.aggregation import aggregate
 from evalkit.errors import ConfigError, InputError
-from evalkit.intervals import mean_interval
+from evalkit.intervals import bounded_interval, mean_interval
 from evalkit.rubrics import Scale
 from evalkit.validity import corrected_mean, held_out_looks, pass_threshold, split_labels
 from evalkit.validity.corrections import power_tuned
@@ -54,11 +54,12 @@ def test_the_corrected_mean_is_the_formula():
     assert 0 < power < 1
     assert row["mean"] == pytest.approx(mean)
     assert row["power"] == pytest.approx(power)
-    assert row["mean_low"] == pytest.approx(mean - T59 * math.sqrt(variance), abs=1e-6)
-    assert row["mean_high"] == pytest.approx(mean + T59 * math.sqrt(variance), abs=1e-6)
+    ends = bounded_interval(mean, math.sqrt(variance), bounds=(1, 5), freedom=59)
+    assert (row["mean_low"], row["mean_high"]) == pytest.approx((ends.low, ends.high), abs=1e-9)
+    assert row["mean_high"] - row["mean_low"] == pytest.approx(2 * T59 * math.sqrt(variance), rel=0.02)
     assert row["naive"] == pytest.approx(f.mean())
     assert row["human"] == pytest.approx(y.mean())
-    human = mean_interval(y, np.arange(60))
+    human = mean_interval(y, np.arange(60), bounds=(1, 5))
     assert (row["human_low"], row["human_high"]) == pytest.approx((human.low, human.high))
     assert (row["n_items"], row["n_labelled"], row["n_unlabelled"], row["n_clusters"]) == (200, 60, 140, 60)
     assert row["method"] == "ppi++"
@@ -311,7 +312,8 @@ def test_the_in_sample_figure_is_the_best_of_all_cuts(rows, objective):
         return
     best = _best_plainly(score, said, objective == "balanced_accuracy")
     assert row["in_sample"] == pytest.approx(best)
-    assert row["out_of_fold"] <= best + 1e-9
+    # Each fold has a cut of its own, so on a handful of items it may even be over the best single cut.
+    assert 0 <= row["out_of_fold"] <= 1
     assert row["present"] <= best + 1e-9
 
 

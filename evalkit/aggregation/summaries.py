@@ -46,7 +46,7 @@ def summarize(
         Keyed by `rubric, rubric_version, criterion` (NA for rubric scores) and `by`:
 
         - `mean` in rubric units, with `low` and `high`; `mean_norm` 0-1, with `norm_low` and `norm_high`:
-          cluster errors and t_{G−1}, cut at the ends of the scale; Wilson's where all items are equal, so
+          Wilson's by cluster errors and t_{G−1}; where all items are equal too, so
           never [1, 1]. Nominal criteria have no mean; the mean of ordinal codes assumes equal steps;
         - `worst` and `best`: `mean_norm` with the unscored items at 0 and at 1: what is unscored is not random;
         - `pass_rate` over the items with a verdict, with `pass_low`, `pass_high` (Wilson, n / design effect)
@@ -69,7 +69,7 @@ def summarize(
     ...     "status": ["ok"] * 4, "n_judges": [1] * 4, "n_scored": [1] * 4, "tied": [False] * 4,
     ...     "level": ["ordinal"] * 4, "scale": ['{"codes":[0,1,2],"better":"high","pass_at":2}'] * 4})
     >>> summarize(scores)[["mean", "low", "high", "pass_rate", "n_scored"]].round(3).values.tolist()
-    [[1.25, 0.0, 2.0, 0.5, 4.0]]
+    [[1.25, 0.236, 1.908, 0.5, 4.0]]
     """
     name = "scores" if "criterion" in getattr(scores, "columns", ()) else "rubric_scores"
     frame = tables.check(scores, name, need=_NEED)

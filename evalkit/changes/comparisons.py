@@ -14,7 +14,7 @@ from evalkit.changes.results import JURY, Comparison
 from evalkit.changes.sides import ROW, Part, pairs, side_of
 from evalkit.changes.trials import holm, mcnemar_midp, sign_flip
 from evalkit.errors import ConfigError, InputError
-from evalkit.intervals import FEW_CLUSTERS, Interval, cluster_codes, mean_interval
+from evalkit.intervals import FEW_CLUSTERS, Interval, change_interval, cluster_codes, mean_interval
 from evalkit.tables.grouping import Floats, Ints, clusters_of
 from evalkit.validity.people import people
 
@@ -62,7 +62,7 @@ def compare(
         - `changed` of these; `expected_by_chance`: how many a fresh sampling of the same prompt would change, the
           mean of both sides' noise floors (see `noise_floor`); NA without repeated samples or a pass rule;
         - `fixed`, `broke`, `against` (``labels`` or ``verdicts``), `effect` = (fixed − broke)/n with a cluster
-          interval, `mcnemar_p` (mid-p);
+          interval (Agresti and Min 2005), `mcnemar_p` (mid-p);
         - `mean_difference` of `score_norm` (b − a) with a cluster interval, `sign_flip_p` by clusters;
         - `…_holm`: p adjusted over all rows; intervals are not adjusted; `notes`.
 
@@ -205,7 +205,7 @@ def _fixed(
     if not len(steps):
         notes.append("effect: no item has a verdict on both sides" + (" and a label" if truth is not None else ""))
         return row
-    ends = mean_interval(steps, units[known])
+    ends = change_interval(steps, units[known])
     _note(ends, "effect", notes)
     row |= {"effect": float(steps.mean()), "effect_low": ends.low, "effect_high": ends.high}
     return row | {"mcnemar_p": mcnemar_midp(fixed, broke)}

@@ -13,7 +13,7 @@ import pandas as pd
 
 from evalkit import tables
 from evalkit.errors import ConfigError, InputError, listed
-from evalkit.intervals import FEW_CLUSTERS, Interval, mean_interval
+from evalkit.intervals import FEW_CLUSTERS, Interval, bounded_interval, mean_interval
 from evalkit.tables.grouping import Flags, Floats, Ints
 from evalkit.validity.figures import Answers
 from evalkit.validity.panels import KEYS, Panel, checked, panels
@@ -78,7 +78,7 @@ def corrected_mean(
     -------
     DataFrame
         One row per `rubric, rubric_version, criterion, judge`, each figure with its 95 % interval in `_low` and `_high`
-        (t with the labelled clusters − 1 degrees of freedom, cut at the ends of the scale):
+        (`intervals.bounded_interval`: Wilson's by the standard error, with t of the labelled clusters − 1):
 
         - `mean`: corrected;
         - `naive`: the judge's own mean over its scored items, `human`: the mean of the labels alone;
@@ -274,6 +274,8 @@ def _interval(found: Corrected, n_clusters: int, bounds: tuple[float, float] | N
         return Interval.none("fewer than two clusters")
     if found.variance <= 1e-20:
         return None
-    half = float(stdtrit(n_clusters - 1, 0.975)) * math.sqrt(found.variance)
-    low, high = bounds if bounds is not None else (-math.inf, math.inf)
-    return Interval(max(low, found.mean - half), min(high, found.mean + half))
+    error = math.sqrt(found.variance)
+    if bounds is not None:
+        return bounded_interval(found.mean, error, bounds=bounds, freedom=n_clusters - 1)
+    half = float(stdtrit(n_clusters - 1, 0.975)) * error
+    return Interval(found.mean - half, found.mean + half)
