@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from evalkit.plots import plot_confusion as plot_confusion
     from evalkit.plots import plot_cost as plot_cost
     from evalkit.plots import plot_disagreement as plot_disagreement
+    from evalkit.plots import plot_k_curve as plot_k_curve
     from evalkit.plots import plot_phi_grid as plot_phi_grid
     from evalkit.plots import plot_scores as plot_scores
     from evalkit.plots import plot_versions as plot_versions
@@ -133,6 +134,7 @@ _PLACES = {
         "plot_confusion",
         "plot_cost",
         "plot_disagreement",
+        "plot_k_curve",
         "plot_phi_grid",
         "plot_scores",
         "plot_versions",

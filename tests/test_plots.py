@@ -21,6 +21,7 @@ from evalkit.plots import (
     plot_confusion,
     plot_cost,
     plot_disagreement,
+    plot_k_curve,
     plot_phi_grid,
     plot_scores,
     plot_versions,
@@ -439,6 +440,40 @@ class TestPhiGrid:
         assert "nothing to show: the table has no rows" in plot_phi_grid(ek.phi_grid(judgments({}))).alt
         with pytest.raises(ek.InputError, match="phi_grid"):
             plot_phi_grid(pd.DataFrame())
+
+
+class TestKCurve:
+    SAID = {(item, "x"): [at % 2, at % 2, 1 - at % 2, at % 2] for at, item in enumerate("abcdef")}  # noqa: RUF012
+
+    def labels(self):
+        return pd.DataFrame(
+            {"item_id": list("abcdef"), "criterion": "c", "annotator": "p", "label": ["0", "1", "0", "1", "1", "0"]}
+        )
+
+    def test_each_figure_is_that_of_the_table(self):
+        curve = ek.k_curve(judgments(self.SAID, BINARY), self.labels(), ks=[1, 3, 4, 8])
+        alt = plot_k_curve(curve).alt
+        assert "6 labelled items, 4 samples recorded of each" in alt
+        for row in curve.to_dict("records"):
+            if not row["extrapolated"]:
+                assert f"{row['k']} samples: accuracy {row['value']:.2f}" in alt
+            else:
+                assert f"{row['k']} samples: Φ {row['phi']:.2f} (extrapolated)" in alt
+        assert alt.count("(extrapolated)") == 1
+        shuffled = curve.sample(frac=1, random_state=1)
+        assert plot_k_curve(shuffled).alt == alt
+
+    def test_without_labels_there_is_phi_alone(self):
+        picture = plot_k_curve(ek.k_curve(judgments(self.SAID, BINARY), ks=[1, 4]))
+        assert "accuracy" not in picture.alt
+        assert "no labels: Φ alone" in picture.svg()
+
+    def test_nothing_is_said_with_its_reason(self):
+        assert "nothing to show: the table has no rows" in plot_k_curve(ek.k_curve(judgments({}))).alt
+        gone = ek.k_curve(judgments({("a", "x"): ["!empty", "!empty"]}, BINARY), ks=[1, 2])
+        assert "nothing to show" in plot_k_curve(gone).alt
+        with pytest.raises(ek.InputError, match="k_curve"):
+            plot_k_curve(pd.DataFrame())
 
 
 def test_pictures_of_the_docs_are_small_and_are_what_is_drawn_now(tmp_path):

@@ -29,6 +29,8 @@ def make(folder: Path = FOLDER) -> None:
             ek.evaluate(items, one, list(PRICES), samples=3, labels=labels, cache=cache, progress=False)
             for one in (rubric, rubric.edit("faithfulness", scale=EDIT))
         )
+        many = ek.judge(items, rubric, ["fake:strict", "fake:noisy"], samples=8, cache=cache, progress=False)
+    curve = ek.k_curve(many, labels, ks=[1, 2, 3, 5, 8, 16])
     pictures = {
         "scores": ek.plot_scores(first, theme="light"),
         "scores-dark": ek.plot_scores(first, theme="dark"),
@@ -36,6 +38,7 @@ def make(folder: Path = FOLDER) -> None:
         "agreement": ek.plot_agreement(first, theme="light"),
         "disagreement": ek.plot_disagreement(first, theme="light"),
         "phi-grid": ek.plot_phi_grid(ek.phi_grid(first.judgments), theme="light"),
+        "k-curve": ek.plot_k_curve(curve, theme="light"),
         "versions": ek.plot_versions(first, second, labels=labels, theme="light"),
         "cost": ek.plot_cost({"v1": priced(first), "edit": priced(second)}, theme="light"),
     }
