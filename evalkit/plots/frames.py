@@ -115,8 +115,7 @@ def frame(
 
 def _alt(title: str, subtitle: str, panels: list[Panel], nothing: str, feet: list[str]) -> str:
     said = [f"{panel.title}: {panel.alt}" if panel.title else panel.alt for panel in panels]
-    whole = ". ".join(filter(None, [title, subtitle, *(said or [f"nothing to show: {nothing}"]), " ".join(feet)]))
-    return whole.replace("?. ", "? ")
+    return ". ".join(filter(None, [title, subtitle, *(said or [f"nothing to show: {nothing}"]), " ".join(feet)]))
 
 
 def _write(picture: Any, title: str, heads: list[str], feet: list[str], palette: Palette, whole: float) -> None:

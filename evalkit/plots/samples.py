@@ -60,8 +60,8 @@ def plot_k_curve(curve: pd.DataFrame, *, theme: Theme = "auto") -> Picture:
     >>> import evalkit as ek
     >>> items, labels = ek.load_example("support")
     >>> table = ek.judge(items, "faithfulness", "fake:strict", samples=4, progress=False)
-    >>> plot_k_curve(ek.k_curve(table, labels)).alt[:34]
-    'How many samples? 24 labelled item'
+    >>> plot_k_curve(ek.k_curve(table, labels)).alt[:47]
+    'What so many samples are worth. 24 labelled ite'
     """
     missing = [name for name in _NEED if name not in getattr(curve, "columns", ())]
     if missing:
@@ -77,7 +77,7 @@ def plot_k_curve(curve: pd.DataFrame, *, theme: Theme = "auto") -> Picture:
             gaps.append(f"{name}: {why.iloc[0] if len(why) else 'all figures are NA'}")
     notes = [_NOTE, *(f"left out: {gap}" for gap in gaps)] if panels else []
     return frame(
-        "How many samples?",
+        "What so many samples are worth",
         _counted(seen),
         panels,
         theme=theme,
