@@ -2,8 +2,10 @@
 
 Items have a quality; two judges and a person see it with noise and answer on a scale from 0 to 4, pass at 3.
 A judge passes 60, 88 or 95 % of the items (even, skewed, rare fails), which come alone or in clusters of
-three that share half of the variance of quality. `python benchmarks/coverage.py [ROUNDS]` (default 1,000:
-standard error of a cell .7 points). Beside the coverage stands the share of rounds without an interval (NA
+three that share half of the variance of quality. The second judge is what the first is compared with: *effect*
+(verdicts fixed − broken), *difference* of scores and *win rate*. `python benchmarks/coverage.py [ROUNDS]`
+(default 1,000: standard error of a cell .7 points; `--quick` 200). At the end, how many verdicts a fresh sampling
+flips beside the noise floor's forecast. Beside the coverage stands the share of rounds without an interval (NA
 with a reason) where it is over 1 %; a cell outside of the target by more than two standard errors is marked.
 """
 
@@ -15,18 +17,23 @@ import time
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 
 from evalkit.agreement.alphas import Cells, alpha
-from evalkit.intervals import Interval, jackknife, mean_interval, rate_interval
+from evalkit.changes.floors import Passes, fit, flip_chance
+from evalkit.intervals import Interval, bounded_interval, change_interval, jackknife, mean_interval, rate_interval
 from evalkit.validity.corrections import power_tuned
 from evalkit.validity.figures import Answers, compare_answers
+from evalkit.validity.levels import TRANSFORM
 
 SIZES = (30, 60, 200)
 CUTS = {"even": (-1.0, -0.4, 0.1, 0.6), "skewed": (-1.9, -1.4, -1.0, -0.5), "rare fails": (-2.3, -1.9, -1.5, -1.1)}
 CLUSTER, SHARED = 3, 0.5
 PASS_AT, UNLABELLED, BIAS = 3, 4, 0.4
 LOW, HIGH = 0.93, 0.975
-NAMES = ("mean", "pass rate", "kappa", "spearman", "alpha", "corrected mean", "naive mean")
+NAMES = ("mean", "pass rate", "accuracy", "kappa", "qwk", "spearman", "mae", "alpha", "effect", "difference")
+NAMES += ("win rate", "corrected", "naive")
+FIGURES_OF = {name: name for name in ("accuracy", "kappa", "spearman", "mae")} | {"qwk": "quadratic_kappa"}
 POPULATION = 600_000
 
 
@@ -73,24 +80,28 @@ def truths(cuts: tuple[float, ...], *, clustered: bool) -> dict[str, float]:
     return {
         "mean": whole.judge.mean(),
         "pass rate": (whole.judge >= PASS_AT).mean(),
-        "kappa": made["kappa"][0],
-        "spearman": made["spearman"][0],
         "alpha": alpha(cells(one, 1), "ordinal")[0],
-        "corrected mean": whole.person.mean(),
-        "naive mean": whole.person.mean(),
-    }
+        "effect": ((whole.second >= PASS_AT) * 1.0 - (whole.judge >= PASS_AT)).mean(),
+        "difference": (whole.second - whole.judge).mean() / 4,
+        "win rate": wins(whole).mean(),
+        "corrected": whole.person.mean(),
+        "naive": whole.person.mean(),
+    } | {name: made[figure][0] for name, figure in FIGURES_OF.items()}
+
+
+def wins(sample: Sample) -> np.ndarray:
+    """As if the two judges' scores were those of two answers: which has the higher one."""
+    return (np.sign(sample.second - sample.judge) + 1) / 2
 
 
 def corrected(sample: Sample, n: int) -> Interval:
     """The interval of `corrected_mean` with the first n items labelled."""
-    from scipy.special import stdtrit
-
     f, y = sample.judge.astype(float), sample.person[:n].astype(float)
     found = power_tuned(y, f[:n], f[n:], sample.unit[:n], sample.unit[n:])
     if found.variance <= 0:
-        return Interval.none("nothing varies")
-    half = stdtrit(len(np.unique(sample.unit[:n])) - 1, 0.975) * math.sqrt(found.variance)
-    return Interval(found.mean - half, found.mean + half)
+        return mean_interval(y, sample.unit[:n], bounds=(0, 4))
+    freedom = len(np.unique(sample.unit[:n])) - 1
+    return bounded_interval(found.mean, math.sqrt(found.variance), bounds=(0, 4), freedom=freedom)
 
 
 def intervals(draw: np.random.Generator, n: int, cuts: tuple[float, ...], *, clustered: bool) -> dict[str, Interval]:
@@ -103,24 +114,49 @@ def intervals(draw: np.random.Generator, n: int, cuts: tuple[float, ...], *, clu
     return {
         "mean": mean_interval(scores, sample.unit, bounds=(0, 4)),
         "pass rate": rate_interval((sample.judge >= PASS_AT).astype(float), sample.unit),
-        "kappa": jackknife(float(made["kappa"][0]), made["kappa"][1:]),
-        "spearman": jackknife(float(made["spearman"][0]), made["spearman"][1:]),
         "alpha": jackknife(float(reliable[0]), reliable[1:]),
-        "corrected mean": corrected(whole, n),
-        "naive mean": mean_interval(whole.judge.astype(float), whole.unit, bounds=(0, 4)),
+        "effect": change_interval((sample.second >= PASS_AT) * 1.0 - (sample.judge >= PASS_AT), sample.unit),
+        "difference": mean_interval((sample.second - sample.judge) / 4, sample.unit),
+        "win rate": mean_interval(wins(sample), sample.unit, bounds=(0, 1)),
+        "corrected": corrected(whole, n),
+        "naive": mean_interval(whole.judge.astype(float), whole.unit, bounds=(0, 4)),
+    } | {
+        name: jackknife(float(made[figure][0]), made[figure][1:], transform=TRANSFORM[figure])
+        for name, figure in FIGURES_OF.items()
     }
+
+
+def forecast(rounds: int) -> list[str]:
+    """Flips of a fresh sampling beside those that the noise floor forecasts, of judges that waver more and less."""
+    lines = [f"{'noise floor: items, k':28}{'forecast':>10}{'flipped':>10}{'median |error|':>16}"]
+    for alpha_, beta in ((0.3, 0.1), (2.0, 1.0), (5.0, 4.0)):
+        for n, k in ((60, 3), (200, 3), (200, 5)):
+            draw = np.random.default_rng([n, k])
+            found = []
+            for _ in range(rounds):
+                chance = draw.beta(alpha_, beta, n)
+                first, second = (draw.binomial(k, chance) for _ in range(2))
+                sizes = np.full(n, k)
+                own = Passes(pd.DataFrame(index=range(n)), first, sizes, sizes, np.ones(n, dtype=bool))
+                flips = ((2 * first > k) != (2 * second > k)).mean()
+                found.append((flip_chance(own, *fit(first, sizes)).mean(), flips))
+            guess, flips = np.array(found).T
+            where = f"Beta({alpha_:g}, {beta:g}), {n}, {k}"
+            error = np.median(np.abs(guess - flips))
+            lines.append(f"{where:28}{guess.mean():>10.3f}{flips.mean():>10.3f}{error:>16.3f}")
+    return lines
 
 
 def cell(found: list[Interval], truth: float) -> tuple[str, bool]:
     """What is shown, and whether the target is met within two standard errors."""
     there = [one for one in found if one.reason is None]
-    if not there:
-        return "none", True
+    if len(there) < 0.1 * len(found):
+        return f"({100 * (1 - len(there) / len(found)):.0f}% NA)", True
     share = sum(one.low <= truth <= one.high for one in there) / len(there)
     error = 2 * math.sqrt(max(share * (1 - share), 0.01) / len(there))
     met = LOW - error <= share <= HIGH + error
     missing = 1 - len(there) / len(found)
-    text = f"{100 * share:.1f}" + ("" if met else "*") + (f" ({100 * missing:.0f} % NA)" if missing > 0.01 else "")
+    text = f"{100 * share:.1f}" + ("" if met else "*") + (f" ({100 * missing:.0f}% NA)" if missing > 0.01 else "")
     return text, met
 
 
@@ -128,7 +164,7 @@ def main(rounds: int) -> int:
     missed = []
     started = time.perf_counter()
     print(f"coverage of 95 % intervals in %, {rounds} rounds; * outside of 93-97.5 by over two standard errors")
-    print(f"{'':28}" + "".join(f"{name:>18}" for name in NAMES))
+    print(f"{'':28}" + "".join(f"{name:>16}" for name in NAMES))
     for labels, cuts in CUTS.items():
         for clustered in (False, True):
             truth = truths(cuts, clustered=clustered)
@@ -138,11 +174,13 @@ def main(rounds: int) -> int:
                 shown = {name: cell([one[name] for one in found], truth[name]) for name in NAMES}
                 where = f"{labels}, {'clusters' if clustered else 'items'}, n = {n}"
                 missed += [f"{name} ({where})" for name in NAMES[:-1] if not shown[name][1]]
-                print(f"{where:28}" + "".join(f"{shown[name][0]:>18}" for name in NAMES), flush=True)
+                print(f"{where:28}" + "".join(f"{shown[name][0]:>16}" for name in NAMES), flush=True)
+    print(*forecast(min(rounds, 200)), sep="\n")
     print("the naive mean is there to show that it misses: it keeps the judge's bias")
     print(f"{time.perf_counter() - started:.0f} s; outside of the target: {'; '.join(missed) or 'none'}")
     return int(bool(missed))
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1]) if len(sys.argv) > 1 else 1000))
+    given = sys.argv[1] if len(sys.argv) > 1 else "1000"
+    sys.exit(main(200 if given == "--quick" else int(given)))

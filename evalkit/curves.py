@@ -12,10 +12,11 @@ import pandas as pd
 
 from evalkit import tables
 from evalkit.errors import ConfigError, InputError, listed
-from evalkit.intervals import FEW_CLUSTERS, Transform, jackknife, jackknife_groups
+from evalkit.intervals import FEW_CLUSTERS, jackknife, jackknife_groups
 from evalkit.rubrics.scales import code_text
 from evalkit.tables.grouping import Flags, Floats
 from evalkit.validity.figures import FIGURES, Answers, compare_answers
+from evalkit.validity.levels import TRANSFORM
 from evalkit.validity.panels import KEYS, Panel, checked, panels
 from evalkit.voting import vote
 
@@ -271,8 +272,7 @@ def _figure(name: str, k: int, drawn: _Drawn, notes: list[str], most: int) -> di
     row["value"] = float(known.mean())
     if len(known) > 1 and 2 * k <= most:
         row["sd_subsets"] = float(known.std(ddof=1))
-    transform: Transform = "logit" if name in _SHARES else "none" if name in ("mae", "bias") else "atanh"
-    interval = jackknife(row["value"], drawn.left_out[name], transform=transform)
+    interval = jackknife(row["value"], drawn.left_out[name], transform=TRANSFORM[name])
     if interval.reason:
         notes.append(f"no interval of {name}: {interval.reason}")
     if drawn.n_units < FEW_CLUSTERS:

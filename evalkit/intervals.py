@@ -12,18 +12,22 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from evalkit.tables.grouping import Floats, Ints
 
 __all__ = [
+    "FEWEST_OTHERS",
     "FEW_CLUSTERS",
+    "TOO_LITTLE",
     "Interval",
     "Transform",
     "bootstrap",
     "bounded_interval",
     "change_interval",
     "cluster_codes",
+    "few_others",
     "jackknife",
     "jackknife_groups",
     "mean_interval",
@@ -33,10 +37,16 @@ __all__ = [
     "wilson",
 ]
 
-Transform = Literal["atanh", "logit", "none"]
+Transform = Literal["atanh", "logit", "log", "none"]
 
 FEW_CLUSTERS = 10
 """Under this number of clusters an interval is given, and flagged."""
+
+FEWEST_OTHERS = 3
+"""Under this number of clusters with an answer other than the most frequent one, kappas, correlations and alpha have
+no interval: simulated, what the jackknife gives covers 20-85 % then, however many items there are."""
+
+TOO_LITTLE = "too little varies to say"
 
 _TAIL = 0.975
 _MOST_CLUSTERS, _RANDOM_GROUPS = 2000, 200
@@ -103,14 +113,16 @@ def jackknife(value: float, leave_out: Floats, *, transform: Transform = "atanh"
     leave_out
         θ without each cluster in turn (G values); NaN where it is not defined.
     transform
-        ``atanh`` for figures in (−1, 1), ``logit`` for shares in (0, 1), ``none`` for those without bounds.
+        ``atanh`` for figures in (−1, 1), ``logit`` for shares in (0, 1), ``log`` for distances above 0, ``none``
+        for those without bounds.
 
     Returns
     -------
     Interval
         None with the reason for an undefined θ, one at its bound, fewer than two clusters, a figure that is
         undefined (or at its bound) in over 5 % of the G resamples, or one that is the same in all of
-        them (kappa where one side is constant): nothing then says how sure it is.
+        them (kappa where one side is constant): nothing then says how sure it is. Undefined without any one
+        cluster: ``too little varies to say``.
 
     Examples
     --------
@@ -127,6 +139,8 @@ def jackknife(value: float, leave_out: Floats, *, transform: Transform = "atanh"
     if not math.isfinite(center):
         return Interval.none("the figure is at its bound")
     z = z[np.isfinite(z)]
+    if not len(z):
+        return Interval.none(TOO_LITTLE)
     if len(z) < (1 - _MOST_UNDEFINED) * len(leave_out) or len(z) < 2:
         return Interval.none("not defined in over 5 % of the resamples")
     n_groups = len(z)
@@ -135,6 +149,20 @@ def jackknife(value: float, leave_out: Floats, *, transform: Transform = "atanh"
         return Interval.none("the same without any one cluster")
     half = _t(n_groups - 1) * error
     return Interval(float(backward(center - half)), float(backward(center + half)))
+
+
+def few_others(answers: npt.NDArray[Any], units: Ints) -> bool:
+    """Do under three units hold an answer other than the most frequent one? `answers` are codes or numbers.
+
+    Examples
+    --------
+    >>> few_others(np.array([1, 1, 1, 0, 0]), np.arange(5)), few_others(np.array([1, 1, 1, 0, 0, 2]), np.arange(6))
+    (True, False)
+    """
+    values, codes, counts = np.unique(answers, return_inverse=True, return_counts=True)
+    if len(values) < 2:
+        return True
+    return len(np.unique(units[codes != counts.argmax()])) < FEWEST_OTHERS
 
 
 def _logit(share: Any) -> Any:
@@ -148,6 +176,7 @@ def _expit(z: float) -> float:
 _TRANSFORMS: dict[str, tuple[Callable[[Any], Any], Callable[[float], float]]] = {
     "atanh": (np.arctanh, math.tanh),
     "logit": (_logit, _expit),
+    "log": (np.log, math.exp),
     "none": (lambda value: value, lambda value: value),
 }
 

@@ -314,3 +314,20 @@ def test_empty_shuffled_several_criteria_and_missing_columns():
         reliability(table.drop(columns="score"))
     with pytest.raises(InputError, match="key of another row"):
         reliability(pd.concat([table, table]))
+
+
+def test_alpha_has_an_interval_where_two_judges_vary_in_three_clusters():
+    from evalkit.agreement.alphas import Cells, alpha
+
+    def ends(*judges):
+        n = len(judges[0])
+        answer = np.array(judges).ravel()
+        numbers = np.tile(np.arange(n), len(judges)), np.repeat(np.arange(len(judges)), n)
+        return alpha(Cells(*numbers, answer, answer.astype(float), np.arange(n), n), "ordinal")
+
+    rare, rarer, mixed = [0, 0, 1, 0] + [1] * 20, [0, 0] + [1] * 22, [0, 1] * 12
+    assert np.isfinite(ends(rare, mixed)).all()
+    found = ends(rarer, mixed)
+    assert np.isfinite(found[0])
+    assert np.isnan(found[1:]).all()
+    assert np.isfinite(ends(rarer, mixed, rare)).all()

@@ -156,6 +156,37 @@ def test_no_interval_has_its_reason():
     assert rate_interval(np.array([]), np.array([], dtype=int)).reason == "nothing has a verdict"
 
 
+def test_a_distance_has_an_interval_above_zero():
+    made = jackknife(0.2, np.array([0.05, 0.2, 0.4]), transform="log")
+    assert 0 < made.low < 0.2 < made.high
+    assert jackknife(0.0, np.array([0.1, 0.2]), transform="log").reason == "the figure is at its bound"
+    assert jackknife(0.2, np.full(5, math.nan)).reason == "too little varies to say"
+
+
+@pytest.mark.parametrize(
+    ("person", "clusters", "expected"),
+    [
+        ([0, 0, 0] + [1] * 27, None, None),
+        ([0, 0] + [1] * 28, None, "too little varies to say"),
+        # three rare answers, but two of them in one cluster
+        ([0, 0, 0] + [1] * 27, [0, 0, *range(1, 29)], "too little varies to say"),
+        ([0, 0, 0, 0] + [1] * 26, [0, 0, *range(1, 29)], None),
+    ],
+)
+def test_kappas_and_correlations_need_three_clusters_that_differ(person, clusters, expected):
+    from evalkit.validity.figures import Answers, compare_answers
+
+    judge = np.array([0, 1, 0, 0] + [1] * 25 + [0])
+    unit = np.arange(30) if clusters is None else np.array(clusters)
+    none = np.zeros(30, dtype=bool)
+    one, other = (Answers(codes, codes.astype(float), none) for codes in (judge, np.array(person)))
+    made = compare_answers(one, other, unit, int(unit.max()) + 1, verdicts=True)
+    for name in ("kappa", "quadratic_kappa", "pearson", "spearman", "kendall"):
+        assert np.isfinite(made[name][0])
+        assert jackknife(float(made[name][0]), made[name][1:]).reason == expected
+    assert jackknife(float(made["accuracy"][0]), made["accuracy"][1:], transform="logit").reason is None
+
+
 def test_rate_interval_uses_the_design_effect():
     # 20 clusters of five items that always agree, half of them pass: n_eff = 100/deff, near 20.
     flags = np.repeat(np.arange(20) % 2, 5).astype(float)

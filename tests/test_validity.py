@@ -143,11 +143,9 @@ def test_every_interval_is_the_leave_one_cluster_out_jackknife():
     clusters = {f"i{n}": f"g{n // 3:02}" for n in range(48)}
     row = align(votes_of(codes), labels_of(people), clusters=clusters).iloc[0]
     back = {"atanh": (np.arctanh, np.tanh), "logit": (lambda p: np.log(p / (1 - p)), lambda z: 1 / (1 + np.exp(-z)))}
-    back["none"] = (lambda v: v, lambda v: v)
+    back |= {"bias": (lambda v: v, lambda v: v), "mae": (np.log, np.exp)}
     for name in FIGURES:
-        form = (
-            "logit" if name.endswith("rate") or name == "accuracy" else "none" if name in ("mae", "bias") else "atanh"
-        )
+        form = name if name in back else "logit" if name.endswith("rate") or name == "accuracy" else "atanh"
         forward, backward = back[form]
         z = forward(_by_leaving_out(codes, people, clusters, name))
         half = 2.131450 * math.sqrt(15 / 16 * np.sum((z - z.mean()) ** 2))  # t₁₅ at .975

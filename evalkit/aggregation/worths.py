@@ -221,7 +221,7 @@ def _alone(answers: Answers, people: list[Answers], panel: Panel, name: str) -> 
     if np.isnan(values[0]):
         notes.append(f"{name}: {'not defined on' if made['n_items'] else 'there are no'} labelled and scored items")
         return made
-    transform: Transform = "logit" if name == "accuracy" else "none" if name == "mae" else "atanh"
+    transform: Transform = "logit" if name == "accuracy" else "log" if name == "mae" else "atanh"
     made |= _ends("", name, jackknife(float(values[0]), values[1:], transform=transform), notes)
     if n_units < FEW_CLUSTERS:
         notes.append(f"only {n_units} clusters")

@@ -13,6 +13,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from evalkit.intervals import few_others
 from evalkit.tables.grouping import Flags, Floats, Ints, tally
 
 __all__ = ["Cells", "Metric", "alpha", "pairable", "percent_agreement"]
@@ -84,11 +85,26 @@ def percent_agreement(cells: Cells) -> Floats:
 
 
 def alpha(cells: Cells, metric: Metric) -> Floats:
-    """Krippendorff's alpha: on all, then without each unit; NaN where nothing varies or nothing is pairable."""
+    """Krippendorff's alpha: on all, then without each unit; NaN where nothing varies or nothing is pairable.
+
+    NaN without any unit where fewer than two judges have answers other than their most frequent one in three units:
+    an interval would cover much less than it says.
+    """
     cells = cells.paired()
-    if metric == "interval":
-        return _interval(cells)
-    return _nominal(cells) if metric == "nominal" else _ordinal(cells)
+    values = {"interval": _interval, "nominal": _nominal, "ordinal": _ordinal}[metric](cells)
+    if not _varies(cells, metric):
+        values[1:] = np.nan
+    return values
+
+
+def _varies(cells: Cells, metric: Metric) -> bool:
+    answers = np.round(cells.value, 10) if metric == "interval" else cells.answer
+    units = cells.unit[cells.item]
+    mixed = 0
+    for judge in np.unique(cells.judge):
+        mine = cells.judge == judge
+        mixed += not few_others(answers[mine], units[mine])
+    return mixed > 1
 
 
 def _ratio(top: Floats, bottom: Floats) -> Floats:

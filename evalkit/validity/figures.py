@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from evalkit.intervals import few_others
 from evalkit.tables.grouping import Flags, Floats, Ints, tally
 
 __all__ = ["FIGURES", "Answers", "compare_answers"]
@@ -67,13 +68,19 @@ def compare_answers(
     Returns
     -------
     dict
-        Figure -> its value on all, then without each unit; NaN where it is not defined.
+        Figure -> its value on all, then without each unit; NaN where it is not defined. Kappas and correlations
+        are NaN without any unit where on one side under three units hold an answer other than the most frequent
+        one: their interval would cover much less than it says.
     """
     rows = n_units + 1
     found = _kinds(one, reference, unit, rows, verdicts=verdicts, half=half)
     both = ~np.isnan(one.score) & ~np.isnan(reference.score)
     x, y, unit = one.score[both], reference.score[both], unit[both]
-    return found | _moments(x, y, unit, rows) | _ranked(x, y, unit, rows)
+    found |= _moments(x, y, unit, rows) | _ranked(x, y, unit, rows)
+    if n_units and any(few_others(np.round(side, 10), unit) for side in (x, y)):
+        for name in ("quadratic_kappa", "pearson", "spearman", "kendall"):
+            found[name][1:] = np.nan
+    return found
 
 
 def _sums(values: Floats, unit: Ints, rows: int) -> Floats:
@@ -106,6 +113,8 @@ def _kinds(one: Answers, reference: Answers, unit: Ints, rows: int, *, verdicts:
         else:
             found[name] = np.full(rows, np.nan)
     found["kappa"] = _kappa(said, true, where, rows)
+    if rows > 1 and any(few_others(side, where) for side in (said, true)):
+        found["kappa"][1:] = np.nan
     return found
 
 

@@ -15,15 +15,15 @@ from evalkit.intervals import Interval, Transform, jackknife, jackknife_groups, 
 from evalkit.tables.grouping import Floats, Ints
 from evalkit.validity.figures import FIGURES, Answers, compare_answers
 
-__all__ = ["Found", "Level", "figures", "figures_once", "inside_groups", "system_names"]
+__all__ = ["TRANSFORM", "Found", "Level", "figures", "figures_once", "inside_groups", "system_names"]
 
 LevelName = Literal["corpus", "group", "system"]
 Found = dict[str, tuple[float, Interval | None]]
 
-_SHARES = ("accuracy", "false_pass_rate", "false_fail_rate")
-_TRANSFORM: dict[str, Transform] = {
-    name: "logit" if name in _SHARES else "none" if name in ("mae", "bias") else "atanh" for name in FIGURES
-}
+TRANSFORM: dict[str, Transform] = dict.fromkeys(FIGURES, "atanh")
+TRANSFORM |= {"accuracy": "logit", "false_pass_rate": "logit", "false_fail_rate": "logit", "mae": "log", "bias": "none"}
+"""How the jackknife takes each figure."""
+
 _NOTHING = np.zeros(0, dtype=np.int64)
 
 
@@ -107,7 +107,7 @@ def _jackknifed(made: dict[str, Floats], interval: str | None) -> Found:
     return {
         name: (
             float(values[0]),
-            None if interval is None else jackknife(float(values[0]), values[1:], transform=_TRANSFORM[name]),
+            None if interval is None else jackknife(float(values[0]), values[1:], transform=TRANSFORM[name]),
         )
         for name, values in made.items()
     }
@@ -168,7 +168,7 @@ def _grouped(answers: Answers, references: list[Answers], level: Level, interval
         ends = None
         if interval is not None:
             others = (used.sum() - used) / max(len(used) - 1, 1)
-            ends = jackknife(value, others, transform=_TRANSFORM[name])
+            ends = jackknife(value, others, transform=TRANSFORM[name])
         found[name] = (value, ends)
     return found
 
