@@ -126,7 +126,7 @@ def vote(
     weight = pieces["weight"].to_numpy() if "weight" in frame else np.ones(len(pieces))
     columns["weight"] = np.where(np.isnan(weight), 1.0, weight)
     columns["order_flip"] = _order_flip(frame, samples)
-    columns["rule"] = _text(_rules(method, ties, unscored, nominal))
+    columns["rule"] = _rules(method, ties, unscored, nominal)
     votes = tables.table("votes", columns)
     return votes if min_self_agreement is None else _without_unsure(votes, min_self_agreement)
 
@@ -317,11 +317,18 @@ def _order_flip(frame: pd.DataFrame, samples: _Samples) -> BooleanArray:
     return BooleanArray(np.asarray(winners[:, 0] != winners[:, 1]), np.asarray((winners < 0).any(axis=1)))
 
 
-def _rules(method: str, ties: Ties, unscored: object, nominal: Flags) -> Objects:
+def _rules(method: str, ties: Ties, unscored: object, nominal: Flags) -> pd.Categorical:
     extra = "" if ties == "na" else f" ties={ties}"
     if unscored != "drop":
         extra += f" unscored={code_text(float(unscored))}"  # type: ignore[arg-type]
-    return np.where(nominal, f"majority{extra}", f"{method}{extra}").astype(object)
+    # from codes: a text for each of a million votes would take more room than all figures together
+    majority = nominal | (method == "majority")
+    starts_with_majority = bool(majority[0]) if len(majority) else False
+    names = (
+        [f"majority{extra}", f"{method}{extra}"] if starts_with_majority else [f"{method}{extra}", f"majority{extra}"]
+    )
+    codes = np.asarray(majority != starts_with_majority, dtype=np.int8)
+    return pd.Categorical.from_codes(codes, names[: int(codes.max(initial=-1)) + 1])
 
 
 def _text(values: Objects) -> pd.Categorical:

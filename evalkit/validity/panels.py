@@ -123,12 +123,14 @@ def panels(
 
 def _panel(head: dict[str, Any], piece: pd.DataFrame, said: pd.DataFrame, clusters: pd.Series, want: Kinds) -> Panel:
     scale = Scale.from_json(str(piece["level"].iloc[0]), str(piece["scale"].iloc[0]))
-    items = pd.Index(sorted(piece["item_id"].unique()), dtype=object)
+    place, found_items = pd.factorize(piece["item_id"])
+    items = pd.Index(sorted(found_items), dtype=object)
     verdicts = scale.has_rule if want == "rule" else want == "passed" or spoken(said, scale) == "verdicts"
     kinds: dict[str, int] = dict(_VERDICTS) if verdicts else {}
     crowd = people(said, items, scale, kinds, str(piece["criterion"].iloc[0]), verdicts=verdicts)
-    names = pd.Series(index=items, dtype=object)
-    names.loc[piece["item_id"].to_numpy()] = clusters.to_numpy()
+    first = np.unique(place, return_index=True)[1]  # texts of the items, not of every row
+    names = pd.Series(clusters.iloc[first].to_numpy(dtype=object), index=pd.Index(found_items, dtype=object))
+    names = names.reindex(items)
     judges, judge_names = pd.factorize(piece["judge"].astype("str"))
     found = {
         str(judge): _answers(piece.iloc[np.flatnonzero(judges == number)], items, kinds, verdicts=verdicts)
