@@ -12,7 +12,7 @@ from evalkit import tables
 from evalkit.errors import InputError, listed
 from evalkit.intervals import FEW_CLUSTERS, Interval, cluster_codes, mean_interval, rate_interval
 from evalkit.rubrics.scales import Scale
-from evalkit.tables.grouping import Ints, clusters_of, group
+from evalkit.tables.grouping import Ints, clusters_of, group, refuse_doubles
 
 __all__ = ["summarize"]
 
@@ -59,7 +59,7 @@ def summarize(
     Raises
     ------
     InputError
-        When columns are missing, or `by` names one that neither table has.
+        When columns are missing, an item is in a group twice, or `by` names a column that neither table has.
 
     Examples
     --------
@@ -76,6 +76,7 @@ def summarize(
     by = [by] if isinstance(by, str) else list(by or [])
     frame = _with_columns(frame, by, items)
     keys = ["rubric", "rubric_version", *(["criterion"] if name == "scores" else []), *by]
+    refuse_doubles(frame, [*keys, "item_id"], name, may_miss=by)
     groups = group(frame, keys, may_miss=by)
     units = cluster_codes(clusters_of(frame["item_id"], _clusters(items, clusters)))
     order = np.argsort(groups.codes, kind="stable")

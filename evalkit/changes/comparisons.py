@@ -15,7 +15,7 @@ from evalkit.changes.sides import ROW, Part, pairs, side_of
 from evalkit.changes.trials import holm, mcnemar_midp, sign_flip
 from evalkit.errors import ConfigError, InputError
 from evalkit.intervals import FEW_CLUSTERS, Interval, change_interval, cluster_codes, mean_interval
-from evalkit.tables.grouping import Floats, Ints, clusters_of
+from evalkit.tables.grouping import Floats, Ints, clusters_of, refuse_doubles
 from evalkit.validity.people import people
 
 __all__ = ["Comparison", "compare"]
@@ -69,7 +69,8 @@ def compare(
     Raises
     ------
     InputError
-        When a side is no judgments table, holds several versions of one rubric, or the sides share no criterion.
+        When a side is no judgments table, holds several versions of one rubric, or the sides share no criterion; when
+        a label is there twice or not on its scale.
     ConfigError
         For a judge against a jury without `across_modes=True`.
     """
@@ -213,6 +214,7 @@ def _fixed(
 
 def _truth(part: Part, labels: pd.DataFrame, common: pd.Index) -> Ints:
     said = tables.check(labels, "labels", need=["item_id", "criterion", "annotator", "label"])
+    refuse_doubles(said, tables.LABEL_KEY, "labels")
     said = said.loc[(said["criterion"] == part.head[1]).to_numpy() & said["label"].notna().to_numpy()]
     return people(said, common, part.scale, {}, part.head[1]).together("majority").kind
 
