@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from itertools import islice
@@ -36,7 +36,11 @@ Refresh = bool | float | datetime | date | str
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How `judge` goes about it: cache, network and budget. Can be pickled."""
+    """How `judge` goes about it: cache, network and budget. Can be pickled, but for `on_progress`.
+
+    `on_progress` is called with the engine's `Progress` at most ten times a second, in the caller's thread; an
+    exception that it raises stops the run, what is in flight is waited for and stored.
+    """
 
     offline: bool = False
     on_miss: Literal["row", "raise"] = "row"
@@ -52,6 +56,7 @@ class Options:
     replies: bool = False
     requests_per_minute: float | None = None
     tokens_per_minute: float | None = None
+    on_progress: Callable[[Any], object] | None = None
 
     def __post_init__(self) -> None:
         for name, allowed in (("on_miss", ("row", "raise")), ("recorded", ("miss", "use"))):
@@ -346,7 +351,8 @@ def judge_work(work: Work, options: Options) -> pd.DataFrame:
     drafts = run.drafts()
     try:
         with Bar(run.work.n_rows, len(run.missing), run.store.folder, options.progress) as bar:
-            outcomes = fetch(drafts, run.store, _limits(options), newer_than=run.newer_than, on_progress=bar.update)
+            tell = _telling(bar, options)
+            outcomes = fetch(drafts, run.store, _limits(options), newer_than=run.newer_than, on_progress=tell)
             run.take(outcomes)
             bar.end(run.unscored())
     except KeyboardInterrupt:
@@ -379,13 +385,26 @@ async def ajudge(items: Any, rubric: Any, judges: Any = None, **options: Any) ->
     with Bar(run.work.n_rows, len(run.missing), run.store.folder, chosen.progress) as bar:
         limits = _limits(chosen)
         try:
-            outcomes = await afetch(drafts, run.store, limits, newer_than=run.newer_than, on_progress=bar.update)
+            tell = _telling(bar, chosen)
+            outcomes = await afetch(drafts, run.store, limits, newer_than=run.newer_than, on_progress=tell)
         except asyncio.CancelledError:
             _log.warning(run.stopped())
             raise
         run.take(outcomes)
         bar.end(run.unscored())
     return run.table()
+
+
+def _telling(bar: Bar, options: Options) -> Callable[[Any], object]:
+    told = options.on_progress
+    if told is None:
+        return bar.update
+
+    def tell(progress: Any) -> None:
+        bar.update(progress)
+        told(progress)
+
+    return tell
 
 
 def _limits(options: Options) -> Any:
