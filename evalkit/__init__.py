@@ -94,6 +94,7 @@ if TYPE_CHECKING:
     from evalkit.validity import pass_threshold as pass_threshold
     from evalkit.validity import split_labels as split_labels
     from evalkit.voting import vote as vote
+    from evalkit.widgets import RubricTuner as RubricTuner
 
 _PLACES = {
     "evalkit.aggregation": ("aggregate", "combine", "jury_value", "summarize"),
@@ -165,6 +166,7 @@ _PLACES = {
         "split_labels",
     ),
     "evalkit.voting": ("vote",),
+    "evalkit.widgets": ("RubricTuner",),
 }
 _HOME = {name: module for module, names in _PLACES.items() for name in names}
 

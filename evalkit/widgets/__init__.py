@@ -1,0 +1,6 @@
+"""The notebook's workbench: tune a rubric by hand and eye."""
+
+from evalkit.widgets.sessions import Session
+from evalkit.widgets.tuner import RubricTuner
+
+__all__ = ["RubricTuner", "Session"]

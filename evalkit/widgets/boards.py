@@ -1,0 +1,227 @@
+"""The board: tiles and confusion matrix of an evaluation, taken from the tables of the public functions."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import pandas as pd
+
+from evalkit.changes import compare
+from evalkit.errors import ConfigError, InputError
+from evalkit.evaluation import Evaluation
+from evalkit.figures import count_of, figure
+from evalkit.validity import align, confusion
+
+__all__ = ["Cell", "Tile", "cells_of", "change_of", "tiles_of"]
+
+Mark = Literal["", "better", "worse"]
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """One headline figure: title, value, what stands below it, and how it moved against the last version."""
+
+    title: str
+    value: str
+    note: str
+    moved: str = ""
+    mark: Mark = ""
+
+    def to_dict(self) -> dict[str, str]:
+        """Plain values."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """How many human labels `human` stand against the label `jury` (None: no label)."""
+
+    human: str
+    jury: str | None
+    n: int
+    kind: Literal["same", "near", "false pass", "false fail", "differs", "none"]
+
+
+def tiles_of(
+    evaluation: Evaluation, labels: pd.DataFrame, criterion: str, against: Evaluation | None, name: str = ""
+) -> list[Tile]:
+    """The tiles of one criterion.
+
+    Parameters
+    ----------
+    evaluation
+        What is shown.
+    labels
+        Human labels with their parts: only those of ``dev`` are looked at.
+    criterion
+        Of which criterion.
+    against, name
+        The version compared with, and what it is called.
+    """
+    dev = labels[(labels["part"] == "dev") & (labels["criterion"] == criterion)]
+    found = [*_people(evaluation, dev, criterion, against, name), _split(evaluation, criterion)]
+    found.append(_changed(evaluation, dev, criterion, against, name))
+    return [*found, *_scored(evaluation, criterion), _cost(evaluation)]
+
+
+def _row(evaluation: Evaluation, labels: pd.DataFrame, criterion: str) -> pd.Series | None:
+    scores = evaluation.scores[evaluation.scores["criterion"] == criterion]
+    if scores.empty or labels.empty:
+        return None
+    return align(scores, labels, clusters=evaluation.clusters).iloc[0]
+
+
+def _people(
+    evaluation: Evaluation, dev: pd.DataFrame, criterion: str, against: Evaluation | None, name: str
+) -> list[Tile]:
+    row = _row(evaluation, dev, criterion)
+    if row is None:
+        note = "no labels yet: open an item and label it"
+        return [Tile("Agreement with people", "NA", note), Tile("Kappa", "NA", note)]
+    try:
+        last = None if against is None else _row(against, dev, criterion)
+    except InputError:
+        last = None  # the other version's scale does not hold these labels
+    compared = f"{count_of(row['n_verdicts'], row['n_labelled'])} labelled items, dev"
+    tiles = []
+    for title, one in (("Agreement with people", "accuracy"), ("Kappa", "kappa")):
+        value = figure(row[one], row[f"{one}_low"], row[f"{one}_high"])
+        moved, mark = _moved(row[one], None if last is None else last[one], name)
+        tiles.append(Tile(title, value, compared, moved, mark))
+    if pd.isna(row["accuracy_ceiling"]):
+        tiles.append(Tile("People among themselves", "NA", "one annotator: no ceiling"))
+    else:
+        value = f"{figure(row['accuracy_ceiling'])}, κ {figure(row['kappa_ceiling'])}"
+        tiles.append(Tile("People among themselves", value, f"the ceiling; {row['n_annotators']} annotators"))
+    return tiles
+
+
+def _moved(now: Any, last: Any, name: str) -> tuple[str, Mark]:
+    if last is None or pd.isna(last) or pd.isna(now):
+        return "", ""
+    step = float(now) - float(last)
+    if abs(step) < 0.005:
+        return f"as {name}", ""
+    return f"{'▲' if step > 0 else '▼'} {abs(step):.2f} against {name}", "better" if step > 0 else "worse"
+
+
+def _split(evaluation: Evaluation, criterion: str) -> Tile:
+    if len(evaluation.spec.judges) < 2:
+        return Tile("Judges split", "NA", "one judge: nothing to compare")
+    apart = evaluation.disagreement
+    values = apart.loc[apart["criterion"] == criterion, "disagreement"].dropna()
+    known = evaluation.reliability
+    row = known[known["criterion"] == criterion].iloc[0]
+    alpha = figure(row["alpha_single"], row["alpha_single_low"], row["alpha_single_high"])
+    return Tile("Judges split", count_of((values > 0).sum(), len(values)), f"items; alpha {alpha}")
+
+
+def change_of(
+    evaluation: Evaluation, against: Evaluation, dev: pd.DataFrame, criterion: str
+) -> tuple[pd.Series | None, str]:
+    """The row of `compare` for the jury (or the one judge) on a criterion; or None and why."""
+    # one criterion and the jury alone: rows for each judge would cost time and are not shown
+    sides = [_Side.of(one, criterion) for one in (against, evaluation)]
+    labels = dev[dev["criterion"] == criterion]
+    try:
+        made = compare(*sides, labels=labels if len(labels) else None, across_modes=True, clusters=evaluation.clusters)
+    except (InputError, ConfigError) as problem:
+        return None, str(problem)
+    table = made.table[made.table["criterion"] == criterion]
+    if table.empty:
+        return None, "nothing in common"
+    juries = table[table["judge"] == "jury"]
+    return (juries if len(juries) else table).iloc[0], ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """What `compare` needs of one criterion."""
+
+    judgments: pd.DataFrame
+    votes: pd.DataFrame
+    scores: pd.DataFrame
+
+    @classmethod
+    def of(cls, evaluation: Evaluation, criterion: str) -> _Side:
+        tables = (evaluation.judgments, evaluation.votes, evaluation.scores)
+        return cls(*(table[table["criterion"] == criterion] for table in tables))
+
+
+def _changed(evaluation: Evaluation, dev: pd.DataFrame, criterion: str, against: Evaluation | None, name: str) -> Tile:
+    if against is None:
+        return Tile("Changed", "NA", "the first version: nothing to compare with")
+    row, why = change_of(evaluation, against, dev, criterion)
+    if row is None:
+        return Tile("Changed", "NA", why)
+    chance = row["expected_by_chance"]
+    value = f"{count_of(row['changed'], row['n_verdicts'])}"
+    note = f"about {figure(chance, digits=0)} by chance" if not pd.isna(chance) else "chance unknown"
+    up, down = ("fixed", "broke") if row["against"] == "labels" else ("now pass", "now fail")
+    if pd.isna(row["against"]):
+        return Tile("Changed", value, f"{note}, against {name}")
+    mark: Mark = ""
+    if row["against"] == "labels":
+        mark = "better" if row["fixed"] > row["broke"] else "worse" if row["broke"] > row["fixed"] else ""
+    return Tile("Changed", value, f"{note}, against {name}", f"▲ {row['fixed']} {up} ▼ {row['broke']} {down}", mark)
+
+
+def _scored(evaluation: Evaluation, criterion: str) -> list[Tile]:
+    summary = evaluation.summary
+    rows = summary[summary["criterion"] == criterion]
+    if rows.empty:
+        return [Tile("Scored", "NA", "no items")]
+    row = rows.iloc[0]
+    missing = int(evaluation.judgments["error"].notna().sum())
+    note = f"items; {missing} judgments unscored" if missing else "items, no judgment unscored"
+    scored = Tile("Scored", count_of(row["n_scored"], row["n_items"]), note)
+    if pd.isna(row["pass_rate"]):
+        value = figure(row["mean_norm"], row["norm_low"], row["norm_high"])
+        return [Tile("Mean (0-1)", value, count_of(row["n_scored"], row["n_items"]) + " items"), scored]
+    value = figure(row["pass_rate"], row["pass_low"], row["pass_high"])
+    return [Tile("Pass rate", value, f"{count_of(row['n_passed'], row['n_verdicts'])} verdicts"), scored]
+
+
+def _cost(evaluation: Evaluation) -> Tile:
+    cost = evaluation.cost
+    n = cost.n_live + cost.n_cached + cost.n_recorded + cost.n_missing
+    paid = "price unknown" if cost.paid_usd is None else f"US$ {cost.paid_usd:.4f}"
+    share = (
+        f"{cost.n_live} asked now, {(cost.n_cached + cost.n_recorded) / n:.0%} from the cache" if n else "no replies"
+    )
+    return Tile("Cost of this run", paid, share)
+
+
+def cells_of(evaluation: Evaluation, labels: pd.DataFrame, criterion: str) -> list[Cell]:
+    """The confusion matrix of one criterion on the dev labels; empty without labels."""
+    dev = labels[(labels["part"] == "dev") & (labels["criterion"] == criterion)]
+    scores = evaluation.scores[evaluation.scores["criterion"] == criterion]
+    if dev.empty or scores.empty:
+        return []
+    scale = evaluation.rubric.criterion(criterion).scale
+    made = []
+    for row in confusion(scores, dev).to_dict("records"):
+        human, jury = str(row["label_human"]), None if pd.isna(row["label_judge"]) else str(row["label_judge"])
+        made.append(Cell(human, jury, int(row["n"]), _kind(human, jury, scale)))
+    return made
+
+
+def _kind(human: str, jury: str | None, scale: Any) -> Any:
+    if jury is None:
+        return "none"
+    if human == jury:
+        return "same"
+    if not scale.has_rule:
+        return "differs"
+    said, meant = (_passes(text, scale) for text in (jury, human))
+    if said == meant:
+        return "near"
+    return "false pass" if said else "false fail"
+
+
+def _passes(label: str, scale: Any) -> bool | None:
+    if label in ("true", "false"):
+        return label == "true"
+    code = scale.code(label)
+    return None if code is None else scale.passed(code)

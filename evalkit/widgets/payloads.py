@@ -1,0 +1,108 @@
+"""What the view is sent: the session's state as plain JSON values."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict
+from typing import Any
+
+from evalkit.evaluation import Evaluation
+from evalkit.judging import explain
+from evalkit.prompts import lint, list_templates
+from evalkit.widgets.drafts import form_of
+from evalkit.widgets.rows import FILTERS, Row
+from evalkit.widgets.sessions import AGGREGATES, Session
+
+__all__ = ["board_of", "draft_of", "item_of", "jury_of", "page_payload", "unscored_of"]
+
+
+def draft_of(session: Session, revision: int) -> dict[str, Any]:
+    """The rubric as it is edited; the view redraws its fields when `revision` changes."""
+    draft = session.draft
+    findings = lint(draft) if not session.problem else None
+    return {
+        "revision": revision,
+        "id": draft.id,
+        "label": draft.label,
+        "edited": draft.edited,
+        "form": form_of(draft),
+        "yaml": str(draft),
+        "problem": session.problem,
+        "warnings": [] if findings is None else [f"{row.where}: {row.message}" for row in findings.itertuples()],
+        "templates": list_templates(),
+    }
+
+
+def jury_of(session: Session) -> dict[str, Any]:
+    """Judges, samples, rule and budget."""
+    return {
+        "judges": [
+            {"name": judge.name, "on": judge.name in session.active, "weight": judge.weight} for judge in session.pool
+        ],
+        "samples": session.samples,
+        "aggregate": session.aggregate,
+        "aggregates": list(AGGREGATES),
+        "budget_usd": session.budget_usd,
+        "n_items": len(session.items),
+    }
+
+
+def board_of(session: Session) -> dict[str, Any]:
+    """Tiles, matrix and versions."""
+    evaluation = session.evaluation
+    names = session.draft.names if evaluation is None else evaluation.rubric.names
+    return {
+        "criteria": list(names),
+        "criterion": session.shown_criterion,
+        "tiles": [tile.to_dict() for tile in session.tiles()],
+        "cells": [asdict(cell) for cell in session.cells()],
+        "split": bool((session.book.table["part"] == "held-out").any()),
+        "held_out": session.held_out,
+        "strays": session.book.strays,
+        "annotator": session.annotator,
+        "versions": [
+            {
+                "key": key,
+                "label": version.label,
+                "at": version.at.replace("T", " ")[:16],
+                "jury": f"{len(version.judges)} × {version.samples}, {version.aggregate}",
+            }
+            for key, version in session.history.versions.items()
+        ],
+        "current": session.current,
+        "against": session.against,
+    }
+
+
+def page_payload(session: Session) -> dict[str, Any]:
+    """One page of rows, and the query that it answers."""
+    page = session.page()
+    return {
+        "rows": [_row(row) for row in page.rows],
+        "n": page.n,
+        "page": page.page,
+        "n_pages": page.n_pages,
+        "n_items": len(session.items),
+        "filters": [[name, title, page.counts.get(name, 0)] for name, (title, _) in FILTERS.items()],
+        "query": asdict(session.query),
+        "judged": session.evaluation is not None,
+    }
+
+
+def _row(row: Row) -> dict[str, Any]:
+    values = asdict(row)
+    values["split"] = None if math.isnan(row.split) else round(row.split, 2)
+    return values
+
+
+def item_of(session: Session) -> dict[str, Any]:
+    """The selected item, or nothing."""
+    return session.detail(session.selected) if session.selected else {}
+
+
+def unscored_of(evaluation: Evaluation) -> list[str]:
+    """What went unscored and what to do, one line a reason."""
+    return [
+        f"{row.judge}: {row.n} judgments {str(row.error).replace('_', ' ')} ({row.what_to_do})"
+        for row in explain(evaluation.judgments).itertuples()
+    ]

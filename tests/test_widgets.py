@@ -1,0 +1,676 @@
+"""The tuner without a browser: session, labels, versions, drafts, what the widget is sent and what it sends."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from types import SimpleNamespace
+
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from servers import judge_server
+
+import evalkit as ek
+from evalkit.errors import CacheError, ConfigError, InputError, JudgeError, MissingExtraError, RubricError
+from evalkit.widgets import Session
+from evalkit.widgets.drafts import form_of, from_form, from_yaml
+from evalkit.widgets.histories import History, Version, rebased
+from evalkit.widgets.rows import FILTERS, Query, Row, page_of
+from evalkit.widgets.snippets import code_of
+from evalkit.widgets.workers import Worker
+
+RUBRIC = ek.Rubric(
+    id="r",
+    description="Is it so?",
+    inputs=["answer"],
+    template="number@v1",
+    criteria=[{"name": "c", "scale": {0: "no", 1: "nearly", 2: "yes"}, "pass_at": 2}],
+)
+EDITED = RUBRIC.edit("c", scale={1: "nearly so"})
+ITEMS = pd.DataFrame({"item_id": list("abcd"), "answer": ["first", "second", "<b>third</b>", "fourth"]})
+LABELS = {"a": "2", "b": "0", "c": "0", "d": "2"}
+JUDGES = [ek.Judge("openai", name, name=name, base_url="http://127.0.0.1:9/v1") for name in ("x", "y")]
+
+
+def people(labels=LABELS, annotator="ann"):
+    rows = [(item, "c", annotator, label) for item, label in labels.items()]
+    return pd.DataFrame(rows, columns=["item_id", "criterion", "annotator", "label"])
+
+
+def record(rubric, *replies):
+    for judge, said in zip(JUDGES, replies, strict=False):
+        ek.record(ITEMS, rubric, judge, [[text] for text in said], overwrite=True)
+
+
+@pytest.fixture
+def session(tmp_path):
+    """One judge, one sample: right on a and b, passes c, which people fail, and fails d, which people pass.
+
+    The edit turns c alone, to where people are.
+    """
+    record(RUBRIC, ["2", "0", "2", "1"])
+    record(EDITED, ["2", "0", "0", "1"])
+    return start(tmp_path)
+
+
+def start(folder, labels=None, **options):
+    given = people() if labels is None else labels
+    options = {"samples": 1, "recorded": "use", "folder": folder} | options
+    return Session(ITEMS, options.pop("rubric", RUBRIC), options.pop("judges", JUDGES[:1]), labels=given, **options)
+
+
+def edit(session, rubric=EDITED):
+    session.propose(lambda base, _draft: rebased(base, rubric.to_dict()))
+    session.run()
+
+
+# -- what is seen
+def test_nothing_is_shown_before_the_first_run(session):
+    assert session.tiles() == []
+    assert session.cells() == []
+    assert session.page().rows == []
+    assert session.detail("a") == {}
+
+
+def test_tiles_show_agreement_kappa_coverage_and_change(session):
+    session.run()
+    tiles = {tile.title: tile for tile in session.tiles()}
+    # right on 2 of 4; both pass half of the items, so chance is .5 and kappa is 0
+    assert tiles["Agreement with people"].value.startswith("0.50")
+    assert tiles["Agreement with people"].note == "4 of 4 labelled items, dev"
+    assert tiles["Kappa"].value.startswith("0.00")
+    assert tiles["Scored"].value == "4 of 4"
+    assert tiles["Pass rate"].value.startswith("0.50")
+    assert tiles["Changed"].value == "NA"
+    edit(session)
+    tiles = {tile.title: tile for tile in session.tiles()}
+    assert tiles["Agreement with people"].value.startswith("0.75")
+    assert (tiles["Agreement with people"].moved, tiles["Agreement with people"].mark) == (
+        "▲ 0.25 against v1",
+        "better",
+    )
+    assert tiles["Changed"].value == "1 of 4"
+    assert tiles["Changed"].moved == "▲ 1 fixed ▼ 0 broke"
+
+
+def test_the_matrix_counts_labels_and_names_errors(session):
+    session.run()
+    seen = {(cell.human, cell.jury): (cell.n, cell.kind) for cell in session.cells() if cell.n}
+    assert seen == {
+        ("2", "2"): (1, "same"),
+        ("0", "0"): (1, "same"),
+        ("0", "2"): (1, "false pass"),
+        ("2", "1"): (1, "false fail"),
+    }
+
+
+def test_rows_come_in_the_order_of_what_needs_eyes(session):
+    session.run()
+    assert {row.item_id for row in session.page().rows[:2]} == {"c", "d"}
+    edit(session)
+    rows = {row.item_id: row for row in session.page().rows}
+    assert session.page().rows[0].item_id == "d"
+    assert (rows["c"].change, rows["c"].wrong) == ("fixed", False)
+    assert (rows["d"].change, rows["d"].wrong) == ("", True)
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        (Query(filter="wrong"), {"d"}),
+        (Query(filter="fixed"), {"c"}),
+        (Query(filter="changed"), {"c"}),
+        (Query(filter="broke"), set()),
+        (Query(filter="unlabelled"), set()),
+        (Query(cell=("2", "1")), {"d"}),
+        (Query(cell=("0", "0")), {"b", "c"}),
+        (Query(search="SECOND"), {"b"}),
+        (Query(search="d", cell=("2", "2")), set()),
+        (Query(page=99), set("abcd")),
+    ],
+    ids=["wrong", "fixed", "changed", "broke", "unlabelled", "cell", "cell-two", "search", "search-cell", "beyond"],
+)
+def test_filters_cells_and_search(session, query, found):
+    session.run()
+    edit(session)
+    session.query = query
+    assert {row.item_id for row in session.page().rows} == found
+
+
+def test_rows_and_compare_count_the_same(tmp_path):
+    items, labels = ek.load_example("support")
+    session = Session(
+        items, "faithfulness", ["fake:strict", "fake:lenient", "fake:noisy"], labels=labels, folder=tmp_path
+    )
+    session.run()
+    edited = session.draft.edit(
+        "faithfulness", scale={2: "Supported in the main. Minor or small additions are mostly acceptable."}
+    )
+    edit(session, edited)
+    table = ek.compare(session.other, session.evaluation, labels=session.book.dev).table
+    jury = table[table["judge"] == "jury"].iloc[0]
+    changes = [row.change for row in session.rows() if row.change]
+    assert len(changes) == jury["changed"] > 0
+    assert (changes.count("fixed"), changes.count("broke")) == (jury["fixed"], jury["broke"])
+
+
+def test_the_detail_holds_prompt_replies_votes_and_labels(session):
+    session.run()
+    item = session.detail("c")
+    assert item["inputs"] == [("answer", "<b>third</b>")]
+    assert "Is it so?" in item["prompt"]
+    assert [(judge["judge"], judge["label"], judge["samples"][0]["reply"]) for judge in item["judges"]] == [
+        ("x", "2", "2")
+    ]
+    assert (item["labels"], item["held"], item["codes"]) == ({"ann": "0"}, False, ["0", "1", "2"])
+    assert session.detail("nobody") == {}
+
+
+# -- labels to tune on, labels held out
+def many(tmp_path, n=80):
+    items = pd.DataFrame(
+        {"item_id": [f"i{at}" for at in range(n)], "question": "2 + 2?", "answer": [f"{at}" for at in range(n)]}
+    )
+    items["reference"] = "4"
+    labels = pd.DataFrame({"item_id": items["item_id"], "criterion": "correctness", "annotator": "ann", "label": "0"})
+    return Session(items, "correctness", "fake:strict", labels=labels, folder=tmp_path, samples=1)
+
+
+def test_held_out_labels_are_nowhere_on_screen(tmp_path):
+    session = many(tmp_path)
+    session.run()
+    parts = session.book.table.set_index("item_id")["part"]
+    held = set(parts.index[parts == "held-out"])
+    assert 20 <= len(held) <= 45
+    for row in session.rows():
+        assert row.held == (row.item_id in held)
+        assert row.people == ({} if row.held else {"ann": "0"})
+        assert row.wrong is None or not row.held
+    n_dev = 80 - len(held)
+    assert session.tiles()[0].note == f"{n_dev} of {n_dev} labelled items, dev"
+    assert sum(cell.n for cell in session.cells()) == n_dev
+    assert session.detail(min(held))["labels"] == {}
+
+
+def test_each_look_at_held_out_labels_counts(tmp_path):
+    session = many(tmp_path)
+    with pytest.raises(InputError, match="run first"):
+        session.look_held_out()
+    session.run()
+    assert session.look_held_out()["looks"] == "look 1, at 1 versions"
+    assert session.look_held_out()["looks"] == "look 2, at 1 versions"
+    assert ek.held_out_looks()["n_looks"].sum() == 2
+
+
+def test_a_label_is_seen_at_once_and_survives(session, tmp_path):
+    session.run()
+    session.annotator = "eva"
+    session.label("d", "1")
+    assert {row.item_id: row.people for row in session.rows()}["d"] == {"ann": "2", "eva": "1"}
+    again = start(tmp_path)
+    assert again.book.of("d", "c") == {"ann": "2", "eva": "1"}
+    again.annotator = "eva"
+    again.label("d", None)
+    assert start(tmp_path).book.of("d", "c") == {"ann": "2"}
+
+
+def test_a_given_label_can_be_corrected(session, tmp_path):
+    session.annotator = "ann"
+    session.label("c", "2")
+    assert start(tmp_path).book.of("c", "c") == {"ann": "2"}
+
+
+@pytest.mark.parametrize(
+    ("item", "label", "annotator", "message"),
+    [("a", "7", "me", "allowed are 0, 1, 2"), ("z", "1", "me", "no item 'z'"), ("a", "1", " ", "annotator")],
+    ids=["off-scale", "no-item", "nobody"],
+)
+def test_a_label_that_means_nothing_is_refused(session, item, label, annotator, message):
+    session.annotator = annotator
+    with pytest.raises(InputError, match=message):
+        session.label(item, label)
+    assert not session.book.path.exists()
+
+
+def test_labels_of_another_text_are_left_out_but_stay_in_the_file(session, tmp_path):
+    session.label("a", "1")
+    changed = ITEMS.assign(answer=["another first", *ITEMS["answer"][1:]])
+    other = Session(changed, RUBRIC, JUDGES[:1], samples=1, folder=tmp_path)
+    assert (other.book.strays, other.book.of("a", "c")) == (1, {})
+    assert start(tmp_path).book.of("a", "c")["me"] == "1"
+
+
+def test_a_line_cut_short_by_a_crash_is_passed_over(session, tmp_path):
+    session.label("a", "1")
+    with session.book.path.open("ab") as file:
+        file.write(b'\n{"item_id": "b", "crit')
+    again = start(tmp_path)
+    again.label("b", "2")
+    assert {item: start(tmp_path).book.of(item, "c").get("me") for item in "ab"} == {"a": "1", "b": "2"}
+
+
+def test_a_label_that_cannot_be_written_does_not_count(session, tmp_path):
+    session.book.path = tmp_path / "file" / "x.jsonl"
+    (tmp_path / "file").write_text("no folder")
+    with pytest.raises(CacheError, match="does not count"):
+        session.label("a", "1")
+    assert session.book.of("a", "c") == {"ann": "2"}
+
+
+# -- versions
+def test_all_is_found_again_after_a_restart(session, tmp_path):
+    session.run()
+    edit(session)
+    session.annotator = "eva"
+    session.keep()
+    again = start(tmp_path)
+    assert list(again.history.versions) == list(session.history.versions)
+    assert (again.draft.label, again.draft.edited, again.annotator) == (EDITED.label, True, "eva")
+    again.choose(again.current, again.against)
+    assert [tile.to_dict() for tile in again.tiles()][:4] == [tile.to_dict() for tile in session.tiles()][:4]
+    assert [row.item_id for row in again.page().rows] == [row.item_id for row in session.page().rows]
+
+
+def test_any_two_versions_can_be_compared(session):
+    session.run()
+    first = session.current
+    edit(session)
+    second = session.current
+    session.choose(first, second)
+    assert {tile.title: tile for tile in session.tiles()}["Changed"].moved == "▲ 0 fixed ▼ 1 broke"
+    session.choose(second)
+    assert session.other is None
+    with pytest.raises(InputError, match="no version"):
+        session.choose("nothing")
+
+
+def test_the_same_again_is_no_new_version(session):
+    session.run()
+    session.run()
+    edit(session, RUBRIC)
+    assert len(session.history.versions) == 1
+    assert session.against == ""
+
+
+def test_another_rubric_than_last_time_is_what_is_given(session, tmp_path):
+    edit(session)
+    third = RUBRIC.edit("c", scale={0: "not at all"})
+    again = start(tmp_path, rubric=ek.Rubric(**third.to_dict()))
+    assert again.draft.content_hash == third.content_hash
+    assert len(again.history.versions) == 1
+
+
+def test_two_kernels_do_not_lose_each_others_versions(session, tmp_path):
+    other = start(tmp_path)
+    session.run()
+    edit(other)
+    assert len(start(tmp_path).history.versions) == 2
+
+
+@pytest.mark.parametrize("text", ["no json", '{"schema": 99}', "[]"], ids=["no-json", "newer", "list"])
+def test_a_foreign_state_file_is_left_alone(tmp_path, text):
+    (tmp_path / "r.tuner.json").write_text(text)
+    with pytest.raises(CacheError, match="move it away"):
+        start(tmp_path)
+    assert (tmp_path / "r.tuner.json").read_text() == text
+
+
+def test_saving_makes_the_next_version_and_keeps_its_replies(tmp_path, monkeypatch):
+    monkeypatch.setenv("EVALKIT_RUBRICS", str(tmp_path / "rubrics"))
+    items, labels = ek.load_example("facts")
+    session = Session(items, "correctness", "fake:strict", labels=labels, folder=tmp_path)
+    session.run()
+    edit(session, session.draft.edit("correctness", scale={1: "mostly right"}))
+    assert session.draft.edited
+    saved = session.save()
+    assert (saved.version, session.draft.edited, session.problem) == ("v2", False, "")
+    assert ek.load_rubric("correctness").content_hash == saved.content_hash
+    assert session.history.versions[session.current].label == "v2"
+    assert ek.plan(items, saved, "fake:strict").n_to_call == 0
+    again = Session(items, "correctness", "fake:strict", labels=labels, folder=tmp_path)
+    assert (again.current, again.draft.label) == (session.current, "v2")
+
+
+def test_versions_know_judges_and_rules(tmp_path):
+    version = Version(RUBRIC, EDITED, tuple(JUDGES), 3, "median", "2026-01-01T00:00:00+00:00")
+    stored = json.loads(json.dumps(version.to_dict()))
+    back = Version.from_dict(stored)
+    assert (back.key, back.label, back.judges, back.aggregate) == (version.key, EDITED.label, tuple(JUDGES), "median")
+    assert len({version.key, Version(RUBRIC, EDITED, tuple(JUDGES), 5, "median").key}) == 2
+    history = History(tmp_path / "x.json")
+    history.versions[version.key] = version
+    history.keep()
+    loaded = History(tmp_path / "x.json")
+    loaded.load("another")
+    assert loaded.versions == {}
+    loaded.keep()  # what it did not take in stays in the file
+    loaded.load("r")
+    assert list(loaded.versions) == [version.key]
+
+
+# -- the draft
+@pytest.mark.parametrize("name", sorted(set(ek.list_rubrics()["id"] + "@" + ek.list_rubrics()["version"])))
+def test_form_and_yaml_of_every_rubric_come_back(name):
+    rubric = ek.load_rubric(name)
+    assert from_form(rubric, rubric, form_of(rubric)).content_hash == rubric.content_hash
+    made = from_yaml(rubric, str(rubric))
+    assert (made.content_hash, made.edited) == (rubric.content_hash, False)
+
+
+@given(st.lists(st.text(max_size=40), min_size=3, max_size=3))
+def test_any_text_of_a_level_survives_the_form(texts):
+    form = form_of(RUBRIC)
+    form["criteria"][0]["scale"] = [[str(code), text] for code, text in enumerate(texts)]
+    made = from_form(RUBRIC, RUBRIC, form)
+    again = form_of(made)
+    assert from_form(RUBRIC, made, again).content_hash == made.content_hash
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"scale": [["0", "no"], ["0", "yes"]]}, "stands twice"),
+        ({"scale": [["", "no"], ["2", "yes"]]}, "has no code"),
+        ({"scale": [["2", "yes"]]}, "two or more"),
+        ({"scale": [["0", "no"], ["high", "yes"]]}, "not a number"),
+        ({"passes": "seven"}, "no number"),
+        ({"passes": "7"}, "7"),
+    ],
+    ids=["double", "blank", "one-level", "word", "rule-word", "rule-off"],
+)
+def test_a_faulty_form_says_what_is_wrong(session, change, message):
+    form = form_of(RUBRIC)
+    form["criteria"][0] |= change
+    session.propose(lambda base, draft: from_form(base, draft, form))
+    assert message in session.problem
+    assert session.draft.content_hash == RUBRIC.content_hash
+    with pytest.raises(RubricError, match="mend the rubric first"):
+        session.run()
+    session.propose(lambda base, draft: from_form(base, draft, form_of(draft)))
+    assert session.problem == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: [", "line"),
+        ("just words", "mapping"),
+        ("id: other\n", "id stays"),
+        ("inputs: [answer]\nwhat: 1\n", "unknown rubric key"),
+    ],
+    ids=["yaml", "words", "id", "key"],
+)
+def test_faulty_yaml_says_what_is_wrong(text, message):
+    with pytest.raises(RubricError, match=message):
+        from_yaml(RUBRIC, text)
+
+
+# -- the jury
+def test_the_jury_can_be_changed(tmp_path):
+    record(RUBRIC, ["2", "0", "2", "1"], ["2", "0", "0", "2"])
+    session = start(tmp_path, judges=JUDGES)
+    session.set_jury({"y": 2.0}, 1, "median")
+    session.run()
+    assert session.evaluation.judgments["judge"].unique().tolist() == ["y"]
+    assert {tile.title: tile.value for tile in session.tiles()}["Judges split"] == "NA"
+    session.set_jury({"x": 1.0, "y": 1.0}, 1, "mean")
+    session.run()
+    assert {tile.title: tile.value for tile in session.tiles()}["Judges split"] == "2 of 4"
+    session.add_judge("fake:strict")
+    assert [judge.name for judge in session.judges] == ["x", "y", "fake:strict"]
+    with pytest.raises(ConfigError):
+        session.add_judge("fake:strict")
+    with pytest.raises(ConfigError, match="samples"):
+        session.set_jury({"x": 1.0}, 0, "mean")
+    session.set_jury({}, 1, "mean")
+    with pytest.raises(ConfigError, match="no judge is switched on"):
+        session.run()
+
+
+def test_options_of_judge_are_checked_before_anything_else(tmp_path):
+    with pytest.raises(TypeError, match="budgte"):
+        start(tmp_path, budgte=1)
+    with pytest.raises(ConfigError, match="concurrency"):
+        start(tmp_path, concurrency=0)
+
+
+# -- running and stopping
+def test_a_stopped_run_shows_what_came_and_goes_on_with_the_rest(tmp_path):
+    items = pd.DataFrame(
+        {"item_id": [str(at) for at in range(30)], "answer": [f"ITEM-{at % 3} {at}" for at in range(30)]}
+    )
+    with judge_server(always={"delay": 0.05}) as server:
+        judge = ek.Judge("openai", "m", base_url=server.url)
+        session = Session(items, RUBRIC, judge, samples=1, folder=tmp_path, concurrency=2, retries=0)
+        told = []
+
+        def watch(progress):
+            told.append(progress)
+            if progress.done >= 4:
+                session.stop()
+
+        said = session.run(watch)
+        errors = session.evaluation.judgments["error"]
+        n_first = int(errors.isna().sum())
+        assert said.startswith("stopped:")
+        assert set(errors.dropna().astype(str)) == {"stopped"}
+        assert 4 <= n_first < 30
+        assert len(server.seen) == n_first
+        assert {row.status for row in session.rows()} == {"ok", "unscored"}
+        session.run()
+        assert len(server.seen) == 30
+    assert session.evaluation.judgments["error"].isna().all()
+
+
+def test_when_no_judge_answers_what_was_shown_stays(session):
+    session.run()
+    session.options["retries"] = 0
+    session.propose(lambda base, draft: base.edit("c", scale={0: "never seen"}))
+    with pytest.raises(JudgeError, match="no judge could be asked"):
+        session.run()
+    assert session.evaluation is not None
+    assert session.tiles()[0].value.startswith("0.50")
+    assert len(session.history.versions) == 1
+
+
+@pytest.mark.parametrize("n", [0, 1])
+def test_no_items_and_one_item(tmp_path, n):
+    record(RUBRIC, ["2", "0", "2", "1"])
+    session = Session(ITEMS.head(n), RUBRIC, JUDGES[:1], samples=1, recorded="use", folder=tmp_path)
+    session.run()
+    assert len(session.rows()) == n
+    assert session.tiles()[-1].title == "Cost of this run"
+    assert session.cells() == []
+
+
+def test_the_order_of_the_items_does_not_matter(tmp_path):
+    record(RUBRIC, ["2", "0", "2", "1"])
+    shuffled = Session(
+        ITEMS.iloc[[2, 0, 3, 1]], RUBRIC, JUDGES[:1], labels=people(), samples=1, recorded="use", folder=tmp_path
+    )
+    shuffled.run()
+    seen = {cell.n for cell in shuffled.cells() if cell.kind in ("false pass", "false fail")}
+    assert seen == {0, 1}
+    assert {row.item_id for row in shuffled.page().rows[:2]} == {"c", "d"}
+
+
+def test_a_rubric_without_pass_rule_compares_labels(tmp_path):
+    plain = ek.Rubric(
+        id="p", inputs=["answer"], template="number@v1", criteria=[{"name": "c", "scale": {0: "a", 1: "b", 2: "c"}}]
+    )
+    record(plain, ["2", "0", "2", "1"])
+    session = start(tmp_path, rubric=plain)
+    session.run()
+    assert {row.item_id for row in session.rows() if row.wrong} == {"c", "d"}
+    assert {cell.kind for cell in session.cells() if cell.human != cell.jury} == {"differs"}
+    other = plain.edit("c", scale={1: "bb"})
+    record(other, ["2", "0", "0", "1"])
+    edit(session, other)
+    assert {row.item_id: row.change for row in session.rows() if row.change} == {"c": "changed"}
+
+
+# -- as code
+def test_the_code_gives_what_is_on_screen(session):
+    session.run()
+    edit(session)
+    place = {"items": ITEMS}
+    code = (
+        code_of(session).replace("ek.load_rubric('r@v1')", "RUBRIC").replace("adopt=True", "adopt=True, offline=True")
+    )
+    last = code.splitlines()[-1]
+    exec(compile(code.replace(last, f"made = {last}"), "code", "exec"), place | {"RUBRIC": RUBRIC}, place)
+    assert place["ev"].alignment.iloc[0]["accuracy"] == 0.75
+    assert place["last"].alignment.iloc[0]["accuracy"] == 0.5
+    assert place["made"].table.iloc[0][["changed", "fixed", "broke"]].tolist() == [1, 1, 0]
+
+
+# -- the widget
+@pytest.fixture
+def tuner(session, tmp_path):
+    made = ek.RubricTuner(ITEMS, RUBRIC, JUDGES[:1], people(), samples=1, recorded="use", folder=tmp_path)
+    assert made._worker.wait(20)
+    return made
+
+
+def do(tuner, **said):
+    tuner._receive(None, said, [])
+    assert tuner._worker.wait(20)
+
+
+def test_a_person_tunes_by_messages(tuner, tmp_path):
+    do(tuner, do="run")
+    assert tuner._view.page["n"] == 4
+    assert tuner._view.status["running"] is False
+    form = form_of(RUBRIC)
+    form["criteria"][0]["scale"][1][1] = "nearly so"
+    do(tuner, do="form", form=form)
+    assert tuner._view.draft["edited"]
+    do(tuner, do="run")
+    board = tuner._view.board
+    assert [version["label"] for version in board["versions"]] == ["v1", EDITED.label]
+    assert [tile["moved"] for tile in board["tiles"] if tile["title"] == "Changed"] == ["▲ 1 fixed ▼ 0 broke"]
+    do(tuner, do="query", query={"filter": "wrong", "cell": ["2", "1"]})
+    assert [row["item_id"] for row in tuner._view.page["rows"]] == ["d"]
+    do(tuner, do="select", item_id="d")
+    assert tuner._view.item["labels"] == {"ann": "2"}
+    do(tuner, do="annotator", name="eva")
+    do(tuner, do="label", item_id="d", label="1")
+    assert tuner._view.item["labels"] == {"ann": "2", "eva": "1"}
+    assert tuner.labels["annotator"].tolist().count("eva") == 1
+    do(tuner, do="versions", current=board["against"], against="")
+    assert tuner._view.board["current"] == board["against"]
+    do(tuner, do="take", key=board["current"])
+    assert tuner.rubric.content_hash == EDITED.content_hash
+    do(tuner, do="code")
+    assert "ek.evaluate(items" in tuner._view.code
+    do(tuner, do="jury", active={"x": "2"}, samples="1", aggregate="median", budget_usd="0.5")
+    assert (tuner.session.aggregate, tuner.session.budget_usd) == ("median", 0.5)
+    assert tuner._view.alert == ""
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        ({"do": "label", "item_id": "a", "label": "9"}, "not on the scale"),
+        ({"do": "judge", "judge": "nobody:x"}, "unknown judge provider"),
+        ({"do": "versions", "current": "none"}, "no version"),
+        ({"do": "held_out"}, "run first"),
+        ({"do": "jury", "active": {"x": "two"}}, "ValueError"),
+    ],
+    ids=["label", "judge", "version", "held-out", "number"],
+)
+def test_what_goes_wrong_is_told_on_screen(tuner, said, message):
+    do(tuner, **said)
+    assert message in tuner._view.alert
+    do(tuner, do="dismiss")
+    assert tuner._view.alert == ""
+
+
+def test_a_judge_that_fails_is_told_with_what_to_do(tuner):
+    tuner.session.options["retries"] = 0
+    form = form_of(RUBRIC)
+    form["description"] = "not recorded"
+    do(tuner, do="form", form=form)
+    do(tuner, do="run")
+    assert "no judge could be asked" in tuner._view.alert
+    assert tuner._view.status["running"] is False
+
+
+def test_a_fault_in_the_rubric_is_told_as_one_types(tuner):
+    form = form_of(RUBRIC)
+    form["criteria"][0]["scale"][0][0] = "2"
+    do(tuner, do="form", form=form)
+    assert "stands twice" in tuner._view.draft["problem"]
+    do(tuner, do="run")
+    assert "mend the rubric first" in tuner._view.alert
+
+
+@pytest.mark.parametrize("said", [None, "run", {}, {"do": "rm"}, {"do": "query"}], ids=str)
+def test_messages_that_nobody_sends_do_no_harm(tuner, said):
+    tuner._receive(None, said, [])
+    assert tuner._worker.wait(20)
+
+
+def test_progress_is_told_while_it_runs(tuner):
+    seen = []
+    tuner._view.observe(lambda change: seen.append(change["new"]), "status")
+    tuner._progress(SimpleNamespace(done=3, total=9, n_failed=1, cost_usd=0.5, stopped=False))
+    assert seen[-1]["text"] == "3 of 9 replies, 1 failed, US$ 0.5000"
+    assert (seen[-1]["done"], seen[-1]["total"], seen[-1]["running"]) == (4, 9, True)
+
+
+def test_what_is_exported_is_html_without_script_and_escaped(tuner):
+    tuner.run()
+    data, _ = tuner._repr_mimebundle_()
+    page = data["text/html"]
+    assert "Agreement with people" in page
+    assert "&lt;b&gt;third" in page
+    assert "<b>third" not in page
+    assert "<script" not in page
+    assert "application/vnd.jupyter.widget-view+json" in data
+    assert "Agreement with people" in data["text/plain"]
+
+
+def test_the_same_by_call(tuner, tmp_path):
+    tuner.run()
+    tuner.edit("c", scale={1: "nearly so"})
+    tuner.run()
+    tuner.label("d", 1)
+    assert len(tuner.versions) == 2
+    assert len(tuner.judgments) == len(tuner.scores) == 4
+    assert tuner.plan().n_to_call == 0 or tuner.plan().n_items == 4
+    with pytest.raises(AttributeError, match="no attribute"):
+        tuner.nothing  # noqa: B018
+    with pytest.raises(RubricError):
+        tuner.edit("c", scale={2: None, 1: None})
+
+
+def test_without_the_extra_the_message_names_it(monkeypatch, tmp_path):
+    monkeypatch.delitem(sys.modules, "evalkit.widgets.views", raising=False)
+    monkeypatch.setitem(sys.modules, "anywidget", None)
+    with pytest.raises(MissingExtraError, match=r"evalkit\[notebook\]"):
+        ek.RubricTuner(ITEMS, RUBRIC, JUDGES[:1], folder=tmp_path)
+
+
+# -- small parts
+def test_the_worker_does_the_newest_of_a_name_and_ends():
+    worker, go, done = Worker(), threading.Event(), []
+    worker.do("first", lambda: go.wait(10))
+    for at in range(5):
+        worker.do("plan", lambda at=at: done.append(at))
+    go.set()
+    assert worker.wait(10)
+    assert done == [4]
+    assert not [thread for thread in threading.enumerate() if thread.name == "evalkit-tuner"]
+
+
+def test_pages_are_cut_and_counted():
+    rows = [Row(f"{at:03d}", "", {}, False, "1", True, "ok", (), float("nan"), "", None, None) for at in range(53)]
+    page = page_of(rows, Query(sort="item", down=False, page=2), 25)
+    assert ([row.item_id for row in page.rows], page.n_pages, page.n) == (["050", "051", "052"], 3, 53)
+    assert page.counts["all"] == page.counts["unlabelled"] == 53
+    assert set(page.counts) == set(FILTERS)
+    assert page_of([], Query()).n_pages == 1
