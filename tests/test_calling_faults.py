@@ -381,7 +381,10 @@ def test_the_last_line_says_what_a_run_came_to(
     ("step", "words"),
     [
         ({"status": 401, "body": {"error": {"message": f"bad {KEY}"}}}, r"HTTP 401 .*the key was that in MY_KEY"),
-        ({"status": 404, "body": {"error": {"message": "no such model"}}}, r"HTTP 404 .*asked for the model 'm' at the path /v1/chat/completions\)"),
+        (
+            {"status": 404, "body": {"error": {"message": "no such model"}}},
+            r"HTTP 404 .*asked for the model 'm' at the path /v1/chat/completions\)",
+        ),
         ({"body": b"<html>hello</html>"}, r"speaks HTML, not JSON: is base_url right"),
         ({"hang": 30}, r"no answer from http://127.0.0.1:\d+ in 0.2 s"),
     ],
@@ -396,3 +399,20 @@ def test_what_is_wrong_is_said_in_one_message(
     with pytest.raises(JudgeError, match=words) as told:
         ek.judge(items_of(10), RUBRIC, judge, samples=1, cache=tmp_path, progress=False)
     assert KEY not in str(told.value)
+
+
+def test_what_fails_after_a_reply_came_ends_the_run_and_the_reply_is_kept(
+    server: JudgeServer, store: ReplyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any) -> None:
+        raise RuntimeError("no room to learn")
+
+    monkeypatch.setattr(store, "learn", broken)
+    requests = [request_of(judge_at(server), item, (0, 1)) for item in range(3)]
+    with pytest.raises(RuntimeError, match="no room to learn"):
+        submit(requests, store).result(30)
+    deadline = time.monotonic() + 10
+    while len(store.get_many(paid := [request.parts_of(0).key for request in requests[:1]])) < 1:
+        assert time.monotonic() < deadline, f"the paid reply {paid} was lost"
+        time.sleep(0.02)
+    assert store.counters.as_dict()

@@ -96,7 +96,13 @@ class Desk:
                 if len(call.keys) > 1 and not self._may_ask_n:
                     self._put_back(call.singly())
                     continue
-                await self._attend(call)
+                try:
+                    await self._attend(call)
+                # whatever goes wrong, as a template that cannot be rendered, is raised to who waits for the run
+                except Exception as error:  # noqa: BLE001
+                    self._release(call)
+                    self._run.fail(error)
+                    self._land(call, Failure("stopped", "the run ended with an error"))
         finally:
             # here and not in a callback: a call that comes before the callback would find no worker
             self._workers.discard(worker)
@@ -114,7 +120,7 @@ class Desk:
                 self._ready.append(call)
                 call.request  # noqa: B018  # renders
                 await asyncio.sleep(0)
-        except Exception as error:  # noqa: BLE001  # as in `_attend`; the call is landed by `fail`
+        except Exception as error:  # noqa: BLE001  # as in `_work`; the call is landed by `fail`
             self._run.fail(error)
         finally:
             self._rendering = False
@@ -132,11 +138,6 @@ class Desk:
         except ProviderError as problem:
             self._release(call)
             self._consider(call, problem)
-        # whatever goes wrong else, as a template that cannot be rendered, is raised to who waits for the run
-        except Exception as error:  # noqa: BLE001
-            self._release(call)
-            self._run.fail(error)
-            self._land(call, Failure("stopped", "the run ended with an error"))
         else:
             storing = self._keep(call, replies) if replies else []
             if storing and self._n_storing > self._most:
@@ -199,18 +200,6 @@ class Desk:
     def _keep(self, call: Call, replies: Sequence[Reply]) -> list[asyncio.Future[bytes]]:
         """Store the replies, to be landed once they are on disk; queue the rest if there were fewer than asked for."""
         request, run = call.request, self._run
-        n_asked, n_got = len(call.keys), len(replies)
-        if n_asked > 1 and self._n_works is not (n_got == n_asked):
-            self._n_works = n_got == n_asked
-            run.store.learn(self.judge.service, self.judge.model, "n_supported", self._n_works)
-        if n_got < n_asked:
-            self._release(call, but=call.keys[:n_got])
-            rest = call.part(n_got, n_asked).singly()
-            if run.stopped:
-                for part in rest:
-                    self._land(part, Failure("stopped"))
-            else:
-                self._put_back(rest)
         storing = []
         for sample, key, reply in zip(call.samples, call.keys, replies, strict=False):
             run.paid(reply)
@@ -224,7 +213,23 @@ class Desk:
             self._n_storing += 1
             stored.add_done_callback(partial(self._kept, call, key))
             storing.append(stored)
+        self._ask_the_rest(call, len(replies))
         return storing
+
+    def _ask_the_rest(self, call: Call, n_got: int) -> None:
+        """Queue what a request brought fewer replies of than asked for; learn whether the server gives several."""
+        run, n_asked = self._run, len(call.keys)
+        if n_got < n_asked:
+            self._release(call, but=call.keys[:n_got])
+            rest = call.part(n_got, n_asked).singly()
+            if run.stopped:
+                for part in rest:
+                    self._land(part, Failure("stopped"))
+            else:
+                self._put_back(rest)
+        if n_asked > 1 and self._n_works is not (n_got == n_asked):
+            self._n_works = n_got == n_asked
+            run.store.learn(self.judge.service, self.judge.model, "n_supported", self._n_works)
 
     def _kept(self, call: Call, key: bytes, stored: asyncio.Future[bytes]) -> None:
         self._n_storing -= 1
