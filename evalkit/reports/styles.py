@@ -25,10 +25,11 @@ border-radius:4px;padding:.5em .7em;margin:.2em 0 .6em;font:13px/1.45 ui-monospa
 article{{border:1px solid var(--line);border-radius:6px;padding:.2em 1em .8em;margin:.8em 0}}
 article h4{{margin:.6em 0 .2em;overflow-wrap:anywhere}}
 figure{{margin:1em 0}} footer{{color:var(--quiet);margin-top:2em}}
-@media print{{:root{{{_LIGHT}}} body{{max-width:none;padding:0;font-size:10.5pt}} nav{{display:none}}
+@media print{{:root{{{_LIGHT}}} body{{max-width:none;padding:0;font-size:9pt}} nav{{display:none}}
 h1,h2,h3,h4{{break-after:avoid}} tr,.tile,figure,article{{break-inside:avoid}} dt{{break-after:avoid}}
 thead{{display:table-header-group}}
-.ek .wide{{overflow:visible}} .ek table{{font-size:8.5pt;width:100%}}
+.ek .wide{{overflow:visible}} .ek table{{font-size:7.5pt;width:100%}} pre,.text{{padding:.2em .5em;margin:.1em 0 .3em;font-size:8pt}}
+.text{{font-size:9pt}} article{{margin:.4em 0;padding:.1em .8em .4em}} figure svg{{width:82%;height:auto}}
 .ek td,.ek th{{padding:2px 5px;white-space:normal}}
 .ek td.l{{min-width:0;max-width:none}} section#items,section#used{{break-before:page}} a{{color:inherit}}
 .tile,pre,.text{{-webkit-print-color-adjust:exact;print-color-adjust:exact}}}}
