@@ -93,7 +93,7 @@ def test_tiles_show_agreement_kappa_coverage_and_change(session):
         "better",
     )
     assert tiles["Changed"].value == "1 of 4"
-    assert tiles["Changed"].moved == "▲ 1 fixed ▼ 0 broke"
+    assert tiles["Changed"].moved == "▲ 1 fixed ▼ 0 broke on dev labels"
 
 
 def test_the_matrix_counts_labels_and_names_errors(session):
@@ -280,7 +280,7 @@ def test_any_two_versions_can_be_compared(session):
     edit(session)
     second = session.current
     session.choose(first, second)
-    assert {tile.title: tile for tile in session.tiles()}["Changed"].moved == "▲ 0 fixed ▼ 1 broke"
+    assert {tile.title: tile for tile in session.tiles()}["Changed"].moved == "▲ 0 fixed ▼ 1 broke on dev labels"
     session.choose(second)
     assert session.other is None
     with pytest.raises(InputError, match="no version"):
@@ -551,7 +551,9 @@ def test_a_person_tunes_by_messages(tuner, tmp_path):
     do(tuner, do="run")
     board = tuner._view.board
     assert [version["label"] for version in board["versions"]] == ["v1", EDITED.label]
-    assert [tile["moved"] for tile in board["tiles"] if tile["title"] == "Changed"] == ["▲ 1 fixed ▼ 0 broke"]
+    assert [tile["moved"] for tile in board["tiles"] if tile["title"] == "Changed"] == [
+        "▲ 1 fixed ▼ 0 broke on dev labels"
+    ]
     do(tuner, do="query", query={"filter": "wrong", "cell": ["2", "1"]})
     assert [row["item_id"] for row in tuner._view.page["rows"]] == ["d"]
     do(tuner, do="select", item_id="d")

@@ -162,9 +162,11 @@ def _changed(evaluation: Evaluation, dev: pd.DataFrame, criterion: str, against:
     if pd.isna(row["against"]):
         return Tile("Changed", value, f"{note}, against {name}")
     mark: Mark = ""
+    counts = f"▲ {row['fixed']} {up} ▼ {row['broke']} {down}"
     if row["against"] == "labels":
+        counts += " on dev labels"
         mark = "better" if row["fixed"] > row["broke"] else "worse" if row["broke"] > row["fixed"] else ""
-    return Tile("Changed", value, f"{note}, against {name}", f"▲ {row['fixed']} {up} ▼ {row['broke']} {down}", mark)
+    return Tile("Changed", value, f"{note}, against {name}", counts, mark)
 
 
 def _scored(evaluation: Evaluation, criterion: str) -> list[Tile]:

@@ -66,11 +66,11 @@ function render({ model, el }) {
     const looked = held.looks
       ? `<span>held-out: agreement <b>${esc(held.agreement)}</b>, kappa <b>${esc(held.kappa)}</b> (${esc(held.compared)}; ${esc(held.looks)})</span>`
       : "<span>Figures are of the dev labels. The held-out labels stay unseen until you look; each look is counted.</span>";
-    const split = board.split
+    const split = !tiles ? "" : board.split
       ? `<div class="ekw-held" role="status">${looked} <button data-do="held_out" data-key="held_out">Look at held-out labels</button></div>`
-      : tiles && get("board").cells?.length ? '<div class="ekw-held">Tuned on these labels: under 50 labelled items nothing is held out.</div>' : "";
+      : board.cells?.length ? '<div class="ekw-held">Tuned on these labels: under 50 labelled items nothing is held out.</div>' : "";
     const strays = board.strays ? `<div class="ekw-held">${board.strays} labels in the file are about other texts and are left out.</div>` : "";
-    put(".ekw-top", tabs + (tiles ? `<dl class="ekw-tiles">${tiles}</dl>` : '<p class="ekw-empty">Nothing judged yet. Look at the plan below Run, then run.</p>') + split + strays);
+    put(".ekw-top", tabs + (tiles ? `<dl class="ekw-tiles">${tiles}</dl>` : "") + split + strays);
   }
 
   // -- the rubric
@@ -196,7 +196,9 @@ function render({ model, el }) {
   function drawRows() {
     const page = get("page"), query = page.query || {}, item = get("item").item_id;
     if (!page.judged) {
-      ["tools", "scroll", "foot"].forEach((name) => put(`.ekw-${name}`, ""));
+      ["tools", "foot"].forEach((name) => put(`.ekw-${name}`, ""));
+      put(".ekw-scroll", `<div class="ekw-first"><h3>${+page.n_items} items, nothing judged yet</h3><ol><li>Look at the plan below Run: what it asks, what it costs.</li>
+        <li>Run. What was judged once is not asked again.</li><li>Look at the items that need eyes, label them, edit the rubric, run again: you see what the edit fixed and broke, and how much of it is chance.</li></ol></div>`);
       return;
     }
     const active = document.activeElement === find("[data-search]");
