@@ -328,7 +328,7 @@ def _rules(method: str, ties: Ties, unscored: object, nominal: Flags) -> pd.Cate
         [f"majority{extra}", f"{method}{extra}"] if starts_with_majority else [f"{method}{extra}", f"majority{extra}"]
     )
     codes = np.asarray(majority != starts_with_majority, dtype=np.int8)
-    return pd.Categorical.from_codes(codes, names[: int(codes.max(initial=-1)) + 1])
+    return pd.Categorical.from_codes(codes, pd.Index(names[: int(codes.max(initial=-1)) + 1]))
 
 
 def _text(values: Objects) -> pd.Categorical:
