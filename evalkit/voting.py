@@ -317,7 +317,7 @@ def _order_flip(frame: pd.DataFrame, samples: _Samples) -> BooleanArray:
     return BooleanArray(np.asarray(winners[:, 0] != winners[:, 1]), np.asarray((winners < 0).any(axis=1)))
 
 
-def _rules(method: str, ties: Ties, unscored: object, nominal: Flags) -> pd.Categorical:
+def _rules(method: str, ties: Ties, unscored: object, nominal: Flags) -> pd.Categorical[str]:
     extra = "" if ties == "na" else f" ties={ties}"
     if unscored != "drop":
         extra += f" unscored={code_text(float(unscored))}"  # type: ignore[arg-type]
