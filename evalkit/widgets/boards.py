@@ -13,7 +13,7 @@ from evalkit.evaluation import Evaluation
 from evalkit.figures import count_of, figure
 from evalkit.validity import align, confusion
 
-__all__ = ["Cell", "Tile", "cells_of", "change_of", "tiles_of"]
+__all__ = ["Cell", "Tile", "aligned", "cells_of", "change_of", "tiles_of"]
 
 Mark = Literal["", "better", "worse"]
 
@@ -44,7 +44,12 @@ class Cell:
 
 
 def tiles_of(
-    evaluation: Evaluation, labels: pd.DataFrame, criterion: str, against: Evaluation | None, name: str = ""
+    evaluation: Evaluation,
+    labels: pd.DataFrame,
+    criterion: str,
+    against: Evaluation | None,
+    name: str = "",
+    rows: tuple[pd.Series | None, pd.Series | None] = (None, None),
 ) -> list[Tile]:
     """The tiles of one criterion.
 
@@ -58,31 +63,33 @@ def tiles_of(
         Of which criterion.
     against, name
         The version compared with, and what it is called.
+    rows
+        What `aligned` says of the two.
     """
     dev = labels[(labels["part"] == "dev") & (labels["criterion"] == criterion)]
-    found = [*_people(evaluation, dev, criterion, against, name), _split(evaluation, criterion)]
+    found = [*_people(*rows, name), _split(evaluation, criterion)]
     found.append(_changed(evaluation, dev, criterion, against, name))
     return [*found, *_scored(evaluation, criterion), _cost(evaluation)]
 
 
-def _row(evaluation: Evaluation, labels: pd.DataFrame, criterion: str) -> pd.Series | None:
-    scores = evaluation.scores[evaluation.scores["criterion"] == criterion]
-    if scores.empty or labels.empty:
+def aligned(evaluation: Evaluation | None, labels: pd.DataFrame, criterion: str) -> pd.Series | None:
+    """The row of `align` for the jury on dev labels; None without labels, and where they are not on its scale."""
+    if evaluation is None:
         return None
-    return align(scores, labels, clusters=evaluation.clusters).iloc[0]
+    dev = labels[(labels["part"] == "dev") & (labels["criterion"] == criterion)]
+    scores = evaluation.scores[evaluation.scores["criterion"] == criterion]
+    if scores.empty or dev.empty:
+        return None
+    try:
+        return align(scores, dev, clusters=evaluation.clusters).iloc[0]
+    except InputError:
+        return None
 
 
-def _people(
-    evaluation: Evaluation, dev: pd.DataFrame, criterion: str, against: Evaluation | None, name: str
-) -> list[Tile]:
-    row = _row(evaluation, dev, criterion)
+def _people(row: pd.Series | None, last: pd.Series | None, name: str) -> list[Tile]:
     if row is None:
         note = "no labels yet: open an item and label it"
         return [Tile("Agreement with people", "NA", note), Tile("Kappa", "NA", note)]
-    try:
-        last = None if against is None else _row(against, dev, criterion)
-    except InputError:
-        last = None  # the other version's scale does not hold these labels
     compared = f"{count_of(row['n_verdicts'], row['n_labelled'])} labelled items, dev"
     tiles = []
     for title, one in (("Agreement with people", "accuracy"), ("Kappa", "kappa")):

@@ -61,7 +61,8 @@ class LabelBook:
     ) -> None:
         self.path, self._texts, self._rubric, self._clusters = path, texts, rubric, clusters
         self._labels: dict[_Key, str] = {}
-        self.strays = 0
+        self.strays = self.n_edits = 0
+        self._table: pd.DataFrame | None = None
         if given is not None:
             known = given[given["item_id"].isin(list(texts)) & given["criterion"].isin(rubric.names)]
             rows = coded(known, rubric)[[*LABEL_KEY, "label"]].astype(str)
@@ -98,6 +99,8 @@ class LabelBook:
         )
 
     def _put(self, key: _Key, label: str | None) -> None:
+        self._table = None
+        self.n_edits += 1
         if label is None:
             self._labels.pop(key, None)
         else:
@@ -133,6 +136,11 @@ class LabelBook:
     @property
     def table(self) -> pd.DataFrame:
         """The long labels table, with the column `part` (``dev``, ``held-out``; see `split_labels`)."""
+        if self._table is None:
+            self._table = self._made()
+        return self._table
+
+    def _made(self) -> pd.DataFrame:
         rows = [(*key, label) for key, label in self._labels.items()]
         columns = list(zip(*rows, strict=True)) if rows else [()] * 4
         names = [*LABEL_KEY, "label"]

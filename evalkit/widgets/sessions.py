@@ -22,7 +22,7 @@ from evalkit.rubrics import Rubric, save
 from evalkit.tables import as_items, load_items
 from evalkit.tables import labels as long_labels
 from evalkit.validity import align
-from evalkit.widgets.boards import Cell, Tile, cells_of, tiles_of
+from evalkit.widgets.boards import Cell, Tile, aligned, cells_of, tiles_of
 from evalkit.widgets.books import LabelBook
 from evalkit.widgets.details import detail_of
 from evalkit.widgets.histories import History, Version, rebased
@@ -107,6 +107,7 @@ class Session:
         self._stop = threading.Event()
         self._evaluations: dict[str, Evaluation] = {}
         self._rows: tuple[Any, list[Row]] = (None, [])
+        self._agreements: dict[str, tuple[Evaluation | None, Any, pd.Series | None]] = {}
         self._revision = 0
         place = Path(folder) if folder is not None else source.parent if source is not None else Path.cwd()
         stem = name or (f"{source.stem}-{spec.rubric.id}" if source is not None else spec.rubric.id)
@@ -331,7 +332,17 @@ class Session:
         if self.evaluation is None:
             return []
         name = self.history.versions[self.against].label if self.other is not None else ""
-        return tiles_of(self.evaluation, self.book.table, self.shown_criterion, self.other, name)
+        rows = self._aligned(self.current), self._aligned(self.against)
+        return tiles_of(self.evaluation, self.book.table, self.shown_criterion, self.other, name, rows)
+
+    def _aligned(self, key: str) -> pd.Series | None:
+        """Agreement with people; that of the last version is known from when it was shown."""
+        evaluation, about = self._evaluations.get(key), (self.shown_criterion, self.book.n_edits)
+        known = self._agreements.get(key)
+        if known is None or known[0] is not evaluation or known[1] != about:
+            known = evaluation, about, aligned(evaluation, self.book.table, self.shown_criterion)
+            self._agreements[key] = known
+        return known[2]
 
     def cells(self) -> list[Cell]:
         """The confusion matrix on dev labels."""

@@ -170,12 +170,12 @@ class RubricTuner:
                 view.draft = draft_of(session, self._revision)
             if "jury" in names:
                 view.jury = jury_of(session)
+            if "board" in names:
+                view.board = board_of(session)
             if "page" in names:
                 view.page = page_payload(session)
             if "item" in names:
                 view.item = item_of(session)
-            if "board" in names:
-                view.board = board_of(session)
 
     def _redraw(self) -> None:
         """The draft was changed from elsewhere: its fields are drawn anew."""
