@@ -70,5 +70,5 @@ python:
 .venv-test/.built: pyproject.toml constraints/dev.txt evalkit/_version.py .venv-test/.torch
 	@echo "building .venv-test: the rest"
 	@.venv-test/bin/python $(PIP_INSTALL) -c constraints/dev.txt hatchling
-	@.venv-test/bin/python $(PIP_INSTALL) -c constraints/dev.txt --no-build-isolation -e '.[notebook,parquet,datasets,lighteval,registry,dev]'
+	@.venv-test/bin/python $(PIP_INSTALL) -c constraints/dev.txt --no-build-isolation -e '.[notebook,parquet,datasets,lighteval,registry,postgres,dev]'
 	@touch $@

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from evalkit.errors import InputError as InputError
     from evalkit.errors import JudgeError as JudgeError
     from evalkit.errors import MissingExtraError as MissingExtraError
+    from evalkit.errors import RegistryError as RegistryError
     from evalkit.errors import RubricError as RubricError
     from evalkit.evaluation import Evaluation as Evaluation
     from evalkit.evaluation import cache_stats as cache_stats
@@ -73,6 +74,7 @@ if TYPE_CHECKING:
     from evalkit.records import Judge as Judge
     from evalkit.records import Prompt as Prompt
     from evalkit.records import Reply as Reply
+    from evalkit.registry import Registry as Registry
     from evalkit.reports import report as report
     from evalkit.rubrics import Criterion as Criterion
     from evalkit.rubrics import Profile as Profile
@@ -115,6 +117,7 @@ _PLACES = {
         "InputError",
         "JudgeError",
         "MissingExtraError",
+        "RegistryError",
         "RubricError",
     ),
     "evalkit.evaluation": ("Evaluation", "cache_stats", "evaluate", "freeze", "load_example", "show"),
@@ -142,6 +145,7 @@ _PLACES = {
     ),
     "evalkit.prompts": ("build_prompt", "lint", "list_templates"),
     "evalkit.records": ("Judge", "Prompt", "Reply"),
+    "evalkit.registry": ("Registry",),
     "evalkit.reports": ("report",),
     "evalkit.rubrics": (
         "Criterion",

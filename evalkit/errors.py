@@ -13,6 +13,7 @@ __all__ = [
     "InputError",
     "JudgeError",
     "MissingExtraError",
+    "RegistryError",
     "RubricError",
     "listed",
 ]
@@ -44,6 +45,10 @@ class CacheError(EvalkitError, RuntimeError):
 
 class CacheMiss(CacheError, LookupError):
     """A reply was wanted offline (``on_miss="raise"``) and is not stored."""
+
+
+class RegistryError(EvalkitError, RuntimeError):
+    """The registry cannot be read or written, or holds no such thing."""
 
 
 class MissingExtraError(EvalkitError, ImportError):

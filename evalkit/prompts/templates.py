@@ -129,6 +129,10 @@ class Template:
         except (TemplateError, TypeError, ValueError, ArithmeticError, LookupError, RecursionError) as problem:
             raise RubricError(f"template {self.label}: {problem}") from None
 
+    def parse(self) -> None:
+        """RubricError unless the source can be compiled and its blocks are those that there are."""
+        _compile(self)
+
     def check(self, inputs: tuple[str, ...]) -> None:
         """RubricError unless the template sees only what it may and uses every one of `inputs`."""
         names, uses_all = _names(self)

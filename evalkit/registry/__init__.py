@@ -1,0 +1,17 @@
+"""The registry: plugins, judge templates and packs in a database; it knows nothing of judging."""
+
+from evalkit.errors import MissingExtraError
+
+try:
+    import alembic  # noqa: F401
+    import sqlalchemy  # noqa: F401
+except ImportError as problem:
+    raise MissingExtraError(
+        "the registry needs SQLAlchemy and Alembic; install them with pip install 'evalkit[registry]' (PostgreSQL: "
+        "'evalkit[registry,postgres]')"
+    ) from problem
+
+from evalkit.registry.entries import JudgeTemplate, Pack, PackTask, Plugin
+from evalkit.registry.registries import Registry
+
+__all__ = ["JudgeTemplate", "Pack", "PackTask", "Plugin", "Registry"]

@@ -1,0 +1,185 @@
+"""The registry's database: SQLite in the state folder by default, PostgreSQL by URL; brought up to date by Alembic."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine, event, inspect, make_url, text
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+from sqlalchemy.orm import Session
+from sqlalchemy.pool import NullPool
+
+from evalkit.caching import default_folder, network_file_system
+from evalkit.errors import ConfigError, MissingExtraError, RegistryError
+
+__all__ = ["Database", "default_url"]
+
+FILE_NAME = "registry.sqlite"
+_BUSY_S = 30.0
+# Serialises migrations of two processes on PostgreSQL; any number that nobody else locks
+_ADVISORY_LOCK = 0x65_76_61_6C
+_SCHEMES = {"postgres": "postgresql+psycopg", "postgresql": "postgresql+psycopg"}
+
+
+def default_url() -> str:
+    """`EVALKIT_REGISTRY` (a URL or the path of a file), else ``registry.sqlite`` beside the reply store.
+
+    Examples
+    --------
+    >>> from unittest import mock
+    >>> with mock.patch.dict(os.environ, EVALKIT_REGISTRY="postgresql://somebody@db.example.org/evalkit"):
+    ...     default_url()
+    'postgresql://somebody@db.example.org/evalkit'
+    """
+    named = os.environ.get("EVALKIT_REGISTRY", "").strip()
+    return named or str(default_folder() / FILE_NAME)
+
+
+class Database:
+    """One database; opened at first use and at the newest schema then.
+
+    Attributes
+    ----------
+    shown
+        Where it is, without a password.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._url = _url_of(url)
+        self.shown = self._url.render_as_string(hide_password=True)
+        self._engine: Engine | None = None
+
+    @property
+    def is_sqlite(self) -> bool:
+        """Whether it is a file on this machine."""
+        return str(self._url.get_backend_name()) == "sqlite"
+
+    @contextlib.contextmanager
+    def session(self) -> Iterator[Session]:
+        """One transaction: committed at the end, rolled back after an error. SQL errors come out as RegistryError."""
+        with self._errors():
+            engine = self._opened()
+            with Session(engine, expire_on_commit=False) as session, session.begin():
+                yield session
+
+    def upgrade(self) -> None:
+        """Bring the schema up to date now."""
+        with self._errors():
+            self._opened()
+
+    def close(self) -> None:
+        """Close the connections; a later use opens them again."""
+        if self._engine is not None:
+            self._engine.dispose()
+            self._engine = None
+
+    def _opened(self) -> Engine:
+        if self._engine is None:
+            engine = self._made()
+            try:
+                _upgrade(engine, self.shown)
+            except BaseException:
+                engine.dispose()
+                raise
+            self._engine = engine
+        return self._engine
+
+    def _made(self) -> Engine:
+        if not self.is_sqlite:
+            try:
+                return create_engine(self._url, pool_pre_ping=True, connect_args={"connect_timeout": 10})
+            except ModuleNotFoundError:
+                raise MissingExtraError(
+                    "a registry on PostgreSQL needs an optional package; install it with pip install "
+                    "'evalkit[registry,postgres]'"
+                ) from None
+        path = Path(str(self._url.database))
+        network = network_file_system(path.parent)
+        if network is not None:
+            raise ConfigError(
+                f"registry {path} is on a network file system ({network}), where SQLite's locks do not hold; set "
+                "EVALKIT_REGISTRY to a local file or to a PostgreSQL URL"
+            )
+        path.parent.mkdir(parents=True, exist_ok=True)
+        engine = create_engine(self._url, poolclass=NullPool, connect_args={"timeout": _BUSY_S})
+        event.listen(engine, "connect", _set_up_sqlite)
+        event.listen(engine, "begin", _begin_immediate)
+        return engine
+
+    @contextlib.contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except (DBAPIError, SQLAlchemyError) as problem:
+            cause = getattr(problem, "orig", None) or problem
+            said = " ".join(str(cause).split())[:300]
+            raise RegistryError(f"registry {self.shown}: {said}") from problem
+        except OSError as problem:
+            raise RegistryError(f"registry {self.shown}: {problem}") from problem
+
+
+def _url_of(given: str) -> Any:
+    scheme = given.split("://", 1)[0] if "://" in given else None
+    if scheme is None:
+        return make_url("sqlite+pysqlite://").set(database=str(Path(given).expanduser().absolute()))
+    backend = scheme.split("+", 1)[0]
+    try:
+        url = make_url(given)
+    except (ArgumentError, ValueError):
+        raise ConfigError(
+            "EVALKIT_REGISTRY is no URL: write postgresql://user@host/database, or a file's path"
+        ) from None
+    if backend == "sqlite":
+        if not url.database or url.database == ":memory:":
+            raise ConfigError("a registry in memory keeps nothing; give the path of a file")
+        return url.set(drivername="sqlite+pysqlite", database=str(Path(url.database).expanduser().absolute()))
+    if scheme in _SCHEMES:
+        return url.set(drivername=_SCHEMES[scheme])
+    if scheme == "postgresql+psycopg":
+        return url
+    raise ConfigError(f"a registry cannot be on {scheme!r}; allowed are a file's path, sqlite:///… and postgresql://…")
+
+
+def _set_up_sqlite(connection: Any, _: Any) -> None:
+    # the driver's own BEGIN comes too late for reads and is not IMMEDIATE: transactions are begun by the listener
+    connection.isolation_level = None
+    for pragma in ("foreign_keys = ON", "journal_mode = WAL", "synchronous = FULL"):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _begin_immediate(connection: Connection) -> None:
+    # a read that turns into a write in the middle would fail as "locked" instead of waiting
+    connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+def _upgrade(engine: Engine, shown: str) -> None:
+    """Bring the schema up to date in one transaction; two processes do it one after the other."""
+    from alembic import command
+    from alembic.config import Config
+    from alembic.runtime.migration import MigrationContext
+    from alembic.script import ScriptDirectory
+    from alembic.util.exc import CommandError
+
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
+    newest = ScriptDirectory.from_config(config).get_current_head()
+    with engine.begin() as connection:
+        if engine.dialect.name == "postgresql":
+            connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": _ADVISORY_LOCK})
+        now = MigrationContext.configure(connection).get_current_revision()
+        if now == newest:
+            return
+        if now is None and inspect(connection).get_table_names():
+            raise RegistryError(f"registry {shown} holds tables that are not evalkit's; name another database or file")
+        config.attributes["connection"] = connection
+        try:
+            command.upgrade(config, "head")
+        except CommandError:
+            raise RegistryError(
+                f"registry {shown} has the schema {now!r}, which this evalkit does not know; its newest is {newest!r}. "
+                "Use a newer evalkit"
+            ) from None

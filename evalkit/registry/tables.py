@@ -1,0 +1,244 @@
+"""The registry's tables. Nothing in them is overwritten: a new version of a thing is a new row."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import (
+    JSON,
+    CheckConstraint,
+    DateTime,
+    ForeignKey,
+    Index,
+    MetaData,
+    String,
+    Text,
+    UniqueConstraint,
+    text,
+)
+from sqlalchemy.engine import Dialect
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
+from sqlalchemy.types import TypeDecorator
+
+__all__ = [
+    "PLUGIN_TYPES",
+    "SCORING_MODES",
+    "STATUSES",
+    "Base",
+    "BenchmarkRow",
+    "PackRow",
+    "PackTaskRow",
+    "PluginRow",
+    "ReceiptRow",
+    "RunRow",
+    "RunScoreRow",
+    "RunTaskRow",
+    "TemplateRow",
+    "UtcTime",
+]
+
+PLUGIN_TYPES = ("task", "metric", "bundle")
+SCORING_MODES = ("deterministic", "judge", "jury")
+STATUSES = ("queued", "running", "succeeded", "failed", "cancelled")
+RECEIPT_STATES = ("consumed", "own_config", "not_consumed", "deterministic")
+_NAME = 200
+_NO_PLUGIN = text("plugin_id IS NULL")
+
+
+class UtcTime(TypeDecorator[datetime]):
+    """A moment with its zone, which SQLite alone would forget; kept in UTC."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002
+        """To the database: in UTC; a moment without a zone is refused."""
+        if value is None:
+            return None
+        if value.tzinfo is None:
+            raise ValueError(f"a moment without a time zone: {value}")
+        return value.astimezone(UTC)
+
+    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002
+        """From the database: in UTC."""
+        if value is None:
+            return None
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+
+class Base(DeclarativeBase):
+    """What all tables share: names of constraints that are the same on every database."""
+
+    metadata = MetaData(
+        naming_convention={
+            "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+            "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+            "ck": "ck_%(table_name)s_%(constraint_name)s",
+            "fk": "fk_%(table_name)s_%(column_0_name)s",
+            "pk": "pk_%(table_name)s",
+        }
+    )
+    type_annotation_map = {dict[str, Any]: JSON, list[Any]: JSON, datetime: UtcTime}  # noqa: RUF012  # SQLAlchemy's way
+
+
+def _one_of(column: str, allowed: tuple[str, ...]) -> CheckConstraint:
+    return CheckConstraint(f"{column} IN ({', '.join(repr(name) for name in allowed)})", name=column)
+
+
+class PluginRow(Base):
+    """A judge plugin: code that brings tasks, metrics, profiles and templates."""
+
+    __tablename__ = "plugins"
+    __table_args__ = (UniqueConstraint("name", "version"), _one_of("plugin_type", PLUGIN_TYPES))
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    name: Mapped[str] = mapped_column(String(_NAME))
+    version: Mapped[str] = mapped_column(String(_NAME))
+    plugin_type: Mapped[str] = mapped_column(String(20))
+    storage_uri: Mapped[str] = mapped_column(Text)
+    content_hash: Mapped[str] = mapped_column(String(64))
+    requirements: Mapped[list[Any]]
+    created_at: Mapped[datetime]
+
+
+class TemplateRow(Base):
+    """A judge template: the prompt text, and the schema of the reply where it has one."""
+
+    __tablename__ = "judge_templates"
+    __table_args__ = (UniqueConstraint("name", "version"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    name: Mapped[str] = mapped_column(String(_NAME))
+    version: Mapped[str] = mapped_column(String(_NAME))
+    prompt_template: Mapped[str] = mapped_column(Text)
+    response_schema: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
+    content_hash: Mapped[str] = mapped_column(String(64))
+    created_at: Mapped[datetime]
+
+
+class BenchmarkRow(Base):
+    """A task that packs may name: one of LightEval's list, or one that a plugin brings."""
+
+    __tablename__ = "benchmarks"
+    __table_args__ = (
+        UniqueConstraint("name", "plugin_id"),
+        # NULL equals nothing in a unique constraint, and LightEval's own tasks have no plugin
+        Index("uq_benchmarks_own", "name", unique=True, sqlite_where=_NO_PLUGIN, postgresql_where=_NO_PLUGIN),
+    )
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    name: Mapped[str] = mapped_column(String(_NAME))
+    plugin_id: Mapped[int | None] = mapped_column(ForeignKey("plugins.id"))
+    source: Mapped[str] = mapped_column(Text)
+    details: Mapped[dict[str, Any]]
+    created_at: Mapped[datetime]
+
+
+class PackRow(Base):
+    """A pack: tasks with weights, bound to plugins, profiles and templates."""
+
+    __tablename__ = "packs"
+    __table_args__ = (UniqueConstraint("name", "version"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    name: Mapped[str] = mapped_column(String(_NAME))
+    version: Mapped[str] = mapped_column(String(_NAME))
+    description: Mapped[str] = mapped_column(Text)
+    primary_metric: Mapped[str | None] = mapped_column(String(_NAME))
+    task_aggregation: Mapped[str] = mapped_column(String(20))
+    content_hash: Mapped[str] = mapped_column(String(64))
+    created_at: Mapped[datetime]
+    tasks: Mapped[list[PackTaskRow]] = relationship(order_by="PackTaskRow.position", lazy="selectin")
+
+
+class PackTaskRow(Base):
+    """One task of a pack; `overrides` holds the names of CONTRACTS alone."""
+
+    __tablename__ = "pack_tasks"
+    __table_args__ = (UniqueConstraint("pack_id", "position"), UniqueConstraint("pack_id", "task_spec"))
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    pack_id: Mapped[int] = mapped_column(ForeignKey("packs.id"))
+    position: Mapped[int]
+    task_spec: Mapped[str] = mapped_column(String(_NAME))
+    fewshot: Mapped[int]
+    weight: Mapped[float]
+    overrides: Mapped[dict[str, Any]]
+
+
+class RunRow(Base):
+    """One run of a pack with a model. `scoring_config` is kept as it was given."""
+
+    __tablename__ = "runs"
+    __table_args__ = (
+        _one_of("scoring_mode", SCORING_MODES),
+        _one_of("status", STATUSES),
+        Index("ix_runs_status_created_at", "status", "created_at"),
+    )
+
+    id: Mapped[str] = mapped_column(String(32), primary_key=True)
+    pack_id: Mapped[int] = mapped_column(ForeignKey("packs.id"))
+    model: Mapped[str] = mapped_column(Text)
+    backend: Mapped[str] = mapped_column(String(40))
+    scoring_mode: Mapped[str] = mapped_column(String(20))
+    scoring_config: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
+    options: Mapped[dict[str, Any]]
+    resolution: Mapped[dict[str, Any]]
+    status: Mapped[str] = mapped_column(String(20))
+    error: Mapped[str | None] = mapped_column(Text)
+    exit_code: Mapped[int | None]
+    artifacts: Mapped[dict[str, Any]]
+    rerun_of: Mapped[str | None] = mapped_column(ForeignKey("runs.id"))
+    worker: Mapped[str | None] = mapped_column(Text)
+    heartbeat_at: Mapped[datetime | None]
+    cancel_wanted: Mapped[bool]
+    created_at: Mapped[datetime]
+    started_at: Mapped[datetime | None]
+    finished_at: Mapped[datetime | None]
+    pack: Mapped[PackRow] = relationship(lazy="joined")
+
+
+class RunTaskRow(Base):
+    """What a task of a run was resolved to, and whether its receipt came."""
+
+    __tablename__ = "run_tasks"
+    __table_args__ = (UniqueConstraint("run_id", "task"), _one_of("receipt_state", RECEIPT_STATES))
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    run_id: Mapped[str] = mapped_column(ForeignKey("runs.id"))
+    position: Mapped[int]
+    task: Mapped[str] = mapped_column(String(_NAME))
+    weight: Mapped[float]
+    plugin_id: Mapped[int | None] = mapped_column(ForeignKey("plugins.id"))
+    binding: Mapped[dict[str, Any]]
+    receipt_state: Mapped[str | None] = mapped_column(String(20))
+    n_samples: Mapped[int | None]
+
+
+class RunScoreRow(Base):
+    """One figure of one task of a run, with its standard error and coverage where there are any."""
+
+    __tablename__ = "run_scores"
+    __table_args__ = (UniqueConstraint("run_id", "task", "metric"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    run_id: Mapped[str] = mapped_column(ForeignKey("runs.id"))
+    task: Mapped[str] = mapped_column(String(_NAME))
+    metric: Mapped[str] = mapped_column(String(_NAME))
+    value: Mapped[float | None]
+    stderr: Mapped[float | None]
+    coverage: Mapped[float | None]
+
+
+class ReceiptRow(Base):
+    """What a judge plugin says it used for a task."""
+
+    __tablename__ = "receipts"
+    __table_args__ = (UniqueConstraint("run_id", "task"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    run_id: Mapped[str] = mapped_column(ForeignKey("runs.id"))
+    task: Mapped[str] = mapped_column(String(_NAME))
+    content: Mapped[dict[str, Any]]
+    created_at: Mapped[datetime]

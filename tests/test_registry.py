@@ -1,0 +1,345 @@
+"""The registry on SQLite and on a real PostgreSQL server: the same tests; packs, templates, plugins, faults."""
+
+from __future__ import annotations
+
+import multiprocessing
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from postgres import postgres_server, tools
+
+import evalkit as ek
+from evalkit.errors import ConfigError, RegistryError, RubricError
+
+pytest.importorskip("alembic")
+
+from sqlalchemy import create_engine, text
+
+from evalkit.registry import Registry
+from evalkit.registry.databases import Database
+from evalkit.registry.packs import pack_yaml, read_pack
+from evalkit.registry.sources import content_hash, locate, requirements_of
+from evalkit.registry.tables import Base
+
+PACK: dict[str, Any] = {
+    "pack": "support",
+    "version": 1,
+    "description": "what a support bot must do",
+    "primary_metric": "faithfulness",
+    "tasks": [
+        {"task": "grounded_qa", "weight": 2, "overrides": {"judge_profile": "strict"}},
+        {"task": "tool_use", "fewshot": 3},
+    ],
+}
+TEMPLATE = "{# evalkit\nform: number #}\nRate {{ fence('answer') }} for {{ criterion.name }}."
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    if tools() is None:
+        pytest.skip("no PostgreSQL on this machine (Debian: apt install postgresql)")
+    pytest.importorskip("psycopg")
+    with postgres_server() as url:
+        yield url
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return str(tmp_path / "registry.sqlite")
+    base = request.getfixturevalue("server")
+    name = f"t{abs(hash(request.node.name)) % 10**9}_{id(tmp_path) % 10**6}"
+    engine = create_engine(base.replace("postgresql:", "postgresql+psycopg:"), isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.execute(text(f"CREATE DATABASE {name}"))
+    engine.dispose()
+    return base.rsplit("/", 1)[0] + f"/{name}"
+
+
+@pytest.fixture
+def registry(url: str) -> Iterator[Registry]:
+    opened = Registry.open(url)
+    yield opened
+    opened.close()
+
+
+def test_a_pack_comes_back_as_it_was_applied(registry: Registry, tmp_path: Path) -> None:
+    pack = registry.apply_pack(PACK)
+    assert pack.label == "support@1"
+    assert [task.spec for task in pack.tasks] == ["grounded_qa|0", "tool_use|3"]
+    assert pack.tasks[0].overrides == {"judge_profile": "strict"}
+    path = tmp_path / "pack.yaml"
+    path.write_text(registry.pack_yaml("support"), encoding="utf-8")
+    assert registry.apply_pack(path) == pack, "what was exported is the same pack, and nothing was added"
+    assert registry.packs()["n_tasks"].tolist() == [2]
+    assert registry.pack("support", "1") == pack
+
+
+def test_nothing_is_overwritten(registry: Registry) -> None:
+    first = registry.apply_pack(PACK)
+    with pytest.raises(ConfigError, match=r"support@1 is in packs already, with another content_hash: .* new version"):
+        registry.apply_pack(PACK | {"tasks": PACK["tasks"][:1]})
+    assert registry.pack("support") == first
+    second = registry.apply_pack(PACK | {"version": "2", "tasks": PACK["tasks"][:1]})
+    assert registry.pack("support") == second, "without a version the one applied last"
+    assert registry.pack("support", "1") == first
+    # the description changes no score: the pack is the same one, as it was
+    assert registry.apply_pack(PACK | {"description": "other words"}) == first
+
+
+def test_what_is_not_there_is_named_with_what_is(registry: Registry) -> None:
+    with pytest.raises(RegistryError, match=r"there is no pack 'support'; there are none"):
+        registry.pack("support")
+    registry.apply_pack(PACK)
+    with pytest.raises(RegistryError, match=r"there is no pack support@9; there are the versions 1"):
+        registry.pack("support", "9")
+    with pytest.raises(RegistryError, match=r"there is no pack 'suport'; there are 'support'"):
+        registry.pack("suport")
+
+
+def test_templates_are_those_of_rubrics_and_the_highest_version_counts(registry: Registry) -> None:
+    for version in ("v9", "v10", "v2"):
+        registry.add_template("plain", version, f"{TEMPLATE} ({version})")
+    assert registry.template("plain").version == "v10"
+    made = registry.template("plain", "v2")
+    assert made.prompt_template == f"{TEMPLATE} (v2)"
+    assert len(made.content_hash) == 64
+    assert registry.add_template("plain", "v2", f"{TEMPLATE} (v2)") == made
+    with pytest.raises(ConfigError, match="nothing is overwritten"):
+        registry.add_template("plain", "v2", TEMPLATE)
+    with pytest.raises(RubricError, match="plain@v3"):
+        registry.add_template("plain", "v3", "no header")
+    with pytest.raises(RubricError, match="plain@v3, line 2"):
+        registry.add_template("plain", "v3", "{# evalkit\nform: number #}{{ answer")
+    with pytest.raises(ConfigError, match="v1, v2 and so on, not '3'"):
+        registry.add_template("plain", "3", TEMPLATE)
+    with pytest.raises(ConfigError, match="of type object"):
+        registry.add_template("plain", "v4", TEMPLATE, {"type": "array"})
+    assert registry.templates()["version"].tolist() == ["v9", "v10", "v2"]
+
+
+def test_a_plugin_is_registered_with_the_hash_of_its_files(registry: Registry, tmp_path: Path) -> None:
+    folder = tmp_path / "my_plugin"
+    (folder / "__pycache__").mkdir(parents=True)
+    (folder / "__init__.py").write_text("TASKS_TABLE = []\n")
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "p"\ndependencies = ["evalkit>=0.1", "regex"]\n')
+    made = registry.register_plugin("mine", "1.0", str(folder), "bundle")
+    assert made.requirements == ("evalkit>=0.1", "regex")
+    assert made.storage_uri == str(folder)
+    (folder / "__pycache__" / "x.pyc").write_bytes(b"anything")
+    assert registry.register_plugin("mine", "1.0", str(folder), "bundle") == made
+    (folder / "__init__.py").write_text("TASKS_TABLE = [1]\n")
+    with pytest.raises(ConfigError, match=r"mine@1.0 is in plugins already, with another content_hash"):
+        registry.register_plugin("mine", "1.0", str(folder), "bundle")
+    assert registry.plugin("mine") == made
+    registry.register_plugin("mine", "1.1", str(folder), "bundle")
+    assert registry.plugin("mine").version == "1.1"
+    with pytest.raises(ConfigError, match="plugin type 'tasks' is unknown; allowed are task, metric, bundle"):
+        registry.register_plugin("mine", "2", str(folder), "tasks")
+    with pytest.raises(ConfigError, match="is no name for a plugin"):
+        registry.register_plugin("../mine", "2", str(folder))
+    with pytest.raises(ConfigError, match=r"there is no plugin at 'no\.such\.package'"):
+        registry.register_plugin("mine", "2", "no.such.package")
+
+
+def test_a_package_is_found_by_its_dotted_path_without_being_imported(tmp_path: Path, monkeypatch: Any) -> None:
+    package = tmp_path / "loud" / "inner"
+    package.mkdir(parents=True)
+    for folder in (package.parent, package):
+        (folder / "__init__.py").write_text("raise RuntimeError('imported')\n")
+    (package / "tasks.py").write_text("raise RuntimeError('imported')\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert locate("loud.inner", tmp_path).path == package
+    assert locate("loud.inner.tasks", tmp_path).path == package / "tasks.py"
+    assert not any(name.startswith("loud") for name in sys.modules)
+
+
+def test_a_git_reference_is_fetched_by_its_commit_once(tmp_path: Path) -> None:
+    repo = tmp_path / "repo"
+    repo.mkdir()
+    (repo / "pyproject.toml").write_text(
+        '[build-system]\nrequires = ["hatchling"]\nbuild-backend = "hatchling.build"\n'
+        '[project]\nname = "gitplugin"\nversion = "1"\ndependencies = ["evalkit"]\n'
+        '[tool.hatch.build.targets.wheel]\ninclude = ["gitplugin.py"]\n'
+    )
+    (repo / "gitplugin.py").write_text("TASKS_TABLE = []\n")
+
+    def git(*words: str) -> str:
+        identity = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
+        done = subprocess.run(["git", *identity, *words], cwd=repo, capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    git("init", "-q")
+    git("add", ".")
+    git("commit", "-q", "-m", "first")
+    sha = git("rev-parse", "HEAD")
+    with pytest.raises(ConfigError, match="names no commit"):
+        locate(f"git+file://{repo}@main", tmp_path / "plugins")
+    first = locate(f"git+file://{repo}@{sha}", tmp_path / "plugins")
+    assert (first.path / "gitplugin.py").read_text() == "TASKS_TABLE = []\n"
+    assert requirements_of(first.path) == ["evalkit"]
+    (repo / "gitplugin.py").write_text("TASKS_TABLE = [1]\n")
+    git("commit", "-q", "-a", "-m", "second")
+    again = locate(f"git+file://{repo}@{sha}", tmp_path / "others")
+    assert content_hash(again.path) == content_hash(first.path), "the same commit, the same hash, wherever it lies"
+    with pytest.raises(ConfigError, match="cannot be fetched"):
+        locate(f"git+file://{repo}@{'0' * 40}", tmp_path / "plugins")
+    assert len(list((tmp_path / "plugins").iterdir())) == 1, "what failed leaves nothing"
+
+
+WRONG = [
+    ({"pack": "p", "version": 1}, "the key 'tasks' is missing"),
+    ({"pack": "p", "version": 1, "tasks": []}, "tasks: "),
+    ({"pack": "a b", "version": 1, "tasks": [{"task": "t"}]}, "pack: "),
+    ({"pack": "p", "version": 1, "tasks": [{"task": "t|0"}]}, "fewshot"),
+    ({"pack": "p", "version": 1, "tasks": [{"task": "t"}, {"task": "t"}]}, "'t' named more than once"),
+    ({"pack": "p", "version": 1, "tasks": [{"task": "t", "weight": 0}]}, "all weights are 0"),
+    ({"pack": "p", "version": 1, "tasks": [{"task": "t", "weight": -1}]}, "weight"),
+    (
+        {"pack": "p", "version": 1, "tasks": [{"task": "t", "wieght": 1}]},
+        "allowed are task, fewshot, weight, overrides",
+    ),
+    (
+        {"pack": "p", "version": 1, "tasks": [{"task": "t", "overrides": {"profile": "x"}}]},
+        "allowed are judge_plugin_name, judge_plugin_version, judge_profile, judge_template_id",
+    ),
+    (
+        {"pack": "p", "version": 1, "tasks": [{"task": "t", "overrides": {"judge_plugin_version": "1"}}]},
+        "judge_plugin_version needs judge_plugin_name",
+    ),
+    ({"pack": "p", "version": 1, "task_aggregation": "avg", "tasks": [{"task": "t"}]}, "task_aggregation"),
+]
+
+
+@pytest.mark.parametrize(("content", "said"), WRONG, ids=range(len(WRONG)))
+def test_a_wrong_pack_is_one_clear_error(content: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read_pack(content)
+    assert said in str(caught.value)
+
+
+def test_a_wrong_pack_file_names_file_and_line(tmp_path: Path) -> None:
+    path = tmp_path / "p.yaml"
+    path.write_text("pack: p\nversion: [1\n")
+    with pytest.raises(ConfigError, match=r"p\.yaml, line"):
+        read_pack(path)
+    path.write_text("- a\n")
+    with pytest.raises(ConfigError, match="a pack is a mapping"):
+        read_pack(path)
+    path.write_text("pack: p\nversion: 1\ntasks: [{task: t, nosuch: 1}]\n")
+    with pytest.raises(ConfigError, match=r"p\.yaml: pack 'p': unknown key 'tasks.0.nosuch'"):
+        read_pack(path)
+    with pytest.raises(ConfigError, match="cannot be read"):
+        read_pack(tmp_path / "none.yaml")
+
+
+NAMES = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,20}", fullmatch=True)
+TASKS = st.from_regex(r"[a-zа-я_:0-9]{1,30}", fullmatch=True)
+
+
+@settings(max_examples=25)
+@given(
+    NAMES,
+    NAMES,
+    st.text(max_size=60),
+    st.lists(
+        st.tuples(TASKS, st.integers(0, 9), st.floats(0.125, 8)), min_size=1, max_size=5, unique_by=lambda t: t[0]
+    ),
+)
+def test_any_pack_survives_yaml(
+    tmp_path_factory: pytest.TempPathFactory,
+    name: str,
+    version: str,
+    description: str,
+    tasks: list[tuple[str, int, float]],
+) -> None:
+    folder = tmp_path_factory.mktemp("any")
+    registry = Registry.open(folder / "r.sqlite")
+    entries = [{"task": task, "fewshot": shots, "weight": weight} for task, shots, weight in tasks]
+    content = {"pack": name, "version": version, "description": description, "tasks": entries}
+    pack = registry.apply_pack(content)
+    path = folder / "p.yaml"
+    path.write_text(pack_yaml(pack), encoding="utf-8", newline="\n")
+    assert registry.apply_pack(path) == pack
+    registry.close()
+
+
+def test_the_migrations_make_the_tables_that_the_code_knows(url: str) -> None:
+    from alembic.autogenerate import compare_metadata
+    from alembic.runtime.migration import MigrationContext
+
+    database = Database(url)
+    database.upgrade()
+    with database._opened().connect() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), Base.metadata) == []
+        assert MigrationContext.configure(connection).get_current_revision() == "0001"
+    database.close()
+
+
+def test_a_database_of_somebody_else_or_of_a_newer_evalkit_is_left_alone(url: str) -> None:
+    database = Database(url)
+    database.upgrade()
+    with database.session() as session:
+        session.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    database.close()
+    with pytest.raises(RegistryError, match="has the schema '9999', which this evalkit does not know"):
+        Database(url).upgrade()
+
+
+def test_foreign_tables_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "other.sqlite"
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE theirs (x)")
+    before = path.read_bytes()
+    with pytest.raises(RegistryError, match="holds tables that are not evalkit's"):
+        Registry.open(path).packs()
+    assert path.read_bytes()[100:] == before[100:], "the file's content is as it was"
+    path.write_bytes(b"this is no database at all" * 100)
+    with pytest.raises(RegistryError, match="not a database"):
+        Registry.open(path).packs()
+
+
+def _apply(url: str, version: int) -> str:
+    registry = Registry.open(url)
+    try:
+        return registry.apply_pack(PACK | {"version": version}).label
+    finally:
+        registry.close()
+
+
+def test_processes_open_a_new_registry_at_the_same_time(url: str) -> None:
+    with multiprocessing.get_context("spawn").Pool(4) as pool:
+        made = pool.starmap(_apply, [(url, number % 4) for number in range(8)])
+    assert sorted(set(made)) == ["support@0", "support@1", "support@2", "support@3"]
+    registry = Registry.open(url)
+    assert len(registry.packs()) == 4, "no row was lost or doubled"
+    registry.close()
+
+
+def test_a_database_that_is_not_there_is_one_message_without_the_password() -> None:
+    with pytest.raises(RegistryError) as caught:
+        Registry.open("postgresql://somebody:secret@127.0.0.1:9/nowhere").packs()
+    assert "127.0.0.1" in str(caught.value)
+    assert "secret" not in str(caught.value)
+    assert "secret" not in repr(Registry.open("postgresql://somebody:secret@127.0.0.1:9/nowhere"))
+
+
+@pytest.mark.parametrize("wrong", ["mysql://host/db", "sqlite://", "sqlite:///:memory:", "postgresql://host:port/db"])
+def test_other_databases_are_refused(wrong: str) -> None:
+    with pytest.raises(ConfigError):
+        Registry.open(wrong)
+
+
+def test_the_place_is_that_of_the_environment_or_the_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("EVALKIT_CACHE", str(tmp_path))
+    assert str(tmp_path / "registry.sqlite") in repr(Registry.open())
+    monkeypatch.setenv("EVALKIT_REGISTRY", str(tmp_path / "elsewhere.db"))
+    assert "elsewhere.db" in repr(Registry.open())
+    assert ek.Registry is Registry
