@@ -68,8 +68,8 @@ FILTERS: dict[str, tuple[str, Callable[[Row], bool]]] = {
     "wrong": ("Jury ≠ people", lambda row: bool(row.wrong)),
     "split": ("Judges split", lambda row: row.split > 0),
     "changed": ("Changed", lambda row: bool(row.change)),
-    "broke": ("Broke", lambda row: row.change in ("broke", "now fails")),
-    "fixed": ("Fixed", lambda row: row.change in ("fixed", "now passes")),
+    "broke": ("Broke", lambda row: row.change == "broke"),
+    "fixed": ("Fixed", lambda row: row.change == "fixed"),
     "unscored": ("Not fully scored", lambda row: row.status != "ok"),
     "unlabelled": ("No label", lambda row: not row.people and not row.held),
 }

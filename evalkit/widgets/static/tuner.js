@@ -3,7 +3,7 @@
 const esc = (text) =>
   String(text ?? "").replace(/[&<>"']/g, (sign) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;" })[sign]);
 const KINDS = {
-  same: "agree", near: "same verdict", "false pass": "✗ false pass", "false fail": "✗ false fail", differs: "✗ differs", none: "no label",
+  same: "agree", near: "other level", "false pass": "✗ false pass", "false fail": "✗ false fail", differs: "✗ differs", none: "no label",
 };
 const COLUMNS = [
   ["item", "Item"], ["people", "People"], ["jury", "Jury"], [null, "Judges"], ["split", "Split"], ["change", "Change"], [null, "Text"],
