@@ -92,9 +92,12 @@ def add_what(parser: Parser) -> None:
     group.add_argument("--samples", metavar="K", type=int, help="samples a judge, item and criterion (default 3)")
 
 
-def add_judging(parser: Parser) -> None:
+def add_judging(parser: Parser, *, needs_items: bool = True) -> None:
     """Items, what is judged, and the cache."""
-    parser.add_argument("items", metavar="ITEMS", help="JSONL, CSV, TSV, JSON or parquet file, '-' for JSONL on stdin")
+    count = None if needs_items else "?"
+    parser.add_argument(
+        "items", metavar="ITEMS", nargs=count, help="JSONL, CSV, TSV, JSON or parquet file, '-' for JSONL on stdin"
+    )
     add_what(parser)
     parser.add_argument(
         "--item-id", metavar="COLUMN", help="column that holds the ids (default: item_id, else the row)"

@@ -12,6 +12,7 @@ from evalkit._version import __version__
 from evalkit.cli import (
     caches,
     checkups,
+    ci,
     comparisons,
     demos,
     evaluations,
@@ -28,7 +29,7 @@ from evalkit.errors import EvalkitError
 __all__ = ["main"]
 
 _DONE, _FAULT, _PIPE_CLOSED = 0, 2, 141
-_GROUPS = (demos, evaluations, judgings, scorings, comparisons, reports, profiles, rubrics, caches, checkups)
+_GROUPS = (demos, evaluations, judgings, scorings, comparisons, reports, profiles, ci, rubrics, caches, checkups)
 _END = """\
 first steps:
   evalkit demo                    what evalkit does, offline, in a minute
@@ -39,7 +40,7 @@ first steps:
                                   what a real judge would cost
 
 exit codes: 0 done (unscored rows are reported, not failed); 1 a check failed
-(rubric lint, compare --fail-on-worse); 2 anything else
+(ci, rubric lint, compare --fail-on-worse); 2 anything else
 """
 
 

@@ -9,6 +9,7 @@ from evalkit.cli.arguments import Commands, add_command, add_judging, add_output
 from evalkit.cli.juries import options_of, spec_arguments
 from evalkit.cli.messages import spoken, tell
 from evalkit.cli.tables import check_output, put, put_document, put_text, read_items
+from evalkit.errors import ConfigError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,8 +32,12 @@ def add(commands: Commands) -> None:
     parser = add_command(
         commands, "judge", _judge, "judge items: one row an item, criterion, judge and sample", _JUDGE, _USAGE
     )
-    add_judging(parser)
+    add_judging(parser, needs_items=False)
     parser.add_argument("--replies", action="store_true", help="add the raw replies as a column")
+    traces = parser.add_argument_group("traces instead of items")
+    traces.add_argument("--trace-file", metavar="FILE", help="record judgments in these traces (-o: in a copy of them)")
+    traces.add_argument("--config", metavar="FILE", help="the gate's configuration: which traces, by which rubrics")
+    traces.add_argument("--redact", action="store_true", help="[REDACTED] in place of prompts and answers")
     add_running(parser)
     add_output(parser)
     parser = add_command(commands, "plan", _plan, "what judging would take: calls, cached share, US$", _PLAN, _USAGE)
@@ -41,14 +46,27 @@ def add(commands: Commands) -> None:
     add_quiet(parser)
 
 
-def _judge(args: argparse.Namespace) -> None:
+def _judge(args: argparse.Namespace) -> int | None:
     from evalkit import judge
 
+    if args.trace_file is not None:
+        return _judge_traces(args)
+    if args.items is None or args.config is not None or args.redact:
+        raise ConfigError("name the ITEMS to judge; --config and --redact go with --trace-file")
     check_output(args.out, args.items)
     arguments = spec_arguments(args)
     judgments = judge(read_items(args), **arguments, **options_of(args), replies=args.replies)
     put(args, judgments, columns=(*_SHOWN, *_OUTCOME))
     report(args, judgments)
+    return None
+
+
+def _judge_traces(args: argparse.Namespace) -> int:
+    from evalkit.cli.ci import enrich_traces
+
+    if args.items is not None or args.rubric is not None or args.config is None:
+        raise ConfigError("--trace-file takes what is judged from --config FILE, not from ITEMS or --rubric")
+    return enrich_traces(args)
 
 
 def report(args: argparse.Namespace, judgments: pd.DataFrame, *, cost: bool = True) -> None:

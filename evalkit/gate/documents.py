@@ -1,0 +1,183 @@
+"""What a gate found, as JUnit, Markdown, JSON and text: no times, no paths, so the same result is the same bytes."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import orjson
+
+from evalkit.gate.results import GateResult, Measured, MetricResult, TestResult
+
+__all__ = ["REDACTED", "as_json", "as_junit", "as_markdown", "as_text"]
+
+REDACTED = "[REDACTED]"
+_NO_XML = re.compile(r"[^\t\n\r\x20-\uD7FF\uE000-\uFFFD\U00010000-\U0010FFFF]")
+_BAD = ("fail", "flaky", "warn")
+
+
+def as_json(result: GateResult, *, redact: bool = False) -> bytes:
+    """The whole result; what `baseline:` reads."""
+    values = {
+        "schema_version": 1,
+        "type": "verdict.result",
+        "config": result.name,
+        "exit_code": result.exit_code,
+        "strict": result.strict,
+        "counts": result.counts,
+        "cost_usd": result.cost_usd,
+        "tests": [_test(test, redact) for test in result.tests],
+        "suite": [
+            {"name": suite.name, "type": suite.type, "status": suite.status, "message": suite.message}
+            for suite in result.suites
+        ],
+        "notes": list(result.notes),
+    }
+    return orjson.dumps(values, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+
+
+def _test(test: TestResult, redact: bool) -> dict[str, Any]:
+    shown = {name: REDACTED if redact and text else text for name, text in _texts(test)}
+    metrics = [
+        {
+            "type": metric.type,
+            "status": metric.status,
+            "message": _message(metric.message, metric, redact),
+            "min_score": metric.min_score,
+            "sources": dict(metric.sources),
+            "judgments": [_judgment(one, redact) for one in metric.measured if one.judgment is not None],
+        }
+        for metric in test.metrics
+    ]
+    message = _joined(test, redact)
+    return {"id": test.id, "status": test.status, "message": message, **shown, "metrics": metrics}
+
+
+def _texts(test: TestResult) -> list[tuple[str, str | None]]:
+    return [("prompt", test.prompt), ("answer", test.answer)]
+
+
+def _judgment(one: Measured, redact: bool) -> dict[str, Any]:
+    assert one.judgment is not None
+    names = ("rubric_version", "passed", "score", "source", "agreement", "judge", "verdict_key", "cost_usd", "error")
+    values = {name: getattr(one.judgment, name) for name in names}
+    rationale = one.judgment.rationale
+    values |= {"rationale": REDACTED if redact and rationale else rationale}
+    values |= {"samples": list(one.judgment.samples), "line": one.line, "attempt": one.attempt}
+    return values | {"status": one.status}
+
+
+def _message(message: str, metric: MetricResult, redact: bool) -> str:
+    """The message; that of a check may quote the answer."""
+    quotes = metric.type == "json_schema" and metric.status == "fail"
+    return "does not fit the schema: " + REDACTED if redact and quotes else message
+
+
+def _joined(test: TestResult, redact: bool) -> str:
+    if not test.metrics:
+        return test.message
+    told = [metric for metric in test.metrics if metric.status == test.status]
+    return "; ".join(f"{metric.type}: {_message(metric.message, metric, redact)}" for metric in told)
+
+
+def as_junit(result: GateResult, *, redact: bool = False) -> bytes:
+    """JUnit XML: a test case for each test and suite bound; with `strict` flaky and warned ones are failures.
+
+    Flaky and warned tests that do not fail say so in their ``system-out``.
+    """
+    cases = [_case(result, test.id, test.status, _joined(test, redact), _detail(test, redact)) for test in result.tests]
+    cases += [_case(result, f"{suite.name} ({suite.type})", suite.status, suite.message, "") for suite in result.suites]
+    figures = {
+        "tests": str(len(cases)),
+        "failures": str(sum(case.find("failure") is not None for case in cases)),
+        "errors": str(sum(case.find("error") is not None for case in cases)),
+    }
+    root = ET.Element("testsuites", {"name": "evalkit", **figures})
+    suite_ = ET.SubElement(root, "testsuite", {"name": _xml(result.name) or "gate", **figures, "skipped": "0"})
+    suite_.extend(cases)
+    ET.indent(root)
+    return b'<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode").encode() + b"\n"
+
+
+def _case(result: GateResult, name: str, status: str, message: str, detail: str) -> ET.Element:
+    case = ET.Element("testcase", {"classname": _xml(result.name) or "gate", "name": _xml(name)})
+    failing = _BAD if result.strict else ("fail",)
+    if status == "error" or status in failing:
+        tag = "error" if status == "error" else "failure"
+        ET.SubElement(case, tag, {"message": _xml(message), "type": status}).text = _xml(detail or message)
+    elif status != "pass":
+        ET.SubElement(case, "system-out").text = _xml(f"{status}: {message}\n{detail}".rstrip())
+    return case
+
+
+def _detail(test: TestResult, redact: bool) -> str:
+    """Each metric, where its judgment came from, and what the judge said."""
+    lines = []
+    for metric in test.metrics:
+        lines.append(f"{metric.type}: {metric.status}: {_message(metric.message, metric, redact)}")
+        for one in metric.measured:
+            if one.judgment is not None and one.judgment.source is not None:
+                repeat = "" if one.attempt is None else f", attempt {one.attempt}"
+                said = REDACTED if redact and one.judgment.rationale else one.judgment.rationale or "no explanation"
+                lines.append(f"  line {one.line}{repeat}, from {one.judgment.source}: {said}")
+    return "\n".join(lines)
+
+
+def _xml(text: str) -> str:
+    return _NO_XML.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def as_markdown(result: GateResult, *, redact: bool = False) -> str:
+    """A page for a pull request: counts, what is not pass, every test, and where settings came from."""
+    counts = ", ".join(f"{count} {status}" for status, count in result.counts.items() if count)
+    verdict = {0: "passed", 1: "failed", 2: "could not be decided"}[result.exit_code]
+    lines = [f"# Gate {_cell(result.name)}: {verdict}", "", f"{len(result.tests)} tests: {counts}{_paid(result)}."]
+    lines += [f"\n> {_cell(note)}" for note in result.notes]
+    if result.suites:
+        lines += ["", "| suite bound | metric | status | |", "| --- | --- | --- | --- |"]
+        lines += [f"| {one.name} | {_cell(one.type)} | {one.status} | {_cell(one.message)} |" for one in result.suites]
+    lines += ["", "| test | status | why |", "| --- | --- | --- |"]
+    for test in result.tests:
+        lines.append(f"| {_cell(test.id)} | {test.status} | {_cell(_joined(test, redact))} |")
+    told = [test for test in result.tests if test.status != "pass" and test.metrics]
+    for test in told:
+        lines += ["", f"## {_cell(test.id)}: {test.status}", ""]
+        for name, text in _texts(test):
+            lines.append(f"- {name}: {_cell(REDACTED if redact and text else str(text))}")
+        lines += [f"- {_cell(line.strip())}" for line in _detail(test, redact).splitlines()]
+    return "\n".join([*lines, *_settings(result)]) + "\n"
+
+
+def _settings(result: GateResult) -> list[str]:
+    found: dict[tuple[str, str], dict[str, None]] = {}
+    for test in result.tests:
+        for metric in test.metrics:
+            for name, place in metric.sources.items():
+                found.setdefault((metric.type, name), {})[place] = None
+    if not found:
+        return []
+    rows = [f"| {_cell(type_)} | {name} | {_cell(', '.join(places))} |" for (type_, name), places in found.items()]
+    return ["", "## Where settings came from", "", "| metric | setting | from |", "| --- | --- | --- |", *rows]
+
+
+def _cell(text: str) -> str:
+    """Text that cannot leave its cell or become markup."""
+    line = " ".join(text.split())
+    return re.sub(r"([\\`*_{}\[\]<>#|!~])", r"\\\1", line)
+
+
+def _paid(result: GateResult) -> str:
+    if result.cost_usd is None:
+        return "; paid now: unknown"
+    return f"; paid now: US$ {result.cost_usd:.4f}" if result.cost_usd else ""
+
+
+def as_text(result: GateResult, *, redact: bool = False) -> str:
+    """For a terminal: what is not pass, then the counts."""
+    lines = [f"{test.status:5}  {test.id}: {_joined(test, redact)}" for test in result.tests if test.status != "pass"]
+    lines += [f"{one.status:5}  {one.name} ({one.type}): {one.message}" for one in result.suites]
+    counts = ", ".join(f"{count} {status}" for status, count in result.counts.items() if count)
+    lines.append(f"{len(result.tests)} tests: {counts}{_paid(result)}")
+    shown = "\n".join(" ".join(line.split("\n")) for line in lines)
+    return "".join(sign if sign.isprintable() or sign == "\n" else "\N{REPLACEMENT CHARACTER}" for sign in shown)

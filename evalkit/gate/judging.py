@@ -1,0 +1,175 @@
+"""Judgments that a trace does not hold: from the cache, else live, by the engine of `judge`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+
+from evalkit.caching import ReplyStore
+from evalkit.errors import JudgeError
+from evalkit.evaluation import Evaluation
+from evalkit.gate.judgments import Judgment, agreement_of, unjudged, verdict_key, verdict_parts
+from evalkit.gate.precedence import Asked, GateOptions
+from evalkit.gate.traces import Trace
+from evalkit.judging import Options, Spec, Work
+from evalkit.judging.runs import judge_work
+from evalkit.providers import check_ready
+
+__all__ = ["judged", "keys_of", "work_of"]
+
+_MOST_NEAREST = 20
+
+
+def work_of(spec: Spec, traces: Sequence[Trace]) -> Work:
+    """The work that `judge` would do for these traces: the same inputs, so the same keys."""
+    return Work.of(spec, [{"item_id": str(at), **trace.item} for at, trace in enumerate(traces)])
+
+
+def keys_of(work: Work, asked: Asked) -> list[tuple[tuple[str, ...], str, dict[str, Any]]]:
+    """For each trace the reply keys, the verdict key, and the parts of it."""
+    keys = list(map(bytes.hex, work.keys()))
+    size = len(keys) // max(1, len(work.inputs))
+    found = []
+    for at, hashes in enumerate(work.hashes):
+        own = tuple(keys[at * size : (at + 1) * size])
+        parts = verdict_parts(work.spec, asked.rules, hashes[0])
+        found.append((own, verdict_key(own, work.spec.samples, parts["rules_hash"]), parts))
+    return found
+
+
+def judged(
+    work: Work, asked: Asked, options: GateOptions, budget_usd: float | None
+) -> tuple[list[Judgment], float | None]:
+    """One judgment a trace of `work`, and the US$ paid now; what could not be had carries `error`.
+
+    Raises
+    ------
+    ConfigError, JudgeError
+        Before anything is paid: no price for a budget, no key.
+    """
+    refresh = options.refresh and asked.live
+    chosen = Options(
+        offline=not asked.live,
+        refresh=refresh,
+        cache=options.cache,
+        retries=options.retries,
+        budget_usd=budget_usd if asked.live else None,
+    )
+    try:
+        table = judge_work(work, chosen)
+    except JudgeError as problem:
+        for judge in work.spec.judges:
+            check_ready(judge)  # no key: the set-up is at fault, not a test
+        return [unjudged(asked.rubric, f"could not be judged: {problem}")] * len(work.inputs), 0.0
+    made = _made(work, asked, table)
+    made = _missing(work, asked, made, options)
+    if options.no_promoted:
+        made = _promoted(made, options)
+    paid = table.loc[table["source"].eq("live").fillna(value=False).to_numpy(dtype=bool)].drop_duplicates("key")[
+        "cost_usd"
+    ]
+    return made, None if paid.isna().any() else float(paid.sum())
+
+
+def _made(work: Work, asked: Asked, table: pd.DataFrame) -> list[Judgment]:
+    combined = Evaluation(work.items, work.spec, asked.rules, table).rubric_scores
+    passed, score = combined["passed"].tolist(), combined["score_norm"].tolist()
+    names = ("passed", "error", "explanation", "source", "prompt_tokens", "completion_tokens", "cost_usd")
+    columns = {name: table[name].astype(object).where(table[name].notna(), None).tolist() for name in names}
+    keys, size = keys_of(work, asked), len(table) // max(1, len(work.inputs))
+    judge = tuple(one.name for one in work.spec.judges)
+    made = []
+    for at, (own, verdict, parts) in enumerate(keys):
+        rows = {name: column[at * size : (at + 1) * size] for name, column in columns.items()}
+        verdict_passed = None if pd.isna(passed[at]) else bool(passed[at])
+        samples = _samples(work, rows)
+        made.append(
+            Judgment(
+                rubric=asked.rubric.id,
+                rubric_version=asked.rubric.version,
+                passed=verdict_passed,
+                score=None if pd.isna(score[at]) else round(float(score[at]), 6),
+                source="live" if "live" in rows["source"] else "cache",
+                samples=samples,
+                agreement=agreement_of(samples),
+                rationale=_rationale(rows, verdict_passed),
+                judge=judge[0] if len(judge) == 1 else judge,
+                keys=own,
+                verdict_key=verdict,
+                parts=parts,
+                prompt_tokens=_sum(rows["prompt_tokens"]),
+                completion_tokens=_sum(rows["completion_tokens"]),
+                cost_usd=_sum(rows["cost_usd"]),
+                reasons=dict(Counter(why for why in rows["error"] if why is not None)) or None,
+            )
+        )
+    return made
+
+
+def _samples(work: Work, rows: dict[str, list[Any]]) -> tuple[bool | None, ...]:
+    """Judge by judge each sample over all criteria: it passes when all that have a pass rule do."""
+    rubric, each = work.spec.rubric, len(rows["error"]) // len(work.spec.rubric.criteria)
+    ruled = [at for at, criterion in enumerate(rubric.criteria) if criterion.scale.has_rule]
+    counted = ruled or range(len(rubric.criteria))
+    found: list[bool | None] = []
+    for sample in range(each):
+        said = [rows["passed"][criterion * each + sample] for criterion in counted]
+        lost = any(rows["error"][criterion * each + sample] is not None for criterion in counted)
+        found.append(None if lost else all(bool(one) for one in said))
+    return tuple(found)
+
+
+def _rationale(rows: dict[str, list[Any]], passed: bool | None) -> str | None:
+    told = [(said, why) for said, why in zip(rows["passed"], rows["explanation"], strict=True) if why is not None]
+    return next((str(why) for said, why in told if passed is None or bool(said) is passed), None)
+
+
+def _sum(values: list[Any]) -> Any:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+def _missing(work: Work, asked: Asked, made: list[Judgment], options: GateOptions) -> list[Judgment]:
+    """Where a sample is not cached and nobody may be asked: an error that names the nearest entry."""
+    store, told, done = ReplyStore.open(options.cache), 0, list[Judgment]()
+    size = work.n_rows // max(1, len(work.inputs))
+    for at, judgment in enumerate(made):
+        lost = (judgment.reasons or {}).get("cache_miss", 0)
+        if not lost:
+            done.append(judgment)
+            continue
+        told += 1
+        own = [bytes.fromhex(key) for key in judgment.keys]
+        there = store.get_many(own)
+        row = next(at * size + place for place, key in enumerate(own) if key not in there)
+        near = store.nearest(work.parts_of(row)) if told <= _MOST_NEAREST else None
+        differs = "; ".join(f"{name}: cached at {had}, asked {want}" for name, (had, want) in (near or {}).items())
+        what = differs or "nothing is cached for this input"
+        name = " and ".join(one.name for one in work.spec.judges)
+        done.append(
+            replace(
+                judgment,
+                error=f"cache miss: {lost} of {size} samples of {asked.rubric.id}@{asked.rubric.version} by {name} are "
+                f"not cached ({what})",
+            )
+        )
+    return done
+
+
+def _promoted(made: list[Judgment], options: GateOptions) -> list[Judgment]:
+    store = ReplyStore.open(options.cache)
+    keys = {bytes.fromhex(key) for judgment in made for key in judgment.keys}
+    refused = {key.hex() for key in store.get_many(keys).keys() - store.get_many(keys, promoted=False).keys()}
+    return [
+        replace(
+            judgment,
+            error=f"rests on {count} promoted replies, which --no-promoted refuses; judge again with --judge-refresh",
+        )
+        if (count := sum(key in refused for key in judgment.keys))
+        else judgment
+        for judgment in made
+    ]

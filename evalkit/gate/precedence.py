@@ -1,0 +1,256 @@
+"""Which judge, how many samples: flag > variable > the test's expectation > settings > profile > default."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from evalkit.errors import ConfigError, EvalkitError
+from evalkit.evaluation import Rules
+from evalkit.gate.configs import Expected, GateConfig
+from evalkit.judging import Spec
+from evalkit.records import PROVIDERS, Judge
+from evalkit.rubrics import Profile, Rubric, load_profile, load_rubric
+
+__all__ = ["Asked", "GateOptions", "Resolver"]
+
+_DEFAULTS = {"samples": 3}
+_NAMES = ("judge", "model", "samples", "temperature", "max_tokens")
+
+
+@dataclass(frozen=True, slots=True)
+class GateOptions:
+    """What the flags of `evalkit ci` say; None is "not given".
+
+    Attributes
+    ----------
+    judge, model, samples, base_url, api_key_env, profile
+        Who is asked, how often, where.
+    refresh
+        Ask again, whatever trace and cache hold.
+    no_promoted
+        Refuse replies that were promoted from another rubric version.
+    strict
+        Flaky and warned tests fail too.
+    budget_usd
+        Spend no more than this on live calls.
+    redact
+        Replace prompts and answers by ``[REDACTED]`` in every output.
+    cache, retries
+        As for `judge`.
+    """
+
+    judge: str | None = None
+    model: str | None = None
+    samples: int | None = None
+    base_url: str | None = None
+    api_key_env: str | None = None
+    profile: str | None = None
+    refresh: bool = False
+    no_promoted: bool = False
+    strict: bool = False
+    budget_usd: float | None = None
+    redact: bool = False
+    cache: Path | None = None
+    retries: int = 2
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One expectation with everything resolved.
+
+    Attributes
+    ----------
+    rubric, samples, rules
+        By what, how often, and how samples become a verdict.
+    spec
+        With the judges, or None where no judge is named: then only the trace counts.
+    live
+        Whether a judge may be asked.
+    sources
+        Field -> where its value came from.
+    """
+
+    rubric: Rubric
+    samples: int
+    rules: Rules
+    spec: Spec | None
+    live: bool
+    sources: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def n_samples(self) -> int:
+        """How many samples a judgment has: k of each judge."""
+        return self.samples * (1 if self.spec is None else len(self.spec.judges))
+
+    @property
+    def group(self) -> tuple[Any, ...]:
+        """What expectations share that are judged in one go."""
+        judges = () if self.spec is None else tuple((judge.identity, judge.weight) for judge in self.spec.judges)
+        return self.rubric.id, self.rubric.version, self.samples, judges, self.live
+
+
+def variables(environment: Mapping[str, str]) -> dict[str, Any]:
+    """The values of ``VERDICT_JUDGE…``; ConfigError for one that is none.
+
+    Examples
+    --------
+    >>> variables({"VERDICT_JUDGE_SAMPLES": "5"})
+    {'samples': 5}
+    """
+    found: dict[str, Any] = {}
+    for name in _NAMES:
+        variable = "VERDICT_JUDGE" if name == "judge" else f"VERDICT_JUDGE_{name.upper()}"
+        text = environment.get(variable, "").strip()
+        if text:
+            found[name] = text if name in ("judge", "model") else _number(variable, name, text)
+    return found
+
+
+def _number(variable: str, name: str, text: str) -> float | int:
+    least = 0 if name == "temperature" else 1
+    try:
+        value = float(text) if name == "temperature" else int(text)
+    except ValueError:
+        value = math.nan
+    if not value >= least or math.isinf(value):
+        kind = "number" if name == "temperature" else "whole number"
+        raise ConfigError(f"{variable}={text!r} is no {kind} ≥ {least}; correct or unset it")
+    return value
+
+
+class Resolver:
+    """Resolves expectations of one configuration; rubrics and specs are made once."""
+
+    def __init__(self, config: GateConfig, options: GateOptions, environment: Mapping[str, str] | None = None) -> None:
+        self._config, self._options = config, options
+        _check(options)
+        self._flags = {name: getattr(options, name) for name in _NAMES[:3] if getattr(options, name) is not None}
+        self._variables = variables(os.environ if environment is None else environment)
+        self.profile = self._profile()
+        self._made: dict[Any, Asked] = {}
+
+    def _profile(self) -> Profile | None:
+        if self._options.profile is not None:
+            return load_profile(self._options.profile)
+        named = self._config.profile
+        if named is None:
+            return None
+        beside = self._config.folder / named
+        return load_profile(beside if beside.is_file() else named)
+
+    def of(self, test: str, expected: Expected) -> Asked:
+        """One expectation resolved.
+
+        Raises
+        ------
+        ConfigError
+            Naming configuration and test.
+        """
+        known = (expected.type, expected.rubric_version, *(getattr(expected, name) for name in _NAMES))
+        if known not in self._made:
+            try:
+                self._made[known] = self._of(expected)
+            except EvalkitError as problem:
+                raise ConfigError(f"{self._config.name}, test {test!r}, {expected.type}: {problem}") from None
+        return self._made[known]
+
+    def _places(self, expected: Expected) -> list[tuple[str, Mapping[str, Any]]]:
+        said = ((f"expected of {expected.type}", expected), ("settings", self._config.settings))
+        files = [(name, {key: getattr(of, key) for key in _NAMES if getattr(of, key) is not None}) for name, of in said]
+        return [("flag", self._flags), ("variable", self._variables), *files]
+
+    def _of(self, expected: Expected) -> Asked:
+        places, sources = self._places(expected), dict[str, str]()
+
+        def first(name: str) -> Any:
+            for place, values in places:
+                if name in values:
+                    sources[name] = place
+                    return values[name]
+            return None
+
+        rubric = self._rubric(expected, sources)
+        judge, live = self._judge(places, sources)
+        samples, profile = first("samples"), self.profile
+        if samples is None:
+            samples = _DEFAULTS["samples"] if profile is None else profile.samples
+            sources["samples"] = "default" if profile is None else f"profile {profile.profile}"
+        changes = {name: value for name in ("temperature", "max_tokens") if (value := first(name)) is not None}
+        lacks = sources.get("model") == "missing"  # no fault before a call is needed
+        judges: list[Judge] = [judge] if judge is not None else [] if profile is None or lacks else list(profile.judges)
+        judges = [self._served(one.replace(**changes), own=judge is not None, sources=sources) for one in judges]
+        subject = rubric if profile is None else profile.with_rubric(rubric)
+        spec = Spec.of(subject, judges, samples) if judges else None
+        return Asked(rubric, samples, Rules.of(profile, {}), spec, live, sources)
+
+    def _served(self, judge: Judge, *, own: bool, sources: dict[str, str]) -> Judge:
+        settings, options = self._config.settings, self._options
+        sources["timeout_seconds"] = "settings" if "timeout_seconds" in settings.model_fields_set else "default"
+        changes: dict[str, Any] = {"timeout_s": settings.timeout_seconds}
+        for name in ("base_url", "api_key_env"):
+            value = getattr(options, name) or (getattr(settings, name) if own else None)
+            if value is not None and judge.is_llm:
+                sources[name] = "flag" if getattr(options, name) else "settings"
+                changes[name] = value
+        return judge.replace(**changes)
+
+    def _rubric(self, expected: Expected, sources: dict[str, str]) -> Rubric:
+        version = expected.rubric_version or self._config.settings.rubric_version
+        sources["rubric_version"] = (
+            f"expected of {expected.type}" if expected.rubric_version else "settings" if version else "newest"
+        )
+        own = None if self.profile is None or self.profile.rubric is None else self.profile.rubric.partition("@")
+        if own is not None and self.profile is not None and own[0] == expected.type and version in (None, own[2]):
+            sources["rubric_version"] = f"profile {self.profile.profile}"
+            rubric = self.profile.load()
+        else:
+            rubric = load_rubric(f"{expected.type}@{version}" if version else expected.type)
+        if rubric.mode == "pairwise":
+            raise ConfigError(f"rubric {rubric.id!r} compares two answers; a gate judges one")
+        if rubric.pass_at is None and not any(criterion.scale.has_rule for criterion in rubric.criteria):
+            raise ConfigError(f"rubric {rubric.id!r} has no pass rule, so there is no verdict; give it pass_at")
+        return rubric
+
+    def _judge(self, places: list[tuple[str, Mapping[str, Any]]], sources: dict[str, str]) -> tuple[Judge | None, bool]:
+        """The judge that is named, None for the profile's; and whether it may be asked."""
+        named = [(rank, place, values["judge"]) for rank, (place, values) in enumerate(places) if "judge" in values]
+        live = bool(named) and named[0][2] != "none"
+        sources["judge"] = named[0][1] if named else "default (none)"
+        who = next(((rank, text) for rank, _, text in named if text != "none"), None)
+        models = [(rank, place, values["model"]) for rank, (place, values) in enumerate(places) if "model" in values]
+        if who is None:
+            if not models:
+                return None, live
+            sources["model"] = models[0][1]
+            return Judge("openai", models[0][2]), live
+        provider, _, model = who[1].partition(":")
+        if provider not in PROVIDERS:
+            raise ConfigError(f"unknown judge {who[1]!r}; allowed are none, {', '.join(PROVIDERS)}, or provider:model")
+        mine = [(place, name) for rank, place, name in models if provider != "fake" or rank <= who[0]]
+        if model and mine and models[0][0] <= who[0]:
+            raise ConfigError(
+                f"judge {who[1]!r} names a model, and so does {models[0][1]} ({models[0][2]!r}): keep one"
+            )
+        if not model and mine:
+            sources["model"], model = mine[0]
+        if not model and self.profile is not None and any(one.provider == provider for one in self.profile.judges):
+            sources["model"] = f"profile {self.profile.profile}"
+            return None, live
+        if not model and provider == "fake":
+            model = "strict"
+        if not model:
+            sources["model"] = "missing"
+            return None, live
+        return Judge(provider, model), live
+
+
+def _check(options: GateOptions) -> None:
+    if options.samples is not None and options.samples < 1:
+        raise ConfigError(f"--judge-samples {options.samples} must be a whole number ≥ 1")
+    if options.budget_usd is not None and not options.budget_usd >= 0:
+        raise ConfigError(f"--budget-usd {options.budget_usd} must be a number ≥ 0")

@@ -1,0 +1,122 @@
+"""What a gate found: plain frozen values, from which every report is written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from evalkit.gate.judgments import Judgment
+
+__all__ = ["STATUSES", "GateResult", "Measured", "MetricResult", "Status", "SuiteResult", "TestResult", "worst"]
+
+Status = Literal["error", "fail", "flaky", "warn", "pass"]
+STATUSES: tuple[Status, ...] = ("error", "fail", "flaky", "warn", "pass")
+"""Worst first."""
+
+
+def worst(statuses: list[Status]) -> Status:
+    """The worst of some statuses; ``pass`` of none.
+
+    Examples
+    --------
+    >>> worst(["pass", "warn", "flaky"])
+    'flaky'
+    """
+    return min(statuses, key=STATUSES.index, default="pass")
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One metric of one trace: status, why, and the judgment behind it (None for checks)."""
+
+    status: Status
+    message: str
+    line: int = 0
+    attempt: int | None = None
+    judgment: Judgment | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MetricResult:
+    """One expectation of a test over all its repeats, and where its settings came from."""
+
+    type: str
+    status: Status
+    message: str
+    measured: tuple[Measured, ...] = ()
+    min_score: float | None = None
+    sources: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TestResult:
+    """One test: its worst status, and each metric."""
+
+    __test__ = False
+
+    id: str
+    status: Status
+    message: str
+    metrics: tuple[MetricResult, ...] = ()
+    prompt: str | None = None
+    answer: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteResult:
+    """One bound on the whole suite, or the comparison with the baseline."""
+
+    name: str
+    type: str
+    status: Status
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class GateResult:
+    """What a gate found.
+
+    Attributes
+    ----------
+    name
+        The configuration's file name.
+    tests, suites
+        Results in the order of the configuration; baseline comparisons stand among the suites.
+    notes
+        What else to know: promoted replies, a budget that was reached.
+    cost_usd
+        US$ paid by this run; None if a price is unknown.
+    strict
+        Whether flaky and warned tests fail.
+    found
+        Line number of the trace file -> rubric id -> judgment found now (not what the trace held).
+    """
+
+    name: str
+    tests: tuple[TestResult, ...]
+    suites: tuple[SuiteResult, ...] = ()
+    notes: tuple[str, ...] = ()
+    cost_usd: float | None = 0.0
+    strict: bool = False
+    found: Mapping[int, Mapping[str, Judgment]] = field(default_factory=dict)
+
+    @property
+    def counts(self) -> dict[Status, int]:
+        """Status -> number of tests."""
+        return {status: sum(test.status == status for test in self.tests) for status in STATUSES}
+
+    @property
+    def lacks_judgments(self) -> bool:
+        """Whether a judgment is missing that a judge could give: it is neither recorded nor cached."""
+        judgments = [one.judgment for test in self.tests for metric in test.metrics for one in metric.measured]
+        return any({"cache_miss", "not_recorded"} & set(one.reasons or {}) for one in judgments if one is not None)
+
+    @property
+    def exit_code(self) -> int:
+        """2 if anything could not be judged, else 1 if anything failed (strict: is not pass), else 0."""
+        there = {test.status for test in self.tests} | {suite.status for suite in self.suites}
+        if "error" in there:
+            return 2
+        bad = {"fail", "flaky", "warn"} if self.strict else {"fail"}
+        return 1 if there & bad else 0

@@ -1,0 +1,163 @@
+"""Bounds on a whole suite, decided by intervals, and the comparison with a former result."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+
+from evalkit.changes.trials import holm, mcnemar_midp, sign_flip
+from evalkit.errors import ConfigError
+from evalkit.figures import figure
+from evalkit.gate.configs import Gate
+from evalkit.gate.judgments import Judgment
+from evalkit.gate.results import Status, SuiteResult, TestResult
+from evalkit.intervals import Interval, mean_interval, rate_interval
+from evalkit.tables.grouping import Ints
+
+__all__ = ["FEWEST", "compare_baseline", "measure_suite", "read_baseline"]
+
+FEWEST = 20
+"""Tests that a suite bound needs: below, an interval says next to nothing."""
+_LEVEL = 0.05
+
+
+def measure_suite(gates: Sequence[Gate], tests: Sequence[TestResult]) -> list[SuiteResult]:
+    """Each bound against the lower end of the 95 % interval over tests (coverage: against the share itself).
+
+    Equal content counts as one cluster. Under 20 tests the status is ``error``.
+    """
+    found = []
+    for gate in gates:
+        there = list(dict.fromkeys(metric.type for test in tests for metric in test.metrics if _is_judged(metric)))
+        for type_ in [gate.type] if gate.type is not None else there:
+            judgments = _judgments(tests, type_)
+            for name in ("min_score_lower_bound", "min_pass_rate", "min_agreement", "min_coverage"):
+                bound = getattr(gate, name)
+                if bound is not None:
+                    status, message = _bound(name, bound, judgments)
+                    found.append(SuiteResult(name, type_, status, message))
+    return found
+
+
+def _is_judged(metric: Any) -> bool:
+    return any(one.judgment is not None for one in metric.measured)
+
+
+def _judgments(tests: Sequence[TestResult], type_: str) -> list[tuple[str, Judgment]]:
+    """The first judgment of each test, and the cluster that it belongs to."""
+    metrics = [(test, metric) for test in tests for metric in test.metrics if metric.type == type_]
+    found = []
+    for test, metric in metrics:
+        judgment = next((one.judgment for one in metric.measured if one.judgment is not None), None)
+        if judgment is None:
+            judgment = Judgment(type_, "", error=metric.message)
+        found.append((str((judgment.parts or {}).get("input_hash", test.id)), judgment))
+    return found
+
+
+def _bound(name: str, bound: float, judgments: list[tuple[str, Judgment]]) -> tuple[Status, str]:
+    n = len(judgments)
+    if n < FEWEST:
+        return "error", f"{n} tests; a suite bound needs {FEWEST} or more: add tests, or use min_score in each"
+    known = [(unit, float(value)) for unit, one in judgments if (value := _value(name, one)) is not None]
+    if not known:
+        return "error", f"none of {n} tests has a value (one sample has no agreement)"
+    numbers = np.array([value for _, value in known])
+    _, units = np.unique([unit for unit, _ in known], return_inverse=True)
+    mean = float(numbers.mean())
+    if name == "min_coverage":
+        reached, shown = mean >= bound - 1e-9, figure(mean)
+    else:
+        ends = _interval(name, numbers, units)
+        if ends.reason is not None:
+            return "error", f"no interval of {name.removeprefix('min_')}: {ends.reason}"
+        reached, shown = ends.low >= bound - 1e-9, figure(mean, ends.low, ends.high)
+    word = "reaches" if reached else "is under"
+    what = "the share" if name == "min_coverage" else "the lower end"
+    return ("pass" if reached else "fail"), f"{shown} over {len(known)} of {n} tests; {what} {word} {bound:.4g}"
+
+
+def _value(name: str, judgment: Judgment) -> float | None:
+    if name == "min_coverage":
+        return float(judgment.score is not None)
+    fields = {"min_score_lower_bound": "score", "min_pass_rate": "passed", "min_agreement": "agreement"}
+    value: float | None = getattr(judgment, fields[name])
+    return value
+
+
+def _interval(name: str, numbers: Any, units: Ints) -> Interval:
+    if name == "min_pass_rate":
+        return rate_interval(numbers, units)
+    return mean_interval(numbers, units, bounds=(0.0, 1.0))
+
+
+def read_baseline(path: Path) -> dict[tuple[str, str], dict[str, Any]]:
+    """A former result file: (test id, metric) -> its score, verdict and rubric version.
+
+    Raises
+    ------
+    ConfigError
+        When it is none.
+    """
+    try:
+        values = orjson.loads(path.read_bytes())
+        if values["type"] != "verdict.result" or values["schema_version"] != 1:
+            raise KeyError("type")
+        return {
+            (test["id"], metric["type"]): metric["judgments"][0]
+            for test in values["tests"]
+            for metric in test["metrics"]
+            if metric["judgments"]
+        }
+    except OSError as problem:
+        said = (problem.strerror or str(problem)).lower()
+        raise ConfigError(f"baseline {path} cannot be read: {said}; write one with --json") from None
+    except (ValueError, KeyError, TypeError):
+        raise ConfigError(f"baseline {path} is no result file; write one with evalkit ci --json") from None
+
+
+def compare_baseline(before: dict[tuple[str, str], dict[str, Any]], tests: Sequence[TestResult]) -> list[SuiteResult]:
+    """Whether a metric got worse than chance explains: the rule of `compare` without labels, p by Holm ≤ .05."""
+    types = list(dict.fromkeys(metric.type for test in tests for metric in test.metrics if _is_judged(metric)))
+    figures = [_change(before, tests, type_) for type_ in types]
+    verdicts = holm(np.array([one[0] for one in figures], dtype=np.float64))
+    falls = holm(np.array([one[1] for one in figures], dtype=np.float64))
+    found = []
+    for type_, (_, _, effect, gap, said), p_verdict, p_fall in zip(types, figures, verdicts, falls, strict=True):
+        worse = (effect < 0 and p_verdict <= _LEVEL) or (gap < 0 and p_fall <= _LEVEL)
+        p = f"p {_p(p_verdict)} by verdicts, {_p(p_fall)} by scores"
+        status: Status = "error" if math.isnan(effect) and math.isnan(gap) else "fail" if worse else "pass"
+        word = "nothing to compare" if status == "error" else "worse than chance explains" if worse else "not worse"
+        found.append(SuiteResult("baseline", type_, status, f"{word}: {said}; {p}"))
+    return found
+
+
+def _p(value: float) -> str:
+    return "NA" if math.isnan(value) else "<0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def _change(before: Any, tests: Sequence[TestResult], type_: str) -> tuple[float, float, float, float, str]:
+    pairs = []
+    ids = [test.id for test in tests for metric in test.metrics if metric.type == type_]
+    for name, (unit, now) in zip(ids, _judgments(tests, type_), strict=True):
+        had = before.get((name, type_))
+        if had is not None:
+            pairs.append((unit, had, now))
+    verdicts = [(had["passed"], now.passed) for _, had, now in pairs]
+    steps = [int(b) - int(a) for a, b in verdicts if a is not None and b is not None]
+    gaps = [(unit, now.score - had["score"]) for unit, had, now in pairs if None not in (had["score"], now.score)]
+    fixed, broke = sum(step > 0 for step in steps), sum(step < 0 for step in steps)
+    effect = (fixed - broke) / len(steps) if steps else math.nan
+    changes = np.array([gap for _, gap in gaps], dtype=np.float64)
+    units = np.unique([unit for unit, _ in gaps], return_inverse=True)[1] if gaps else np.array([], dtype=np.int64)
+    p_fall = sign_flip(changes, units) if gaps else math.nan
+    gap = float(changes.mean()) if gaps else math.nan
+    said = (
+        f"{len(pairs)} of {len(ids)} tests in both, {fixed} now pass, {broke} now fail, mean difference {figure(gap)}"
+    )
+    return (mcnemar_midp(fixed, broke) if steps else math.nan), p_fall, effect, gap, said
