@@ -465,6 +465,28 @@ def test_a_stopped_run_shows_what_came_and_goes_on_with_the_rest(tmp_path):
     assert session.evaluation.judgments["error"].isna().all()
 
 
+def test_stop_is_about_the_run_that_was_asked_for(tmp_path):
+    with judge_server(always={"delay": 0.05}) as server:
+        items = [{"item_id": str(at), "answer": f"ITEM-1 {at}"} for at in range(12)]
+        judge = ek.Judge("openai", "m", base_url=server.url)
+        session = Session(items, RUBRIC, judge, samples=1, folder=tmp_path, concurrency=1)
+        session.begin()
+        session.stop()  # before the thread came to it
+        assert session.run().startswith("stopped:")
+        session.stop()  # nothing runs
+        assert not session.run().startswith("stopped:")
+        assert len(server.seen) == 12
+
+
+def test_a_version_whose_replies_are_gone_says_so(session, tmp_path, monkeypatch):
+    session.run()
+    monkeypatch.setenv("EVALKIT_CACHE", str(tmp_path / "empty"))
+    tuner = ek.RubricTuner(ITEMS, RUBRIC, JUDGES[:1], people(), samples=1, folder=tmp_path)
+    assert tuner._worker.wait(20)
+    assert "4 judgments cache miss" in tuner._view.alert
+    assert len(tuner.versions) == 1
+
+
 def test_when_no_judge_answers_what_was_shown_stays(session):
     session.run()
     session.options["retries"] = 0
@@ -643,7 +665,9 @@ def test_the_same_by_call(tuner, tmp_path):
     tuner.label("d", 1)
     assert len(tuner.versions) == 2
     assert len(tuner.judgments) == len(tuner.scores) == 4
-    assert tuner.plan().n_to_call == 0 or tuner.plan().n_items == 4
+    assert tuner.plan().n_items == 4
+    assert tuner.alignment.iloc[0]["n_labelled"] == 4
+    assert "c_ann" in tuner.wide().columns
     with pytest.raises(AttributeError, match="no attribute"):
         tuner.nothing  # noqa: B018
     with pytest.raises(RubricError):

@@ -104,7 +104,7 @@ class Session:
         self.current = self.against = ""
         self.held_out: dict[str, str] = {}
         self.lock = threading.RLock()
-        self._stop = threading.Event()
+        self._stop, self._busy = threading.Event(), False
         self._evaluations: dict[str, Evaluation] = {}
         self._rows: tuple[Any, list[Row]] = (None, [])
         self._agreements: dict[str, tuple[Evaluation | None, Any, pd.Series | None]] = {}
@@ -236,9 +236,9 @@ class Session:
         JudgeError, CacheError, ConfigError, RubricError
             As `judge`; what was on screen stays.
         """
-        self._stop.clear()
         with self.lock:
             version = self.proposal()
+        self.begin()
         last: list[Any] = []
 
         def told(progress: Any) -> None:
@@ -254,13 +254,22 @@ class Session:
         except _Stopped:
             evaluation = _marked(self._evaluate(version, offline=True))
             said = f"stopped: {_missing(evaluation)}; run again and only the rest is paid"
+        finally:
+            self._busy = False
         with self.lock:
             self._take(version, evaluation)
         return said
 
+    def begin(self) -> None:
+        """A run is about to start: from here on `stop` is about that one."""
+        if not self._busy:
+            self._busy = True
+            self._stop.clear()
+
     def stop(self) -> None:
-        """End the run; what is in flight is waited for a moment and kept."""
-        self._stop.set()
+        """End the run, if there is one; what is in flight is waited for a moment and kept."""
+        if self._busy:
+            self._stop.set()
 
     def _evaluate(self, version: Version, **options: Any) -> Evaluation:
         made = evaluate(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,9 @@ from evalkit.widgets.snippets import code_of
 from evalkit.widgets.workers import Worker
 
 __all__ = ["RubricTuner"]
+
+_TABLES = {"judgments", "votes", "scores", "rubric_scores", "summary", "disagreement", "reliability", "cost"}
+_TABLES |= {"alignment", "wide"}
 
 
 class RubricTuner:
@@ -95,8 +99,9 @@ class RubricTuner:
 
     @property
     def evaluation(self) -> Evaluation | None:
-        """What is shown; None before the first run."""
-        return self.session.evaluation
+        """What is shown, with the dev labels; None before the first run."""
+        shown, dev = self.session.evaluation, self.session.book.dev
+        return shown if shown is None or dev.empty else replace(shown, labels=dev.drop(columns="part"))
 
     @property
     def versions(self) -> pd.DataFrame:
@@ -113,12 +118,12 @@ class RubricTuner:
         return self.session.book.table
 
     def __getattr__(self, name: str) -> Any:
-        shown = ("judgments", "votes", "scores", "rubric_scores", "summary", "disagreement", "reliability", "cost")
-        if name not in shown:
+        if name not in _TABLES:
             raise AttributeError(f"RubricTuner has no attribute {name!r}")
-        if self.session.evaluation is None:
+        evaluation = self.evaluation if name in ("alignment", "wide") else self.session.evaluation
+        if evaluation is None:
             raise AttributeError(f"nothing was judged yet: {name!r} is there after a run")
-        return getattr(self.session.evaluation, name)
+        return getattr(evaluation, name)
 
     def plan(self) -> Plan:
         """What a run would take now."""
@@ -257,22 +262,26 @@ class RubricTuner:
 
     def _start(self) -> None:
         self.session.proposal()  # a fault is told before anything is shown as running
+        self.session.begin()
         self._alert("")
         self._status(running=True, text="looking up what is cached …")
         self._do("run", lambda: self._shown(self.session.run(self._progress)))
 
     def _shown(self, said: str) -> None:
-        evaluation = self.session.evaluation
         self._show("page", "board", "item")
         self._status(text=said or "done: everything was cached")
-        lines = [] if evaluation is None else unscored_of(evaluation)
-        self._alert("\n".join(lines))
+        self._tell_unscored()
         self._plan()
+
+    def _tell_unscored(self) -> None:
+        evaluation = self.session.evaluation
+        self._alert("" if evaluation is None else "\n".join(unscored_of(evaluation)))
 
     def _return(self) -> None:
         session = self.session
         session.choose(session.current, session.against)
         self._show("page", "board")
+        self._tell_unscored()
 
     def _jury(self, said: Mapping[str, Any]) -> None:
         weights = {name: float(weight) for name, weight in said["active"].items()}
@@ -324,6 +333,7 @@ class RubricTuner:
     def _versions(self, said: Mapping[str, Any]) -> None:
         self.session.choose(said["current"], said.get("against", ""))
         self._show("page", "board", "item")
+        self._tell_unscored()
 
     def _take(self, said: Mapping[str, Any]) -> None:
         self.session.take_up(said["key"])
