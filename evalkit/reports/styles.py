@@ -28,7 +28,8 @@ figure{{margin:1em 0}} footer{{color:var(--quiet);margin-top:2em}}
 @media print{{:root{{{_LIGHT}}} body{{max-width:none;padding:0;font-size:9pt}} nav{{display:none}}
 h1,h2,h3,h4{{break-after:avoid}} tr,.tile,figure,article{{break-inside:avoid}} dt{{break-after:avoid}}
 thead{{display:table-header-group}}
-.ek .wide{{overflow:visible}} .ek table{{font-size:7.5pt;width:100%}} pre,.text{{padding:.2em .5em;margin:.1em 0 .3em;font-size:8pt}}
+.ek .wide{{overflow:visible}} .ek table{{font-size:7.5pt;width:100%}}
+pre,.text{{padding:.2em .5em;margin:.1em 0 .3em;font-size:8pt}}
 .text{{font-size:9pt}} article{{margin:.4em 0;padding:.1em .8em .4em}} figure svg{{width:82%;height:auto}}
 .ek td,.ek th{{padding:2px 5px;white-space:normal}}
 .ek td.l{{min-width:0;max-width:none}} section#items,section#used{{break-before:page}} a{{color:inherit}}
