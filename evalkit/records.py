@@ -56,7 +56,7 @@ ENGINE_REASONS: tuple[str, ...] = REASONS[REASONS.index("timeout") :]
 PROVIDERS = ("openai", "litellm", "inference-providers", "transformers", "vllm", "fake")
 """Known providers; `none` is no judge."""
 
-_HOSTS = {"openai": "api.openai.com", "inference-providers": "router.huggingface.co"}
+_HOSTS = {"openai": "api.openai.com", "inference-providers": "router.huggingface.co", "litellm": "litellm"}
 _KEYS = {"openai": "OPENAI_API_KEY", "inference-providers": "HF_TOKEN"}
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 _SECRETS = ("apikey", "authorization", "xapikey", "accesstoken", "bearer", "password", "token")
@@ -122,7 +122,8 @@ class Judge:
     name
         What tables call this judge; ``provider:model`` by default. Unique in a jury.
     service
-        Host of `base_url` without port, ``local`` for loopback, unless given. Part of the reply key.
+        Host of `base_url` without port, ``local`` for loopback, unless given (``litellm`` has its own name where
+        there is no `base_url`). Part of the reply key.
     temperature
         Sampling temperature, ≥ 0 (default 1.0), or None: not sent. k samples at 0 measure nothing.
     max_tokens
