@@ -313,5 +313,5 @@ def test_an_unknown_persona_is_refused_with_the_list() -> None:
 
 
 def test_providers_that_are_not_there_yet_say_so() -> None:
-    with pytest.raises(ConfigError, match=r"provider 'litellm'.*not there yet.*base_url"):
-        connect(Judge("litellm", "x"))
+    with pytest.raises(ConfigError, match=r"provider 'vllm'.*not there yet.*base_url"):
+        connect(Judge("vllm", "x"))

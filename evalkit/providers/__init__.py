@@ -92,6 +92,18 @@ def connect(judge: Judge) -> Client:
         from evalkit.providers.openai import connect_openai
 
         return connect_openai(judge)
+    if judge.provider == "transformers":
+        from evalkit.providers.transformers import connect_transformers
+
+        return connect_transformers(judge)
+    if judge.provider == "litellm":
+        from evalkit.providers.litellm import connect_litellm
+
+        return connect_litellm(judge)
+    if judge.provider == "inference-providers":
+        from evalkit.providers.inference_providers import connect_inference_providers
+
+        return connect_inference_providers(judge)
     raise ConfigError(
         f"the provider '{judge.provider}' of judge '{judge.name}' is not there yet; use 'openai' with base_url "
         "for any OpenAI-compatible server, or 'fake'"
@@ -108,6 +120,16 @@ def check_ready(judge: Judge) -> None:
     ConfigError
         As `connect`.
     """
+    if judge.provider == "litellm":
+        from evalkit.providers.litellm import check_litellm
+
+        check_litellm(judge)
+        return
+    if judge.provider == "inference-providers":
+        from evalkit.providers.inference_providers import check_inference_providers
+
+        check_inference_providers(judge)
+        return
     if judge.provider != "openai":
         connect(judge)
         return

@@ -1,0 +1,189 @@
+"""Models of the transformers library in this process, on a CPU or an accelerator."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from evalkit.providers import ProviderError
+from evalkit.providers.local import LocalClient, Written, check_extra, check_local
+from evalkit.records import Judge, Message, Request
+
+__all__ = ["check_transformers", "connect_transformers"]
+
+_SAMPLING = ("top_p", "top_k", "min_p", "repetition_penalty", "no_repeat_ngram_size")
+_PARAMS = (*_SAMPLING, "seed", "dtype", "revision", "chat_template_kwargs")
+_DTYPES = ("auto", "float32", "float16", "bfloat16")
+
+
+def check_transformers(judge: Judge) -> None:
+    """Check libraries and parameters; imports nothing.
+
+    Raises
+    ------
+    MissingExtraError
+        Without torch or transformers.
+    ConfigError
+        For a parameter that is not taken.
+    """
+    check_local(judge, _PARAMS)
+    if judge.params.get("dtype", "auto") not in _DTYPES:
+        from evalkit.errors import ConfigError
+
+        raise ConfigError(
+            f"dtype {judge.params['dtype']!r} of judge '{judge.name}' is not known; allowed are {', '.join(_DTYPES)}"
+        )
+    check_extra("transformers", "torch", "transformers")
+
+
+def connect_transformers(judge: Judge) -> LocalClient:
+    """The client of a judge whose model runs in this process."""
+    check_transformers(judge)
+    return LocalClient(judge, load_model)
+
+
+def load_model(judge: Judge) -> TransformersModel:
+    """Load tokenizer and weights, from a folder or the hub; code that comes with a model is never run."""
+    import torch
+    import transformers
+
+    where = {"revision": judge.params.get("revision"), "trust_remote_code": False}
+    try:
+        tokenizer = transformers.AutoTokenizer.from_pretrained(judge.model, padding_side="left", **where)
+        model: Any = transformers.AutoModelForCausalLM.from_pretrained(
+            judge.model, dtype=judge.params.get("dtype", "auto"), **where
+        )
+    except (OSError, ValueError) as error:
+        said = " ".join(str(error).split())[:200]
+        raise ProviderError("unknown_model", f"the model {judge.model!r} could not be loaded: {said}") from error
+    device = os.environ.get("EVALKIT_DEVICE", "").strip() or ("cuda" if torch.cuda.is_available() else "cpu")
+    return TransformersModel(judge.model, model.to(device).eval(), tokenizer)
+
+
+class TransformersModel:
+    """A loaded model with its tokenizer."""
+
+    def __init__(self, name: str, model: Any, tokenizer: Any) -> None:
+        revision = getattr(model.config, "_commit_hash", None)
+        self.name = f"{name}@{revision}" if revision else name
+        self._model, self._tokenizer = model, tokenizer
+        if tokenizer.pad_token_id is None:
+            tokenizer.pad_token = tokenizer.eos_token
+        self._ends = _end_tokens(model.generation_config.eos_token_id, tokenizer.eos_token_id)
+
+    def answer(self, requests: Sequence[Request], n: int) -> list[list[Written] | ProviderError]:
+        """Replies to the prompts as one padded batch; a prompt that is too long is left out of it."""
+        judge = requests[0].judge
+        prompts = [self._tokens(request) for request in requests]
+        most = getattr(self._model.config, "max_position_embeddings", None)
+        found: list[list[Written] | ProviderError] = [_too_long(len(tokens), most) for tokens in prompts]
+        fit = [place for place, tokens in enumerate(prompts) if most is None or len(tokens) < most]
+        if fit:
+            answers = self._generate(judge, [prompts[place] for place in fit], n, most, requests[fit[0]].samples)
+            for place, answer in zip(fit, answers, strict=True):
+                found[place] = answer
+        return found
+
+    def close(self) -> None:
+        """Drop the weights."""
+        import torch
+
+        del self._model, self._tokenizer
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+
+    def _tokens(self, request: Request) -> list[int]:
+        options = dict(request.judge.params.get("chat_template_kwargs", {}))
+        messages = request.prompt.messages
+        if self._tokenizer.chat_template is None:
+            text = "\n\n".join(message.content for message in messages)
+            return list(self._tokenizer(text)["input_ids"])
+        try:
+            text = self._template(messages, options)
+        except Exception as error:
+            # some templates raise at the role "system", by an error of the template library
+            if messages[0].role != "system" or len(messages) < 2 or type(error).__name__ != "TemplateError":
+                raise
+            text = self._template(_without_system(messages), options)
+        # the template has set the special tokens already
+        return list(self._tokenizer(text, add_special_tokens=False)["input_ids"])
+
+    def _template(self, messages: Sequence[Message], options: dict[str, Any]) -> str:
+        chat = [{"role": message.role, "content": message.content} for message in messages]
+        text = self._tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True, **options)
+        return str(text)
+
+    def _generate(
+        self, judge: Judge, prompts: list[list[int]], n: int, most: int | None, samples: Sequence[int]
+    ) -> list[list[Written] | ProviderError]:
+        import torch
+
+        batch = self._tokenizer.pad({"input_ids": prompts}, return_tensors="pt").to(self._model.device)
+        longest = batch["input_ids"].shape[1]
+        room = most - longest if most is not None else None
+        new = min(x for x in (judge.max_tokens, room, 4096 if judge.max_tokens is None else None) if x is not None)
+        drawn = judge.temperature != 0
+        settings = {name: judge.params[name] for name in _SAMPLING if name in judge.params}
+        if drawn and judge.temperature is not None:
+            settings["temperature"] = judge.temperature
+        if not drawn:  # what draws nothing takes no setting of drawing; a model's own defaults would bring a warning
+            settings |= {"temperature": None, "top_p": None, "top_k": None, "min_p": None}
+        each = n if drawn else 1
+        with torch.inference_mode(), _randomness(judge, samples, self._model.device):
+            output = self._model.generate(
+                **batch, max_new_tokens=new, do_sample=drawn, num_return_sequences=each, num_beams=1,
+                max_time=judge.timeout_s, pad_token_id=self._tokenizer.pad_token_id, **settings,
+            )  # fmt: skip
+        rows = output[:, longest:].tolist()
+        return [
+            self._written(rows[place * each : (place + 1) * each] * (n // each), len(tokens), new, judge.timeout_s)
+            for place, tokens in enumerate(prompts)
+        ]
+
+    def _written(
+        self, rows: Sequence[list[int]], n_prompt: int, limit: int, timeout_s: float
+    ) -> list[Written] | ProviderError:
+        written = []
+        for row in rows:
+            end = next((place for place, token in enumerate(row) if token in self._ends), None)
+            if end is None and len(row) < limit:
+                return ProviderError("timeout", f"the model had not come to an end after {timeout_s:g} s")
+            kept = row if end is None else row[:end]
+            text = self._tokenizer.decode(kept, skip_special_tokens=True)
+            n_tokens = len(row) if end is None else end + 1
+            written.append(Written(text, "length" if end is None else "stop", n_prompt, n_tokens))
+        return written
+
+
+def _too_long(n_tokens: int, most: int | None) -> ProviderError:
+    return ProviderError("client_error", f"the prompt has {n_tokens} tokens and the model takes fewer than {most}")
+
+
+def _end_tokens(*given: Any) -> set[int]:
+    ends: set[int] = set()
+    for tokens in given:
+        ends |= set(tokens) if isinstance(tokens, list) else {tokens} - {None}
+    return ends
+
+
+def _without_system(messages: Sequence[Message]) -> list[Message]:
+    """The system's text at the head of the first message of the user."""
+    first, second, *rest = messages
+    return [Message(second.role, f"{first.content}\n\n{second.content}"), *rest]
+
+
+@contextlib.contextmanager
+def _randomness(judge: Judge, samples: Sequence[int], device: Any) -> Iterator[None]:
+    """Random numbers of this batch's own: those of the notebook go on as if nothing had been drawn."""
+    import torch
+
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        if "seed" in judge.params:  # of each sample its own, or all of them would be the same reply
+            text = f"{judge.params['seed']} {tuple(samples)}"
+            torch.manual_seed(int.from_bytes(hashlib.sha256(text.encode()).digest()[:7]))
+        else:
+            torch.seed()
+        yield
