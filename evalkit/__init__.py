@@ -96,6 +96,7 @@ if TYPE_CHECKING:
     from evalkit.validity import pass_threshold as pass_threshold
     from evalkit.validity import split_labels as split_labels
     from evalkit.voting import vote as vote
+    from evalkit.widgets import JudgmentBrowser as JudgmentBrowser
     from evalkit.widgets import RubricTuner as RubricTuner
 
 _PLACES = {
@@ -170,7 +171,7 @@ _PLACES = {
         "split_labels",
     ),
     "evalkit.voting": ("vote",),
-    "evalkit.widgets": ("RubricTuner",),
+    "evalkit.widgets": ("JudgmentBrowser", "RubricTuner"),
 }
 _HOME = {name: module for module, names in _PLACES.items() for name in names}
 

@@ -700,3 +700,41 @@ def test_pages_are_cut_and_counted():
     assert page.counts["all"] == page.counts["unlabelled"] == 53
     assert set(page.counts) == set(FILTERS)
     assert page_of([], Query()).n_pages == 1
+
+
+# -- any judgments table
+def test_judgments_of_anybody_can_be_browsed(tmp_path):
+    items, _ = ek.load_example("support")
+    judgments = ek.judge(items, "faithfulness", ["fake:strict", "fake:broken"], samples=2)
+    browser = ek.JudgmentBrowser(judgments.sample(frac=1, random_state=1), items)
+    assert {row.item_id for row in browser.rows} == set(items["item_id"])
+    assert [tile["title"] for tile in browser._view.board["tiles"]] == [
+        "Judges split", "Pass rate", "Scored", "Cost of this run",
+    ]  # fmt: skip
+    assert "fake:broken" in browser._view.alert
+    browser._receive(None, {"do": "query", "query": {"filter": "split"}}, [])
+    split = {row["item_id"] for row in browser._view.page["rows"]}
+    apart = ek.disagreement(ek.vote(judgments))
+    assert split == set(apart.loc[apart["disagreement"] > 0, "item_id"])
+    browser._receive(None, {"do": "select", "item_id": "gym-cora"}, [])
+    item = browser._view.item
+    assert [judge["judge"] for judge in item["judges"]] == ["fake:strict", "fake:broken"]
+    assert len(item["judges"][0]["samples"]) == 2
+    assert item["prompt"] == ""
+    browser._receive(None, {"do": "select", "item_id": "nobody"}, [])
+    assert "IndexError" in browser._view.alert
+    browser._receive(None, {"do": "dismiss"}, [])
+    assert browser._view.alert == ""
+    assert "gym-cora" in browser._repr_html_()
+    assert "text/html" in browser._repr_mimebundle_()[0]
+
+
+def test_what_cannot_be_browsed_is_refused():
+    items, _ = ek.load_example("support")
+    judgments = ek.judge(items, "faithfulness", "fake:strict", samples=1)
+    assert len(ek.JudgmentBrowser(judgments).rows) == 24
+    assert len(ek.JudgmentBrowser(judgments.head(1), items).rows) == 1
+    with pytest.raises(InputError, match="the items lack"):
+        ek.JudgmentBrowser(judgments, items.head(3))
+    with pytest.raises(InputError, match="one version"):
+        ek.JudgmentBrowser(judgments.head(0))

@@ -11,6 +11,7 @@ from evalkit.errors import CacheMiss, EvalkitError
 from evalkit.evaluation import Evaluation
 from evalkit.judging import replies
 from evalkit.prompts import build_prompt
+from evalkit.rubrics import Rubric
 from evalkit.tables import input_text
 
 __all__ = ["detail_of"]
@@ -38,7 +39,7 @@ def detail_of(evaluation: Evaluation, item_id: str, criterion: str, cache: Path 
     rubric = evaluation.rubric
     inputs = [(name, _text(item[name])) for name in rubric.input_names if name in items.columns]
     try:
-        prompt = str(build_prompt(rubric, item, criterion))
+        prompt = str(build_prompt(rubric, item, criterion)) if isinstance(rubric, Rubric) else ""
     except EvalkitError as problem:
         prompt = f"({problem})"
     judged = evaluation.judgments

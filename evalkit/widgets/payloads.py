@@ -6,14 +6,15 @@ import math
 from dataclasses import asdict
 from typing import Any
 
-from evalkit.evaluation import Evaluation
+import pandas as pd
+
 from evalkit.judging import explain
 from evalkit.prompts import lint, list_templates
 from evalkit.widgets.drafts import form_of
-from evalkit.widgets.rows import FILTERS, Row
+from evalkit.widgets.rows import FILTERS, Page, Row
 from evalkit.widgets.sessions import AGGREGATES, Session
 
-__all__ = ["board_of", "draft_of", "item_of", "jury_of", "page_payload", "unscored_of"]
+__all__ = ["board_of", "draft_of", "item_of", "jury_of", "page_payload", "rows_payload", "unscored_of"]
 
 
 def draft_of(session: Session, revision: int) -> dict[str, Any]:
@@ -76,16 +77,19 @@ def board_of(session: Session) -> dict[str, Any]:
 
 def page_payload(session: Session) -> dict[str, Any]:
     """One page of rows, and the query that it answers."""
-    page = session.page()
+    made = rows_payload(session.page(), len(session.items))
+    return made | {"query": asdict(session.query), "judged": session.evaluation is not None}
+
+
+def rows_payload(page: Page, n_items: int) -> dict[str, Any]:
+    """One page of rows."""
     return {
         "rows": [_row(row) for row in page.rows],
         "n": page.n,
         "page": page.page,
         "n_pages": page.n_pages,
-        "n_items": len(session.items),
+        "n_items": n_items,
         "filters": [[name, title, page.counts.get(name, 0)] for name, (title, _) in FILTERS.items()],
-        "query": asdict(session.query),
-        "judged": session.evaluation is not None,
     }
 
 
@@ -100,9 +104,9 @@ def item_of(session: Session) -> dict[str, Any]:
     return session.detail(session.selected) if session.selected else {}
 
 
-def unscored_of(evaluation: Evaluation) -> list[str]:
+def unscored_of(judgments: pd.DataFrame) -> list[str]:
     """What went unscored and what to do, one line a reason."""
     return [
         f"{row.judge}: {row.n} judgments {str(row.error).replace('_', ' ')} ({row.what_to_do})"
-        for row in explain(evaluation.judgments).itertuples()
+        for row in explain(judgments).itertuples()
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -94,6 +94,19 @@ class Query:
     sort: str = "eyes"
     down: bool = True
     page: int = 0
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Query:
+        """The query that the view sends."""
+        cell = given.get("cell")
+        return cls(
+            filter=str(given.get("filter", "all")),
+            cell=None if not cell else (str(cell[0]), None if cell[1] is None else str(cell[1])),
+            search=str(given.get("search", "")),
+            sort=str(given.get("sort", "eyes")),
+            down=bool(given.get("down", True)),
+            page=int(given.get("page", 0)),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +202,8 @@ def _texts(evaluation: Evaluation) -> list[str]:
     items = evaluation.items
     names = [name for name in evaluation.rubric.input_names if name in items.columns]
     names.sort(key=lambda name: name not in ("question", "prompt"))
+    if not names:
+        return [""] * len(items)
     columns = [items[name].tolist() for name in names[:2]]
     return [" — ".join(_short(value) for value in values if _short(value)) for values in zip(*columns, strict=True)]
 

@@ -275,7 +275,7 @@ class RubricTuner:
 
     def _tell_unscored(self) -> None:
         evaluation = self.session.evaluation
-        self._alert("" if evaluation is None else "\n".join(unscored_of(evaluation)))
+        self._alert("" if evaluation is None else "\n".join(unscored_of(evaluation.judgments)))
 
     def _return(self) -> None:
         session = self.session
@@ -304,16 +304,7 @@ class RubricTuner:
         self._show("page", "item", "board")
 
     def _query(self, said: Mapping[str, Any]) -> None:
-        given = said["query"]
-        cell = given.get("cell")
-        self.session.query = Query(
-            filter=str(given.get("filter", "all")),
-            cell=None if not cell else (str(cell[0]), None if cell[1] is None else str(cell[1])),
-            search=str(given.get("search", "")),
-            sort=str(given.get("sort", "eyes")),
-            down=bool(given.get("down", True)),
-            page=int(given.get("page", 0)),
-        )
+        self.session.query = Query.of(said["query"])
         self._show("page")
 
     def _select(self, said: Mapping[str, Any]) -> None:

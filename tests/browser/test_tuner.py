@@ -226,3 +226,23 @@ def test_nothing_is_wider_than_the_page_and_dark_is_dark(notebook):
     ink, paper = tuner.evaluate("(el) => [getComputedStyle(el).color, getComputedStyle(el).backgroundColor]")
     light = [sum(map(float, colour[colour.index("(") + 1 : -1].split(",")[:3])) for colour in (ink, paper)]
     assert light[0] > 600 > 200 > light[1]
+
+
+def test_judgments_are_browsed(notebook):
+    from playwright.sync_api import expect
+
+    cell = """\
+import evalkit as ek
+items, _ = ek.load_example("support")
+ek.JudgmentBrowser(ek.judge(items, "faithfulness", ["fake:strict", "fake:lenient"], samples=1), items)"""
+    browser = notebook.open(cell).tuner
+    expect(tile(browser, "Scored")).to_contain_text("24 of 24")
+    expect(browser.get_by_role("button", name="Run")).to_have_count(0)
+    browser.get_by_label("Search items").fill("gym")
+    expect(browser.locator(".ekw-foot")).to_contain_text("3 of 24 items")
+    browser.locator("tr[data-id='gym-cora']").click()
+    item = browser.get_by_role("region", name="Item", exact=True)
+    expect(item.locator("article")).to_have_count(2)
+    expect(item.get_by_label("Annotator")).to_have_count(0)
+    assert notebook.errors() == []
+    assert notebook.page.console_errors == []

@@ -52,6 +52,7 @@ function render({ model, el }) {
 
   // -- figures
   function drawTop() {
+    root.classList.toggle("ekw-browse", Boolean(get("board").browse));
     const board = get("board"), several = (board.criteria || []).length > 1;
     const tabs = several
       ? `<div class="ekw-tabs" role="group" aria-label="Criterion">${board.criteria
@@ -202,7 +203,8 @@ function render({ model, el }) {
       return;
     }
     const active = document.activeElement === find("[data-search]");
-    const tools = page.filters.map(([name, title, n]) => `<button data-do="filter" data-key="filter ${esc(name)}" data-name="${esc(name)}" aria-pressed="${name === query.filter}" ${n || name === query.filter || name === "all" ? "" : "disabled"}>${esc(title)} <i>${+n}</i></button>`).join("");
+    const known = get("board").browse ? ["all", "split", "unscored"] : null; // the others are about people and changes
+    const tools = page.filters.filter(([name]) => !known || known.includes(name)).map(([name, title, n]) => `<button data-do="filter" data-key="filter ${esc(name)}" data-name="${esc(name)}" aria-pressed="${name === query.filter}" ${n || name === query.filter || name === "all" ? "" : "disabled"}>${esc(title)} <i>${+n}</i></button>`).join("");
     if (!active) put(".ekw-tools", `${tools}<input type="search" data-search data-key="search" aria-label="Search items" placeholder="Search" value="${esc(query.search)}">`);
     const head = COLUMNS.map(([key, title]) => key
       ? `<th scope="col" aria-sort="${query.sort === key ? (query.down ? "descending" : "ascending") : "none"}"><button data-do="sort" data-key="sort ${key}" data-name="${key}">${title}${query.sort === key ? (query.down ? " ▼" : " ▲") : ""}</button></th>`
@@ -236,12 +238,12 @@ function render({ model, el }) {
         one.error ? `<span class="ekw-worse">✗ ${esc(one.error.replace("_", " "))}</span> ` : ""}${esc(one.explanation ?? "")}${
         one.reply ? `<details><summary aria-label="Raw reply ${at + 1} of ${esc(judge.judge)}">raw reply</summary><pre>${esc(one.reply)}</pre></details>` : ""}</li>`).join("");
     put(".ekw-item", `<div class="ekw-head"><h3>${esc(item.item_id)} <small>${esc(item.criterion)}</small></h3>
-      <div class="ekw-label-line" role="group" aria-label="Your label"><label class="ekw-short">Label as <input data-annotator data-key="annotator" value="${esc(board.annotator)}" aria-label="Annotator"></label> ${codes}
-      <button class="ekw-quiet" data-do="unlabel" data-key="unlabel" ${mine === undefined ? "disabled" : ""}>Take back</button></div></div>
-      <p class="ekw-labels">${item.held ? "Held out: other people's labels stay unseen while you tune. " : ""}${labels || "No label yet."}</p>
+      ${board.browse ? "" : `<div class="ekw-label-line" role="group" aria-label="Your label"><label class="ekw-short">Label as <input data-annotator data-key="annotator" value="${esc(board.annotator)}" aria-label="Annotator"></label> ${codes}
+      <button class="ekw-quiet" data-do="unlabel" data-key="unlabel" ${mine === undefined ? "disabled" : ""}>Take back</button></div>`}</div>
+      ${board.browse ? "" : `<p class="ekw-labels">${item.held ? "Held out: other people's labels stay unseen while you tune. " : ""}${labels || "No label yet."}</p>`}
       <dl class="ekw-inputs">${item.inputs.map(([name, text]) => `<dt>${esc(name)}</dt><dd>${esc(text)}</dd>`).join("")}</dl>
       <div class="ekw-judges">${item.judges.map((judge) => `<article><h4>${esc(judge.judge)} <span class="ekw-chip ekw-${verdict(judge.passed)}">${esc(judge.label ?? "–")}</span> <small>${judge.score === null ? esc(judge.reason ?? "unscored") : `mean ${esc(judge.score)}`}${judge.passed === null ? "" : `, ${verdict(judge.passed)}`}</small></h4><ol>${samples(judge)}</ol></article>`).join("")}</div>
-      <details class="ekw-prompt"><summary>What judges were asked</summary><pre>${esc(item.prompt)}</pre></details>`);
+      ${item.prompt ? `<details class="ekw-prompt"><summary>What judges were asked</summary><pre>${esc(item.prompt)}</pre></details>` : ""}`);
   }
   function drawAlert() {
     const text = model.get("alert");
