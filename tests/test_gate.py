@@ -1,0 +1,205 @@
+"""The gate from inside: matching, precedence, statuses, suites, enrichment, and what is paid."""
+
+import json
+from pathlib import Path
+
+import pytest
+from commandline import write_lines
+from hypothesis import given
+from hypothesis import strategies as st
+from lxml import etree
+from servers import judge_server
+
+import evalkit as ek
+from evalkit.errors import ConfigError, InputError
+from evalkit.gate import GateConfig, GateOptions, Judgment, Trace, enrich, measure, read_traces, run_gate
+from evalkit.gate.documents import as_json, as_junit, as_markdown
+from evalkit.gate.judgments import agreement_of
+
+CONTEXT = ("The shop takes goods back for 30 days.",)
+
+
+def config(*tests: dict, **more: object) -> GateConfig:
+    return GateConfig(tests=list(tests), **more)
+
+
+def one(**expected: object) -> dict:
+    return {"id": "t", "expected": {"type": "faithfulness"} | expected}
+
+
+def trace(line: int = 1, name: str = "t", answer: str = "30 days.", **more: object) -> Trace:
+    return Trace(line, name, "ITEM-2 How long?", CONTEXT, answer, **more)
+
+
+@pytest.mark.network
+def test_one_item_through_notebook_gate_and_profile_is_paid_once(tmp_path: Path, monkeypatch) -> None:
+    with judge_server(always={"content": '{"explanation": "ok", "score": 2}'}) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        items = [{"question": "ITEM-2 How long?", "answer": "30 days.", "context": list(CONTEXT)}]
+        ev = ek.evaluate(items, "faithfulness", "openai:m", samples=3, progress=False)
+        paid = len(server.paid)
+        assert paid >= 1
+        ek.freeze(ev, tmp_path / "p.yaml")
+        by_flags = run_gate(config(one()), [trace()], GateOptions(judge="openai", model="m"))
+        by_profile = run_gate(config(one()), [trace()], GateOptions(judge="openai", profile=str(tmp_path / "p.yaml")))
+        offline = run_gate(config(one()), [trace()], GateOptions(profile=str(tmp_path / "p.yaml")))
+        assert [result.exit_code for result in (by_flags, by_profile, offline)] == [0, 0, 0]
+        assert len(server.paid) == paid
+        run_gate(config(one(samples=5)), [trace()], GateOptions(judge="openai", model="m"))
+        choices = sum(body.body.get("n", 1) for body in server.seen)
+        assert choices == 5, "k = 3 to 5 pays two samples"
+
+
+def test_statuses() -> None:
+    def said(samples: list, score: float | None, passed: bool | None, bound: float | None = None) -> str:
+        return measure(Judgment("r", "v1", passed=passed, score=score, samples=tuple(samples)), bound)[0]
+
+    assert said([None, None], None, None) == "error"
+    assert said([True, True], None, True) == "error"  # under quorum
+    assert said([True, True, False], 0.84, True, 0.85) == "fail"
+    assert said([True, True, False], 0.85, True, 0.85) == "warn"
+    assert said([True, None], 1.0, None, 0.9) == "warn"
+    assert said([True, False], 0.5, None) == "fail"  # a tie is no pass
+    assert said([False, False], 0.6, False, 0.5) == "pass"  # min_score decides, and changes `passed` no more
+    assert said([True], 1.0, True) == "pass"
+
+
+@given(st.lists(st.sampled_from([True, False, None]), min_size=2, max_size=9))
+def test_agreement_does_not_depend_on_order(samples: list) -> None:
+    assert agreement_of(samples) == agreement_of(samples[::-1])
+    assert 0 <= agreement_of(samples) <= 1
+
+
+def test_traces_without_attempts_are_an_error_that_names_both_lines() -> None:
+    result = run_gate(config(one()), [trace(3), trace(7)])
+    assert "lines 3 and 7" in result.tests[0].message
+    assert result.exit_code == 2
+
+
+def test_a_test_finds_its_trace_by_prompt_and_another_context_is_an_error() -> None:
+    asked = {"prompt": "ITEM-2 How long?", "context": list(CONTEXT)}
+    test = {"id": "x", "input": asked, "expected": {"type": "must_contain", "value": "30"}}
+    assert run_gate(config(test), [trace()]).exit_code == 0
+    wrong = test | {"input": asked | {"context": ["other"]}}
+    message = run_gate(config(wrong), [trace()]).tests[0].message
+    assert "other" in message
+    assert CONTEXT[0] in message
+
+
+def test_precedence_names_where_each_value_came_from() -> None:
+    def sources(variables: dict, options: GateOptions, **expected: object) -> dict:
+        setting = {"samples": 2, "judge": "fake"}
+        result = run_gate(config(one(**expected), settings=setting), [trace()], options, environment=variables)
+        return dict(result.tests[0].metrics[0].sources)
+
+    assert sources({}, GateOptions())["samples"] == "settings"
+    assert sources({}, GateOptions(), samples=4)["samples"] == "expected of faithfulness"
+    assert sources({"VERDICT_JUDGE_SAMPLES": "1"}, GateOptions(), samples=4)["samples"] == "variable"
+    assert sources({"VERDICT_JUDGE_SAMPLES": "1"}, GateOptions(samples=3), samples=4)["samples"] == "flag"
+    assert sources({"VERDICT_JUDGE": "none"}, GateOptions())["judge"] == "variable"
+    with pytest.raises(ConfigError, match="VERDICT_JUDGE_TEMPERATURE='warm'"):
+        sources({"VERDICT_JUDGE_TEMPERATURE": "warm"}, GateOptions())
+
+
+def test_enrichment_keeps_every_byte_that_is_not_its_own(tmp_path: Path) -> None:
+    odd = '{"n": 1.10, "big": 123456789012345678901234567890, "e": 1e400, "u": "\\u00e9", "verdict": {"mine": [1]}}'
+    line = (
+        '{"schema_version": 1, "type": "verdict.trace", "request_id": "t", "prompt": "p", "response": "30", "meta": '
+    ) + odd
+    path = tmp_path / "t.jsonl"
+    text = f"{line}}}\n\n{line.replace(chr(34) + 't' + chr(34), chr(34) + 'u' + chr(34))}}}\n"
+    path.write_text(text, encoding="utf-8")
+    enrich(path, path, {1: {"r": {"score": 1.0}}})
+    first, blank, last = path.read_text(encoding="utf-8").splitlines()
+    assert '"n": 1.10, "big": 123456789012345678901234567890, "e": 1e400, "u": "\\u00e9"' in first.replace("  ", " ")
+    assert '"mine": [1]' in first
+    assert json.loads(first)["meta"]["verdict"]["judge"] == {"r": {"score": 1.0}}
+    assert (blank, last) == ("", text.splitlines()[2])
+    assert [file.name for file in tmp_path.iterdir()] == ["t.jsonl"]
+
+
+def test_a_recorded_judgment_of_another_answer_does_not_count(tmp_path: Path) -> None:
+    row = {"schema_version": 1, "type": "verdict.trace", "request_id": "t", "prompt": "p", "context": list(CONTEXT)}
+    path = Path(write_lines(tmp_path / "t.jsonl", [row | {"response": "30 days."}]))
+    found = run_gate(config(one()), path, GateOptions(judge="fake")).found
+    enrich(path, path, {line: {name: one.to_dict() for name, one in by.items()} for line, by in found.items()})
+    assert run_gate(config(one()), path).exit_code == 0
+    path.write_text(path.read_text(encoding="utf-8").replace("30 days.", "60 days."), encoding="utf-8")
+    result = run_gate(config(one()), path)
+    assert "input_hash: recorded at another" in result.tests[0].message
+    assert result.exit_code == 2
+
+
+def test_suite_bounds_need_twenty_tests_and_intervals_decide() -> None:
+    def status(n: int, bound: float) -> str:
+        tests = [one(samples=1) | {"id": f"t{at}"} for at in range(n)]
+        traces = [trace(at + 1, f"t{at}", f"30 days, {at}.") for at in range(n)]
+        bounds = {"min_coverage": bound}
+        return run_gate(config(*tests, suite=bounds), traces, GateOptions(judge="fake")).suites[0].status
+
+    assert status(19, 0.5) == "error"
+    assert status(20, 1.0) == "pass"
+
+
+def test_a_baseline_that_was_better_fails_the_gate(tmp_path: Path) -> None:
+    tests = [one(samples=1) | {"id": f"t{at}"} for at in range(20)]
+    good = [trace(at + 1, f"t{at}", f"Goods are taken back for 30 days. {'!' * at}") for at in range(20)]
+    bad = [trace(at + 1, f"t{at}", f"Sixty weeks and {at} horses.") for at in range(20)]
+    before = run_gate(config(*tests), good, GateOptions(judge="fake"))
+    assert before.counts["pass"] == 20
+    (tmp_path / "main.json").write_bytes(as_json(before))
+    gated = config(*tests, baseline=str(tmp_path / "main.json"))
+    assert run_gate(gated, good, GateOptions(judge="fake")).suites[0].status == "pass"
+    assert run_gate(gated, bad, GateOptions(judge="fake")).suites[0].status == "fail"
+
+
+def test_junit_is_what_its_readers_take() -> None:
+    # The structure of the schema that Jenkins publishes: testsuites > testsuite > testcase > failure | error |
+    # system-out, with required names and whole-number counts.
+    text = """<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema"><xs:element name="testsuites"><xs:complexType>
+    <xs:sequence><xs:element name="testsuite" maxOccurs="unbounded"><xs:complexType><xs:sequence>
+    <xs:element name="testcase" minOccurs="0" maxOccurs="unbounded"><xs:complexType><xs:choice minOccurs="0"
+    maxOccurs="unbounded"><xs:element name="failure" type="why"/><xs:element name="error" type="why"/>
+    <xs:element name="system-out" type="xs:string"/></xs:choice><xs:attribute name="name" type="xs:string"
+    use="required"/><xs:attribute name="classname" type="xs:string"/></xs:complexType></xs:element></xs:sequence>
+    <xs:attribute name="name" type="xs:string" use="required"/><xs:attribute name="tests" type="xs:int" use="required"/>
+    <xs:attribute name="failures" type="xs:int"/><xs:attribute name="errors" type="xs:int"/><xs:attribute
+    name="skipped" type="xs:int"/></xs:complexType></xs:element></xs:sequence><xs:attribute name="name"
+    type="xs:string"/><xs:attribute name="tests" type="xs:int"/><xs:attribute name="failures" type="xs:int"/>
+    <xs:attribute name="errors" type="xs:int"/></xs:complexType></xs:element><xs:complexType name="why">
+    <xs:simpleContent>
+    <xs:extension base="xs:string"><xs:attribute name="message" type="xs:string"/><xs:attribute name="type"
+    type="xs:string"/></xs:extension></xs:simpleContent></xs:complexType></xs:schema>"""
+    tests = [one(), one() | {"id": "x\x00<&>"}, one() | {"id": "lost"}]
+    traces = [trace(), trace(2, "x\x00<&>", "Sixty weeks and a horse.")]
+    result = run_gate(config(*tests), traces, GateOptions(judge="fake"))
+    document = etree.fromstring(as_junit(result))
+    etree.XMLSchema(etree.fromstring(text)).assertValid(document)
+    assert [document.get(name) for name in ("tests", "failures", "errors")] == ["3", "1", "1"]
+
+
+def test_markdown_cannot_be_steered_by_what_a_model_wrote() -> None:
+    result = run_gate(
+        config({"id": "a|b", "expected": {"type": "must_contain", "value": "x"}}), [trace(1, "a|b", "<img> | # y")]
+    )
+    page = as_markdown(result)
+    assert "a\\|b" in page
+    assert "<img>" not in page
+
+
+@pytest.mark.parametrize("schema", [{"type": "object"}, {"type": "nonsense"}], ids=["good", "bad"])
+def test_json_schema(schema: dict) -> None:
+    test = {"id": "t", "expected": {"type": "json_schema", "schema": schema}}
+    if schema["type"] == "nonsense":
+        with pytest.raises(ConfigError, match="no JSON Schema"):
+            run_gate(config(test), [trace()])
+    else:
+        assert run_gate(config(test), [trace(answer="{}")]).exit_code == 0
+        assert run_gate(config(test), [trace(answer="no")]).exit_code == 1
+
+
+def test_reading_is_strict(tmp_path: Path) -> None:
+    row = {"schema_version": 1, "type": "verdict.trace", "prompt": "p"}
+    path = write_lines(tmp_path / "t.jsonl", [row | {"response": "a", "text": "b"}])
+    with pytest.raises(InputError, match=r"line 1: the trace has both response and text"):
+        list(read_traces(path))
