@@ -93,7 +93,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
         "IPYTHONDIR": folders["ipython"],
         "JUPYTERLAB_SETTINGS_DIR": str(root / "settings"),
         "JUPYTERLAB_WORKSPACES_DIR": folders["workspaces"],
-        "PYTHONPATH": str(ROOT),
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
         "EVALKIT_CACHE": str(root / "cache"),
     }
     command = [sys.executable, "-m", "jupyter", "lab", "--no-browser", "--allow-root", "--ip=127.0.0.1"]
