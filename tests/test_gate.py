@@ -12,6 +12,7 @@ from servers import judge_server
 
 import evalkit as ek
 from evalkit.errors import ConfigError, InputError
+from evalkit.evaluation import promote
 from evalkit.gate import GateConfig, GateOptions, Judgment, Trace, enrich, measure, read_traces, run_gate
 from evalkit.gate.documents import as_json, as_junit, as_markdown
 from evalkit.gate.judgments import agreement_of
@@ -196,6 +197,24 @@ def test_json_schema(schema: dict) -> None:
     else:
         assert run_gate(config(test), [trace(answer="{}")]).exit_code == 0
         assert run_gate(config(test), [trace(answer="no")]).exit_code == 1
+
+
+def test_promoted_replies_are_counted_and_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EVALKIT_RUBRICS", str(tmp_path))
+    plain = ek.load_rubric("faithfulness@v1").to_dict() | {"id": "own"}
+    for version in ("v1", "v2"):
+        ek.save(ek.Rubric(**(plain | {"version": version, "pass_at": 0.5 if version == "v2" else None})), tmp_path)
+    asked = GateOptions(judge="fake")
+    test = {"id": "t", "expected": {"type": "own", "rubric_version": "v1"}}
+    assert run_gate(config(test), [trace()], asked).exit_code == 0
+    assert promote("own@v2") == 3
+    test["expected"]["rubric_version"] = "v2"
+    variables = {"VERDICT_JUDGE": "fake"}
+    result = run_gate(config(test), [trace()], GateOptions(judge="none"), environment=variables)
+    assert (result.exit_code, result.notes[0].split()[:4]) == (0, ["3", "replies", "were", "promoted"])
+    refused = run_gate(config(test), [trace()], GateOptions(judge="none", no_promoted=True), environment=variables)
+    assert "rests on 3 promoted replies" in refused.tests[0].message
+    assert refused.exit_code == 2
 
 
 def test_reading_is_strict(tmp_path: Path) -> None:

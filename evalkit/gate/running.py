@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from evalkit.caching import ReplyStore
 from evalkit.errors import ConfigError
 from evalkit.gate.configs import CHECKS, GateConfig, load_gate
 from evalkit.gate.judging import judged, keys_of, work_of
@@ -227,6 +228,10 @@ def _notes(needs: Iterable[_Need], options: GateOptions) -> list[str]:
         notes.append(
             f"the budget of US$ {options.budget_usd} was reached; what was paid is kept: run it again with more"
         )
+    keys = {bytes.fromhex(key) for one in judgments if one.source == "cache" for key in one.keys}
+    promoted = ReplyStore.open(options.cache).counts_for(keys)["promoted"] if keys else 0
+    if promoted:
+        notes.append(f"{promoted} replies were promoted from another rubric version; --no-promoted refuses them")
     return notes
 
 
