@@ -117,7 +117,8 @@ def vote(
         np.where(nominal, most, other) for most, other in zip(majority, (score, label, tied), strict=True)
     )
     passed, verdict = _verdict(counted, measured)
-    pieces = frame.iloc[samples.groups.first]
+    kept = [name for name in (*VOTE_KEY, "level", "scale", "weight") if name in frame]
+    pieces = frame[kept].iloc[samples.groups.first]  # not the explanations: with one sample that is the whole table
     columns: dict[str, Any] = {key: pieces[key].array for key in [*VOTE_KEY, "level", "scale"]}
     columns |= {"score": score, "score_norm": _norm(score, label, measured), "label": _text(label), "passed": passed}
     columns |= _agreements(samples)

@@ -18,13 +18,17 @@ from evalkit.rubrics.scales import Scale
 from evalkit.tables import JUDGMENT_KEY, VOTE_KEY
 from evalkit.tables.grouping import Flags, Floats, Ints, clusters_of, group, refuse_doubles, tally
 
+_UNUSED = ("explanation", "reply", "key", "model", "source", "latency_s", "cost_usd")
+
 __all__ = ["CRITERION_KEY", "Answered", "Voted", "answered", "checked", "voted"]
 
 CRITERION_KEY = ["rubric", "rubric_version", "criterion"]
 
 
 def checked(judged: pd.DataFrame, form: str) -> pd.DataFrame:
-    """A table of judgments (form ``samples``) or votes, without judges of weight 0."""
+    """A table of judgments (form ``samples``) or votes, without judges of weight 0 and what takes most room."""
+    if isinstance(judged, pd.DataFrame):
+        judged = judged[[name for name in judged if name not in _UNUSED]]
     if form == "samples":
         frame = tables.check(judged, "judgments", need=[*JUDGMENT_KEY, "score", "label", "error", "level", "scale"])
         refuse_doubles(frame, JUDGMENT_KEY, "judgments", may_miss=["order"])

@@ -122,9 +122,13 @@ def columns_of(name: str) -> list[str]:
 
 def categorical(values: Iterable[Any]) -> pd.Categorical:
     """Texts as a categorical whose categories stand in order of first appearance; None is missing."""
-    values = list(values)
-    seen = [value for value in dict.fromkeys(values) if isinstance(value, str)]
-    return pd.Categorical(values, categories=seen)
+    given = values if isinstance(values, np.ndarray) and values.dtype == object else np.array([*values, None], object)
+    codes, seen = pd.factorize(given if given is values else given[:-1])
+    texts = [value for value in seen if isinstance(value, str)]
+    if len(texts) < len(seen):  # what is no text is missing too
+        place = np.array([*pd.Index(texts, dtype=object).get_indexer(pd.Index(seen, dtype=object)), -1])
+        codes = place[codes]
+    return pd.Categorical.from_codes(codes, pd.Index(texts, dtype=None if texts else object))
 
 
 def _coerced(column: Any, kind: str) -> Any:
