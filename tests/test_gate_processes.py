@@ -134,7 +134,7 @@ def test_a_time_out_of_half_of_the_calls(here: Path, judge: JudgeServer) -> None
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("faithfulness", "faithfullness", "test 'refund', faithfullness"),
+        ("faithfulness", "faithfullness", "eval.yaml, line 5, test 'refund', faithfullness"),
         ("version: v1", "version: v77", "v77"),
         ("samples: 3", "judge: opanai", "unknown judge 'opanai'"),
         ("min_score", "min_scor", "eval.yaml, line 5: tests.0.expected.0.min_scor: unknown key 'min_scor'; allowed"),

@@ -12,7 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from evalkit.errors import ConfigError, RubricError, listed
 from evalkit.rubrics.files import read_yaml
 
-__all__ = ["CHECKS", "Expected", "Gate", "GateConfig", "GateTest", "Settings", "TestInput", "load_gate"]
+__all__ = ["CHECKS", "Expected", "Gate", "GateConfig", "GateTest", "Settings", "TestInput", "load_gate", "place_of"]
 
 CHECKS = ("must_contain", "regex", "json_schema")
 """Metrics that need no judge."""
@@ -206,6 +206,15 @@ def _allowed(where: Sequence[Any]) -> str:
     model = names.get(last, GateConfig)
     fields = [field.alias or name for name, field in model.model_fields.items()]
     return ", ".join(name for name in fields if name not in ("folder", "name"))
+
+
+def place_of(config: GateConfig, test: str) -> str:
+    """File and line of a test; the name alone where the configuration was made in Python."""
+    path = config.folder / config.name
+    if not config.name or not path.is_file():
+        return config.name or "the configuration"
+    number = next(at for at, one in enumerate(config.tests) if one.id == test)
+    return f"{config.name}, line {_line(path, ['tests', number, 'expected'])}"
 
 
 def _line(path: Path, where: Sequence[Any]) -> int:

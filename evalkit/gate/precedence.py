@@ -11,7 +11,7 @@ from typing import Any
 
 from evalkit.errors import ConfigError, EvalkitError
 from evalkit.evaluation import Rules
-from evalkit.gate.configs import Expected, GateConfig
+from evalkit.gate.configs import Expected, GateConfig, place_of
 from evalkit.judging import Spec
 from evalkit.records import PROVIDERS, Judge
 from evalkit.rubrics import Profile, Rubric, load_profile, load_rubric
@@ -156,7 +156,9 @@ class Resolver:
             try:
                 self._made[known] = self._of(expected)
             except EvalkitError as problem:
-                raise ConfigError(f"{self._config.name}, test {test!r}, {expected.type}: {problem}") from None
+                raise ConfigError(
+                    f"{place_of(self._config, test)}, test {test!r}, {expected.type}: {problem}"
+                ) from None
         return self._made[known]
 
     def _places(self, expected: Expected) -> list[tuple[str, Mapping[str, Any]]]:
