@@ -164,19 +164,21 @@ class Notebook:
         return self.run_all()
 
     def run_all(self) -> Notebook:
-        self.page.evaluate("() => window.jupyterapp.commands.execute('notebook:run-all-cells')")
+        self._bounded("window.jupyterapp.commands.execute('notebook:run-all-cells')")
         self.page.wait_for_function(self.IDLE)
         return self
 
     def restart(self) -> Notebook:
         """Restart the kernel, clear what it showed, and run all cells again."""
-        self.page.evaluate(
-            """async () => { const app = window.jupyterapp, panel = app.shell.currentWidget;
-            await panel.sessionContext.session.kernel.restart();
-            await app.commands.execute('notebook:clear-all-cell-outputs'); }"""
-        )
+        self._bounded("window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()")
+        self._bounded("window.jupyterapp.commands.execute('notebook:clear-all-cell-outputs')")
         self.page.wait_for_function(self.IDLE)
         return self.run_all()
+
+    def _bounded(self, promise: str) -> None:
+        """Wait for a promise of the page, 40 seconds at most: Playwright itself would wait for ever."""
+        late = "new Promise((_, fail) => setTimeout(() => fail(new Error('not within 40 s')), 40000))"
+        self.page.evaluate(f"async () => {{ await Promise.race([{promise}, {late}]); }}")
 
     @property
     def tuner(self) -> Any:
