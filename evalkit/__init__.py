@@ -43,6 +43,9 @@ if TYPE_CHECKING:
     from evalkit.evaluation import freeze as freeze
     from evalkit.evaluation import load_example as load_example
     from evalkit.evaluation import show as show
+    from evalkit.gate import from_traces as from_traces
+    from evalkit.gate import run_gate as run_gate
+    from evalkit.gate import to_traces as to_traces
     from evalkit.judging import Plan as Plan
     from evalkit.judging import ajudge as ajudge
     from evalkit.judging import explain as explain
@@ -122,6 +125,7 @@ _PLACES = {
         "RubricError",
     ),
     "evalkit.evaluation": ("Evaluation", "cache_stats", "evaluate", "freeze", "load_example", "show"),
+    "evalkit.gate": ("from_traces", "run_gate", "to_traces"),
     "evalkit.judging": ("Plan", "ajudge", "explain", "judge", "judge_chunk", "plan", "record", "replies"),
     "evalkit.parsing": ("parse_reply",),
     "evalkit.probes": (

@@ -13,6 +13,7 @@ How the data flows; a line imports only from those above it::
 """
 
 from evalkit.gate.configs import Expected, GateConfig, load_gate
+from evalkit.gate.exchange import from_traces, to_traces
 from evalkit.gate.judgments import Judgment
 from evalkit.gate.metrics import measure
 from evalkit.gate.precedence import GateOptions
@@ -32,8 +33,10 @@ __all__ = [
     "TestResult",
     "Trace",
     "enrich",
+    "from_traces",
     "load_gate",
     "measure",
     "read_traces",
     "run_gate",
+    "to_traces",
 ]

@@ -19,7 +19,7 @@ from evalkit.judging import Options, Spec, Work
 from evalkit.judging.runs import judge_work
 from evalkit.providers import check_ready
 
-__all__ = ["judged", "keys_of", "work_of"]
+__all__ = ["judged", "keys_of", "rationale_of", "sum_of", "work_of"]
 
 _MOST_NEAREST = 20
 
@@ -96,14 +96,14 @@ def _made(work: Work, asked: Asked, table: pd.DataFrame) -> list[Judgment]:
                 source="live" if "live" in rows["source"] else "cache",
                 samples=samples,
                 agreement=agreement_of(samples),
-                rationale=_rationale(rows, verdict_passed),
+                rationale=rationale_of(rows, verdict_passed),
                 judge=judge[0] if len(judge) == 1 else judge,
                 keys=own,
                 verdict_key=verdict,
                 parts=parts,
-                prompt_tokens=_sum(rows["prompt_tokens"]),
-                completion_tokens=_sum(rows["completion_tokens"]),
-                cost_usd=_sum(rows["cost_usd"]),
+                prompt_tokens=sum_of(rows["prompt_tokens"]),
+                completion_tokens=sum_of(rows["completion_tokens"]),
+                cost_usd=sum_of(rows["cost_usd"]),
                 reasons=dict(Counter(why for why in rows["error"] if why is not None)) or None,
             )
         )
@@ -123,12 +123,14 @@ def _samples(work: Work, rows: dict[str, list[Any]]) -> tuple[bool | None, ...]:
     return tuple(found)
 
 
-def _rationale(rows: dict[str, list[Any]], passed: bool | None) -> str | None:
+def rationale_of(rows: dict[str, list[Any]], passed: bool | None) -> str | None:
+    """The first explanation on the majority's side."""
     told = [(said, why) for said, why in zip(rows["passed"], rows["explanation"], strict=True) if why is not None]
     return next((str(why) for said, why in told if passed is None or bool(said) is passed), None)
 
 
-def _sum(values: list[Any]) -> Any:
+def sum_of(values: list[Any]) -> Any:
+    """The sum of what is known; None where nothing is."""
     known = [value for value in values if value is not None]
     return sum(known) if known else None
 

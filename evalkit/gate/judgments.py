@@ -14,7 +14,7 @@ from evalkit.judging import Spec
 from evalkit.keys import digest
 from evalkit.rubrics import Rubric
 
-__all__ = ["Judgment", "agreement_of", "difference", "read_recorded", "verdict_key", "verdict_parts"]
+__all__ = ["Judgment", "agreement_of", "difference", "read_recorded", "rules_hash", "verdict_key", "verdict_parts"]
 
 _SLACK = 1e-3
 _PLAIN = Rules()
@@ -200,22 +200,21 @@ def verdict_parts(spec: Spec, rules: Rules, input_hash: str) -> dict[str, Any]:
         "rubric_hash": digest(hashes),
         "input_hash": input_hash,
         "samples": spec.samples,
-        "rules_hash": _rules_hash(spec, rules),
+        "rules_hash": rules_hash(spec.rubric, rules, [judge.weight for judge in spec.judges]),
         "judges": judges,
     }
 
 
-def _rules_hash(spec: Spec, rules: Rules) -> str:
-    criteria = [
-        [item.name, item.level, item.scale.to_json(), item.weight, item.critical] for item in spec.rubric.criteria
-    ]
+def rules_hash(rubric: Rubric, rules: Rules, weights: Sequence[float]) -> str:
+    """sha256 of all that turns replies into a verdict: scales and pass rules, weights, vote, aggregate, quorum."""
+    criteria = [[item.name, item.level, item.scale.to_json(), item.weight, item.critical] for item in rubric.criteria]
     own = {name: getattr(rules, name) for name in Rules.__slots__}
-    return digest([criteria, spec.rubric.pass_at, own, [judge.weight for judge in spec.judges]])
+    return digest([criteria, rubric.pass_at, own, list(weights)])
 
 
-def verdict_key(keys: Sequence[str], samples: int, rules_hash: str) -> str:
+def verdict_key(keys: Sequence[str], samples: int, hash_of_rules: str) -> str:
     """sha256 of the sorted reply keys, k and the hash of the rules."""
-    return digest([sorted(keys), samples, rules_hash])
+    return digest([sorted(keys), samples, hash_of_rules])
 
 
 def difference(recorded: Mapping[str, Any] | None, asked: Mapping[str, Any]) -> str:

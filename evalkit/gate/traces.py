@@ -51,6 +51,8 @@ class Trace:
         Number of a repeat (``attempt``, or ``meta.attempt``), or None.
     recorded
         What stands at ``meta.verdict.judge``: rubric id -> the judgment as it is in the file.
+    extra
+        What stands at ``meta.item``: further columns of the item.
     """
 
     line: int
@@ -60,6 +62,7 @@ class Trace:
     answer: str
     attempt: int | None = None
     recorded: Mapping[str, Any] | None = None
+    extra: Mapping[str, Any] | None = None
 
     @property
     def item(self) -> dict[str, Any]:
@@ -115,7 +118,10 @@ def _trace(path: Path, number: int, line: bytes) -> Trace:
         prompt, texts, answer = canonical([given.prompt, context, given.response or given.text or ""])
     except InputError as problem:
         raise InputError(f"{where}: {problem}") from None
-    return Trace(number, given.request_id, prompt, None if texts is None else tuple(texts), answer, attempt, recorded)
+    extra = given.meta.get("item")
+    extra = extra if isinstance(extra, dict) else None
+    texts = None if texts is None else tuple(texts)
+    return Trace(number, given.request_id, prompt, texts, answer, attempt, recorded, extra)
 
 
 def _fault(problem: ValidationError) -> str:

@@ -1,0 +1,133 @@
+"""`to_traces` and `from_traces`: what goes out comes back, and the gate replays it without asking anybody."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import evalkit as ek
+from evalkit.errors import InputError
+from evalkit.gate import GateConfig, GateOptions, run_gate
+
+ITEMS = [
+    {"item_id": "a", "question": "How long?", "answer": "30 days.", "context": ["Returns within 30 days."], "n": 1},
+    {"item_id": "b", "question": "Сколько?", "answer": "Never.\n«x»", "context": ["Returns within 30 days."], "n": 2},
+]
+
+
+def gate(path: Path, rubric: str, samples: int = 3, **expected: Any) -> Any:
+    tests = [{"id": name, "expected": {"type": rubric, "samples": samples, **expected}} for name in ("a", "b")]
+    return run_gate(GateConfig(tests=tests), path, GateOptions())
+
+
+@pytest.mark.parametrize("rubric", ["faithfulness", "relevancy"])
+def test_what_a_notebook_judged_is_what_the_gate_reads(rubric: str, tmp_path: Path) -> None:
+    path = tmp_path / "traces.jsonl"
+    table = ek.judge(ITEMS, rubric, "fake:strict", samples=3, progress=False)
+    assert ek.to_traces(ITEMS, table, path) == 2
+    offline = tmp_path / "empty"
+    tests = [{"id": name, "expected": {"type": rubric, "samples": 3, "min_score": 0.0}} for name in ("a", "b")]
+    result = run_gate(GateConfig(tests=tests), path, GateOptions(cache=offline))
+    found = {test.id: test.metrics[0].measured[0].judgment for test in result.tests}
+    assert {judgment.source for judgment in found.values() if judgment} == {"trace"}
+    scores = ek.aggregate(ek.vote(table)).set_index("item_id")["score_norm"]
+    for name, judgment in found.items():
+        assert judgment is not None
+        assert judgment.score == pytest.approx(scores[name], abs=1e-6)
+
+
+def test_the_verdict_key_is_that_of_the_gate_and_another_temperature_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "traces.jsonl"
+    table = ek.judge(ITEMS, "faithfulness", "fake:strict", samples=3, progress=False)
+    ek.to_traces(ITEMS, table, path)
+    tests = [{"id": "a", "expected": {"type": "faithfulness", "samples": 3}}]
+    same = run_gate(GateConfig(tests=tests), path, GateOptions(judge="fake:strict"))
+    judgment = same.tests[0].metrics[0].measured[0].judgment
+    assert judgment is not None
+    assert judgment.source == "trace", "the key that was written is the one that the gate asks for"
+    more = [{"id": "a", "expected": {"type": "faithfulness", "samples": 5}}]
+    other = run_gate(GateConfig(tests=more), path, GateOptions(judge="fake:strict"))
+    assert other.tests[0].metrics[0].measured[0].judgment.source == "live"  # type: ignore[union-attr]
+
+
+def test_items_come_back_with_their_columns(tmp_path: Path) -> None:
+    path = tmp_path / "traces.jsonl"
+    table = ek.judge(ITEMS, "faithfulness", ["fake:strict", "fake:lenient"], samples=2, progress=False)
+    ek.to_traces(ITEMS, table, path)
+    items, recorded = ek.from_traces(path)
+    assert items.to_dict("records") == ITEMS
+    assert recorded["n_samples"].tolist() == [4, 4]
+    assert recorded["judge"].tolist() == [["fake:strict", "fake:lenient"]] * 2
+    again = ek.judge(items, "faithfulness", ["fake:strict", "fake:lenient"], samples=2, offline=True)
+    assert again["key"].tolist() == table["key"].tolist(), "what came back has the same keys: it is paid once"
+    before = path.read_bytes()
+    ek.to_traces(items, again, path)
+    after = [json.loads(line) for line in path.read_bytes().splitlines()]
+    for line, old in zip(after, before.splitlines(), strict=True):
+        was = json.loads(old)
+        for one in (line, was):
+            one["meta"]["verdict"]["judge"]["faithfulness"].pop("source")
+        assert line == was
+
+
+def test_unscored_samples_and_several_criteria(tmp_path: Path) -> None:
+    rubric = ek.Rubric(
+        id="two",
+        description="x",
+        inputs=["answer"],
+        criteria=[
+            {"name": "one", "scale": {0: "a", 1: "b"}, "pass_at": 1},
+            {"name": "other", "scale": {0: "a", 1: "b"}, "pass_at": 1},
+        ],
+    )
+    ek.save(rubric, tmp_path / "rubrics")
+    items = [{"item_id": "a", "question": "q", "answer": "x"}]
+    for name, replies in (("one", ["1", "1", "what?"]), ("other", ["1", "0", "1"])):
+        ek.record(items, rubric, "fake:strict", [replies], criterion=name, template="number@v1")
+    table = ek.judge(items, rubric, "fake:strict", samples=3, template="number@v1", offline=True)
+    evaluation = ek.evaluate(items, rubric, "fake:strict", samples=3, template="number@v1", offline=True)
+    ek.to_traces(items, evaluation, tmp_path / "t.jsonl")
+    _, recorded = ek.from_traces(tmp_path / "t.jsonl")
+    # sample 0 passes both, sample 1 fails the second, sample 2 is unread in the first
+    assert recorded.loc[0, "samples"] == [True, False, None]
+    assert recorded.loc[0, "n_scored"] == 2
+    assert table["error"].notna().sum() == 1
+
+
+def test_traces_without_judgments_and_wrong_input(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    assert ek.to_traces(ITEMS, None, path) == 2
+    items, recorded = ek.from_traces(path)
+    assert len(items) == 2
+    assert recorded.empty
+    assert gate(path, "faithfulness").exit_code == 2
+    with pytest.raises(InputError, match="no column 'answer'"):
+        ek.to_traces([{"question": "q"}], None, path)
+    with pytest.raises(InputError, match="item 'a': answer is int; a trace holds text"):
+        ek.to_traces([{"item_id": "a", "question": "q", "answer": 3}], None, path)
+    table = ek.judge(ITEMS, "faithfulness", "fake:strict", samples=1, progress=False)
+    with pytest.raises(InputError, match="1 judged items are not among the items, first 'b'"):
+        ek.to_traces(ITEMS[:1], table, path)
+    with pytest.raises(InputError, match="has a row twice"):
+        ek.to_traces(ITEMS, pd.concat([table, table]), path)
+    pairs = [{"item_id": "a", "question": "q", "answer_a": "x", "answer_b": "y", "answer": "z"}]
+    with pytest.raises(InputError, match="compares pairs"):
+        ek.to_traces(pairs, ek.judge(pairs, "preference", "fake:strict", samples=1, progress=False), path)
+    with pytest.raises(InputError, match="cannot be written"):
+        ek.to_traces(ITEMS, None, tmp_path / "none" / "t.jsonl")
+    path.write_bytes(path.read_bytes() * 2)
+    with pytest.raises(InputError, match="'a' stands in several lines"):
+        ek.from_traces(path)
+
+
+def test_order_of_the_judgments_plays_no_part(tmp_path: Path) -> None:
+    table = ek.judge(ITEMS, "faithfulness", "fake:strict", samples=3, progress=False)
+    ek.to_traces(ITEMS, table, tmp_path / "one.jsonl")
+    shuffled = table.sample(frac=1, random_state=2).sort_values(["judge", "sample"], kind="stable")
+    ek.to_traces(ITEMS, shuffled, tmp_path / "two.jsonl")
+    one, two = (ek.from_traces(tmp_path / name)[1] for name in ("one.jsonl", "two.jsonl"))
+    assert one[["item_id", "passed", "score", "agreement"]].equals(two[["item_id", "passed", "score", "agreement"]])
