@@ -8,12 +8,10 @@ from __future__ import annotations
 from evalkit.caching.counters import Counters
 from evalkit.caching.places import default_folder, network_file_system
 from evalkit.caching.store import ReplyStore
-from evalkit.caching.transfer import ImportReport
 from evalkit.caching.upkeep import PruneReport, Stats
 
 __all__ = [
     "Counters",
-    "ImportReport",
     "PruneReport",
     "ReplyStore",
     "Stats",

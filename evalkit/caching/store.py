@@ -13,9 +13,9 @@ from concurrent.futures import Future
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from evalkit.caching import lookups, transfer, upkeep
+from evalkit.caching import lookups, upkeep
 from evalkit.caching.claims import Claims
 from evalkit.caching.connections import Connections
 from evalkit.caching.counters import Counters
@@ -27,6 +27,9 @@ from evalkit.caching.writing import Fact, Job, Writer
 from evalkit.errors import CacheError
 from evalkit.keys import KeyParts, canonical_json
 from evalkit.records import Reply
+
+if TYPE_CHECKING:
+    from evalkit.caching.transfer import ImportReport
 
 __all__ = ["ReplyStore"]
 
@@ -289,12 +292,14 @@ class ReplyStore:
         int
             The number of lines.
         """
+        from evalkit.caching import transfer  # only now: its checks take as long to build as half of the package
+
         self._writer.flush()
         with self._connections.reading() as connection:
             chosen = upkeep.Chosen(rubric=rubric, model=model, source=source, keys=keys)
             return transfer.export(connection, Path(path), chosen)
 
-    def import_(self, path: Path | str) -> transfer.ImportReport:
+    def import_(self, path: Path | str) -> ImportReport:
         """Read a file that `export` wrote; all of it or, after an error, nothing.
 
         Nothing in the file is trusted: each line is checked and its key computed anew. What is stored
@@ -306,6 +311,8 @@ class ReplyStore:
         CacheError
             If a line is truncated, malformed or does not match its key; the message names it.
         """
+        from evalkit.caching import transfer
+
         self.check_writable()
         return transfer.import_(self._connections, Path(path))
 
@@ -392,6 +399,8 @@ class ReplyStore:
         self.check_writable()
         self._writer.flush()
         moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
+        from evalkit.caching import transfer
+
         target = Path(export_to) if export_to else self.folder / f"pruned-{moment}.jsonl"
         return transfer.remove(self._connections, chosen, target)
 
