@@ -67,7 +67,7 @@ class Trace:
     @property
     def item(self) -> dict[str, Any]:
         """The trace under the field names that rubrics use."""
-        item: dict[str, Any] = {"question": self.prompt, "answer": self.answer}
+        item: dict[str, Any] = {**(self.extra or {}), "question": self.prompt, "answer": self.answer}
         return item if self.context is None else item | {"context": list(self.context)}
 
 

@@ -1,0 +1,122 @@
+"""The fixture `verdict` in real pytest processes: passes, fails with the judge's words, errors, xdist, options."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import pytest
+from servers import judge_server
+
+pytestmark = pytest.mark.network
+
+ITEM = '{"question": "How long?", "answer": ANSWER, "context": ["Returns are taken back within 30 days."]}'
+GOOD = ITEM.replace("ANSWER", '"Returns are taken back within 30 days."')
+BAD = ITEM.replace("ANSWER", '"Never, and shipping costs 900 euro."')
+
+
+def ran(folder: Path, test: str, *options: str, **variables: str) -> tuple[int, str]:
+    (folder / "test_it.py").write_text(test)
+    path = os.pathsep.join([str(Path(__file__).resolve().parents[1]), *filter(None, sys.path)])
+    environment = os.environ | {"PYTHONPATH": path, "EVALKIT_CACHE": str(folder / "cache")} | variables
+    # pytest loads it by its entry point; where evalkit is not installed but on the path, it is named
+    installed = entry_points(group="pytest11", name="evalkit")
+    plugin = [] if installed else ["-p", "evalkit.pytest_plugin"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *plugin, *options, "test_it.py"],
+        cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_a_check_passes_and_fails_with_what_the_judge_said(tmp_path: Path) -> None:
+    test = f"""
+def test_good(verdict):
+    judgment = verdict.check({GOOD}, "faithfulness", min_score=0.85)
+    assert judgment.score >= 0.85 and len(judgment.samples) == 3
+
+def test_bad(verdict):
+    verdict.check({BAD}, "faithfulness", min_score=0.85)
+
+def test_bad_by_verdict(verdict):
+    verdict.check({BAD}, "faithfulness")
+"""
+    code, said = ran(tmp_path, test, "--verdict-judge", "fake")
+    assert code == 1, said
+    assert "2 failed, 1 passed" in said
+    assert "fail: faithfulness: score 0" in said
+    assert "samples: 3 of 3 scored, 0 passed; agreement 1.0; from live, by fake:strict" in said
+    assert "the judge: " in said
+    assert "verdict: 3 checks, 3 judged, " in said
+    assert "(US$ 0.0000)" in said
+    code, said = ran(tmp_path, test)
+    assert code == 1, said
+    assert "could not be judged" in said or "no judgment" in said
+    code, said = ran(tmp_path, test, "--verdict-judge", "fake")
+    assert "0 of them live" in said, "all is in the cache"
+
+
+def test_what_could_not_be_judged_fails_and_says_so(tmp_path: Path) -> None:
+    test = f"""
+def test_a(verdict):
+    verdict.check({GOOD}, "faithfulnes")
+
+def test_b(verdict):
+    verdict.check({{"question": "q"}}, "faithfulness")
+
+def test_c(verdict):
+    verdict.check({GOOD}, "faithfulness", min_score=3)
+"""
+    code, said = ran(tmp_path, test, "--verdict-judge", "fake")
+    assert code == 1
+    assert "3 failed" in said
+    assert "there is no rubric 'faithfulnes'" in said
+    assert "the item has no text in 'answer'" in said
+    assert "min_score" in said
+
+
+def test_a_rubric_with_a_reference_and_options_by_variable(tmp_path: Path) -> None:
+    test = """
+def test_a(verdict):
+    item = {"question": "2 + 2?", "answer": "4", "reference": "4"}
+    judgment = verdict.check(item, "correctness", min_score=0.5, samples=4)
+    assert len(judgment.samples) == 5, "the variable goes before the call"
+"""
+    code, said = ran(tmp_path, test, VERDICT_JUDGE="fake:strict", VERDICT_JUDGE_SAMPLES="5")
+    assert code == 0, said
+    code, said = ran(tmp_path, test, "--verdict-samples", "2", VERDICT_JUDGE="fake:strict", VERDICT_JUDGE_SAMPLES="5")
+    assert "assert 2 == 5" in said, "and the option before the variable"
+
+
+def test_workers_pay_for_one_item_once(tmp_path: Path) -> None:
+    pytest.importorskip("xdist")
+    test = f"""
+import pytest
+
+@pytest.mark.parametrize("n", range(8))
+def test_same(verdict, n):
+    verdict.check({GOOD}, "faithfulness", min_score=0.1)
+"""
+    reply = {"content": '{"explanation": "so", "score": 2}', "delay": 0.2}
+    with judge_server(always=reply) as server:
+        options = ("-n", "2", "--verdict-judge", "openai", "--verdict-model", "m", "--verdict-base-url", server.url)
+        code, said = ran(tmp_path, test, *options)
+        assert code == 0, said
+        assert sum(seen.body.get("n", 1) for seen in server.seen) == 3, "three samples in all, over both workers"
+    assert "verdict: 8 checks, 8 judged" in said
+    assert "price unknown" in said
+
+
+def test_nothing_heavy_is_loaded_before_a_test_asks(tmp_path: Path) -> None:
+    test = """
+import sys
+
+def test_light():
+    assert "pandas" not in sys.modules and "evalkit.gate" not in sys.modules
+"""
+    code, said = ran(tmp_path, test)
+    assert code == 0, said
+    assert "verdict:" not in said
