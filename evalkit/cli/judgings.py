@@ -47,14 +47,14 @@ def add(commands: Commands) -> None:
 
 
 def _judge(args: argparse.Namespace) -> int | None:
-    from evalkit import judge
-
     if args.trace_file is not None:
         return _judge_traces(args)
     if args.items is None or args.config is not None or args.redact:
         raise ConfigError(
             "name the ITEMS to judge; --config and --redact go with --trace-file (see: evalkit judge --help)"
         )
+    from evalkit import judge  # after what needs no pandas
+
     check_output(args.out, args.items)
     arguments = spec_arguments(args)
     judgments = judge(read_items(args), **arguments, **options_of(args), replies=args.replies)
