@@ -20,8 +20,8 @@ BAD = ITEM.replace("ANSWER", '"Never, and shipping costs 900 euro."')
 
 def ran(folder: Path, test: str, *options: str, **variables: str) -> tuple[int, str]:
     (folder / "test_it.py").write_text(test)
-    path = os.pathsep.join([str(Path(__file__).resolve().parents[1]), *filter(None, sys.path)])
-    environment = os.environ | {"PYTHONPATH": path, "EVALKIT_CACHE": str(folder / "cache")} | variables
+    root = str(Path(__file__).resolve().parents[1])
+    environment = os.environ | {"PYTHONPATH": root, "EVALKIT_CACHE": str(folder / "cache")} | variables
     # pytest loads it by its entry point; where evalkit is not installed but on the path, it is named
     installed = entry_points(group="pytest11", name="evalkit")
     plugin = [] if installed else ["-p", "evalkit.pytest_plugin"]

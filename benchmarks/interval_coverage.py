@@ -3,7 +3,7 @@
 Items have a quality; two judges and a person see it with noise and answer on a scale from 0 to 4, pass at 3.
 A judge passes 60, 88 or 95 % of the items (even, skewed, rare fails), which come alone or in clusters of
 three that share half of the variance of quality. The second judge is what the first is compared with: *effect*
-(verdicts fixed − broken), *difference* of scores and *win rate*. `python benchmarks/coverage.py [ROUNDS]`
+(verdicts fixed − broken), *difference* of scores and *win rate*. `python benchmarks/interval_coverage.py [ROUNDS]`
 (default 1,000: standard error of a cell .7 points; `--quick` 200). At the end, how many verdicts a fresh sampling
 flips beside the noise floor's forecast. Beside the coverage stands the share of rounds without an interval (NA
 with a reason) where it is over 1 %; a cell outside of the target by more than two standard errors is marked.
