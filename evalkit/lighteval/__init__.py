@@ -1,0 +1,25 @@
+"""evalkit in LightEval: judge and jury metrics, tasks, the POLLUX metric, and LightEval's command line started right.
+
+Nothing here is imported before it is used: LightEval takes seconds to load.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+_PLACES: dict[str, tuple[str, ...]] = {}
+_HOME = {name: module for module, names in _PLACES.items() for name in names}
+
+__all__ = list(_HOME)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'evalkit.lighteval' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(_HOME[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
