@@ -1,0 +1,37 @@
+"""What those who launch runs and those who score them agree on: scoring config, task bindings, receipts.
+
+Neither LightEval nor judging is imported here, so that both sides may.
+"""
+
+from evalkit.contract.bindings import BINDINGS_VARIABLE, TaskBinding, TaskBindings, TemplateText
+from evalkit.contract.configs import (
+    AGGREGATIONS,
+    BACKENDS,
+    CONFIG_VARIABLE,
+    MODE_VARIABLE,
+    MODES,
+    JudgeConfig,
+    Scoring,
+    ScoringConfig,
+)
+from evalkit.contract.receipts import RECEIPT_VARIABLE, JudgeUsed, Receipt, read_receipts, write_receipt
+
+__all__ = [
+    "AGGREGATIONS",
+    "BACKENDS",
+    "BINDINGS_VARIABLE",
+    "CONFIG_VARIABLE",
+    "MODES",
+    "MODE_VARIABLE",
+    "RECEIPT_VARIABLE",
+    "JudgeConfig",
+    "JudgeUsed",
+    "Receipt",
+    "Scoring",
+    "ScoringConfig",
+    "TaskBinding",
+    "TaskBindings",
+    "TemplateText",
+    "read_receipts",
+    "write_receipt",
+]

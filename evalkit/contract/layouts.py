@@ -1,0 +1,279 @@
+"""Where a plugin keeps what: its module, profiles, templates and rubrics, found by reading names alone."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from evalkit.errors import ConfigError, listed
+
+__all__ = ["ENTRY_POINTS", "PluginLayout"]
+
+ENTRY_POINTS = "evalkit.plugins"
+"""Group of entry points by which installed bundles name their modules."""
+
+_VERSIONED = re.compile(r"v([1-9][0-9]*)\.\w+")
+_NO_PLUGINS = frozenset({"tests", "test", "docs", "build", "dist", "examples", "benchmarks"})
+
+
+@dataclass(frozen=True, slots=True)
+class PluginLayout:
+    """A plugin on disk; `PluginLayout.at` finds it and runs none of its code.
+
+    Attributes
+    ----------
+    root
+        What was asked for: a file, a package, a project folder, or a folder that pip installed into.
+    module
+        Dotted name of the module that holds ``TASKS_TABLE``.
+    file
+        That module's file: ``plugin.py`` or ``my_plugin/__init__.py``.
+    search
+        The folder from which `module` can be imported.
+    profiles
+        Profile name (the stem of ``profiles/NAME.yaml`` beside the module) -> file.
+    templates
+        ``name@vN`` (of ``templates/NAME/vN.jinja``) -> file.
+    rubrics
+        ``id@vN`` (of ``rubrics/ID/vN.yaml``) -> file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     package = Path(folder, "tone_plugin")
+    ...     (package / "profiles").mkdir(parents=True)
+    ...     _ = (package / "__init__.py").write_text("TASKS_TABLE = []")
+    ...     _ = (package / "profiles" / "strict-tone.yaml").write_text("profile: strict-tone")
+    ...     layout = PluginLayout.at(package)
+    ...     print(layout.module, list(layout.profiles), list(layout.templates))
+    tone_plugin ['strict-tone'] []
+    """
+
+    root: Path
+    module: str
+    file: Path
+    search: Path
+    profiles: Mapping[str, Path]
+    templates: Mapping[str, Path]
+    rubrics: Mapping[str, Path]
+
+    @classmethod
+    def at(cls, path: str | Path) -> PluginLayout:
+        """The plugin at a path.
+
+        Parameters
+        ----------
+        path
+            A Python file; a package; a project (``pyproject.toml``) whose package is at ``src/NAME`` or ``NAME``;
+            or a folder into which pip installed a distribution. Where a project or a distribution has an entry
+            point in the group ``evalkit.plugins``, that names the module.
+
+        Raises
+        ------
+        ConfigError
+            When there is no plugin, more than one, or two files for one version of a template or rubric.
+        """
+        root = Path(path).expanduser().resolve()
+        file = _module_file(root)
+        search, module = _import_name(file)
+        return cls(
+            root,
+            module,
+            file,
+            search,
+            {one.stem: one for one in sorted((file.parent / "profiles").glob("*.yaml"))},
+            _versioned(file.parent / "templates", (".jinja", ".j2", ".jinja2")),
+            _versioned(file.parent / "rubrics", (".yaml",)),
+        )
+
+    @property
+    def folder(self) -> Path:
+        """The folder that holds the module's file, and beside it profiles, templates and rubrics."""
+        return self.file.parent
+
+    def profile(self, name: str) -> Path:
+        """The file of a profile; ConfigError lists those that are there."""
+        if name not in self.profiles:
+            raise ConfigError(f"plugin {self.root} has no profile {name!r}; there are {listed(self.profiles)}")
+        return self.profiles[name]
+
+    def template(self, name: str) -> tuple[str, Path]:
+        """``name@vN`` and file of a template; of a name alone its newest version. ConfigError lists those there are."""
+        if name in self.templates:
+            return name, self.templates[name]
+        numbers = [int(one.rpartition("@v")[2]) for one in self.templates if one.rpartition("@v")[0] == name]
+        if not numbers:
+            raise ConfigError(f"plugin {self.root} has no template {name!r}; there are {listed(self.templates)}")
+        newest = f"{name}@v{max(numbers)}"
+        return newest, self.templates[newest]
+
+    def parts(self) -> Iterator[Path]:
+        """All files of profiles, templates and rubrics."""
+        for part in (self.profiles, self.templates, self.rubrics):
+            yield from part.values()
+
+    def load(self) -> ModuleType:
+        """Import the module. This alone runs the plugin's code, and whatever that raises comes out.
+
+        Raises
+        ------
+        ConfigError
+            When another module has its name already: Python keeps one of a name.
+        """
+        import importlib.util
+
+        known = sys.modules.get(self.module)
+        if known is not None or self.module.partition(".")[0] in sys.stdlib_module_names:
+            if known is not None and _is_file(known, self.file):
+                return known
+            raise ConfigError(
+                f"plugin {self.root}: its module is named {self.module!r} like another one "
+                f"({getattr(known, '__file__', None) or 'of Python itself'}); rename it"
+            )
+        if str(self.search) not in sys.path:
+            sys.path.append(str(self.search))  # last: a folder of its own must not hide a library
+        if "." in self.module:
+            return self._nested()
+        inside = [str(self.folder)] if self.file.name == "__init__.py" else None
+        spec = importlib.util.spec_from_file_location(self.module, self.file, submodule_search_locations=inside)
+        assert spec is not None
+        assert spec.loader is not None
+        module = sys.modules[self.module] = importlib.util.module_from_spec(spec)
+        try:
+            spec.loader.exec_module(module)
+        except BaseException:
+            del sys.modules[self.module]
+            raise
+        return module
+
+    def _nested(self) -> ModuleType:
+        import importlib
+
+        module = importlib.import_module(self.module)
+        if not _is_file(module, self.file):
+            raise ConfigError(
+                f"plugin {self.root}: {self.module!r} is imported from {module.__file__}, another copy; remove that one"
+            )
+        return module
+
+
+def _is_file(module: ModuleType, file: Path) -> bool:
+    there = getattr(module, "__file__", None)
+    return there is not None and Path(there).resolve() == file
+
+
+def _module_file(root: Path) -> Path:
+    if not root.exists():
+        raise ConfigError(f"there is no plugin at {root}: no such file or folder")
+    if root.is_file():
+        if root.suffix != ".py" or not root.stem.isidentifier():
+            raise ConfigError(f"{root} is no plugin: a file must be a Python module, as in my_plugin.py")
+        return root
+    if (root / "__init__.py").is_file():
+        return root / "__init__.py"
+    named = _entry_module(root)
+    found = _named_module(root, named) if named else _only_module(root)
+    if found is None:
+        looked = f"its entry point names the module {named!r}, which is not there" if named else _nothing(root)
+        raise ConfigError(f"{root} is no plugin: {looked}")
+    return found
+
+
+def _nothing(root: Path) -> str:
+    if (root / "pyproject.toml").is_file():
+        return f"the project has no package with an __init__.py at src/ or beside {root / 'pyproject.toml'}"
+    return "a folder must be a package (with __init__.py), a project (with pyproject.toml) or what pip installed"
+
+
+def _entry_module(root: Path) -> str | None:
+    """The module that an entry point of the project or distribution in a folder names."""
+    values: dict[str, str] = {}
+    project = root / "pyproject.toml"
+    if project.is_file():
+        content = _project(project)
+        values |= {
+            str(name): str(value) for name, value in content.get("entry-points", {}).get(ENTRY_POINTS, {}).items()
+        }
+    for record in sorted(root.glob("*.dist-info")):
+        from importlib.metadata import PathDistribution
+
+        values |= {
+            point.name: point.value for point in PathDistribution(record).entry_points.select(group=ENTRY_POINTS)
+        }
+    if len(values) > 1:
+        raise ConfigError(
+            f"{root} holds {len(values)} plugins ({listed(values)}); register the folder of each package by itself"
+        )
+    return next(iter(values.values())).partition(":")[0].strip() if values else None
+
+
+def _project(path: Path) -> Mapping[str, Any]:
+    import tomllib
+
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8")).get("project", {})
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+        raise ConfigError(f"{path}: this is no valid TOML ({problem})") from None
+    return content if isinstance(content, Mapping) else {}
+
+
+def _named_module(root: Path, module: str) -> Path | None:
+    for folder in (root / "src", root):
+        base = folder.joinpath(*module.split("."))
+        for file in (base / "__init__.py", base.with_suffix(".py")):
+            if file.is_file():
+                return file
+    return None
+
+
+def _only_module(root: Path) -> Path | None:
+    """The one package of a project or of an installed distribution; a distribution may be a single file."""
+    installed = any(root.glob("*.dist-info"))
+    project = root / "pyproject.toml"
+    if not installed and not project.is_file():
+        return None
+    for folder in (root / "src", root):
+        packages = [one for one in sorted(folder.glob("*/__init__.py")) if one.parent.name not in _NO_PLUGINS]
+        found = packages or (sorted(folder.glob("*.py")) if installed or folder.name == "src" else [])
+        if len(found) > 1 and project.is_file():
+            own = re.sub(r"[-.]+", "_", str(_project(project).get("name", ""))).lower()
+            found = [one for one in found if one.parent.name.lower() == own] or found
+        if len(found) > 1:
+            names = listed(one.parent.name if one.name == "__init__.py" else one.stem for one in found)
+            raise ConfigError(
+                f"{root} holds more than one package ({names}); name the plugin's by an entry point in the group "
+                f"{ENTRY_POINTS!r}, or give the package's own folder"
+            )
+        if found:
+            return found[0]
+    return None
+
+
+def _import_name(file: Path) -> tuple[Path, str]:
+    """The folder to import from, and the dotted name there."""
+    parts = [] if file.name == "__init__.py" else [file.stem]
+    folder = file.parent
+    while (folder / "__init__.py").is_file():
+        parts.insert(0, folder.name)
+        folder = folder.parent
+    return folder, ".".join(parts)
+
+
+def _versioned(folder: Path, suffixes: tuple[str, ...]) -> dict[str, Path]:
+    """``name@vN`` -> file, by name and number."""
+    found: dict[tuple[str, int], Path] = {}
+    for path in sorted(folder.glob("*/v*")):
+        match = _VERSIONED.fullmatch(path.name)
+        if match is None or path.suffix not in suffixes:
+            continue
+        key = (path.parent.name, int(match[1]))
+        if key in found:
+            raise ConfigError(f"{path} and {found[key].name} beside it are both version v{key[1]}; remove one")
+        found[key] = path
+    return {f"{name}@v{number}": found[name, number] for name, number in sorted(found)}
