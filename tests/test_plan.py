@@ -150,6 +150,42 @@ class TestRefusals:
         assert "&lt;script&gt;" in page
 
 
+class TestAdopt:
+    """What a plan promises is what `judge` then asks for, with and without adopting."""
+
+    TWO = ek.Rubric(
+        id="two",
+        inputs=["answer"],
+        template="number@v1",
+        criteria=[{"name": name, "scale": {0: "bad", 1: "good"}} for name in ("kept", "changed")],
+    )
+    NEXT = ek.Rubric(**(TWO.to_dict() | {"version": "v2"})).edit("changed", scale={1: "better"})
+    JUDGES = ("fake:strict", "fake:lenient")
+
+    def counts(self, made: ek.Plan) -> list[list[int]]:
+        return made.table[["n_judgments", "n_cached", "n_to_call"]].values.tolist()
+
+    def test_unchanged_criteria_of_another_version_count_as_cached(self):
+        ek.judge(ITEMS, self.TWO, self.JUDGES, samples=2)
+        # each judge: 2 items x 2 criteria x 2 samples = 8; of these the 4 of `kept` are version v1's
+        assert self.counts(ek.plan(ITEMS, self.NEXT, self.JUDGES, samples=2)) == [[8, 0, 8]] * 2
+        made = ek.plan(ITEMS, self.NEXT, self.JUDGES, samples=2, adopt=True)
+        assert self.counts(made) == [[8, 4, 4]] * 2
+        asked = ek.judge(ITEMS, self.NEXT, self.JUDGES, samples=2, adopt=True)
+        live = asked[asked["source"] == "live"]
+        assert live["judge"].value_counts().to_dict() == dict.fromkeys(self.JUDGES, 4)
+        assert set(live["criterion"]) == {"changed"}
+
+    def test_recorded_replies_are_adopted_only_where_they_are_used(self):
+        ek.record(ITEMS, self.TWO, self.JUDGES[0], [["1"], ["0"]], criterion="kept")
+        one = self.JUDGES[0]
+        assert self.counts(ek.plan(ITEMS, self.NEXT, one, samples=1, adopt=True)) == [[4, 0, 4]]
+        assert self.counts(ek.plan(ITEMS, self.NEXT, one, samples=1, adopt=True, recorded="use")) == [[4, 2, 2]]
+
+    def test_nothing_to_plan(self):
+        assert self.counts(ek.plan([], self.NEXT, self.JUDGES, adopt=True)) == [[0, 0, 0]] * 2
+
+
 class TestExplain:
     def judgments(self, *rows: tuple[str, str, str | None]) -> pd.DataFrame:
         return pd.DataFrame(rows, columns=["item_id", "judge", "error"])

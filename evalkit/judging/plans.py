@@ -23,6 +23,7 @@ __all__ = ["Plan", "plan"]
 _BYTES_PER_TOKEN = 4
 _GUESSED_REPLY_TOKENS = 120
 _SAMPLE = 200
+_CHUNK = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +115,13 @@ def plan(
     template: str | None = None,
     item_id: str | None = None,
     recorded: Literal["miss", "use"] = "miss",
+    adopt: bool = False,
     cache: str | Path | None = None,
 ) -> Plan:
     """What `judge` would take: calls, cached share, US$. Nothing is called.
 
-    Takes the arguments of `judge`, raises the same errors, and returns a `Plan`.
+    Takes the arguments of `judge`, raises the same errors, and returns a `Plan`. With `adopt`, replies of other
+    versions of the rubric whose criterion is unchanged count as cached, as they do for ``judge(…, adopt=True)``.
 
     Examples
     --------
@@ -129,40 +132,67 @@ def plan(
     takes_recorded = Options(recorded=recorded).takes_recorded
     work = Work.of(Spec.of(rubric, judges, samples, template), items, item_id)
     store = ReplyStore.open(cache)
-    n_judges = len(work.spec.judges)
-    counts = np.zeros((n_judges, 3), dtype=np.int64)
-    missing: list[list[int]] = [[] for _ in range(n_judges)]
-    known: list[list[bytes]] = [[] for _ in range(n_judges)]
-    seen: set[bytes] = set()
-    keys, row = work.keys(), 0
-    by_judge = len(work.spec.orders) * work.spec.samples
-    while chunk := list(islice(keys, 20_000)):
-        stored = store.get_many(set(chunk))
-        live = store.get_many(set(chunk), recorded=False) if not takes_recorded else stored
-        for key in chunk:
-            judge = row // by_judge % n_judges
-            counts[judge, 0] += 1
-            if key in live:
-                counts[judge, 1] += 1
-                if len(known[judge]) < _SAMPLE:
-                    known[judge].append(live[key])
-            else:
-                counts[judge, 2] += key in stored
-                if key not in seen:
-                    missing[judge].append(row)
-                    seen.add(key)
-            row += 1
+    tally = _Tally.of(work, store, takes_recorded=takes_recorded, adopt=adopt)
     rows = [
         (
             work.spec.judges[at].name,
-            *counts[at].tolist(),
-            len(missing[at]),
-            *_prices(work, store, at, missing[at], known[at]),
+            *tally.counts[at],
+            len(tally.missing[at]),
+            *_prices(work, store, at, tally.missing[at], tally.known[at]),
         )
-        for at in range(n_judges)
+        for at in range(len(work.spec.judges))
     ]
     names = ["judge", "n_judgments", "n_cached", "n_recorded", "n_to_call", "usd", "usd_at_most"]
     return Plan(pd.DataFrame(rows, columns=names), work.shape[0], work.n_unique, store.folder)
+
+
+@dataclass(slots=True)
+class _Tally:
+    """For each judge: judgments, cached and recorded ones; rows to call for; some stored replies."""
+
+    counts: list[list[int]]
+    missing: list[list[int]]
+    known: list[list[bytes]]
+
+    @classmethod
+    def of(cls, work: Work, store: ReplyStore, *, takes_recorded: bool, adopt: bool) -> _Tally:
+        n_judges = len(work.spec.judges)
+        made = cls([[0, 0, 0] for _ in range(n_judges)], *([[] for _ in range(n_judges)] for _ in range(2)))
+        seen: set[bytes] = set()
+        row, by_judge = 0, len(work.spec.orders) * work.spec.samples
+        keys, contents = work.keys(), work.keys(content=True)
+        while chunk := list(islice(keys, _CHUNK)):
+            stored = store.get_many(set(chunk))
+            live = stored if takes_recorded else store.get_many(set(chunk), recorded=False)
+            values = [live.get(key) for key in chunk]
+            if adopt:
+                values = _adopted(store, values, list(islice(contents, _CHUNK)), takes_recorded=takes_recorded)
+            for key, value in zip(chunk, values, strict=True):
+                made._count(row // by_judge % n_judges, value, recorded=value is None and key in stored)
+                if value is None and key not in seen:
+                    made.missing[row // by_judge % n_judges].append(row)
+                    seen.add(key)
+                row += 1
+        return made
+
+    def _count(self, judge: int, value: bytes | None, *, recorded: bool) -> None:
+        count = self.counts[judge]
+        count[0] += 1
+        count[1] += value is not None
+        count[2] += recorded
+        if value is not None and len(self.known[judge]) < _SAMPLE:
+            self.known[judge].append(value)
+
+
+def _adopted(
+    store: ReplyStore, values: list[bytes | None], contents: list[bytes], *, takes_recorded: bool
+) -> list[bytes | None]:
+    """The values, those that are missing taken by content, as `judge` adopts them."""
+    lost = {key for key, value in zip(contents, values, strict=True) if value is None}
+    found = store.get_by_content(lost, recorded=takes_recorded)
+    return [
+        found[key][1] if value is None and key in found else value for key, value in zip(contents, values, strict=True)
+    ]
 
 
 def _prices(work: Work, store: ReplyStore, at: int, missing: list[int], known: list[bytes]) -> tuple[float, float]:
