@@ -157,7 +157,7 @@ class _Tally:
     @classmethod
     def of(cls, work: Work, store: ReplyStore, *, takes_recorded: bool, adopt: bool) -> _Tally:
         n_judges = len(work.spec.judges)
-        made = cls([[0, 0, 0] for _ in range(n_judges)], *([[] for _ in range(n_judges)] for _ in range(2)))
+        made = cls([[0, 0, 0] for _ in range(n_judges)], [[] for _ in range(n_judges)], [[] for _ in range(n_judges)])
         seen: set[bytes] = set()
         row, by_judge = 0, len(work.spec.orders) * work.spec.samples
         keys, contents = work.keys(), work.keys(content=True)

@@ -211,7 +211,15 @@ class Session:
 
     def plan(self) -> Plan:
         """What a run would take now."""
-        return plan(self.items, self.draft, self.judges, samples=self.samples, template=self.template, cache=self.cache)
+        return plan(
+            self.items,
+            self.draft,
+            self.judges,
+            samples=self.samples,
+            template=self.template,
+            adopt=True,
+            cache=self.cache,
+        )
 
     def proposal(self) -> Version:
         """The version that a run would make.
