@@ -1,6 +1,6 @@
 """Evaluations: everything at once, shown with coverage and spread, frozen for other places."""
 
-from evalkit.evaluation.evaluations import Cost, Evaluation, Rules, evaluate
+from evalkit.evaluation.evaluations import Cost, Evaluation, Rules, evaluate, evaluate_spec
 from evalkit.evaluation.freezing import freeze, promote, write_profile
 from evalkit.evaluation.showing import View, cache_stats, load_example, show
 
@@ -11,6 +11,7 @@ __all__ = [
     "View",
     "cache_stats",
     "evaluate",
+    "evaluate_spec",
     "freeze",
     "load_example",
     "promote",

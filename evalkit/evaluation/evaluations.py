@@ -26,7 +26,7 @@ from evalkit.validity import align
 from evalkit.validity.people import coded
 from evalkit.voting import vote
 
-__all__ = ["Cost", "Evaluation", "Rules", "evaluate"]
+__all__ = ["Cost", "Evaluation", "Rules", "evaluate", "evaluate_spec"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,9 +273,16 @@ def evaluate(
     if options.get("cache") is not None:
         options["cache"] = Path(options["cache"])
     chosen = _options(options | {"offline": True} if is_none(judges) else options)
-    work = Work.of(spec, frame)
-    judgments = judge_work(work, chosen)
-    return Evaluation(frame, spec, rules, judgments, given, _clusters(frame, work), work.n_unique)
+    return evaluate_spec(spec, frame, rules, chosen, given)
+
+
+def evaluate_spec(
+    spec: Spec, items: pd.DataFrame, rules: Rules, options: Options, labels: pd.DataFrame | None = None
+) -> Evaluation:
+    """`evaluate` for what was resolved already: items with an `item_id`, labels in the long table."""
+    work = Work.of(spec, items)
+    judgments = judge_work(work, options)
+    return Evaluation(items, spec, rules, judgments, labels, _clusters(items, work), work.n_unique)
 
 
 def _options(given: Mapping[str, Any]) -> Options:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from evalkit.errors import ConfigError, EvalkitWarning, listed
-from evalkit.prompts import Asking
+from evalkit.prompts import Asking, Template
 from evalkit.records import Judge
 from evalkit.rubrics import Profile, Rubric, load_profile, load_rubric
 from evalkit.rubrics.files import read_yaml
@@ -49,7 +49,14 @@ class Spec:
         return ("AB", "BA") if self.rubric.mode == "pairwise" else (None,)
 
     @classmethod
-    def of(cls, rubric: Any, judges: Any = None, samples: int | None = None, template: str | None = None) -> Spec:
+    def of(
+        cls,
+        rubric: Any,
+        judges: Any = None,
+        samples: int | None = None,
+        template: str | None = None,
+        templates: Mapping[str, Template] | None = None,
+    ) -> Spec:
         """Resolve rubric or profile, judges, samples and templates.
 
         Parameters
@@ -63,6 +70,8 @@ class Spec:
             ≥ 1; None takes the profile's, else 3.
         template
             A template for all judges that name none of their own.
+        templates
+            Templates by the name they are asked for, which stand in no folder or come before those that do.
 
         Raises
         ------
@@ -84,7 +93,8 @@ class Spec:
         if isinstance(samples, bool) or not isinstance(samples, int) or samples < 1:
             raise ConfigError(f"samples must be a whole number ≥ 1, not {samples!r}")
         common = template or (profile.template if profile is not None else None)
-        askings = tuple(Asking.of(chosen, judge.template or common) for judge in panel)
+        names = [judge.template or common for judge in panel]
+        askings = tuple(Asking.of(chosen, (templates or {}).get(name or "", name)) for name in names)
         _check_panel(panel, askings)
         cold = [judge.name for judge in panel if judge.temperature == 0]
         if cold and samples > 1:
