@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import Any, Literal, Protocol
 
 from evalkit.errors import ConfigError, JudgeError
+from evalkit.providers.secrets import key_in
 from evalkit.records import Judge, Reply, Request
 
 __all__ = ["Client", "ProblemKind", "ProviderError", "check_ready", "connect"]
@@ -134,7 +134,7 @@ def check_ready(judge: Judge) -> None:
         connect(judge)
         return
     name = judge.api_key_env
-    if name and not os.environ.get(name, "").strip():
+    if name and not key_in(name):
         raise JudgeError(
             f"judge '{judge.name}' needs a key and the environment variable {name} is not set; set it, name "
             "another with Judge(api_key_env=…), or work without one: the judge 'fake:strict', or offline=True"

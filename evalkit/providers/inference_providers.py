@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -17,6 +16,7 @@ from evalkit.providers.answers import problem_of, replies_of, without_prompt
 from evalkit.providers.local import check_extra
 from evalkit.providers.openai import check_params, request_body
 from evalkit.providers.prices import price_of
+from evalkit.providers.secrets import key_in
 from evalkit.providers.transport import Answer
 from evalkit.records import Judge, Reply, Request
 
@@ -43,7 +43,7 @@ def check_inference_providers(judge: Judge) -> None:
     check_extra("inference-providers", "huggingface_hub")
     check_params(judge)
     name = judge.api_key_env
-    if name and not os.environ.get(name, "").strip():
+    if name and not key_in(name):
         raise JudgeError(
             f"judge '{judge.name}' needs a token and the environment variable {name} is not set; set it, or name "
             "another with Judge(api_key_env=…)"
@@ -89,7 +89,7 @@ class InferenceProvidersClient:
         name = self._judge.api_key_env
         if name is None:
             return "unset"  # without one, the library would send the token that it finds on this machine
-        token = os.environ.get(name, "").strip()
+        token = key_in(name)
         if not token:
             raise ProviderError("auth", f"the environment variable {name} is not set")
         return token

@@ -17,6 +17,7 @@ from evalkit.providers.answers import problem_of, replies_of, without_prompt
 from evalkit.providers.local import check_extra
 from evalkit.providers.openai import check_params, request_body
 from evalkit.providers.prices import price_of
+from evalkit.providers.secrets import key_in
 from evalkit.providers.transport import Answer
 from evalkit.records import Judge, Reply, Request
 
@@ -66,7 +67,7 @@ def check_litellm(judge: Judge) -> None:
         ) from None
     named = judge.api_key_env
     if named:
-        missing = [] if os.environ.get(named, "").strip() else [named]
+        missing = [] if key_in(named) else [named]
     elif judge.base_url:
         missing = []
     else:
@@ -96,7 +97,7 @@ class LiteLLMClient:
         """Ask for `n` replies in one request; a `ProviderError` says why there are none."""
         litellm, judge = _library(), request.judge
         body, sent = request_body(request, n, adapt or {})
-        secret = os.environ.get(judge.api_key_env or "", "").strip()
+        secret = key_in(judge.api_key_env)
         started = time.perf_counter()
         try:
             async with asyncio.timeout(judge.timeout_s):

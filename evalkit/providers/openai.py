@@ -22,6 +22,7 @@ from evalkit.errors import ConfigError
 from evalkit.providers import ProviderError
 from evalkit.providers.answers import problem_of, replies_of, without_prompt
 from evalkit.providers.prices import price_of
+from evalkit.providers.secrets import key_in
 from evalkit.providers.transport import Answer, Transport, proxy_of
 from evalkit.records import Judge, Reply, Request, host_of
 
@@ -86,7 +87,7 @@ async def close_all() -> None:
 class OpenAIClient:
     """One server with one key variable.
 
-    The key is read from the environment at each call and kept nowhere. Without a variable no
+    The key is looked up at each call and not kept here. Without a variable no
     ``Authorization`` header is sent at all.
     """
 
@@ -127,7 +128,7 @@ class OpenAIClient:
 
     @staticmethod
     def _key(variable: str) -> str:
-        key = os.environ.get(variable, "").strip()
+        key = key_in(variable)
         if not key:
             raise ProviderError("auth", f"the environment variable {variable} is not set")
         if not key.isascii() or not key.isprintable():
@@ -135,7 +136,7 @@ class OpenAIClient:
         return key
 
     def _secret(self) -> str:
-        return os.environ.get(self._api_key_env or "", "").strip()
+        return key_in(self._api_key_env)
 
     async def aclose(self) -> None:
         """Close the connections."""

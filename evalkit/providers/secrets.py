@@ -1,0 +1,55 @@
+"""Keys: those in environment variables, and those given by value, which this process holds and nothing else."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+from evalkit.errors import ConfigError
+
+__all__ = ["NO_KEY", "hold_key", "key_in"]
+
+_PREFIX = "EVALKIT_GIVEN_KEY_"
+NO_KEY = "EVALKIT_NO_KEY_GIVEN"
+"""Stands for a key that was not given: never looked up in the environment."""
+
+_lock = threading.Lock()
+_names: dict[str, str] = {}
+_keys: dict[str, str] = {}
+
+
+def hold_key(key: str) -> str:
+    """A name for a key that was given by value, to be used as `Judge.api_key_env`.
+
+    The key stays in the memory of this process. The name says nothing of it, and one key has one name, so that
+    judges with the same key share its limits.
+
+    Raises
+    ------
+    ConfigError
+        When the key is blank, or holds characters that no key has; the message never shows it.
+
+    Examples
+    --------
+    >>> name = hold_key("sk-of-this-example")
+    >>> key_in(name), "example" in name, hold_key("sk-of-this-example") == name
+    ('sk-of-this-example', False, True)
+    """
+    if not isinstance(key, str) or not key.strip():
+        raise ConfigError("the key given by value is blank or no text; leave it out where a server needs none")
+    key = key.strip()
+    if not key.isascii() or not key.isprintable():
+        raise ConfigError("the key given by value holds characters that no key has (it is not shown)")
+    with _lock:
+        name = _names.setdefault(key, f"{_PREFIX}{len(_names) + 1}")
+        _keys[name] = key
+    return name
+
+
+def key_in(name: str | None) -> str:
+    """The key that a name stands for: one held by `hold_key`, else that of the environment variable; or ``""``."""
+    if not name or name == NO_KEY:
+        return ""
+    if name.startswith(_PREFIX):
+        return _keys.get(name, "")
+    return os.environ.get(name, "").strip()
