@@ -108,28 +108,35 @@ def parse_reply(reply: Reply | str, form: str, scale: Scale) -> Parsed:
     return parser(reply) if isinstance(reply, str) else parser(reply.text, reply.finish_reason, reply.refusal)
 
 
-def parser_for(form: str, scale: Scale) -> Parser:
-    """A parser prepared once for many replies of one form and scale.
+def parser_for(form: str | re.Pattern[str], scale: Scale) -> Parser:
+    r"""A parser prepared once for many replies of one form and scale.
 
-    Call it as ``parser(text, finish_reason, refusal)``; clean replies take a few microseconds.
+    Call it as ``parser(text, finish_reason, refusal)``; clean replies take a few microseconds. A compiled
+    pattern is a form of its own: the answer is its group named ``score``, else its first group.
 
     Raises
     ------
     RubricError
-        For an unknown form.
+        For an unknown form, or a pattern without a group.
 
     Examples
     --------
     >>> parse = parser_for("number", Scale.of({1: "bad", 2: "good"}))
     >>> parse("**2**").code, parse("1 or 2").error, parse("2", "length").error, parse(None).error
     (2, 'ambiguous', 'truncated', 'empty')
+    >>> parser_for(re.compile(r"(\d) (points?)"), Scale.of({1: "bad", 2: "good"}))("1 point, no: 2 points").code
+    2
     """
-    check_form(form)
+    if isinstance(form, re.Pattern):
+        if not form.groups:
+            raise RubricError(f"the pattern {form.pattern!r} has no group; put the answer in brackets")
+    else:
+        check_form(form)
     return _prepared(form, scale.codes, scale.texts, scale.level)
 
 
 @lru_cache(maxsize=256)
-def _prepared(form: str, codes: tuple[object, ...], texts: tuple[str, ...], level: str) -> Parser:
+def _prepared(form: str | re.Pattern[str], codes: tuple[object, ...], texts: tuple[str, ...], level: str) -> Parser:
     reader = reader_of(Scale(codes, texts, level))  # type: ignore[arg-type]
     quick: Callable[[str], Parsed | None] = reader.exact.get
     read: Callable[[str, bool], Parsed]
@@ -138,8 +145,8 @@ def _prepared(form: str, codes: tuple[object, ...], texts: tuple[str, ...], leve
         read = partial(_with, read_object, reader)
     elif form == "tagged":
         read = partial(_with, read_tagged, reader)
-    elif form.startswith("regex:"):
-        pattern = _pattern(form)
+    elif isinstance(form, re.Pattern) or form.startswith("regex:"):
+        pattern = _pattern(form) if isinstance(form, str) else form
         quick = _nothing
         read = lambda text, cut: read_pattern(text, pattern, reader, cut)  # noqa: E731 - one expression over pattern
     else:
