@@ -8,7 +8,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-_PLACES: dict[str, tuple[str, ...]] = {}
+_PLACES: dict[str, tuple[str, ...]] = {
+    "evalkit.lighteval.metrics": ("judge_metric", "jury_metric"),
+}
 _HOME = {name: module for module, names in _PLACES.items() for name in names}
 
 __all__ = list(_HOME)

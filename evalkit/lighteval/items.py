@@ -1,0 +1,91 @@
+"""LightEval's documents and responses as items: the same fields, and so the same replies, as everywhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from evalkit.errors import InputError, listed
+from evalkit.rubrics import Rubric
+
+__all__ = ["Fields", "answer_of", "check_fields", "items_of"]
+
+Fields = Mapping[str, str | Callable[[Any], Any]]
+"""Input of the rubric -> key in `doc.specific`, or a function of the doc."""
+
+_FROM_SPECIFIC = {"context": "context", "reference": "reference_answer"}
+
+
+def answer_of(response: Any) -> str:
+    """What is judged of a response: its first text, after LightEval has taken out what is reasoning."""
+    texts = response.final_text
+    return str(texts[0]) if texts and texts[0] is not None else ""
+
+
+def items_of(docs: Sequence[Any], responses: Iterable[Any], rubric: Rubric, fields: Fields) -> pd.DataFrame:
+    """One item a document, in order: `item_id` and the rubric's inputs.
+
+    ``question`` is the document's query, ``answer`` the response, ``context`` and ``reference`` stand in
+    `doc.specific` (``context``, ``reference_answer``; without the latter a gold choice is the reference), every other
+    input in `doc.specific` under its own name.
+
+    Raises
+    ------
+    InputError
+        When a document lacks what the rubric needs.
+    """
+    names = rubric.input_names
+    rows = []
+    for number, (doc, response) in enumerate(zip(docs, responses, strict=True)):
+        row: dict[str, Any] = {"item_id": str(number)}
+        for name in names:
+            value = answer_of(response) if name == "answer" and name not in fields else _input(doc, name, fields)
+            if value is not None:
+                row[name] = value
+        _check(row, doc, rubric)
+        rows.append(row)
+    return pd.DataFrame(rows, columns=["item_id", *[name for name in names if any(name in row for row in rows)]])
+
+
+def check_fields(docs: Iterable[Any], rubric: Rubric, fields: Fields) -> None:
+    """Refuse, before a model is loaded, documents that lack what the rubric needs; see `items_of`."""
+    for doc in docs:
+        row = {name: _input(doc, name, fields) for name in rubric.input_names}
+        _check({name: value for name, value in row.items() if value is not None} | {"answer": ""}, doc, rubric)
+
+
+def _check(row: Mapping[str, Any], doc: Any, rubric: Rubric) -> None:
+    lacking = [name for name in rubric.required_inputs if name not in row]
+    if lacking:
+        there = listed(doc.specific or {})
+        raise InputError(
+            f"task {doc.task_name!r}, document {doc.id!r}: rubric {rubric.id!r} needs {listed(lacking)}; put it into "
+            f"doc.specific (there: {there}), or map it with fields="
+        )
+
+
+def _input(doc: Any, name: str, fields: Fields) -> Any:
+    place = fields.get(name)
+    if callable(place):
+        return place(doc)
+    if place is None and name == "question":
+        return doc.query
+    specific = doc.specific or {}
+    value = specific.get(place or _FROM_SPECIFIC.get(name, name))
+    if name == "reference" and place is None and _blank(value):
+        golds = [gold for gold in _golds(doc) if not _blank(gold)]
+        value = golds[0] if golds else None
+    return None if value is None or (name in ("reference", "conversation") and _blank(value)) else value
+
+
+def _golds(doc: Any) -> list[Any]:
+    try:
+        return list(doc.get_golds())
+    except (IndexError, TypeError):  # a task without choices has none
+        return []
+
+
+def _blank(value: Any) -> bool:
+    return value is None or (isinstance(value, str) and not value.strip()) or (isinstance(value, list) and not value)

@@ -1,0 +1,259 @@
+"""`judge_metric` and `jury_metric`: LightEval metrics that are scored by evalkit's judges, engine and cache."""
+
+from __future__ import annotations
+
+import copy
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from lighteval.metrics.metrics_sample import SampleLevelComputation
+from lighteval.metrics.utils.metric_utils import SampleLevelMetric
+from lighteval.tasks.requests import SamplingMethod
+
+from evalkit.contract import Scoring, TaskBindings, write_receipt
+from evalkit.errors import ConfigError, JudgeError
+from evalkit.evaluation import Evaluation, evaluate_spec
+from evalkit.judging import Options
+from evalkit.lighteval.items import Fields, answer_of, check_fields, items_of
+from evalkit.lighteval.rows import EMPTY_ANSWER, corpus_row, sample_rows, unjudged_row
+from evalkit.lighteval.scorings import Declared, Settled, settle
+
+__all__ = ["RubricScore", "judge_metric", "jury_metric"]
+
+_log = logging.getLogger("evalkit")
+
+
+def judge_metric(
+    rubric: Any,
+    *,
+    judges: Any = None,
+    profile: Any = None,
+    samples: int | None = None,
+    template: str | None = None,
+    vote: str | None = None,
+    ties: str | None = None,
+    min_self_agreement: float | None = None,
+    aggregate: str | None = None,
+    quorum: float | None = None,
+    name: str | None = None,
+    fields: Fields | None = None,
+    **options: Any,
+) -> SampleLevelMetric:
+    """A LightEval metric judged by a rubric, by one judge or the run's jury: ``metrics=[judge_metric("safety")]``.
+
+    Who judges is the run's to say (``EVALUATOR_SCORING_MODE``, ``EVALUATOR_SCORING_CONFIG``); what is given here
+    fills in what run, binding and profile leave open.
+
+    Parameters
+    ----------
+    rubric
+        A Rubric, its name (``safety``, ``support@v3``) or path; or a Profile or its path.
+    judges, profile, samples, template
+        Who, by which rules, how often (default 3) and by which prompt.
+    vote, ties, min_self_agreement, aggregate, quorum
+        Rules of `evalkit.vote` and `evalkit.aggregate`.
+    name
+        Name of the metric; by default the rubric's id.
+    fields
+        Input of the rubric -> key in `doc.specific`, or a function of the document.
+    **options
+        What else `evalkit.judge` takes: ``budget_usd``, ``concurrency``, ``offline``, ``cache`` …
+
+    Returns
+    -------
+    SampleLevelMetric
+        Per sample `<name>` (0-1; NaN: unscored), `<name>_raw` (rubric units; of rubrics with one criterion, others
+        have `<name>_<criterion>`, 0-1), `_passed` (None: open), `_coverage` (share of the judgments that have a
+        score), `_agreement` (largest share of one verdict; NaN with one sample), `_explanation`, `_error` (``""``
+        when scored), `_judgments` (the judgments table's rows as JSON), and for juries with `report_disagreement`
+        `_disagreement`. Corpus: `<name>`, `_stderr`, `_pass_rate`, `_coverage`, `_n_unscored`, `_n_empty`, and for
+        juries `_alpha`. In deterministic mode nothing is judged: `_coverage` is 0 and there is no score.
+
+    Raises
+    ------
+    ConfigError, RubricError
+        For what is unknown or contradictory; what the run gets wrong is said when LightEval takes the task up,
+        before a model is loaded.
+    """
+    rules = {"vote": vote, "ties": ties, "min_self_agreement": min_self_agreement}
+    rules |= {"aggregate": aggregate, "quorum": quorum}
+    modes = ("deterministic", "judge", "jury")
+    return _metric(Declared.of(rubric, judges, profile, samples, template, rules, modes), name, fields, options)
+
+
+def jury_metric(
+    rubric: Any,
+    *,
+    judges: Any = None,
+    profile: Any = None,
+    samples: int | None = None,
+    template: str | None = None,
+    vote: str | None = None,
+    ties: str | None = None,
+    min_self_agreement: float | None = None,
+    aggregate: str | None = None,
+    quorum: float | None = None,
+    name: str | None = None,
+    fields: Fields | None = None,
+    **options: Any,
+) -> SampleLevelMetric:
+    """A LightEval metric that needs a jury: as `judge_metric`, but judge mode is refused for its task.
+
+    Raises
+    ------
+    ConfigError, RubricError
+        As `judge_metric`.
+    """
+    rules = {"vote": vote, "ties": ties, "min_self_agreement": min_self_agreement}
+    rules |= {"aggregate": aggregate, "quorum": quorum}
+    declared = Declared.of(rubric, judges, profile, samples, template, rules, ("deterministic", "jury"))
+    if len(declared.judges) == 1:
+        raise ConfigError("a jury takes two judges or more and judges= names one; use judge_metric for one")
+    return _metric(declared, name, fields, options)
+
+
+def _metric(
+    declared: Declared, name: str | None, fields: Fields | None, options: Mapping[str, Any]
+) -> SampleLevelMetric:
+    if declared.rubric.mode == "pairwise":
+        raise ConfigError(
+            f"rubric {declared.rubric.id!r} compares two answers, and LightEval scores one model at a time; "
+            "use a pointwise rubric"
+        )
+    score = RubricScore(declared, name or declared.rubric.id, dict(fields or {}), dict(options))
+    return SampleLevelMetric(
+        metric_name=score.name,
+        higher_is_better=True,
+        category=SamplingMethod.GENERATIVE,
+        sample_level_fn=score,
+        corpus_level_fn=score.corpus,
+        batched_compute=True,
+    )
+
+
+class RubricScore(SampleLevelComputation):
+    """What `judge_metric` puts into a metric: judges all samples of a task at once.
+
+    Attributes
+    ----------
+    declared
+        What the metric says of itself.
+    name
+        Name of the metric.
+    """
+
+    def __init__(self, declared: Declared, name: str, fields: Fields, options: Mapping[str, Any]) -> None:
+        self.declared, self.name = declared, name
+        self._fields, self._options = fields, options
+        unknown = [option for option in options if option not in Options.__slots__]
+        if unknown:
+            raise ConfigError(
+                f"unknown option {', '.join(unknown)}; evalkit.judge takes {', '.join(Options.__slots__)}"
+            )
+        Options(**options)
+
+    def __repr__(self) -> str:
+        return f"RubricScore({self.declared.rubric.label}, name={self.name!r})"
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> RubricScore:
+        # LightEval copies the tasks that a run asks for, and those alone, before it loads data or a model: the
+        # earliest moment at which this metric is known to be wanted.
+        made = RubricScore(self.declared, self.name, copy.copy(self._fields), copy.copy(self._options))
+        memo[id(self)] = made
+        if not TaskBindings.from_environ():
+            made.check()
+        return made
+
+    def check(self, task: str | None = None, docs: Sequence[Any] = ()) -> Settled | None:
+        """Say what stands against judging a task, before anything is loaded or paid; None in deterministic mode.
+
+        Raises
+        ------
+        ConfigError, RubricError, JudgeError, InputError, MissingExtraError
+            What is unknown, missing or contradictory; a key that is not set; documents that lack an input.
+        """
+        scoring = Scoring.from_environ()
+        if scoring.mode == "deterministic":
+            return None
+        from evalkit.providers import check_ready
+
+        settled = settle(self.declared, task, scoring)
+        if not self._options.get("offline"):
+            for judge in settled.spec.judges:
+                check_ready(judge)
+        check_fields(docs, settled.spec.rubric, self._fields)
+        return settled
+
+    def compute(  # type: ignore[override]  # batched: LightEval hands all samples of a task over
+        self, responses: Sequence[Any], docs: Sequence[Any], **_: Any
+    ) -> list[dict[str, Any]]:
+        """One row a sample; see `judge_metric`."""
+        if not docs:
+            return []
+        task = docs[0].task_name
+        scoring = Scoring.from_environ()
+        if scoring.mode == "deterministic":
+            return [{f"{self.name}_coverage": 0.0, f"{self.name}_error": "deterministic"} for _ in docs]
+        settled = settle(self.declared, task, scoring)
+        filled = [number for number, response in enumerate(responses) if answer_of(response).strip()]
+        evaluation, problem = self._evaluation(settled, [docs[n] for n in filled], [responses[n] for n in filled])
+        rows = self._rows(settled, evaluation, problem, filled, len(docs))
+        write_receipt(settled.receipt(task, self.name, **_counts(self.name, rows, evaluation, settled, len(filled))))
+        return rows
+
+    def corpus(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+        """The figures of a task as floats; see `judge_metric`."""
+        scoring = Scoring.from_environ()
+        if scoring.mode == "deterministic":
+            return {f"{self.name}_coverage": 0.0}
+        return corpus_row(self.name, rows, jury=scoring.mode == "jury")
+
+    def _evaluation(
+        self, settled: Settled, docs: Sequence[Any], responses: Sequence[Any]
+    ) -> tuple[Evaluation | None, str]:
+        """The evaluation of the answers that are not empty; where no judge could be asked at all, the reason."""
+        if not docs:
+            return None, EMPTY_ANSWER
+        items = items_of(docs, responses, settled.spec.rubric, self._fields)
+        try:
+            return evaluate_spec(
+                settled.spec, items, settled.rules, Options(**{"progress": False, **self._options})
+            ), ""
+        except JudgeError as problem:
+            # the model's answers were paid for as well: the run goes on, with a coverage of 0
+            _log.error("%s: %s", self.name, problem)
+            return None, "judge_down"
+
+    def _rows(
+        self, settled: Settled, evaluation: Evaluation | None, problem: str, filled: Sequence[int], n_docs: int
+    ) -> list[dict[str, Any]]:
+        report = settled.report_disagreement and settled.mode == "jury"
+        rubric = settled.spec.rubric
+        rows = [unjudged_row(self.name, rubric, EMPTY_ANSWER, report_disagreement=report) for _ in range(n_docs)]
+        found = {} if evaluation is None else sample_rows(self.name, evaluation, report_disagreement=report)
+        for place, number in enumerate(filled):
+            rows[number] = found.get(str(place)) or unjudged_row(self.name, rubric, problem, report_disagreement=report)
+        n_empty = n_docs - len(filled)
+        if n_empty:
+            _log.warning("%s: %d of %d answers are empty and were not judged", self.name, n_empty, n_docs)
+        return rows
+
+
+def _counts(
+    name: str, rows: Sequence[Mapping[str, Any]], evaluation: Evaluation | None, settled: Settled, n_filled: int
+) -> dict[str, Any]:
+    per_item = len(settled.spec.judges) * settled.spec.samples * len(settled.spec.rubric.criteria)
+    wanted = n_filled * per_item
+    cost = None if evaluation is None else evaluation.cost
+    unscored = wanted if evaluation is None else int(evaluation.judgments["error"].notna().sum())
+    return {
+        "n_items": len(rows),
+        "n_scored": sum(row[name] == row[name] for row in rows),
+        "n_empty": len(rows) - n_filled,
+        "n_judgments": wanted,
+        "n_unscored": unscored,
+        "n_live": 0 if cost is None else cost.n_live,
+        "n_cached": 0 if cost is None else cost.n_cached + cost.n_recorded,
+        "cost_usd": 0.0 if cost is None else cost.paid_usd,
+    }

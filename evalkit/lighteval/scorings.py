@@ -1,0 +1,312 @@
+"""What a metric of a task is judged by: run, binding, profile and the metric's own words, brought together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from evalkit.contract import Receipt, Scoring, TaskBinding, TaskBindings
+from evalkit.contract.layouts import PluginLayout
+from evalkit.contract.receipts import JudgeUsed
+from evalkit.errors import ConfigError, EvalkitError, RubricError, listed
+from evalkit.evaluation import Rules
+from evalkit.judging import Spec
+from evalkit.judging.specs import DEFAULT_SAMPLES
+from evalkit.prompts import Template, list_templates, load_template
+from evalkit.records import Judge
+from evalkit.rubrics import Profile, Rubric, load_profile, load_rubric, rubric_folders
+
+__all__ = ["Declared", "Settled", "settle"]
+
+_RULES = ("vote", "ties", "min_self_agreement", "quorum")
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What a metric says of itself, where it is made; the run, a binding and their profile come before it.
+
+    Attributes
+    ----------
+    rubric
+        By what.
+    judges, samples, template, rules
+        Who, how often, by which prompt, and changed rules (`vote`, `aggregate` …); empty or None: not said.
+    profile
+        Fills in what the above leave open.
+    modes
+        Scoring modes that it serves.
+    """
+
+    rubric: Rubric
+    judges: tuple[Judge, ...] = ()
+    samples: int | None = None
+    template: str | None = None
+    rules: Mapping[str, Any] = field(default_factory=dict)
+    profile: Profile | None = None
+    modes: tuple[str, ...] = ("deterministic", "judge", "jury")
+
+    @classmethod
+    def of(
+        cls, rubric: Any, judges: Any, profile: Any, samples: int | None, template: str | None,
+        rules: Mapping[str, Any], modes: tuple[str, ...],
+    ) -> Declared:  # fmt: skip
+        """From what the metric was given: names, paths, mappings or the objects themselves."""
+        own = _profile(profile)
+        if isinstance(rubric, (Profile, Path)) or str(rubric).endswith((".yaml", ".yml")):
+            found = rubric if isinstance(rubric, Profile) else _file(Path(rubric))
+            if isinstance(found, Profile):
+                if own is not None:
+                    raise ConfigError("two profiles: one given as the rubric and one as profile; give one")
+                own, rubric = found, found.load()
+            else:
+                rubric = found
+        panel = [judges] if isinstance(judges, (str, Mapping, Judge)) else judges or []
+        said = {name: value for name, value in rules.items() if value is not None}
+        Rules.of(None, said)
+        if samples is not None and (isinstance(samples, bool) or not isinstance(samples, int) or samples < 1):
+            raise ConfigError(f"samples must be a whole number ≥ 1, not {samples!r}")
+        chosen = rubric if isinstance(rubric, Rubric) else load_rubric(rubric)
+        return cls(chosen, tuple(Judge.of(one) for one in panel), samples, template, said, own, modes)
+
+
+@dataclass(frozen=True)
+class Settled:
+    """Who judges a task's metric, by what and by which rules, with where each value came from."""
+
+    spec: Spec
+    rules: Rules
+    origins: Mapping[str, str]
+    report_disagreement: bool
+    mode: str
+    profile: Profile | None
+    binding: TaskBinding
+
+    def receipt(self, task: str, metric: str, **counts: Any) -> Receipt:
+        """The receipt of a task scored so."""
+        from evalkit import __version__
+
+        rubric, profile = self.spec.rubric, self.profile
+        return Receipt(
+            task=task,
+            metric=metric,
+            scoring_mode=self.mode,  # type: ignore[arg-type]  # pydantic looks
+            plugin=self.binding.plugin,
+            plugin_version=self.binding.plugin_version,
+            plugin_hash=self.binding.plugin_hash,
+            rubric=rubric.id,
+            rubric_version=rubric.version,
+            rubric_hash=rubric.content_hash,
+            profile=None if profile is None else profile.profile,
+            profile_version=None if profile is None else profile.version,
+            judges=[
+                JudgeUsed(
+                    name=judge.name, provider=judge.provider, service=judge.service, model=judge.model,
+                    weight=judge.weight, temperature=judge.temperature, max_tokens=judge.max_tokens,
+                    params=dict(judge.params), template=asking.template.label, template_hash=asking.template.hash,
+                )
+                for judge, asking in zip(self.spec.judges, self.spec.askings, strict=True)
+            ],
+            samples=self.spec.samples,
+            vote=self.rules.vote,
+            ties=self.rules.ties,
+            min_self_agreement=self.rules.min_self_agreement,
+            aggregation=self.rules.aggregate,
+            quorum=self.rules.quorum,
+            report_disagreement=self.report_disagreement,
+            origins=dict(self.origins),
+            evalkit_version=__version__,
+            **counts,
+        )  # fmt: skip
+
+
+def settle(
+    declared: Declared,
+    task: str | None,
+    scoring: Scoring | None = None,
+    bindings: TaskBindings | None = None,
+) -> Settled:
+    """Bring together what run, binding, profiles and metric say.
+
+    One field is taken from the first that names it: a judge's own `judge_template_id`, the task's binding, the
+    scoring config, the profile of either, the metric, the metric's profile, the rubric.
+
+    Parameters
+    ----------
+    declared
+        What the metric says.
+    task
+        LightEval's name of the task, for its binding; None: not known yet, bindings are left out.
+    scoring, bindings
+        By default what the environment says.
+
+    Raises
+    ------
+    ConfigError, RubricError
+        When the mode is not served, no judge is named, a template or profile is unknown, or rubrics contradict.
+    """
+    scoring = scoring or Scoring.from_environ()
+    given = TaskBindings.from_environ() if bindings is None else bindings
+    binding = TaskBinding() if task is None else given.of_task(task)
+    who = f"task {task!r}" if task else f"the metric of rubric {declared.rubric.id!r}"
+    if scoring.mode not in declared.modes:
+        raise ConfigError(f"{who} is not made for the scoring mode {scoring.mode!r}: {', '.join(declared.modes)}")
+    layout = PluginLayout.at(binding.plugin_path) if binding.plugin_path else None
+    found = _Found(declared, scoring, binding, layout, _run_profile(scoring, binding, layout))
+    try:
+        return found.settled(who)
+    except EvalkitError as problem:
+        raise type(problem)(f"{who}: {problem}" if who not in str(problem) else str(problem)) from None
+
+
+@dataclass(frozen=True)
+class _Found:
+    """All places that may name a field."""
+
+    declared: Declared
+    scoring: Scoring
+    binding: TaskBinding
+    layout: PluginLayout | None
+    profile: Profile | None
+
+    def settled(self, who: str) -> Settled:
+        origins: dict[str, str] = {}
+        rubric = self._rubric(origins)
+        judges = self._judges(who, origins)
+        rules = self._rules(origins)
+        places = [("config", self._config("samples")), *self._profiled("samples")]
+        samples = self._first("samples", places, DEFAULT_SAMPLES, origins)
+        common = self._first(
+            "template",
+            [("binding", self.binding.judge_template_id), *self._profiled("template")],
+            rubric.template, origins, fallback="rubric",
+        )  # fmt: skip
+        names = {name for judge in judges if (name := judge.template or common)}
+        templates = {name: self._template(name) for name in names}
+        judges = tuple(judge.replace(template=templates[judge.template].label) if judge.template else judge
+                       for judge in judges)  # fmt: skip
+        templates |= {template.label: template for template in list(templates.values())}
+        spec = Spec.of(rubric, judges, samples, common, templates)
+        config = self.scoring.config
+        report = config is not None and config.report_disagreement
+        return Settled(spec, rules, origins, report, self.scoring.mode, self._used_profile, self.binding)
+
+    @property
+    def _used_profile(self) -> Profile | None:
+        return self.profile or self.declared.profile
+
+    def _config(self, name: str) -> Any:
+        """A field of the scoring config, if it was given there."""
+        config = self.scoring.config
+        return getattr(config, name) if config is not None and name in config.model_fields_set else None
+
+    def _profiled(self, name: str) -> list[tuple[str, Any]]:
+        """Run's profile, metric, metric's profile."""
+        declared = self.declared
+        own = declared.rules.get(name) if name in Rules.__slots__ else getattr(declared, name)
+        return [("profile", _said(self.profile, name)), ("task", own), ("profile", _said(declared.profile, name))]
+
+    def _first(
+        self, name: str, places: list[tuple[str, Any]], default: Any, origins: dict[str, str], fallback: str = "default"
+    ) -> Any:
+        for origin, value in places:
+            if value is not None and value != ():
+                origins[name] = origin
+                return value
+        origins[name] = fallback
+        return default
+
+    def _rubric(self, origins: dict[str, str]) -> Rubric:
+        own, profile = self.declared.rubric, self.profile
+        origins["rubric"] = "task"
+        if profile is None or profile.rubric is None:
+            return own
+        named = profile.load()
+        if named.id != own.id:
+            raise ConfigError(
+                f"profile {profile.profile!r} is for the rubric {named.label}, and this metric judges by "
+                f"{own.label}; bind a profile of that rubric, or one of rules alone"
+            )
+        origins["rubric"] = "profile"
+        return named
+
+    def _judges(self, who: str, origins: dict[str, str]) -> tuple[Judge, ...]:
+        config, scoring = self.scoring.config, self.scoring
+        asked = config.to_judges() if config is not None else ()
+        if asked and config is not None:
+            ids = [judge.judge_template_id for judge in config.judges]
+            asked = tuple(judge.replace(template=own) if own else judge for judge, own in zip(asked, ids, strict=True))
+        judges = self._first("judges", [("config", asked), *self._profiled("judges")], (), origins)
+        if not judges:
+            raise ConfigError(
+                f"{who} is to be judged and no judge is named: name one in EVALUATOR_SCORING_CONFIG (judges), in a "
+                "profile, or where the metric is made (judges=)"
+            )
+        origin = origins["judges"]
+        scoring.check_number(len(judges), {"config": "the scoring config"}.get(origin, f"the {origin}"))
+        if not any(judge.weight > 0 for judge in judges):
+            raise ConfigError("all judges have the weight 0, so nobody is left to score; give one a weight above 0")
+        return tuple(judges)
+
+    def _rules(self, origins: dict[str, str]) -> Rules:
+        plain = Rules()
+        aggregate = self._first(
+            "aggregation", [("config", self._config("aggregation")), *self._profiled("aggregate")],
+            plain.aggregate, origins,
+        )  # fmt: skip
+        rest = {name: self._first(name, self._profiled(name), getattr(plain, name), origins) for name in _RULES}
+        return Rules.of(None, rest | {"aggregate": aggregate})
+
+    def _template(self, name: str) -> Template:
+        """A template by ``name@version`` or ``name``: from the binding, the plugin, the rubric folders."""
+        bound = {f"{one.name}@{one.version}": one for one in self.binding.templates}
+        label = name if name in bound else _newest(name, bound)
+        if label is not None:
+            one = bound[label]
+            return Template.of(one.name, one.version, one.text)
+        if self.layout is not None and any(name in (one, one.partition("@")[0]) for one in self.layout.templates):
+            label, path = self.layout.template(name)
+            stem, _, version = label.rpartition("@")
+            return Template.of(stem, version, path.read_text(encoding="utf-8"))
+        try:
+            return load_template(name)
+        except RubricError:
+            places = [f"the task's bindings ({listed(bound)})"]
+            if self.layout is not None:
+                places.append(f"the plugin {self.layout.root} ({listed(self.layout.templates)})")
+            folders = ", ".join(str(folder / "templates") for folder in rubric_folders())
+            places.append(f"{folders} ({listed(list_templates(), most=20)})")
+            raise RubricError(f"there is no judge template {name!r}; looked in {'; '.join(places)}") from None
+
+
+def _said(profile: Profile | None, name: str) -> Any:
+    """A profile's field, if its file names it."""
+    if profile is None or name not in profile.model_fields_set:
+        return None
+    return getattr(profile, name)
+
+
+def _newest(name: str, bound: Mapping[str, Any]) -> str | None:
+    mine = [label for label in bound if label.rpartition("@")[0] == name]
+    return max(mine, key=lambda label: int(label.rpartition("@v")[2])) if mine else None
+
+
+def _run_profile(scoring: Scoring, binding: TaskBinding, layout: PluginLayout | None) -> Profile | None:
+    """The profile of the binding, else that of the scoring config."""
+    if binding.judge_profile:
+        if layout is not None and binding.judge_profile in layout.profiles:
+            return load_profile(layout.profiles[binding.judge_profile])
+        return load_profile(binding.judge_profile)
+    return None if scoring.config is None else _profile(scoring.config.profile)
+
+
+def _profile(given: Any) -> Profile | None:
+    return given if given is None or isinstance(given, Profile) else load_profile(given)
+
+
+def _file(path: Path) -> Rubric | Profile:
+    from evalkit.rubrics.files import read_yaml
+
+    values = read_yaml(path)
+    return load_profile(path) if isinstance(values, Mapping) and "profile" in values else load_rubric(path)
