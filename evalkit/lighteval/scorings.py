@@ -85,7 +85,7 @@ class Settled:
 
     def receipt(self, task: str, metric: str, **counts: Any) -> Receipt:
         """The receipt of a task scored so."""
-        from evalkit import __version__
+        from evalkit._version import __version__
 
         rubric, profile = self.spec.rubric, self.profile
         return Receipt(
