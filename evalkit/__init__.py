@@ -89,6 +89,10 @@ if TYPE_CHECKING:
     from evalkit.rubrics import load_profile as load_profile
     from evalkit.rubrics import load_rubric as load_rubric
     from evalkit.rubrics import save as save
+    from evalkit.suggesting import Edit as Edit
+    from evalkit.suggesting import Suggestions as Suggestions
+    from evalkit.suggesting import measure_edit as measure_edit
+    from evalkit.suggesting import suggest_edits as suggest_edits
     from evalkit.tables import labels as labels
     from evalkit.tables import load_items as load_items
     from evalkit.validity import align as align
@@ -164,6 +168,7 @@ _PLACES = {
         "load_rubric",
         "save",
     ),
+    "evalkit.suggesting": ("Edit", "Suggestions", "measure_edit", "suggest_edits"),
     "evalkit.tables": ("labels", "load_items"),
     "evalkit.validity": (
         "align",

@@ -7,13 +7,13 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from evalkit.changes import compare
-from evalkit.errors import ConfigError, InputError
+from evalkit.errors import InputError
 from evalkit.evaluation import Evaluation
 from evalkit.figures import count_of, figure
+from evalkit.suggesting import change_of
 from evalkit.validity import align, confusion
 
-__all__ = ["Cell", "Tile", "aligned", "cells_of", "change_of", "tiles_of"]
+__all__ = ["Cell", "Tile", "aligned", "cells_of", "tiles_of"]
 
 Mark = Literal["", "better", "worse"]
 
@@ -122,38 +122,6 @@ def _split(evaluation: Evaluation, criterion: str) -> Tile:
     row = known[known["criterion"] == criterion].iloc[0]
     alpha = figure(row["alpha_single"], row["alpha_single_low"], row["alpha_single_high"])
     return Tile("Judges split", count_of((values > 0).sum(), len(values)), f"items; alpha {alpha}")
-
-
-def change_of(
-    evaluation: Evaluation, against: Evaluation, dev: pd.DataFrame, criterion: str
-) -> tuple[pd.Series | None, str]:
-    """The row of `compare` for the jury (or the one judge) on a criterion; or None and why."""
-    # one criterion and the jury alone: rows for each judge would cost time and are not shown
-    sides = [_Side.of(one, criterion) for one in (against, evaluation)]
-    labels = dev[dev["criterion"] == criterion]
-    try:
-        made = compare(*sides, labels=labels if len(labels) else None, across_modes=True, clusters=evaluation.clusters)
-    except (InputError, ConfigError) as problem:
-        return None, str(problem)
-    table = made.table[made.table["criterion"] == criterion]
-    if table.empty:
-        return None, "nothing in common"
-    juries = table[table["judge"] == "jury"]
-    return (juries if len(juries) else table).iloc[0], ""
-
-
-@dataclass(frozen=True, slots=True)
-class _Side:
-    """What `compare` needs of one criterion."""
-
-    judgments: pd.DataFrame
-    votes: pd.DataFrame
-    scores: pd.DataFrame
-
-    @classmethod
-    def of(cls, evaluation: Evaluation, criterion: str) -> _Side:
-        tables = (evaluation.judgments, evaluation.votes, evaluation.scores)
-        return cls(*(table[table["criterion"] == criterion] for table in tables))
 
 
 def _changed(evaluation: Evaluation, dev: pd.DataFrame, criterion: str, against: Evaluation | None, name: str) -> Tile:

@@ -11,7 +11,7 @@ import pandas as pd
 
 from evalkit.evaluation import Evaluation
 from evalkit.rubrics.scales import Scale
-from evalkit.tables.grouping import Ints
+from evalkit.suggesting.cases import kinds_of
 from evalkit.validity.people import people
 
 __all__ = ["FILTERS", "PAGE", "SORTS", "Page", "Query", "Row", "page_of", "rows_of"]
@@ -134,12 +134,12 @@ def rows_of(
     kinds: dict[str, int] = {}
     truth = people(dev, ids, scale, kinds, criterion).together("majority").kind if len(dev) else np.full(len(ids), -1)
     scores = _by_item(evaluation.scores, criterion, ids)
-    now = _kinds(scores, scale, kinds)
+    now = kinds_of(scores, scale, kinds)
     last = None
     if against is not None and criterion in against.rubric.names:
         other = against.rubric.criterion(criterion).scale
         if other.has_rule == scale.has_rule:
-            last = _kinds(_by_item(against.scores, criterion, ids), scale, kinds)
+            last = kinds_of(_by_item(against.scores, criterion, ids), scale, kinds)
     votes = _votes(evaluation, criterion)
     apart = _by_item(evaluation.disagreement, criterion, ids)["disagreement"].to_numpy(dtype=float, na_value=np.nan)
     texts = _texts(evaluation)
@@ -166,15 +166,6 @@ def rows_of(
 
 def _by_item(table: pd.DataFrame, criterion: str, ids: pd.Index) -> pd.DataFrame:
     return table[table["criterion"] == criterion].set_index("item_id").reindex(ids)
-
-
-def _kinds(scores: pd.DataFrame, scale: Scale, kinds: dict[str, int]) -> Ints:
-    """Verdicts (0, 1) where there is a pass rule, else numbers of labels; −1 for none."""
-    if scale.has_rule:
-        passed = scores["passed"].astype(object).tolist()
-        return np.array([-1 if pd.isna(one) else int(one) for one in passed], dtype=np.int64)
-    labels = scores["label"].astype(object).tolist()
-    return np.array([-1 if pd.isna(one) else kinds.setdefault(str(one), len(kinds)) for one in labels], dtype=np.int64)
 
 
 def _change(last: int, now: int, truth: int, scale: Scale) -> str:

@@ -19,6 +19,7 @@ from evalkit.figures import count_of, figure
 from evalkit.judging import Options, Plan, Spec, Work, plan
 from evalkit.records import Judge
 from evalkit.rubrics import Rubric, save
+from evalkit.suggesting import groups_of
 from evalkit.tables import as_items, load_items
 from evalkit.tables import labels as long_labels
 from evalkit.validity import align
@@ -113,7 +114,7 @@ class Session:
         stem = name or (f"{source.stem}-{spec.rubric.id}" if source is not None else spec.rubric.id)
         self.history = History(place / f"{stem}.tuner.json", spec.judges)
         self.book = LabelBook(
-            place / f"{stem}.labels.jsonl", self._texts(spec), self._given(labels), spec.rubric, self._groups()
+            place / f"{stem}.labels.jsonl", self._texts(spec), self._given(labels), spec.rubric, groups_of(self.items)
         )
         self._restore()
 
@@ -125,11 +126,6 @@ class Session:
         if labels is None or isinstance(labels, pd.DataFrame):
             return None if labels is None else tables.check(labels, "labels", need=[*tables.LABEL_KEY, "label"])
         return long_labels(self.items, labels, rubric=self.base)
-
-    def _groups(self) -> pd.Series | None:
-        if "group_id" not in self.items.columns or self.items["group_id"].isna().any():
-            return None
-        return pd.Series(self.items["group_id"].astype("str").to_numpy(), index=self.items["item_id"].tolist())
 
     def _restore(self) -> None:
         self.history.load(self.base.id)

@@ -14,6 +14,7 @@ from evalkit.keys import canonical_json
 from evalkit.providers.fake.evidence import Finding
 from evalkit.providers.fake.qualities import field, is_inverted, quality
 from evalkit.providers.fake.replies import FAULTS, Code, broken_reply, write_reply
+from evalkit.providers.fake.wordings import asks_for_edits, write_edits
 from evalkit.providers.fake.words import demand, tokens
 from evalkit.records import Judge, Prompt, Reply, Request
 
@@ -63,7 +64,7 @@ class FakeClient:
     Verdicts are drawn from sha256 of persona, prompt and sample: the same everywhere. At temperature 0 all
     samples are equal; above, borderline items change now and then. As with a real judge, other words in the
     rubric are another draw; and words that demand (every, any, exactly) or forgive (mostly, minor) in the
-    text of a level make it harder or easier to reach.
+    text of a level make it harder or easier to reach. Asked for edits of a rubric, it suggests such words.
 
     Raises
     ------
@@ -96,6 +97,8 @@ class FakeClient:
         >>> FakeClient(Judge.of("fake:lenient")).reply(prompt, 0).text
         '2'
         """
+        if asks_for_edits(prompt):
+            return self._suggested(prompt, sample)
         seed = [self.persona, prompt.rubric, prompt.criterion, prompt.codes, dict(prompt.inputs)]
         findings = self._findings(sha256(canonical_json(seed)).digest(), prompt)
         root = sha256(canonical_json([*seed, *(message.content for message in prompt.messages)])).digest()
@@ -145,12 +148,20 @@ class FakeClient:
     def _length_bonus(answer: str) -> float:
         return 0.35 * (1 - math.exp(-len(tokens(answer)) / 60)) - 0.1
 
+    def _suggested(self, prompt: Prompt, sample: int) -> Reply:
+        broken = self.persona == "broken"
+        written = "I would word it better, if I knew how." if broken else write_edits(prompt, sample)
+        return self._replied(prompt, written, "stop", None)
+
     def _written(self, prompt: Prompt, code: Code, text: str, byte: int) -> Reply:
         finish, refusal = "stop", None
         if self.persona == "broken":
             written, finish, refusal = broken_reply(prompt, code, text, FAULTS[byte % len(FAULTS)])
         else:
             written = write_reply(prompt, code, text)
+        return self._replied(prompt, written, finish, refusal)
+
+    def _replied(self, prompt: Prompt, written: str | None, finish: str, refusal: str | None) -> Reply:
         return Reply(
             text=written,
             finish_reason=finish,
