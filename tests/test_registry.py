@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import multiprocessing
 import sqlite3
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,7 +24,7 @@ from sqlalchemy import create_engine, text
 from evalkit.registry import Registry
 from evalkit.registry.databases import Database
 from evalkit.registry.packs import pack_yaml, read_pack
-from evalkit.registry.sources import content_hash, locate, requirements_of
+from evalkit.registry.sources import locate
 from evalkit.registry.tables import Base
 
 PACK: dict[str, Any] = {
@@ -159,39 +158,6 @@ def test_a_package_is_found_by_its_dotted_path_without_being_imported(tmp_path: 
     assert locate("loud.inner", tmp_path).path == package
     assert locate("loud.inner.tasks", tmp_path).path == package / "tasks.py"
     assert not any(name.startswith("loud") for name in sys.modules)
-
-
-def test_a_git_reference_is_fetched_by_its_commit_once(tmp_path: Path) -> None:
-    repo = tmp_path / "repo"
-    repo.mkdir()
-    (repo / "pyproject.toml").write_text(
-        '[build-system]\nrequires = ["hatchling"]\nbuild-backend = "hatchling.build"\n'
-        '[project]\nname = "gitplugin"\nversion = "1"\ndependencies = ["evalkit"]\n'
-        '[tool.hatch.build.targets.wheel]\ninclude = ["gitplugin.py"]\n'
-    )
-    (repo / "gitplugin.py").write_text("TASKS_TABLE = []\n")
-
-    def git(*words: str) -> str:
-        identity = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
-        done = subprocess.run(["git", *identity, *words], cwd=repo, capture_output=True, text=True, check=True)
-        return done.stdout.strip()
-
-    git("init", "-q")
-    git("add", ".")
-    git("commit", "-q", "-m", "first")
-    sha = git("rev-parse", "HEAD")
-    with pytest.raises(ConfigError, match="names no commit"):
-        locate(f"git+file://{repo}@main", tmp_path / "plugins")
-    first = locate(f"git+file://{repo}@{sha}", tmp_path / "plugins")
-    assert (first.path / "gitplugin.py").read_text() == "TASKS_TABLE = []\n"
-    assert requirements_of(first.path) == ["evalkit"]
-    (repo / "gitplugin.py").write_text("TASKS_TABLE = [1]\n")
-    git("commit", "-q", "-a", "-m", "second")
-    again = locate(f"git+file://{repo}@{sha}", tmp_path / "others")
-    assert content_hash(again.path) == content_hash(first.path), "the same commit, the same hash, wherever it lies"
-    with pytest.raises(ConfigError, match="cannot be fetched"):
-        locate(f"git+file://{repo}@{'0' * 40}", tmp_path / "plugins")
-    assert len(list((tmp_path / "plugins").iterdir())) == 1, "what failed leaves nothing"
 
 
 WRONG = [

@@ -12,7 +12,7 @@ from typing import Any
 
 from evalkit.errors import ConfigError, listed
 
-__all__ = ["ENTRY_POINTS", "PluginLayout"]
+__all__ = ["ENTRY_POINTS", "PluginLayout", "read_project"]
 
 ENTRY_POINTS = "evalkit.plugins"
 """Group of entry points by which installed bundles name their modules."""
@@ -196,7 +196,7 @@ def _entry_module(root: Path) -> str | None:
     values: dict[str, str] = {}
     project = root / "pyproject.toml"
     if project.is_file():
-        content = _project(project)
+        content = read_project(project)
         values |= {
             str(name): str(value) for name, value in content.get("entry-points", {}).get(ENTRY_POINTS, {}).items()
         }
@@ -213,7 +213,8 @@ def _entry_module(root: Path) -> str | None:
     return next(iter(values.values())).partition(":")[0].strip() if values else None
 
 
-def _project(path: Path) -> Mapping[str, Any]:
+def read_project(path: Path) -> Mapping[str, Any]:
+    """The table ``project`` of a pyproject.toml; ConfigError when that is no TOML."""
     import tomllib
 
     try:
@@ -242,7 +243,7 @@ def _only_module(root: Path) -> Path | None:
         packages = [one for one in sorted(folder.glob("*/__init__.py")) if one.parent.name not in _NO_PLUGINS]
         found = packages or (sorted(folder.glob("*.py")) if installed or folder.name == "src" else [])
         if len(found) > 1 and project.is_file():
-            own = re.sub(r"[-.]+", "_", str(_project(project).get("name", ""))).lower()
+            own = re.sub(r"[-.]+", "_", str(read_project(project).get("name", ""))).lower()
             found = [one for one in found if one.parent.name.lower() == own] or found
         if len(found) > 1:
             names = listed(one.parent.name if one.name == "__init__.py" else one.stem for one in found)

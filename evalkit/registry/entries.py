@@ -38,6 +38,14 @@ class Plugin:
     requirements: tuple[str, ...]
     created_at: datetime
 
+    @classmethod
+    def of(cls, row: Any) -> Plugin:
+        """From its row."""
+        return cls(
+            row.name, row.version, row.plugin_type, row.storage_uri, row.content_hash, tuple(row.requirements),
+            row.created_at,
+        )  # fmt: skip
+
     @property
     def label(self) -> str:
         """``name@version``."""
@@ -68,6 +76,11 @@ class JudgeTemplate:
     response_schema: Mapping[str, Any] | None
     content_hash: str
     created_at: datetime
+
+    @classmethod
+    def of(cls, row: Any) -> JudgeTemplate:
+        """From its row."""
+        return cls(row.name, row.version, row.prompt_template, row.response_schema, row.content_hash, row.created_at)
 
     @property
     def label(self) -> str:
@@ -132,6 +145,15 @@ class Pack:
     tasks: tuple[PackTask, ...]
     content_hash: str
     created_at: datetime
+
+    @classmethod
+    def of(cls, row: Any) -> Pack:
+        """From its row, and those of its tasks."""
+        tasks = tuple(PackTask(task.task_spec, task.fewshot, task.weight, task.overrides) for task in row.tasks)
+        return cls(
+            row.name, row.version, row.description, row.primary_metric, row.task_aggregation, tasks, row.content_hash,
+            row.created_at,
+        )  # fmt: skip
 
     @property
     def label(self) -> str:

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from sqlalchemy import select
-from sqlalchemy.exc import IntegrityError
-from sqlalchemy.orm import Session
 
-from evalkit.errors import ConfigError, RegistryError, listed
+from evalkit.contract.layouts import PluginLayout
+from evalkit.errors import ConfigError, EvalkitWarning, RegistryError
 from evalkit.prompts import Template
+from evalkit.registry.benchmarks import add_tasks, benchmark_table, entries_of, own_tasks, unknown_tasks
 from evalkit.registry.databases import Database, default_url
-from evalkit.registry.entries import JudgeTemplate, Pack, PackTask, Plugin
+from evalkit.registry.entries import JudgeTemplate, Pack, Plugin
+from evalkit.registry.inspections import PluginReport, inspect_plugin
 from evalkit.registry.packs import hash_of, pack_yaml, read_pack
+from evalkit.registry.rows import add_row, find_row, list_rows
 from evalkit.registry.sources import content_hash, locate, requirements_of
 from evalkit.registry.tables import PLUGIN_TYPES, PackRow, PackTaskRow, PluginRow, TemplateRow
 
@@ -79,29 +81,121 @@ class Registry:
         name, version
             Unique together. Registering the same content again changes nothing.
         uri
-            A dotted package path, a file or folder, or a URL that pip takes (``git+file:///repo@commit``).
+            A dotted package path, a file or folder (a wheel too), or a URL that pip takes. A branch or tag of Git
+            (``git+file:///repo@main``) is stored as the commit that it stands for now.
         plugin_type
             ``task``, ``metric`` or ``bundle``.
 
         Raises
         ------
         ConfigError
-            When there is nothing at the URI, or name and version stand for other content already.
+            When there is no plugin at the URI, or name and version stand for other content already.
         """
         _check_name("plugin", name, version)
         if plugin_type not in PLUGIN_TYPES:
             raise ConfigError(f"plugin type {plugin_type!r} is unknown; allowed are {', '.join(PLUGIN_TYPES)}")
         place = locate(uri, self.folder)
+        layout = PluginLayout.at(place.path)
         row = PluginRow(
             name=name,
             version=version,
             plugin_type=plugin_type,
             storage_uri=place.uri,
             content_hash=content_hash(place.path),
-            requirements=list(requirements_of(place.path)),
+            requirements=requirements_of(layout),
             created_at=datetime.now(UTC),
         )
-        return _plugin(self._added(row, same=("storage_uri", "plugin_type")))
+        return Plugin.of(add_row(self.database, row, same=("storage_uri", "plugin_type")))
+
+    def check_plugin(self, name: str, version: str | None = None) -> PluginLayout:
+        """Where a plugin's code is on this machine, after a look whether it is what was registered; nothing is run.
+
+        Parameters
+        ----------
+        name, version
+            The plugin; without a version the one registered last.
+
+        Raises
+        ------
+        RegistryError
+            When there is no such plugin, its code is not there, or its content changed since it was registered.
+        """
+        plugin = self.plugin(name, version)
+        try:
+            place = locate(plugin.storage_uri, self.folder)
+            layout, now = PluginLayout.at(place.path), content_hash(place.path)
+        except ConfigError as problem:
+            raise RegistryError(f"plugin {plugin.label} cannot be used here: {problem}") from None
+        if now != plugin.content_hash:
+            raise RegistryError(
+                f"plugin {plugin.label} changed since it was registered: {place.path} has the hash {now[:12]}, not "
+                f"{plugin.content_hash[:12]}. Restore the files, or register them as a new version"
+            )
+        return layout
+
+    def inspect_plugin(self, name: str, version: str | None = None, *, timeout_s: float = 120.0) -> PluginReport:
+        """Import a plugin in a process of its own, list what it brings, and note its tasks among the benchmarks.
+
+        Parameters
+        ----------
+        name, version
+            The plugin; without a version the one registered last.
+        timeout_s
+            Seconds after which the process is ended.
+
+        Raises
+        ------
+        RegistryError
+            As of `check_plugin`; and when it cannot be imported, ends the process, or takes too long.
+        """
+        layout = self.check_plugin(name, version)
+        row = find_row(self.database, PluginRow, "plugin", name, version)
+        report = inspect_plugin(layout.root, timeout_s=timeout_s, tasks_wanted=row.plugin_type != "metric")
+        with self.database.session() as session:
+            add_tasks(session, entries_of(report), f"plugin {row.name}@{row.version}", row.id)
+        return report
+
+    def refresh_benchmarks(self) -> tuple[int, list[str]]:
+        """Look up the tasks of LightEval, of installed bundles and of registered plugins.
+
+        LightEval and each plugin are imported in a process of their own, LightEval offline. What is there stays.
+
+        Returns
+        -------
+        int, list of str
+            How many tasks are new, and what could not be imported, in words.
+
+        Raises
+        ------
+        MissingExtraError
+            When LightEval is not installed.
+        RegistryError
+            When LightEval's tasks cannot be listed.
+        """
+        found, said = own_tasks(self.folder)
+        n_before = len(self.benchmarks())
+        with self.database.session() as session:
+            for source, entries in found.items():
+                add_tasks(session, entries, source, None)
+        for name, version in self.plugins()[["name", "version"]].itertuples(index=False):
+            try:
+                self.inspect_plugin(name, version)
+            except RegistryError as problem:
+                said.append(str(problem))
+        return len(self.benchmarks()) - n_before, said
+
+    def benchmarks(self) -> pd.DataFrame:
+        """The tasks that are known, by name.
+
+        Returns
+        -------
+        pandas.DataFrame
+            `name`; `source` (``lighteval 0.13.0``, ``bundle …``, ``plugin name@version``); `plugin`, `plugin_version`
+            (missing where no registered plugin brings it); `scoring_modes`, `fields` (names, comma-separated; missing
+            where not known); `dataset`; `created_at`. Empty until `refresh_benchmarks` or `inspect_plugin`.
+        """
+        with self.database.session() as session:
+            return benchmark_table(session)
 
     def add_template(
         self, name: str, version: str, prompt_template: str, response_schema: Mapping[str, Any] | None = None
@@ -127,10 +221,12 @@ class Registry:
             content_hash=template.hash,
             created_at=datetime.now(UTC),
         )
-        return _template(self._added(row, same=("response_schema",)))
+        return JudgeTemplate.of(add_row(self.database, row, same=("response_schema",)))
 
     def apply_pack(self, source: str | Path | Mapping[str, Any]) -> Pack:
         """Take a pack over from a YAML file or its content; the same content again changes nothing.
+
+        A task that nobody knows, of LightEval, installed bundles and plugins, is an EvalkitWarning (see `benchmarks`).
 
         Raises
         ------
@@ -157,19 +253,22 @@ class Registry:
                 for position, entry in enumerate(file.tasks)
             ],
         )
-        return _pack(self._added(row))
+        pack = Pack.of(add_row(self.database, row))
+        for said in unknown_tasks(pack, self.benchmarks(), self.plugins()):
+            warnings.warn(f"pack {pack.label}: {said}", EvalkitWarning, stacklevel=2)
+        return pack
 
     def plugin(self, name: str, version: str | None = None) -> Plugin:
         """A plugin by name and version; without a version the one registered last."""
-        return _plugin(self._one(PluginRow, "plugin", name, version))
+        return Plugin.of(find_row(self.database, PluginRow, "plugin", name, version))
 
     def template(self, name: str, version: str | None = None) -> JudgeTemplate:
         """A judge template by name and version; without a version the highest."""
-        return _template(self._one(TemplateRow, "judge template", name, version))
+        return JudgeTemplate.of(find_row(self.database, TemplateRow, "judge template", name, version))
 
     def pack(self, name: str, version: str | None = None) -> Pack:
         """A pack by name and version; without a version the one applied last."""
-        return _pack(self._one(PackRow, "pack", name, version))
+        return Pack.of(find_row(self.database, PackRow, "pack", name, version))
 
     def pack_yaml(self, name: str, version: str | None = None) -> str:
         """A pack as the text of a YAML file, which `apply_pack` takes."""
@@ -178,16 +277,18 @@ class Registry:
     def plugins(self) -> pd.DataFrame:
         """All plugins, oldest first: `name`, `version`, `plugin_type`, `storage_uri`, `content_hash`, `created_at`."""
         columns = ("name", "version", "plugin_type", "storage_uri", "content_hash", "created_at")
-        return self._table(PluginRow, columns)
+        return list_rows(self.database, PluginRow, columns)
 
     def templates(self) -> pd.DataFrame:
         """All judge templates, oldest first: `name`, `version`, `content_hash`, `created_at`."""
-        return self._table(TemplateRow, ("name", "version", "content_hash", "created_at"))
+        return list_rows(self.database, TemplateRow, ("name", "version", "content_hash", "created_at"))
 
     def packs(self) -> pd.DataFrame:
         """All packs, oldest first: `name`, `version`, `n_tasks`, `primary_metric`, `task_aggregation`, `created_at`."""
-        table = self._table(
-            PackRow, ("name", "version", "tasks", "primary_metric", "task_aggregation", "created_at", "description")
+        table = list_rows(
+            self.database,
+            PackRow,
+            ("name", "version", "tasks", "primary_metric", "task_aggregation", "created_at", "description"),
         )
         table["tasks"] = [len(tasks) for tasks in table["tasks"]]
         return table.rename(columns={"tasks": "n_tasks"})
@@ -198,58 +299,6 @@ class Registry:
         from evalkit.caching import default_folder
 
         return default_folder() / "plugins"
-
-    def _added(self, row: Any, same: tuple[str, ...] = ()) -> Any:
-        """The row, added; or the one that is there with the same content, else ConfigError."""
-        kind = type(row)
-        try:
-            with self.database.session() as session:
-                session.add(row)
-                session.flush()
-                session.refresh(row)
-                return row
-        except RegistryError as problem:
-            if not isinstance(problem.__cause__, IntegrityError):
-                raise
-        there = self._one(kind, kind.__tablename__, row.name, row.version)
-        fields = ("content_hash", *same)
-        differs = [name for name in fields if getattr(there, name) != getattr(row, name)]
-        if differs:
-            raise ConfigError(
-                f"{row.name}@{row.version} is in {kind.__tablename__} already, with another {', '.join(differs)}: "
-                "nothing is overwritten, so give it a new version"
-            )
-        return there
-
-    def _one(self, kind: Any, what: str, name: str, version: str | None) -> Any:
-        with self.database.session() as session:
-            found = session.scalars(select(kind).where(kind.name == name).order_by(kind.id)).all()
-            if version is None and found:
-                return max(found, key=_number) if kind is TemplateRow else found[-1]
-            for row in found:
-                if row.version == version:
-                    return row
-            there = [row.version for row in found]
-            others = _names(session, kind)
-        if there:
-            raise RegistryError(f"there is no {what} {name}@{version}; there are the versions {', '.join(there)}")
-        raise RegistryError(f"there is no {what} {name!r}; there are {listed(others)}")
-
-    def _table(self, kind: Any, columns: tuple[str, ...]) -> pd.DataFrame:
-        with self.database.session() as session:
-            rows = [
-                {column: getattr(row, column) for column in columns}
-                for row in session.scalars(select(kind).order_by(kind.id)).all()
-            ]
-        return pd.DataFrame(rows, columns=list(columns))
-
-
-def _names(session: Session, kind: Any) -> list[str]:
-    return sorted({str(name) for name in session.scalars(select(kind.name)).all()})
-
-
-def _number(row: Any) -> int:
-    return int(row.version.removeprefix("v"))
 
 
 def _template_version(version: str) -> str:
@@ -264,24 +313,3 @@ def _check_name(what: str, name: str, version: str) -> None:
             raise ConfigError(
                 f"{text!r} is no {kind} for a {what}: letters, digits, dot, dash and underscore, at most 100"
             )
-
-
-def _plugin(row: PluginRow) -> Plugin:
-    return Plugin(
-        row.name, row.version, row.plugin_type, row.storage_uri, row.content_hash, tuple(row.requirements),
-        row.created_at,
-    )  # fmt: skip
-
-
-def _template(row: TemplateRow) -> JudgeTemplate:
-    return JudgeTemplate(
-        row.name, row.version, row.prompt_template, row.response_schema, row.content_hash, row.created_at
-    )
-
-
-def _pack(row: PackRow) -> Pack:
-    tasks = tuple(PackTask(task.task_spec, task.fewshot, task.weight, task.overrides) for task in row.tasks)
-    return Pack(
-        row.name, row.version, row.description, row.primary_metric, row.task_aggregation, tasks, row.content_hash,
-        row.created_at,
-    )  # fmt: skip

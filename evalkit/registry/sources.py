@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import shutil
 import subprocess
@@ -11,17 +12,26 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.machinery import PathFinder
-from importlib.metadata import PathDistribution
+from importlib.metadata import PathDistribution, distributions
 from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
+from evalkit.contract.layouts import PluginLayout, read_project
 from evalkit.errors import ConfigError
 
 __all__ = ["Place", "content_hash", "fetched", "locate", "requirements_of"]
 
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 _URL = re.compile(r"(git\+)?(https?|file|ssh)(\+\w+)?://")
-_IGNORED = {"__pycache__", ".git", ".venv", "build", "dist", ".pytest_cache", ".mypy_cache", ".ruff_cache"}
+_COMMIT = re.compile(r"[0-9a-f]{7,40}")
+_ARCHIVES = (".whl", ".zip", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
+_IGNORED = frozenset({
+    "__pycache__", "build", "dist", "node_modules", "venv", ".DS_Store", ".git", ".hypothesis", ".ipynb_checkpoints",
+    ".mypy_cache", ".nox", ".pytest_cache", ".ruff_cache", ".tox", ".venv",
+})  # fmt: skip
 _PIP_WAIT_S = 600
+_GIT_WAIT_S = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +41,7 @@ class Place:
     Attributes
     ----------
     uri
-        What is stored: as given, paths made absolute.
+        What is stored: as given, paths made absolute, a branch or tag of Git replaced by its commit.
     path
         The file or folder.
     """
@@ -41,21 +51,39 @@ class Place:
 
 
 def locate(uri: str, folder: Path) -> Place:
-    """Find a plugin's code: a file or folder, a dotted package path, or a URL that pip takes (fetched into `folder`).
+    """Find a plugin's code.
+
+    Parameters
+    ----------
+    uri
+        A file or folder; a dotted package path; a wheel or source archive; or a URL that pip takes. A branch or tag
+        of a Git URL is replaced by the commit it stands for now.
+    folder
+        Where copies of archives and URLs are kept.
 
     Raises
     ------
     ConfigError
-        When there is nothing, or a Git reference names no commit: what it stands for could change.
+        When there is nothing, or it cannot be fetched.
 
     Examples
     --------
     >>> locate("evalkit.registry", Path()).path.name
     'registry'
     """
+    if uri.startswith("file:"):
+        uri = url2pathname(urlsplit(uri).path)
     if _URL.match(uri):
+        if urlsplit(uri).password is not None:
+            raise ConfigError(
+                "a URL with a password would be kept in the registry; let git or pip look the password up"
+            )
+        uri = _at_commit(uri) if uri.startswith("git+") else uri
         return Place(uri, fetched(uri, folder))
     path = Path(uri).expanduser()
+    if path.is_file() and path.name.endswith(_ARCHIVES):
+        path = path.resolve()
+        return Place(str(path), fetched(str(path), folder, content_hash(path)))
     if path.exists():
         return Place(str(path.resolve()), path.resolve())
     if _DOTTED.fullmatch(uri):
@@ -66,6 +94,41 @@ def locate(uri: str, folder: Path) -> Place:
         f"there is no plugin at {uri!r}: it is no file or folder, no package that is installed here, and no URL "
         "(git+https://…@commit, https://….whl)"
     )
+
+
+def _at_commit(uri: str) -> str:
+    """A Git URL that ends with a commit, as it is; else with the commit of its branch or tag, or of the default one."""
+    url, hash_mark, fragment = uri.partition("#")
+    scheme, _, rest = url.partition("://")
+    host, slash, path = rest.partition("/")
+    path, _, reference = path.rpartition("@") if "@" in path else (path, "", "HEAD")
+    if _COMMIT.fullmatch(reference):
+        return uri
+    plain = f"{scheme}://{host}{slash}{path}"
+    commit = _commit_of(plain.removeprefix("git+"), reference)
+    return f"{plain}@{commit}{hash_mark}{fragment}"
+
+
+def _commit_of(repository: str, reference: str) -> str:
+    try:
+        done = subprocess.run(  # noqa: S603  # what is asked is two arguments, after which no option may come
+            ["git", "ls-remote", "--", repository, reference, f"{reference}^{{}}"],  # noqa: S607  # as pip finds it
+            capture_output=True, text=True, timeout=_GIT_WAIT_S, check=False, stdin=subprocess.DEVNULL,
+            env=os.environ | {"GIT_TERMINAL_PROMPT": "0"},
+        )  # fmt: skip
+    except FileNotFoundError:
+        raise ConfigError(f"{repository} cannot be asked for {reference!r}: there is no git on this machine") from None
+    except subprocess.TimeoutExpired:
+        raise ConfigError(f"{repository} cannot be asked for {reference!r}: no answer in {_GIT_WAIT_S} s") from None
+    if done.returncode:
+        said = " ".join(done.stderr.split())[:300]
+        raise ConfigError(f"{repository} cannot be asked for {reference!r}: {said}")
+    commits = {name: commit for commit, _, name in (line.partition("\t") for line in done.stdout.splitlines())}
+    # an annotated tag is an object of its own; ^{} is the commit behind it
+    for name in (reference, f"refs/heads/{reference}", f"refs/tags/{reference}^{{}}", f"refs/tags/{reference}"):
+        if name in commits:
+            return commits[name]
+    raise ConfigError(f"{repository} has no branch, tag or commit {reference!r}")
 
 
 def _package(name: str) -> Path | None:
@@ -84,27 +147,35 @@ def _package(name: str) -> Path | None:
     return None
 
 
-def fetched(uri: str, folder: Path) -> Path:
-    """The code at a URL, installed by pip (without what it needs) into a folder of its own; fetched once.
+def fetched(uri: str, folder: Path, content: str = "") -> Path:
+    """The code of an archive or URL, installed by pip (without what it needs) into a folder of its own; fetched once.
+
+    Parameters
+    ----------
+    uri, folder
+        What to fetch, and where to keep it.
+    content
+        Hash of a local archive, so that another one of its name is not taken for it.
 
     Raises
     ------
     ConfigError
         When pip cannot get it; the message ends with what pip said.
     """
-    if uri.startswith("git+") and not re.search(r"@[0-9a-f]{7,40}(#|$)", uri):
-        raise ConfigError(f"{uri} names no commit: end it with @ and the commit's hash, so that it stays what it is")
-    target = folder / hashlib.sha256(uri.encode()).hexdigest()[:16]
+    target = folder / hashlib.sha256(f"{uri}{content}".encode()).hexdigest()[:16]
     if target.is_dir():
         return target
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         made = Path(scratch, "plugin")
         command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-input", "--no-deps", "--no-compile"]
-        done = subprocess.run(  # noqa: S603  # the URI is one argument, and a plugin is code that the user names
-            [*command, "--disable-pip-version-check", "--no-build-isolation", "--target", str(made), uri],
-            capture_output=True, text=True, timeout=_PIP_WAIT_S, check=False, stdin=subprocess.DEVNULL,
-        )  # fmt: skip
+        try:
+            done = subprocess.run(  # noqa: S603  # the URI is one argument, and a plugin is code that the user names
+                [*command, "--disable-pip-version-check", "--no-build-isolation", "--target", str(made), uri],
+                capture_output=True, text=True, timeout=_PIP_WAIT_S, check=False, stdin=subprocess.DEVNULL,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            raise ConfigError(f"{uri} cannot be fetched: pip did not end within {_PIP_WAIT_S} s") from None
         if done.returncode or not made.is_dir():
             said = " ".join((done.stderr.strip() or done.stdout.strip()).splitlines()[-3:])
             raise ConfigError(f"{uri} cannot be fetched: {said[:400]}")
@@ -122,6 +193,8 @@ def fetched(uri: str, folder: Path) -> Path:
 
 def content_hash(path: Path) -> str:
     """sha256 over names and bytes of a file, or of all files of a folder; caches and builds do not count.
+
+    To a module that is one file belong the profiles, templates and rubrics beside it (`PluginLayout`).
 
     Raises
     ------
@@ -146,6 +219,9 @@ def content_hash(path: Path) -> str:
 def _files(path: Path) -> Iterator[tuple[str, Path]]:
     if not path.is_dir():
         yield path.name, path
+        if path.suffix == ".py":
+            for file in PluginLayout.at(path).parts():
+                yield file.relative_to(path.parent).as_posix(), file
         return
     for file in sorted(path.rglob("*")):
         parts = file.relative_to(path).parts
@@ -154,25 +230,28 @@ def _files(path: Path) -> Iterator[tuple[str, Path]]:
             yield "/".join(parts), file
 
 
-def requirements_of(path: Path) -> list[str]:
-    """What the package at a path says it needs (``Requires-Dist``, or ``dependencies`` of pyproject.toml).
+def requirements_of(layout: PluginLayout) -> list[str]:
+    """What a plugin's package says it needs (``Requires-Dist``, or ``dependencies`` of pyproject.toml).
+
+    Raises
+    ------
+    ConfigError
+        When pyproject.toml is no TOML.
 
     Examples
     --------
-    >>> requirements_of(Path("/nowhere/at/all"))
+    >>> requirements_of(PluginLayout.at(Path(__file__)))[:1]
     []
     """
-    for record in sorted(path.glob("*.dist-info")) if path.is_dir() else []:
+    root = layout.root
+    for record in sorted(root.glob("*.dist-info")) if root.is_dir() else []:
         return list(PathDistribution(record).requires or [])
-    for folder in (path, *path.parents[:2]):
+    for folder in (root, *root.parents[:2]):
         project = folder / "pyproject.toml"
         if project.is_file():
-            import tomllib
-
-            try:
-                content = tomllib.loads(project.read_text(encoding="utf-8"))
-            except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
-                raise ConfigError(f"{project}: this is no valid TOML ({problem})") from None
-            needs = content.get("project", {}).get("dependencies", [])
-            return [str(one) for one in needs]
+            return [str(one) for one in read_project(project).get("dependencies", [])]
+    inside = layout.file.relative_to(layout.search).as_posix()
+    for installed in distributions(path=[str(layout.search)]):
+        if any(file.as_posix() == inside for file in installed.files or []):
+            return list(installed.requires or [])
     return []

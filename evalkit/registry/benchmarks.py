@@ -1,0 +1,156 @@
+"""Benchmarks: the tasks that packs may name, by who brings them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from difflib import get_close_matches
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from evalkit.contract.layouts import ENTRY_POINTS
+from evalkit.errors import ConfigError, RegistryError, listed
+from evalkit.registry.entries import Pack, PackTask
+from evalkit.registry.inspections import PluginReport, dataset_of, inspect_plugin, lighteval_tasks
+from evalkit.registry.sources import locate
+from evalkit.registry.tables import BenchmarkRow, PluginRow
+
+__all__ = ["COLUMNS", "add_tasks", "benchmark_table", "entries_of", "own_tasks", "unknown_tasks"]
+
+COLUMNS = ("name", "source", "plugin", "plugin_version", "scoring_modes", "fields", "dataset", "created_at")
+LIGHTEVAL = "lighteval"
+"""What the source of LightEval's own tasks starts with."""
+
+
+def entries_of(report: PluginReport) -> list[dict[str, Any]]:
+    """The tasks of a plugin, as `add_tasks` takes them."""
+    return [
+        {
+            "name": task.name,
+            "dataset": task.dataset,
+            "scoring_modes": list(task.scoring_modes),
+            "fields": None if task.fields is None else list(task.fields),
+        }
+        for task in report.tasks
+    ]
+
+
+def add_tasks(session: Session, entries: Iterable[Mapping[str, Any]], source: str, plugin_id: int | None) -> int:
+    """Add the tasks that are not there yet; what is there stays. How many were added."""
+    now = datetime.now(UTC)
+    rows = [
+        {
+            "name": entry["name"],
+            "plugin_id": plugin_id,
+            "source": source,
+            "details": {key: value for key, value in entry.items() if key != "name"},
+            "created_at": now,
+        }
+        for entry in entries
+    ]
+    if not rows:
+        return 0
+    before = _count(session)
+    if session.get_bind().dialect.name == "postgresql":
+        from sqlalchemy.dialects.postgresql import insert
+    else:
+        from sqlalchemy.dialects.sqlite import insert  # type: ignore[assignment]
+    # not "look, then add": another process may add the same ones in between
+    session.execute(insert(BenchmarkRow).on_conflict_do_nothing(), rows)
+    return _count(session) - before
+
+
+def _count(session: Session) -> int:
+    return session.scalar(select(func.count()).select_from(BenchmarkRow)) or 0
+
+
+def benchmark_table(session: Session) -> pd.DataFrame:
+    """All benchmarks, by name, with the columns `COLUMNS`."""
+    found = session.execute(
+        select(BenchmarkRow, PluginRow)
+        .outerjoin(PluginRow, BenchmarkRow.plugin_id == PluginRow.id)
+        .order_by(BenchmarkRow.name, BenchmarkRow.id)
+    )
+    rows = [
+        {
+            "name": row.name,
+            "source": row.source,
+            "plugin": None if plugin is None else plugin.name,
+            "plugin_version": None if plugin is None else plugin.version,
+            "scoring_modes": _joined(row.details.get("scoring_modes")),
+            "fields": _joined(row.details.get("fields")),
+            "dataset": row.details.get("dataset"),
+            "created_at": row.created_at,
+        }
+        for row, plugin in found
+    ]
+    return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def _joined(names: Sequence[str] | None) -> str | None:
+    return None if names is None else ", ".join(names)
+
+
+def own_tasks(folder: Path) -> tuple[dict[str, list[dict[str, Any]]], list[str]]:
+    """Source -> tasks of LightEval and of installed bundles, as `add_tasks` takes them; and what could not be imported.
+
+    Raises
+    ------
+    MissingExtraError
+        When LightEval is not installed.
+    RegistryError
+        When LightEval's tasks cannot be listed.
+    """
+    release, tasks, failed = lighteval_tasks()
+    said = [f"{module}: {problem}" for module, problem in failed.items()]
+    found = {f"{LIGHTEVAL} {release}": [{"name": one["name"], "dataset": dataset_of(one)} for one in tasks]}
+    for bundle in sorted(entry_points(group=ENTRY_POINTS), key=lambda point: (point.name, point.value)):
+        try:
+            report = inspect_plugin(locate(bundle.module, folder).path)
+        except (ConfigError, RegistryError) as problem:
+            said.append(f"bundle {bundle.name}: {problem}")
+        else:
+            found[f"bundle {bundle.name} ({bundle.module})"] = entries_of(report)
+    return found, said
+
+
+def unknown_tasks(pack: Pack, known: pd.DataFrame, plugins: pd.DataFrame) -> list[str]:
+    """What to say of tasks that nobody knows, and of plugins that are not registered.
+
+    Nothing is said of a task of LightEval while its list is not there, nor of one of a plugin that was not checked.
+    """
+    return [said for task in pack.tasks if (said := _unknown(task, known, plugins)) is not None]
+
+
+def _unknown(task: PackTask, known: pd.DataFrame, plugins: pd.DataFrame) -> str | None:
+    name = task.overrides.get("judge_plugin_name")
+    if name is None:
+        names = known["name"].tolist()
+        if not known["source"].str.startswith(LIGHTEVAL).any() or _is_among(task.task, names):
+            return None
+        return f"nobody knows the task {task.task!r}{_near(task.task, names)}"
+    versions = plugins.loc[plugins["name"] == name, "version"].tolist()
+    version = task.overrides.get("judge_plugin_version") or next(reversed(versions), None)
+    if version not in versions:
+        there = f"there are the versions {', '.join(versions)}" if versions else f"there are {listed(plugins['name'])}"
+        wanted = name if task.overrides.get("judge_plugin_version") is None else f"{name}@{version}"
+        return f"task {task.task!r}: the plugin {wanted} is not registered; {there}"
+    own = known.loc[(known["plugin"] == name) & (known["plugin_version"] == version), "name"].tolist()
+    if not own or _is_among(task.task, own):
+        return None
+    return f"plugin {name}@{version} has no task {task.task!r}; it has {listed(own)}"
+
+
+def _is_among(task: str, names: Sequence[str]) -> bool:
+    """LightEval takes ``mmlu`` for all of ``mmlu:…``."""
+    return task in names or any(name.startswith(f"{task}:") for name in names)
+
+
+def _near(task: str, names: Sequence[str]) -> str:
+    near = get_close_matches(task, names, n=3)
+    return f"; near it are {listed(near)}" if near else ""

@@ -1,0 +1,351 @@
+"""Plugins: where what is, what is registered and checked, what a process of its own finds in them."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from plugins import PROFILE, STAND_IN, build_wheel, git, write_plugin, write_project
+
+from evalkit._version import __version__
+from evalkit.contract.layouts import PluginLayout
+from evalkit.errors import ConfigError, RegistryError
+
+pytest.importorskip("alembic")
+
+from evalkit.registry import Registry
+from evalkit.registry.inspections import inspect_plugin
+from evalkit.registry.sources import content_hash, locate, requirements_of
+
+HANGS = "import time\ntime.sleep(600)\n"
+
+
+@pytest.fixture
+def registry(tmp_path: Path) -> Any:
+    opened = Registry.open(tmp_path / "registry.sqlite")
+    yield opened
+    opened.close()
+
+
+# -- where what is
+
+
+def test_a_layout_is_found_in_a_package_a_project_a_file_and_what_pip_installed(tmp_path: Path) -> None:
+    project = write_project(tmp_path / "project")
+    package = project / "src" / "tone_plugin"
+    of_project, of_package = PluginLayout.at(project), PluginLayout.at(package)
+    assert (of_project.module, of_project.file) == ("tone_plugin", package / "__init__.py")
+    assert of_project.search == of_package.search == project / "src"
+    assert of_project.profiles == of_package.profiles == {"strict-tone": package / "profiles/strict-tone.yaml"}
+    assert list(of_project.templates) == ["tone@v1", "tone@v2", "tone@v10"], "by number, not by text"
+    assert of_project.template("tone") == ("tone@v10", package / "templates/tone/v10.jinja")
+    assert of_project.template("tone@v2") == ("tone@v2", package / "templates/tone/v2.j2")
+    assert of_project.rubrics == {"tone@v1": package / "rubrics/tone/v1.yaml"}
+    assert pickle.loads(pickle.dumps(of_project)) == of_project
+
+    (tmp_path / "flat").mkdir()
+    shutil.copy(project / "pyproject.toml", tmp_path / "flat")
+    shutil.copytree(package, tmp_path / "flat" / "tone_plugin")
+    (tmp_path / "flat" / "tests").mkdir()
+    (tmp_path / "flat" / "tests" / "__init__.py").touch()
+    assert PluginLayout.at(tmp_path / "flat").file == tmp_path / "flat/tone_plugin/__init__.py"
+
+    file = tmp_path / "single_plugin.py"
+    file.write_text(STAND_IN)
+    (tmp_path / "profiles").mkdir()
+    (tmp_path / "profiles" / "mild.yaml").write_text(PROFILE)
+    assert PluginLayout.at(file).module == "single_plugin"
+    assert list(PluginLayout.at(file).profiles) == ["mild"]
+
+
+def test_a_module_inside_a_package_keeps_its_dotted_name(tmp_path: Path) -> None:
+    write_plugin(tmp_path / "outer" / "inner")
+    (tmp_path / "outer" / "__init__.py").touch()
+    (tmp_path / "outer" / "inner" / "tasks.py").touch()
+    assert PluginLayout.at(tmp_path / "outer" / "inner").module == "outer.inner"
+    assert PluginLayout.at(tmp_path / "outer/inner/tasks.py").module == "outer.inner.tasks"
+    assert PluginLayout.at(tmp_path / "outer/inner/tasks.py").search == tmp_path
+    assert list(PluginLayout.at(tmp_path / "outer/inner/tasks.py").profiles) == ["strict-tone"]
+
+
+def test_what_is_no_plugin_is_said(tmp_path: Path) -> None:
+    def said(path: Path) -> str:
+        with pytest.raises(ConfigError) as caught:
+            PluginLayout.at(path)
+        return str(caught.value)
+
+    assert "no such file or folder" in said(tmp_path / "none")
+    (tmp_path / "my-plugin.py").touch()
+    assert "must be a Python module, as in my_plugin.py" in said(tmp_path / "my-plugin.py")
+    (tmp_path / "empty").mkdir()
+    assert "a folder must be a package (with __init__.py), a project" in said(tmp_path / "empty")
+    (tmp_path / "empty" / "pyproject.toml").write_text("[project]\nname = 'x'\n")
+    assert "no package with an __init__.py" in said(tmp_path / "empty")
+    (tmp_path / "empty" / "pyproject.toml").write_text("[project\n")
+    assert "no valid TOML" in said(tmp_path / "empty")
+    project = write_project(tmp_path / "project")
+    (project / "src" / "tone_plugin").rename(project / "src" / "other")
+    assert "its entry point names the module 'tone_plugin', which is not there" in said(project)
+    (project / "pyproject.toml").write_text("[project]\nname = 'x'\n")
+    assert PluginLayout.at(project).module == "other", "the only package"
+    write_plugin(project / "src" / "another")
+    assert "more than one package ('another', 'other'); name the plugin's by an entry point" in said(project)
+    (project / "pyproject.toml").write_text(
+        "[project]\nname = 'x'\n[project.entry-points.'evalkit.plugins']\na = 'another'\nb = 'other'\n"
+    )
+    assert "holds 2 plugins ('a', 'b')" in said(project)
+    (project / "src/other/templates/tone/v1.j2").touch()
+    assert "are both version v1; remove one" in said(project / "src" / "other")
+    with pytest.raises(ConfigError, match=r"has no profile 'mild'; there are 'strict-tone'"):
+        PluginLayout.at(project / "src" / "another").profile("mild")
+    with pytest.raises(ConfigError, match=r"has no template 'tone@v3'; there are 'tone@v1', 'tone@v2', 'tone@v10'"):
+        PluginLayout.at(project / "src" / "another").template("tone@v3")
+
+
+def test_reading_a_layout_runs_nothing_and_loading_takes_no_other_modules_name(tmp_path: Path) -> None:
+    package = write_plugin(tmp_path / "evalkit_loud_plugin", "import sys\nsys.evalkit_was_here = 1\n")
+    layout = PluginLayout.at(package)
+    assert not hasattr(sys, "evalkit_was_here")
+    try:
+        module = layout.load()
+        assert sys.evalkit_was_here == 1  # type: ignore[attr-defined]
+        assert layout.load() is module
+        other = PluginLayout.at(write_plugin(tmp_path / "other" / "evalkit_loud_plugin"))
+        with pytest.raises(ConfigError, match="its module is named 'evalkit_loud_plugin' like another one"):
+            other.load()
+    finally:
+        del sys.evalkit_was_here  # type: ignore[attr-defined]
+        del sys.modules["evalkit_loud_plugin"]
+        sys.path.remove(str(tmp_path))
+    (tmp_path / "json.py").touch()
+    with pytest.raises(ConfigError, match="named 'json' like another one"):
+        PluginLayout.at(tmp_path / "json.py").load()
+    broken = PluginLayout.at(write_plugin(tmp_path / "evalkit_broken_plugin", "raise LookupError('no'\n 'ne')"))
+    with pytest.raises(LookupError, match="none"):
+        broken.load()
+    assert "evalkit_broken_plugin" not in sys.modules
+    sys.path.remove(str(tmp_path))
+
+
+# -- what is registered
+
+
+def test_a_git_reference_is_fetched_by_its_commit_once(tmp_path: Path) -> None:
+    repo = write_project(tmp_path / "repo")
+    git(repo, "init", "-q", "-b", "main")
+    git(repo, "add", ".")
+    git(repo, "commit", "-q", "-m", "first")
+    sha = git(repo, "rev-parse", "HEAD")
+    git(repo, "tag", "-a", "v1", "-m", "a tag that is an object of its own")
+    git(repo, "branch", "feature/tone")
+    first = locate(f"git+file://{repo}@{sha}", tmp_path / "plugins")
+    assert first.uri == f"git+file://{repo}@{sha}"
+    assert PluginLayout.at(first.path).module == "tone_plugin"
+    assert requirements_of(PluginLayout.at(first.path)) == ["evalkit", "no-such-thing>=2"]
+
+    (repo / "src/tone_plugin/__init__.py").write_text("TASKS_TABLE = []\n")
+    git(repo, "commit", "-q", "-a", "-m", "second")
+    for reference in ("@feature/tone", "@v1", f"@{sha}"):
+        place = locate(f"git+file://{repo}{reference}", tmp_path / "plugins")
+        assert place == first, "a branch and a tag are stored as the commit that they stand for"
+    newest = locate(f"git+file://{repo}", tmp_path / "plugins")
+    assert newest.uri.endswith("@" + git(repo, "rev-parse", "HEAD")), "without a reference the default branch"
+    assert locate(f"git+file://{repo}@main", tmp_path / "plugins") == newest
+    again = locate(f"git+file://{repo}@{sha}", tmp_path / "others")
+    assert content_hash(again.path) == content_hash(first.path), "the same commit, the same hash, wherever it lies"
+
+    with pytest.raises(ConfigError, match="has no branch, tag or commit 'none'"):
+        locate(f"git+file://{repo}@none", tmp_path / "plugins")
+    with pytest.raises(ConfigError, match=r"cannot be asked for 'main': .*not"):
+        locate(f"git+file://{tmp_path}/nowhere@main", tmp_path / "plugins")
+    with pytest.raises(ConfigError, match="cannot be fetched"):
+        locate(f"git+file://{repo}@{'0' * 40}", tmp_path / "plugins")
+    with pytest.raises(ConfigError, match="a URL with a password would be kept") as caught:
+        locate("git+https://me:hush@example.org/x@main", tmp_path / "plugins")
+    assert "hush" not in str(caught.value)
+    assert len(list((tmp_path / "plugins").iterdir())) == 2, "what failed leaves nothing"
+
+
+def test_a_wheel_is_unpacked_and_another_of_its_name_is_another(registry: Registry, tmp_path: Path) -> None:
+    project = write_project(tmp_path / "project")
+    wheel = build_wheel(project, tmp_path / "dist")
+    made = registry.register_plugin("tone", "1.0", str(wheel), "bundle")
+    assert made.storage_uri == str(wheel)
+    assert made.requirements == ("evalkit", "no-such-thing>=2")
+    layout = registry.check_plugin("tone")
+    assert list(layout.profiles) == ["strict-tone"]
+    assert (layout.folder / "data" / "test.jsonl").is_file()
+    assert registry.register_plugin("tone", "1.0", wheel.as_uri(), "bundle") == made, "a file URL is that file"
+    time.sleep(2)  # a wheel's times have a resolution of two seconds
+    (project / "src/tone_plugin/__init__.py").write_text("TASKS_TABLE = []\n")
+    build_wheel(project, tmp_path / "dist")
+    with pytest.raises(RegistryError, match=r"plugin tone@1\.0 changed since it was registered"):
+        registry.check_plugin("tone")
+
+
+def test_a_plugin_that_changed_or_went_away_is_refused(registry: Registry, tmp_path: Path) -> None:
+    package = write_plugin(tmp_path / "tone_plugin")
+    registry.register_plugin("tone", "1.0", str(package))
+    assert registry.check_plugin("tone").folder == package
+    (package / "__pycache__").mkdir()
+    (package / "__pycache__" / "x.pyc").touch()
+    registry.check_plugin("tone", "1.0")
+    profile = package / "profiles" / "strict-tone.yaml"
+    profile.write_text(PROFILE.replace("3", "5"))
+    with pytest.raises(RegistryError, match=r"tone@1\.0 changed since .* has the hash \w{12}, not \w{12}. Restore"):
+        registry.check_plugin("tone")
+    profile.write_text(PROFILE)
+    registry.check_plugin("tone")
+    shutil.rmtree(package)
+    with pytest.raises(RegistryError, match=r"plugin tone@1\.0 cannot be used here: there is no plugin at"):
+        registry.check_plugin("tone")
+    with pytest.raises(RegistryError, match=r"there is no plugin tone@2; there are the versions 1\.0"):
+        registry.check_plugin("tone", "2")
+    with pytest.raises(ConfigError, match="a folder must be a package"):
+        registry.register_plugin("empty", "1", str(tmp_path))
+
+
+def test_what_lies_beside_a_single_file_counts_for_its_hash(tmp_path: Path) -> None:
+    file = tmp_path / "single_plugin.py"
+    file.write_text(STAND_IN)
+    alone = content_hash(file)
+    (tmp_path / "notes.txt").write_text("not the plugin's")
+    assert content_hash(file) == alone
+    (tmp_path / "profiles").mkdir()
+    (tmp_path / "profiles" / "mild.yaml").write_text(PROFILE)
+    first = content_hash(file)
+    assert first != alone
+    (tmp_path / "profiles" / "mild.yaml").write_text(PROFILE + "#")
+    assert content_hash(file) not in (alone, first)
+
+
+def test_an_installed_package_is_found_with_what_it_needs(tmp_path: Path, monkeypatch: Any) -> None:
+    wheel = build_wheel(write_project(tmp_path / "project"), tmp_path / "dist")
+    site = tmp_path / "site"
+    subprocess.run(
+        [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--target", site, wheel],
+        check=True, timeout=60,
+    )  # fmt: skip
+    monkeypatch.syspath_prepend(str(site))
+    place = locate("tone_plugin", tmp_path)
+    assert (place.uri, place.path) == ("tone_plugin", site / "tone_plugin")
+    assert requirements_of(PluginLayout.at(place.path)) == ["evalkit", "no-such-thing>=2"]
+    assert "tone_plugin" not in sys.modules
+
+
+# -- what a process of its own finds
+
+
+def test_a_plugin_is_listed_with_its_tasks_parts_and_needs(tmp_path: Path) -> None:
+    report = inspect_plugin(write_project(tmp_path))
+    tone, far = report.tasks
+    assert (tone.name, tone.scoring_modes, tone.metrics) == ("tone", ("judge", "jury"), ("tone",))
+    assert tone.fields == ("question", "answer", "context", "reference"), "as evalkit names what a Doc holds"
+    assert (far.scoring_modes, far.fields) == (("deterministic", "judge", "jury"), None)
+    assert [(part.kind, part.name, part.problem) for part in report.parts] == [
+        ("profile", "strict-tone", None),
+        ("template", "tone@v1", None),
+        ("template", "tone@v2", None),
+        ("template", "tone@v10", None),
+        ("rubric", "tone@v1", None),
+    ]
+    assert [(need.requirement, need.installed, need.met) for need in report.needs] == [
+        ("evalkit", __version__, True),
+        ("no-such-thing>=2", None, False),
+    ]
+    assert report.problems == ("it needs no-such-thing>=2, which is not installed",)
+    assert "tone_plugin" not in sys.modules
+
+
+def test_each_problem_of_a_plugin_is_named(tmp_path: Path) -> None:
+    package = write_plugin(tmp_path / "tone_plugin", STAND_IN + "TASKS_TABLE.append(Config('tone'))\n")
+    (package / "profiles" / "strict-tone.yaml").write_text(PROFILE + "smaples: 3\n")
+    (package / "templates/tone/v2.j2").write_text("no header")
+    (package / "rubrics/tone/v2.yaml").write_text((package / "rubrics/tone/v1.yaml").read_text())
+    (package / "data" / "test.jsonl").write_text('{"question": "?"}\n')
+    with (package / "__init__.py").open("a") as module:
+        module.write("EVALKIT_PLUGIN['scoring_modes'] = {'tune': ['judge']}\n")
+    said = "\n".join(inspect_plugin(package).problems)
+    for expected in (
+        "TASKS_TABLE holds 'tone' more than once",
+        "scoring_modes names 'tune'; its tasks are 'tone', 'tone:far', 'tone'",
+        "task tone: its prompt function fails on the first row: KeyError: 'context'",
+        "profile strict-tone: ",
+        "unknown key 'smaples'",
+        "template tone@v2: template tone@v2 has no header",
+        "rubric tone@v2: ",
+        "by its place it must be tone@v2",
+    ):
+        assert expected in said
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("\nraise ValueError('no key')", r"cannot be imported: ValueError: no key \(__init__\.py, line 2\)"),
+        ("import no_such_library", r"cannot be imported: ModuleNotFoundError: No module named 'no_such_library'"),
+        ("TASKS_TABLE = [", r"cannot be imported: SyntaxError: '\[' was never closed"),
+        ("import sys; sys.exit(3)", r"cannot be imported: it calls sys\.exit\(3\) when it is imported"),
+        ("raise KeyboardInterrupt", r"cannot be imported: KeyboardInterrupt"),
+        ("import os; print('bye', flush=True); os._exit(7)", r"ended the process .*, exit code 7; it last said: bye"),
+        ("import os; os.kill(os.getpid(), 9)", r"ended the process that imported it, exit code -9$"),
+        ("TASKS_TABLE = {'a': 1}", r"TASKS_TABLE is a dict, not a list of LightevalTaskConfig"),
+        ("TASKS_TABLE = ['tone']", r"TASKS_TABLE holds a str, not only LightevalTaskConfig"),
+        ("EVALKIT_PLUGIN = {'name': object}", r"EVALKIT_PLUGIN holds more than texts"),
+    ],
+    ids=range(10),
+)
+def test_a_plugin_that_cannot_be_imported_is_one_clear_message(tmp_path: Path, code: str, said: str) -> None:
+    with pytest.raises(RegistryError, match=said):
+        inspect_plugin(write_plugin(tmp_path / "bad_plugin", code))
+
+
+def test_a_plugin_that_hangs_is_ended_with_what_it_started(tmp_path: Path) -> None:
+    note = tmp_path / "pid"
+    start = f"import subprocess, sys\np = subprocess.Popen([sys.executable, '-c', {HANGS!r}])\n"
+    package = write_plugin(tmp_path / "bad_plugin", f"{start}open({str(note)!r}, 'w').write(str(p.pid))\n{HANGS}")
+    with pytest.raises(RegistryError, match="was not imported within 3 s"):
+        inspect_plugin(package, timeout_s=3)
+    for _ in range(100):
+        try:
+            os.kill(int(note.read_text()), 0)
+        except ProcessLookupError:
+            break
+        time.sleep(0.1)
+    else:
+        state = Path(f"/proc/{note.read_text()}/stat").read_text().split(")")[1].split()[0]
+        assert state == "Z", "the grandchild is dead, if not yet buried"
+
+
+@pytest.mark.parametrize(
+    "code", ["print('x' * 10**7)", "import sys; sys.stderr.buffer.write(bytes(range(256)) * 9999)"]
+)
+def test_garbage_on_its_output_is_no_fault(tmp_path: Path, code: str) -> None:
+    report = inspect_plugin(write_plugin(tmp_path / "loud_plugin", f"{code}\n{STAND_IN}"))
+    assert [task.name for task in report.tasks] == ["tone", "tone:far"]
+
+
+def test_threads_that_stay_do_not_keep_the_process(tmp_path: Path) -> None:
+    code = "import threading, time\nthreading.Thread(target=time.sleep, args=(600,)).start()\n"
+    assert inspect_plugin(write_plugin(tmp_path / "slow_plugin", code + STAND_IN), timeout_s=30).tasks
+
+
+def test_no_scoring_of_the_caller_reaches_the_plugin(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setenv("EVALUATOR_SCORING_MODE", "judge")
+    monkeypatch.setenv("EVALKIT_TASK_BINDINGS", "{}")
+    code = "import os\nassert not [one for one in os.environ if one.startswith(('EVALUATOR_', 'EVALKIT_TASK'))]\n"
+    assert inspect_plugin(write_plugin(tmp_path / "calm_plugin", code + STAND_IN)).problems == ()
+
+
+def test_a_plugin_may_say_nothing_of_itself_and_have_no_tasks(tmp_path: Path) -> None:
+    (tmp_path / "bare_plugin.py").write_text("")
+    assert inspect_plugin(tmp_path / "bare_plugin.py").problems == ("it has no tasks: there is no TASKS_TABLE",)
+    report = inspect_plugin(tmp_path / "bare_plugin.py", tasks_wanted=False)
+    assert (report.problems, report.tasks, report.parts, report.needs, report.name) == ((), (), (), (), None)
