@@ -11,7 +11,7 @@ from servers import judge_server
 import evalkit as ek
 from evalkit.errors import ConfigError, JudgeError
 from evalkit.providers import check_ready
-from evalkit.providers.secrets import NO_KEY, hold_key, key_in
+from evalkit.providers.secrets import NO_KEY, hold_key, key_in, told
 from evalkit.records import Judge
 
 SECRET = "sk-given-by-value-0123456789"
@@ -70,3 +70,8 @@ def test_a_held_key_reaches_the_server_and_nothing_else(
 def test_a_key_that_was_not_given_is_missed_before_anything_is_sent() -> None:
     with pytest.raises(JudgeError, match=NO_KEY):
         check_ready(Judge("openai", "m", base_url="https://api.openai.com/v1", api_key_env=NO_KEY))
+
+
+def test_messages_call_a_held_key_what_it_is() -> None:
+    assert told(hold_key(SECRET)) == "the one given by value"
+    assert told("OPENAI_API_KEY") == "that in OPENAI_API_KEY"

@@ -13,11 +13,12 @@ from typing import Any
 import orjson
 
 from evalkit.providers import ProblemKind, ProviderError
-from evalkit.providers.prices import cost_of
+from evalkit.providers.prices import cost_of, shares
+from evalkit.providers.secrets import told
 from evalkit.providers.transport import Answer
 from evalkit.records import Prompt, Reply, Request
 
-__all__ = ["problem_of", "replies_of", "shares", "without_prompt"]
+__all__ = ["problem_of", "replies_of", "without_prompt"]
 
 _DROPPABLE = ("temperature", "max_tokens", "response_format", "n")
 _REFUSES = re.compile(
@@ -30,20 +31,6 @@ _REFUSES = re.compile(
 _REFUSES_N = re.compile(r"(?:multiple|only one) candidates?|candidate_?count", re.IGNORECASE)
 _LONGEST_DETAIL = 240
 _REPEATED = 24
-
-
-def shares(total: int | None, n: int) -> list[int | None]:
-    """A whole number split into `n` nearly equal ones with the same sum.
-
-    Examples
-    --------
-    >>> shares(8, 3)
-    [3, 3, 2]
-    """
-    if total is None:
-        return [None] * n
-    each, rest = divmod(total, n)
-    return [each + (place < rest) for place in range(n)]
 
 
 def replies_of(
@@ -140,7 +127,7 @@ def problem_of(answer: Answer, request: Request, body: Mapping[str, Any], secret
     if status in (401, 403) or code == "insufficient_quota":
         kind = "auth"
         variable = request.judge.api_key_env
-        detail += f" (the key was that in {variable})" if variable else " (no key was sent: api_key_env names none)"
+        detail += f" (the key was {told(variable)})" if variable else " (no key was sent: api_key_env names none)"
     elif status == 404:
         kind = "unknown_model"
         hint = "" if re.search(r"/v\d", answer.path) else "; base_url usually ends with /v1"

@@ -7,7 +7,7 @@ import threading
 
 from evalkit.errors import ConfigError
 
-__all__ = ["NO_KEY", "hold_key", "key_in"]
+__all__ = ["NO_KEY", "hold_key", "key_in", "told"]
 
 _PREFIX = "EVALKIT_GIVEN_KEY_"
 NO_KEY = "EVALKIT_NO_KEY_GIVEN"
@@ -53,3 +53,8 @@ def key_in(name: str | None) -> str:
     if name.startswith(_PREFIX):
         return _keys.get(name, "")
     return os.environ.get(name, "").strip()
+
+
+def told(name: str) -> str:
+    """Which key a message is about, in words: ``that in NAME``, or ``the one given by value``."""
+    return "the one given by value" if name.startswith(_PREFIX) else f"that in {name}"
