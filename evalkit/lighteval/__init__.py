@@ -10,6 +10,18 @@ from typing import Any
 
 _PLACES: dict[str, tuple[str, ...]] = {
     "evalkit.lighteval.metrics": ("judge_metric", "jury_metric"),
+    "evalkit.lighteval.pollux": ("PolluxLLMJudgeMetric", "pollux_corpus"),
+    "evalkit.lighteval.pollux_parsers": (
+        "POLLUX_DEFAULT_FEEDBACK_RE",
+        "POLLUX_DEFAULT_SCORE_RE",
+        "POLLUX_TAGGED_FEEDBACK_RE",
+        "POLLUX_TAGGED_SCORE_RE",
+        "make_pollux_feedback_parser",
+        "make_pollux_score_parser",
+        "parse_pollux_feedback",
+        "process_judge_response_pollux",
+    ),
+    "evalkit.lighteval.pollux_prompts": ("_build_pollux_prompt_text", "get_judge_prompt_pollux"),
 }
 _HOME = {name: module for module, names in _PLACES.items() for name in names}
 

@@ -18,7 +18,8 @@ from evalkit.judging.runs import judge_work
 from evalkit.lighteval.pollux_judges import PolluxJudge
 from evalkit.lighteval.pollux_parsers import Pattern, ReplyReader, checked_pattern, form_of
 from evalkit.lighteval.pollux_prompts import PolluxAsking
-from evalkit.records import ENGINE_REASONS, Judge, Reply
+from evalkit.providers.secrets import NO_KEY
+from evalkit.records import ENGINE_REASONS, Reply
 from evalkit.tables import is_missing
 
 try:
@@ -197,7 +198,7 @@ class PolluxLLMJudgeMetric(SampleLevelComputation):  # type: ignore[misc,unused-
         work = Work.of(spec, rows)
         try:
             table = judge_work(work, options)
-        except (JudgeError, MissingExtraError) as problem:
+        except (JudgeError, MissingExtraError, ConfigError) as problem:  # a run's other figures must not be lost
             _log.error(
                 "%s: all %d answers stay unscored (judge_down): %s", spec.judges[0].name, len(rows), self._why(problem)
             )
@@ -213,8 +214,8 @@ class PolluxLLMJudgeMetric(SampleLevelComputation):  # type: ignore[misc,unused-
         return readings
 
     def _why(self, problem: Exception) -> str:
-        if self.api_key is None and isinstance(problem, JudgeError) and not self.url:
-            return f"{problem} (this metric takes no key from the environment: pass api_key=…)"
+        if NO_KEY in str(problem):
+            return "it needs a key, and this metric takes none from the environment: pass api_key=…"
         return str(problem)
 
     def _tell(self, readings: Iterable[tuple[float, str, str]], n_blank: int) -> None:
