@@ -267,3 +267,25 @@ def test_shuffled_rows():
     plain = compare(a, b).table
     mixed = compare(a.sample(frac=1, random_state=1), b.sample(frac=1, random_state=2)).table
     assert_frame_equal(plain, mixed, check_exact=False, rtol=1e-6)
+
+
+def test_the_row_of_the_jury_alone_is_that_of_the_whole_table():
+    rng = np.random.default_rng(3)
+    sides = []
+    for _ in range(2):
+        samples = {(f"i{n:02}", judge): list(rng.integers(0, 2, 3)) for n in range(20) for judge in "xyz"}
+        sides.append(evaluated(judgments(samples, BINARY)))
+    whole, jury = compare(*sides).table, compare(*sides, rows="jury").table
+    assert whole["judge"].tolist() == ["x", "y", "z", "jury"]
+    assert jury["judge"].tolist() == ["jury"]
+    unadjusted = [name for name in whole.columns if not name.endswith("_holm") and name != "judge"]
+    assert_frame_equal(
+        jury[unadjusted].reset_index(drop=True),
+        whole.loc[whole["judge"] == "jury", unadjusted].reset_index(drop=True),
+        check_categorical=False,
+    )
+    assert jury["mcnemar_p_holm"].tolist() == jury["mcnemar_p"].tolist()  # one test alone is not adjusted
+    # one judge on both sides has no jury: its row stays
+    assert compare(side([0, 1]), side([1, 1]), rows="jury").table["judge"].tolist() == ["j"]
+    with pytest.raises(ConfigError, match="allowed are all, jury"):
+        compare(*sides, rows="judges")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -35,6 +35,7 @@ def compare(
     labels: pd.DataFrame | None = None,
     across_modes: bool = False,
     clusters: Mapping[str, Any] | pd.Series | None = None,
+    rows: Literal["all", "jury"] = "all",
 ) -> Comparison:
     """What changed between two evaluations of the same items, beside what chance alone would change.
 
@@ -51,6 +52,9 @@ def compare(
         Allow one judge on one side and a jury on the other.
     clusters
         item_id -> cluster; the item by default (or `a.clusters`).
+    rows
+        ``jury``: of each criterion that has one the row of the jury alone, a third of the time; p is adjusted over
+        the rows that there are.
 
     Returns
     -------
@@ -72,8 +76,10 @@ def compare(
         When a side is no judgments table, holds several versions of one rubric, or the sides share no criterion; when
         a label is there twice or not on its scale.
     ConfigError
-        For a judge against a jury without `across_modes=True`.
+        For a judge against a jury without `across_modes=True`, and unknown `rows`.
     """
+    if rows not in ("all", "jury"):
+        raise ConfigError(f"rows={rows!r} is unknown; allowed are all, jury")
     sides = side_of(a, "a"), side_of(b, "b")
     if sides[0].mode != sides[1].mode and not across_modes:
         raise ConfigError(
@@ -87,8 +93,11 @@ def compare(
         )
     if clusters is None:
         clusters = getattr(a, "clusters", None)
-    rows = [_row(first, second, labels, clusters) for first, second in matched]
-    table = pd.DataFrame(rows, columns=_COLUMNS)
+    if rows == "jury":
+        juries = {first.head[:2] for first, _ in matched if first.head[2] == JURY}
+        matched = [pair for pair in matched if pair[0].head[2] == JURY or pair[0].head[:2] not in juries]
+    made = [_row(first, second, labels, clusters) for first, second in matched]
+    table = pd.DataFrame(made, columns=_COLUMNS)
     for name in ("mcnemar_p", "sign_flip_p"):
         table[name] = table[name].astype("float64")
         table[f"{name}_holm"] = holm(table[name].to_numpy())

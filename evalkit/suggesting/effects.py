@@ -58,15 +58,12 @@ def change_of(
     try:
         made = compare(
             *sides, labels=given if given is not None and len(given) else None, across_modes=True,
-            clusters=evaluation.clusters,
+            clusters=evaluation.clusters, rows="jury",
         )  # fmt: skip
     except (InputError, ConfigError) as problem:
         return None, str(problem)
     table = made.table[made.table["criterion"] == criterion]
-    if table.empty:
-        return None, "nothing in common"
-    juries = table[table["judge"] == "jury"]
-    return (juries if len(juries) else table).iloc[0], ""
+    return (None, "nothing in common") if table.empty else (table.iloc[0], "")
 
 
 def measure_edit(
