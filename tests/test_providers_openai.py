@@ -17,9 +17,9 @@ from servers import judge_server
 from evalkit.calling import LoopThread
 from evalkit.errors import ConfigError, JudgeError
 from evalkit.providers import ProviderError, check_ready, connect
-from evalkit.providers.answers import replies_of, shares
+from evalkit.providers.answers import replies_of
 from evalkit.providers.openai import request_body
-from evalkit.providers.prices import cost_of, price_of
+from evalkit.providers.prices import cost_of, price_of, shares
 from evalkit.providers.transport import Answer
 from evalkit.records import Judge, Reply, Request
 

@@ -84,10 +84,36 @@ def test_several_samples_come_from_one_prompt_and_differ(model: str) -> None:
     [replies] = ask(request_of(judge, 1, (0, 1, 2, 3)), n=4)
     assert len(replies) == 4
     assert len({reply.text for reply in replies}) > 1
-    assert [reply.prompt_tokens for reply in replies] == [28, 0, 0, 0]
+    # the prompt is read once: its 28 tokens are shared out, so that the column sums to the bill
+    assert [reply.prompt_tokens for reply in replies] == [7, 7, 7, 7]
     [same] = ask(request_of(judge.replace(temperature=0), 1, (0, 1, 2)), n=3)
     assert len({reply.text for reply in same}) == 1
     assert len(same) == 3
+
+
+def test_the_bill_of_several_samples_is_split_and_sums_to_the_whole(model: str) -> None:
+    judge = Judge("transformers", model, temperature=0, max_tokens=3, price=(10.0, 100.0))
+    [replies] = ask(request_of(judge, 1, (0, 1, 2)), n=3)
+    assert [reply.prompt_tokens for reply in replies] == [10, 9, 9]
+    # 28 prompt tokens once, 3 completion tokens for each of 3 samples: (28 * 10 + 9 * 100) / 1e6
+    assert sum(reply.cost_usd or 0 for reply in replies) == pytest.approx(1180e-6)
+
+
+def test_a_stop_text_ends_a_reply_and_is_no_part_of_it(model: str) -> None:
+    judge = Judge("transformers", model, temperature=0, max_tokens=12)
+    requests = [request_of(judge, item, text="word " * item) for item in range(4)]
+    plain = [replies[0] for replies in ask(*requests)]
+    # a late ASCII sign of the first reply; other replies hold it at other places, or not at all
+    stop = next(sign for sign in reversed(plain[0].text or "") if sign.isascii())
+    judge = judge.replace(params={"stop": [stop, "never written"]})
+    stopped = [replies[0] for replies in ask(*(request_of(judge, i, text="word " * i) for i in range(4)))]
+    for whole, cut in zip(plain, stopped, strict=True):
+        before, found, _ = (whole.text or "").partition(stop)
+        assert cut.text == before
+        assert cut.finish_reason == ("stop" if found else whole.finish_reason)
+        assert (cut.completion_tokens or 0) <= (whole.completion_tokens or 0)
+        if found and "\N{REPLACEMENT CHARACTER}" not in before:  # bytes are tokens; that sign is one to three of them
+            assert cut.completion_tokens == len((before + stop).encode())
 
 
 def test_a_seed_fixes_a_sample_and_leaves_the_notebooks_random_numbers_alone(model: str) -> None:

@@ -1,18 +1,20 @@
 """Models that compute in this process: loaded once, asked by one thread, all who wait in one batch.
 
 Options of where a model runs are variables, not parameters, since replies are to be found again elsewhere:
-``EVALKIT_DEVICE`` (``cpu``, ``cuda:1`` …) and ``EVALKIT_BATCH_SIZE`` (prompts per batch, default 8).
+``EVALKIT_DEVICE`` (``cpu``, ``cuda:1`` …), ``EVALKIT_BATCH_SIZE`` (prompts per batch, default 8; for vLLM 256) and
+``EVALKIT_VLLM`` (see `evalkit.providers.vllm`).
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import importlib.util
 import os
 import queue
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -20,12 +22,29 @@ from typing import Any, Protocol
 from evalkit.errors import ConfigError, MissingExtraError, listed
 from evalkit.keys import canonical_json
 from evalkit.providers import ProviderError
-from evalkit.providers.prices import cost_of, price_of
-from evalkit.records import Judge, Reply, Request
+from evalkit.providers.prices import cost_of, price_of, shares
+from evalkit.records import Judge, Message, Reply, Request
 
-__all__ = ["LocalClient", "Model", "Written", "check_extra", "check_local", "release_models"]
+__all__ = [
+    "MOST_TOKENS",
+    "LocalClient",
+    "Model",
+    "Written",
+    "check_extra",
+    "check_local",
+    "release_models",
+    "seed_of",
+    "stops_of",
+    "without_system",
+]
+
+MOST_TOKENS = 4096
+"""Longest reply of a judge whose `max_tokens` is None: some models come to no end."""
 
 _BATCH = 8
+# What decides which model is loaded, and where
+_LOADING = ("revision", "dtype", "quantization")
+_VARIABLES = ("EVALKIT_DEVICE", "EVALKIT_VLLM")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +62,12 @@ class Model(Protocol):
 
     name: str
     """The model as served: its name, and its revision where it has one."""
+
+    binds_schema: bool
+    """Whether a JSON schema binds its replies."""
+
+    seeds_samples: bool
+    """Whether each sample of a batch has a seed of its own; else a prompt with a seed is computed by itself."""
 
     def answer(self, requests: Sequence[Request], n: int) -> list[list[Written] | ProviderError]:
         """For each request of one judge `n` replies, or why there are none."""
@@ -76,7 +101,8 @@ def check_local(judge: Judge, allowed: Sequence[str]) -> None:
     Raises
     ------
     ConfigError
-        For a base_url, a parameter that is not in `allowed`, or a batch size that is no number.
+        For a base_url, a parameter that is not in `allowed`, a `stop` that is no text, or a batch size that is no
+        number.
     """
     if judge.base_url:
         raise ConfigError(
@@ -87,14 +113,47 @@ def check_local(judge: Judge, allowed: Sequence[str]) -> None:
         raise ConfigError(
             f"params of judge '{judge.name}' hold {listed(unknown)}; '{judge.provider}' takes {', '.join(allowed)}"
         )
-    _batch_size()
+    if not all(isinstance(stop, str) and stop for stop in stops_of(judge)):
+        raise ConfigError(
+            f"stop in params of judge '{judge.name}' must be a text or a list of texts, none of them empty"
+        )
+    _batch_size(_BATCH)
 
 
-def _batch_size() -> int:
-    text = os.environ.get("EVALKIT_BATCH_SIZE", "").strip() or str(_BATCH)
+def _batch_size(usual: int) -> int:
+    text = os.environ.get("EVALKIT_BATCH_SIZE", "").strip() or str(usual)
     if not text.isdecimal() or int(text) < 1:
         raise ConfigError(f"EVALKIT_BATCH_SIZE is {text!r}; it must be a whole number of prompts, 1 or more")
     return int(text)
+
+
+def stops_of(judge: Judge) -> list[Any]:
+    """The texts that end a reply, as the parameter `stop` names them: one or a list; they are no part of it.
+
+    Examples
+    --------
+    >>> stops_of(Judge("transformers", "m", params={"stop": "[END]"}))
+    ['[END]']
+    """
+    stop = judge.params.get("stop") or []
+    return stop if isinstance(stop, list) else [stop]
+
+
+def seed_of(seed: object, *samples: int) -> int:
+    """The seed of some samples, from the parameter `seed`: with one seed for all they would be the same reply.
+
+    Examples
+    --------
+    >>> seed_of(1, 0) != seed_of(1, 1) != seed_of(2, 1)
+    True
+    """
+    return int.from_bytes(hashlib.sha256(f"{seed} {samples}".encode()).digest()[:7])
+
+
+def without_system(messages: Sequence[Message]) -> list[Message]:
+    """The system's text at the head of the first message of the user, for templates that know no such role."""
+    first, second, *rest = messages
+    return [Message(second.role, f"{first.content}\n\n{second.content}"), *rest]
 
 
 class LocalClient:
@@ -102,9 +161,9 @@ class LocalClient:
 
     supports_n: bool | None = True
 
-    def __init__(self, judge: Judge, load: Any, *, batch_size: int | None = None) -> None:
+    def __init__(self, judge: Judge, load: Callable[[Judge], Model], *, batch_size: int = _BATCH) -> None:
         self._judge, self._load = judge, load
-        self._batch = batch_size or _batch_size()
+        self._batch = _batch_size(batch_size)
         # twice: while one batch computes, the next one is waiting
         self.max_concurrency: int | None = 2 * self._batch
 
@@ -117,7 +176,7 @@ class LocalClient:
 class _Bench:
     """One model with its thread, which loads it at the first request."""
 
-    def __init__(self, judge: Judge, load: Any) -> None:
+    def __init__(self, judge: Judge, load: Callable[[Judge], Model]) -> None:
         self._judge, self._load = judge, load
         self._waiting: queue.SimpleQueue[_Asked | None] = queue.SimpleQueue()
         self._batch = _BATCH
@@ -148,18 +207,18 @@ class _Bench:
         ended = False
         while not ended:
             batch, ended = self._next()
-            for group in _alike(batch):
+            # whatever a library raises must reach who waits: on this thread nobody would see it
+            try:
+                model = model or self._load(self._judge)
+            except Exception as error:  # noqa: BLE001
+                _hand_out(batch, [_not_loaded(self._judge, error)] * len(batch))
+                continue
+            for group in _alike(batch, model):
                 try:
-                    model = model or self._load(self._judge)
                     answers = _answers(model, group)
-                # whatever a library raises must reach who waits: on this thread nobody would see it
                 except Exception as error:  # noqa: BLE001
                     answers = [_problem(error)] * len(group)
-                for asked, answer in zip(group, answers, strict=True):
-                    if isinstance(answer, BaseException):
-                        asked.outcome.set_exception(answer)
-                    else:
-                        asked.outcome.set_result(answer)
+                _hand_out(group, answers)
         if model is not None:
             model.close()
 
@@ -179,12 +238,20 @@ class _Bench:
         return batch, True
 
 
-def _alike(batch: Sequence[_Asked]) -> list[list[_Asked]]:
-    """Those who ask for the same settings, together; a seed counts for one prompt only."""
+def _hand_out(group: Sequence[_Asked], answers: Sequence[list[Reply] | ProviderError]) -> None:
+    for asked, answer in zip(group, answers, strict=True):
+        if isinstance(answer, BaseException):
+            asked.outcome.set_exception(answer)
+        else:
+            asked.outcome.set_result(answer)
+
+
+def _alike(batch: Sequence[_Asked], model: Model) -> list[list[_Asked]]:
+    """Those who ask for the same settings, together; a seed may count for one prompt only."""
     groups: dict[object, list[_Asked]] = {}
     for place, asked in enumerate(batch):
         judge = asked.request.judge
-        alone = place if "seed" in judge.params else None
+        alone = place if "seed" in judge.params and not model.seeds_samples else None
         settings = canonical_json(dict(judge.params))
         key = judge.temperature, judge.max_tokens, judge.timeout_s, settings, asked.n, alone
         groups.setdefault(key, []).append(asked)
@@ -196,29 +263,39 @@ def _answers(model: Model, group: Sequence[_Asked]) -> list[list[Reply] | Provid
     written = model.answer([asked.request for asked in group], group[0].n)
     latency = time.perf_counter() - started
     return [
-        answer if isinstance(answer, ProviderError) else _replies(asked.request, answer, model.name, latency)
+        answer if isinstance(answer, ProviderError) else _replies(asked.request, answer, model, latency)
         for asked, answer in zip(group, written, strict=True)
     ]
 
 
-def _replies(request: Request, written: Sequence[Written], model: str, latency: float) -> list[Reply]:
-    price = price_of(request.judge)
-    # no schema binds a reply here: what was asked for and not done is on record
-    sent = {"response_format": None} if request.prompt.form == "json" and request.prompt.schema is not None else None
+def _replies(request: Request, written: Sequence[Written], model: Model, latency: float) -> list[Reply]:
+    price, prompt = price_of(request.judge), request.prompt
+    # where no schema binds a reply, what was asked for and not done is on record
+    unbound = prompt.form == "json" and prompt.schema is not None and not model.binds_schema
+    # the prompt is read once for all samples: its tokens are shared out
+    asked = shares(written[0].prompt_tokens, len(written))
     return [
         Reply(
             text=one.text,
             finish_reason=one.finish_reason,
-            model=model,
-            prompt_tokens=one.prompt_tokens if place == 0 else 0,  # read once for all samples
+            model=model.name,
+            prompt_tokens=read,
             completion_tokens=one.completion_tokens,
-            cost_usd=cost_of(price, one.prompt_tokens if place == 0 else 0, one.completion_tokens),
+            cost_usd=cost_of(price, read, one.completion_tokens),
             latency_s=latency,
             created=time.time(),
-            sent=sent,
+            sent={"response_format": None} if unbound else None,
         )
-        for place, one in enumerate(written)
+        for one, read in zip(written, asked, strict=True)
     ]
+
+
+def _not_loaded(judge: Judge, error: Exception) -> ProviderError:
+    """Not an error of one call: it opens the judge's breaker, so that loading is not tried for each batch."""
+    said = " ".join(str(error).split())[:200]
+    return ProviderError(
+        "unknown_model", f"the model {judge.model!r} could not be loaded: {type(error).__name__}: {said}"
+    )
 
 
 def _problem(error: Exception) -> ProviderError:
@@ -228,14 +305,14 @@ def _problem(error: Exception) -> ProviderError:
     return ProviderError("client_error", f"the model failed with {type(error).__name__}: {said}")
 
 
-_Place = tuple[str, str, str, str]
+_Place = tuple[str, ...]
 _benches: dict[_Place, _Bench] = {}
 _lock = threading.Lock()
 
 
-def _bench_of(judge: Judge, load: Any) -> _Bench:
-    loading = {name: judge.params.get(name) for name in ("revision", "dtype")}
-    place = judge.provider, judge.model, canonical_json(loading).decode(), os.environ.get("EVALKIT_DEVICE", "")
+def _bench_of(judge: Judge, load: Callable[[Judge], Model]) -> _Bench:
+    loading = canonical_json({name: judge.params.get(name) for name in _LOADING}).decode()
+    place = judge.provider, judge.model, loading, *(os.environ.get(name, "") for name in _VARIABLES)
     with _lock:
         if place not in _benches:
             _benches[place] = _Bench(judge, load)

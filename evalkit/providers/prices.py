@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from evalkit.records import Judge
 
-__all__ = ["cost_of", "price_of"]
+__all__ = ["cost_of", "price_of", "shares"]
 
 _PROVIDER_IDS = {"api.openai.com": "openai"}
 
@@ -73,3 +73,17 @@ def cost_of(
     if price is None or prompt_tokens is None or completion_tokens is None:
         return None
     return (prompt_tokens * price[0] + completion_tokens * price[1]) / 1e6
+
+
+def shares(total: int | None, n: int) -> list[int | None]:
+    """A whole number split into `n` nearly equal ones with the same sum.
+
+    Examples
+    --------
+    >>> shares(8, 3)
+    [3, 3, 2]
+    """
+    if total is None:
+        return [None] * n
+    each, rest = divmod(total, n)
+    return [each + (place < rest) for place in range(n)]

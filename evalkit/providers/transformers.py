@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from evalkit.errors import ConfigError
 from evalkit.providers import ProviderError
-from evalkit.providers.local import LocalClient, Written, check_extra, check_local
+from evalkit.providers.local import (
+    MOST_TOKENS,
+    LocalClient,
+    Written,
+    check_extra,
+    check_local,
+    seed_of,
+    stops_of,
+    without_system,
+)
 from evalkit.records import Judge, Message, Request
 
 __all__ = ["check_transformers", "connect_transformers"]
 
 _SAMPLING = ("top_p", "top_k", "min_p", "repetition_penalty", "no_repeat_ngram_size")
-_PARAMS = (*_SAMPLING, "seed", "dtype", "revision", "chat_template_kwargs")
+_PARAMS = (*_SAMPLING, "stop", "seed", "dtype", "revision", "chat_template_kwargs")
 _DTYPES = ("auto", "float32", "float16", "bfloat16")
 
 
@@ -31,8 +40,6 @@ def check_transformers(judge: Judge) -> None:
     """
     check_local(judge, _PARAMS)
     if judge.params.get("dtype", "auto") not in _DTYPES:
-        from evalkit.errors import ConfigError
-
         raise ConfigError(
             f"dtype {judge.params['dtype']!r} of judge '{judge.name}' is not known; allowed are {', '.join(_DTYPES)}"
         )
@@ -51,20 +58,19 @@ def load_model(judge: Judge) -> TransformersModel:
     import transformers
 
     where = {"revision": judge.params.get("revision"), "trust_remote_code": False}
-    try:
-        tokenizer = transformers.AutoTokenizer.from_pretrained(judge.model, padding_side="left", **where)
-        model: Any = transformers.AutoModelForCausalLM.from_pretrained(
-            judge.model, dtype=judge.params.get("dtype", "auto"), **where
-        )
-    except (OSError, ValueError) as error:
-        said = " ".join(str(error).split())[:200]
-        raise ProviderError("unknown_model", f"the model {judge.model!r} could not be loaded: {said}") from error
+    tokenizer = transformers.AutoTokenizer.from_pretrained(judge.model, padding_side="left", **where)
+    model: Any = transformers.AutoModelForCausalLM.from_pretrained(
+        judge.model, dtype=judge.params.get("dtype", "auto"), **where
+    )
     device = os.environ.get("EVALKIT_DEVICE", "").strip() or ("cuda" if torch.cuda.is_available() else "cpu")
     return TransformersModel(judge.model, model.to(device).eval(), tokenizer)
 
 
 class TransformersModel:
     """A loaded model with its tokenizer."""
+
+    binds_schema = False
+    seeds_samples = False
 
     def __init__(self, name: str, model: Any, tokenizer: Any) -> None:
         revision = getattr(model.config, "_commit_hash", None)
@@ -107,7 +113,7 @@ class TransformersModel:
             # some templates raise at the role "system", by an error of the template library
             if messages[0].role != "system" or len(messages) < 2 or type(error).__name__ != "TemplateError":
                 raise
-            text = self._template(_without_system(messages), options)
+            text = self._template(without_system(messages), options)
         # the template has set the special tokens already
         return list(self._tokenizer(text, add_special_tokens=False)["input_ids"])
 
@@ -124,13 +130,18 @@ class TransformersModel:
         batch = self._tokenizer.pad({"input_ids": prompts}, return_tensors="pt").to(self._model.device)
         longest = batch["input_ids"].shape[1]
         room = most - longest if most is not None else None
-        new = min(x for x in (judge.max_tokens, room, 4096 if judge.max_tokens is None else None) if x is not None)
+        new = min(
+            x for x in (judge.max_tokens, room, MOST_TOKENS if judge.max_tokens is None else None) if x is not None
+        )
         drawn = judge.temperature != 0
         settings = {name: judge.params[name] for name in _SAMPLING if name in judge.params}
         if drawn and judge.temperature is not None:
             settings["temperature"] = judge.temperature
         if not drawn:  # what draws nothing takes no setting of drawing; a model's own defaults would bring a warning
             settings |= {"temperature": None, "top_p": None, "top_k": None, "min_p": None}
+        stops = stops_of(judge)
+        if stops:
+            settings["stopping_criteria"] = [_Stops(self._text, stops, longest)]
         each = n if drawn else 1
         with torch.inference_mode(), _randomness(judge, samples, self._model.device):
             output = self._model.generate(
@@ -139,23 +150,46 @@ class TransformersModel:
             )  # fmt: skip
         rows = output[:, longest:].tolist()
         return [
-            self._written(rows[place * each : (place + 1) * each] * (n // each), len(tokens), new, judge.timeout_s)
+            self._written(judge, rows[place * each : (place + 1) * each] * (n // each), len(tokens), new)
             for place, tokens in enumerate(prompts)
         ]
 
     def _written(
-        self, rows: Sequence[list[int]], n_prompt: int, limit: int, timeout_s: float
+        self, judge: Judge, rows: Sequence[list[int]], n_prompt: int, limit: int
     ) -> list[Written] | ProviderError:
-        written = []
+        stops, written = stops_of(judge), []
         for row in rows:
             end = next((place for place, token in enumerate(row) if token in self._ends), None)
-            if end is None and len(row) < limit:
-                return ProviderError("timeout", f"the model had not come to an end after {timeout_s:g} s")
-            kept = row if end is None else row[:end]
-            text = self._tokenizer.decode(kept, skip_special_tokens=True)
+            text = self._text(row[:end])
             n_tokens = len(row) if end is None else end + 1
-            written.append(Written(text, "length" if end is None else "stop", n_prompt, n_tokens))
+            stop = min((at for stop in stops if (at := text.find(stop)) >= 0), default=None)
+            if stop is not None:  # what follows in the row is padding
+                n_tokens = next(n for n in range(1, len(row) + 1) if any(s in self._text(row[:n]) for s in stops))
+            elif end is None and len(row) < limit:
+                return ProviderError("timeout", f"the model had not come to an end after {judge.timeout_s:g} s")
+            ended = end is not None or stop is not None
+            written.append(Written(text[:stop], "stop" if ended else "length", n_prompt, n_tokens))
         return written
+
+    def _text(self, tokens: Sequence[int]) -> str:
+        return str(self._tokenizer.decode(tokens, skip_special_tokens=True))
+
+
+class _Stops:
+    """Which rows have written a text that ends a reply; what stands in the prompt does not count."""
+
+    def __init__(self, text_of: Callable[[Sequence[int]], str], stops: Sequence[str], start: int) -> None:
+        self._text_of, self._stops, self._start = text_of, stops, start
+        self._reach = max(len(stop.encode()) for stop in stops) + 8  # a token may be a single byte
+
+    def __call__(self, tokens: Any, scores: Any, **_: Any) -> Any:
+        """One truth value for each row."""
+        import torch
+
+        del scores
+        tails = tokens[:, max(self._start, tokens.shape[1] - self._reach) :].tolist()
+        ended = [any(stop in self._text_of(tail) for stop in self._stops) for tail in tails]
+        return torch.tensor(ended, device=tokens.device)
 
 
 def _too_long(n_tokens: int, most: int | None) -> ProviderError:
@@ -169,12 +203,6 @@ def _end_tokens(*given: Any) -> set[int]:
     return ends
 
 
-def _without_system(messages: Sequence[Message]) -> list[Message]:
-    """The system's text at the head of the first message of the user."""
-    first, second, *rest = messages
-    return [Message(second.role, f"{first.content}\n\n{second.content}"), *rest]
-
-
 @contextlib.contextmanager
 def _randomness(judge: Judge, samples: Sequence[int], device: Any) -> Iterator[None]:
     """Random numbers of this batch's own: those of the notebook go on as if nothing had been drawn."""
@@ -182,8 +210,7 @@ def _randomness(judge: Judge, samples: Sequence[int], device: Any) -> Iterator[N
 
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         if "seed" in judge.params:  # of each sample its own, or all of them would be the same reply
-            text = f"{judge.params['seed']} {tuple(samples)}"
-            torch.manual_seed(int.from_bytes(hashlib.sha256(text.encode()).digest()[:7]))
+            torch.manual_seed(seed_of(judge.params["seed"], *samples))
         else:
             torch.seed()
         yield
