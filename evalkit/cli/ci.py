@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import shlex
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +21,9 @@ if TYPE_CHECKING:
 
 __all__ = ["add", "enrich_traces"]
 
+_REPORTS = {"junit": "junit.xml", "markdown": "report.md", "json": "result.json"}
+_TRACES = "traces.jsonl"
+_HIDDEN = "[REDACTED]"
 _USAGE = "--config FILE.yaml --trace-file FILE.jsonl [--judge none|openai|fake] [options]"
 _END = """\
   evalkit ci --config eval.yaml --trace-file traces.jsonl                   offline: recorded and cached judgments
@@ -59,25 +66,29 @@ def add(commands: Commands) -> None:
 
 
 def _ci(args: argparse.Namespace) -> int:
-    from evalkit.gate import run_gate
+    from evalkit.gate import load_gate, run_gate
     from evalkit.gate.documents import as_text
+    from evalkit.gate.enrichment import stamp_of
 
     options = _options(args, args.judge, args.judge_samples, refresh=args.judge_refresh)
-    _check_places(args)
-    result = run_gate(args.config, args.trace_file, options)
-    put_text(spoken(as_text(result, redact=args.redact)))
+    config = load_gate(args.config, redact=args.redact)
+    _check_places(args, None if config.baseline is None else config.folder / config.baseline)
+    since = stamp_of(args.trace_file)
+    with _hushed(args.redact):
+        result = run_gate(config, args.trace_file, options)
+    put_text(spoken(as_text(result)))
     for note in result.notes:
         tell(note)
     if result.lacks_judgments:
-        _tell_ways_out(args)
-    _write(args, result)
+        _tell_ways_out(args, result)
+    _write(args, result, since)
     return result.exit_code
 
 
 def _options(args: argparse.Namespace, judge: str | None, samples: int | None, *, refresh: bool) -> GateOptions:
     from evalkit.gate import GateOptions
 
-    if getattr(args, "no_judge", False):
+    if args.no_judge:
         if judge not in (None, "none"):
             raise ConfigError(f"--no-judge and --judge {judge} contradict each other; keep one")
         judge = "none"
@@ -91,7 +102,7 @@ def _options(args: argparse.Namespace, judge: str | None, samples: int | None, *
         api_key_env=args.judge_api_key_env,
         profile=args.profile,
         refresh=refresh,
-        no_promoted=getattr(args, "no_promoted", False),
+        no_promoted=args.no_promoted,
         strict=getattr(args, "strict", False),
         budget_usd=args.budget_usd,
         redact=args.redact,
@@ -99,43 +110,107 @@ def _options(args: argparse.Namespace, judge: str | None, samples: int | None, *
     )
 
 
-def _check_places(args: argparse.Namespace) -> None:
-    """Before anything is paid: the reports can be written."""
-    for name in ("junit", "markdown", "json"):
-        place = getattr(args, name)
-        if place is not None and not Path(place).absolute().parent.is_dir():
-            raise ConfigError(f"--{name} {place}: there is no folder {Path(place).parent}; make it first")
+def _places(args: argparse.Namespace) -> dict[str, Path]:
+    """Flag -> each file that will be written."""
+    found = {f"--{name}": Path(getattr(args, name)) for name in _REPORTS if getattr(args, name) is not None}
+    if args.out is not None:
+        found |= {f"--out {args.out}: {file}": Path(args.out, file) for file in (*_REPORTS.values(), _TRACES)}
+    return found
+
+
+def _check_places(args: argparse.Namespace, baseline: Path | None) -> None:
+    """Before anything is paid: the reports can be written, and replace nothing that is read."""
+    taken = {Path(args.config).resolve(): "--config", Path(args.trace_file).resolve(): "--trace-file"}
+    taken |= {} if baseline is None else {baseline.resolve(): "the baseline"}
     if args.out is not None and Path(args.out).exists() and not Path(args.out).is_dir():
         raise ConfigError(f"--out {args.out} is a file; name a folder")
+    for flag, place in _places(args).items():
+        if flag.startswith("--out"):
+            shown = flag
+        else:
+            shown = f"{flag} {place}"
+            if str(place) == "-" or place.is_dir():
+                raise ConfigError(f"{shown} is no file; name one, or a folder with --out")
+            if not place.absolute().parent.is_dir():
+                raise ConfigError(f"{shown}: there is no folder {place.parent}; make it first")
+        other = taken.setdefault(place.resolve(), flag)
+        if other != flag and not (place.exists() and not place.is_file()):
+            raise ConfigError(f"{shown} would overwrite {other}; name another place")
 
 
-def _tell_ways_out(args: argparse.Namespace) -> None:
+@contextmanager
+def _hushed(redact: bool) -> Iterator[None]:
+    """With `redact`, evalkit's log and warnings say nothing that a server or a file said."""
+    log, show = logging.getLogger("evalkit"), warnings.showwarning
+
+    def hide(record: logging.LogRecord) -> bool:
+        if isinstance(record.args, tuple) and record.args:
+            record.args = tuple(_HIDDEN if isinstance(value, str) else value for value in record.args)
+        record.msg = _unquoted(str(record.msg))
+        return True
+
+    def show_hidden(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+        show(category(_unquoted(str(message))), category, *where, **more)
+
+    if redact:
+        log.addFilter(hide)
+        warnings.showwarning = show_hidden
+    try:
+        yield
+    finally:
+        log.removeFilter(hide)
+        warnings.showwarning = show
+
+
+def _unquoted(text: str) -> str:
+    """The text; what stands in brackets are the words of others."""
+    head, bracket, _ = text.partition(" (")
+    return head + (f" ({_HIDDEN})" if bracket else "")
+
+
+def _tell_ways_out(args: argparse.Namespace, result: GateResult) -> None:
     files = f"--config {shlex.quote(args.config)} --trace-file {shlex.quote(args.trace_file)}"
-    model = shlex.quote(args.judge_model or "MODEL")
+    names = ("profile", "judge_samples", "judge_base_url", "judge_api_key_env", "cache")
+    given = {name.replace("_", "-"): getattr(args, name) for name in names if getattr(args, name) is not None}
+    more = "".join(f" --{name} {shlex.quote(str(value))}" for name, value in given.items())
+    judge = shlex.quote(_judge_of(result) or (args.judge_model and f"openai:{args.judge_model}") or "openai:MODEL")
+    own = "" if args.cache is None else f" --cache {shlex.quote(args.cache)}"
     tell("some judgments are neither recorded in the traces nor cached; three ways out:")
-    tell(f"  ask a judge now:        evalkit ci {files} --judge openai --judge-model {model}")
-    tell(f"  record them once:       evalkit judge {files} --judge openai:{model}")
-    tell("  bring a cache you have: evalkit cache import REPLIES.jsonl")
+    tell(f"  ask a judge now:        evalkit ci {files} --judge {judge}{more}")
+    tell(f"  record them once:       evalkit judge {files} --judge {judge}{more}")
+    tell(f"  bring a cache you have: evalkit cache import REPLIES.jsonl{own}")
 
 
-def _write(args: argparse.Namespace, result: GateResult) -> None:
+def _judge_of(result: GateResult) -> str | None:
+    """Who was looked up in the cache, as ``--judge`` takes it: the provider alone where a profile says the rest."""
+    for metric in (metric for test in result.tests for metric in test.metrics):
+        for one in metric.measured:
+            if one.judgment is not None and one.judgment.reasons and one.judgment.parts:
+                judge = one.judgment.parts["judges"][0]
+                own = not metric.sources.get("model", "profile").startswith("profile")
+                return f"{judge['provider']}:{judge['model']}" if own else str(judge["provider"])
+    return None
+
+
+def _write(args: argparse.Namespace, result: GateResult, since: tuple[int, int]) -> None:
     from evalkit.gate import enrich
     from evalkit.gate.documents import as_json, as_junit, as_markdown
+    from evalkit.gate.files import write_whole
 
     made: dict[str, bytes] = {
-        "junit": as_junit(result, redact=args.redact),
-        "markdown": as_markdown(result, redact=args.redact).encode(),
-        "json": as_json(result, redact=args.redact),
+        "junit": as_junit(result),
+        "markdown": as_markdown(result).encode(),
+        "json": as_json(result),
     }
     for name, content in made.items():
         if getattr(args, name) is not None:
-            Path(getattr(args, name)).write_bytes(content)
+            write_whole(getattr(args, name), [content])
     if args.out is not None:
         folder = Path(args.out)
         folder.mkdir(parents=True, exist_ok=True)
-        for name, file in (("junit", "junit.xml"), ("markdown", "report.md"), ("json", "result.json")):
-            (folder / file).write_bytes(made[name])
-        enrich(args.trace_file, folder / "traces.jsonl", _found(result), redact=args.redact)
+        for name, file in _REPORTS.items():
+            write_whole(folder / file, [made[name]])
+        enrich(args.trace_file, folder / _TRACES, _found(result), redact=args.redact, since=since)
 
 
 def _found(result: GateResult) -> dict[int, dict[str, Any]]:
@@ -145,19 +220,32 @@ def _found(result: GateResult) -> dict[int, dict[str, Any]]:
 def enrich_traces(args: argparse.Namespace) -> int:
     """`evalkit judge --trace-file`: judgments into the traces, without gating."""
     from evalkit.gate import enrich, run_gate
+    from evalkit.gate.enrichment import stamp_of
 
     if len(args.judge) > 1:
         raise ConfigError("commands on traces take one --judge, or a jury by --profile")
-    options = _options(args, args.judge[0] if args.judge else None, args.samples, refresh=args.refresh is True)
-    result = run_gate(args.config, args.trace_file, options)
-    target = args.out or args.trace_file
-    enrich(args.trace_file, target, _found(result), redact=args.redact)
+    if args.samples is not None and args.judge_samples is not None:
+        raise ConfigError("--samples and --judge-samples mean the same here; keep one")
+    target = Path(args.out or args.trace_file)
+    if args.redact and target.resolve() == Path(args.trace_file).resolve():
+        raise ConfigError(f"--redact would lose the texts of {args.trace_file} for good; name another file with -o")
+    if target.is_dir() or not target.absolute().parent.is_dir() or target.resolve() == Path(args.config).resolve():
+        raise ConfigError(f"--out {target} cannot be written; name a trace file in a folder that is there")
+    samples = args.judge_samples if args.samples is None else args.samples
+    refresh = args.judge_refresh or args.refresh is True
+    options = _options(args, args.judge[0] if args.judge else None, samples, refresh=refresh)
+    since = stamp_of(args.trace_file)
+    with _hushed(args.redact):
+        result = run_gate(args.config, args.trace_file, options)
+    enrich(args.trace_file, target, _found(result), redact=args.redact, since=since)
     count = sum(map(len, result.found.values()))
     if not args.quiet:
         tell(f"recorded {count} {'judgment' if count == 1 else 'judgments'} in {target}")
     lost = [test for test in result.tests if test.status == "error"]
     for test in lost[:20]:
         tell(f"not judged: test {test.id!r}: {spoken(test.message)}")
+    if len(lost) > 20:
+        tell(f"not judged: {len(lost) - 20} tests more")
     for note in result.notes:
         tell(note)
     return 2 if lost and not count else 0

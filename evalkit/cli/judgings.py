@@ -19,10 +19,19 @@ __all__ = ["add", "report"]
 _SHOWN = ("rubric", "rubric_version", "item_id", "criterion", "judge", "order", "sample", "label", "passed")
 _OUTCOME = ("error", "explanation", "reply")
 _USAGE = "ITEMS (--rubric R | --profile P) --judge J [--judge J …] [options]"
+_JUDGE_USAGE = f"{_USAGE}\n       evalkit judge --trace-file TRACES --config FILE.yaml --judge J [-o COPY] [options]"
+# What a configuration says, or a gate cannot do: flag -> its value where it was not given.
+_NOT_OF_TRACES = {
+    "rubric": None, "item_id": None, "recorded": "miss", "replies": False, "judge_temperature": None,
+    "judge_max_tokens": None, "template": None, "offline": False, "on_miss": "row", "adopt": False, "max_calls": None,
+    "concurrency": 64, "retries": 5, "json": False, "rows": 20,
+}  # fmt: skip
+_ONLY_OF_TRACES = ("config", "redact", "judge_samples", "judge_refresh", "no_judge", "no_promoted")
 _JUDGE = """\
   evalkit judge items.jsonl --rubric faithfulness --judge openai:gpt-4o-mini --samples 3 -o judgments.jsonl
   evalkit judge items.csv --profile support.yaml --budget-usd 2 -o judgments.parquet
-  evalkit judge items.jsonl --rubric relevancy --judge fake --judge fake:lenient -o - | evalkit vote -"""
+  evalkit judge items.jsonl --rubric relevancy --judge fake --judge fake:lenient -o - | evalkit vote -
+  evalkit judge --trace-file traces.jsonl --config eval.yaml --judge openai:gpt-4o-mini     for evalkit ci"""
 _PLAN = """\
   evalkit plan items.jsonl --rubric faithfulness --judge openai:gpt-4o-mini --samples 5"""
 
@@ -30,14 +39,18 @@ _PLAN = """\
 def add(commands: Commands) -> None:
     """Their parsers."""
     parser = add_command(
-        commands, "judge", _judge, "judge items: one row an item, criterion, judge and sample", _JUDGE, _USAGE
+        commands, "judge", _judge, "judge items: one row an item, criterion, judge and sample", _JUDGE, _JUDGE_USAGE
     )
     add_judging(parser, needs_items=False)
     parser.add_argument("--replies", action="store_true", help="add the raw replies as a column")
     traces = parser.add_argument_group("traces instead of items")
     traces.add_argument("--trace-file", metavar="FILE", help="record judgments in these traces (-o: in a copy of them)")
     traces.add_argument("--config", metavar="FILE", help="the gate's configuration: which traces, by which rubrics")
-    traces.add_argument("--redact", action="store_true", help="[REDACTED] in place of prompts and answers")
+    traces.add_argument("--redact", action="store_true", help="[REDACTED] in place of prompts and answers (with -o)")
+    traces.add_argument("--judge-samples", metavar="K", type=int, help="the same as --samples")
+    traces.add_argument("--judge-refresh", action="store_true", help="the same as --refresh")
+    traces.add_argument("--no-judge", action="store_true", help="the same as --judge none: record what is cached")
+    traces.add_argument("--no-promoted", action="store_true", help="refuse replies promoted from other versions")
     add_running(parser)
     add_output(parser)
     parser = add_command(commands, "plan", _plan, "what judging would take: calls, cached share, US$", _PLAN, _USAGE)
@@ -49,9 +62,11 @@ def add(commands: Commands) -> None:
 def _judge(args: argparse.Namespace) -> int | None:
     if args.trace_file is not None:
         return _judge_traces(args)
-    if args.items is None or args.config is not None or args.redact:
+    given = [_flag(name) for name in _ONLY_OF_TRACES if getattr(args, name) not in (None, False)]
+    if args.items is None or given:
         raise ConfigError(
-            "name the ITEMS to judge; --config and --redact go with --trace-file (see: evalkit judge --help)"
+            f"name the ITEMS to judge; {', '.join(given) or '--config'} goes with --trace-file "
+            "(see: evalkit judge --help)"
         )
     from evalkit import judge  # after what needs no pandas
 
@@ -66,9 +81,17 @@ def _judge(args: argparse.Namespace) -> int | None:
 def _judge_traces(args: argparse.Namespace) -> int:
     from evalkit.cli.ci import enrich_traces
 
-    if args.items is not None or args.rubric is not None or args.config is None:
-        raise ConfigError("--trace-file takes what is judged from --config FILE, not from ITEMS or --rubric")
+    given = [_flag(name) for name, plain in _NOT_OF_TRACES.items() if getattr(args, name) != plain]
+    if args.items is not None or args.config is None or given:
+        said = f", and takes no {', '.join(given)}" if given else ""
+        raise ConfigError(f"--trace-file takes what is judged from --config FILE, not from ITEMS{said}")
+    if args.refresh not in (False, True):
+        raise ConfigError("--trace-file takes --refresh without a value: everything is asked again, or nothing")
     return enrich_traces(args)
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def report(args: argparse.Namespace, judgments: pd.DataFrame, *, cost: bool = True) -> None:

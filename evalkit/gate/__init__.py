@@ -2,24 +2,27 @@
 
 How the data flows; a line imports only from those above it::
 
-    configs      eval.yaml, checked                     traces       the trace file, line by line, and back
-    results      what is found, frozen                  judgments    one verdict: recorded, checked, keyed
+    files        written whole or not at all            sources      YAML and JSON texts, and the lines in them
+    configs      eval.yaml, checked                     traces       the trace file, line by line
+    judgments    one verdict: recorded, checked, keyed  enrichment   judgments into a trace file
+    results      what is found, frozen                  exchange     to_traces, from_traces
     precedence   flag > variable > expected > settings > profile > default, each with its place
     matching     test -> its traces (request id, else unique prompt; repeats by attempt)
     judging      what the trace lacks: cache, else live, by the engine, cache and keys of `ek.judge`
     metrics      judgment or answer -> status and reason: pure functions
     suites       bounds by intervals, the paired test against a baseline
-    running      run_gate: all of it                    documents    JUnit, Markdown, JSON, text; redaction
+    running      run_gate: all of it                    documents    JUnit, Markdown, JSON, text
 """
 
 from evalkit.gate.configs import Expected, GateConfig, load_gate
+from evalkit.gate.enrichment import enrich
 from evalkit.gate.exchange import from_traces, to_traces
 from evalkit.gate.judgments import Judgment
 from evalkit.gate.metrics import measure
 from evalkit.gate.precedence import GateOptions
 from evalkit.gate.results import GateResult, Measured, MetricResult, SuiteResult, TestResult
 from evalkit.gate.running import run_gate
-from evalkit.gate.traces import Trace, enrich, read_traces
+from evalkit.gate.traces import Trace, read_traces
 
 __all__ = [
     "Expected",

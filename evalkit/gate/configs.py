@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-import orjson
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from evalkit.errors import ConfigError, RubricError, listed
-from evalkit.rubrics.files import read_yaml
+from evalkit.errors import ConfigError, listed
+from evalkit.gate.sources import line_of, read_source
+from evalkit.gate.traces import REDACTED
 
 __all__ = ["CHECKS", "Expected", "Gate", "GateConfig", "GateTest", "Settings", "TestInput", "load_gate", "place_of"]
 
@@ -68,7 +68,8 @@ class Expected(_Asked):
         there |= {"schema"} if self.schema_ is not None else set()
         allowed = needs.get(self.type, ())
         if self.type in CHECKS:
-            judged = [name for name in (*_Asked.model_fields, "min_score", "rubric_version") if getattr(self, name)]
+            fields = (*_Asked.model_fields, "min_score", "rubric_version")
+            judged = [name for name in fields if getattr(self, name) is not None]
             if judged:
                 raise ValueError(f"{self.type} needs no judge, so {listed(judged)} has no meaning here")
             if len(there & set(allowed)) != 1:
@@ -142,8 +143,15 @@ class GateConfig(BaseModel):
         return self
 
 
-def load_gate(path: str | Path) -> GateConfig:
-    """Read a configuration: YAML, or JSON where the name ends in ``.json`` (which is read faster).
+def load_gate(path: str | Path, *, redact: bool = False) -> GateConfig:
+    """Read a configuration: YAML, or JSON where the name ends in ``.json``.
+
+    Parameters
+    ----------
+    path
+        The file.
+    redact
+        Quote no value of it in errors.
 
     Raises
     ------
@@ -151,34 +159,21 @@ def load_gate(path: str | Path) -> GateConfig:
         Naming file, line, key and what is allowed.
     """
     path = Path(path)
-    values = _read(path)
+    values = read_source(path)
     if not isinstance(values, dict):
         raise ConfigError(f"{path}: a configuration is a mapping with tests (and settings, suite, baseline, profile)")
     own = [key for key in ("folder", "name") if key in values]
     if own:
-        raise ConfigError(f"{path}, line {_line(path, own)}: unknown key {own[0]!r}; allowed are {_allowed(())}")
+        raise ConfigError(f"{path}, line {line_of(path, own)}: unknown key {own[0]!r}; allowed are {_allowed(())}")
     try:
         return GateConfig(**values, folder=path.parent, name=path.name)
     except ValidationError as problem:
-        raise ConfigError(_said(path, problem)) from None
+        raise ConfigError(_said(path, problem, redact=redact)) from None
     except TypeError:
         raise ConfigError(f"{path}: keys must be text; allowed are {_allowed(())}") from None
 
 
-def _read(path: Path) -> Any:
-    try:
-        if path.suffix == ".json":
-            return orjson.loads(path.read_bytes())
-        return read_yaml(path)
-    except OSError as problem:
-        raise ConfigError(f"{path} cannot be read: {(problem.strerror or str(problem)).lower()}") from None
-    except orjson.JSONDecodeError as problem:
-        raise ConfigError(f"{path}, line {problem.lineno}: this is no valid JSON ({problem.msg})") from None
-    except RubricError as problem:
-        raise ConfigError(str(problem)) from None
-
-
-def _said(path: Path, problem: ValidationError) -> str:
+def _said(path: Path, problem: ValidationError, *, redact: bool) -> str:
     faults = problem.errors()
     first = faults[0]
     where = list(first["loc"])
@@ -189,9 +184,9 @@ def _said(path: Path, problem: ValidationError) -> str:
     elif first["type"] == "missing":
         text = f"{where[-1]!r} is missing"
     elif first["type"] != "value_error":
-        text = f"{key}: {text[0].lower()}{text[1:]}, not {first['input']!r}"
+        text = f"{key}: {text[0].lower()}{text[1:]}, not {REDACTED if redact else repr(first['input'])}"
     more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
-    return f"{path}, line {_line(path, where)}: {key if key not in text else 'here'}: {text}{more}"
+    return f"{path}, line {line_of(path, where)}: {key if key not in text else 'here'}: {text}{more}"
 
 
 def _allowed(where: Sequence[Any]) -> str:
@@ -214,27 +209,4 @@ def place_of(config: GateConfig, test: str) -> str:
     if not config.name or not path.is_file():
         return config.name or "the configuration"
     number = next(at for at, one in enumerate(config.tests) if one.id == test)
-    return f"{config.name}, line {_line(path, ['tests', number, 'expected'])}"
-
-
-def _line(path: Path, where: Sequence[Any]) -> int:
-    """The line of a key, found again in the file; that of what holds it where the key is not there."""
-    from ruamel.yaml import YAML
-
-    node: Any = YAML(pure=True).compose(path.read_text(encoding="utf-8"))
-    line = 1
-    for part in where:
-        kind: Literal["map", "list", ""] = ""
-        if node is not None and node.id == "mapping":
-            kind = "map"
-        elif node is not None and node.id == "sequence":
-            kind = "list"
-        if kind == "map":
-            found = next(((key, value) for key, value in node.value if key.value == str(part)), None)
-            if found is None:
-                break
-            line, node = found[0].start_mark.line + 1, found[1]
-        elif kind == "list" and isinstance(part, int) and part < len(node.value):
-            node = node.value[part]
-            line = node.start_mark.line + 1
-    return line
+    return f"{config.name}, line {line_of(path, ['tests', number, 'expected'])}"

@@ -8,16 +8,15 @@ from xml.etree import ElementTree as ET
 
 import orjson
 
-from evalkit.gate.results import GateResult, Measured, MetricResult, TestResult
+from evalkit.gate.results import GateResult, Measured, TestResult
 
-__all__ = ["REDACTED", "as_json", "as_junit", "as_markdown", "as_text"]
+__all__ = ["as_json", "as_junit", "as_markdown", "as_text"]
 
-REDACTED = "[REDACTED]"
 _NO_XML = re.compile(r"[^\t\n\r\x20-\uD7FF\uE000-\uFFFD\U00010000-\U0010FFFF]")
 _BAD = ("fail", "flaky", "warn")
 
 
-def as_json(result: GateResult, *, redact: bool = False) -> bytes:
+def as_json(result: GateResult) -> bytes:
     """The whole result; what `baseline:` reads."""
     values = {
         "schema_version": 1,
@@ -27,7 +26,7 @@ def as_json(result: GateResult, *, redact: bool = False) -> bytes:
         "strict": result.strict,
         "counts": result.counts,
         "cost_usd": result.cost_usd,
-        "tests": [_test(test, redact) for test in result.tests],
+        "tests": [_test(test) for test in result.tests],
         "suite": [
             {"name": suite.name, "type": suite.type, "status": suite.status, "message": suite.message}
             for suite in result.suites
@@ -37,56 +36,39 @@ def as_json(result: GateResult, *, redact: bool = False) -> bytes:
     return orjson.dumps(values, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 
-def _test(test: TestResult, redact: bool) -> dict[str, Any]:
-    shown = {name: REDACTED if redact and text else text for name, text in _texts(test)}
+def _test(test: TestResult) -> dict[str, Any]:
     metrics = [
         {
             "type": metric.type,
             "status": metric.status,
-            "message": _message(metric.message, metric, redact),
+            "message": metric.message,
             "min_score": metric.min_score,
             "sources": dict(metric.sources),
-            "judgments": [_judgment(one, redact) for one in metric.measured if one.judgment is not None],
+            "judgments": [_judgment(one) for one in metric.measured if one.judgment is not None],
         }
         for metric in test.metrics
     ]
-    message = _joined(test, redact)
-    return {"id": test.id, "status": test.status, "message": message, **shown, "metrics": metrics}
+    return {"id": test.id, "status": test.status, "message": test.message, **dict(_texts(test)), "metrics": metrics}
 
 
 def _texts(test: TestResult) -> list[tuple[str, str | None]]:
     return [("prompt", test.prompt), ("answer", test.answer)]
 
 
-def _judgment(one: Measured, redact: bool) -> dict[str, Any]:
+def _judgment(one: Measured) -> dict[str, Any]:
     assert one.judgment is not None
     names = ("rubric_version", "passed", "score", "source", "agreement", "judge", "verdict_key", "cost_usd", "error")
-    values = {name: getattr(one.judgment, name) for name in names}
-    rationale = one.judgment.rationale
-    values |= {"rationale": REDACTED if redact and rationale else rationale}
+    values = {name: getattr(one.judgment, name) for name in (*names, "rationale")}
     values |= {"samples": list(one.judgment.samples), "line": one.line, "attempt": one.attempt}
     return values | {"status": one.status}
 
 
-def _message(message: str, metric: MetricResult, redact: bool) -> str:
-    """The message; that of a check may quote the answer."""
-    quotes = metric.type == "json_schema" and metric.status == "fail"
-    return "does not fit the schema: " + REDACTED if redact and quotes else message
-
-
-def _joined(test: TestResult, redact: bool) -> str:
-    if not test.metrics:
-        return test.message
-    told = [metric for metric in test.metrics if metric.status == test.status]
-    return "; ".join(f"{metric.type}: {_message(metric.message, metric, redact)}" for metric in told)
-
-
-def as_junit(result: GateResult, *, redact: bool = False) -> bytes:
+def as_junit(result: GateResult) -> bytes:
     """JUnit XML: a test case for each test and suite bound; with `strict` flaky and warned ones are failures.
 
     Flaky and warned tests that do not fail say so in their ``system-out``.
     """
-    cases = [_case(result, test.id, test.status, _joined(test, redact), _detail(test, redact)) for test in result.tests]
+    cases = [_case(result, test.id, test.status, test.message, _detail(test)) for test in result.tests]
     cases += [_case(result, f"{suite.name} ({suite.type})", suite.status, suite.message, "") for suite in result.suites]
     figures = {
         "tests": str(len(cases)),
@@ -111,15 +93,15 @@ def _case(result: GateResult, name: str, status: str, message: str, detail: str)
     return case
 
 
-def _detail(test: TestResult, redact: bool) -> str:
+def _detail(test: TestResult) -> str:
     """Each metric, where its judgment came from, and what the judge said."""
     lines = []
     for metric in test.metrics:
-        lines.append(f"{metric.type}: {metric.status}: {_message(metric.message, metric, redact)}")
+        lines.append(f"{metric.type}: {metric.status}: {metric.message}")
         for one in metric.measured:
             if one.judgment is not None and one.judgment.source is not None:
                 repeat = "" if one.attempt is None else f", attempt {one.attempt}"
-                said = REDACTED if redact and one.judgment.rationale else one.judgment.rationale or "no explanation"
+                said = one.judgment.rationale or "no explanation"
                 lines.append(f"  line {one.line}{repeat}, from {one.judgment.source}: {said}")
     return "\n".join(lines)
 
@@ -128,7 +110,7 @@ def _xml(text: str) -> str:
     return _NO_XML.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
-def as_markdown(result: GateResult, *, redact: bool = False) -> str:
+def as_markdown(result: GateResult) -> str:
     """A page for a pull request: counts, what is not pass, every test, and where settings came from."""
     counts = ", ".join(f"{count} {status}" for status, count in result.counts.items() if count)
     verdict = {0: "passed", 1: "failed", 2: "could not be decided"}[result.exit_code]
@@ -139,13 +121,13 @@ def as_markdown(result: GateResult, *, redact: bool = False) -> str:
         lines += [f"| {one.name} | {_cell(one.type)} | {one.status} | {_cell(one.message)} |" for one in result.suites]
     lines += ["", "| test | status | why |", "| --- | --- | --- |"]
     for test in result.tests:
-        lines.append(f"| {_cell(test.id)} | {test.status} | {_cell(_joined(test, redact))} |")
+        lines.append(f"| {_cell(test.id)} | {test.status} | {_cell(test.message)} |")
     told = [test for test in result.tests if test.status != "pass" and test.metrics]
     for test in told:
         lines += ["", f"## {_cell(test.id)}: {test.status}", ""]
         for name, text in _texts(test):
-            lines.append(f"- {name}: {_cell(REDACTED if redact and text else str(text))}")
-        lines += [f"- {_cell(line.strip())}" for line in _detail(test, redact).splitlines()]
+            lines.append(f"- {name}: {_cell(str(text))}")
+        lines += [f"- {_cell(line.strip())}" for line in _detail(test).splitlines()]
     return "\n".join([*lines, *_settings(result)]) + "\n"
 
 
@@ -173,9 +155,9 @@ def _paid(result: GateResult) -> str:
     return f"; paid now: US$ {result.cost_usd:.4f}" if result.cost_usd else ""
 
 
-def as_text(result: GateResult, *, redact: bool = False) -> str:
+def as_text(result: GateResult) -> str:
     """For a terminal: what is not pass, then the counts."""
-    lines = [f"{test.status:5}  {test.id}: {_joined(test, redact)}" for test in result.tests if test.status != "pass"]
+    lines = [f"{test.status:5}  {test.id}: {test.message}" for test in result.tests if test.status != "pass"]
     lines += [f"{one.status:5}  {one.name} ({one.type}): {one.message}" for one in result.suites]
     counts = ", ".join(f"{count} {status}" for status, count in result.counts.items() if count)
     lines.append(f"{len(result.tests)} tests: {counts}{_paid(result)}")

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import secrets
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +13,7 @@ import pandas as pd
 from evalkit.aggregation import combine
 from evalkit.errors import InputError
 from evalkit.evaluation import Evaluation, Rules
+from evalkit.gate.files import write_whole
 from evalkit.gate.judging import rationale_of, sum_of
 from evalkit.gate.judgments import Judgment, agreement_of, rules_hash, verdict_key
 from evalkit.gate.traces import read_traces
@@ -78,7 +76,7 @@ def to_traces(items: Any, judgments: Any, path: str | Path) -> int:
         raise InputError(f"{len(stray)} judged items are not among the items, first {min(stray)!r}")
     rows: list[dict[Any, Any]] = frame.to_dict("records")
     lines = [_line(row, found.get(row["item_id"], {})) for row in rows]
-    _write(Path(path), b"".join(lines))
+    write_whole(path, lines)
     return len(lines)
 
 
@@ -235,15 +233,3 @@ def _plain(value: Any) -> Any:
     if value is None or (isinstance(value, float) and np.isnan(value)) or value is pd.NA or value is pd.NaT:
         return None
     return value if isinstance(value, (str, int, float, bool)) else str(value)
-
-
-def _write(path: Path, text: bytes) -> None:
-    scratch = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
-    try:
-        scratch.write_bytes(text)
-        scratch.replace(path)
-    except OSError as problem:
-        raise InputError(f"{path} cannot be written: {(problem.strerror or str(problem)).lower()}") from None
-    finally:
-        with suppress(OSError):
-            scratch.unlink(missing_ok=True)

@@ -10,16 +10,17 @@ from typing import Any
 import pandas as pd
 
 from evalkit.caching import ReplyStore
-from evalkit.errors import JudgeError
+from evalkit.errors import ConfigError, JudgeError
 from evalkit.evaluation import Evaluation
 from evalkit.gate.judgments import Judgment, agreement_of, unjudged, verdict_key, verdict_parts
 from evalkit.gate.precedence import Asked, GateOptions
-from evalkit.gate.traces import Trace
+from evalkit.gate.traces import REDACTED, Trace
 from evalkit.judging import Options, Spec, Work
 from evalkit.judging.runs import judge_work
 from evalkit.providers import check_ready
+from evalkit.providers.prices import price_of
 
-__all__ = ["judged", "keys_of", "rationale_of", "sum_of", "work_of"]
+__all__ = ["check_callable", "judged", "keys_of", "rationale_of", "sum_of", "work_of"]
 
 _MOST_NEAREST = 20
 
@@ -41,15 +42,40 @@ def keys_of(work: Work, asked: Asked) -> list[tuple[tuple[str, ...], str, dict[s
     return found
 
 
+def check_callable(work: Work, asked: Asked, options: GateOptions) -> None:
+    """Whether each judge can be asked whose replies are not all cached; asks nobody.
+
+    Raises
+    ------
+    ConfigError
+        When a judge has no key, or no price that a budget could be kept by.
+    """
+    if not asked.live:
+        return
+    keys = list(work.keys())
+    there = {} if options.refresh else ReplyStore.open(options.cache).get_many(set(keys), recorded=False)
+    for at in sorted({work.place(row)[2] for row, key in enumerate(keys) if key not in there}):
+        judge = work.spec.judges[at]
+        try:
+            check_ready(judge)
+        except JudgeError as problem:
+            raise ConfigError(
+                f"{str(problem).partition('; ')[0]}; set it, name another variable with --judge-api-key-env, or replay "
+                "what is recorded and cached with --judge none"
+            ) from None
+        if options.budget_usd is not None and price_of(judge) is None:
+            raise ConfigError(
+                f"the price of judge '{judge.name}' is not known, so --budget-usd cannot be kept; give it in a profile "
+                "(price: [US$ per million prompt tokens, per million completion tokens]) or leave the budget out"
+            )
+
+
 def judged(
     work: Work, asked: Asked, options: GateOptions, budget_usd: float | None
 ) -> tuple[list[Judgment], float | None]:
     """One judgment a trace of `work`, and the US$ paid now; what could not be had carries `error`.
 
-    Raises
-    ------
-    ConfigError, JudgeError
-        Before anything is paid: no price for a budget, no key.
+    `check_callable` first: what is wrong with the set-up is told before anything is paid.
     """
     refresh = options.refresh and asked.live
     chosen = Options(
@@ -62,9 +88,8 @@ def judged(
     try:
         table = judge_work(work, chosen)
     except JudgeError as problem:
-        for judge in work.spec.judges:
-            check_ready(judge)  # no key: the set-up is at fault, not a test
-        return [unjudged(asked.rubric, f"could not be judged: {problem}")] * len(work.inputs), 0.0
+        said = f"no judge could be asked and nothing was scored ({REDACTED})" if options.redact else str(problem)
+        return [unjudged(asked.rubric, f"could not be judged: {said}")] * len(work.inputs), 0.0
     made = _made(work, asked, table)
     made = _missing(work, asked, made, options)
     if options.no_promoted:

@@ -12,9 +12,19 @@ from evalkit.errors import InputError
 from evalkit.evaluation import Rules
 from evalkit.judging import Spec
 from evalkit.keys import digest
+from evalkit.records import Reason
 from evalkit.rubrics import Rubric
 
-__all__ = ["Judgment", "agreement_of", "difference", "read_recorded", "rules_hash", "verdict_key", "verdict_parts"]
+__all__ = [
+    "RECORDED",
+    "Judgment",
+    "agreement_of",
+    "difference",
+    "read_recorded",
+    "rules_hash",
+    "verdict_key",
+    "verdict_parts",
+]
 
 _SLACK = 1e-3
 _PLAIN = Rules()
@@ -96,11 +106,15 @@ class _Recorded(BaseModel):
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     cost_usd: float | None = None
-    reasons: dict[str, int] | None = None
+    reasons: dict[Reason, int] | None = None
 
 
-def read_recorded(raw: Any, where: str, rubric: Rubric, rules: Rules = _PLAIN) -> Judgment:
-    """A recorded judgment, checked; its source is ``trace``.
+RECORDED = tuple(name for name in _Recorded.model_fields if name != "rationale")
+"""What is recorded of a judgment, but for what the judge wrote."""
+
+
+def read_recorded(raw: Any, where: str, rubric: Rubric, rules: Rules = _PLAIN, *, redact: bool = False) -> Judgment:
+    """A recorded judgment, checked; its source is ``trace``. With `redact`, errors quote nothing of it.
 
     Raises
     ------
@@ -113,7 +127,8 @@ def read_recorded(raw: Any, where: str, rubric: Rubric, rules: Rules = _PLAIN) -
     except ValidationError as problem:
         first = problem.errors()[0]
         key = ".".join(str(part) for part in first["loc"]) or "it"
-        said = "is missing" if first["type"] == "missing" else f"{first['msg'].lower()}, not {first['input']!r}"
+        given_ = "what stands there" if redact else repr(first["input"])
+        said = "is missing" if first["type"] == "missing" else f"{first['msg'].lower()}, not {given_}"
         raise InputError(f"{place}: {key}: {said}; record the trace again") from None
     if fault := _contradiction(given, rubric, rules):
         raise InputError(f"{place} contradicts itself: {fault}; record the trace again")

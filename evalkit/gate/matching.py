@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from evalkit.gate.configs import GateTest
-from evalkit.gate.traces import Trace, matched
+from evalkit.gate.traces import REDACTED, Trace, matched
 from evalkit.tables.canonical import canonical_text
 
 __all__ = ["Match", "match"]
@@ -20,8 +20,12 @@ class Match:
     error: str | None = None
 
 
-def match(tests: Sequence[GateTest], traces: Iterable[Trace], name: str = "the trace file") -> list[Match]:
+def match(
+    tests: Sequence[GateTest], traces: Iterable[Trace], name: str = "the trace file", *, redact: bool = False
+) -> list[Match]:
     """For each test its traces, in the order of the file; of the file only these are kept.
+
+    With `redact`, errors quote no prompt and no context.
 
     Examples
     --------
@@ -32,10 +36,12 @@ def match(tests: Sequence[GateTest], traces: Iterable[Trace], name: str = "the t
     ids = {test.request_id or test.id for test in tests}
     prompts = {canonical_text(test.input.prompt) for test in tests if test.input.prompt is not None}
     found = matched(traces, ids, prompts)
-    return [_match(test, found["id"], found["prompt"], name) for test in tests]
+    return [_match(test, found["id"], found["prompt"], name, redact=redact) for test in tests]
 
 
-def _match(test: GateTest, by_id: dict[str, list[Trace]], by_prompt: dict[str, list[Trace]], name: str) -> Match:
+def _match(
+    test: GateTest, by_id: dict[str, list[Trace]], by_prompt: dict[str, list[Trace]], name: str, *, redact: bool
+) -> Match:
     prompt = None if test.input.prompt is None else canonical_text(test.input.prompt)
     mine = by_id.get(test.request_id or test.id, [])
     if not mine and test.request_id is None and prompt is not None:
@@ -58,19 +64,20 @@ def _match(test: GateTest, by_id: dict[str, list[Trace]], by_prompt: dict[str, l
             "repeats need different 'attempt' numbers, other traces a request_id of their own"
         )
     for trace in mine:
-        if error := _differs(test, trace, prompt, name):
+        if error := _differs(test, trace, prompt, name, redact=redact):
             return Match(error=error)
     return Match(tuple(mine))
 
 
-def _differs(test: GateTest, trace: Trace, prompt: str | None, name: str) -> str | None:
+def _differs(test: GateTest, trace: Trace, prompt: str | None, name: str, *, redact: bool) -> str | None:
     context = None if test.input.context is None else tuple(canonical_text(text) for text in test.input.context)
     pairs = (("prompt", prompt, trace.prompt), ("context", context, trace.context))
     for field, asked, had in pairs:
         if asked is not None and asked != had:
+            shown = (REDACTED, REDACTED) if redact else (_start(asked), _start(had))
             return (
                 f"test {test.id!r} has another {field} than its trace ({name}, line {trace.line}): test "
-                f"{_start(asked)}, trace {_start(had)}; record the trace again or correct the test"
+                f"{shown[0]}, trace {shown[1]}; record the trace again or correct the test"
             )
     return None
 

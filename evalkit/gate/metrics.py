@@ -12,6 +12,7 @@ from evalkit.errors import ConfigError, MissingExtraError
 from evalkit.gate.configs import Expected
 from evalkit.gate.judgments import Judgment
 from evalkit.gate.results import Measured, MetricResult, Status, worst
+from evalkit.gate.traces import REDACTED
 
 __all__ = ["check_answer", "compile_check", "measure", "over_repeats"]
 
@@ -92,14 +93,17 @@ def compile_check(expected: Expected, folder: Path) -> Any:
     return kind(schema)
 
 
-def check_answer(expected: Expected, made: Any, answer: str) -> tuple[Status, str]:
-    """Status of one deterministic check.
+def check_answer(expected: Expected, made: Any, answer: str, *, redact: bool = False) -> tuple[Status, str]:
+    """Status of one deterministic check; with `redact`, the message quotes neither answer nor expectation.
 
     Examples
     --------
     >>> check_answer(Expected(type="must_contain", value="30 days"), ["30 days"], "for 30 days")
     ('pass', "contains '30 days'")
     """
+    if redact:
+        status, _ = check_answer(expected, made, answer)
+        return status, f"{'holds' if status == 'pass' else 'does not hold'} for {REDACTED}"
     if expected.type == "must_contain":
         lost = [text for text in made if text not in answer]
         return ("fail", f"does not contain {_listed(lost)}") if lost else ("pass", f"contains {_listed(made)}")

@@ -9,16 +9,16 @@ from typing import Any
 
 from evalkit.caching import ReplyStore
 from evalkit.errors import ConfigError
-from evalkit.gate.configs import CHECKS, GateConfig, load_gate
-from evalkit.gate.judging import judged, keys_of, work_of
+from evalkit.gate.configs import CHECKS, GateConfig, load_gate, place_of
+from evalkit.gate.judging import check_callable, judged, keys_of, work_of
 from evalkit.gate.judgments import Judgment, difference, read_recorded, unjudged
 from evalkit.gate.matching import Match, match
 from evalkit.gate.metrics import check_answer, compile_check, measure, over_repeats
 from evalkit.gate.precedence import Asked, GateOptions, Resolver
 from evalkit.gate.results import GateResult, Measured, MetricResult, TestResult, worst
 from evalkit.gate.suites import compare_baseline, measure_suite, read_baseline
-from evalkit.gate.traces import Trace, read_traces
-from evalkit.judging import Spec
+from evalkit.gate.traces import REDACTED, Trace, read_traces
+from evalkit.judging import Spec, Work
 
 __all__ = ["run_gate"]
 
@@ -81,19 +81,22 @@ def run_gate(
     >>> result.tests[0].status, result.exit_code
     ('pass', 0)
     """
-    config = config if isinstance(config, GateConfig) else load_gate(config)
+    config = config if isinstance(config, GateConfig) else load_gate(config, redact=options.redact)
     baseline = None if config.baseline is None else read_baseline(config.folder / config.baseline)
     resolver = Resolver(config, options, environment)
     asked = [
         [None if expected.type in CHECKS else resolver.of(test.id, expected) for expected in test.expected]
         for test in config.tests
     ]
-    made = _checks(config)
+    made = _checks(config, redact=options.redact)
     name = str(traces) if isinstance(traces, (str, Path)) else "the traces"
-    matches = match(config.tests, read_traces(traces) if isinstance(traces, (str, Path)) else traces, name)
+    given = read_traces(traces, redact=options.redact) if isinstance(traces, (str, Path)) else traces
+    matches = match(config.tests, given, name, redact=options.redact)
     needs = _needs(asked, matches)
     _replay(needs, name, options)
     cost, notes = _judge(needs, options)
+    if options.redact:
+        _hide_rationales(needs.values())
     tests = tuple(
         _test(config, at, asked[at], matches[at], needs, made, options.redact) for at in range(len(config.tests))
     )
@@ -103,7 +106,7 @@ def run_gate(
     return GateResult(config.name, tests, tuple(suites), tuple(notes), cost, options.strict, found)
 
 
-def _checks(config: GateConfig) -> dict[tuple[str, int], Any]:
+def _checks(config: GateConfig, *, redact: bool) -> dict[tuple[str, int], Any]:
     made: dict[tuple[str, int], Any] = {}
     for test in config.tests:
         for at, expected in enumerate(test.expected):
@@ -111,8 +114,15 @@ def _checks(config: GateConfig) -> dict[tuple[str, int], Any]:
                 try:
                     made[test.id, at] = compile_check(expected, config.folder)
                 except ConfigError as problem:
-                    raise ConfigError(f"{config.name}, test {test.id!r}: {problem}") from None
+                    said = f"{expected.type} cannot be used ({REDACTED})" if redact else str(problem)
+                    raise ConfigError(f"{place_of(config, test.id)}, test {test.id!r}: {said}") from None
     return made
+
+
+def _hide_rationales(needs: Iterable[_Need]) -> None:
+    for need in needs:
+        if need.found is not None and need.found.rationale is not None:
+            need.found = replace(need.found, rationale=REDACTED)
 
 
 def _needs(asked: list[list[Asked | None]], matches: list[Match]) -> dict[tuple[int, int, int], _Need]:
@@ -133,7 +143,8 @@ def _replay(needs: Mapping[Any, _Need], name: str, options: GateOptions) -> None
         raw = (need.trace.recorded or {}).get(rubric.id)
         if raw is None:
             continue
-        found = read_recorded(raw, f"{name}, line {need.trace.line}", rubric, need.asked.rules)
+        where = f"{name}, line {need.trace.line}"
+        found = read_recorded(raw, where, rubric, need.asked.rules, redact=options.redact)
         if options.refresh:
             continue
         if found.rubric_version != rubric.version:
@@ -198,19 +209,28 @@ def _judge(needs: Mapping[Any, _Need], options: GateOptions) -> tuple[float | No
             need.found = replace(unjudged(need.asked.rubric, error), reasons={"not_recorded": 1})
     if options.refresh and any(not need.asked.live for need in needs.values()):
         raise ConfigError("--judge-refresh asks a judge again, and the judge is 'none'; name one with --judge")
+    groups = [
+        (group, work_of(_spec(group), [need.trace for need in group]))
+        for group in _groups(need for need in open_ if need.found is None)
+    ]
+    for group, work in groups:
+        check_callable(work, group[0].asked, options)
     cost: float | None = 0.0
-    for group in _groups(need for need in open_ if need.found is None):
+    for group, work in groups:
         left = None if options.budget_usd is None else max(0.0, options.budget_usd - (cost or 0.0))
-        spent = _judge_group(group, options, left)
+        spent = _judge_group(group, work, options, left)
         cost = None if cost is None or spent is None else cost + spent
     return cost, _notes(needs.values(), options)
 
 
-def _judge_group(group: list[_Need], options: GateOptions, left: float | None) -> float | None:
-    asked = group[0].asked
-    assert asked.spec is not None
-    work = work_of(asked.spec, [need.trace for need in group])
-    found, paid = judged(work, asked, options, left)
+def _spec(group: list[_Need]) -> Spec:
+    spec = group[0].asked.spec
+    assert spec is not None, "what has no judge was found wanting before"
+    return spec
+
+
+def _judge_group(group: list[_Need], work: Work, options: GateOptions, left: float | None) -> float | None:
+    found, paid = judged(work, group[0].asked, options, left)
     for need, judgment in zip(group, found, strict=True):
         error = None if judgment.error is None else _with(need, judgment.error)
         need.found = replace(judgment, error=error)
@@ -254,17 +274,14 @@ def _test(
 ) -> TestResult:
     test = config.tests[number]
     if match_.error is not None:
-        error = match_.error
-        if redact and ("another prompt" in error or "another context" in error):
-            error = error.partition(": test ")[0] + ": test [REDACTED], trace [REDACTED]"
-        return TestResult(test.id, "error", error)
+        return TestResult(test.id, "error", match_.error)
     metrics = []
     for at, (expected, one) in enumerate(zip(test.expected, asked, strict=True)):
         measured = []
         for place, trace in enumerate(match_.traces):
             need = needs.get((number, at, place))
             if need is None:
-                status, message = check_answer(expected, made[test.id, at], trace.answer)
+                status, message = check_answer(expected, made[test.id, at], trace.answer, redact=redact)
             else:
                 assert need.found is not None
                 status, message = measure(need.found, expected.min_score)
@@ -272,7 +289,7 @@ def _test(
             measured.append(Measured(status, message, trace.line, trace.attempt, judgment))
         metrics.append(over_repeats(expected, measured, None if one is None else one.sources))
     status = worst([metric.status for metric in metrics])
-    return TestResult(test.id, status, _said(metrics), tuple(metrics), *_shown(match_))
+    return TestResult(test.id, status, _said(metrics), tuple(metrics), *_shown(match_, redact=redact))
 
 
 def _said(metrics: list[MetricResult]) -> str:
@@ -280,5 +297,6 @@ def _said(metrics: list[MetricResult]) -> str:
     return "; ".join(f"{metric.type}: {metric.message}" for metric in metrics if metric.status == status)
 
 
-def _shown(match_: Match) -> tuple[str, str]:
-    return match_.traces[0].prompt, match_.traces[0].answer
+def _shown(match_: Match, *, redact: bool) -> tuple[str, str]:
+    first = match_.traces[0]
+    return (REDACTED, REDACTED) if redact else (first.prompt, first.answer)

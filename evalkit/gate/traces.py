@@ -1,14 +1,10 @@
-"""Traces: one JSON object a line, read one at a time, checked, and written back without touching what is not ours."""
+"""Traces: one JSON object a line, read one at a time, checked."""
 
 from __future__ import annotations
 
 import json
-import os
-import secrets
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
-from json.decoder import JSONDecodeError
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,7 +14,10 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from evalkit.errors import InputError
 from evalkit.tables.canonical import canonical
 
-__all__ = ["Trace", "enrich", "read_traces"]
+__all__ = ["REDACTED", "Trace", "find_double", "matched", "read_traces"]
+
+REDACTED = "[REDACTED]"
+"""What stands in place of texts that are not to be shown."""
 
 
 class _Line(BaseModel):
@@ -71,8 +70,15 @@ class Trace:
         return item if self.context is None else item | {"context": list(self.context)}
 
 
-def read_traces(path: str | Path) -> Iterator[Trace]:
+def read_traces(path: str | Path, *, redact: bool = False) -> Iterator[Trace]:
     """The traces of a file, one at a time; the file is never held in memory.
+
+    Parameters
+    ----------
+    path
+        The file.
+    redact
+        Quote nothing of a line in errors.
 
     Raises
     ------
@@ -85,7 +91,7 @@ def read_traces(path: str | Path) -> Iterator[Trace]:
             for number, line in enumerate(file, start=1):
                 if line.strip():
                     seen = True
-                    yield _trace(path, number, line)
+                    yield _trace(path, number, line, redact=redact)
     except OSError as problem:
         raise InputError(f"{path} cannot be read: {(problem.strerror or str(problem)).lower()}") from None
     if not seen:
@@ -95,20 +101,26 @@ def read_traces(path: str | Path) -> Iterator[Trace]:
         )
 
 
-def _trace(path: Path, number: int, line: bytes) -> Trace:
+def _trace(path: Path, number: int, line: bytes, *, redact: bool) -> Trace:
     where = f"{path}, line {number}"
     try:
         given = _Line.model_validate(orjson.loads(line))
+        double = find_double(line)
     except orjson.JSONDecodeError as problem:
         raise InputError(f"{where}: this is no valid JSON ({problem.msg} at column {problem.colno})") from None
     except ValidationError as problem:
-        raise InputError(f"{where}: {_fault(problem)}") from None
+        raise InputError(f"{where}: {_fault(problem, redact=redact)}") from None
+    except RecursionError:
+        raise InputError(f"{where}: the JSON is nested hundreds of levels deep; a trace is flat but for meta") from None
+    if double is not None:
+        raise InputError(f"{where}: the key {double!r} stands twice in one object; keep one")
     if (given.response is None) == (given.text is None):
         said = "both response and text" if given.text is not None else "neither response nor text"
         raise InputError(f"{where}: the trace has {said}; give the answer once")
     attempt = given.meta.get("attempt", given.attempt)
     if (attempt is not None and type(attempt) is not int) or given.attempt not in (None, attempt):
-        raise InputError(f"{where}: attempt is {given.attempt!r}, meta.attempt {attempt!r}; give one whole number")
+        said = "of two kinds" if redact else f"{given.attempt!r}, meta.attempt {attempt!r}"
+        raise InputError(f"{where}: attempt is {said}; give one whole number")
     verdict = given.meta.get("verdict")
     recorded = verdict.get("judge") if isinstance(verdict, dict) else verdict
     if recorded is not None and not isinstance(recorded, dict):
@@ -124,7 +136,26 @@ def _trace(path: Path, number: int, line: bytes) -> Trace:
     return Trace(number, given.request_id, prompt, texts, answer, attempt, recorded, extra)
 
 
-def _fault(problem: ValidationError) -> str:
+def find_double(text: bytes) -> str | None:
+    """The first key that stands twice in one object of valid JSON, or None: parsers keep the last one silently.
+
+    Examples
+    --------
+    >>> find_double(b'{"a": 1, "b": {"c": 1, "c": 2}}'), find_double(b'{"a": {"b": 1}, "b": 2}')
+    ('c', None)
+    """
+    doubled: list[str] = []
+
+    def look(pairs: list[tuple[str, Any]]) -> None:
+        names = [name for name, _ in pairs]
+        if len(set(names)) < len(names):
+            doubled.append(next(name for at, name in enumerate(names) if name in names[:at]))
+
+    json.loads(text, object_pairs_hook=look)
+    return doubled[0] if doubled else None
+
+
+def _fault(problem: ValidationError, *, redact: bool) -> str:
     first = problem.errors()[0]
     key = ".".join(str(part) for part in first["loc"]) or "the line"
     if first["type"] == "extra_forbidden":
@@ -133,103 +164,8 @@ def _fault(problem: ValidationError) -> str:
         return f"{key!r} is missing; a trace has schema_version, type, prompt and response (or text)"
     if not first["loc"]:
         return "a trace is a JSON object"
-    return f"{key}: {first['msg'][0].lower()}{first['msg'][1:]}, not {str(first['input'])[:60]!r}"
-
-
-def enrich(
-    source: str | Path, target: str | Path, found: Mapping[int, Mapping[str, Any]], *, redact: bool = False
-) -> None:
-    """Copy a trace file, judgments written at ``meta.verdict.judge.<rubric>``; it appears whole or not at all.
-
-    Lines without a judgment are copied as they are; of the others every other byte is kept.
-
-    Parameters
-    ----------
-    source, target
-        May be the same file.
-    found
-        Line number -> rubric id -> recorded judgment.
-    redact
-        Replace prompt, context, answer and explanations by ``[REDACTED]`` in every line.
-
-    Raises
-    ------
-    InputError
-        When the file changed in the meantime, or cannot be written: then it is as it was.
-    """
-    source, target = Path(source), Path(target)
-    scratch = target.with_name(f".{target.name}.{os.getpid()}.{secrets.token_hex(4)}")
-    try:
-        before = source.stat()
-        with source.open("rb") as lines, scratch.open("xb") as out:
-            for number, line in enumerate(lines, start=1):
-                out.write(_written(line, found.get(number), redact))
-            out.flush()
-            os.fsync(out.fileno())
-        after = source.stat()
-        if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
-            raise InputError(f"{source} was written to while it was read; nothing was changed: run the same call again")
-        scratch.chmod(before.st_mode & 0o777)
-        scratch.replace(target)
-    except OSError as problem:
-        raise InputError(f"{target} cannot be written: {(problem.strerror or str(problem)).lower()}") from None
-    finally:
-        with suppress(OSError):
-            scratch.unlink(missing_ok=True)
-
-
-_HIDDEN = json.dumps("[REDACTED]")
-
-
-def _written(line: bytes, judged: Mapping[str, Any] | None, redact: bool) -> bytes:
-    if (not judged and not redact) or not line.strip():
-        return line
-    members = _members(line.decode("utf-8").strip())
-    if redact:
-        hide = {name: _HIDDEN for name in ("prompt", "response", "text") if members.get(name, "null") != "null"}
-        members |= hide | ({"context": f"[{_HIDDEN}]"} if members.get("context", "null") != "null" else {})
-    meta = _members(members.get("meta", "{}"))
-    verdict = _members(meta.get("verdict", "{}"))
-    judge = _members(verdict.get("judge", "{}"))
-    judge |= {name: orjson.dumps(dict(value)).decode() for name, value in (judged or {}).items()}
-    if redact:
-        judge = {name: _silent(text) for name, text in judge.items()}
-    if judge:
-        members["meta"] = _joined(meta | {"verdict": _joined(verdict | {"judge": _joined(judge)})})
-    return (_joined(members) + "\n").encode("utf-8")
-
-
-def _silent(text: str) -> str:
-    fields = _members(text)
-    return _joined(fields | {name: _HIDDEN for name in ("rationale",) if fields.get(name, "null") != "null"})
-
-
-def _members(text: str) -> dict[str, str]:
-    """The members of a JSON object, each value as the very text that stands there: numbers keep their digits."""
-    decoder, at, members = json.JSONDecoder(), _skip(text, 1), dict[str, str]()
-    if text[:1] != "{":
-        raise InputError("a trace, its meta and verdict are JSON objects")
-    try:
-        while text[at] != "}":
-            name, at = decoder.raw_decode(text, at)
-            start = _skip(text, _skip(text, at) + 1)
-            _, end = decoder.raw_decode(text, start)
-            members[name] = text[start:end]
-            at = _skip(text, end)
-            at = _skip(text, at + 1) if text[at] == "," else at
-    except (JSONDecodeError, IndexError):
-        raise InputError("a line that was a trace is none any more; the file changed while it was read") from None
-    return members
-
-
-def _skip(text: str, at: int) -> int:
-    while at < len(text) and text[at] in " \t\r\n":
-        at += 1
-    return at
-
-
-def _joined(members: Mapping[str, str]) -> str:
-    return "{" + ", ".join(f"{json.dumps(name, ensure_ascii=False)}: {text}" for name, text in members.items()) + "}"
+    given = REDACTED if redact else repr(str(first["input"])[:60])
+    return f"{key}: {first['msg'][0].lower()}{first['msg'][1:]}, not {given}"
 
 
 def matched(traces: Iterable[Trace], ids: set[str], prompts: set[str]) -> dict[str, dict[str, list[Trace]]]:

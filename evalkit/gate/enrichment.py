@@ -1,0 +1,140 @@
+"""Judgments into a trace file, without touching what is not ours."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from json.decoder import JSONDecodeError
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from evalkit.errors import InputError
+from evalkit.gate.files import write_whole
+from evalkit.gate.judgments import RECORDED
+from evalkit.gate.traces import REDACTED
+
+__all__ = ["enrich", "stamp_of"]
+
+_HIDDEN = json.dumps(REDACTED)
+_SHOWN = ("schema_version", "type", "request_id", "model", "provider", "attempt", "meta")
+_NOTHING = ("null", "{}", "[]")
+
+
+def stamp_of(path: str | Path) -> tuple[int, int]:
+    """Size and time of a file's last change: whether it is still the one that was read.
+
+    Raises
+    ------
+    InputError
+        When it is not there.
+    """
+    try:
+        found = Path(path).stat()
+    except OSError as problem:
+        raise InputError(f"{path} cannot be read: {(problem.strerror or str(problem)).lower()}") from None
+    return found.st_size, found.st_mtime_ns
+
+
+def enrich(
+    source: str | Path,
+    target: str | Path,
+    found: Mapping[int, Mapping[str, Any]],
+    *,
+    redact: bool = False,
+    since: tuple[int, int] | None = None,
+) -> None:
+    """Copy a trace file, judgments written at ``meta.verdict.judge.<rubric>``; it appears whole or not at all.
+
+    Lines without a judgment are copied as they are; of the others every other byte is kept.
+
+    Parameters
+    ----------
+    source, target
+        May be the same file.
+    found
+        Line number -> rubric id -> recorded judgment.
+    redact
+        Replace by ``[REDACTED]`` in every line: prompt, context, answer, explanations, and all of `meta` that is not
+        evalkit's.
+    since
+        `stamp_of` the source when it was judged: a file that changed after that has other lines.
+
+    Raises
+    ------
+    InputError
+        When the file changed in the meantime, or cannot be written: then it is as it was.
+    """
+    source = Path(source)
+    write_whole(target, _lines(source, found, since, redact=redact), mode=source.stat().st_mode & 0o777)
+
+
+def _lines(
+    source: Path, found: Mapping[int, Mapping[str, Any]], since: tuple[int, int] | None, *, redact: bool
+) -> Iterator[bytes]:
+    before = stamp_of(source)
+    with source.open("rb") as lines:
+        for number, line in enumerate(lines, start=1):
+            yield _written(line, found.get(number), redact=redact)
+    if stamp_of(source) != before or since not in (None, before):
+        raise InputError(f"{source} was changed since it was judged; nothing was written: run the same call again")
+
+
+def _written(line: bytes, judged: Mapping[str, Any] | None, *, redact: bool) -> bytes:
+    if (not judged and not redact) or not line.strip():
+        return line
+    members = _members(line.decode("utf-8").strip())
+    meta = _members(members.get("meta", "null"))
+    verdict = _members(meta.get("verdict", "null"))
+    judge = _members(verdict.get("judge", "null"))
+    judge |= {name: orjson.dumps(dict(value)).decode() for name, value in (judged or {}).items()}
+    if redact:
+        members = _hidden(members, _SHOWN)
+        meta, verdict = _hidden(meta, ("attempt",)), _hidden(verdict, ())
+        judge = {name: _joined(_hidden(_members(text), RECORDED)) for name, text in judge.items()}
+    if judge:
+        verdict["judge"] = _joined(judge)
+    if verdict:
+        meta["verdict"] = _joined(verdict)
+    if meta:
+        members["meta"] = _joined(meta)
+    return (_joined(members) + "\n").encode("utf-8")
+
+
+def _hidden(members: Mapping[str, str], shown: Iterable[str]) -> dict[str, str]:
+    """The members, all that are not known to be harmless hidden; a context stays a list."""
+    return {
+        name: text if name in shown or text in _NOTHING else f"[{_HIDDEN}]" if name == "context" else _HIDDEN
+        for name, text in members.items()
+    }
+
+
+def _members(text: str) -> dict[str, str]:
+    """The members of a JSON object, each value as the very text that stands there: numbers keep their digits."""
+    decoder, at, members = json.JSONDecoder(), _skip(text, 1), dict[str, str]()
+    if text == "null":
+        return members
+    if text[:1] != "{":
+        raise InputError("a trace, its meta and verdict are JSON objects")
+    try:
+        while text[at] != "}":
+            name, at = decoder.raw_decode(text, at)
+            start = _skip(text, _skip(text, at) + 1)
+            _, end = decoder.raw_decode(text, start)
+            members[name] = text[start:end]
+            at = _skip(text, end)
+            at = _skip(text, at + 1) if text[at] == "," else at
+    except (JSONDecodeError, IndexError):
+        raise InputError("a line that was a trace is none any more; the file changed while it was read") from None
+    return members
+
+
+def _skip(text: str, at: int) -> int:
+    while at < len(text) and text[at] in " \t\r\n":
+        at += 1
+    return at
+
+
+def _joined(members: Mapping[str, str]) -> str:
+    return "{" + ", ".join(f"{json.dumps(name, ensure_ascii=False)}: {text}" for name, text in members.items()) + "}"
