@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, Protocol
 
-from evalkit.errors import ConfigError, JudgeError
+from evalkit.errors import JudgeError
 from evalkit.providers.secrets import key_in
 from evalkit.records import Judge, Reply, Request
 
@@ -82,7 +82,9 @@ def connect(judge: Judge) -> Client:
     Raises
     ------
     ConfigError
-        For a provider that is not there yet or an unknown persona of ``fake``.
+        For an unknown persona of ``fake``, or parameters that a model in this process does not take.
+    MissingExtraError
+        When the library that it takes is not installed.
     """
     if judge.provider == "fake":
         from evalkit.providers.fake import FakeClient
@@ -96,18 +98,17 @@ def connect(judge: Judge) -> Client:
         from evalkit.providers.transformers import connect_transformers
 
         return connect_transformers(judge)
+    if judge.provider == "vllm":
+        from evalkit.providers.vllm import connect_vllm
+
+        return connect_vllm(judge)
     if judge.provider == "litellm":
         from evalkit.providers.litellm import connect_litellm
 
         return connect_litellm(judge)
-    if judge.provider == "inference-providers":
-        from evalkit.providers.inference_providers import connect_inference_providers
+    from evalkit.providers.inference_providers import connect_inference_providers
 
-        return connect_inference_providers(judge)
-    raise ConfigError(
-        f"the provider '{judge.provider}' of judge '{judge.name}' is not there yet; use 'openai' with base_url "
-        "for any OpenAI-compatible server, or 'fake'"
-    )
+    return connect_inference_providers(judge)
 
 
 def check_ready(judge: Judge) -> None:

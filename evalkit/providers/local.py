@@ -211,6 +211,9 @@ class _Bench:
             try:
                 model = model or self._load(self._judge)
             except Exception as error:  # noqa: BLE001
+                if not ended:  # who waited for this attempt does not wait for another one
+                    rest, ended = self._line()
+                    batch += rest
                 _hand_out(batch, [_not_loaded(self._judge, error)] * len(batch))
                 continue
             for group in _alike(batch, model):
@@ -223,19 +226,26 @@ class _Bench:
             model.close()
 
     def _next(self) -> tuple[list[_Asked], bool]:
-        """Who waits now, at most a batch, without those who no longer do; and whether this was the end."""
-        batch: list[_Asked] = []
-        asked = self._waiting.get()
-        while asked is not None:
-            if asked.outcome.set_running_or_notify_cancel():
-                batch.append(asked)
-            if len(batch) >= self._batch:
-                return batch, False
+        """A batch, when there is one; and whether this was the end."""
+        first = self._waiting.get()
+        if first is None:
+            return [], True
+        line, ended = self._line(self._batch - 1)
+        return ([first, *line] if first.outcome.set_running_or_notify_cancel() else line), ended
+
+    def _line(self, most: int | None = None) -> tuple[list[_Asked], bool]:
+        """Who waits now, without those who no longer do; and whether this was the end."""
+        line: list[_Asked] = []
+        while most is None or len(line) < most:
             try:
                 asked = self._waiting.get_nowait()
             except queue.Empty:
-                return batch, False
-        return batch, True
+                break
+            if asked is None:
+                return line, True
+            if asked.outcome.set_running_or_notify_cancel():
+                line.append(asked)
+        return line, False
 
 
 def _hand_out(group: Sequence[_Asked], answers: Sequence[list[Reply] | ProviderError]) -> None:
