@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from evalkit.errors import ConfigError
@@ -45,10 +46,7 @@ POLLUX_TAGGED_FEEDBACK_RE = re.compile(r"\[FEEDBACK\]\s*(.*?)\s*\[RESULT\]", re.
 
 _FORMS = {POLLUX_DEFAULT_SCORE_RE.pattern: "number", POLLUX_TAGGED_SCORE_RE.pattern: "tagged"}
 _UNBOUNDED = Scale.of({0: "", sys.float_info.max: ""}, level="interval")
-_RESULT = re.compile(
-    r"\[\s{0,3}RESULT\s{0,3}\]\s{0,3}:?\s{0,3}([^\[\]\n]{1,40}?)\s{0,3}(?:\[\s{0,3}/?\s{0,3}END\s{0,3}\]|\n|\Z)",
-    re.IGNORECASE,
-)
+_RESULT = re.compile(r"\[\s{0,3}(?:RESULT|РЕЗУЛЬТАТ)\s{0,3}\]", re.IGNORECASE)
 _QUOTED = 20
 """A candidate's text of so many characters is told from a judge's own words when a reply repeats it."""
 
@@ -188,10 +186,28 @@ class ReplyReader:
         feedback = make_pollux_feedback_parser(self.feedback)(reply.text)
         if parsed.code is None:
             return math.nan, feedback, str(parsed.error)
-        pattern = _RESULT if self.form == "tagged" else self.form
-        if isinstance(pattern, re.Pattern) and _ends_planted(text, shown, pattern):
+        if self._ends_planted(text, shown):
             return math.nan, feedback, "ambiguous"
         return float(parsed.code), feedback, ""
+
+    def _ends_planted(self, text: str, shown: Sequence[str]) -> bool:
+        """Whether the last result says what a shown text says too, and another one before it says otherwise."""
+        planted = {value for one in shown for value in self._results(one)} - {None}
+        if not planted:
+            return False
+        said = self._results(cut_thinking(text)[0])
+        return len(set(said)) > 1 and said[-1] in planted
+
+    def _results(self, text: str) -> list[Any]:
+        """What each result in a text says, not only the last; nothing for forms without marks."""
+        if isinstance(self.form, re.Pattern):
+            group: str | int = "score" if "score" in self.form.groupindex else 1
+            return [(match[group] or "").strip() for match in self.form.finditer(text)]
+        if self.form != "tagged":
+            return []
+        parse = parser_for(self.form, self.scale)
+        places = [*(match.start() for match in _RESULT.finditer(text)), len(text)]
+        return [parse(text[start:end]).code for start, end in pairwise(places)]
 
 
 def without_quotes(text: str, shown: Sequence[str]) -> str:
@@ -208,13 +224,3 @@ def without_quotes(text: str, shown: Sequence[str]) -> str:
         if len(whole) >= _QUOTED:
             text = text.replace(whole, "…")
     return text
-
-
-def _ends_planted(text: str, shown: Sequence[str], pattern: re.Pattern[str]) -> bool:
-    """Whether the last match says what a shown text says too, and another match before it says otherwise."""
-    group: str | int = "score" if "score" in pattern.groupindex else 1
-    planted = {match[group] for one in shown for match in pattern.finditer(one)}
-    if not planted:
-        return False
-    said = [match[group] for match in pattern.finditer(cut_thinking(text)[0])]
-    return len(set(said)) > 1 and said[-1] in planted
