@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import shutil
 import subprocess
 import sys
+import sysconfig
 import time
 from pathlib import Path
 from typing import Any
@@ -21,9 +23,11 @@ from evalkit.errors import ConfigError, RegistryError
 pytest.importorskip("alembic")
 
 from evalkit.registry import Registry
-from evalkit.registry.inspections import inspect_plugin
+from evalkit.registry.inspections import _parts, inspect_plugin
 from evalkit.registry.sources import content_hash, locate, requirements_of
+from evalkit.scaffolds import new_plugin
 
+ROOT = Path(__file__).resolve().parents[1]
 HANGS = "import time\ntime.sleep(600)\n"
 
 
@@ -349,3 +353,96 @@ def test_a_plugin_may_say_nothing_of_itself_and_have_no_tasks(tmp_path: Path) ->
     assert inspect_plugin(tmp_path / "bare_plugin.py").problems == ("it has no tasks: there is no TASKS_TABLE",)
     report = inspect_plugin(tmp_path / "bare_plugin.py", tasks_wanted=False)
     assert (report.problems, report.tasks, report.parts, report.needs, report.name) == ((), (), (), (), None)
+
+
+# -- a project to start from
+
+
+def test_a_new_project_has_no_placeholder_left_and_is_never_written_over(tmp_path: Path) -> None:
+    project = new_plugin("support-tone", tmp_path / "deep" / "tone")
+    files = {path.relative_to(project).as_posix() for path in project.rglob("*") if path.is_file()}
+    assert files == {
+        "README.md",
+        "pyproject.toml",
+        "src/support_tone/__init__.py",
+        "src/support_tone/data/test.jsonl",
+        "src/support_tone/profiles/strict-support-tone.yaml",
+        "src/support_tone/rubrics/support_tone/v1.yaml",
+        "src/support_tone/templates/support-tone/v1.jinja",
+        "tests/test_support_tone.py",
+    }
+    for name in files:
+        text = (project / name).read_text(encoding="utf-8")
+        assert not {"$", "PACKAGE", "NAME"} & set(text.replace("NAME[", "").split()), name
+        assert "$" not in text, name
+    for path in project.rglob("*.py"):
+        compile(path.read_text(encoding="utf-8"), path, "exec")
+    assert PluginLayout.at(project).module == "support_tone"
+    assert [part.problem for part in _parts(PluginLayout.at(project))] == [None] * 3
+    with pytest.raises(ConfigError, match="is there already and not empty"):
+        new_plugin("support-tone", project)
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigError, match="is there already and not empty"):
+        new_plugin("support-tone", tmp_path / "file")
+    (tmp_path / "empty").mkdir()
+    assert new_plugin("support-tone", tmp_path / "empty") == tmp_path / "empty"
+    assert not list(tmp_path.glob(".*")), "no scratch is left"
+
+
+@pytest.mark.parametrize("name", ["Tone", "a b", "../x", "1x", "", "x-", "class", "tone_x", "x" * 61])
+def test_a_name_that_makes_no_package_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ConfigError, match="is no name for a plugin"):
+        new_plugin(name, tmp_path / "p")
+    assert not (tmp_path / "p").exists()
+
+
+@pytest.mark.parametrize("name", ["json", "pandas", "evalkit"])
+def test_a_name_that_would_hide_a_library_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ConfigError, match=f"would hide the package '{name}'"):
+        new_plugin(name, tmp_path / "p")
+
+
+def _fresh(folder: Path, wheel: Path) -> Path:
+    """A virtual environment with the wheel in it; libraries come from this one, since there is no network."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True, timeout=60)
+    python = folder / "bin" / "python"
+    (site,) = folder.glob("lib/python*/site-packages")
+    (site / "libraries.pth").write_text("\n".join([sysconfig.get_path("purelib"), str(ROOT)]))
+    subprocess.run(
+        [sys.executable, "-m", "pip", f"--python={python}", "install", "-q", "--no-deps", "--no-index", str(wheel)],
+        check=True, timeout=60,
+    )  # fmt: skip
+    return python
+
+
+@pytest.mark.slow
+def test_a_new_project_is_built_installed_in_a_fresh_environment_and_passes_its_own_tests(tmp_path: Path) -> None:
+    pytest.importorskip("lighteval")
+    project = new_plugin("support-tone", tmp_path / "support-tone")
+    wheel = build_wheel(project, tmp_path / "dist")
+    python = _fresh(tmp_path / "env", wheel)
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    environment |= {"EVALKIT_CACHE": str(tmp_path / "cache"), "HF_HUB_OFFLINE": "1"}
+
+    def run(*command: object) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [python, *map(str, command)],
+            cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=300,
+        )  # fmt: skip
+
+    shutil.copytree(project / "tests", tmp_path / "tests")
+    done = run("-m", "pytest", "-q", "-p", "no:cacheprovider", "tests")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "6 passed" in done.stdout
+    done = run("-m", "evalkit", "pack", "tasks", "--refresh", "--json", "support_tone", "gsm8k")
+    assert done.returncode == 0, done.stderr
+    found = {row["name"]: row for row in json.loads(done.stdout)}
+    assert found["gsm8k"]["source"].startswith("lighteval 0.13")
+    names = ("source", "scoring_modes", "fields")
+    assert [found["support_tone_jury"][name] for name in names] == [
+        "bundle support-tone (support_tone)",
+        "deterministic, jury",
+        "question, answer, reference",
+    ]
+    assert found["support_tone"]["scoring_modes"] == "deterministic, judge, jury"
+    assert str(tmp_path / "env") in found["support_tone"]["dataset"], "the one that was installed"

@@ -17,10 +17,13 @@ from evalkit.cli import (
     demos,
     evaluations,
     judgings,
+    packs,
+    plugins,
     profiles,
     reports,
     rubrics,
     scorings,
+    templates,
 )
 from evalkit.cli.arguments import Parser
 from evalkit.cli.messages import spoken, tell, warnings_told
@@ -29,7 +32,22 @@ from evalkit.errors import EvalkitError
 __all__ = ["main"]
 
 _DONE, _FAULT, _PIPE_CLOSED = 0, 2, 141
-_GROUPS = (demos, evaluations, judgings, scorings, comparisons, reports, profiles, ci, rubrics, caches, checkups)
+_GROUPS = (
+    demos,
+    evaluations,
+    judgings,
+    scorings,
+    comparisons,
+    reports,
+    profiles,
+    ci,
+    rubrics,
+    plugins,
+    templates,
+    packs,
+    caches,
+    checkups,
+)
 _END = """\
 first steps:
   evalkit demo                    what evalkit does, offline, in a minute

@@ -12,6 +12,7 @@ except ImportError as problem:
     ) from problem
 
 from evalkit.registry.entries import JudgeTemplate, Pack, PackTask, Plugin
+from evalkit.registry.inspections import PluginReport
 from evalkit.registry.registries import Registry
 
-__all__ = ["JudgeTemplate", "Pack", "PackTask", "Plugin", "Registry"]
+__all__ = ["JudgeTemplate", "Pack", "PackTask", "Plugin", "PluginReport", "Registry"]

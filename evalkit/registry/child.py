@@ -75,7 +75,18 @@ def _task(config: Any) -> dict[str, Any]:
         "hf_subset": str(getattr(config, "hf_subset", "")),
         "task_version": str(getattr(config, "version", "")),
         "metrics": [name for metric in getattr(config, "metrics", ()) or () for name in _names(metric)],
+        "modes": _modes(config),
     }
+
+
+def _modes(config: Any) -> list[str] | None:
+    """The modes that all of a task's judge metrics serve; None without such metrics."""
+    served = [
+        declared.modes
+        for metric in getattr(config, "metrics", ()) or ()
+        if (declared := getattr(getattr(metric, "sample_level_fn", None), "declared", None)) is not None
+    ]
+    return [mode for mode in served[0] if all(mode in modes for modes in served)] if served else None
 
 
 def _names(metric: Any) -> list[str]:

@@ -193,7 +193,7 @@ def _tasks(found: Mapping[str, Any], declared: _Declared, said: list[str]) -> It
         fields = entry["fields"]
         yield PluginTask(
             entry["name"],
-            declared.scoring_modes.get(entry["name"], MODES),
+            declared.scoring_modes.get(entry["name"], tuple(entry["modes"] or MODES)),
             None if fields is None else tuple(dict.fromkeys(fields)),
             tuple(entry["metrics"]),
             dataset_of(entry),

@@ -1,0 +1,57 @@
+"""What the commands on the registry share."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from evalkit.errors import ConfigError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from evalkit import Registry
+
+__all__ = ["add_registry", "moments_as_text", "name_version", "opened"]
+
+
+def add_registry(parser: argparse.ArgumentParser) -> None:
+    """``--registry``."""
+    parser.add_argument(
+        "--registry",
+        metavar="URL",
+        help="SQLite file or postgresql://… (default: EVALKIT_REGISTRY, else registry.sqlite of the cache folder)",
+    )
+
+
+@contextlib.contextmanager
+def opened(args: argparse.Namespace) -> Iterator[Registry]:
+    """The registry of ``--registry``."""
+    from evalkit import Registry
+
+    registry = Registry.open(args.registry)
+    try:
+        yield registry
+    finally:
+        registry.close()
+
+
+def name_version(text: str) -> tuple[str, str | None]:
+    """``name`` or ``name@version``.
+
+    Examples
+    --------
+    >>> name_version("tone@1.0"), name_version("tone")
+    (('tone', '1.0'), ('tone', None))
+    """
+    name, at, version = text.partition("@")
+    if not name or (at and not version):
+        raise ConfigError(f"{text!r} is no name: give NAME or NAME@VERSION")
+    return name, version or None
+
+
+def moments_as_text(table: pd.DataFrame) -> pd.DataFrame:
+    """`created_at` as ISO text, to the second: what JSON takes and a terminal has room for."""
+    return table.assign(created_at=[moment.isoformat(timespec="seconds") for moment in table["created_at"]])
