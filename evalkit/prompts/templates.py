@@ -66,6 +66,11 @@ class Template:
         """sha256 of the source."""
         return hashlib.sha256(self.source.encode()).hexdigest()
 
+    @property
+    def fields(self) -> frozenset[str]:
+        """Fields of an item that the source names; a loop over the rubric's inputs names none."""
+        return frozenset(_names(self)[0] - _VISIBLE)
+
     @classmethod
     def of(cls, name: str, version: str, source: str) -> Template:
         """A template from its source; RubricError when the header is missing or names no known form."""

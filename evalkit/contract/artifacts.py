@@ -1,0 +1,143 @@
+"""What a LightEval run leaves in its output folder: results as JSON, details of every sample as parquet."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from evalkit.errors import InputError, MissingExtraError, listed
+
+__all__ = ["LightevalArtifacts"]
+
+_COLUMNS = ("doc", "metric", "model_response")
+_SHOTS = re.compile(r"(.+):(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class LightevalArtifacts:
+    """Results and details of one LightEval run; `LightevalArtifacts.at` reads the results.
+
+    Attributes
+    ----------
+    folder
+        The output folder.
+    results_file
+        The results that were read: the newest there.
+    results
+        Task (``name|0``) -> metric -> figure, NaN where LightEval wrote one. LightEval's own mean of everything
+        (``all``) is left out: it mixes metrics.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     place = Path(folder, "results", "org", "model")
+    ...     place.mkdir(parents=True)
+    ...     file = place / "results_2026-01-31T12-00-00.json"
+    ...     _ = file.write_text('{"results": {"qa:0": {"em": 0.5, "em_stderr": NaN}, "all": {"em": 0.5}}}')
+    ...     print(LightevalArtifacts.at(folder).results)
+    {'qa|0': {'em': 0.5, 'em_stderr': nan}}
+    """
+
+    folder: Path
+    results_file: Path
+    results: Mapping[str, Mapping[str, float]]
+
+    @classmethod
+    def at(cls, folder: str | Path) -> LightevalArtifacts:
+        """Read the newest results under a LightEval output folder.
+
+        Raises
+        ------
+        InputError
+            When there are none, or the newest file is cut short or holds something else: an older one is never taken
+            in its place.
+        """
+        root = Path(folder)
+        files = sorted((root / "results").rglob("results_*.json"), key=lambda file: (file.name, str(file)))
+        if not files:
+            raise InputError(f"{root} holds no results of LightEval: there is no results/MODEL/results_*.json")
+        return cls(root, files[-1], _results(files[-1]))
+
+    @property
+    def moment(self) -> str:
+        """When the results were written, as it stands in the names of all files of one run."""
+        return self.results_file.stem.removeprefix("results_")
+
+    def details(self, task: str) -> pd.DataFrame:
+        """The samples of a task as LightEval saved them.
+
+        Parameters
+        ----------
+        task
+            ``name|0``, as in `results`.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row a sample in the order of the file, columns `doc`, `metric` and `model_response`, each a mapping.
+
+        Raises
+        ------
+        InputError
+            When the run saved none for this task, or the file is cut short or of another form.
+        MissingExtraError
+            Without pyarrow.
+        """
+        file = self._details_file(task)
+        try:
+            from pyarrow import ArrowException, parquet
+        except ImportError:
+            raise MissingExtraError(
+                "details of a run need pyarrow; install it with pip install 'evalkit[parquet]'"
+            ) from None
+        try:
+            # an open file: from a path, folders named key=value would become columns
+            with file.open("rb") as handle:
+                frame: pd.DataFrame = parquet.read_table(handle).to_pandas()
+        except (ArrowException, OSError) as problem:
+            said = " ".join(str(problem).split())[:200]
+            raise InputError(f"{file} is cut short or no parquet file: {said}") from None
+        missing = [name for name in _COLUMNS if name not in frame.columns]
+        if missing:
+            raise InputError(f"{file} has no column {listed(missing)}; it is not one of LightEval's details")
+        return frame[list(_COLUMNS)]
+
+    def _details_file(self, task: str) -> Path:
+        name = f"details_{task}_{self.moment}.parquet"
+        found = [file for file in (self.folder / "details").rglob("details_*.parquet") if file.name == name]
+        if not found:
+            raise InputError(f"{self.folder} holds no details of task {task!r}; was it run with --save-details?")
+        return found[0]
+
+
+def _results(file: Path) -> dict[str, dict[str, float]]:
+    try:
+        # json and not orjson: LightEval writes NaN
+        content = json.loads(file.read_text(encoding="utf-8"))
+    except (ValueError, OSError) as problem:
+        raise InputError(f"{file} is cut short or no JSON: {problem}") from None
+    results = content.get("results") if isinstance(content, dict) else None
+    if not isinstance(results, dict) or not all(isinstance(figures, dict) for figures in results.values()):
+        raise InputError(f"{file} is no file of LightEval's results: it has no 'results' by task")
+    return {
+        _task(task): {str(name): float(value) for name, value in figures.items() if _is_number(value)}
+        for task, figures in results.items()
+        if task != "all"
+    }
+
+
+def _task(name: str) -> str:
+    """``name|0`` of a key: LightEval writes ``name:0`` into the file."""
+    match = None if "|" in name else _SHOTS.fullmatch(name)
+    return f"{match[1]}|{match[2]}" if match else name
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -1,0 +1,166 @@
+"""From LightEval's output to rows: figures with their standard error and coverage, receipts, and what is odd."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from evalkit.contract import Receipt, read_receipts
+from evalkit.contract.artifacts import LightevalArtifacts
+from evalkit.contract.bindings import task_name
+from evalkit.errors import InputError, MissingExtraError, listed
+from evalkit.running.rows import Ending
+from evalkit.running.runs import Run, RunScore, RunTask
+
+__all__ = ["RECEIPTS", "read_findings", "sample_values"]
+
+RECEIPTS = "receipts.json"
+"""Where, in LightEval's output folder, the judge plugin leaves its receipts."""
+
+_BESIDE = ("_stderr", "_coverage")
+
+
+def read_findings(run: Run) -> Ending:
+    """What a run's output folder holds, as the ending of a run that succeeded.
+
+    Raises
+    ------
+    InputError
+        When results are missing, cut short, or lack a task of the pack.
+    ConfigError
+        When the receipts are cut short.
+    """
+    artifacts = LightevalArtifacts.at(run.output)
+    place = run.output / RECEIPTS
+    receipts = tuple(read_receipts(place)) if place.is_file() else ()
+    missing = [one.task for one in run.tasks if not _parts(one.task, artifacts.results)]
+    if missing:
+        raise InputError(
+            f"{artifacts.results_file} has no results of {listed(missing)}; it has {listed(artifacts.results)}"
+        )
+    details = {task: _details(artifacts, task) for task in artifacts.results}
+    scores = [
+        score
+        for task in _in_order(run, artifacts.results)
+        for score in _scores(task, artifacts.results[task], details[task])
+    ]
+    tasks = tuple(_task(run, one, artifacts.results, details, receipts) for one in run.tasks)
+    return Ending(
+        "succeeded",
+        exit_code=0,
+        tasks=tasks,
+        scores=tuple(scores),
+        receipts=receipts,
+        notes=tuple(_notes(tasks, details)),
+    )
+
+
+def sample_values(details: pd.DataFrame, metric: str) -> pd.Series:
+    """The figures of one metric, a sample each, NaN where it is unscored or has none.
+
+    Parameters
+    ----------
+    details
+        As of `LightevalArtifacts.details`.
+    metric
+        Its name; where the figure is a flag, true is 1.
+
+    Returns
+    -------
+    pandas.Series
+        float64, by row.
+    """
+    values = [_number(row.get(metric)) if isinstance(row, Mapping) else math.nan for row in details["metric"]]
+    return pd.Series(values, index=details.index, dtype="float64")
+
+
+def _number(value: Any) -> float:
+    return float(value) if isinstance(value, (int, float, np.number, np.bool_)) else math.nan
+
+
+def _details(artifacts: LightevalArtifacts, task: str) -> pd.DataFrame | None:
+    """The samples; None where LightEval kept none (means of groups), or nothing here can read them."""
+    try:
+        return artifacts.details(task)
+    except MissingExtraError:
+        return None
+    except InputError as problem:
+        if "holds no details" in str(problem):
+            return None
+        raise
+
+
+def _parts(task: str, results: Mapping[str, Any]) -> list[str]:
+    """The results of a pack's task: its own, or those of the group that its name stands for, the mean first."""
+    if task in results:
+        return [task]
+    name, _, shots = task.partition("|")
+    mean = f"{name}:_average|{shots}"
+    parts = [one for one in results if one.startswith(f"{name}:") and one.endswith(f"|{shots}")]
+    return sorted(parts, key=lambda one: (one != mean, one))
+
+
+def _in_order(run: Run, results: Mapping[str, Any]) -> list[str]:
+    named = [part for one in run.tasks for part in _parts(one.task, results)]
+    return list(dict.fromkeys([*named, *results]))
+
+
+def _scores(task: str, figures: Mapping[str, float], details: pd.DataFrame | None) -> Iterator[RunScore]:
+    for metric, value in figures.items():
+        if metric.endswith(_BESIDE) and any(metric.removesuffix(end) in figures for end in _BESIDE):
+            continue  # stands beside its figure
+        covered = _known(_coverage(metric, figures, details))
+        scored = None if covered == 0 else _known(value)
+        yield RunScore(task, metric, scored, _known(figures.get(f"{metric}_stderr")), covered)
+
+
+def _coverage(metric: str, figures: Mapping[str, float], details: pd.DataFrame | None) -> float | None:
+    """What the metric says of itself, or of the rubric that its name begins with; else seen in the samples."""
+    rubrics = [name.removesuffix("_coverage") for name in figures if name.endswith("_coverage")]
+    whose = [name for name in rubrics if metric == name or metric.startswith(f"{name}_")]
+    if whose:
+        return figures[f"{max(whose, key=len)}_coverage"]
+    if details is None or not len(details) or not any(metric in row for row in details["metric"] if row):
+        return None
+    return float(sample_values(details, metric).notna().mean())
+
+
+def _known(value: float | None) -> float | None:
+    return None if value is None or not math.isfinite(value) else float(value)
+
+
+def _task(
+    run: Run, task: RunTask, results: Mapping[str, Any], details: Mapping[str, Any], receipts: tuple[Receipt, ...]
+) -> RunTask:
+    frames = [details[part] for part in _parts(task.task, results) if details[part] is not None]
+    n_samples = sum(len(frame) for frame in frames) if frames else None
+    return RunTask(task.task, task.weight, task.binding, _receipt_state(run, task, receipts), n_samples)
+
+
+def _receipt_state(run: Run, task: RunTask, receipts: tuple[Receipt, ...]) -> str:
+    if run.scoring_mode == "deterministic":
+        return "deterministic"
+    name = task_name(task.task)
+    if any(task_name(one.task) == name or task_name(one.task).startswith(f"{name}:") for one in receipts):
+        return "consumed"
+    return "not_consumed" if task.binding else "own_config"
+
+
+def _notes(tasks: tuple[RunTask, ...], details: Mapping[str, pd.DataFrame | None]) -> Iterator[str]:
+    for one in tasks:
+        if one.receipt_state == "not_consumed":
+            yield f"{one.task}: its judge plugin left no receipt, so nobody knows what scored it"
+    for task, frame in details.items():
+        n_empty = 0 if frame is None else sum(_is_empty(answer) for answer in frame["model_response"])
+        if n_empty:
+            yield f"{task}: {n_empty} of {len(frame)} answers are empty; did the model's calls fail?"  # type: ignore[arg-type]
+
+
+def _is_empty(response: Any) -> bool:
+    """Whether the model was asked for text and gave none; what was asked for likelihoods alone has no text."""
+    texts = response.get("text") if isinstance(response, Mapping) else None
+    return texts is not None and len(texts) > 0 and not any(str(text or "").strip() for text in texts)

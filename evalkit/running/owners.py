@@ -1,0 +1,105 @@
+"""Who carries out a run: this process, so that any other can tell whether it is still there."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import signal
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["RUN_VARIABLE", "Owner", "kill_leftovers"]
+
+RUN_VARIABLE = "EVALKIT_RUN_ID"
+"""Set in the processes of a run: what is left of them is found by it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """A process on a machine, and one piece of work of it.
+
+    Attributes
+    ----------
+    host, boot
+        The machine, and the time that it was last started as an id ("" where the system gives none).
+    pid, started
+        The process, and when it was started in the system's own ticks ("" where unknown): ids are used again.
+    nonce
+        Differs between two runs of one process.
+
+    Examples
+    --------
+    >>> owner = Owner.here()
+    >>> Owner.of(owner.text) == owner, owner.is_gone()
+    (True, False)
+    """
+
+    host: str
+    boot: str
+    pid: int
+    started: str
+    nonce: str
+
+    @classmethod
+    def here(cls) -> Owner:
+        """The process that asks."""
+        return cls(socket.gethostname(), _boot(), os.getpid(), _started(os.getpid()), secrets.token_hex(4))
+
+    @classmethod
+    def of(cls, text: str) -> Owner:
+        """From `text`."""
+        host, boot, pid, started, nonce = text.rsplit(" ", 4)
+        return cls(host, "" if boot == "-" else boot, int(pid), "" if started == "-" else started, nonce)
+
+    @property
+    def text(self) -> str:
+        """As it stands in the registry."""
+        return f"{self.host} {self.boot or '-'} {self.pid} {self.started or '-'} {self.nonce}"
+
+    def is_near(self) -> bool:
+        """Whether it is or was on this machine."""
+        return self.host == socket.gethostname()
+
+    def is_gone(self) -> bool:
+        """Whether it was on this machine and is there no more; False where that cannot be seen from here."""
+        if not self.is_near():
+            return False
+        if self.boot != _boot():
+            return True
+        try:
+            os.kill(self.pid, 0)
+        except ProcessLookupError:
+            return True
+        except PermissionError:
+            return False
+        return _started(self.pid) != self.started
+
+
+def kill_leftovers(run_id: str) -> int:
+    """Kill what is left of a run whose owner died with its guard: processes that carry the run's id; how many."""
+    mark = f"{RUN_VARIABLE}={run_id}".encode()
+    n_killed = 0
+    for place in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            if mark in place.read_bytes().split(b"\0"):
+                os.kill(int(place.parent.name), signal.SIGKILL)
+                n_killed += 1
+    return n_killed
+
+
+def _boot() -> str:
+    with contextlib.suppress(OSError):
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    return ""
+
+
+def _started(pid: int) -> str:
+    """The start of a process in ticks since the boot; "" where the system has no /proc. Zombies are gone."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+    fields = text.rpartition(")")[2].split()
+    return "zombie" if fields[0] == "Z" else fields[19]

@@ -1,0 +1,192 @@
+"""What a pack's names stand for: plugins, profiles and templates, looked up and checked before anything starts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from evalkit.contract import Scoring, ScoringConfig, TaskBinding, TaskBindings
+from evalkit.contract.layouts import PluginLayout
+from evalkit.errors import ConfigError, RegistryError, listed
+from evalkit.registry import Pack, Registry
+from evalkit.registry.benchmarks import unknown_tasks
+from evalkit.running.lookups import Search, bind
+
+__all__ = ["Resolution", "relocate", "resolve"]
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """A pack, resolved and checked.
+
+    Attributes
+    ----------
+    pack
+        The pack.
+    scoring
+        Mode and config.
+    bindings
+        What each bound task gets from ``EVALKIT_TASK_BINDINGS``.
+    hashes
+        Content hashes: of the pack, of `plugins`, `profiles` and `templates` by name.
+    warnings
+        What does not stop a run: keys that are not set here.
+    """
+
+    pack: Pack
+    scoring: Scoring
+    bindings: TaskBindings
+    hashes: Mapping[str, Any]
+    warnings: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """As it is kept on the run."""
+        bindings = {task: self.bindings.root[task].to_dict() for task in self.bindings}
+        return {**self.hashes, "bindings": bindings}
+
+
+def resolve(registry: Registry, pack: Pack, mode: str = "deterministic", config: Any = None) -> Resolution:
+    """Look up what a pack's tasks name and check that it fits together.
+
+    The template of a judge is the first of: its `judge_template_id`, the pack's override, the profile's, the
+    rubric's. An id is looked up among the registry's templates, the plugin's, then in ``rubrics/templates/``; without
+    a version it is the newest now. In deterministic mode judges, profiles and templates are not asked for, and not
+    looked at.
+
+    Parameters
+    ----------
+    registry
+        Where plugins and templates are.
+    pack
+        What is to run.
+    mode, config
+        Scoring mode; scoring config as a mapping, JSON text or file.
+
+    Raises
+    ------
+    ConfigError
+        One message with every problem, numbered: plugins that are missing or changed, profiles and templates that are
+        nowhere, modes that are not served, judges that nobody names, tasks that nobody knows.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     registry = Registry.open(f"{folder}/registry.sqlite")
+    ...     pack = registry.apply_pack({"pack": "smoke", "version": 1, "tasks": [{"task": "tool_use"}]})
+    ...     print(len(resolve(registry, pack).bindings))
+    ...     registry.close()
+    0
+    """
+    first: list[str] = []
+    try:
+        scoring = Scoring.of(mode, config)
+    except ConfigError as problem:
+        first, scoring = [str(problem)], _mode_alone(mode)
+    search = Search(registry, scoring, first, benchmarks=registry.benchmarks())
+    bindings = {task.task: found for task in pack.tasks if (found := bind(search, task)) is not None}
+    _check_versions(search, bindings)
+    _check_names(search, pack)
+    if search.problems:
+        raise ConfigError(_said(pack, search.problems))
+    hashes = {
+        "pack": pack.content_hash,
+        "plugins": {one.label: {"uri": one.storage_uri, "hash": one.content_hash} for one in search.plugins.values()},
+        "profiles": search.profiles,
+        "templates": search.templates,
+    }
+    return Resolution(pack, scoring, TaskBindings.of(bindings), hashes, tuple(_keys_not_set(scoring.config)))
+
+
+def relocate(registry: Registry, kept: Mapping[str, Any]) -> TaskBindings:
+    """The bindings of a run with the places its plugins have on this machine, their hashes checked again.
+
+    Raises
+    ------
+    ConfigError
+        One message with every plugin that is not here, or changed since the run was made.
+    """
+    problems: list[str] = []
+    places: dict[str, PluginLayout] = {}
+    for label in kept.get("plugins", {}):
+        name, _, version = label.rpartition("@")
+        try:
+            places[label] = registry.check_plugin(name, version)
+        except (ConfigError, RegistryError) as problem:
+            if problem.__cause__ is not None:  # the database itself
+                raise
+            problems.append(str(problem))
+    if problems:
+        raise ConfigError("; ".join(problems))
+    bindings: dict[str, Any] = {}
+    for task, given in kept.get("bindings", {}).items():
+        bindings[task] = dict(given)
+        layout = places.get(f"{given.get('plugin')}@{given.get('plugin_version')}")
+        if layout is not None:
+            bindings[task]["plugin_path"] = str(layout.root)
+            name = given.get("judge_profile")
+            if name in layout.profiles:
+                bindings[task]["judge_profile"] = str(layout.profile(name))
+    return TaskBindings.of(bindings)
+
+
+def _mode_alone(mode: str) -> Scoring:
+    return Scoring(mode) if mode in ("judge", "jury") else Scoring()
+
+
+def _said(pack: Pack, problems: list[str]) -> str:
+    if len(problems) == 1:
+        return f"pack {pack.label} cannot run: {problems[0]}"
+    lines = "; ".join(f"({number}) {said}" for number, said in enumerate(problems, 1))
+    return f"pack {pack.label} cannot run, {len(problems)} problems: {lines}"
+
+
+def _check_versions(search: Search, bindings: Mapping[str, TaskBinding]) -> None:
+    versions: dict[str, set[str]] = {}
+    for one in search.plugins.values():
+        versions.setdefault(one.name, set()).add(one.version)
+    for name, several in sorted(versions.items()):
+        if len(several) > 1:
+            tasks = [task for task, one in bindings.items() if one.plugin == name]
+            search.problems.append(
+                f"plugin {name!r} is wanted in the versions {listed(sorted(several))} (tasks {listed(tasks)}); one "
+                "process can load one of them: name the same version everywhere"
+            )
+
+
+def _check_names(search: Search, pack: Pack) -> None:
+    """Tasks that nobody knows, and names that two plugins or a group of tasks claim."""
+    found = tuple(
+        task for task in pack.tasks if not task.overrides.get("judge_plugin_name") or _is_usable(search, task.overrides)
+    )
+    if found:
+        search.problems += unknown_tasks(replace(pack, tasks=found), search.benchmarks, search.registry.plugins())
+    names = [task.task for task in pack.tasks]
+    for task in pack.tasks:
+        parts = [name for name in names if name.startswith(f"{task.task}:")]
+        if parts:
+            search.add(task, f"it holds {listed(parts)}, which the pack names too; a run has one result for each task")
+        brought = search.benchmarks[search.benchmarks["name"] == task.task].dropna(subset=["plugin"])
+        labels = {
+            f"{name}@{version}" for name, version in zip(brought["plugin"], brought["plugin_version"], strict=True)
+        }
+        claims = sorted(labels & search.plugins.keys())
+        if len(claims) > 1:
+            search.add(task, f"the plugins {listed(claims)} each bring a task of this name; a run can load one of them")
+
+
+def _is_usable(search: Search, overrides: Mapping[str, str]) -> bool:
+    name, version = overrides["judge_plugin_name"], overrides.get("judge_plugin_version")
+    return any(one.name == name and version in (None, one.version) for one in search.plugins.values())
+
+
+def _keys_not_set(config: ScoringConfig | None) -> Iterator[str]:
+    """A warning and no error: what is cached needs no key, and a worker elsewhere may have it."""
+    for judge in config.judges if config is not None else ():
+        if judge.api_key_env and not os.environ.get(judge.api_key_env):
+            yield (
+                f"judge {judge.judge_model_name!r}: the variable {judge.api_key_env} is not set here; replies that are "
+                "not cached cannot be asked for"
+            )

@@ -1,0 +1,232 @@
+"""`Run`: what was asked for, what it was resolved to, how it ended, and its scores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from evalkit.contract import Receipt
+from evalkit.keys import digest
+
+__all__ = ["SCORE_COLUMNS", "Run", "RunScore", "RunTask"]
+
+SCORE_COLUMNS = ("task", "metric", "value", "stderr", "coverage", "n_samples")
+
+
+@dataclass(frozen=True, slots=True)
+class RunTask:
+    """One task of a run.
+
+    Attributes
+    ----------
+    task
+        ``name|0``, as LightEval calls it.
+    weight
+        Relative weight in the pack's score.
+    binding
+        Plugin, profile and templates it was resolved to; empty: as LightEval has it.
+    receipt_state
+        ``consumed``: the judge plugin said what it used. ``not_consumed``: it was bound and said nothing.
+        ``own_config``: not bound, scored by itself. ``deterministic``: the run asked no judge. None: not yet known.
+    n_samples
+        Samples in the details; None where there are none.
+    """
+
+    task: str
+    weight: float
+    binding: Mapping[str, Any] = field(default_factory=dict)
+    receipt_state: str | None = None
+    n_samples: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunScore:
+    """One figure of one task.
+
+    Attributes
+    ----------
+    task, metric
+        Of what.
+    value
+        The figure; None where nothing was scored.
+    stderr
+        Its standard error; None where it is not known.
+    coverage
+        Share of the samples that are scored, 0-1; None where it is not known.
+    """
+
+    task: str
+    metric: str
+    value: float | None
+    stderr: float | None = None
+    coverage: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of a pack with a model, as the registry holds it; ``print(run)`` shows it.
+
+    Attributes
+    ----------
+    id
+        Begins with the time of its start, so that runs sort by it.
+    pack
+        ``name@version``.
+    model, backend
+        What was evaluated, and by which of LightEval's back ends.
+    scoring_mode, scoring_config
+        How; the config as it was given.
+    options
+        `max_samples` and the flags of LightEval.
+    resolution
+        What names stood for: plugins, profiles, templates with their hashes.
+    status
+        ``queued``, ``running``, ``succeeded``, ``failed`` or ``cancelled``.
+    error
+        Why it did not succeed.
+    exit_code
+        Of LightEval's process.
+    artifacts
+        `folder`, `log`, `attempts`, `environment`, `notes` …
+    tasks, scores, receipts
+        By task, in the order of the pack.
+    rerun_of
+        The run that this one repeats.
+    created_at, started_at, finished_at
+        UTC.
+    primary_metric, task_aggregation
+        The pack's.
+    """
+
+    id: str
+    pack: str
+    model: str
+    backend: str
+    scoring_mode: str
+    scoring_config: Mapping[str, Any] | None
+    options: Mapping[str, Any]
+    resolution: Mapping[str, Any]
+    status: str
+    error: str | None
+    exit_code: int | None
+    artifacts: Mapping[str, Any]
+    tasks: tuple[RunTask, ...]
+    scores: tuple[RunScore, ...]
+    receipts: tuple[Receipt, ...]
+    rerun_of: str | None
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    primary_metric: str | None
+    task_aggregation: str
+
+    @property
+    def folder(self) -> Path:
+        """Where its log and LightEval's output are, on the machine that ran it."""
+        return Path(str(self.artifacts.get("folder", "")))
+
+    @property
+    def log(self) -> Path:
+        """The log of LightEval's process."""
+        return self.folder / "logs" / "run.log"
+
+    @property
+    def output(self) -> Path:
+        """LightEval's output folder of the last attempt."""
+        return self.folder / f"attempt-{max(1, len(self.artifacts.get('attempts', ())))}"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is worth knowing before its figures are used: empty answers, keys that are not set, judges not seen."""
+        return tuple(self.artifacts.get("notes", ()))
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """All figures: `task`, `metric`, `value`, `stderr`, `coverage` (share, 0-1), `n_samples`; NA where unknown."""
+        counts = {one.task: one.n_samples for one in self.tasks}
+        rows = [
+            {
+                "task": one.task,
+                "metric": one.metric,
+                "value": one.value,
+                "stderr": one.stderr,
+                "coverage": one.coverage,
+                "n_samples": counts.get(one.task),
+            }
+            for one in self.scores
+        ]
+        kinds = {"value": "float64", "stderr": "float64", "coverage": "float64", "n_samples": "Int64"}
+        return pd.DataFrame(rows, columns=list(SCORE_COLUMNS)).astype(kinds)
+
+    def receipts_of(self, task: str) -> tuple[Receipt, ...]:
+        """The receipts of a task (``name|0``), one a metric."""
+        plain = task.split("|", 1)[0]
+        return tuple(one for one in self.receipts if one.task.split("|", 1)[0] == plain)
+
+    @property
+    def irreproducible(self) -> tuple[str, ...]:
+        """Why the run cannot be repeated exactly; empty: inputs are pinned by hash, versions and judges are recorded.
+
+        The model is recorded by its name (and its file, where it is one): weights on a hub or behind a server are not
+        hashed. Samples of judges are in the cache.
+        """
+        return tuple(_gaps(self))
+
+    @property
+    def reproducible(self) -> bool:
+        """Whether all that the run was made of is recorded (see `irreproducible`)."""
+        return not self.irreproducible
+
+    @property
+    def identity(self) -> str:
+        """Hash of how the run is scored: equal for two runs whose figures may stand side by side.
+
+        Mode; tasks with their few-shot examples, plugins' hashes and the identities of their receipts (judges,
+        rubrics, templates, samples, rules); number of samples and flags. Not the model and not the weights.
+        """
+        return digest({"mode": self.scoring_mode, "options": _plain(self.options), "tasks": dict(self.identities)})
+
+    @property
+    def identities(self) -> Mapping[str, str]:
+        """Task -> hash of how it is scored."""
+        return {one.task: _identity(self, one) for one in self.tasks}
+
+    def __str__(self) -> str:
+        from evalkit.running.views import run_text
+
+        return run_text(self)
+
+    def _repr_html_(self) -> str:
+        from evalkit.running.views import run_html
+
+        return run_html(self)
+
+
+def _gaps(run: Run) -> Iterable[str]:
+    if run.status != "succeeded":
+        yield f"it is {run.status}"
+    if not run.artifacts.get("environment"):
+        yield "the versions of its packages are not recorded"
+    for one in run.tasks:
+        if one.receipt_state == "not_consumed":
+            yield f"{one.task}: its judge plugin left no receipt"
+
+
+def _identity(run: Run, task: RunTask) -> str:
+    receipts = [one.identity for one in run.receipts_of(task.task)]
+    seen: dict[str, Any] = {"task": task.task, "plugin": task.binding.get("plugin_hash")}
+    # a plugin may lie elsewhere on another machine: its content counts, in receipts too
+    seen["receipts"] = sorted(digest(one) for one in receipts)
+    if not receipts and run.scoring_mode != "deterministic" and task.binding:
+        seen["binding"] = {name: value for name, value in task.binding.items() if name != "plugin_path"}
+        seen["config"] = run.scoring_config
+    return digest(seen)
+
+
+def _plain(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value not in (None, [], {})}

@@ -1,0 +1,152 @@
+"""A run as text and as HTML: scores with coverage and spread, who judged by what, and what speaks against them."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from evalkit.contract import Receipt
+from evalkit.figures import count_of, figure, html_page, html_table, text_table
+from evalkit.running.runs import Run
+
+__all__ = ["run_html", "run_text"]
+
+_LEFT = ("metric", "judges", "by", "rubric", "template", "rules")
+
+
+def run_text(run: Run) -> str:
+    """What ``print(run)`` shows."""
+    parts = [_title(run)]
+    if run.error:
+        parts.append(run.error)
+    for title, rows in _tables(run):
+        parts.append(f"\n{title}\n{text_table(rows, left=_LEFT)}")
+    parts.append("\n" + "\n".join(f"{name}: {value}" for name, value in _facts(run)))
+    return "\n".join(_printable(part) for part in parts)
+
+
+def run_html(run: Run) -> str:
+    """What a notebook draws; all texts are escaped."""
+    parts = [f"<h4>{html.escape(_title(run))}</h4>"]
+    if run.error:
+        parts.append(f"<p>{html.escape(run.error)}</p>")
+    parts += [html_table(rows, texts=_LEFT, caption=title) for title, rows in _tables(run)]
+    parts += [f"<p class='note'>{html.escape(name)}: {html.escape(value)}</p>" for name, value in _facts(run)]
+    return html_page(parts)
+
+
+def _title(run: Run) -> str:
+    took = ""
+    if run.started_at is not None and run.finished_at is not None:
+        took = f" in {(run.finished_at - run.started_at).total_seconds():.0f} s"
+    return f"run {run.id}: {run.pack} with {run.model} ({run.backend}), {run.scoring_mode}: {run.status}{took}"
+
+
+def _tables(run: Run) -> Iterator[tuple[str, list[dict[str, str]]]]:
+    if run.scores:
+        yield "scores", _scores(run)
+    if run.receipts:
+        yield "judged by (from the receipts)", [_receipt(one) for one in run.receipts]
+        yield "judges", list(_judges(run.receipts))
+
+
+def _scores(run: Run) -> list[dict[str, str]]:
+    """Figures with their standard error and the share that is scored; the counts where receipts give them."""
+    counts = {one.task: one.n_samples for one in run.tasks}
+    rows = []
+    for one in run.scores:
+        n_samples = counts.get(one.task)
+        covered = "NA" if one.coverage is None else f"{one.coverage:.0%}"
+        if one.coverage is not None and n_samples:
+            covered = f"{count_of(round(one.coverage * n_samples), n_samples)} ({covered})"
+        rows.append(
+            {
+                "task": one.task,
+                "metric": one.metric,
+                "value": figure(one.value, digits=3),
+                "stderr": figure(one.stderr, digits=3),
+                "scored": covered,
+            }
+        )
+    return rows
+
+
+def _receipt(receipt: Receipt) -> dict[str, str]:
+    rules = {
+        "samples": receipt.samples,
+        "vote": receipt.vote,
+        "ties": receipt.ties,
+        "min_self_agreement": receipt.min_self_agreement,
+        "aggregation": receipt.aggregation,
+        "quorum": receipt.quorum,
+    }
+    plugin = f"{receipt.plugin}@{receipt.plugin_version}" if receipt.plugin else ""
+    profile = f"{receipt.profile}@{receipt.profile_version}" if receipt.profile else ""
+    return {
+        "task": receipt.task,
+        "metric": receipt.metric,
+        "rubric": f"{receipt.rubric}@{receipt.rubric_version} ({receipt.rubric_hash[:8]})",
+        "by": " ".join(filter(None, [plugin, profile])) or "-",
+        "rules": ", ".join(f"{name} {value}" for name, value in rules.items() if value is not None),
+        "scored": count_of(receipt.n_scored, receipt.n_items),
+        "empty": str(receipt.n_empty),
+        "paid now": "NA" if receipt.cost_usd is None else f"US$ {receipt.cost_usd:.4f}",
+    }
+
+
+def _judges(receipts: Iterable[Receipt]) -> Iterator[dict[str, str]]:
+    seen: list[dict[str, str]] = []
+    for receipt in receipts:
+        for judge in receipt.judges:
+            row = {
+                "judge": judge.name,
+                "model": f"{judge.provider}:{judge.model}",
+                "service": judge.service,
+                "weight": f"{judge.weight:g}",
+                "temperature": "NA" if judge.temperature is None else f"{judge.temperature:g}",
+                "max_tokens": "NA" if judge.max_tokens is None else str(judge.max_tokens),
+                "template": f"{judge.template} ({judge.template_hash[:8]})",
+            }
+            if judge.params:
+                row["params"] = json.dumps(judge.params, sort_keys=True, ensure_ascii=False)
+            if row not in seen:
+                seen.append(row)
+                yield row
+
+
+def _facts(run: Run) -> Iterator[tuple[str, str]]:
+    states = _by_state(run)
+    if states:
+        yield "receipts", "; ".join(f"{state}: {', '.join(tasks)}" for state, tasks in states.items())
+    if run.scoring_mode != "deterministic" and run.scoring_config is not None:
+        yield "config as given", json.dumps(run.scoring_config, ensure_ascii=False)
+    gaps = run.irreproducible
+    yield "reproducible", "yes" if not gaps else f"no: {'; '.join(gaps)}"
+    if run.status == "succeeded":
+        yield "comparable", f"with runs that are scored as {run.identity[:12]}"
+    facts: Mapping[str, Any] = run.artifacts.get("environment") or {}
+    if facts:
+        packages = facts.get("packages", {})
+        named = [f"{name} {packages[name]}" for name in ("lighteval", "transformers", "torch") if name in packages]
+        yield "versions", ", ".join([f"evalkit {facts.get('evalkit')}", f"Python {facts.get('python')}", *named])
+    for one in run.notes:
+        yield "note", one
+    attempts = run.artifacts.get("attempts", [])
+    if len(attempts) > 1:
+        yield "attempts", "; ".join(f"{one['by']} {one['ended'] or 'goes on'}" for one in attempts)
+    if run.artifacts.get("folder"):
+        yield "folder", str(run.folder)
+
+
+def _by_state(run: Run) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for one in run.tasks:
+        if one.receipt_state is not None:
+            found.setdefault(one.receipt_state, []).append(one.task)
+    return found
+
+
+def _printable(text: str) -> str:
+    return "".join(sign if sign.isprintable() or sign == "\n" else "\N{REPLACEMENT CHARACTER}" for sign in text)

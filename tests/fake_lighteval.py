@@ -1,0 +1,136 @@
+"""Stands in for LightEval's process: the same words, variables and files; what it does is written in the model's name.
+
+``model_name=good,sleep=0.2`` waits; ``fail=3`` ends so; ``cut=results|details|receipts`` leaves files cut short;
+``details=1`` saves samples, ``empty=1`` answers nothing, ``lose=TASK`` leaves a task out, ``receipts=no`` none of them.
+"""
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+STAMP = "2026-01-31T12-00-00.000001"
+SAMPLES = 8
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("words", nargs="+")
+    parser.add_argument("--custom-tasks")
+    parser.add_argument("--output-dir", type=Path)
+    parser.add_argument("--save-details", action="store_true")
+    parser.add_argument("--max-samples", type=int)
+    parser.add_argument("--num-fewshot-seeds")
+    args = parser.parse_args()
+    model = dict(part.split("=", 1) for part in args.words[-2].split(","))
+    tasks = args.words[-1].split(",")
+    seen = {name: value for name, value in os.environ.items() if name.startswith(("EVALUATOR_", "EVALKIT_TASK"))}
+    (args.output_dir / "seen.json").write_text(json.dumps({"environment": seen, "words": sys.argv[1:]}))
+    print("fake: begun", flush=True)
+    if model.get("child"):
+        subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session="new" in model)
+    if model.get("stubborn"):
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    for step in range(int(float(model.get("sleep", 0)) / 0.05)):
+        print(f"fake: step {step}", flush=True)
+        time.sleep(0.05)
+    if "fail" in model:
+        print("RuntimeError: \x1b[31mthe model is not there\x1b[0m", flush=True)
+        return int(model["fail"])
+    write(args.output_dir, model, [task for task in tasks if task.split("|")[0] != model.get("lose")], args.max_samples)
+    return 0
+
+
+def write(output: Path, model: dict[str, str], tasks: list[str], max_samples: int | None) -> None:
+    name, n_samples = model["model_name"], min(max_samples or SAMPLES, SAMPLES)
+    shift = float(model.get("shift", 0))
+    place = output / "results" / "org" / name
+    place.mkdir(parents=True, exist_ok=True)
+    results = {}
+    for at, task in enumerate(tasks):
+        scores = samples(at, n_samples, shift)
+        known = [score for score in scores if score is not None]
+        mean = sum(known) / len(known) if known else float("nan")
+        results[task.replace("|", ":")] = {
+            "quality": mean,
+            "quality_stderr": 0.1,
+            "quality_pass_rate": 0.5,
+            "quality_coverage": len(known) / len(scores),
+            "length": float(at),
+        }
+    if model.get("details"):
+        save_details(output, model, tasks, n_samples, shift)
+    if os.environ.get("EVALUATOR_SCORING_MODE", "deterministic") != "deterministic" and model.get("receipts") != "no":
+        save_receipts(tasks, model)
+    text = json.dumps({"results": {**results, "all": {"quality": 0.5}}, "config_general": {"model_name": name}})
+    text = text[: len(text) // 2] if model.get("cut") == "results" else text
+    (place / f"results_{STAMP}.json").write_text(text, encoding="utf-8")
+
+
+def samples(at: int, n_samples: int, shift: float) -> list[float | None]:
+    """Of four samples the third is unscored; the rest are 0, 0.25 …, moved."""
+    return [
+        None if number % 4 == 2 else min(1.0, number / 8 + at / 16 + shift * (number % 2))
+        for number in range(n_samples)
+    ]
+
+
+def save_details(output: Path, model: dict[str, str], tasks: list[str], n_samples: int, shift: float) -> None:
+    import pandas as pd
+
+    for at, task in enumerate(tasks):
+        folder = output / "details" / "org" / model["model_name"] / STAMP
+        folder.mkdir(parents=True, exist_ok=True)
+        answer = "" if model.get("empty") else "an answer <b>"
+        rows = [
+            {
+                "doc": {"id": str(number), "query": f"question {number}", "task_name": task},
+                "metric": {"quality": score, "quality_passed": score is not None and score > 0.3, "length": float(at)},
+                "model_response": {"text": [answer], "input": "x"},
+            }
+            for number, score in enumerate(samples(at, n_samples, shift))
+        ]
+        if model.get("shuffled"):
+            rows.reverse()
+        file = folder / f"details_{task}_{STAMP}.parquet"
+        pd.DataFrame(rows).to_parquet(file)
+        if model.get("cut") == "details":
+            file.write_bytes(file.read_bytes()[:-40])
+
+
+def save_receipts(tasks: list[str], model: dict[str, str]) -> None:
+    from evalkit.contract import JudgeUsed, Receipt, Scoring, TaskBindings, write_receipt
+
+    scoring, bindings = Scoring.from_environ(), TaskBindings.from_environ()
+    for task in tasks:
+        binding = bindings.of_task(task)
+        if not binding.to_dict():
+            continue
+        judges = [
+            JudgeUsed(
+                name=judge.name, provider=judge.provider, service="local", model=judge.model, weight=judge.weight,
+                temperature=judge.temperature, max_tokens=judge.max_tokens, template="default@v1",
+                template_hash=model.get("template", "a") * 64,
+            )
+            for judge in (scoring.config.to_judges() if scoring.config else ())
+        ]  # fmt: skip
+        write_receipt(
+            Receipt(
+                task=task, metric="quality", scoring_mode=scoring.mode, plugin=binding.plugin,
+                plugin_version=binding.plugin_version, plugin_hash=binding.plugin_hash, rubric="quality",
+                rubric_version="v1", rubric_hash="b" * 64, judges=judges, samples=3, vote="mean", aggregation="mean",
+                quorum=0.5, n_items=8, n_scored=6, n_empty=0, n_judgments=24, n_unscored=6, n_live=24, n_cached=0,
+                cost_usd=0.01, evalkit_version="0",
+            )
+        )  # fmt: skip
+    if model.get("cut") == "receipts":
+        place = Path(os.environ["EVALUATOR_RECEIPT_PATH"])
+        place.write_text(place.read_text()[:-30])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,54 @@
+"""What the tests of runs share: a pack, a plugin, databases of both kinds, a stand-in for LightEval."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from evalkit.registry import Registry
+from evalkit.running import Runner
+
+FAKE = (sys.executable, str(Path(__file__).with_name("fake_lighteval.py")))
+JURY = {
+    "judges": [
+        {"judge_model_name": "strict", "judge_backend": "fake"},
+        {"judge_model_name": "lenient", "judge_backend": "fake", "weight": 2},
+    ],
+    "aggregation": "median",
+}
+JUDGE = {"judges": JURY["judges"][:1]}
+PROFILE = "profile: tone-strict\nversion: '1'\nsamples: 3\naggregate: min\n"
+TEMPLATE = "{#- evalkit\nform: number\n-#}\nRate {{ fence('answer') }} for {{ criterion.name }}."
+
+
+def make_plugin(folder: Path, code: str = "TASKS_TABLE = []\n") -> Path:
+    """A plugin package with one profile and one template."""
+    package = folder / "tone_plugin"
+    for part in ("profiles", "templates/plain"):
+        (package / part).mkdir(parents=True)
+    (package / "__init__.py").write_text(code)
+    (package / "profiles" / "tone-strict.yaml").write_text(PROFILE)
+    (package / "templates" / "plain" / "v1.jinja").write_text(TEMPLATE)
+    return package
+
+
+def pack(*tasks: dict[str, Any], name: str = "support", version: str = "1", **more: Any) -> dict[str, Any]:
+    return {"pack": name, "version": version, "tasks": list(tasks) or [{"task": "plain"}], **more}
+
+
+def bound(task: str, plugin: str = "tone", **overrides: str) -> dict[str, Any]:
+    return {"task": task, "overrides": {"judge_plugin_name": plugin, **overrides}}
+
+
+def runner_of(registry: Registry, folder: Path, **options: Any) -> Runner:
+    return Runner(registry, folder=folder / "runs", command=FAKE, **({"heartbeat_s": 0.2, "patience_s": 5.0} | options))
+
+
+def fresh_database(base: str, name: str) -> str:
+    """A new database on a PostgreSQL server; its URL."""
+    import psycopg
+
+    with psycopg.connect(base, autocommit=True) as connection:
+        connection.execute(f'CREATE DATABASE "{name}"')  # type: ignore[arg-type]
+    return f"{base.rsplit('/', 1)[0]}/{name}"
