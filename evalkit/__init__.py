@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from evalkit.errors import EvalkitWarning as EvalkitWarning
     from evalkit.errors import InputError as InputError
     from evalkit.errors import JudgeError as JudgeError
+    from evalkit.errors import LightevalError as LightevalError
     from evalkit.errors import MissingExtraError as MissingExtraError
     from evalkit.errors import RegistryError as RegistryError
     from evalkit.errors import RubricError as RubricError
@@ -54,6 +55,8 @@ if TYPE_CHECKING:
     from evalkit.judging import plan as plan
     from evalkit.judging import record as record
     from evalkit.judging import replies as replies
+    from evalkit.lighteval.runs import LightevalRun as LightevalRun
+    from evalkit.lighteval.runs import run_lighteval as run_lighteval
     from evalkit.parsing import parse_reply as parse_reply
     from evalkit.plots import plot_agreement as plot_agreement
     from evalkit.plots import plot_confusion as plot_confusion
@@ -124,6 +127,7 @@ _PLACES = {
         "EvalkitWarning",
         "InputError",
         "JudgeError",
+        "LightevalError",
         "MissingExtraError",
         "RegistryError",
         "RubricError",
@@ -131,6 +135,7 @@ _PLACES = {
     "evalkit.evaluation": ("Evaluation", "cache_stats", "evaluate", "freeze", "load_example", "show"),
     "evalkit.gate": ("from_traces", "run_gate", "to_traces"),
     "evalkit.judging": ("Plan", "ajudge", "explain", "judge", "judge_chunk", "plan", "record", "replies"),
+    "evalkit.lighteval.runs": ("LightevalRun", "run_lighteval"),
     "evalkit.parsing": ("parse_reply",),
     "evalkit.probes": (
         "Attack",

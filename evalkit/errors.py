@@ -12,6 +12,7 @@ __all__ = [
     "EvalkitWarning",
     "InputError",
     "JudgeError",
+    "LightevalError",
     "MissingExtraError",
     "RegistryError",
     "RubricError",
@@ -49,6 +50,10 @@ class CacheMiss(CacheError, LookupError):
 
 class RegistryError(EvalkitError, RuntimeError):
     """The registry cannot be read or written, or holds no such thing."""
+
+
+class LightevalError(EvalkitError, RuntimeError):
+    """A LightEval run that failed; what it printed is in the log that the message names."""
 
 
 class MissingExtraError(EvalkitError, ImportError):

@@ -17,6 +17,7 @@ from evalkit.cli import (
     demos,
     evaluations,
     judgings,
+    launches,
     packs,
     plugins,
     profiles,
@@ -47,6 +48,7 @@ _GROUPS = (
     packs,
     caches,
     checkups,
+    launches,
 )
 _END = """\
 first steps:
@@ -90,7 +92,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if not given:
             parser.print_help(sys.stderr)
             return _FAULT
-        args = parser.parse_args(given)
+        args = launches.passed_on(given) or parser.parse_args(given)
         if getattr(args, "json", False) and getattr(args, "out", None) == "-":
             parser.error("--out - and --json both go to stdout; choose one")
         with warnings_told():

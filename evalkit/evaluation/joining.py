@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -10,52 +11,72 @@ import pandas as pd
 if TYPE_CHECKING:
     from evalkit.evaluation.evaluations import Evaluation
 
-__all__ = ["explanations", "joined"]
+__all__ = ["explanations", "joined", "joined_tables"]
 
 _KEY = ["item_id", "criterion", "judge"]
 
 
 def joined(evaluation: Evaluation) -> pd.DataFrame:
     """The items with scores, votes, explanations and labels beside them; see `Evaluation.wide`."""
-    rubric, ids = evaluation.rubric, evaluation.items["item_id"]
+    return joined_tables(
+        evaluation.items,
+        [(criterion.name, criterion.level) for criterion in evaluation.rubric.criteria],
+        [judge.name for judge in evaluation.spec.judges],
+        evaluation.judgments,
+        evaluation.votes,
+        evaluation.scores,
+        evaluation.labels,
+    )
+
+
+def joined_tables(
+    items: pd.DataFrame,
+    criteria: Sequence[tuple[str, str]],
+    judges: Sequence[str],
+    judgments: pd.DataFrame,
+    votes: pd.DataFrame,
+    scores: pd.DataFrame,
+    labels: pd.DataFrame | None = None,
+) -> pd.DataFrame:
+    """`joined` from the tables alone; `criteria` are names with their levels, in order."""
+    ids = items["item_id"]
     columns: dict[str, Any] = {}
 
     def add(name: str, values: pd.Series) -> None:
-        taken = {*evaluation.items.columns, *columns}
+        taken = {*items.columns, *columns}
         places = (name if number == 1 else f"{name}_{number}" for number in count(1))
         columns[next(place for place in places if place not in taken)] = ids.map(values)
 
-    scores = dict(list(evaluation.scores.groupby("criterion", observed=True)))
-    votes = dict(list(evaluation.votes.groupby(["criterion", "judge"], observed=True)))
-    said = dict(list(explanations(evaluation).groupby(["criterion", "judge"], observed=True)))
-    for criterion in rubric.criteria:
-        what = "label" if criterion.level == "nominal" else "score"
-        mine = scores.get(criterion.name, evaluation.scores[:0]).set_index("item_id")
-        add(criterion.name, mine[what])
-        add(f"{criterion.name}_passed", mine["passed"])
-        add(f"{criterion.name}_status", mine["status"])
-        for judge in evaluation.spec.judges:
-            name, key = f"{criterion.name}_{judge.name}", (criterion.name, judge.name)
-            own = votes.get(key, evaluation.votes[:0]).set_index("item_id")
+    by_criterion = dict(list(scores.groupby("criterion", observed=True)))
+    by_judge = dict(list(votes.groupby(["criterion", "judge"], observed=True)))
+    said = dict(list(explanations(judgments, votes).groupby(["criterion", "judge"], observed=True)))
+    for criterion, level in criteria:
+        what = "label" if level == "nominal" else "score"
+        mine = by_criterion.get(criterion, scores[:0]).set_index("item_id")
+        add(criterion, mine[what])
+        add(f"{criterion}_passed", mine["passed"])
+        add(f"{criterion}_status", mine["status"])
+        for judge in judges:
+            name, key = f"{criterion}_{judge}", (criterion, judge)
+            own = by_judge.get(key, votes[:0]).set_index("item_id")
             add(name, own[what])
             add(f"{name}_label", own["label"])
             add(f"{name}_explanation", _texts(said.get(key)))
-        if evaluation.labels is not None:
-            labels = evaluation.labels[evaluation.labels["criterion"] == criterion.name]
-            for annotator, given in labels.groupby("annotator", observed=True, sort=False):
-                add(f"{criterion.name}_{annotator}", given.set_index("item_id")["label"])
-    return pd.concat([evaluation.items, pd.DataFrame(columns, index=evaluation.items.index)], axis="columns")
+        if labels is not None:
+            given = labels[labels["criterion"] == criterion]
+            for annotator, own in given.groupby("annotator", observed=True, sort=False):
+                add(f"{criterion}_{annotator}", own.set_index("item_id")["label"])
+    return pd.concat([items, pd.DataFrame(columns, index=items.index)], axis="columns")
 
 
 def _texts(rows: pd.DataFrame | None) -> pd.Series:
     return pd.Series(dtype="str") if rows is None else rows.set_index("item_id")["explanation"]
 
 
-def explanations(evaluation: Evaluation) -> pd.DataFrame:
+def explanations(judgments: pd.DataFrame, votes: pd.DataFrame) -> pd.DataFrame:
     """For each vote the explanation of the first sample on its side."""
-    judgments = evaluation.judgments
     rows = judgments[judgments["error"].isna() & judgments["explanation"].notna()]
-    voted = evaluation.votes[[*_KEY, "passed", "label", "score_norm"]]
+    voted = votes[[*_KEY, "passed", "label", "score_norm"]]
     rows = rows.merge(voted, on=_KEY, how="left", suffixes=("", "_voted"))
     order = pd.DataFrame(
         {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import logging
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -22,6 +23,7 @@ from evalkit.lighteval.scorings import Declared, Settled, settle
 __all__ = ["RubricScore", "judge_metric", "jury_metric"]
 
 _log = logging.getLogger("evalkit")
+_EVERY_S = 5.0
 
 
 def judge_metric(
@@ -132,6 +134,19 @@ def _metric(
     )
 
 
+class _Told:
+    """Says in the log how far judging is, at most every few seconds."""
+
+    def __init__(self, what: str) -> None:
+        self._what, self._last = what, 0.0
+
+    def __call__(self, progress: Any) -> None:
+        now = time.monotonic()
+        if now - self._last >= _EVERY_S or progress.done == progress.total:
+            self._last = now
+            _log.info("%s: %d of %d calls judged", self._what, progress.done, progress.total)
+
+
 class RubricScore(SampleLevelComputation):
     """What `judge_metric` puts into a metric: judges all samples of a task at once.
 
@@ -145,7 +160,7 @@ class RubricScore(SampleLevelComputation):
 
     def __init__(self, declared: Declared, name: str, fields: Fields, options: Mapping[str, Any]) -> None:
         self.declared, self.name = declared, name
-        self._fields, self._options = fields, options
+        self._fields, self._options, self._checked = fields, options, False
         unknown = [option for option in options if option not in Options.__slots__]
         if unknown:
             raise ConfigError(
@@ -156,13 +171,16 @@ class RubricScore(SampleLevelComputation):
     def __repr__(self) -> str:
         return f"RubricScore({self.declared.rubric.label}, name={self.name!r})"
 
+    __str__ = __repr__  # LightEval's own lists every attribute, and is part of the key of the model's answers
+
     def __deepcopy__(self, memo: dict[int, Any]) -> RubricScore:
         # LightEval copies the tasks that a run asks for, and those alone, before it loads data or a model: the
         # earliest moment at which this metric is known to be wanted.
         made = RubricScore(self.declared, self.name, copy.copy(self._fields), copy.copy(self._options))
         memo[id(self)] = made
-        if not TaskBindings.from_environ():
+        if not self._checked and not TaskBindings.from_environ():
             made.check()
+        made._checked = True
         return made
 
     def check(self, task: str | None = None, docs: Sequence[Any] = ()) -> Settled | None:

@@ -151,7 +151,7 @@ def _means(table: pd.DataFrame, column: str) -> dict[str, float]:
 
 def _explained(evaluation: Evaluation) -> dict[str, str]:
     """Item -> the first explanation on the side of its score; with several criteria one a line."""
-    said = explanations(evaluation)
+    said = explanations(evaluation.judgments, evaluation.votes)
     if said.empty:
         return {}
     key = ["item_id", "criterion"]

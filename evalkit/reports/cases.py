@@ -73,7 +73,7 @@ class _Known:
         self.items = evaluation.items.set_index("item_id")
         self.votes = self._by_pair(evaluation.votes)
         self.scores = self._by_pair(evaluation.scores)
-        said = explanations(evaluation)
+        said = explanations(evaluation.judgments, evaluation.votes)
         self.said = {
             (str(item), str(criterion), str(judge)): str(text)
             for item, criterion, judge, text in said[["item_id", "criterion", "judge", "explanation"]].itertuples(

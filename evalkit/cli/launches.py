@@ -1,0 +1,46 @@
+"""`evalkit lighteval`: LightEval's own command line, started right."""
+
+from __future__ import annotations
+
+import argparse
+
+from evalkit.cli.arguments import Commands, add_command
+
+__all__ = ["add", "passed_on"]
+
+_HELP = ("-h", "--help")
+_ABOUT = """\
+Everything after `lighteval` goes to LightEval's own command line; `evalkit lighteval COMMAND --help` shows its options.
+What is added: evalkit's tasks (--custom-tasks evalkit.lighteval.plugin, unless you name others), checks of judges,
+keys and data before a model is loaded, and answers of the model that are kept by content.
+
+who judges, by variables:
+  EVALUATOR_SCORING_MODE     deterministic (default) | judge | jury
+  EVALUATOR_SCORING_CONFIG   {"judges": [{"judge_model_name": "gpt-4o-mini", "judge_backend": "openai"}]}
+
+as in:
+  EVALUATOR_SCORING_MODE=judge \\
+  EVALUATOR_SCORING_CONFIG='{"judges": [{"judge_model_name": "strict", "judge_backend": "fake"}]}' \\
+  evalkit lighteval accelerate "model_name=…" "safety_guardrail|0" --output-dir out --save-details
+"""
+
+
+def add(commands: Commands) -> None:
+    """Its parser: it explains the command; `passed_on` takes the arguments of all other calls."""
+    parser = add_command(commands, "lighteval", _run, "LightEval's command line, with evalkit's tasks, judges, checks")
+    parser.description = "Run LightEval's command line with evalkit's tasks, judges and checks."
+    parser.epilog = _ABOUT
+    parser.add_argument("arguments", nargs="*", metavar="ARGUMENT", help="LightEval's command and what it takes")
+
+
+def passed_on(given: list[str]) -> argparse.Namespace | None:
+    """The command with its arguments as they are; None where evalkit's own parser is to read them."""
+    if given[0] != "lighteval" or len(given) == 1 or given[1] in _HELP:
+        return None
+    return argparse.Namespace(run=_run, arguments=given[1:])
+
+
+def _run(args: argparse.Namespace) -> int:
+    from evalkit.lighteval.launching import launch
+
+    return launch(args.arguments or ["--help"])

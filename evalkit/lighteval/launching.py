@@ -1,0 +1,93 @@
+"""`evalkit lighteval …`: LightEval's own command line, with evalkit's tasks, checks and folders."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+import traceback
+from collections.abc import MutableMapping, Sequence
+
+from evalkit.contract import CONFIG_VARIABLE, Scoring, TaskBindings
+from evalkit.errors import EvalkitError, MissingExtraError
+
+__all__ = ["launch", "settle_environment", "with_custom_tasks"]
+
+PLUGIN = "evalkit.lighteval.plugin"
+_TAKE_TASKS = ("accelerate", "baseline", "custom", "endpoint", "sglang", "tasks", "vllm")
+
+
+def launch(args: Sequence[str]) -> int:
+    """Run LightEval's command line in this process.
+
+    Parameters
+    ----------
+    args
+        What stands after ``lighteval``; ``--custom-tasks evalkit.lighteval.plugin`` is added where it takes tasks and
+        names none.
+
+    Returns
+    -------
+    int
+        0 done; 2 for anything else: wrong arguments, a scoring contract that is broken, a run that failed.
+
+    Raises
+    ------
+    ConfigError, MissingExtraError
+        Before LightEval is loaded: for what is wrong in the environment, or when it is not installed.
+    """
+    if importlib.util.find_spec("lighteval") is None:
+        raise MissingExtraError("LightEval is not installed; pip install 'evalkit[lighteval]', torch first by itself")
+    settle_environment(os.environ)
+    from evalkit.lighteval.preparing import default_answers, prepare
+
+    prepare(default_answers())
+    from lighteval.__main__ import app
+
+    try:
+        app(with_custom_tasks(args), prog_name="evalkit lighteval")
+    except SystemExit as end:
+        return 0 if end.code in (0, None) else 2
+    except EvalkitError:
+        raise
+    except KeyboardInterrupt:
+        raise
+    except Exception:  # noqa: BLE001  # whatever stops LightEval; it is shown in full
+        traceback.print_exc()
+        sys.stderr.write("evalkit: error: the LightEval run failed, see the lines above\n")
+        return 2
+    return 0
+
+
+def settle_environment(environ: MutableMapping[str, str]) -> Scoring:
+    """Check what the environment says of scoring, take out what does not hold, and set what LightEval needs.
+
+    Raises
+    ------
+    ConfigError
+        For a scoring mode, config or bindings that break the contract.
+    """
+    scoring = Scoring.from_environ(environ)
+    TaskBindings.from_environ(environ)
+    if scoring.mode == "deterministic":
+        environ.pop(CONFIG_VARIABLE, None)
+    environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # else litellm fetches it at import
+    environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    return scoring
+
+
+def with_custom_tasks(args: Sequence[str]) -> list[str]:
+    """The arguments with evalkit's tasks, where LightEval takes tasks and none are named.
+
+    Examples
+    --------
+    >>> with_custom_tasks(["custom", "m", "m.py", "safety_guardrail|0"])[-2:]
+    ['--custom-tasks', 'evalkit.lighteval.plugin']
+    >>> with_custom_tasks(["--help"])
+    ['--help']
+    """
+    given = list(args)
+    named = any(one == "--custom-tasks" or one.startswith("--custom-tasks=") for one in given)
+    if named or not given or given[0] not in _TAKE_TASKS or "--help" in given:
+        return given
+    return [*given, "--custom-tasks", PLUGIN]

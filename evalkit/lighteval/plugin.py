@@ -1,0 +1,98 @@
+"""The module for LightEval's ``--custom-tasks``: all tasks of evalkit, of installed bundles, or of the plugins bound.
+
+``lighteval … --custom-tasks evalkit.lighteval.plugin`` (or the path of this file) takes evalkit's own tasks and those
+of every installed package with an entry point in the group ``evalkit.plugins``; where ``EVALKIT_TASK_BINDINGS`` names
+plugins, exactly those, by path.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from evalkit.contract import TaskBindings
+from evalkit.contract.layouts import ENTRY_POINTS, PluginLayout
+from evalkit.errors import ConfigError, EvalkitError, listed
+
+__all__ = ["TASKS_TABLE", "gather"]
+
+
+def gather(bindings: TaskBindings | None = None) -> list[Any]:
+    """The tasks (``LightevalTaskConfig``) of the plugins that a run is to see.
+
+    Parameters
+    ----------
+    bindings
+        By default those of the environment.
+
+    Raises
+    ------
+    ConfigError
+        When a plugin cannot be loaded or has no ``TASKS_TABLE``, when two plugins bring a task of one name, or when
+        two versions of one plugin are bound.
+    """
+    given = TaskBindings.from_environ() if bindings is None else bindings
+    _refuse_two_versions(given)
+    tables = _bound(given) if given.plugin_paths else _installed()
+    origin: dict[str, str] = {}
+    tasks = []
+    for where, table in tables:
+        for task in table:
+            if task.name in origin:
+                raise ConfigError(
+                    f"the task {task.name!r} comes from {origin[task.name]} and from {where}; LightEval keeps one of a "
+                    "name: leave out one of the plugins, or rename its task"
+                )
+            origin[task.name] = where
+            tasks.append(task)
+    return tasks
+
+
+def _refuse_two_versions(bindings: TaskBindings) -> None:
+    paths: dict[str, dict[str, str]] = {}
+    for task in bindings:
+        binding = bindings.of_task(task)
+        if binding.plugin and binding.plugin_path:
+            paths.setdefault(binding.plugin, {})[binding.plugin_path] = f"{task} → {binding.plugin_version}"
+    for plugin, found in paths.items():
+        if len(found) > 1:
+            raise ConfigError(
+                f"plugin {plugin!r} is bound in {len(found)} versions ({'; '.join(found.values())}): their modules "
+                "have one name, so a run takes one of them"
+            )
+
+
+def _bound(bindings: TaskBindings) -> list[tuple[str, list[Any]]]:
+    return [(f"plugin {path}", _table(f"plugin {path}", PluginLayout.at(path).load)) for path in bindings.plugin_paths]
+
+
+def _installed() -> list[tuple[str, list[Any]]]:
+    from importlib.metadata import entry_points
+
+    tables = [("evalkit itself", _own())]
+    for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda one: one.name):
+        where = f"the installed plugin {point.name!r} ({point.value})"
+        tables.append((where, _table(where, point.load)))
+    return tables
+
+
+def _own() -> list[Any]:
+    from importlib import import_module
+
+    return list(import_module("evalkit.lighteval.tasks").TASKS_TABLE)
+
+
+def _table(where: str, load: Any) -> list[Any]:
+    try:
+        module = load()
+    except EvalkitError as problem:
+        raise type(problem)(f"{where}: {problem}") from None
+    except Exception as problem:
+        raise ConfigError(f"{where} cannot be loaded: {type(problem).__name__}: {problem}") from problem
+    table = getattr(module, "TASKS_TABLE", None)
+    if not isinstance(table, (list, tuple)) or not all(hasattr(task, "prompt_function") for task in table):
+        there = listed(name for name in vars(module) if not name.startswith("_"))
+        raise ConfigError(f"{where} has no TASKS_TABLE, a list of LightevalTaskConfig (it has {there})")
+    return list(table)
+
+
+TASKS_TABLE = gather()

@@ -1,0 +1,122 @@
+"""What a LightEval run saved, as tables: results, details in the shape of `Evaluation.wide`, judgments."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from evalkit import tables
+from evalkit.aggregation import aggregate
+from evalkit.contract import Receipt
+from evalkit.evaluation.joining import joined_tables
+from evalkit.lighteval.rows import judgments_of
+from evalkit.voting import vote
+
+__all__ = ["details_table", "judgments_table", "results_table"]
+
+_BESIDE = ("stderr", "coverage", "pass_rate", "alpha", "n_unscored", "n_empty")
+_COLUMNS = ["task", "metric", "value", *_BESIDE]
+_ITEM = {"context": "context", "reference": "reference_answer", "conversation": "conversation"}
+
+
+def results_table(results: Mapping[str, Mapping[str, float]]) -> pd.DataFrame:
+    """One row a task and metric; what belongs to a metric stands beside its value, NA where there is none."""
+    rows = []
+    for task, figures in results.items():
+        beside = {f"{name}_{part}" for name in figures for part in _BESIDE if f"{name}_{part}" in figures}
+        heads = [name for name in figures if name not in beside] + _orphans(figures, beside)
+        for name in dict.fromkeys(heads):
+            row = {part: figures.get(f"{name}_{part}", math.nan) for part in _BESIDE}
+            rows.append({"task": task, "metric": name, "value": figures.get(name, math.nan), **row})
+    return pd.DataFrame(rows, columns=_COLUMNS)
+
+
+def _orphans(figures: Mapping[str, float], beside: set[str]) -> list[str]:
+    """Metrics that were not judged: they have a coverage and no value."""
+    return [
+        name
+        for full in figures
+        if full.endswith("_coverage") and full not in beside and (name := full.removesuffix("_coverage")) not in figures
+    ]
+
+
+def details_table(task: str, details: pd.DataFrame, receipts: Sequence[Receipt]) -> pd.DataFrame:
+    """One row a sample: item, what LightEval kept of each metric, and for judged ones scores and judges."""
+    items = _items(task, details)
+    mine = [receipt for receipt in receipts if receipt.task == task]
+    kept = [_renamed(_flat(metric), mine) for metric in details["metric"]]
+    names = list(dict.fromkeys(name for row in kept for name in row))
+    frame = pd.concat([items, pd.DataFrame(kept, columns=names, index=items.index)], axis="columns")
+    for receipt in mine:
+        judgments = _judgments(receipt.metric, details, items["item_id"].tolist())
+        if len(judgments):
+            frame = _with_judges(frame, judgments, receipt)
+    return frame
+
+
+def judgments_table(task: str, details: pd.DataFrame, receipts: Sequence[Receipt]) -> pd.DataFrame:
+    """The judgments of a task's metrics, as they were; `item_id` is ``task/id``."""
+    ids = [f"{task}/{name}" for name in _items(task, details)["item_id"]]
+    parts = [_judgments(receipt.metric, details, ids) for receipt in receipts if receipt.task == task]
+    found = [part for part in parts if len(part)]
+    return pd.concat(found, ignore_index=True) if found else tables.empty("judgments")
+
+
+def _judgments(metric: str, details: pd.DataFrame, ids: Sequence[str]) -> pd.DataFrame:
+    rows = [row.get(metric) or {} for row in details["metric"]]
+    if not rows or any(f"{metric}_judgments" not in row for row in rows):
+        return tables.empty("judgments")
+    return judgments_of(metric, rows, ids)
+
+
+def _with_judges(frame: pd.DataFrame, judgments: pd.DataFrame, receipt: Receipt) -> pd.DataFrame:
+    votes = vote(
+        judgments,
+        method=receipt.vote or "mean",  # type: ignore[arg-type]  # as it was
+        ties=receipt.ties or "na",  # type: ignore[arg-type]
+        min_self_agreement=receipt.min_self_agreement,
+    )
+    method: Any = receipt.aggregation or "mean"
+    scores = aggregate(votes, method=method, quorum=0.5 if receipt.quorum is None else receipt.quorum)
+    heads = judgments.drop_duplicates("criterion")
+    criteria = list(zip(heads["criterion"].astype(str), heads["level"].astype(str), strict=True))
+    judges = [judge.name for judge in receipt.judges]
+    return joined_tables(frame, criteria, judges, judgments, votes, scores)
+
+
+def _items(task: str, details: pd.DataFrame) -> pd.DataFrame:
+    rows = []
+    for doc, response in zip(details["doc"], details["model_response"], strict=True):
+        texts = response.get("text_post_processed")
+        texts = response.get("text") if texts is None else texts
+        row = {"task": task, "item_id": str(doc["id"]), "question": doc["query"]}
+        row["answer"] = "" if texts is None or len(texts) == 0 else texts[0]
+        specific = doc.get("specific") or {}
+        row |= {name: specific[key] for name, key in _ITEM.items() if specific.get(key) is not None}
+        rows.append(row)
+    named = ["task", "item_id", "question", "answer", *_ITEM]
+    there = [name for name in named if any(name in row for row in rows)]
+    return pd.DataFrame(rows, columns=there or named[:4])
+
+
+def _renamed(row: dict[str, Any], receipts: Sequence[Receipt]) -> dict[str, Any]:
+    """What judged metrics kept, out of the way of the columns of their criteria: `<metric>_norm` is the 0-1 score."""
+    for receipt in receipts:
+        name = receipt.metric
+        for part in ("_raw", "_judgments"):
+            row.pop(f"{name}{part}", None)
+        if name in row:
+            row[f"{name}_norm"] = row.pop(name)
+            row[f"{name}_verdict"] = row.pop(f"{name}_passed", None)
+    return row
+
+
+def _flat(metric: Mapping[str, Any]) -> dict[str, Any]:
+    """A sample's metrics as one row: those that hold several figures are taken apart."""
+    row: dict[str, Any] = {}
+    for name, value in metric.items():
+        row |= value if isinstance(value, Mapping) else {name: value}
+    return row

@@ -1,0 +1,313 @@
+"""`run_lighteval`: a LightEval run from Python or a notebook, in a process of its own, read back as DataFrames."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from evalkit import tables
+from evalkit.contract import (
+    BINDINGS_VARIABLE,
+    RECEIPT_VARIABLE,
+    Receipt,
+    Scoring,
+    ScoringConfig,
+    TaskBindings,
+    read_receipts,
+)
+from evalkit.contract.artifacts import LightevalArtifacts
+from evalkit.errors import ConfigError, LightevalError
+from evalkit.figures import html_page, html_table
+from evalkit.lighteval.launching import with_custom_tasks
+from evalkit.lighteval.readback import details_table, judgments_table, results_table
+from evalkit.rubrics import Profile
+
+__all__ = ["LightevalRun", "run_lighteval"]
+
+_TOLD = ("evalkit: ", "--- ", "judged")
+_GRACE_S = 20.0
+
+
+@dataclass(frozen=True, eq=False)
+class LightevalRun:
+    """What a LightEval run left behind, read when it is asked for.
+
+    Attributes
+    ----------
+    folder
+        Results, details, `run.log` and `receipts.json`.
+    scoring
+        Mode and config of the run.
+    """
+
+    folder: Path
+    scoring: Scoring
+
+    @cached_property
+    def artifacts(self) -> LightevalArtifacts:
+        """LightEval's own files."""
+        return LightevalArtifacts.at(self.folder)
+
+    @cached_property
+    def receipts(self) -> tuple[Receipt, ...]:
+        """What each judged task says it was scored by; empty in deterministic mode."""
+        place = self.folder / "receipts.json"
+        return tuple(read_receipts(place)) if place.exists() else ()
+
+    @cached_property
+    def results(self) -> pd.DataFrame:
+        """One row a task and metric: `value` with `stderr`, and for judged metrics `coverage`, `pass_rate`, `alpha`."""
+        return results_table(self.artifacts.results)
+
+    @cached_property
+    def details(self) -> pd.DataFrame:
+        """One row a task and sample, in the shape of `Evaluation.wide`: item, scores, judges and explanations.
+
+        Columns `task`, `item_id`, `question`, `answer` (and `context`, `reference`, where there are any); for each
+        metric what LightEval kept of it, of a judged one `<name>_norm` (0-1), `<name>_verdict`, `_coverage`,
+        `_agreement`, `_explanation`, `_error`; for each criterion of a judged metric `<criterion>` (rubric units),
+        `<criterion>_passed`, `<criterion>_status`, and for each judge `<criterion>_<judge>`, its `_label` and
+        `_explanation`. What a task lacks is NA; a name that is taken gets ``_2`` behind it.
+        """
+        parts = [details_table(task, self.artifacts.details(task), self.receipts) for task in self._tasks]
+        return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["task", "item_id"])
+
+    @cached_property
+    def judgments(self) -> pd.DataFrame:
+        """The judgments tables of all judged tasks; `item_id` is ``task/id``."""
+        parts = [judgments_table(task, self.artifacts.details(task), self.receipts) for task in self._tasks]
+        found = [part for part in parts if len(part)]
+        return pd.concat(found, ignore_index=True) if found else tables.empty("judgments")
+
+    @property
+    def _tasks(self) -> list[str]:
+        return [task for task in self.artifacts.results if "_average|" not in task]
+
+    def __str__(self) -> str:
+        figures = self.results.to_string(index=False, na_rep="", float_format="{:.3f}".format)
+        return f"LightEval run in {self.folder}, scoring mode {self.scoring.mode}\n{figures}"
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        shown = self.results.astype(object).where(self.results.notna(), "")
+        rows = [
+            {str(name): f"{value:.3f}" if isinstance(value, float) else str(value) for name, value in row.items()}
+            for row in shown.to_dict("records")
+        ]
+        caption = f"LightEval run, scoring mode {self.scoring.mode}"
+        return html_page([html_table(rows, texts=["task", "metric"], caption=caption)])
+
+
+def run_lighteval(
+    tasks: str | Sequence[str],
+    model: str | Path,
+    *,
+    backend: str | None = None,
+    scoring_mode: str | None = None,
+    scoring_config: ScoringConfig | Mapping[str, Any] | str | Path | None = None,
+    profile: Profile | str | Path | None = None,
+    bindings: TaskBindings | Mapping[str, Any] | None = None,
+    custom_tasks: str | Path | None = None,
+    max_samples: int | None = None,
+    folder: str | Path | None = None,
+    args: Sequence[str] = (),
+    progress: bool = True,
+) -> LightevalRun:
+    """Run LightEval in a process of its own and read what it found.
+
+    Parameters
+    ----------
+    tasks
+        ``"safety_guardrail|0"``, several by commas or as a list; evalkit's own and LightEval's.
+    model
+        What is evaluated: a Python file (``custom``), a folder or ``model_name=…`` (``accelerate``), or what the
+        back end takes.
+    backend
+        ``custom``, ``accelerate``, ``vllm``, ``sglang``, or ``endpoint litellm`` and its like; told from `model` where
+        it can be.
+    scoring_mode
+        ``deterministic``, ``judge`` or ``jury``; by default told from the number of judges named, without any
+        ``deterministic``.
+    scoring_config
+        Judges, aggregation …: a mapping, JSON text, or file.
+    profile
+        A profile that names the judges instead, or beside the config.
+    bindings
+        What belongs to single tasks: task → ``judge_profile``, ``judge_template_id``, ``plugin_path``.
+    custom_tasks
+        A module or file of tasks in place of evalkit's.
+    max_samples
+        Only so many documents a task.
+    folder
+        Where results go; by default a new one under ``lighteval-runs`` in the cache folder.
+    args
+        Further arguments for LightEval's command line.
+    progress
+        Print the stages as they come.
+
+    Returns
+    -------
+    LightevalRun
+        With `.results`, `.details`, `.judgments`, `.receipts`.
+
+    Raises
+    ------
+    ConfigError
+        Before anything starts: for a scoring contract that is broken or a model that is none.
+    LightevalError
+        When the run fails: with its last words and the place of its log.
+    """
+    place = _place(folder)
+    scoring = _scoring(scoring_mode, scoring_config, profile, place)
+    bound = bindings if bindings is None or isinstance(bindings, TaskBindings) else TaskBindings.of(bindings)
+    words = [*_model_words(model, backend), _spec(tasks), "--output-dir", str(place), "--save-details", *map(str, args)]
+    if custom_tasks is not None:
+        words += ["--custom-tasks", str(custom_tasks)]
+    if max_samples is not None:
+        words += ["--max-samples", str(max_samples)]
+    changes = {
+        **scoring.environment(),
+        BINDINGS_VARIABLE: bound.to_json() if bound else None,
+        RECEIPT_VARIABLE: str(place / "receipts.json"),
+    }
+    _run(
+        [sys.executable, "-m", "evalkit", "lighteval", *with_custom_tasks(words)], changes, place / "run.log", progress
+    )
+    return LightevalRun(place, scoring)
+
+
+def _place(folder: str | Path | None) -> Path:
+    from evalkit.caching import default_folder
+
+    if folder is None:
+        name = f"{datetime.now(UTC):%Y-%m-%d-%H%M%S}-{secrets.token_hex(3)}"
+        folder = default_folder() / "lighteval-runs" / name
+    place = Path(folder).resolve()
+    place.mkdir(parents=True, exist_ok=True)
+    return place
+
+
+def _scoring(mode: str | None, config: Any, profile: Any, place: Path) -> Scoring:
+    made = None if config is None else ScoringConfig.of(config)
+    if profile is not None:
+        if made is not None and made.profile is not None:
+            raise ConfigError("the scoring config names a profile and profile= gives one; give one of them")
+        values = {} if made is None else made.to_dict()
+        made = ScoringConfig.of(values | {"profile": _profile_name(profile, place)})
+    if mode is None:
+        mode = _told_mode(made)
+    return Scoring.of(mode, made)
+
+
+def _profile_name(profile: Profile | str | Path, place: Path) -> str:
+    """A name that the child finds; a Profile itself is written beside the results."""
+    if isinstance(profile, Profile):
+        path = place / f"{profile.profile}.yaml"
+        path.write_text(str(profile), encoding="utf-8")
+        return str(path)
+    path = Path(profile)
+    return str(path.resolve()) if path.is_file() else str(profile)
+
+
+def _told_mode(config: ScoringConfig | None) -> str:
+    if config is None:
+        return "deterministic"
+    n_judges = len(config.judges)
+    if not n_judges and config.profile:
+        from evalkit.rubrics import load_profile
+
+        n_judges = len(load_profile(config.profile).judges)
+    return "jury" if n_judges > 1 else "judge"
+
+
+def _model_words(model: str | Path, backend: str | None) -> list[str]:
+    text = str(model)
+    if backend is None:
+        if text.endswith(".py"):
+            backend = "custom"
+        elif text.startswith("model_name=") or Path(text).is_dir():
+            backend = "accelerate"
+        else:
+            raise ConfigError(
+                f"what runs the model {text!r} cannot be told; give a Python file, a model's folder, model_name=…, or "
+                "name the back end: backend='accelerate', 'custom', 'vllm', 'endpoint litellm' …"
+            )
+    if backend == "custom":
+        if not Path(text).is_file():
+            raise ConfigError(f"there is no file {text}; a custom model is a Python file with one LightevalModel")
+        return ["custom", Path(text).stem, text]
+    if backend == "accelerate" and Path(text).is_dir():
+        text = f"model_name={text}"
+    return [*backend.split(), text]
+
+
+def _spec(tasks: str | Sequence[str]) -> str:
+    text = tasks if isinstance(tasks, str) else ",".join(tasks)
+    if not text.strip(" ,"):
+        raise ConfigError("no task is named; as in tasks='safety_guardrail|0'")
+    return text
+
+
+def _run(command: list[str], changes: Mapping[str, str | None], log: Path, progress: bool) -> None:
+    environ = {name: value for name, value in os.environ.items() if name not in changes}
+    environ |= {name: value for name, value in changes.items() if value is not None} | {"PYTHONUNBUFFERED": "1"}
+    with log.open("w", encoding="utf-8") as kept, subprocess.Popen(  # noqa: S603  # our own interpreter, a list
+        command, env=environ, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        encoding="utf-8", errors="replace", start_new_session=True,
+    ) as child:  # fmt: skip
+        try:
+            last = _followed(child, kept, progress)
+        except BaseException:
+            _stop(child)
+            raise
+    if child.returncode:
+        raise LightevalError(
+            f"the LightEval run failed (exit code {child.returncode}): {last}; all it said is in {log}"
+        )
+
+
+def _followed(child: subprocess.Popen[str], log: Any, progress: bool) -> str:
+    """Write what the child says into the log, show its stages, and return what tells best why it ended."""
+    said = error = ""
+    for line in _lines(child):
+        log.write(line)
+        log.flush()
+        text = line.strip()
+        if text:
+            said = text
+        if text.startswith("evalkit: error:"):
+            error = text.removeprefix("evalkit: error:").strip()
+        elif error and line.startswith("  ") and text:
+            error += f"\n{line.rstrip()}"
+        if progress and any(mark in text for mark in _TOLD):
+            sys.stderr.write(f"{text}\n")
+    child.wait()
+    return error or said or "it said nothing"
+
+
+def _lines(child: subprocess.Popen[str]) -> Iterator[str]:
+    assert child.stdout is not None
+    yield from child.stdout
+
+
+def _stop(child: subprocess.Popen[str]) -> None:
+    """End the child and all that it started: first as Ctrl-C does, so that it keeps what was paid for."""
+    for number in (signal.SIGINT, signal.SIGKILL):
+        with suppress(ProcessLookupError):
+            os.killpg(child.pid, number)
+        with suppress(subprocess.TimeoutExpired):
+            child.wait(_GRACE_S)
+            return
