@@ -1,0 +1,210 @@
+"""The scoring contract: config, bindings and receipts, and what broken ones are told."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from pathlib import Path
+
+import pytest
+
+from evalkit.contract import (
+    AGGREGATIONS,
+    BACKENDS,
+    CONFIG_VARIABLE,
+    MODE_VARIABLE,
+    JudgeUsed,
+    Receipt,
+    Scoring,
+    ScoringConfig,
+    TaskBindings,
+    read_receipts,
+    write_receipt,
+)
+from evalkit.errors import ConfigError
+
+ONE = {"judge_model_name": "gpt-4o-mini", "judge_backend": "openai"}
+OTHER = {"judge_model_name": "strict", "judge_backend": "fake"}
+
+
+def config(*judges: dict, **more: object) -> dict:
+    return {"judges": list(judges), **more}
+
+
+def test_nothing_set_is_deterministic():
+    assert Scoring.from_environ({}) == Scoring("deterministic", None)
+    assert Scoring.from_environ({MODE_VARIABLE: ""}).mode == "deterministic"
+
+
+def test_deterministic_mode_neither_reads_nor_hands_on_a_config():
+    scoring = Scoring.from_environ({MODE_VARIABLE: "deterministic", CONFIG_VARIABLE: "{no json"})
+    assert scoring.config is None
+    assert scoring.environment() == {MODE_VARIABLE: "deterministic", CONFIG_VARIABLE: None}
+
+
+def test_a_config_reads_back_as_it_was_given():
+    given = config(ONE | {"weight": 2, "judge_template_id": "tagged@v1"}, OTHER, aggregation="median", samples=5)
+    environ = Scoring.of("jury", given).environment()
+    assert json.loads(environ[CONFIG_VARIABLE] or "") == given
+    assert Scoring.from_environ({k: v for k, v in environ.items() if v is not None}) == Scoring.of("jury", given)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_every_back_end_has_a_provider(backend):
+    judge = ScoringConfig.of(config(ONE | {"judge_backend": backend, "base_url": "http://127.0.0.1:1/v1"})).to_judges()[
+        0
+    ]
+    assert judge.provider == ("openai" if backend in ("tgi", "vllm") else backend)
+
+
+def test_vllm_without_a_server_runs_in_this_process():
+    assert ScoringConfig.of(config(ONE | {"judge_backend": "vllm"})).to_judges()[0].provider == "vllm"
+
+
+def test_defaults_are_those_of_the_contract():
+    made = ScoringConfig.of(config(ONE))
+    assert (made.aggregation, made.report_disagreement, made.samples, made.profile) == ("mean", False, None, None)
+    judge = made.to_judges()[0]
+    assert (judge.temperature, judge.max_tokens, judge.weight) == (1.0, 512, 1.0)
+
+
+def test_one_model_with_two_templates_is_two_judges():
+    judges = ScoringConfig.of(
+        config(ONE | {"judge_template_id": "tagged@v1"}, ONE | {"judge_template_id": "default@v1"})
+    ).to_judges()
+    assert [judge.name for judge in judges] == ["openai:gpt-4o-mini (tagged@v1)", "openai:gpt-4o-mini (default@v1)"]
+
+
+MISUSE = {
+    "one judge in a jury": ("jury", config(ONE), "takes two judges or more"),
+    "two judges in judge mode": ("judge", config(ONE, OTHER), "takes one judge"),
+    "unknown mode": ("panel", config(ONE), "deterministic, judge, jury"),
+    "unknown back end": ("judge", config(ONE | {"judge_backend": "opnai"}), "'openai', 'litellm'"),
+    "unknown judge key": ("judge", config(ONE | {"modell": "x"}), "'judges[0].modell'; allowed are judge_model_name"),
+    "unknown key": ("judge", config(ONE, agregation="mean"), "'agregation'; allowed are judges, aggregation"),
+    "aggregation misspelt": ("judge", config(ONE, aggregation="avg"), "'mean', 'median', 'majority', 'min', 'max'"),
+    "weights all zero": ("jury", config(ONE | {"weight": 0}, OTHER | {"weight": 0}), "all weights are 0"),
+    "negative weight": ("judge", config(ONE | {"weight": -1}), "weight: input should be greater than or equal to 0"),
+    "a literal key": ("judge", config(ONE | {"api_key": "sk-very-secret"}), "api_key_env"),
+    "a key as the variable's name": ("judge", config(ONE | {"api_key_env": "sk-very-secret"}), "environment variable"),
+    "a password in the address": ("judge", config(ONE | {"base_url": "http://u:sk-very-secret@h/v1"}), "base_url"),
+    "tgi without a server": ("judge", config(ONE | {"judge_backend": "tgi"}), "needs base_url"),
+    "a model missing": ("judge", config({"judge_backend": "fake"}), "'judges[0].judge_model_name' is missing"),
+    "max_tokens as text": ("judge", config(ONE | {"max_tokens": "64"}), "judges[0].max_tokens"),
+    "samples 0": ("judge", config(ONE, samples=0), "samples: input should be greater than or equal to 1"),
+    "the same judge twice": ("jury", config(ONE, ONE), "two are called"),
+    "a list": ("judge", [ONE], "a mapping is wanted"),
+    "no JSON": ("judge", "{judges: []}", "no valid JSON"),
+    "no file": ("judge", "jury.yml.bak", "there is no scoring config at"),
+}
+
+
+@pytest.mark.parametrize("case", MISUSE)
+def test_misuse_is_named_with_what_is_allowed_and_shows_no_secret(case):
+    mode, given, said = MISUSE[case]
+    with pytest.raises(ConfigError) as problem:
+        Scoring.of(mode, given)
+    assert said in str(problem.value)
+    assert "very-secret" not in str(problem.value)
+    assert "\n" not in str(problem.value)
+
+
+def test_a_broken_variable_is_named():
+    with pytest.raises(ConfigError, match=CONFIG_VARIABLE):
+        Scoring.from_environ({MODE_VARIABLE: "judge", CONFIG_VARIABLE: '{"judges": [}'})
+    with pytest.raises(ConfigError, match=f"{MODE_VARIABLE}='both'"):
+        Scoring.from_environ({MODE_VARIABLE: "both"})
+
+
+def test_a_config_file_is_yaml_or_json(tmp_path: Path):
+    (tmp_path / "jury.yaml").write_text("judges:\n  - {judge_model_name: strict, judge_backend: fake}\nsamples: 1\n")
+    (tmp_path / "jury.json").write_text(json.dumps(config(OTHER, samples=1)))
+    assert ScoringConfig.of(tmp_path / "jury.yaml") == ScoringConfig.of(str(tmp_path / "jury.json"))
+
+
+def test_all_aggregations_are_those_of_the_profiles():
+    from evalkit.rubrics.profiles import AGGREGATES
+
+    assert set(AGGREGATIONS) == set(AGGREGATES)
+
+
+def template(text: str = "{# evalkit form: label #}{{ criterion.name }}") -> dict:
+    return {"name": "mine", "version": "v1", "text": text, "hash": hashlib.sha256(text.encode()).hexdigest()}
+
+
+def test_bindings_are_found_by_task_with_and_without_shots():
+    bound = TaskBindings.of({"grounded_qa|0": {"judge_profile": "strict", "templates": [template()]}})
+    assert bound.of_task("grounded_qa|5").judge_profile == "strict"
+    assert bound.of_task("other|0").to_dict() == {}
+    assert TaskBindings.from_environ({"EVALKIT_TASK_BINDINGS": bound.to_json()}) == bound
+    assert not TaskBindings.from_environ({})
+
+
+BROKEN = {
+    "unknown key": ({"t": {"profile": "strict"}}, "task 't': unknown key 'profile'; allowed are plugin"),
+    "changed template": ({"t": {"templates": [template() | {"text": "another"}]}}, "is not the one of its hash"),
+    "twice": ({"t|0": {}, "t|1": {}}, "bound twice"),
+    "a list": (["t"], "an object task → binding is wanted"),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_broken_bindings_are_named(case):
+    given, said = BROKEN[case]
+    with pytest.raises(ConfigError) as problem:
+        TaskBindings.of(given)
+    assert said in str(problem.value)
+
+
+def receipt(task: str, metric: str = "safety", n_scored: int = 1) -> Receipt:
+    judge = JudgeUsed(
+        name="j", provider="fake", service="local", model="strict", weight=1.0, temperature=1.0, max_tokens=512,
+        template="default@v1", template_hash="0" * 64,
+    )  # fmt: skip
+    return Receipt(
+        task=task, metric=metric, scoring_mode="judge", rubric="safety", rubric_version="v1", rubric_hash="1" * 64,
+        judges=[judge], n_items=2, n_scored=n_scored, n_empty=0, n_judgments=6, n_unscored=0, n_live=6, n_cached=0,
+        evalkit_version="0",
+    )  # fmt: skip
+
+
+def test_a_later_receipt_takes_the_place_of_an_earlier_one(tmp_path: Path):
+    place = tmp_path / "deep" / "receipts.json"
+    for one in (receipt("a|0"), receipt("b|0"), receipt("a|0", n_scored=2), receipt("a|0", metric="other")):
+        write_receipt(one, place)
+    assert {(one.task, one.metric, one.n_scored) for one in read_receipts(place)} == {
+        ("a|0", "safety", 2), ("a|0", "other", 1), ("b|0", "safety", 1),
+    }  # fmt: skip
+
+
+def test_receipts_of_many_threads_are_all_kept(tmp_path: Path):
+    place = tmp_path / "receipts.json"
+    threads = [threading.Thread(target=write_receipt, args=(receipt(f"t{i}|0"), place)) for i in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert {one.task for one in read_receipts(place)} == {f"t{i}|0" for i in range(20)}
+
+
+def test_without_a_place_no_receipt_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("EVALUATOR_RECEIPT_PATH", raising=False)
+    monkeypatch.chdir(tmp_path)
+    write_receipt(receipt("a|0"))
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_receipts_file_cut_short_is_named(tmp_path: Path):
+    place = tmp_path / "receipts.json"
+    write_receipt(receipt("a|0"), place)
+    whole = place.read_text()
+    for n in (0, 1, len(whole) // 2, len(whole) - 1):
+        place.write_text(whole[:n])
+        with pytest.raises(ConfigError, match="receipts"):
+            read_receipts(place)
+
+
+def test_counts_and_costs_do_not_make_two_receipts_incomparable():
+    assert receipt("a|0").identity == receipt("a|0", n_scored=2).identity
+    assert receipt("a|0").identity != receipt("a|0", metric="other").identity
