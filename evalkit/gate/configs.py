@@ -186,7 +186,8 @@ def _said(path: Path, problem: ValidationError, *, redact: bool) -> str:
     elif first["type"] != "value_error":
         text = f"{key}: {text[0].lower()}{text[1:]}, not {REDACTED if redact else repr(first['input'])}"
     more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
-    return f"{path}, line {line_of(path, where)}: {key if key not in text else 'here'}: {text}{more}"
+    said = text if key in text else f"{key}: {text}"
+    return f"{path}, line {line_of(path, where)}: {said}{more}"
 
 
 def _allowed(where: Sequence[Any]) -> str:
