@@ -16,7 +16,7 @@ from evalkit.errors import ConfigError, InputError, JudgeError, MissingExtraErro
 from evalkit.judging import Options, Spec, Work
 from evalkit.judging.runs import judge_work
 from evalkit.lighteval.pollux_judges import PolluxJudge
-from evalkit.lighteval.pollux_parsers import Pattern, ReplyReader, checked_pattern, form_of
+from evalkit.lighteval.pollux_parsers import Pattern, ReplyReader, checked_pattern, form_of, written_form
 from evalkit.lighteval.pollux_prompts import PolluxAsking
 from evalkit.providers.secrets import NO_KEY
 from evalkit.records import ENGINE_REASONS, Reply
@@ -149,8 +149,9 @@ class PolluxLLMJudgeMetric(SampleLevelComputation):  # type: ignore[misc,unused-
         form = "json" if asks_json else form_of(self.score_pattern)
         feedback = self.feedback_pattern
         reading = None if feedback is None else checked_pattern("feedback_pattern", feedback)
-        written = form if isinstance(form, str) else "number"
-        asking = PolluxAsking.about(self.criteria_name, self.rubrics, written, embedded=judge.provider == "fake")
+        asking = PolluxAsking.about(
+            self.criteria_name, self.rubrics, written_form(form), embedded=judge.provider == "fake"
+        )
         spec = Spec(asking.rubric, (judge,), (asking,), samples=1)
         return spec, options, ReplyReader(form, asking.rubric.criteria[0].scale, reading)
 

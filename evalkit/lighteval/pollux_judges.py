@@ -65,10 +65,7 @@ class PolluxJudge:
             # one reply an answer: nothing is averaged, so the judge's likeliest score is what is wanted
             **{"temperature": 0.0, "params": params, **given},
         )
-        if judge.provider == "fake":
-            from evalkit.providers import connect
-
-            connect(judge)  # an unknown persona is refused now
+        _check_now(judge)
         return judge, self._run_options()
 
     def _check(self) -> None:
@@ -120,6 +117,18 @@ class PolluxJudge:
         if not options.get("caching", True):
             given.setdefault("refresh", True)
         return Options(**given)
+
+
+def _check_now(judge: Judge) -> None:
+    """Refuse what can be refused without a model, a library or a key: those may be on another machine."""
+    if judge.provider == "fake":
+        from evalkit.providers import connect
+
+        connect(judge)
+    elif judge.params and judge.provider not in _IN_PROCESS:
+        from evalkit.providers.openai import check_params
+
+        check_params(judge)
 
 
 def _as_format(given: Any) -> Any:

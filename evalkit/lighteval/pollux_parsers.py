@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from evalkit.errors import ConfigError
+from evalkit.errors import ConfigError, RubricError
 from evalkit.lighteval.pollux_prompts import defuse
-from evalkit.parsing import parser_for
+from evalkit.parsing import check_form, parser_for
 from evalkit.parsing.replies import cut_thinking
 from evalkit.records import Reply
 from evalkit.rubrics import Criterion, Scale
@@ -73,6 +73,17 @@ def form_of(pattern: Pattern | None) -> str | re.Pattern[str]:
         return "number"
     compiled = checked_pattern("score_pattern", pattern)
     return _FORMS.get(compiled.pattern, compiled)
+
+
+def written_form(form: str | re.Pattern[str]) -> str:
+    """A form as templates name it; ``number`` for a pattern that they cannot name, which has several groups."""
+    if isinstance(form, str):
+        return form
+    try:
+        check_form(f"regex:{form.pattern}")
+    except RubricError:
+        return "number"
+    return f"regex:{form.pattern}"
 
 
 def make_pollux_score_parser(
