@@ -169,7 +169,8 @@ class RubricScore(SampleLevelComputation):
         Options(**options)
 
     def __repr__(self) -> str:
-        return f"RubricScore({self.declared.rubric.label}, name={self.name!r})"
+        rubric = self.declared.rubric
+        return f"RubricScore({rubric.id}@{rubric.version}, name={self.name!r})"
 
     __str__ = __repr__  # LightEval's own lists every attribute, and is part of the key of the model's answers
 

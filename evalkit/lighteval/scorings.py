@@ -225,8 +225,8 @@ class _Found:
         named = profile.load()
         if named.id != own.id:
             raise ConfigError(
-                f"profile {profile.profile!r} is for the rubric {named.label}, and this metric judges by "
-                f"{own.label}; bind a profile of that rubric, or one of rules alone"
+                f"profile {profile.profile!r} is for the rubric {named.id}@{named.version}, and this metric judges "
+                f"by {own.id}@{own.version}; bind a profile of that rubric, or one of rules alone"
             )
         origins["rubric"] = "profile"
         return named

@@ -1,0 +1,362 @@
+"""judge_metric and jury_metric, called as LightEval calls them: modes, rows, figures, receipts, precedence."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+import pickle
+import socket
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from servers import judge_server
+
+import evalkit as ek
+from evalkit.contract import TaskBindings, read_receipts
+from evalkit.errors import ConfigError, InputError, JudgeError, RubricError
+
+pytest.importorskip("lighteval")
+
+from lighteval.models.model_output import ModelResponse
+from lighteval.tasks.requests import Doc
+
+from evalkit.lighteval import judge_metric, jury_metric
+from evalkit.lighteval.rows import judgments_of
+
+
+def fake(persona: str, **more: object) -> dict:
+    return {"judge_model_name": persona, "judge_backend": "fake", **more}
+
+
+def docs_of(n: int = 4, task: str = "sums|0", **specific: object) -> list[Doc]:
+    return [
+        Doc(
+            query=f"What is {i} plus {i}?", choices=[""], gold_index=0, id=str(i), task_name=task,
+            specific={"reference_answer": f"{i} plus {i} is {2 * i}", **specific},
+        )
+        for i in range(n)
+    ]  # fmt: skip
+
+
+def answers(n: int = 4) -> list[ModelResponse]:
+    return [ModelResponse(text=[f"{i} plus {i} is {2 * i}"]) for i in range(n)]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    """Score with a metric as LightEval does: copied, called with all samples, aggregated."""
+    monkeypatch.setenv("EVALKIT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("EVALUATOR_RECEIPT_PATH", str(tmp_path / "receipts.json"))
+
+    def scored(metric, mode, config=None, docs=None, responses=None, bindings=None):
+        monkeypatch.setenv("EVALUATOR_SCORING_MODE", mode)
+        monkeypatch.setenv("EVALUATOR_SCORING_CONFIG", json.dumps(config) if config is not None else "")
+        monkeypatch.setenv("EVALKIT_TASK_BINDINGS", TaskBindings.of(bindings).to_json() if bindings else "")
+        taken = copy.deepcopy(metric)
+        docs = docs_of() if docs is None else docs
+        responses = answers(len(docs)) if responses is None else responses
+        rows = taken.compute_sample(responses=responses, docs=docs)[taken.metric_name]
+        return rows, taken.get_corpus_aggregations()[taken.metric_name](rows)
+
+    return scored
+
+
+def test_a_judged_row_holds_the_contract_and_agrees_with_evaluate(run, tmp_path):
+    rows, figures = run(judge_metric("correctness"), "judge", {"judges": [fake("strict")]})
+    items = [{"question": d.query, "answer": r.final_text[0], "reference": d.specific["reference_answer"]}
+             for d, r in zip(docs_of(), answers(), strict=True)]  # fmt: skip
+    table = ek.evaluate(items, "correctness", "fake:strict", offline=True)
+    assert table.cost.n_missing == 0, "the notebook finds every reply that LightEval paid for"
+    expected = table.rubric_scores
+    assert [row["correctness"] for row in rows] == pytest.approx(expected["score_norm"].tolist())
+    assert [row["correctness_raw"] for row in rows] == pytest.approx(expected["score"].tolist())
+    assert [row["correctness_passed"] for row in rows] == expected["passed"].tolist()
+    assert all(row["correctness_error"] == "" and row["correctness_explanation"] for row in rows)
+    assert all(row["correctness_coverage"] == 1.0 for row in rows)
+    scores = expected["score_norm"].to_numpy()
+    assert figures["correctness"] == pytest.approx(scores.mean())
+    assert figures["correctness_stderr"] == pytest.approx(scores.std(ddof=1) / 2)  # √4 samples
+    assert figures["correctness_coverage"] == 1.0
+    assert figures["correctness_pass_rate"] == pytest.approx(expected["passed"].mean())
+    assert all(type(value) is float for value in figures.values())
+    assert set(figures) == {f"correctness{end}" for end in
+                            ("", "_stderr", "_pass_rate", "_coverage", "_n_unscored", "_n_empty")}  # fmt: skip
+
+
+def test_types_of_every_key_are_the_same_in_all_rows(run):
+    config = {"judges": [fake("strict"), fake("broken"), fake("noisy")], "report_disagreement": True}
+    responses = [ModelResponse(text=[""]), *answers(12)[1:]]
+    rows, _ = run(judge_metric("correctness"), "jury", config, docs_of(12), responses)
+    kinds = {name: {type(row[name]) for row in rows} - {type(None)} for name in rows[0]}
+    assert all(list(row) == list(rows[0]) for row in rows)
+    assert all(len(kind) <= 1 for kind in kinds.values()), kinds
+    assert kinds["correctness"] == {float}
+    assert kinds["correctness_error"] == {str}
+    assert kinds["correctness_disagreement"] == {float}
+
+
+def test_disagreement_is_absent_unless_a_jury_was_asked_for_it(run):
+    jury = {"judges": [fake("strict"), fake("lenient")]}
+    for mode, config in (("jury", jury), ("judge", {"judges": [fake("strict")], "report_disagreement": True})):
+        rows, _ = run(judge_metric("correctness"), mode, config)
+        assert not any("disagreement" in name for row in rows for name in row)
+
+
+def test_alpha_of_a_jury_is_that_of_reliability(run):
+    config = {"judges": [fake("strict"), fake("lenient"), fake("noisy")]}
+    responses = [ModelResponse(text=[text]) for text in ("0", "1 plus 1 is 2", "no idea", "3 plus 3 is 7")]
+    rows, figures = run(jury_metric("correctness"), "jury", config, responses=responses)
+    judgments = judgments_of("correctness", rows)
+    assert len(judgments) == 4 * 3 * 3
+    assert figures["correctness_alpha"] == pytest.approx(ek.reliability(judgments)["alpha_single"].iloc[0])
+
+
+def test_deterministic_mode_builds_no_judge(run, monkeypatch, tmp_path):
+    def forbidden(*_: object, **__: object) -> None:
+        raise AssertionError("a socket was opened or a judge was built in deterministic mode")
+
+    monkeypatch.setattr(socket, "socket", forbidden)
+    monkeypatch.setattr("evalkit.records.Judge.__post_init__", forbidden)
+    monkeypatch.setattr("evalkit.lighteval.metrics.settle", forbidden)
+    rows, figures = run(judge_metric("correctness"), "deterministic", {"judges": "not even read"})
+    assert figures == {"correctness_coverage": 0.0}
+    assert rows == [{"correctness_coverage": 0.0, "correctness_error": "deterministic"}] * 4
+    assert not (tmp_path / "receipts.json").exists()
+
+
+def test_empty_answers_are_flagged_and_not_judged(run, tmp_path):
+    responses = [ModelResponse(text=[text]) for text in ("", " \n", "2", "4")] + [ModelResponse(text=[])]
+    rows, figures = run(judge_metric("correctness"), "judge", {"judges": [fake("strict")]}, docs_of(5), responses)
+    assert [row["correctness_error"] for row in rows] == ["empty_answer", "empty_answer", "", "", "empty_answer"]
+    assert [math.isnan(row["correctness"]) for row in rows] == [True, True, False, False, True]
+    assert (figures["correctness_n_empty"], figures["correctness_coverage"]) == (3.0, 0.4)
+    (receipt,) = read_receipts(tmp_path / "receipts.json")
+    assert (receipt.n_items, receipt.n_scored, receipt.n_empty, receipt.n_judgments) == (5, 2, 3, 6)
+
+
+@pytest.mark.parametrize("n", [1, 4])
+def test_nothing_but_empty_answers_ends_with_a_coverage_of_0(run, n):
+    rows, figures = run(
+        judge_metric("correctness"), "judge", {"judges": [fake("strict")]}, docs_of(n), [ModelResponse(text=[""])] * n
+    )
+    assert len(rows) == n
+    assert math.isnan(figures["correctness"])
+    assert math.isnan(figures["correctness_stderr"])
+    assert figures["correctness_coverage"] == 0.0
+
+
+def test_several_criteria_have_columns_of_their_own(run):
+    docs = docs_of(3, conversation="User: hello\nAssistant: hello")
+    rows, _ = run(judge_metric("conversation_quality"), "judge", {"judges": [fake("strict")]}, docs)
+    names = ek.load_rubric("conversation_quality").names
+    assert all({f"conversation_quality_{name}" for name in names} <= set(row) for row in rows)
+    assert "conversation_quality_raw" not in rows[0]
+    assert all(name in rows[0]["conversation_quality_explanation"] for name in names)
+
+
+def test_a_run_goes_on_where_a_fifth_of_the_calls_fail(run, tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    lost = {f"What is {i} plus {i}?" for i in range(0, 30, 5)}
+
+    def faults(body):
+        text = body["messages"][-1]["content"]
+        return {"status": 400} if any(question in text for question in lost) else None
+
+    reply = '{"explanation": "agrees", "score": 2}'
+    with judge_server(always={"content": reply}, faults=faults) as server:
+        judge = {"judge_model_name": "m", "judge_backend": "openai", "base_url": server.url}
+        config = {"judges": [judge], "samples": 1}
+        rows, figures = run(judge_metric("correctness"), "judge", config, docs_of(30), answers(30))
+        first = len(server.seen)
+        again, _ = run(judge_metric("correctness"), "judge", config, docs_of(30), answers(30))
+        assert {body["messages"][-1]["content"] for body in (one.body for one in server.seen[first:])} <= {
+            one.body["messages"][-1]["content"] for one in server.seen[:first]
+        }
+        assert len(server.seen) - first == 6, "only what failed is asked again"
+    assert figures["correctness_coverage"] == pytest.approx(0.8)
+    assert figures["correctness"] == 1.0
+    unscored = [number for number, row in enumerate(rows) if row["correctness_error"]]
+    assert unscored == [0, 5, 10, 15, 20, 25]
+    assert all(math.isnan(rows[number]["correctness"]) for number in unscored)
+    assert [row["correctness"] for row in again if not row["correctness_error"]] == [1.0] * 24
+
+
+def test_a_judge_that_is_down_leaves_the_run_alive(run, caplog):
+    with judge_server(always={"status": 401}) as server:
+        judge = {"judge_model_name": "m", "judge_backend": "openai", "base_url": server.url}
+        rows, figures = run(judge_metric("correctness"), "judge", {"judges": [judge]})
+    assert {row["correctness_error"] for row in rows} == {"judge_down"}
+    assert figures["correctness_coverage"] == 0.0
+    assert "no judge could be asked" in caplog.text
+
+
+def test_the_second_run_asks_nobody(run, tmp_path):
+    reply = '{"explanation": "agrees", "score": 1}'
+    with judge_server(always={"content": reply}) as server:
+        judge = {"judge_model_name": "m", "judge_backend": "openai", "base_url": server.url}
+        first, _ = run(judge_metric("correctness"), "judge", {"judges": [judge]})
+        n_first = len(server.seen)
+        second, _ = run(judge_metric("correctness"), "judge", {"judges": [judge]})
+        assert len(server.seen) == n_first
+    strip = [{k: v for k, v in row.items() if not k.endswith("_judgments")} for row in first]
+    assert strip == [{k: v for k, v in row.items() if not k.endswith("_judgments")} for row in second]
+    (receipt,) = read_receipts(tmp_path / "receipts.json")
+    assert (receipt.n_live, receipt.n_cached) == (0, 12)
+
+
+PRECEDENCE = {
+    "default": ({}, {}, None, {"samples": 3, "aggregation": "mean", "template": "default@v1"}),
+    "task": ({"samples": 2, "aggregate": "max", "template": "label@v1"}, {}, None,
+             {"samples": 2, "aggregation": "max", "template": "label@v1"}),
+    "profile over task": ({"samples": 2, "aggregate": "max"}, {"profile": "conservative"}, None,
+                          {"samples": 5, "aggregation": "median"}),
+    "config over profile": ({"samples": 2}, {"profile": "conservative", "samples": 1, "aggregation": "min"}, None,
+                            {"samples": 1, "aggregation": "min"}),
+    "default aggregation of a config is not said": ({}, {"profile": "strict"}, None, {"aggregation": "min"}),
+    "binding over config's profile": ({}, {"profile": "conservative"}, {"sums": {"judge_profile": "strict"}},
+                                      {"samples": 3, "aggregation": "min"}),
+    "binding's template over task": ({"template": "label@v1"}, {}, {"sums": {"judge_template_id": "number"}},
+                                     {"template": "number@v1"}),
+    "binding of another task": ({}, {}, {"other": {"judge_profile": "strict"}}, {"aggregation": "mean"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", PRECEDENCE)
+def test_each_field_comes_from_the_first_place_that_names_it(case, run, tmp_path):
+    said, config, bindings, expected = PRECEDENCE[case]
+    judges = [fake("strict"), fake("lenient")]
+    run(judge_metric("correctness", **said), "jury", {"judges": judges, **config}, bindings=bindings)
+    (receipt,) = read_receipts(tmp_path / "receipts.json")
+    found = receipt.model_dump() | {"template": receipt.judges[0].template}
+    assert {name: found[name] for name in expected} == expected
+
+
+def test_a_judges_own_template_comes_before_all(run, tmp_path):
+    judges = [fake("strict", judge_template_id="tagged"), fake("lenient")]
+    bindings = {"sums": {"judge_template_id": "number@v1"}}
+    run(judge_metric("correctness"), "jury", {"judges": judges}, bindings=bindings)
+    (receipt,) = read_receipts(tmp_path / "receipts.json")
+    assert [judge.template for judge in receipt.judges] == ["tagged@v1", "number@v1"]
+
+
+def test_a_template_of_the_registry_is_used_by_its_text(run, tmp_path):
+    import hashlib
+
+    source = ek.prompts.load_template("label").source.replace("label", "label", 1) + "\n{# ours #}"
+    text = {"name": "ours", "version": "v7", "text": source, "hash": hashlib.sha256(source.encode()).hexdigest()}
+    bindings = {"sums": {"judge_template_id": "ours", "templates": [text]}}
+    run(judge_metric("correctness"), "judge", {"judges": [fake("strict")]}, bindings=bindings)
+    (receipt,) = read_receipts(tmp_path / "receipts.json")
+    assert (receipt.judges[0].template, receipt.judges[0].template_hash) == ("ours@v7", text["hash"])
+
+
+def test_judges_of_a_profile_or_of_the_metric_need_no_config(run, tmp_path):
+    path = tmp_path / "own.yaml"
+    path.write_text("profile: own\njudges: [{provider: fake, model: strict}]\nsamples: 1\n")
+    rows, _ = run(judge_metric("correctness", profile=str(path)), "judge")
+    assert rows[0]["correctness_error"] == ""
+    rows, _ = run(judge_metric("correctness", judges="fake:lenient"), "judge")
+    assert rows[0]["correctness_error"] == ""
+
+
+def test_a_frozen_profile_is_the_metric(run, tmp_path, monkeypatch):
+    items = [{"question": "q", "answer": "a", "reference": "a"}]
+    monkeypatch.setenv("EVALKIT_CACHE", str(tmp_path / "cache"))
+    evaluation = ek.evaluate(items, "correctness", "fake:strict", samples=1)
+    ek.freeze(evaluation, tmp_path / "frozen.yaml")
+    rows, _ = run(judge_metric(tmp_path / "frozen.yaml"), "judge")
+    assert len(judgments_of("correctness", rows)) == 4
+
+
+MISUSE = {
+    "nobody is named": (judge_metric("correctness"), "judge", None, ConfigError, "no judge is named"),
+    "jury metric in judge mode": (jury_metric("correctness"), "judge", {"judges": [fake("strict")]}, ConfigError,
+                                  "not made for the scoring mode 'judge': deterministic, jury"),
+    "unknown template": (judge_metric("correctness"), "judge", {"judges": [fake("strict", judge_template_id="nope")]},
+                         RubricError, "no judge template 'nope'; looked in"),
+    "unknown profile": (judge_metric("correctness"), "judge", {"judges": [fake("strict")], "profile": "nope"},
+                        ConfigError, "there is no profile 'nope'"),
+    "no key": (judge_metric("correctness"), "judge", {"judges": [{"judge_model_name": "m", "judge_backend": "openai"}]},
+               JudgeError, "OPENAI_API_KEY is not set"),
+    "a jury by the metric in judge mode": (judge_metric("correctness", judges=["fake:strict", "fake:lenient"]), "judge",
+                                           None, ConfigError, "takes one judge and the task names 2"),
+    "an unknown persona": (judge_metric("correctness"), "judge", {"judges": [fake("nobody")]}, ConfigError, "nobody"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", MISUSE)
+def test_misuse_is_told_when_lighteval_takes_the_task_up(case, run, monkeypatch):
+    metric, mode, config, kind, said = MISUSE[case]
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.setenv("EVALUATOR_SCORING_MODE", mode)
+    monkeypatch.setenv("EVALUATOR_SCORING_CONFIG", "" if config is None else json.dumps(config))
+    with pytest.raises(kind) as problem:
+        copy.deepcopy(metric)
+    assert said in str(problem.value)
+
+
+def test_a_profile_of_another_rubric_is_refused(run, tmp_path):
+    (tmp_path / "p.yaml").write_text("profile: p\nrubric: safety@v1\njudges: [{provider: fake, model: strict}]\n")
+    with pytest.raises(ConfigError, match="is for the rubric safety@v1, and this metric judges by correctness"):
+        run(judge_metric("correctness"), "judge", {"profile": str(tmp_path / "p.yaml")})
+
+
+def test_documents_that_lack_an_input_are_named_before_a_model_is_loaded(monkeypatch):
+    monkeypatch.setenv("EVALUATOR_SCORING_MODE", "judge")
+    monkeypatch.setenv("EVALUATOR_SCORING_CONFIG", json.dumps({"judges": [fake("strict")]}))
+    score = judge_metric("faithfulness").sample_level_fn
+    with pytest.raises(InputError, match="document '0': rubric 'faithfulness' needs 'context'"):
+        score.check("sums|0", docs_of())
+    score.check("sums|0", docs_of(context="0 plus 0 is 0"))
+
+
+def test_fields_say_where_an_input_stands(run):
+    docs = docs_of(passage=["a passage"])
+    for fields in ({"context": "passage"}, {"context": lambda doc: doc.specific["passage"]}):
+        rows, _ = run(judge_metric("faithfulness", fields=fields), "judge", {"judges": [fake("strict")]}, docs)
+        assert all(row["faithfulness_error"] == "" for row in rows)
+
+
+def test_a_gold_choice_is_the_reference_where_there_is_none(run):
+    docs = [Doc(query="2 plus 2?", choices=["5", "4"], gold_index=1, id="0", task_name="t|0")]
+    rows, _ = run(judge_metric("correctness"), "judge", {"judges": [fake("strict")]}, docs, answers(1))
+    assert rows[0]["correctness_error"] == ""
+
+
+@pytest.mark.parametrize("make", [judge_metric, jury_metric])
+def test_wrong_words_are_refused_where_the_metric_is_made(make):
+    for given, said in (
+        ({"rubric": "nope"}, "nope"),
+        ({"rubric": "preference"}, "compares two answers"),
+        ({"rubric": "safety", "samples": 0}, "samples"),
+        ({"rubric": "safety", "aggregate": "avg"}, "avg"),
+        ({"rubric": "safety", "budget": 1}, "unknown option budget"),
+    ):
+        with pytest.raises((ConfigError, RubricError)) as problem:
+            make(given.pop("rubric"), **given)
+        assert said in str(problem.value)
+    with pytest.raises(ConfigError, match="two judges or more"):
+        jury_metric("safety", judges="fake:strict")
+
+
+def test_a_metric_can_be_copied_pickled_and_shown():
+    metric = judge_metric("safety")
+    assert copy.deepcopy(metric).metric_name == "safety"
+    assert pickle.loads(pickle.dumps(metric)).metric_name == "safety"
+    assert str(metric.sample_level_fn) == repr(metric.sample_level_fn) == "RubricScore(safety@v1, name='safety')"
+    assert str(copy.deepcopy(metric).sample_level_fn) == str(metric.sample_level_fn), "part of LightEval's answer keys"
+
+
+def test_judgments_come_back_from_the_saved_rows_as_they_were(run):
+    config = {"judges": [fake("strict"), fake("broken")], "samples": 2}
+    rows, _ = run(judge_metric("correctness"), "jury", config)
+    judgments = judgments_of("correctness", json.loads(json.dumps(rows)))
+    again = ek.aggregate(ek.vote(judgments))
+    assert again["score_norm"].tolist() == pytest.approx([row["correctness"] for row in rows], nan_ok=True)
+    assert set(judgments["error"].dropna()) <= {"unreadable", "off_scale", "ambiguous", "truncated", "empty", "refused"}
+    assert judgments["error"].notna().any()
+    assert isinstance(judgments, pd.DataFrame)
+    assert np.isfinite(judgments["weight"]).all()
