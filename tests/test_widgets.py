@@ -18,6 +18,7 @@ from evalkit.errors import CacheError, ConfigError, InputError, JudgeError, Miss
 from evalkit.widgets import Session
 from evalkit.widgets.drafts import form_of, from_form, from_yaml
 from evalkit.widgets.histories import History, Version, rebased
+from evalkit.widgets.proposals import Proposals
 from evalkit.widgets.rows import FILTERS, Query, Row, page_of
 from evalkit.widgets.snippets import code_of
 from evalkit.widgets.workers import Worker
@@ -360,6 +361,76 @@ def test_form_and_yaml_of_every_rubric_come_back(name):
     assert (made.content_hash, made.edited) == (rubric.content_hash, False)
 
 
+def test_criteria_and_levels_come_go_and_change_their_names():
+    rubric = ek.Rubric(
+        id="two",
+        inputs=["answer"],
+        criteria=[
+            {"name": "one", "scale": {0: "no", 1: "yes"}, "pass_at": 1, "weight": 2.0, "critical": True},
+            {"name": "two", "level": "nominal", "scale": {"A": "a", "B": "b"}, "pass_if": ["A"]},
+        ],
+    )
+    form = form_of(rubric)
+    one, two = form["criteria"]
+    one["name"] = " first "
+    one["scale"] += [["2", "very"]]
+    new = {"name": "three", "description": "New?", "level": "ordinal", "scale": [["0", "no"], ["1", "yes"]]}
+    form["criteria"] = [two, one, new | {"rule": "pass_at", "passes": "1", "rest": {}}]
+    made = from_form(rubric, rubric, form)
+    assert made.names == ("two", "first", "three")
+    first = made.criterion("first")
+    assert (first.weight, first.critical, dict(first.scale)) == (2.0, True, {0: "no", 1: "yes", 2: "very"})
+    assert made.criterion("two").scale.passed("A")
+    form["criteria"] = [one]
+    assert from_form(rubric, made, form).names == ("first",)
+    for change, message in (
+        ({"criteria": []}, "at least 1"),
+        ({"criteria": [one | {"name": ""}]}, "has no name"),
+        ({"criteria": [one, one]}, "two criteria have one name"),
+        ({"criteria": [two | {"level": "ordinal"}]}, "not a number"),
+    ):
+        with pytest.raises(RubricError, match=message):
+            from_form(rubric, rubric, form | change)
+
+
+def test_labels_of_a_level_that_was_removed_are_left_out_and_said(tmp_path):
+    # level 0 goes: b's label 0 means nothing any more; a and c have others, and the jury is right on a alone
+    without = RUBRIC.edit("c", scale={0: None})
+    record(RUBRIC, ["2", "0", "2", "1"])
+    record(without, ["2", "1", "2", "1"])
+    session = Session(
+        ITEMS, RUBRIC, JUDGES[:1], labels=people({"a": "2", "b": "0", "c": "1"}), samples=1, recorded="use",
+        folder=tmp_path,
+    )  # fmt: skip
+    session.run()
+    session.propose(lambda _base, _draft: without)
+    session.run()
+    assert session.n_off_scale == 1
+    assert session.tiles()[0].value.startswith("0.50")
+    assert session.tiles()[0].note.startswith("2 of 2 labelled items")
+    assert {row.item_id: row.wrong for row in session.rows()} == {"a": False, "b": None, "c": True, "d": None}
+    assert sum(cell.n for cell in session.cells()) == 2
+    session.choose(session.against)
+    assert session.n_off_scale == 0
+
+
+def test_a_criterion_that_was_added_can_be_labelled(tmp_path):
+    longer = ek.Rubric(
+        **(RUBRIC.to_dict() | {"criteria": [*RUBRIC.criteria, {"name": "d", "scale": {0: "n", 1: "y"}}]})
+    )
+    added = rebased(RUBRIC, longer.to_dict())
+    session = Session(ITEMS, RUBRIC, "fake:strict", samples=1, folder=tmp_path)
+    session.run()
+    with pytest.raises(InputError, match="none before it was run"):
+        session.label("a", "1", criterion="d")
+    session.propose(lambda _base, _draft: added)
+    session.run()
+    session.label("a", "1", criterion="d")
+    again = Session(ITEMS, RUBRIC, "fake:strict", samples=1, folder=tmp_path)
+    assert again.book.table[["criterion", "label"]].values.tolist() == [["d", "1"]]
+    assert again.book.strays == 0
+
+
 @given(st.lists(st.text(max_size=40), min_size=3, max_size=3))
 def test_any_text_of_a_level_survives_the_form(texts):
     form = form_of(RUBRIC)
@@ -430,6 +501,20 @@ def test_the_jury_can_be_changed(tmp_path):
         session.run()
 
 
+def test_the_jury_is_found_again_unless_the_cell_names_another(tmp_path):
+    given = ["fake:strict", "fake:lenient"]
+    first = Session(ITEMS, RUBRIC, given, folder=tmp_path)
+    first.add_judge("fake:noisy")
+    first.set_jury({"fake:strict": 2.0, "fake:noisy": 1.0}, 5, "median")
+    first.budget_usd = 0.5
+    first.keep()
+    again = Session(ITEMS, RUBRIC, given, folder=tmp_path)
+    assert [(judge.name, judge.weight) for judge in again.judges] == [("fake:strict", 2.0), ("fake:noisy", 1.0)]
+    assert (len(again.pool), again.samples, again.aggregate, again.budget_usd) == (3, 5, "median", 0.5)
+    other = Session(ITEMS, RUBRIC, given, samples=1, folder=tmp_path)
+    assert (len(other.judges), other.samples, other.aggregate) == (2, 1, "mean")
+
+
 def test_options_of_judge_are_checked_before_anything_else(tmp_path):
     with pytest.raises(TypeError, match="budgte"):
         start(tmp_path, budgte=1)
@@ -482,8 +567,8 @@ def test_a_version_whose_replies_are_gone_says_so(session, tmp_path, monkeypatch
     session.run()
     monkeypatch.setenv("EVALKIT_CACHE", str(tmp_path / "empty"))
     tuner = ek.RubricTuner(ITEMS, RUBRIC, JUDGES[:1], people(), samples=1, folder=tmp_path)
-    assert tuner._worker.wait(20)
-    assert "4 judgments cache miss" in tuner._view.alert
+    assert tuner._screen.worker.wait(20)
+    assert "4 judgments cache miss" in tuner._screen.view.alert
     assert len(tuner.versions) == 1
 
 
@@ -549,50 +634,153 @@ def test_the_code_gives_what_is_on_screen(session):
     assert place["made"].table.iloc[0][["changed", "fixed", "broke"]].tolist() == [1, 1, 0]
 
 
+# -- suggestions
+FACTS = ek.load_example("facts")
+
+
+@pytest.fixture
+def facts(tmp_path):
+    made = Session(FACTS[0], "correctness", ["fake:strict", "fake:lenient"], labels=FACTS[1], folder=tmp_path)
+    made.run()
+    return made
+
+
+def test_edits_are_suggested_tried_and_found_again(facts, tmp_path):
+    draft = facts.draft.content_hash
+    facts.suggest("fake:strict")
+    rows = facts.proposals.rows
+    assert 1 <= len(rows) <= 3
+    assert "20 dev items" not in facts.proposals.head  # of those with a verdict on both sides
+    base = facts.current
+    facts.try_edit(1)
+    facts.try_edit(0)
+    assert facts.against == base  # each edit is compared with what it is of, not with the last one
+    assert facts.draft.content_hash == draft  # what a person was editing stays
+    assert len(facts.history.versions) == 3
+    tried = facts.proposals.rows[0]
+    assert tried.key == facts.current
+    assert facts.evaluation.rubric.content_hash == tried.edit.apply(FACTS_RUBRIC).content_hash
+    change = next(tile for tile in facts.tiles() if tile.title == "Changed")
+    assert [effect.part for effect in tried.effects] == ["dev"]  # 20 labelled items: nothing is held out
+    assert tried.effects[0].counts.split(" fixed")[0] in change.moved
+    again = Session(FACTS[0], "correctness", ["fake:strict", "fake:lenient"], labels=FACTS[1], folder=tmp_path)
+    assert again.proposals == facts.proposals
+    again.replay(again.current)
+    again.take_up(tried.key)
+    assert again.draft.content_hash == facts.evaluation.rubric.content_hash
+
+
+FACTS_RUBRIC = ek.load_rubric("correctness")
+
+
+def test_the_same_question_is_another_draw_and_another_version_starts_afresh(facts):
+    facts.suggest("fake:strict")
+    first = facts.proposals
+    facts.suggest("fake:strict")
+    assert (first.draw, facts.proposals.draw) == (0, 1)
+    assert facts.proposals.rows[0].edit.text != first.rows[0].edit.text
+    facts.try_edit(0)
+    facts.suggest("fake:strict")
+    assert (facts.proposals.draw, facts.proposals.base) == (0, facts.current)
+
+
+def test_what_cannot_be_suggested_or_tried_is_said(facts, tmp_path):
+    with pytest.raises(InputError, match="no suggestion 1; ask for some"):
+        facts.try_edit(0)
+    facts.suggest("fake:broken")
+    assert facts.proposals.rows == ()
+    assert facts.proposals.notes[0].startswith("the reply is no JSON")
+    with pytest.raises(ConfigError, match="unknown judge provider"):
+        facts.suggest("nobody:x")
+    with pytest.raises(InputError, match="run first"):
+        start(tmp_path / "other").suggest("fake:strict")
+
+
+def test_a_tried_edit_looks_at_held_out_labels_and_the_look_counts(tmp_path, monkeypatch):
+    monkeypatch.setenv("EVALKIT_CACHE", str(tmp_path / "cache"))
+    n = 120
+    items = pd.DataFrame({"item_id": [f"i{at:03d}" for at in range(n)], "answer": [f"answer {at}" for at in range(n)]})
+    labels = people({f"i{at:03d}": "0" if at % 3 else "2" for at in range(n)})
+    ek.record(items, RUBRIC, JUDGES[0], [["2"]] * n)
+    session = Session(items, RUBRIC, JUDGES[:1], labels=labels, samples=1, recorded="use", folder=tmp_path)
+    session.run()
+    session.suggest("fake:strict")
+    edit = session.proposals.rows[0].edit
+    # after the edit the judge is right on every second of those that it passed wrongly
+    ek.record(items, edit.apply(RUBRIC), JUDGES[0], [["0" if at % 3 == 1 else "2"] for at in range(n)])
+    assert ek.held_out_looks().empty
+    session.try_edit(0)
+    dev, held = session.proposals.rows[0].effects
+    assert (dev.part, held.part) == ("dev", "held-out")
+    split = ek.split_labels(labels)
+    for effect, part in ((dev, "dev"), (held, "held-out")):
+        at = split.loc[split["part"] == part, "item_id"].str[1:].astype(int)
+        fixed = int((at % 3 == 1).sum())
+        assert effect.counts.startswith(f"▲ {fixed} fixed ▼ 0 broke")
+        assert effect.coverage.startswith(f"{len(at)} of {len(at)} labelled items")
+        assert effect.effect.startswith(f"+{fixed / len(at):.2f} [")
+    assert ek.held_out_looks()["n_looks"].sum() == 2
+    assert held.coverage.endswith("look 2")
+    assert len(session.proposals.rows[0].effects[1].agreement.split("→")) == 2
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [None, 7, {}, {"base": "x"}, {"base": "k", "rows": [{"edit": {}}], "notes": []}, {"base": "k", "rows": 3}],
+    ids=["none", "number", "empty", "unknown base", "other edit", "no list"],
+)
+def test_suggestions_that_were_written_otherwise_are_none(stored):
+    assert Proposals.from_dict(stored, {"k": None}) == Proposals()
+
+
 # -- the widget
 @pytest.fixture
 def tuner(session, tmp_path):
     made = ek.RubricTuner(ITEMS, RUBRIC, JUDGES[:1], people(), samples=1, recorded="use", folder=tmp_path)
-    assert made._worker.wait(20)
+    assert made._screen.worker.wait(20)
     return made
 
 
 def do(tuner, **said):
-    tuner._receive(None, said, [])
-    assert tuner._worker.wait(20)
+    tuner._screen._receive(None, said, [])
+    assert tuner._screen.worker.wait(20)
 
 
 def test_a_person_tunes_by_messages(tuner, tmp_path):
     do(tuner, do="run")
-    assert tuner._view.page["n"] == 4
-    assert tuner._view.status["running"] is False
+    assert tuner._screen.view.page["n"] == 4
+    assert tuner._screen.view.status["running"] is False
     form = form_of(RUBRIC)
     form["criteria"][0]["scale"][1][1] = "nearly so"
     do(tuner, do="form", form=form)
-    assert tuner._view.draft["edited"]
+    assert tuner._screen.view.draft["edited"]
     do(tuner, do="run")
-    board = tuner._view.board
+    board = tuner._screen.view.board
     assert [version["label"] for version in board["versions"]] == ["v1", EDITED.label]
     assert [tile["moved"] for tile in board["tiles"] if tile["title"] == "Changed"] == [
         "▲ 1 fixed ▼ 0 broke on dev labels"
     ]
     do(tuner, do="query", query={"filter": "wrong", "cell": ["2", "1"]})
-    assert [row["item_id"] for row in tuner._view.page["rows"]] == ["d"]
+    assert [row["item_id"] for row in tuner._screen.view.page["rows"]] == ["d"]
     do(tuner, do="select", item_id="d")
-    assert tuner._view.item["labels"] == {"ann": "2"}
+    assert tuner._screen.view.item["labels"] == {"ann": "2"}
     do(tuner, do="annotator", name="eva")
     do(tuner, do="label", item_id="d", label="1")
-    assert tuner._view.item["labels"] == {"ann": "2", "eva": "1"}
+    assert tuner._screen.view.item["labels"] == {"ann": "2", "eva": "1"}
     assert tuner.labels["annotator"].tolist().count("eva") == 1
     do(tuner, do="versions", current=board["against"], against="")
-    assert tuner._view.board["current"] == board["against"]
+    assert tuner._screen.view.board["current"] == board["against"]
     do(tuner, do="take", key=board["current"])
     assert tuner.rubric.content_hash == EDITED.content_hash
     do(tuner, do="code")
-    assert "ek.evaluate(items" in tuner._view.code
+    assert "ek.evaluate(items" in tuner._screen.view.code
+    do(tuner, do="suggest", judge="fake:strict")
+    advice = tuner._screen.view.advice
+    assert advice["rows"][0]["where"] == "c: level 2"
+    assert (advice["judge"], advice["of"], advice["held"]) == ("fake:strict", "v1", False)
     do(tuner, do="jury", active={"x": "2"}, samples="1", aggregate="median", budget_usd="0.5")
     assert (tuner.session.aggregate, tuner.session.budget_usd) == ("median", 0.5)
-    assert tuner._view.alert == ""
+    assert tuner._screen.view.alert == ""
 
 
 @pytest.mark.parametrize(
@@ -603,14 +791,16 @@ def test_a_person_tunes_by_messages(tuner, tmp_path):
         ({"do": "versions", "current": "none"}, "no version"),
         ({"do": "held_out"}, "run first"),
         ({"do": "jury", "active": {"x": "two"}}, "ValueError"),
+        ({"do": "suggest", "judge": "fake:strict"}, "run first"),
+        ({"do": "try", "number": 0}, "ask for some"),
     ],
-    ids=["label", "judge", "version", "held-out", "number"],
+    ids=["label", "judge", "version", "held-out", "number", "suggest", "try"],
 )
 def test_what_goes_wrong_is_told_on_screen(tuner, said, message):
     do(tuner, **said)
-    assert message in tuner._view.alert
+    assert message in tuner._screen.view.alert
     do(tuner, do="dismiss")
-    assert tuner._view.alert == ""
+    assert tuner._screen.view.alert == ""
 
 
 def test_a_judge_that_fails_is_told_with_what_to_do(tuner):
@@ -619,29 +809,29 @@ def test_a_judge_that_fails_is_told_with_what_to_do(tuner):
     form["description"] = "not recorded"
     do(tuner, do="form", form=form)
     do(tuner, do="run")
-    assert "no judge could be asked" in tuner._view.alert
-    assert tuner._view.status["running"] is False
+    assert "no judge could be asked" in tuner._screen.view.alert
+    assert tuner._screen.view.status["running"] is False
 
 
 def test_a_fault_in_the_rubric_is_told_as_one_types(tuner):
     form = form_of(RUBRIC)
     form["criteria"][0]["scale"][0][0] = "2"
     do(tuner, do="form", form=form)
-    assert "stands twice" in tuner._view.draft["problem"]
+    assert "stands twice" in tuner._screen.view.draft["problem"]
     do(tuner, do="run")
-    assert "mend the rubric first" in tuner._view.alert
+    assert "mend the rubric first" in tuner._screen.view.alert
 
 
 @pytest.mark.parametrize("said", [None, "run", {}, {"do": "rm"}, {"do": "query"}], ids=str)
 def test_messages_that_nobody_sends_do_no_harm(tuner, said):
-    tuner._receive(None, said, [])
-    assert tuner._worker.wait(20)
+    tuner._screen._receive(None, said, [])
+    assert tuner._screen.worker.wait(20)
 
 
 def test_progress_is_told_while_it_runs(tuner):
     seen = []
-    tuner._view.observe(lambda change: seen.append(change["new"]), "status")
-    tuner._progress(SimpleNamespace(done=3, total=9, n_failed=1, cost_usd=0.5, stopped=False))
+    tuner._screen.view.observe(lambda change: seen.append(change["new"]), "status")
+    tuner._screen.progress(SimpleNamespace(done=3, total=9, n_failed=1, cost_usd=0.5, stopped=False))
     assert seen[-1]["text"] == "3 of 9 replies, 1 failed, US$ 0.5000"
     assert (seen[-1]["done"], seen[-1]["total"], seen[-1]["running"]) == (4, 9, True)
 
@@ -675,7 +865,8 @@ def test_the_same_by_call(tuner, tmp_path):
 
 
 def test_without_the_extra_the_message_names_it(monkeypatch, tmp_path):
-    monkeypatch.delitem(sys.modules, "evalkit.widgets.views", raising=False)
+    for name in ("evalkit.widgets.views", "evalkit.widgets.screens"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setitem(sys.modules, "anywidget", None)
     with pytest.raises(MissingExtraError, match=r"evalkit\[notebook\]"):
         ek.RubricTuner(ITEMS, RUBRIC, JUDGES[:1], folder=tmp_path)

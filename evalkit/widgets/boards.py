@@ -7,11 +7,11 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from evalkit.errors import InputError
 from evalkit.evaluation import Evaluation
 from evalkit.figures import count_of, figure
 from evalkit.suggesting import change_of
 from evalkit.validity import align, confusion
+from evalkit.widgets.books import fitting
 
 __all__ = ["Cell", "Tile", "aligned", "cells_of", "tiles_of"]
 
@@ -66,24 +66,29 @@ def tiles_of(
     rows
         What `aligned` says of the two.
     """
-    dev = labels[(labels["part"] == "dev") & (labels["criterion"] == criterion)]
+    dev = _dev(evaluation, labels, criterion)
+    if against is not None and criterion in against.rubric.names:
+        dev = fitting(dev, against.rubric.criterion(criterion).scale)
     found = [*_people(*rows, name), _split(evaluation, criterion)]
     found.append(_changed(evaluation, dev, criterion, against, name))
     return [*found, *_scored(evaluation, criterion), _cost(evaluation)]
 
 
 def aligned(evaluation: Evaluation | None, labels: pd.DataFrame, criterion: str) -> pd.Series | None:
-    """The row of `align` for the jury on dev labels; None without labels, and where they are not on its scale."""
-    if evaluation is None:
+    """The row of `align` for the jury on dev labels; None without labels on its scale."""
+    if evaluation is None or criterion not in evaluation.rubric.names:
         return None
-    dev = labels[(labels["part"] == "dev") & (labels["criterion"] == criterion)]
+    dev = _dev(evaluation, labels, criterion)
     scores = evaluation.scores[evaluation.scores["criterion"] == criterion]
     if scores.empty or dev.empty:
         return None
-    try:
-        return align(scores, dev, clusters=evaluation.clusters).iloc[0]
-    except InputError:
-        return None
+    return align(scores, dev, clusters=evaluation.clusters).iloc[0]
+
+
+def _dev(evaluation: Evaluation, labels: pd.DataFrame, criterion: str) -> pd.DataFrame:
+    """The dev labels of a criterion that mean something on its scale."""
+    mine = labels[((labels["part"] == "dev") & (labels["criterion"] == criterion)).to_numpy()]
+    return fitting(mine, evaluation.rubric.criterion(criterion).scale)
 
 
 def _people(row: pd.Series | None, last: pd.Series | None, name: str) -> list[Tile]:
@@ -172,7 +177,7 @@ def _cost(evaluation: Evaluation) -> Tile:
 
 def cells_of(evaluation: Evaluation, labels: pd.DataFrame, criterion: str) -> list[Cell]:
     """The confusion matrix of one criterion on the dev labels; empty without labels."""
-    dev = labels[(labels["part"] == "dev") & (labels["criterion"] == criterion)]
+    dev = _dev(evaluation, labels, criterion)
     scores = evaluation.scores[evaluation.scores["criterion"] == criterion]
     if dev.empty or scores.empty:
         return []

@@ -12,16 +12,22 @@ import orjson
 import pandas as pd
 
 from evalkit.errors import CacheError, InputError
-from evalkit.rubrics import Rubric
+from evalkit.rubrics import Rubric, Scale
 from evalkit.tables import LABEL_KEY, categorical, table
 from evalkit.validity import split_labels
 from evalkit.validity.parts import DEV
 from evalkit.validity.people import coded, reading
 
-__all__ = ["LabelBook"]
+__all__ = ["LabelBook", "fitting"]
 
 _Key = tuple[str, str, str]
 _FIELDS = ("item_id", "criterion", "annotator", "text")
+
+
+def fitting(labels: pd.DataFrame, *scales: Scale) -> pd.DataFrame:
+    """The labels that mean something on every one of the scales: those of a level that an edit took away do not."""
+    known = {text: all(reading(str(text), scale) is not None for scale in scales) for text in labels["label"].unique()}
+    return labels[labels["label"].map(known).to_numpy(dtype=bool)]
 
 
 class LabelBook:
@@ -39,7 +45,7 @@ class LabelBook:
     given
         The long labels table, or None.
     rubric
-        On its scales labels are checked.
+        On its scales labels are checked; `know` adds those of its versions.
     clusters
         item_id -> cluster, so that what belongs together is in one part.
 
@@ -59,7 +65,9 @@ class LabelBook:
         rubric: Rubric,
         clusters: pd.Series | None = None,
     ) -> None:
-        self.path, self._texts, self._rubric, self._clusters = path, texts, rubric, clusters
+        self.path, self._texts, self._clusters = path, texts, clusters
+        self._scales: dict[str, dict[str, Scale]] = {}
+        self.know(rubric)
         self._labels: dict[_Key, str] = {}
         self.strays = self.n_edits = 0
         self._table: pd.DataFrame | None = None
@@ -69,9 +77,15 @@ class LabelBook:
             self._labels = {
                 (item, criterion, who): label for item, criterion, who, label in rows.itertuples(index=False)
             }
-        self._read()
 
-    def _read(self) -> None:
+    def know(self, rubric: Rubric) -> None:
+        """Take labels of the criteria and scales of this version too."""
+        for criterion in rubric.criteria:
+            scale = criterion.scale
+            self._scales.setdefault(criterion.name, {})[f"{scale.level} {scale.to_json()}"] = scale
+
+    def read(self) -> None:
+        """Take in the file of edits, once the versions are known."""
         try:
             lines = self.path.read_bytes().splitlines() if self.path.exists() else []
         except OSError as problem:
@@ -83,20 +97,17 @@ class LabelBook:
                 continue  # blank, or cut short by a crash
             if not isinstance(edit, dict) or not all(isinstance(edit.get(name), str) for name in _FIELDS):
                 continue
-            label, known = edit.get("label"), edit["criterion"] in self._rubric.names
-            if (
-                self._texts.get(edit["item_id"]) != edit["text"]
-                or not known
-                or not self._fits(edit["criterion"], label)
-            ):
+            label = edit.get("label")
+            if self._texts.get(edit["item_id"]) != edit["text"] or not self._fits(edit["criterion"], label):
                 self.strays += 1
                 continue
             self._put((edit["item_id"], edit["criterion"], edit["annotator"]), label)
 
     def _fits(self, criterion: str, label: object) -> bool:
-        return label is None or (
-            isinstance(label, str) and reading(label, self._rubric.criterion(criterion).scale) is not None
-        )
+        scales = self._scales.get(criterion, {}).values()
+        if label is None:
+            return bool(scales)
+        return isinstance(label, str) and any(reading(label, scale) is not None for scale in scales)
 
     def _put(self, key: _Key, label: str | None) -> None:
         self._table = None
@@ -121,7 +132,8 @@ class LabelBook:
         if not annotator.strip():
             raise InputError("a label needs the name of who gives it: fill in the annotator")
         if not self._fits(criterion, label):
-            allowed = ", ".join(self._rubric.criterion(criterion).scale.labels)
+            known = [label for scale in self._scales.get(criterion, {}).values() for label in scale.labels]
+            allowed = ", ".join(dict.fromkeys(known)) or "none before it was run"
             raise InputError(f"label {label!r} is not on the scale of {criterion!r}; allowed are {allowed}")
         key = (item_id, criterion, annotator.strip())
         now = datetime.now(UTC).isoformat(timespec="seconds")

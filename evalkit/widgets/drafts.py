@@ -12,6 +12,8 @@ from evalkit.widgets.histories import rebased
 
 __all__ = ["form_of", "from_form", "from_yaml"]
 
+_FIELDS = ("name", "description", "level", "scale", "pass_at", "pass_if")
+
 
 def form_of(rubric: Rubric) -> dict[str, Any]:
     """The parts of a rubric that are edited in fields, all of them texts."""
@@ -26,6 +28,8 @@ def form_of(rubric: Rubric) -> dict[str, Any]:
                 "scale": [[code_text(code), text] for code, text in criterion.scale.items()],
                 "rule": "pass_if" if criterion.level == "nominal" or criterion.pass_if is not None else "pass_at",
                 "passes": _passes(criterion.pass_at, criterion.pass_if),
+                # what has no field comes back as it is: the form alone says what a criterion is
+                "rest": {key: value for key, value in criterion.to_dict().items() if key not in _FIELDS},
             }
             for criterion in rubric.criteria
         ],
@@ -37,22 +41,22 @@ def _passes(at: Any, codes: Any) -> str:
 
 
 def from_form(base: Rubric, draft: Rubric, form: Mapping[str, Any]) -> Rubric:
-    """The draft with what stands in the fields.
+    """The draft with what stands in the fields; criteria may have come, gone or changed their names.
 
     Raises
     ------
     RubricError
-        For a code that stands twice or is empty, and for everything that `Rubric` refuses.
+        For a code that stands twice or is empty, a criterion without a name, and everything that `Rubric` refuses.
     """
     values = draft.to_dict() | {"description": form["description"], "template": form["template"].strip()}
-    values["criteria"] = [
-        _criterion(had.to_dict(), given) for had, given in zip(draft.criteria, form["criteria"], strict=True)
-    ]
+    values["criteria"] = [_criterion(given) for given in form["criteria"]]
     return rebased(base, values)
 
 
-def _criterion(values: dict[str, Any], form: Mapping[str, Any]) -> dict[str, Any]:
-    name = values["name"]
+def _criterion(form: Mapping[str, Any]) -> dict[str, Any]:
+    name, level = form["name"].strip(), form["level"]
+    if not name:
+        raise RubricError("a criterion has no name; give it one, or remove it")
     scale: dict[Any, str] = {}
     for given, text in form["scale"]:
         code = given.strip()
@@ -61,13 +65,11 @@ def _criterion(values: dict[str, Any], form: Mapping[str, Any]) -> dict[str, Any
         if code in scale:
             raise RubricError(f"criterion {name!r}: the code {code!r} stands twice; each level needs its own")
         scale[code] = text
-    values |= {"description": form["description"], "scale": scale}
-    values.pop("pass_at", None)
-    values.pop("pass_if", None)
+    values = dict(form["rest"]) | {"name": name, "description": form["description"], "level": level, "scale": scale}
     passes = form["passes"].strip()
-    if passes and form["rule"] == "pass_if":
+    if passes and (level == "nominal" or form["rule"] == "pass_if"):
         values["pass_if"] = [part.strip() for part in passes.split(",") if part.strip()]
-        if values["level"] != "nominal":
+        if level != "nominal":
             values["pass_if"] = [found if (found := number(part)) is not None else part for part in values["pass_if"]]
     elif passes:
         at = number(passes)

@@ -14,7 +14,7 @@ from evalkit.widgets.drafts import form_of
 from evalkit.widgets.rows import FILTERS, Page, Row
 from evalkit.widgets.sessions import AGGREGATES, Session
 
-__all__ = ["board_of", "draft_of", "item_of", "jury_of", "page_payload", "rows_payload", "unscored_of"]
+__all__ = ["advice_of", "board_of", "draft_of", "item_of", "jury_of", "page_payload", "rows_payload", "unscored_of"]
 
 
 def draft_of(session: Session, revision: int) -> dict[str, Any]:
@@ -60,6 +60,7 @@ def board_of(session: Session) -> dict[str, Any]:
         "split": bool((session.book.table["part"] == "held-out").any()),
         "held_out": session.held_out,
         "strays": session.book.strays,
+        "off_scale": session.n_off_scale,
         "annotator": session.annotator,
         "versions": [
             {
@@ -102,6 +103,31 @@ def _row(row: Row) -> dict[str, Any]:
 def item_of(session: Session) -> dict[str, Any]:
     """The selected item, or nothing."""
     return session.detail(session.selected) if session.selected else {}
+
+
+def advice_of(session: Session) -> dict[str, Any]:
+    """The suggested edits, and whom one can ask for some."""
+    proposals = session.proposals
+    base = session.history.versions.get(proposals.base)
+    return {
+        "judges": [judge.name for judge in session.pool],
+        "judge": proposals.judge or session.pool[0].name,
+        "of": "" if base is None else base.label,
+        "head": proposals.head,
+        "notes": list(proposals.notes),
+        "rows": [
+            {
+                "where": row.edit.where,
+                "was": row.edit.was,
+                "text": row.edit.text,
+                "reason": row.edit.reason,
+                "key": row.key,
+                "effects": [asdict(effect) for effect in row.effects],
+            }
+            for row in proposals.rows
+        ],
+        "held": bool((session.book.table["part"] == "held-out").any()),
+    }
 
 
 def unscored_of(judgments: pd.DataFrame) -> list[str]:

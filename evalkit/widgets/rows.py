@@ -13,6 +13,7 @@ from evalkit.evaluation import Evaluation
 from evalkit.rubrics.scales import Scale
 from evalkit.suggesting.cases import kinds_of
 from evalkit.validity.people import people
+from evalkit.widgets.books import fitting
 
 __all__ = ["FILTERS", "PAGE", "SORTS", "Page", "Query", "Row", "page_of", "rows_of"]
 
@@ -126,7 +127,7 @@ def rows_of(
     """One row an item, in the order of the items."""
     scale = evaluation.rubric.criterion(criterion).scale
     ids = pd.Index(evaluation.items["item_id"], dtype=object)
-    mine = labels[labels["criterion"] == criterion]
+    mine = fitting(labels[(labels["criterion"] == criterion).to_numpy()], scale)
     dev, held = mine[mine["part"] == "dev"], set(mine.loc[mine["part"] == "held-out", "item_id"])
     said: dict[str, dict[str, str]] = {}
     for item, who, label in dev[["item_id", "annotator", "label"]].astype(str).itertuples(index=False):

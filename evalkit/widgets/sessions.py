@@ -2,44 +2,34 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from evalkit import tables
-from evalkit.errors import ConfigError, EvalkitError, InputError, RubricError, listed
-from evalkit.evaluation import Evaluation, Rules, evaluate, promote
+from evalkit.errors import InputError, RubricError
+from evalkit.evaluation import Evaluation, promote
 from evalkit.figures import count_of, figure
-from evalkit.judging import Options, Plan, Spec, Work, plan
-from evalkit.records import Judge
+from evalkit.judging import Work
 from evalkit.rubrics import Rubric, save
 from evalkit.suggesting import groups_of
-from evalkit.tables import as_items, load_items
 from evalkit.tables import labels as long_labels
 from evalkit.validity import align
+from evalkit.widgets.benches import AGGREGATES, Bench
 from evalkit.widgets.boards import Cell, Tile, aligned, cells_of, tiles_of
-from evalkit.widgets.books import LabelBook
+from evalkit.widgets.books import LabelBook, fitting
 from evalkit.widgets.details import detail_of
-from evalkit.widgets.histories import History, Version, rebased
+from evalkit.widgets.proposals import Proposals
 from evalkit.widgets.rows import Page, Query, Row, page_of, rows_of
 
 __all__ = ["AGGREGATES", "Session"]
 
-AGGREGATES = ("mean", "median", "majority", "min", "max", "dawid_skene")
-_REMEMBERED = 8
 
-
-class _Stopped(Exception):
-    """Raised into a run to end it."""
-
-
-class Session:
+class Session(Bench):
     """A rubric being tuned on items: draft, jury, versions, results, labels; kept in files, without any widget.
 
     Two files lie in `folder`: ``<name>.tuner.json`` (versions and where the work stands) and ``<name>.labels.jsonl``
@@ -72,268 +62,54 @@ class Session:
     """
 
     def __init__(
-        self,
-        items: Any,
-        rubric: Any,
-        judges: Any = None,
-        *,
-        labels: Any = None,
-        samples: int | None = None,
-        template: str | None = None,
-        item_id: str | None = None,
-        aggregate: str = "mean",
-        folder: str | Path | None = None,
-        name: str | None = None,
-        annotator: str = "me",
-        cache: str | Path | None = None,
-        budget_usd: float | None = None,
-        **options: Any,
+        self, items: Any, rubric: Any, judges: Any = None, *, labels: Any = None, annotator: str = "me", **options: Any
     ) -> None:
-        Options(**options)  # what is wrong shows now
-        self.options = options
-        spec = Spec.of(rubric, judges, samples, template)
-        Rules.of(None, {"aggregate": aggregate})
-        source = Path(items) if isinstance(items, (str, Path)) else None
-        self.items = as_items(load_items(source) if source is not None else items, item_id=item_id)
-        self.template, self.cache = template, None if cache is None else Path(cache)
-        self.base = self.draft = spec.rubric
-        self.problem = ""
-        self.pool, self.active = list(spec.judges), {judge.name for judge in spec.judges}
-        self.samples, self.aggregate, self.budget_usd = spec.samples, aggregate, budget_usd
-        self.criterion, self.annotator = spec.rubric.names[0], annotator
+        super().__init__(items, rubric, judges, **options)
+        self.annotator = annotator
         self.query, self.selected = Query(), ""
-        self.current = self.against = ""
         self.held_out: dict[str, str] = {}
-        self.lock = threading.RLock()
-        self._stop, self._busy = threading.Event(), False
-        self._evaluations: dict[str, Evaluation] = {}
+        self.proposals = Proposals()
         self._rows: tuple[Any, list[Row]] = (None, [])
         self._agreements: dict[str, tuple[Evaluation | None, Any, pd.Series | None]] = {}
-        self._revision = 0
-        place = Path(folder) if folder is not None else source.parent if source is not None else Path.cwd()
-        stem = name or (f"{source.stem}-{spec.rubric.id}" if source is not None else spec.rubric.id)
-        self.history = History(place / f"{stem}.tuner.json", spec.judges)
         self.book = LabelBook(
-            place / f"{stem}.labels.jsonl", self._texts(spec), self._given(labels), spec.rubric, groups_of(self.items)
+            self.place / f"{self.stem}.labels.jsonl",
+            self._texts(),
+            self._long(labels),
+            self.base,
+            groups_of(self.items),
         )
-        self._restore()
+        self.restore()
 
-    def _texts(self, spec: Spec) -> dict[str, str]:
-        work = Work.of(spec, self.items)
+    def _texts(self) -> dict[str, str]:
+        work = Work.of(self.spec, self.items)
         return dict(zip(self.items["item_id"], (hashes[0][:16] for hashes in work.hashes), strict=True))
 
-    def _given(self, labels: Any) -> pd.DataFrame | None:
+    def _long(self, labels: Any) -> pd.DataFrame | None:
         if labels is None or isinstance(labels, pd.DataFrame):
             return None if labels is None else tables.check(labels, "labels", need=[*tables.LABEL_KEY, "label"])
         return long_labels(self.items, labels, rubric=self.base)
 
-    def _restore(self) -> None:
-        self.history.load(self.base.id)
-        place = self.history.place
-        for key in ("current", "against"):
-            if place.get(key) in self.history.versions:
-                setattr(self, key, place[key])
-        if place.get("base") == self.base.content_hash:
-            with suppress(RubricError):  # the draft of another evalkit: the given rubric it is
-                self.draft = rebased(self.base, place["draft"])
-        if place.get("criterion") in self.draft.names:
-            self.criterion = place["criterion"]
-        self.annotator = place.get("annotator", self.annotator)
+    def restore(self) -> None:
+        """Go on where the last session was."""
+        super().restore()
+        for version in self.history.versions.values():
+            self.book.know(version.rubric)
+        self.book.read()
+        self.annotator = self.history.place.get("annotator", self.annotator)
+        self.proposals = Proposals.from_dict(self.history.place.get("proposals"), self.history.versions)
 
-    def keep(self) -> None:
-        """Write down where the work stands."""
-        self.history.place = {
-            "base": self.base.content_hash,
-            "draft": self.draft.to_dict(),
-            "current": self.current,
-            "against": self.against,
-            "criterion": self.criterion,
-            "annotator": self.annotator,
-        }
-        self.history.keep()
+    def standing(self) -> dict[str, Any]:
+        """Where the work stands, as plain values."""
+        return super().standing() | {"annotator": self.annotator, "proposals": self.proposals.to_dict()}
 
-    # -- what to judge
-    def propose(self, make: Callable[[Rubric, Rubric], Rubric]) -> None:
-        """Make a draft from base and draft; a fault is kept in `problem`, and the last good draft stays."""
-        with self.lock:
-            try:
-                made = make(self.base, self.draft)
-                Spec.of(made, self.judges, self.samples, self.template)
-            except EvalkitError as problem:
-                self.problem = str(problem)
-                return
-            self.draft, self.problem = made, ""
-            if self.criterion not in made.names:
-                self.criterion = made.names[0]
-            self.keep()
-
-    @property
-    def judges(self) -> list[Judge]:
-        """The judges that are switched on.
-
-        Raises
-        ------
-        ConfigError
-            When none is.
-        """
-        found = [judge for judge in self.pool if judge.name in self.active]
-        if not found:
-            raise ConfigError("no judge is switched on; choose one under jury")
-        return found
-
-    def add_judge(self, judge: Any) -> None:
-        """Take another judge into the jury."""
-        made = Judge.of(judge)
-        Spec.of(self.draft, [*self.pool, made], self.samples, self.template)
-        self.pool.append(made)
-        self.active.add(made.name)
-
-    def set_jury(self, active: dict[str, float], samples: int, aggregate: str) -> None:
-        """Which judges are on and with which weight, how many samples, and how votes become scores.
-
-        Raises
-        ------
-        ConfigError
-            For a number out of range or an unknown rule; nothing is changed then.
-        """
-        pool = [judge.replace(weight=active.get(judge.name, judge.weight)) for judge in self.pool]
-        if aggregate not in AGGREGATES:
-            raise ConfigError(f"aggregate {aggregate!r} is unknown; allowed are {', '.join(AGGREGATES)}")
-        if samples < 1:
-            raise ConfigError(f"samples must be a whole number ≥ 1, not {samples!r}")
-        with self.lock:
-            self.pool, self.active = pool, set(active)
-            self.samples, self.aggregate = samples, aggregate
-
-    def plan(self) -> Plan:
-        """What a run would take now."""
-        return plan(
-            self.items,
-            self.draft,
-            self.judges,
-            samples=self.samples,
-            template=self.template,
-            adopt=True,
-            cache=self.cache,
-        )
-
-    def proposal(self) -> Version:
-        """The version that a run would make.
-
-        Raises
-        ------
-        RubricError
-            When the draft has a fault.
-        """
-        if self.problem:
-            raise RubricError(f"mend the rubric first: {self.problem}")
-        now = datetime.now(UTC).isoformat(timespec="seconds")
-        made = Version(self.base, self.draft, tuple(self.judges), self.samples, self.aggregate, now)
-        return self.history.versions.get(made.key, made)
-
-    # -- judging
-    def run(self, on_progress: Callable[[Any], object] | None = None) -> str:
-        """Judge what the draft changed, and show it; returns what to say at the end. For a thread of its own.
-
-        Raises
-        ------
-        JudgeError, CacheError, ConfigError, RubricError
-            As `judge`; what was on screen stays.
-        """
-        with self.lock:
-            version = self.proposal()
-        self.begin()
-        last: list[Any] = []
-
-        def told(progress: Any) -> None:
-            last[:] = [progress]
-            if on_progress is not None:
-                on_progress(progress)
-            if self._stop.is_set():
-                raise _Stopped
-
-        try:
-            evaluation = self._evaluate(version, budget_usd=self.budget_usd, on_progress=told)
-            said = "" if not last else f"asked {last[0].done} replies"
-        except _Stopped:
-            evaluation = _marked(self._evaluate(version, offline=True))
-            said = f"stopped: {_missing(evaluation)}; run again and only the rest is paid"
-        finally:
-            self._busy = False
-        with self.lock:
-            self._take(version, evaluation)
-        return said
-
-    def begin(self) -> None:
-        """A run is about to start: from here on `stop` is about that one."""
-        if not self._busy:
-            self._busy = True
-            self._stop.clear()
-
-    def stop(self) -> None:
-        """End the run, if there is one; what is in flight is waited for a moment and kept."""
-        if self._busy:
-            self._stop.set()
-
-    def _evaluate(self, version: Version, **options: Any) -> Evaluation:
-        made = evaluate(
-            self.items, version.rubric, list(version.judges), samples=version.samples, aggregate=version.aggregate,
-            template=self.template, cache=self.cache, adopt=True, progress=False, **self.options, **options,
-        )  # fmt: skip
-        made.scores, made.disagreement  # noqa: B018  # worked out here, in the background
-        return made
-
-    def _take(self, version: Version, evaluation: Evaluation) -> None:
-        key = version.key
-        if self.current and self.current != key:
-            self.against = self.current
-        self.history.versions[key] = version
-        self.current = key
-        self._evaluations[key] = evaluation
-        for old in [name for name in self._evaluations if name not in (self.current, self.against)][:-_REMEMBERED]:
-            del self._evaluations[old]
+    def changed(self) -> None:
+        """What is shown is another: what was worked out for it is out of date."""
+        super().changed()
         self.held_out = {}
-        self._revision += 1
-        self.keep()
-
-    def replay(self, key: str) -> Evaluation:
-        """The evaluation of a version that was run, from the cache alone."""
-        if key not in self._evaluations:
-            if key not in self.history.versions:
-                raise InputError(f"there is no version {key!r}; there are {listed(self.history.versions)}")
-            evaluation = self._evaluate(self.history.versions[key], offline=True)
-            with self.lock:
-                self._evaluations[key] = evaluation
-                self._revision += 1
-        return self._evaluations[key]
-
-    def choose(self, current: str, against: str = "") -> None:
-        """Show a version, compared with another one (or none)."""
-        for key in filter(None, (current, against)):
-            self.replay(key)
-        with self.lock:
-            self.current, self.against = current, against if against != current else ""
-            self.held_out = {}
-            self.keep()
-
-    def take_up(self, key: str) -> None:
-        """Make the rubric of a version the draft, to go on from there."""
-        with self.lock:
-            version = self.history.versions[key]
-            self.draft, self.problem = rebased(self.base, version.rubric.to_dict()), ""
-            self.keep()
+        if self.evaluation is not None:
+            self.book.know(self.evaluation.rubric)
 
     # -- what is seen
-    @property
-    def evaluation(self) -> Evaluation | None:
-        """What is shown; None before the first run."""
-        return self._evaluations.get(self.current)
-
-    @property
-    def other(self) -> Evaluation | None:
-        """What it is compared with, or None."""
-        return self._evaluations.get(self.against) if self.against else None
-
     @property
     def shown_criterion(self) -> str:
         """The criterion that is looked at: the chosen one, if what is shown has it."""
@@ -356,6 +132,18 @@ class Session:
             known = evaluation, about, aligned(evaluation, self.book.table, self.shown_criterion)
             self._agreements[key] = known
         return known[2]
+
+    def labels_of(self, criterion: str) -> pd.DataFrame:
+        """The labels of a criterion, with their parts, that mean something on its scale as it is shown."""
+        table = self.book.table
+        mine = table[(table["criterion"] == criterion).to_numpy()]
+        return mine if self.evaluation is None else fitting(mine, self.evaluation.rubric.criterion(criterion).scale)
+
+    @property
+    def n_off_scale(self) -> int:
+        """Labels of the criterion that is looked at which mean nothing on its scale as it is shown."""
+        all_of_it = (self.book.table["criterion"] == self.shown_criterion).sum()
+        return int(all_of_it) - len(self.labels_of(self.shown_criterion))
 
     def cells(self) -> list[Cell]:
         """The confusion matrix on dev labels."""
@@ -404,7 +192,7 @@ class Session:
             raise InputError("nothing was judged yet: run first")
         scores = self.evaluation.scores
         scores = scores[scores["criterion"] == self.shown_criterion]
-        table = self.book.table
+        table = self.labels_of(self.shown_criterion)
         made = align(scores, table, clusters=self.evaluation.clusters, part="held-out", folder=self.cache)
         row = made.iloc[0]
         self.held_out = {
@@ -436,14 +224,50 @@ class Session:
             self.keep()
             return saved
 
+    # -- suggestions
+    def suggest(self, judge: Any) -> None:
+        """Ask a judge (one of the pool by its name, or as `Judge.of` takes it) for edits of what is shown.
 
-def _marked(evaluation: Evaluation) -> Evaluation:
-    """The evaluation of a stopped run: what was not asked says so."""
-    judgments = evaluation.judgments
-    why = judgments["error"].astype(object).replace("cache_miss", "stopped")
-    return replace(evaluation, judgments=judgments.assign(error=tables.categorical(why)))
+        Asked once more about the same version, it draws again.
 
+        Raises
+        ------
+        InputError, ConfigError, JudgeError, CacheError
+            As `suggest_edits`; InputError too when nothing was judged yet.
+        """
+        if self.evaluation is None:
+            raise InputError("nothing was judged yet: run first")
+        known = next((one for one in self.pool if one.name == judge), judge)
+        made = self.proposals.ask(
+            self.evaluation, self.current, known, self.shown_criterion,
+            self.labels_of(self.shown_criterion),
+            cache=self.cache, budget_usd=self.budget_usd,
+        )  # fmt: skip
+        with self.lock:
+            self.proposals = made
+            self.keep()
 
-def _missing(evaluation: Evaluation) -> str:
-    n = int((evaluation.judgments["error"].astype(object) == "stopped").sum())
-    return f"{n} of {len(evaluation.judgments)} judgments were not asked"
+    def try_edit(self, number: int, on_progress: Callable[[Any], object] | None = None) -> str:
+        """Run a suggested edit as a version, show it against the one that it edits, and measure its effect.
+
+        The held-out labels, where there are any, are looked at; the look is counted. The draft stays as it is.
+
+        Raises
+        ------
+        InputError
+            When there is no such suggestion.
+        JudgeError, CacheError, ConfigError, RubricError
+            As `run`.
+        """
+        proposals = self.proposals
+        version = proposals.version(number, self.history.versions)
+        said = self.run(on_progress, self.history.versions.get(version.key, version))
+        if self.current == version.key and not said.startswith("stopped"):
+            self.choose(version.key, proposals.base)
+            effect = proposals.measure(
+                self.replay(proposals.base), self.replay(version.key), self.labels_of(proposals.criterion), self.cache
+            )
+            with self.lock:
+                self.proposals = proposals.tried(number, version.key, effect)
+                self.keep()
+        return said

@@ -1,0 +1,237 @@
+"""The screen: what a session shows in the widget, and what a person does there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from evalkit.errors import EvalkitError
+from evalkit.rubrics import Rubric
+from evalkit.widgets.drafts import from_form, from_yaml
+from evalkit.widgets.payloads import advice_of, board_of, draft_of, item_of, jury_of, page_payload, unscored_of
+from evalkit.widgets.rows import Query
+from evalkit.widgets.sessions import Session
+from evalkit.widgets.snippets import code_of
+from evalkit.widgets.views import View
+from evalkit.widgets.workers import Worker
+
+__all__ = ["Screen"]
+
+
+class Screen:
+    """Draws a session in a view, and does what the view says that a person wants.
+
+    Nothing waits in a callback of the kernel: what takes long is done by the worker, one thing after the other.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self.session, self.view, self.worker = session, View(), Worker()
+        self._revision = 0
+        self.view.on_msg(self._receive)
+        self._status(text="")
+        self.show("draft", "jury", "board", "page", "advice")
+        if session.current:
+            self._do("restore", self._return)
+        self._plan()
+
+    def show(self, *names: str) -> None:
+        """Draw these parts anew."""
+        session, view = self.session, self.view
+        with session.lock:
+            if "draft" in names:
+                view.draft = draft_of(session, self._revision)
+            if "jury" in names:
+                view.jury = jury_of(session)
+            if "board" in names:
+                view.board = board_of(session)
+            if "page" in names:
+                view.page = page_payload(session)
+            if "item" in names:
+                view.item = item_of(session)
+            if "advice" in names:
+                view.advice = advice_of(session)
+
+    def redraw(self) -> None:
+        """The draft was changed from elsewhere: its fields are drawn anew."""
+        self._revision += 1
+        self.show("draft")
+        self._plan()
+
+    def _status(self, **values: Any) -> None:
+        plan = self.view.status.get("plan", "")
+        self.view.status = {"running": False, "done": 0, "total": 0, "text": "", "plan": plan, **values}
+
+    def _alert(self, text: str) -> None:
+        self.view.alert = text
+
+    def progress(self, progress: Any) -> None:
+        """Say how far a run is."""
+        failed = f", {progress.n_failed} failed" if progress.n_failed else ""
+        paid = f", US$ {progress.cost_usd:.4f}" if progress.cost_usd else ""
+        ending = "stopping: waiting for what is in flight; " if progress.stopped else ""
+        text = f"{ending}{progress.done} of {progress.total} replies{failed}{paid}"
+        self._status(running=True, done=progress.done + progress.n_failed, total=progress.total, text=text)
+
+    # -- what a person does
+    def _receive(self, _widget: Any, content: Any, _buffers: Any) -> None:
+        self._safely(lambda: self._act(content))
+
+    def _safely(self, job: Callable[[], object]) -> None:
+        try:
+            job()
+        except EvalkitError as problem:
+            self._alert(str(problem))
+            self._status()
+        except Exception as problem:  # noqa: BLE001  # a callback's or thread's traceback is seen by nobody
+            self._alert(f"{type(problem).__name__}: {problem}")
+            self._status()
+
+    def _do(self, name: str, job: Callable[[], object]) -> None:
+        self.worker.do(name, lambda: self._safely(job))
+
+    def _act(self, content: Any) -> None:
+        actions: dict[str, Callable[[Any], object]] = {
+            "form": lambda said: self._draft(lambda base, draft: from_form(base, draft, said["form"])),
+            "yaml": self._yaml,
+            "run": lambda _: self._start(),
+            "stop": lambda _: self.session.stop(),
+            "jury": self._jury,
+            "judge": self._judge,
+            "criterion": self._criterion,
+            "query": self._query,
+            "select": self._select,
+            "label": self._label,
+            "annotator": self._annotator,
+            "versions": lambda said: self._do("versions", lambda: self._versions(said)),
+            "take": self._take,
+            "save": lambda _: self._do("save", self.save),
+            "held_out": lambda _: self._do("held_out", self._held_out),
+            "suggest": self._suggest,
+            "try": self._try,
+            "code": lambda _: setattr(self.view, "code", code_of(self.session)),
+            "dismiss": lambda _: self._alert(""),
+        }
+        if isinstance(content, Mapping) and content.get("do") in actions:
+            actions[content["do"]](content)
+
+    def _draft(self, make: Callable[[Rubric, Rubric], Rubric]) -> None:
+        self.session.propose(make)
+        self.show("draft")
+        self._plan()
+
+    def _yaml(self, said: Mapping[str, Any]) -> None:
+        self.session.propose(lambda base, _draft: from_yaml(base, said["text"]))
+        self.show("draft")
+        self._plan()
+
+    def _plan(self) -> None:
+        self._do("plan", self._tell_plan)
+
+    def _tell_plan(self) -> None:
+        if not self.session.problem:
+            head = str(self.session.plan()).splitlines()[0]
+            self.view.status = {**self.view.status, "plan": head}
+
+    def _start(self) -> None:
+        self.session.proposal()  # a fault is told before anything is shown as running
+        self.session.begin()
+        self._alert("")
+        self._status(running=True, text="looking up what is cached …")
+        self._do("run", lambda: self.shown(self.session.run(self.progress)))
+
+    def shown(self, said: str, *more: str) -> None:
+        """Draw what a run brought, tiles first."""
+        self.show("board", "page", "item", *more)
+        self._status(text=said or "done: everything was cached")
+        self._tell_unscored()
+        self._plan()
+
+    def _tell_unscored(self) -> None:
+        evaluation = self.session.evaluation
+        self._alert("" if evaluation is None else "\n".join(unscored_of(evaluation.judgments)))
+
+    def _return(self) -> None:
+        session = self.session
+        session.choose(session.current, session.against)
+        self.show("page", "board")
+        self._tell_unscored()
+
+    def _jury(self, said: Mapping[str, Any]) -> None:
+        weights = {name: float(weight) for name, weight in said["active"].items()}
+        budget = said.get("budget_usd")
+        self.session.set_jury(weights, int(said["samples"]), said["aggregate"])
+        self.session.budget_usd = None if budget in (None, "") else float(budget)
+        self.session.keep()
+        self.show("jury")
+        self._plan()
+
+    def _judge(self, said: Mapping[str, Any]) -> None:
+        self.session.add_judge(said["judge"])
+        self.session.keep()
+        self._alert("")
+        self.show("jury", "advice")
+        self._plan()
+
+    def _criterion(self, said: Mapping[str, Any]) -> None:
+        self.session.criterion = said["name"]
+        self.session.held_out = {}
+        self.session.query = Query()
+        self.show("page", "item", "board")
+
+    def _query(self, said: Mapping[str, Any]) -> None:
+        self.session.query = Query.of(said["query"])
+        self.show("page")
+
+    def _select(self, said: Mapping[str, Any]) -> None:
+        self.session.selected = str(said["item_id"])
+        self.show("item")
+
+    def _label(self, said: Mapping[str, Any]) -> None:
+        self.session.label(str(said["item_id"]), said["label"])
+        self.show("page", "item")
+        self._do("board", lambda: self.show("board"))
+
+    def _annotator(self, said: Mapping[str, Any]) -> None:
+        self.session.annotator = str(said["name"]).strip() or self.session.annotator
+        self.session.keep()
+        self.show("item", "board")
+
+    def _versions(self, said: Mapping[str, Any]) -> None:
+        self.session.choose(said["current"], said.get("against", ""))
+        self.show("page", "board", "item")
+        self._tell_unscored()
+
+    def _take(self, said: Mapping[str, Any]) -> None:
+        self.session.take_up(said["key"])
+        self.redraw()
+
+    def save(self, folder: str | Path | None = None) -> Rubric:
+        """Save the draft as the next version, and say so."""
+        saved = self.session.save(folder)
+        self.redraw()
+        self.show("board", "page")
+        self._status(text=f"saved as {saved.id}@{saved.version}")
+        return saved
+
+    def _suggest(self, said: Mapping[str, Any]) -> None:
+        judge = str(said["judge"]).strip()
+        self._alert("")
+        self._status(running=True, text=f"asking {judge} for edits …")
+        self._do("suggest", lambda: self._suggested(judge))
+
+    def _suggested(self, judge: str) -> None:
+        self.session.suggest(judge)
+        self.show("advice")
+        self._status(text=self.session.proposals.head)
+
+    def _try(self, said: Mapping[str, Any]) -> None:
+        number = int(said["number"])
+        self.session.begin()
+        self._alert("")
+        self._status(running=True, text="looking up what is cached …")
+        self._do("run", lambda: self.shown(self.session.try_edit(number, self.progress), "advice"))
+
+    def _held_out(self) -> None:
+        self.session.look_held_out()
+        self.show("board")

@@ -1,0 +1,114 @@
+// The rubric as a form and as YAML. The form says all that a criterion is: criteria and levels come, go and move in it.
+const LEVELS = ["ordinal", "nominal", "interval"];
+
+function editorPart(ctx) {
+  const { root, find, get, send } = ctx;
+  let drawn = -1, yaml = false, typing = null, rests = [];
+
+  function level(code, text, at) {
+    return `<div class="ekw-level"><input class="ekw-code" value="${esc(code)}" aria-label="Code of level ${at + 1}" data-part="code">
+      <textarea rows="2" data-part="text" aria-label="What level ${esc(code)} means">${esc(text)}</textarea>
+      <button class="ekw-quiet" data-do="drop" aria-label="Remove level ${esc(code)}" title="Remove this level">×</button></div>`;
+  }
+  const ruleOf = (one) => (one.level === "nominal" || one.rule === "pass_if" ? "Passes if (codes)" : "Passes at");
+  function criterion(one, at, open) {
+    rests[at] = { rest: one.rest, rule: one.rule };
+    return `<details class="ekw-criterion" data-at="${at}" ${open ? "open" : ""}><summary>${esc(one.name)} <small>${esc(one.level)}</small></summary>
+      <div class="ekw-line"><label class="ekw-short ekw-name">Name <input data-part="name" value="${esc(one.name)}"></label>
+      <label class="ekw-short">Scale is <select data-part="level" aria-label="Level of measurement of ${esc(one.name)}">${LEVELS.map((name) => `<option ${name === one.level ? "selected" : ""}>${name}</option>`).join("")}</select></label></div>
+      <label>Question<textarea rows="3" data-part="description">${esc(one.description)}</textarea></label>
+      <div class="ekw-levels" role="group" aria-label="Scale of ${esc(one.name)}">${one.scale.map(([code, text], n) => level(code, text, n)).join("")}</div>
+      <div class="ekw-line"><label class="ekw-short"><span data-rule>${ruleOf(one)}</span> <input data-part="passes" value="${esc(one.passes)}"></label>
+      <button data-do="add">Add a level</button><button class="ekw-quiet" data-do="remove" aria-label="Remove criterion ${esc(one.name)}">Remove criterion</button></div></details>`;
+  }
+  function fields(draft) {
+    const form = draft.form;
+    rests = [];
+    return `<label>What is judged<textarea rows="2" data-part="whole">${esc(form.description)}</textarea></label>
+      <div class="ekw-criteria">${form.criteria.map((one, at) => criterion(one, at, !at || form.criteria.length === 1)).join("")}</div>
+      <div class="ekw-line"><button data-do="criterion_new">Add a criterion</button>
+      <label class="ekw-short">Template <input data-part="template" list="${ctx.id}-templates" value="${esc(form.template)}"></label></div>
+      <datalist id="${ctx.id}-templates">${draft.templates.map((name) => `<option value="${esc(name)}">`).join("")}</datalist>`;
+  }
+  function drawDraft() {
+    const draft = get("draft");
+    if (!draft.form) return;
+    if (drawn !== draft.revision || !find(".ekw-fields")) {
+      drawn = draft.revision;
+      const body = yaml ? `<textarea class="ekw-yaml" rows="22" spellcheck="false" aria-label="Rubric as YAML">${esc(draft.yaml)}</textarea>` : fields(draft);
+      find(".ekw-editor").innerHTML = `<div class="ekw-head"><h3>${esc(draft.id)} <small class="ekw-label"></small></h3>
+        <button data-do="toggle" aria-pressed="${yaml}">YAML</button></div><div class="ekw-fields">${body}</div><div class="ekw-problem" role="alert"></div><div class="ekw-warnings"></div>`;
+    }
+    find(".ekw-label").textContent = draft.edited ? `${draft.label}, edited` : draft.label;
+    find(".ekw-problem").textContent = draft.problem;
+    root.classList.toggle("ekw-faulty", Boolean(draft.problem));
+    const warnings = draft.warnings || [];
+    find(".ekw-warnings").innerHTML = warnings.length
+      ? `<details><summary>${warnings.length} ${warnings.length === 1 ? "remark" : "remarks"} on the wording</summary><ul>${warnings.map((one) => `<li>${esc(one)}</li>`).join("")}</ul></details>` : "";
+  }
+  function collect() {
+    const part = (from, name) => from.querySelector(`[data-part="${name}"]`).value;
+    const box = find(".ekw-fields");
+    return {
+      description: part(box, "whole"), template: part(box, "template"),
+      criteria: [...box.querySelectorAll(".ekw-criterion")].map((one) => ({
+        ...rests[one.dataset.at], name: part(one, "name"), level: part(one, "level"),
+        description: part(one, "description"), passes: part(one, "passes"),
+        scale: [...one.querySelectorAll(".ekw-level")].map((row) => [part(row, "code"), part(row, "text")]),
+      })),
+    };
+  }
+  function flush() {
+    if (typing === null) return;
+    clearTimeout(typing);
+    typing = null;
+    if (yaml) send({ do: "yaml", text: find(".ekw-yaml").value });
+    else send({ do: "form", form: collect() });
+  }
+  function typed(event) {
+    const one = event?.target.closest?.(".ekw-criterion");
+    if (one) { // what stands around the fields says what they say
+      const [name, kind] = ["name", "level"].map((part) => one.querySelector(`[data-part="${part}"]`).value);
+      one.querySelector("summary").innerHTML = `${esc(name)} <small>${esc(kind)}</small>`;
+      one.querySelector("[data-rule]").textContent = ruleOf({ level: kind, rule: rests[one.dataset.at].rule });
+    }
+    clearTimeout(typing);
+    typing = setTimeout(flush, 250);
+  }
+  // what is taken away hands the focus to what stands next to it
+  function leave(gone, next) {
+    gone.remove();
+    next?.focus();
+    typed();
+  }
+  const actions = {
+    toggle: () => { if (get("draft").problem) return; flush(); yaml = !yaml; drawn = -1; setTimeout(() => { drawDraft(); find('[data-do="toggle"]').focus(); }, 0); },
+    add: (one) => {
+      const levels = one.closest(".ekw-criterion").querySelector(".ekw-levels"), codes = [...levels.querySelectorAll('[data-part="code"]')].map((box) => Number(box.value));
+      const next = codes.every(Number.isFinite) && codes.length ? String(Math.max(...codes) + 1) : "";
+      levels.insertAdjacentHTML("beforeend", level(next, "", codes.length));
+      levels.lastElementChild.querySelector(next ? "textarea" : "input").focus();
+      typed();
+    },
+    drop: (one) => {
+      const row = one.closest(".ekw-level"), near = row.nextElementSibling || row.previousElementSibling;
+      leave(row, near ? near.querySelector('[data-do="drop"]') : row.closest(".ekw-criterion").querySelector('[data-do="add"]'));
+    },
+    criterion_new: () => {
+      const box = find(".ekw-criteria"), names = [...box.querySelectorAll('[data-part="name"]')].map((one) => one.value);
+      let n = names.length + 1;
+      while (names.includes(`criterion ${n}`)) n += 1;
+      const fresh = { name: `criterion ${n}`, description: "", level: "ordinal", scale: [["0", "no"], ["1", "yes"]], rule: "pass_at", passes: "1", rest: {} };
+      box.insertAdjacentHTML("beforeend", criterion(fresh, rests.length, true));
+      const name = box.lastElementChild.querySelector('[data-part="name"]');
+      name.focus();
+      name.select();
+      typed();
+    },
+    remove: (one) => {
+      const gone = one.closest(".ekw-criterion"), near = gone.nextElementSibling || gone.previousElementSibling;
+      leave(gone, near ? near.querySelector("summary") : find('[data-do="criterion_new"]'));
+    },
+  };
+  return { drawDraft, flush, typed, actions };
+}

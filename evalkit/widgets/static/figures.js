@@ -1,0 +1,48 @@
+// Tiles, the confusion matrix, and what there is to say of labels.
+const KINDS = {
+  same: "agree", near: "other level", "false pass": "✗ false pass", "false fail": "✗ false fail", differs: "✗ differs", none: "no label",
+};
+
+function figuresPart(ctx) {
+  const { root, find, put, get } = ctx;
+  function drawTop() {
+    root.classList.toggle("ekw-browse", Boolean(get("board").browse));
+    const board = get("board"), several = (board.criteria || []).length > 1;
+    const tabs = several
+      ? `<div class="ekw-tabs" role="group" aria-label="Criterion">${board.criteria
+          .map((name) => `<button data-do="criterion" data-key="criterion ${esc(name)}" data-name="${esc(name)}" aria-pressed="${name === board.criterion}">${esc(name)}</button>`)
+          .join("")}</div>`
+      : "";
+    const tiles = (board.tiles || [])
+      .map((tile) => `<div class="ekw-tile"><dt>${esc(tile.title)}</dt><dd><b>${esc(tile.value).replace(/ \[(.*)\]/, ' <i>[$1]</i>')}</b>${
+          tile.moved ? `<span class="ekw-moved ekw-${esc(tile.mark || "as")}">${esc(tile.moved)}</span>` : ""}<small>${esc(tile.note)}</small></dd></div>`)
+      .join("");
+    const held = board.held_out || {};
+    const looked = held.looks
+      ? `<span>held-out: agreement <b>${esc(held.agreement)}</b>, kappa <b>${esc(held.kappa)}</b> (${esc(held.compared)}; ${esc(held.looks)})</span>`
+      : "<span>Figures are of the dev labels. The held-out labels stay unseen until you look; each look is counted.</span>";
+    const split = !tiles ? "" : board.split
+      ? `<div class="ekw-held" role="status">${looked} <button data-do="held_out" data-key="held_out">Look at held-out labels</button></div>`
+      : board.cells?.length ? '<div class="ekw-held">Tuned on these labels: under 50 labelled items nothing is held out.</div>' : "";
+    const strays = board.strays ? `<div class="ekw-held">${board.strays} labels in the file are about other texts and are left out.</div>` : "";
+    const off = board.off_scale ? `<div class="ekw-held">${+board.off_scale} labels of this criterion are not on its scale as it is now, and are left out.</div>` : "";
+    put(".ekw-top", tabs + (tiles ? `<dl class="ekw-tiles">${tiles}</dl>` : "") + split + strays + off);
+  }
+
+  function drawMatrix() {
+    const cells = get("board").cells || [], chosen = get("page").query?.cell;
+    if (!cells.length) return put(".ekw-matrix", "");
+    const humans = [...new Set(cells.map((cell) => cell.human))];
+    const juries = [...new Set(cells.map((cell) => cell.jury))];
+    const of = (human, jury) => cells.find((cell) => cell.human === human && cell.jury === jury) || { human, jury, n: 0, kind: "none" };
+    const button = (cell, key) => {
+      const on = chosen && chosen[0] === cell.human && chosen[1] === cell.jury;
+      return `<td><button class="ekw-cell ekw-${esc(cell.kind.replace(" ", "-"))}" data-do="cell" data-key="cell ${key}" data-cell="${key}" aria-pressed="${Boolean(on)}" ${cell.n ? "" : "disabled"}
+        aria-label="people ${esc(cell.human)}, jury ${esc(cell.jury ?? "no label")}: ${+cell.n} labels, ${esc(KINDS[cell.kind])}"><b>${+cell.n}</b><small>${esc(KINDS[cell.kind])}</small></button></td>`;
+    };
+    put(".ekw-matrix", `<table><caption>People ↓ &nbsp; Jury →</caption><thead><tr><td></td>${juries.map((jury) => `<th scope="col">${esc(jury ?? "none")}</th>`).join("")}</tr></thead><tbody>${humans
+      .map((human) => `<tr><th scope="row">${esc(human)}</th>${juries.map((jury) => button(of(human, jury), cells.indexOf(of(human, jury)))).join("")}</tr>`).join("")}</tbody></table>
+      <small>each annotator's label counts once; choose a cell to see its items</small>`);
+  }
+  return { drawTop, drawMatrix };
+}

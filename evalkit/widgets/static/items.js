@@ -1,0 +1,71 @@
+// The table of items, and the one that is open.
+const COLUMNS = [
+  ["item", "Item"], ["people", "People"], ["jury", "Jury"], [null, "Judges"], ["split", "Split"], ["change", "Change"], [null, "Text"],
+];
+
+function itemsPart(ctx) {
+  const { root, find, put, get } = ctx;
+  const verdict = (passed) => (passed === true ? "pass" : passed === false ? "fail" : "none");
+  function chip(label, passed, people, who) {
+    const off = people !== null && passed !== null && passed !== people;
+    const said = label === null ? "no label" : label;
+    return `<span class="ekw-chip ekw-${verdict(passed)}${off ? " ekw-off" : ""}" title="${esc(who)}: ${esc(said)}, ${verdict(passed) === "none" ? "no verdict" : verdict(passed)}"><span aria-hidden="true">${esc(label === null ? "–" : label)}</span><span class="ekw-sr">${esc(who)} ${esc(said)} ${verdict(passed)}${off ? ", against people" : ""}</span></span>`;
+  }
+  const SIGN = { fixed: "▲ fixed", broke: "▼ broke", "now passes": "△ now passes", "now fails": "▽ now fails", changed: "◇ changed" };
+  function drawRows() {
+    const page = get("page"), query = page.query || {}, item = get("item").item_id;
+    if (!page.judged) {
+      ["tools", "foot"].forEach((name) => put(`.ekw-${name}`, ""));
+      put(".ekw-scroll", `<div class="ekw-first"><h3>${+page.n_items} items, nothing judged yet</h3><ol><li>Look at the plan below Run: what it asks, what it costs.</li>
+        <li>Run. What was judged once is not asked again.</li><li>Look at the items that need eyes, label them, edit the rubric, run again: you see what the edit fixed and broke, and how much of it is chance.</li></ol></div>`);
+      return;
+    }
+    const active = document.activeElement === find("[data-search]");
+    const known = get("board").browse ? ["all", "split", "unscored"] : null; // the others are about people and changes
+    const tools = page.filters.filter(([name]) => !known || known.includes(name)).map(([name, title, n]) => `<button data-do="filter" data-key="filter ${esc(name)}" data-name="${esc(name)}" aria-pressed="${name === query.filter}" ${n || name === query.filter || name === "all" ? "" : "disabled"}>${esc(title)} <i>${+n}</i></button>`).join("");
+    if (!active) put(".ekw-tools", `${tools}<input type="search" data-search data-key="search" aria-label="Search items" placeholder="Search" value="${esc(query.search)}">`);
+    const head = COLUMNS.map(([key, title]) => key
+      ? `<th scope="col" aria-sort="${query.sort === key ? (query.down ? "descending" : "ascending") : "none"}"><button data-do="sort" data-key="sort ${key}" data-name="${key}">${title}${query.sort === key ? (query.down ? " ▼" : " ▲") : ""}</button></th>`
+      : `<th scope="col">${title}</th>`).join("");
+    const focus = page.rows.some((row) => row.item_id === item) ? item : page.rows[0]?.item_id;
+    const body = page.rows.map((row) => `<tr data-do="select" data-key="row ${esc(row.item_id)}" data-id="${esc(row.item_id)}" tabindex="${row.item_id === focus ? 0 : -1}" aria-selected="${row.item_id === item}">
+        <th scope="row">${esc(row.item_id)}</th>
+        <td>${row.held ? '<small title="its labels stay unseen while you tune">held out</small>' : Object.entries(row.people).map(([who, label]) => `<span class="ekw-human" title="${esc(who)}">${esc(label)}</span>`).join(" ") || "<small>–</small>"}</td>
+        <td>${chip(row.jury, row.passed, row.people_passed, "jury")} ${row.wrong === true ? '<b class="ekw-worse" title="not where the majority of people is">✗</b>' : row.wrong === false ? '<span class="ekw-better" title="where the majority of people is">✓</span>' : ""}${row.status === "ok" ? "" : ` <small>${esc(row.status)}</small>`}</td>
+        <td>${row.votes.map(([who, label, passed]) => chip(label, passed, row.people_passed, who)).join("")}</td>
+        <td>${row.split ? row.split.toFixed(2) : row.split === 0 ? "–" : ""}</td>
+        <td class="ekw-${row.change === "fixed" ? "better" : row.change === "broke" ? "worse" : "as"}">${esc(SIGN[row.change] || "")}</td>
+        <td class="ekw-text">${esc(row.text)}</td></tr>`).join("");
+    const scroll = find(".ekw-scroll").scrollTop;
+    put(".ekw-scroll", `<table role="grid" aria-label="Judged items" aria-rowcount="${+page.n}"><thead><tr>${head}</tr></thead><tbody>${body || `<tr><td colspan="7" class="ekw-empty">No item is like that. Clear the filter or the search.</td></tr>`}</tbody></table>`);
+    find(".ekw-scroll").scrollTop = scroll;
+    const turn = (step, name, sign, off) => `<button data-do="turn" data-key="turn ${step}" data-step="${step}" aria-label="${name} page" ${off ? "disabled" : ""}>${sign}</button>`;
+    const cell = query.cell ? `<button data-do="uncell" data-key="uncell">× people ${esc(query.cell[0])}, jury ${esc(query.cell[1] ?? "none")}</button>` : "";
+    put(".ekw-foot", `<span role="status">${+page.n} of ${+page.n_items} items</span>${cell}${query.sort === "eyes" ? "<small>first what needs eyes: wrong, broke, unscored, split</small>" : '<button data-do="sort" data-name="eyes" data-key="sort eyes">First what needs eyes</button>'}
+      <span class="ekw-push"></span>${page.n_pages > 1 ? `${turn(-1, "Previous", "‹", page.page === 0)} ${page.page + 1}/${page.n_pages} ${turn(1, "Next", "›", page.page + 1 >= page.n_pages)}` : ""}`);
+  }
+
+  // -- one item
+  function drawItem() {
+    const item = get("item"), board = get("board");
+    if (!item.item_id) return put(".ekw-item", get("page").judged ? '<p class="ekw-empty">Choose an item: its prompt, each judge\'s replies and reasons, the labels. Arrow keys move, Enter goes in, Escape comes back.</p>' : "");
+    const mine = item.labels[board.annotator];
+    const labels = Object.entries(item.labels).map(([who, label]) => `<span class="ekw-human">${esc(who)}: ${esc(label)}</span>`).join(" ");
+    const codes = item.codes.map((code) => `<button data-do="label" data-key="label ${esc(code)}" data-label="${esc(code)}" aria-pressed="${mine === code}">${esc(code)}</button>`).join("");
+    const samples = (judge) => judge.samples.map((one, at) => `<li><b>${esc(one.label ?? "no label")}</b>${one.order ? ` <small>${esc(one.order)}</small>` : ""} ${
+        one.error ? `<span class="ekw-worse">✗ ${esc(one.error.replace("_", " "))}</span> ` : ""}${esc(one.explanation ?? "")}${
+        one.reply ? `<details><summary aria-label="Raw reply ${at + 1} of ${esc(judge.judge)}">raw reply</summary><pre>${esc(one.reply)}</pre></details>` : ""}</li>`).join("");
+    put(".ekw-item", `<div class="ekw-head"><h3>${esc(item.item_id)} <small>${esc(item.criterion)}</small></h3>
+      ${board.browse ? "" : `<div class="ekw-label-line" role="group" aria-label="Your label"><label class="ekw-short">Label as <input data-annotator data-key="annotator" value="${esc(board.annotator)}" aria-label="Annotator"></label> ${codes}
+      <button class="ekw-quiet" data-do="unlabel" data-key="unlabel" ${mine === undefined ? "disabled" : ""}>Take back</button></div>`}</div>
+      ${board.browse ? "" : `<p class="ekw-labels">${item.held ? "Held out: other people's labels stay unseen while you tune. " : ""}${labels || "No label yet."}</p>`}
+      <dl class="ekw-inputs">${item.inputs.map(([name, text]) => `<dt>${esc(name)}</dt><dd>${esc(text)}</dd>`).join("")}</dl>
+      <div class="ekw-judges">${item.judges.map((judge) => `<article><h4>${esc(judge.judge)} <span class="ekw-chip ekw-${verdict(judge.passed)}">${esc(judge.label ?? "–")}</span> <small>${judge.score === null ? esc(judge.reason ?? "unscored") : `mean ${esc(judge.score)}`}${judge.passed === null ? "" : `, ${verdict(judge.passed)}`}</small></h4><ol>${samples(judge)}</ol></article>`).join("")}</div>
+      ${item.prompt ? `<details class="ekw-prompt"><summary>What judges were asked</summary><pre>${esc(item.prompt)}</pre></details>` : ""}`);
+  }
+  function mark() { // the row of the item that is shown
+    const id = get("item").item_id;
+    root.querySelectorAll("tr[data-id]").forEach((row) => row.setAttribute("aria-selected", row.dataset.id === id));
+  }
+  return { drawRows, drawItem, mark };
+}

@@ -1,0 +1,71 @@
+// Run and Stop, the jury, versions, suggested edits.
+function runsPart(ctx) {
+  const { find, put, get } = ctx;
+  function drawRun() {
+    const status = get("status"), draft = get("draft"), running = Boolean(status.running);
+    const bar = running
+      ? `<progress aria-label="Replies" ${status.total ? `value="${+status.done}" max="${+status.total}"` : ""}></progress><small class="ekw-count">${esc(status.text)}</small>` : "";
+    put(".ekw-run", `<div class="ekw-line"><button class="ekw-primary" data-do="run" data-key="run" ${running || draft.problem ? "disabled" : ""}>▶ Run</button>
+      <button data-do="stop" data-key="stop" ${running ? "" : "disabled"}>■ Stop</button>
+      <button data-do="save" data-key="save" ${running || draft.problem ? "disabled" : ""} title="Write the rubric as its next version">Save version</button></div>${bar}
+      <small class="ekw-plan">${running ? "" : esc(status.plan || "")}</small>
+      <div role="status" class="ekw-said">${running ? "" : esc(status.text)}</div>`);
+  }
+  function drawJury() {
+    const jury = get("jury"), judges = jury.judges || [];
+    const on = judges.filter((judge) => judge.on).length;
+    find('[data-box="jury"] > summary').textContent = `Jury: ${on} ${on === 1 ? "judge" : "judges"} × ${jury.samples} samples, ${jury.aggregate}`;
+    put(".ekw-jury", `<table><thead><tr><th scope="col">Judge</th><th scope="col">Weight</th></tr></thead><tbody>${judges
+      .map((judge) => `<tr><td><label class="ekw-check"><input type="checkbox" data-jury="on" data-key="on ${esc(judge.name)}" data-name="${esc(judge.name)}" ${judge.on ? "checked" : ""}>${esc(judge.name)}</label></td>
+        <td><input type="number" min="0" step="0.5" data-jury="weight" data-key="weight ${esc(judge.name)}" data-name="${esc(judge.name)}" value="${+judge.weight}" aria-label="Weight of ${esc(judge.name)}"></td></tr>`)
+      .join("")}</tbody></table>
+      <div class="ekw-line"><label class="ekw-short">Samples <input type="number" min="1" max="25" data-jury="samples" data-key="samples" value="${+jury.samples}"></label>
+      <label class="ekw-short">Combine <select data-jury="aggregate" data-key="aggregate">${(jury.aggregates || []).map((name) => `<option ${name === jury.aggregate ? "selected" : ""}>${esc(name)}</option>`).join("")}</select></label></div>
+      <label class="ekw-short">Spend at most US$ <input type="number" min="0" step="0.01" data-jury="budget" data-key="budget" value="${esc(jury.budget_usd ?? "")}"></label>
+      <div class="ekw-line"><input data-new placeholder="openai:gpt-4o-mini" data-key="new" aria-label="Another judge, provider:model"><button data-do="judge" data-key="add judge">Add judge</button></div>`);
+  }
+  function drawVersions() {
+    const board = get("board"), versions = board.versions || [];
+    find('[data-box="versions"] > summary').textContent = `Versions: ${versions.length}`;
+    const options = (chosen) => versions.map((one) => `<option value="${esc(one.key)}" ${one.key === chosen ? "selected" : ""}>${esc(`${one.label} · ${one.jury} · ${one.at}`)}</option>`).join("");
+    put(".ekw-versions", versions.length
+      ? `<label>Shown<select data-version="current" data-key="current">${options(board.current)}</select></label>
+        <label>Compared with<select data-version="against" data-key="against"><option value="">nothing</option>${options(board.against)}</select></label>
+        <div class="ekw-line"><button data-do="take" data-key="take">Edit the shown one</button><button data-do="code" data-key="code">Copy as code</button></div><pre class="ekw-codetext" hidden tabindex="0"></pre>`
+      : "<p class='ekw-empty'>Each run is kept here.</p>");
+  }
+
+  const EFFECT = [["Agreement", "agreement"], ["Effect", "effect"]];
+  function effect(one) {
+    const part = one.part === "dev" ? "Dev labels" : "Held-out labels";
+    const figures = EFFECT.map(([title, key]) => `<div class="ekw-tile"><dt>${title}, ${part.toLowerCase()}</dt><dd><b>${esc(one[key]).replace(/ \[(.*)\]/, " <i>[$1]</i>")}</b>${
+      key === "effect" ? `<span class="ekw-moved ekw-${esc(one.mark || "as")}">${esc(one.counts)}</span>` : `<small>${esc(one.coverage)}</small>`}</dd></div>`).join("");
+    return `<dl class="ekw-tiles" aria-label="${part}">${figures}</dl>`;
+  }
+  function suggestion(row, at, running, shown) {
+    const tried = row.effects.length > 0;
+    return `<li><article aria-label="Suggestion ${at + 1}"><h4>${esc(row.where)}</h4><p class="ekw-new">${esc(row.text)}</p>
+      <details><summary>in place of</summary><p>${esc(row.was) || "(nothing)"}</p></details><p><small>${esc(row.reason)}</small></p>
+      <div class="ekw-line"><button data-do="try" data-key="try ${at}" data-number="${at}" ${running ? "disabled" : ""} aria-label="Try suggestion ${at + 1}${tried ? " again" : ""}">${tried ? "Try again" : "Try"}</button>
+      ${tried ? `<button data-do="takeup" data-key="takeup ${at}" data-version="${esc(row.key)}" aria-label="Take suggestion ${at + 1} over into the rubric">Take over</button>` : ""}${row.key && row.key === shown ? "<small>shown now</small>" : ""}</div>
+      ${row.effects.map(effect).join("")}</article></li>`;
+  }
+  function drawAdvice() {
+    const advice = get("advice"), rows = advice.rows || [], running = Boolean(get("status").running), board = get("board");
+    find('[data-box="advice"] > summary').textContent = rows.length ? `Suggestions: ${rows.length}, of ${advice.of}` : "Suggestions";
+    if (!get("page").judged) return put(".ekw-advice", "<p class='ekw-empty'>After a run a judge can suggest edits, from dev items where jury and people disagree.</p>");
+    const asked = find("[data-adviser]"), judge = asked ? asked.value : advice.judge;
+    const look = advice.held ? "Trying one looks at the held-out labels, and the look is counted." : "Few labels: nothing is held out, so an effect is measured on the labels that it was made from.";
+    put(".ekw-advice", `<div class="ekw-line"><label class="ekw-short">Ask <input data-adviser data-key="adviser" list="${ctx.id}-advisers" value="${esc(judge)}" aria-label="Judge to ask for suggestions"></label>
+      <datalist id="${ctx.id}-advisers">${(advice.judges || []).map((name) => `<option value="${esc(name)}">`).join("")}</datalist>
+      <button data-do="suggest" data-key="suggest" ${running || !board.current ? "disabled" : ""}>${rows.length ? "Suggest others" : "Suggest edits"}</button></div>
+      <small>One question to this judge, with dev items where jury and people disagree. ${look}</small>
+      ${advice.head ? `<p role="status"><small>${esc(advice.head)}</small></p>` : ""}${(advice.notes || []).map((note) => `<p class="ekw-note">${esc(note)}</p>`).join("")}
+      ${rows.length ? `<ol class="ekw-edits">${rows.map((row, at) => suggestion(row, at, running, board.current)).join("")}</ol>` : ""}`);
+  }
+  function busyAdvice() { // while something runs nobody else is asked; what is open stays open
+    const running = Boolean(get("status").running);
+    find(".ekw-advice").querySelectorAll('[data-do="try"], [data-do="suggest"]').forEach((one) => { one.disabled = running; });
+  }
+  return { drawRun, drawJury, drawVersions, drawAdvice, busyAdvice };
+}
