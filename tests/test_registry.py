@@ -6,27 +6,35 @@ import multiprocessing
 import sqlite3
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from plugins import write_plugin
 from postgres import postgres_server, tools
 
 import evalkit as ek
-from evalkit.errors import ConfigError, RegistryError, RubricError
+from evalkit.errors import ConfigError, EvalkitWarning, RegistryError, RubricError
 
 pytest.importorskip("alembic")
 
-from sqlalchemy import create_engine, text
+from alembic import command
+from alembic.config import Config
+from alembic.script import ScriptDirectory
+from sqlalchemy import create_engine, select, text
 
-from evalkit.registry import Registry
+from evalkit.registry import Registry, migrations
+from evalkit.registry.benchmarks import add_tasks
 from evalkit.registry.databases import Database
 from evalkit.registry.packs import pack_yaml, read_pack
 from evalkit.registry.sources import locate
-from evalkit.registry.tables import Base
+from evalkit.registry.tables import Base, ReceiptRow, RunRow, RunScoreRow, RunTaskRow
 
+SCHEMAS = Path(__file__).parent / "schemas"
 PACK: dict[str, Any] = {
     "pack": "support",
     "version": 1,
@@ -160,6 +168,100 @@ def test_a_package_is_found_by_its_dotted_path_without_being_imported(tmp_path: 
     assert not any(name.startswith("loud") for name in sys.modules)
 
 
+OWN = [{"name": name, "dataset": f"{name} (default)"} for name in ("gsm8k", "mmlu:law", "mmlu:physics")]
+
+
+def test_tasks_of_plugins_and_of_lighteval_are_the_benchmarks(registry: Registry, tmp_path: Path) -> None:
+    assert registry.benchmarks().empty
+    assert "fields" in registry.benchmarks().columns
+    for version in ("1.0", "1.1"):
+        registry.register_plugin("tone", version, str(write_plugin(tmp_path / f"tone_plugin_{version[2:]}")), "bundle")
+    report = registry.inspect_plugin("tone", "1.0")
+    assert [task.name for task in report.tasks] == ["tone", "tone:far"]
+    for _ in range(2):  # what is there stays, and is not there twice
+        registry.inspect_plugin("tone")
+        with registry.database.session() as session:
+            add_tasks(session, OWN, "lighteval 0.13.0", None)
+    known = registry.benchmarks()
+    assert known["name"].tolist() == ["gsm8k", "mmlu:law", "mmlu:physics", *["tone"] * 2, *["tone:far"] * 2]
+    assert known.loc[known["name"] == "tone", "plugin_version"].tolist() == ["1.0", "1.1"]
+    tone = known[known["name"] == "tone"].iloc[0]
+    assert (tone["source"], tone["scoring_modes"]) == ("plugin tone@1.0", "judge, jury")
+    assert tone["fields"] == "question, answer, context, reference"
+    assert known["fields"].isna().tolist() == [True] * 3 + [False] * 2 + [True] * 2
+
+
+def test_a_plugin_is_inspected_only_as_it_was_registered(registry: Registry, tmp_path: Path) -> None:
+    package = write_plugin(tmp_path / "tone_plugin")
+    registry.register_plugin("tone", "1.0", str(package))
+    (package / "__init__.py").write_text("raise RuntimeError('this must not run')\n")
+    with pytest.raises(RegistryError, match="changed since it was registered"):
+        registry.inspect_plugin("tone")
+    assert registry.benchmarks().empty
+    registry.register_plugin("tone", "1.1", str(package))
+    with pytest.raises(RegistryError, match="RuntimeError: this must not run"):
+        registry.inspect_plugin("tone")
+
+
+def _pack_of(*tasks: Any) -> dict[str, Any]:
+    return {"pack": "p", "version": 1, "tasks": [{"task": task} if isinstance(task, str) else task for task in tasks]}
+
+
+def test_a_pack_is_warned_of_tasks_that_nobody_knows(registry: Registry, tmp_path: Path) -> None:
+    registry.register_plugin("tone", "1.0", str(write_plugin(tmp_path / "tone_plugin")))
+    bound = {"judge_plugin_name": "tone"}
+    pack = _pack_of("gsm8q", "mmlu", "mmlu:law", "tone", {"task": "tune", "overrides": bound})
+    registry.apply_pack(pack)  # neither LightEval's list nor the plugin's is there: nothing is known, nothing is said
+    registry.inspect_plugin("tone")
+    with registry.database.session() as session:
+        add_tasks(session, OWN, "lighteval 0.13.0", None)
+    with pytest.warns(EvalkitWarning) as told:
+        registry.apply_pack(pack)
+    assert [str(one.message) for one in told] == [
+        "pack p@1: nobody knows the task 'gsm8q'; near it are 'gsm8k'",
+        "pack p@1: plugin tone@1.0 has no task 'tune'; it has 'tone', 'tone:far'",
+    ]
+    absent = _pack_of(
+        {"task": "tone", "overrides": bound | {"judge_plugin_version": "2"}},
+        {"task": "gsm8k", "overrides": {"judge_plugin_name": "tune"}},
+    ) | {"version": 2}
+    with pytest.warns(EvalkitWarning) as told:
+        registry.apply_pack(absent)
+    assert [str(one.message) for one in told] == [
+        "pack p@2: task 'tone': the plugin tone@2 is not registered; there are the versions 1.0",
+        "pack p@2: task 'gsm8k': the plugin tune is not registered; there are 'tone'",
+    ]
+
+
+def test_benchmarks_that_several_add_at_once_are_there_once(url: str) -> None:
+    def add(number: int) -> None:
+        registry = Registry.open(url)
+        with registry.database.session() as session:
+            add_tasks(session, OWN[number % 3 :] + OWN[: number % 3], f"lighteval {number}", None)
+        registry.close()
+
+    first = Registry.open(url)
+    assert first.benchmarks().empty
+    first.close()
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(add, range(8)))
+    registry = Registry.open(url)
+    assert registry.benchmarks()["name"].tolist() == [entry["name"] for entry in OWN]
+    registry.close()
+
+
+def test_a_connection_that_was_lost_is_made_again(server: str) -> None:
+    registry = Registry.open(server)
+    registry.packs()
+    engine = create_engine(server.replace("postgresql:", "postgresql+psycopg:"), isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        others = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND usename"
+        assert connection.execute(text(f"{others} = current_user")).all(), "there was one to lose"
+    engine.dispose()
+    assert registry.packs().empty
+    registry.close()
+
+
 WRONG = [
     ({"pack": "p", "version": 1}, "the key 'tasks' is missing"),
     ({"pack": "p", "version": 1, "tasks": []}, "tasks: "),
@@ -237,6 +339,72 @@ def test_any_pack_survives_yaml(
     registry.close()
 
 
+def _alembic() -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(Path(migrations.__path__[0])))
+    return config
+
+
+def _revisions() -> list[str]:
+    """All schemas, oldest first."""
+    return [script.revision for script in ScriptDirectory.from_config(_alembic()).walk_revisions()][::-1]
+
+
+def _filled(url: str, revision: str) -> None:
+    """A database of that schema, filled as an evalkit of that time did."""
+    engine = create_engine(Database(url)._url)
+    config = _alembic()
+    with engine.begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, revision)
+        if engine.dialect.name == "postgresql":
+            connection.execute(text("SET LOCAL TIME ZONE 'UTC'"))
+        for statement in (SCHEMAS / f"{revision}.sql").read_text(encoding="utf-8").split(";\n"):
+            if statement.strip():
+                connection.exec_driver_sql(statement)
+    engine.dispose()
+
+
+def test_every_schema_has_its_data() -> None:
+    there = [path.stem for path in sorted(SCHEMAS.glob("*.sql"))]
+    assert there == _revisions(), "a new migration needs a file of data as its schema holds them, to be upgraded from"
+
+
+@pytest.mark.parametrize("revision", sorted(path.stem for path in SCHEMAS.glob("*.sql")))
+def test_a_registry_of_an_earlier_schema_keeps_what_it_holds(url: str, revision: str, tmp_path: Path) -> None:
+    _filled(url, revision)
+    registry = Registry.open(url)
+    try:
+        pack = registry.pack("support")
+        assert pack.label == "support@1"
+        assert [task.spec for task in pack.tasks] == ["grounded_qa|0", "tool_use|3"], "by position, not by row"
+        assert pack.tasks[0].overrides == {"judge_plugin_name": "tone", "judge_profile": "strict"}
+        assert pack.tasks[1].weight == 0.5
+        plugin = registry.plugin("tone")
+        assert (plugin.label, plugin.requirements) == ("tone@1.0", ("evalkit>=0.1", "regex"))
+        assert plugin.created_at == datetime(2026, 1, 31, 12, 30, tzinfo=UTC)
+        assert registry.template("terse").prompt_template == TEMPLATE
+        assert registry.template("terse").response_schema is None
+        known = registry.benchmarks()
+        assert known["name"].tolist() == ["gsm8k", "tone"]
+        assert known["plugin"].fillna("").tolist() == ["", "tone"]
+        assert known["scoring_modes"].fillna("").tolist() == ["", "judge, jury"]
+        with registry.database.session() as session:
+            run = session.get_one(RunRow, "0123456789abcdef")
+            assert (run.pack.name, run.status, run.scoring_config) == ("support", "succeeded", {"judges": ["a"]})
+            assert session.scalars(select(RunScoreRow.coverage)).one() == 0.75
+            assert session.scalars(select(RunTaskRow.receipt_state)).one() == "consumed"
+            assert session.scalars(select(ReceiptRow.content)).one() == {"task": "grounded_qa"}
+        # it goes on as a new one does
+        gsm8k = {"pack": "support", "version": 2, "tasks": [{"task": "gsm8k"}]}
+        assert registry.apply_pack(gsm8k).label == "support@2"
+        with pytest.raises(ConfigError, match="nothing is overwritten"):
+            registry.apply_pack(gsm8k | {"version": 1})
+    finally:
+        registry.close()
+    test_the_migrations_make_the_tables_that_the_code_knows(url)
+
+
 def test_the_migrations_make_the_tables_that_the_code_knows(url: str) -> None:
     from alembic.autogenerate import compare_metadata
     from alembic.runtime.migration import MigrationContext
@@ -245,7 +413,7 @@ def test_the_migrations_make_the_tables_that_the_code_knows(url: str) -> None:
     database.upgrade()
     with database._opened().connect() as connection:
         assert compare_metadata(MigrationContext.configure(connection), Base.metadata) == []
-        assert MigrationContext.configure(connection).get_current_revision() == "0001"
+        assert MigrationContext.configure(connection).get_current_revision() == _revisions()[-1]
     database.close()
 
 

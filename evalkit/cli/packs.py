@@ -48,7 +48,9 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument("words", metavar="WORD", nargs="*", help="only tasks whose name holds one of these")
     parser.add_argument(
-        "--refresh", action="store_true", help="first ask LightEval, installed bundles and registered plugins (offline)"
+        "--refresh",
+        action="store_true",
+        help="first ask LightEval, evalkit, installed bundles and registered plugins (offline)",
     )
     add_registry(parser)
     add_output(parser, rows=50)

@@ -13,6 +13,7 @@ import pandas as pd
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from evalkit._version import __version__
 from evalkit.contract.layouts import ENTRY_POINTS
 from evalkit.errors import ConfigError, RegistryError, listed
 from evalkit.registry.entries import Pack, PackTask
@@ -25,6 +26,8 @@ __all__ = ["COLUMNS", "add_tasks", "benchmark_table", "entries_of", "own_tasks",
 COLUMNS = ("name", "source", "plugin", "plugin_version", "scoring_modes", "fields", "dataset", "created_at")
 LIGHTEVAL = "lighteval"
 """What the source of LightEval's own tasks starts with."""
+_EVALKIT = "evalkit.lighteval.tasks"
+"""Where evalkit's own tasks are: looked at as any bundle is, in a process of its own."""
 
 
 def entries_of(report: PluginReport) -> list[dict[str, Any]]:
@@ -97,7 +100,7 @@ def _joined(names: Sequence[str] | None) -> str | None:
 
 
 def own_tasks(folder: Path) -> tuple[dict[str, list[dict[str, Any]]], list[str]]:
-    """Source -> tasks of LightEval and of installed bundles, as `add_tasks` takes them; and what could not be imported.
+    """Source -> tasks of LightEval, of evalkit and of installed bundles, as `add_tasks` takes them; and what failed.
 
     Raises
     ------
@@ -109,13 +112,12 @@ def own_tasks(folder: Path) -> tuple[dict[str, list[dict[str, Any]]], list[str]]
     release, tasks, failed = lighteval_tasks()
     said = [f"{module}: {problem}" for module, problem in failed.items()]
     found = {f"{LIGHTEVAL} {release}": [{"name": one["name"], "dataset": dataset_of(one)} for one in tasks]}
-    for bundle in sorted(entry_points(group=ENTRY_POINTS), key=lambda point: (point.name, point.value)):
+    bundles = {f"bundle {point.name} ({point.module})": point.module for point in entry_points(group=ENTRY_POINTS)}
+    for source, module in {f"evalkit {__version__}": _EVALKIT, **dict(sorted(bundles.items()))}.items():
         try:
-            report = inspect_plugin(locate(bundle.module, folder).path)
+            found[source] = entries_of(inspect_plugin(locate(module, folder).path))
         except (ConfigError, RegistryError) as problem:
-            said.append(f"bundle {bundle.name}: {problem}")
-        else:
-            found[f"bundle {bundle.name} ({bundle.module})"] = entries_of(report)
+            said.append(f"{source}: {problem}")
     return found, said
 
 

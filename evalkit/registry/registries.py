@@ -156,7 +156,7 @@ class Registry:
         return report
 
     def refresh_benchmarks(self) -> tuple[int, list[str]]:
-        """Look up the tasks of LightEval, of installed bundles and of registered plugins.
+        """Look up the tasks of LightEval, of evalkit, of installed bundles and of registered plugins.
 
         LightEval and each plugin are imported in a process of their own, LightEval offline. What is there stays.
 
@@ -190,9 +190,10 @@ class Registry:
         Returns
         -------
         pandas.DataFrame
-            `name`; `source` (``lighteval 0.13.0``, ``bundle …``, ``plugin name@version``); `plugin`, `plugin_version`
-            (missing where no registered plugin brings it); `scoring_modes`, `fields` (names, comma-separated; missing
-            where not known); `dataset`; `created_at`. Empty until `refresh_benchmarks` or `inspect_plugin`.
+            `name`; `source` (``lighteval 0.13.0``, ``evalkit …``, ``bundle …``, ``plugin name@version``); `plugin`,
+            `plugin_version` (missing where no registered plugin brings it); `scoring_modes`, `fields` (names,
+            comma-separated; missing where not known); `dataset`; `created_at`. Empty until `refresh_benchmarks` or
+            `inspect_plugin`.
         """
         with self.database.session() as session:
             return benchmark_table(session)
