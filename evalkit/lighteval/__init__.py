@@ -10,7 +10,8 @@ from typing import Any
 
 _PLACES: dict[str, tuple[str, ...]] = {
     "evalkit.lighteval.metrics": ("judge_metric", "jury_metric"),
-    "evalkit.lighteval.pollux": ("PolluxLLMJudgeMetric", "pollux_corpus"),
+    "evalkit.lighteval.pollux": ("PolluxLLMJudgeMetric",),
+    "evalkit.lighteval.pollux_figures": ("pollux_corpus",),
     "evalkit.lighteval.pollux_parsers": (
         "POLLUX_DEFAULT_FEEDBACK_RE",
         "POLLUX_DEFAULT_SCORE_RE",

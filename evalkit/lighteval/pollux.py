@@ -30,7 +30,7 @@ except ModuleNotFoundError as problem:
         "(pip install 'evalkit[lighteval]')"
     ) from problem
 
-__all__ = ["PolluxLLMJudgeMetric", "pollux_corpus"]
+__all__ = ["PolluxLLMJudgeMetric"]
 
 _log = logging.getLogger("evalkit")
 OnUnparsed = Literal["nan", "zero"]
@@ -155,6 +155,26 @@ class PolluxLLMJudgeMetric(SampleLevelComputation):  # type: ignore[misc,unused-
         spec = Spec(asking.rubric, (judge,), (asking,), samples=1)
         return spec, options, ReplyReader(form, asking.rubric.criteria[0].scale, reading)
 
+    def check(self, task: str | None = None, docs: Sequence[Any] = ()) -> None:  # noqa: ARG002  # as evalkit calls it
+        """Say what stands against asking the judge, before a model is loaded; ``evalkit lighteval`` calls it.
+
+        Raises
+        ------
+        ConfigError, RubricError, MissingExtraError
+            What is unknown, contradictory or not installed.
+        JudgeError
+            When the service needs a key and none was given.
+        """
+        from evalkit.providers import check_ready
+
+        spec, options, _ = self._settle()
+        if options.offline:
+            return
+        try:
+            check_ready(spec.judges[0])
+        except JudgeError as problem:
+            raise JudgeError(f"the POLLUX judge {self.judge_model_name!r}: {self._why(problem)}") from None
+
     def compute(self, responses: Sequence[Any], docs: Sequence[Any], **_: Any) -> list[dict[str, Any]]:  # type: ignore[override,unused-ignore]
         """Score a task's responses; one call of the judge for each that is not in the cache.
 
@@ -265,42 +285,3 @@ def _row(doc: Any, response: Any) -> dict[str, str]:
     row = {"question": str(doc.query), "answer": str(texts[0]) if texts and texts[0] is not None else ""}
     reference = (doc.specific or {}).get("reference_answer")
     return row if is_missing(reference) or not str(reference).strip() else row | {"reference": str(reference)}
-
-
-def pollux_corpus(samples: Sequence[Mapping[str, Any]], *, name: str = "pollux") -> dict[str, float]:
-    """The figures of a task: LightEval's corpus-level function for `PolluxLLMJudgeMetric`.
-
-    Parameters
-    ----------
-    samples
-        What `compute` returned, one a document.
-    name
-        Beginning of the figures' names. Two POLLUX metrics of one task need two, else the second takes the place of
-        the first: ``functools.partial(pollux_corpus, name="clarity")``.
-
-    Returns
-    -------
-    dict
-        ``pollux_score`` (mean over the scored, in units of the scale; NaN without any), ``pollux_score_stderr`` (its
-        standard error, sd / √n; NaN below two), ``pollux_coverage`` (share scored, 0-1; NaN without samples) and
-        ``pollux_n_unscored``, all floats. A 0.0 by ``on_unparsed="zero"`` counts in the mean, and as unscored.
-
-    Examples
-    --------
-    >>> rows = [{"pollux_score": 2.0, "pollux_error": ""}, {"pollux_score": 1.0, "pollux_error": ""},
-    ...         {"pollux_score": float("nan"), "pollux_error": "timeout"}]
-    >>> pollux_corpus(rows)["pollux_score"], round(pollux_corpus(rows)["pollux_coverage"], 3)
-    (1.5, 0.667)
-    """
-    scores = [float(sample["pollux_score"]) for sample in samples]
-    scores = [score for score in scores if not math.isnan(score)]
-    n_unscored = sum(1 for sample in samples if sample["pollux_error"])
-    n, total = len(scores), len(samples)
-    mean = math.fsum(scores) / n if n else math.nan
-    variance = math.fsum((score - mean) ** 2 for score in scores) / (n - 1) if n > 1 else math.nan
-    return {
-        f"{name}_score": mean,
-        f"{name}_score_stderr": math.sqrt(variance / n) if n > 1 else math.nan,
-        f"{name}_coverage": (total - n_unscored) / total if total else math.nan,
-        f"{name}_n_unscored": float(n_unscored),
-    }

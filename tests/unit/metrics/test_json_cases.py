@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from evalkit.lighteval.pollux_figures import pollux_corpus
 from evalkit.lighteval.pollux_parsers import make_pollux_feedback_parser, make_pollux_score_parser
 
 FOLDER = Path(__file__).parent / "test_cases"
@@ -27,9 +28,6 @@ def _plain(value: Any) -> Any:
 
 
 def _corpus(case: Mapping[str, Any]) -> Any:
-    pytest.importorskip("lighteval", reason="the extra lighteval is not installed")
-    from evalkit.lighteval import pollux_corpus
-
     missing = {"pollux_score": math.nan}
     samples = [sample | (missing if sample["pollux_score"] is None else {}) for sample in case["samples"]]
     return pollux_corpus(samples, **case["metric_params"])

@@ -29,7 +29,7 @@ from lighteval.tasks.requests import Doc, SamplingMethod
 
 import evalkit as ek
 from evalkit.calling import breakers
-from evalkit.errors import ConfigError, InputError, RubricError
+from evalkit.errors import ConfigError, InputError, JudgeError, RubricError
 from evalkit.lighteval import (
     POLLUX_TAGGED_FEEDBACK_RE,
     POLLUX_TAGGED_SCORE_RE,
@@ -451,6 +451,21 @@ def test_without_a_key_a_services_own_host_is_not_asked(
     metric = PolluxLLMJudgeMetric(NAME, RUBRICS, model, backend)
     assert scores(metric.compute(**rows_of("a", "b"))) == ["judge_down"] * 2
     assert "pass api_key=" in caplog.text
+
+
+def test_what_stands_against_asking_can_be_said_before_a_model_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-environment")
+    with pytest.raises(JudgeError, match=r"'some/judge'.*pass api_key="):
+        metric_of().check("a task", [])
+    metric_of(api_key=SECRET).check()
+    metric_of(url="http://127.0.0.1:9/v1").check()
+    metric_of(backend_options={"offline": True}).check()
+    PolluxLLMJudgeMetric(NAME, RUBRICS, "strict", "fake").check()
+
+
+def test_offline_nothing_is_asked() -> None:
+    metric = metric_of(backend_options={"offline": True})
+    assert scores(metric.compute(**rows_of("a"))) == ["cache_miss"]
 
 
 def test_the_environment_names_no_server(monkeypatch: pytest.MonkeyPatch) -> None:
