@@ -21,7 +21,7 @@ from evalkit.registry.inspections import PluginReport, inspect_plugin
 from evalkit.registry.packs import hash_of, pack_yaml, read_pack
 from evalkit.registry.rows import add_row, find_row, list_rows
 from evalkit.registry.sources import content_hash, locate, requirements_of
-from evalkit.registry.tables import PLUGIN_TYPES, PackRow, PackTaskRow, PluginRow, TemplateRow
+from evalkit.registry.tables import PLUGIN_TYPES, PackRow, PackTaskRow, PluginRow, RunRow, TemplateRow
 
 __all__ = ["Registry"]
 
@@ -293,6 +293,20 @@ class Registry:
         )
         table["tasks"] = [len(tasks) for tasks in table["tasks"]]
         return table.rename(columns={"tasks": "n_tasks"})
+
+    def runs(self) -> pd.DataFrame:
+        """All runs, oldest first: who, how, when, and what became of them; `evalkit.running` has their scores.
+
+        Returns
+        -------
+        pandas.DataFrame
+            `id`, `pack` (``name@version``), `model`, `backend`, `scoring_mode`, `status`, `created_at`, `started_at`,
+            `finished_at` (UTC), `error`.
+        """
+        columns = ("id", "pack", "model", "backend", "scoring_mode", "status", "created_at", "started_at")
+        table = list_rows(self.database, RunRow, (*columns, "finished_at", "error"))
+        table["pack"] = [f"{pack.name}@{pack.version}" for pack in table["pack"]]
+        return table.sort_values(["created_at", "id"], ignore_index=True)
 
     @property
     def folder(self) -> Path:

@@ -21,7 +21,9 @@ def environment_facts() -> dict[str, Any]:
     >>> facts["packages"]["pandas"][0].isdigit()
     True
     """
-    found = {str(one.name).lower(): one.version for one in distributions() if one.name}
+    # `name` and `version` would each read the whole file again
+    known = (one.metadata for one in distributions())
+    found = {str(one["Name"]).lower(): str(one["Version"]) for one in known if one["Name"]}
     return {
         "evalkit": __version__,
         "python": platform.python_version(),
