@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 from typing import Any
 
@@ -80,12 +81,16 @@ def test_a_fault_is_the_same_kind_of_problem_and_is_not_tried_again_by_the_libra
 
 
 @pytest.mark.parametrize(("provider", "model"), BOTH)
-@pytest.mark.parametrize("body", [b"<html>", b"", b"[]", b'{"choices": []}'], ids=["html", "empty", "list", "none"])
+@pytest.mark.parametrize(
+    "body",
+    [b"<html>", b"", b"[]", b'{"choices": []}', b'{"choices": [{"no": 1}]}'],
+    ids=["html", "empty", "list", "none", "no message"],
+)
 def test_what_is_no_chat_completion_may_have_been_paid_for(provider: str, model: str, body: bytes) -> None:
     answer = {"body": body, "headers": {"content-type": "application/json"}}
     with judge_server(always=answer) as server, pytest.raises(ProviderError) as caught:
         ask(judge_of(provider, model, server.url))
-    assert caught.value.kind in ("malformed", "server_error")
+    assert (caught.value.kind, caught.value.maybe_paid) == ("malformed", True)
     assert len(server.seen) == 1
 
 
@@ -154,3 +159,12 @@ def test_the_provider_behind_the_router_goes_with_the_models_name() -> None:
     judge = Judge("inference-providers", "org/m", params={"hf_provider": "together", "thinking": False})
     body = {"model": "org/m", "messages": [], "hf_provider": "together", "thinking": False}
     assert _arguments(judge, body) == {"model": "org/m:together", "messages": [], "extra_body": {"thinking": False}}
+
+
+def test_the_installed_client_takes_what_it_is_given_by_name() -> None:
+    hub = pytest.importorskip("huggingface_hub", reason="needs the extra inference-providers")
+    from evalkit.providers.inference_providers import _NAMED
+
+    taken = inspect.signature(hub.AsyncInferenceClient.chat_completion).parameters
+    assert {*_NAMED, "extra_body"} <= set(taken)
+    assert {"base_url", "provider", "api_key", "timeout"} <= set(inspect.signature(hub.AsyncInferenceClient).parameters)

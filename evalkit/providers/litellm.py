@@ -165,6 +165,8 @@ def _problem_of(
         return ProviderError("malformed", said[:240], maybe_paid=True)
     if not isinstance(status, int):
         return ProviderError("client_error", f"{type(error).__name__}: {said}"[:240])
+    if status == 500 and not _was_answered(error):  # LiteLLM's word for an answer that it cannot read
+        return ProviderError("malformed", said[:240], status=200, maybe_paid=True)
     headers = getattr(error, "litellm_response_headers", None) or getattr(error, "response", None)
     headers = {name.lower(): value for name, value in dict(getattr(headers, "headers", headers) or {}).items()}
     content = orjson.dumps({"error": {"message": said, "param": getattr(error, "param", None)}})
@@ -172,3 +174,14 @@ def _problem_of(
     if request.judge.base_url is None:
         problem.detail = problem.detail.removesuffix(" (no key was sent: api_key_env names none)")
     return problem
+
+
+def _was_answered(error: BaseException) -> bool:
+    """Whether a library below LiteLLM saw an answer with an error's status: LiteLLM's own responses are made up."""
+    link: BaseException | None = error
+    while link is not None:
+        answer = None if type(link).__module__.startswith("litellm") else getattr(link, "response", None)
+        if isinstance(getattr(answer, "status_code", None), int):
+            return True
+        link = link.__cause__ or link.__context__
+    return False
