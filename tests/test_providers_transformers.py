@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from asked import request_of
 
 import evalkit as ek
+from evalkit.caching.schema import FILE_NAME
 from evalkit.calling import LoopThread
 from evalkit.errors import ConfigError, MissingExtraError
 from evalkit.providers import ProviderError, check_ready, connect
@@ -198,3 +208,171 @@ def test_what_cannot_work_is_said_before_a_model_is_loaded(model: str, monkeypat
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r"evalkit\[transformers\]"):
         check_ready(Judge("transformers", model))
+
+
+# -- stopping, time-outs, several runs, forked children
+
+
+def items_of(n: int) -> list[dict[str, str]]:
+    return [{"item_id": str(i), "question": "2 + 2?", "answer": str(i), "reference": "4"} for i in range(n)]
+
+
+def n_stored(cache: Path) -> int:
+    with contextlib.closing(sqlite3.connect(cache / FILE_NAME)) as connection:
+        return int(connection.execute("SELECT count(DISTINCT key) FROM replies").fetchone()[0])
+
+
+class Computed(list[str]):
+    """The last message of each prompt that a model computed, and whether there was a first one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = threading.Event()
+
+
+@pytest.fixture
+def computed(monkeypatch: pytest.MonkeyPatch) -> Computed:
+    from evalkit.providers.transformers import TransformersModel
+
+    seen = Computed()
+    answer = TransformersModel.answer
+
+    def note(self: TransformersModel, requests: list[Request], n: int) -> object:
+        seen.extend(request.prompt.messages[-1].content for request in requests)
+        seen.first.set()
+        return answer(self, requests, n)
+
+    monkeypatch.setattr(TransformersModel, "answer", note)
+    return seen
+
+
+def test_a_batch_that_takes_too_long_is_a_timeout(model: str) -> None:
+    judge = Judge("transformers", model, max_tokens=3000, temperature=0, timeout_s=0.05)
+    with pytest.raises(ProviderError) as caught:
+        ask(request_of(judge, 1))
+    assert (caught.value.kind, caught.value.maybe_paid) == ("timeout", False)
+    assert "not come to an end after 0.05 s" in caught.value.detail
+
+
+def test_loading_and_waiting_in_line_are_not_under_the_time_out(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    release_models()
+    from evalkit.providers import transformers as ours
+
+    load = ours.load_model
+    monkeypatch.setattr(ours, "load_model", lambda judge: time.sleep(0.5) or load(judge))
+    # a reply of one token is at its end before the clock is looked at, so that only the loading could be too long
+    judge = Judge("transformers", model, max_tokens=1, timeout_s=0.2)
+    assert len(ask(*(request_of(judge, item) for item in range(20)))) == 20
+
+
+def test_two_runs_at_once_share_a_model_and_what_both_want_is_computed_once(
+    model: str, tmp_path: Path, computed: Computed
+) -> None:
+    judge = Judge("transformers", model, max_tokens=8)
+    both = threading.Barrier(2)
+
+    def run(first: int, last: int) -> object:
+        both.wait(20)
+        return ek.judge(items_of(30)[first:last], "correctness", judge, samples=1, cache=tmp_path)
+
+    with ThreadPoolExecutor(2) as pool:
+        one, other = pool.submit(run, 0, 20), pool.submit(run, 10, 30)
+        tables = [one.result(60), other.result(60)]
+    assert len(computed) == len(set(computed)) == 30
+    again = ek.judge(items_of(30), "correctness", judge, samples=1, cache=tmp_path, offline=True)
+    assert again["error"].astype(str).ne("cache_miss").all()
+    for table, part in zip(tables, (again.iloc[:20], again.iloc[10:]), strict=True):
+        assert table["key"].tolist() == part["key"].tolist()
+        assert table["completion_tokens"].tolist() == part["completion_tokens"].tolist()
+
+
+def test_a_run_that_is_stopped_computes_no_more_and_the_next_one_only_the_rest(
+    model: str, tmp_path: Path, computed: Computed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EVALKIT_BATCH_SIZE", "2")
+    judge = Judge("transformers", model, max_tokens=8)
+
+    async def work() -> None:
+        task = asyncio.ensure_future(ek.ajudge(items_of(30), "correctness", judge, samples=1, cache=tmp_path))
+        await asyncio.to_thread(computed.first.wait, 30)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(asyncio.wait_for(work(), 60))
+    release_models()  # answers what is in line
+    assert len(computed) < 15  # one of two that were computed, and twice two that were handed over already
+    table = ek.judge(items_of(30), "correctness", judge, samples=1, cache=tmp_path)
+    assert len(table) == 30
+    assert len(computed) == len(set(computed)) == 30
+
+
+PROCESS = """
+import os, sys
+import evalkit as ek
+from evalkit.providers.transformers import TransformersModel
+answer = TransformersModel.answer
+def told(self, requests, n):
+    found = answer(self, requests, n)
+    print("BATCH", len(requests), flush=True)
+    return found
+TransformersModel.answer = told
+items = [{"item_id": str(i), "question": "2 + 2?", "answer": str(i), "reference": "4"} for i in range(24)]
+judge = ek.Judge("transformers", sys.argv[1], max_tokens=8)
+def run(items):
+    return ek.judge(items, "correctness", judge, samples=1, cache=sys.argv[2], progress=False)
+"""
+INTERRUPTED = PROCESS + "run(items)"
+FORKED = (
+    PROCESS
+    + """
+run(items[-2:])
+child = os.fork()
+if not child:
+    run(items[-10:])
+    print("CHILD", flush=True)
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+print(len(run(items)))
+"""
+)
+
+
+def started(code: str, *arguments: object) -> subprocess.Popen[str]:
+    paths = os.pathsep.join(path for path in sys.path if path)
+    environment = os.environ | {"PYTHONPATH": paths, "EVALKIT_BATCH_SIZE": "2", "PYTHONWARNINGS": "ignore"}
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
+    )  # fmt: skip
+
+
+def finished(child: subprocess.Popen[str]) -> tuple[str, str]:
+    """The rest of what a process says; it is not left running."""
+    try:
+        return child.communicate(timeout=90)
+    finally:
+        child.kill()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="signals and forks are those of POSIX")
+def test_ctrl_c_ends_a_process_and_the_next_one_computes_the_rest_in_forked_children_too(
+    model: str, tmp_path: Path
+) -> None:
+    child = started(INTERRUPTED, model, tmp_path)
+    assert child.stdout is not None
+    first = child.stdout.readline()
+    child.send_signal(signal.SIGINT)
+    out, err = finished(child)
+    assert first.startswith("BATCH"), err
+    assert child.returncode not in (0, -signal.SIGSEGV, -signal.SIGABRT)
+    assert "KeyboardInterrupt" in err
+    stored = n_stored(tmp_path)
+    assert 0 < stored < 14  # the forked child has some to do
+    child = started(FORKED, model, tmp_path)
+    out, err = finished(child)
+    assert child.returncode == 0, err
+    assert "CHILD" in out
+    assert out.split()[-1] == "24"
+    # each process prints its own batches: what was stored before, and by the other one, is computed by nobody
+    assert sum(int(line.split()[1]) for line in out.splitlines() if line.startswith("BATCH")) == 24 - stored
