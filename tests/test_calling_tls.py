@@ -205,8 +205,36 @@ def test_no_server_no_key_and_no_network_judge() -> None:
     assert (report.reachable, report.n_calls) == (False, 0)
     assert "no connection to http://127.0.0.1:9" in report.problems[0]
     assert "OPENAI_API_KEY is not set" in check_server("openai:gpt-4o-mini").problems[0]
-    with pytest.raises(ConfigError, match="is no server"):
-        check_server("fake:strict")
+    for name in ("fake:strict", "vllm:m", "transformers:m"):
+        with pytest.raises(ConfigError, match=r"is no server.*openai, litellm, inference-providers"):
+            check_server(name)
+
+
+LIBRARIES = [
+    pytest.param("litellm", "litellm", "openai/m", id="litellm"),
+    pytest.param("inference-providers", "huggingface_hub", "org/m", id="inference-providers"),
+]
+
+
+@pytest.mark.parametrize(("provider", "library", "model"), LIBRARIES)
+def test_a_server_is_looked_at_through_a_library_too(provider: str, library: str, model: str) -> None:
+    pytest.importorskip(library, reason=f"needs the extra {provider}")
+    with judge_server(always={"content": '{"score": 1}'}) as server:
+        report = check_server(Judge(provider, model, base_url=server.url))
+        assert len(server.paid) == report.n_calls == 2
+    assert (report.reachable, report.answers, report.n, report.json_schema) == (True, True, "works", "works")
+    assert (report.logprobs, report.models, report.model_listed, report.problems) == ("not tried", [], None, [])
+    with judge_server(refuses=("n", "max_tokens", "response_format")) as server:
+        report = check_server(Judge(provider, model, base_url=server.url))
+        assert len(server.paid) == report.n_calls == 2
+    assert (report.n, report.json_schema, report.problems) == ("refused", "refused", [])
+    assert sorted(report.refused) == ["max_tokens", "n", "response_format"]
+    with judge_server(always={"status": 401, "body": {"error": {"message": "bad key"}}}) as server:
+        report = check_server(Judge(provider, model, base_url=server.url))
+    assert (report.reachable, report.answers, report.n_calls, report.n) == (True, False, 0, "failed")
+    assert "bad key" in report.problems[0]
+    report = check_server(Judge(provider, model, base_url="http://127.0.0.1:9/v1"))
+    assert (report.reachable, report.answers, len(report.problems)) == (False, False, 1)
 
 
 def test_doctor_looks_at_a_server(capsys: pytest.CaptureFixture[str]) -> None:

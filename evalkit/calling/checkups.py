@@ -13,7 +13,7 @@ from evalkit.calling.loop import LoopThread
 from evalkit.errors import ConfigError, JudgeError
 from evalkit.keys import KeyParts
 from evalkit.providers import ProviderError, check_ready, connect
-from evalkit.records import Judge, Message, Prompt, Request
+from evalkit.records import Judge, Message, Prompt, Reply, Request
 
 __all__ = ["ServerReport", "Works", "check_server"]
 
@@ -27,6 +27,11 @@ _SCHEMA: dict[str, Any] = {
     "additionalProperties": False,
 }
 _QUESTION = 'Is 2 + 2 equal to 4? Reply with a JSON object: {"score": 1} for yes, {"score": 0} for no.'
+_ADDRESSES = {
+    "openai": "https://api.openai.com/v1",
+    "litellm": "the address that litellm has for its provider",
+    "inference-providers": "https://router.huggingface.co/v1",
+}
 _TRIES = 4  # each refusal names one parameter to leave out; there are four
 
 
@@ -49,7 +54,8 @@ class ServerReport:
     seconds
         How long its first answer took.
     n, json_schema, logprobs
-        Several replies in one request, replies bound to a schema, probabilities of tokens.
+        Several replies in one request, replies bound to a schema, probabilities of tokens (which are looked at for
+        ``openai`` alone, as the list of models is).
     refused
         Parameters that the model refuses; evalkit leaves them out by itself.
     n_calls
@@ -92,11 +98,14 @@ def check_server(judge: Judge | str) -> ServerReport:
     """Look whether a judge's server is there, which models it has, and what of the protocol works.
 
     Costs at most three tiny calls: one for ``n``, one for a JSON schema, one for ``logprobs``. Nothing is stored.
+    Judges of ``litellm`` and ``inference-providers`` are asked through their library, twice at most.
 
     Raises
     ------
     ConfigError
-        For a judge that is not asked over the network.
+        For a judge that is not asked over the network: ``transformers``, ``vllm``, ``fake``.
+    MissingExtraError
+        When the judge's library is not installed.
 
     Examples
     --------
@@ -105,17 +114,73 @@ def check_server(judge: Judge | str) -> ServerReport:
     (False, 0)
     """
     judge = Judge.of(judge)
-    if judge.provider != "openai":
-        raise ConfigError(f"judge '{judge.name}' is no server; there is nothing to check but for provider 'openai'")
-    report = ServerReport(judge.name, judge.base_url or "https://api.openai.com/v1")
+    if judge.provider not in _ADDRESSES:
+        raise ConfigError(
+            f"judge '{judge.name}' is no server, it computes in this process; servers are those of the providers "
+            f"{', '.join(_ADDRESSES)}"
+        )
+    report = ServerReport(judge.name, judge.base_url or _ADDRESSES[judge.provider])
     try:
         check_ready(judge)
     except JudgeError as error:
         report.problems.append(str(error))
         return report
     LoopThread.get().check_may_wait()
-    LoopThread.get().submit(_look(judge, report)).result()
+    look = _look if judge.provider == "openai" else _look_through_library
+    LoopThread.get().submit(look(judge, report)).result()
     return report
+
+
+async def _look_through_library(judge: Judge, report: ServerReport) -> None:
+    """The two calls of a judge that another library asks: its answers are seen, the protocol below it is not."""
+    adapt: dict[str, str | None] = {}
+    started = time.perf_counter()
+    found = await _ask_through_library(judge, report, adapt, n=2)
+    if found is None:
+        report.n = "refused" if "n" in adapt else "failed"
+        return
+    report.reachable = report.answers = True
+    report.seconds = time.perf_counter() - started
+    report.n = "refused" if "n" in adapt else "works" if len(found) > 1 else "ignored"
+    found = await _ask_through_library(judge, report, adapt, schema=True)
+    if "response_format" in adapt:
+        report.json_schema = "refused"
+    else:
+        report.json_schema = "failed" if found is None else "works" if _is_bound(found[0].text) else "ignored"
+
+
+async def _ask_through_library(
+    judge: Judge, report: ServerReport, adapt: dict[str, str | None], *, n: int = 1, schema: bool = False
+) -> list[Reply] | None:
+    """Replies, or None; what is refused goes into `adapt`."""
+    request = _request(judge.replace(max_tokens=min(judge.max_tokens or 64, 64)), schema=schema)
+    client = connect(judge)
+    for _ in range(_TRIES):
+        try:
+            replies = await client.ask(request, 1 if "n" in adapt else n, adapt=adapt)
+        except ProviderError as problem:
+            report.n_calls += problem.maybe_paid
+            report.reachable |= problem.status is not None
+            name = str(problem.parameter)
+            if problem.kind != "refused_parameter" or name in adapt:
+                report.problems.append(problem.detail)
+                return None
+            _note_refused(name, adapt, report)
+        else:
+            report.n_calls += 1
+            return replies
+    return None
+
+
+def _note_refused(name: str, adapt: dict[str, str | None], report: ServerReport) -> None:
+    adapt[name] = "max_completion_tokens" if name == "max_tokens" else None
+    report.refused.append(name)
+
+
+def _is_bound(text: object) -> bool:
+    """Whether a reply is what the schema asks for."""
+    reply = _json(text.encode("utf-8", "replace")) if isinstance(text, str) else None
+    return isinstance(reply, dict) and set(reply) == {"score"}
 
 
 async def _look(judge: Judge, report: ServerReport) -> None:
@@ -171,9 +236,7 @@ class _Visit:
         if "response_format" in self._adapt:
             works = "refused"
         elif found is not None:
-            content = found[0].get("message", {}).get("content")
-            reply = _json(content.encode("utf-8", "replace")) if isinstance(content, str) else None
-            works = "works" if isinstance(reply, dict) and set(reply) == {"score"} else "ignored"
+            works = "works" if _is_bound(found[0].get("message", {}).get("content")) else "ignored"
         self._report.json_schema = works
 
     async def ask_logprobs(self) -> None:
@@ -211,9 +274,7 @@ class _Visit:
                 if extra is None:
                     self._report.problems.append(problem.detail)
                 return None
-            name = str(problem.parameter)
-            self._adapt[name] = "max_completion_tokens" if name == "max_tokens" else None
-            self._report.refused.append(name)
+            _note_refused(str(problem.parameter), self._adapt, self._report)
         return None
 
 
