@@ -162,7 +162,7 @@ def _of_rubric(table: pd.DataFrame, rubric: Rubric, rules: Rules) -> Iterator[tu
                 rubric=rubric.id,
                 rubric_version=rubric.version,
                 passed=verdict,
-                score=None if pd.isna(score) else round(float(score), 6),
+                score=None if pd.isna(score) else float(score),
                 source="live" if "live" in set(own["source"].dropna()) else "cache",
                 samples=samples,
                 agreement=agreement_of(samples),

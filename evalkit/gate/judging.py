@@ -117,7 +117,7 @@ def _made(work: Work, asked: Asked, table: pd.DataFrame) -> list[Judgment]:
                 rubric=asked.rubric.id,
                 rubric_version=asked.rubric.version,
                 passed=verdict_passed,
-                score=None if pd.isna(score[at]) else round(float(score[at]), 6),
+                score=None if pd.isna(score[at]) else float(score[at]),
                 source="live" if "live" in rows["source"] else "cache",
                 samples=samples,
                 agreement=agreement_of(samples),

@@ -122,7 +122,10 @@ def read_baseline(path: Path) -> dict[tuple[str, str], dict[str, Any]]:
 
 
 def compare_baseline(before: dict[tuple[str, str], dict[str, Any]], tests: Sequence[TestResult]) -> list[SuiteResult]:
-    """Whether a metric got worse than chance explains: the rule of `compare` without labels, p by Holm ≤ .05."""
+    """Whether a metric got worse than chance explains: the rule of `compare` without labels, p by Holm ≤ .05.
+
+    Tests whose content was equal in the baseline are one cluster.
+    """
     types = list(dict.fromkeys(metric.type for test in tests for metric in test.metrics if _is_judged(metric)))
     figures = [_change(before, tests, type_) for type_ in types]
     verdicts = holm(np.array([one[0] for one in figures], dtype=np.float64))
@@ -144,10 +147,10 @@ def _p(value: float) -> str:
 def _change(before: Any, tests: Sequence[TestResult], type_: str) -> tuple[float, float, float, float, str]:
     pairs = []
     ids = [test.id for test in tests for metric in test.metrics if metric.type == type_]
-    for name, (unit, now) in zip(ids, _judgments(tests, type_), strict=True):
+    for name, (_, now) in zip(ids, _judgments(tests, type_), strict=True):
         had = before.get((name, type_))
         if had is not None:
-            pairs.append((unit, had, now))
+            pairs.append((had.get("input_hash") or name, had, now))
     verdicts = [(had["passed"], now.passed) for _, had, now in pairs]
     steps = [int(b) - int(a) for a, b in verdicts if a is not None and b is not None]
     gaps = [(unit, now.score - had["score"]) for unit, had, now in pairs if None not in (had["score"], now.score)]
