@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import math
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,7 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalkit.errors import ConfigError, RubricError
+import evalkit.lighteval
+from evalkit.errors import ConfigError, MissingExtraError, RubricError
 from evalkit.lighteval.pollux_parsers import (
     POLLUX_DEFAULT_FEEDBACK_RE,
     POLLUX_DEFAULT_SCORE_RE,
@@ -390,3 +394,37 @@ def test_feedback() -> None:
     assert feedback("[FEEDBACK] a") == feedback("2") == feedback("") == feedback(None) == ""
     assert make_pollux_feedback_parser(r"(?s)(\d)\s+(?P<feedback>.*)")("2 всё верно") == "всё верно"
     assert make_pollux_feedback_parser(r"a|(b)")("a") == ""
+
+
+# -- without LightEval
+
+_NAMES = [
+    "_build_pollux_prompt_text",
+    "get_judge_prompt_pollux",
+    "make_pollux_score_parser",
+    "make_pollux_feedback_parser",
+    "process_judge_response_pollux",
+    "parse_pollux_feedback",
+    "POLLUX_DEFAULT_SCORE_RE",
+    "POLLUX_DEFAULT_FEEDBACK_RE",
+    "POLLUX_TAGGED_SCORE_RE",
+    "POLLUX_TAGGED_FEEDBACK_RE",
+    "pollux_corpus",
+]
+
+
+def test_all_but_the_metric_are_there_without_lighteval(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "lighteval", None)  # as if it were not installed
+    monkeypatch.delitem(sys.modules, "evalkit.lighteval.pollux", raising=False)
+    for name in _NAMES:
+        assert hasattr(evalkit.lighteval, name), name
+    with pytest.raises(MissingExtraError, match=r"pip install 'evalkit\[lighteval\]'"):
+        importlib.import_module("evalkit.lighteval.pollux")
+    assert {*_NAMES, "PolluxLLMJudgeMetric"} <= set(dir(evalkit.lighteval))
+
+
+def test_names_of_prompt_and_parsers_load_no_lighteval() -> None:
+    script = (
+        f"import sys, evalkit.lighteval as e; [getattr(e, n) for n in {_NAMES}]; sys.exit('lighteval' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", script], timeout=60).returncode == 0
