@@ -77,6 +77,7 @@ if TYPE_CHECKING:
     from evalkit.prompts import build_prompt as build_prompt
     from evalkit.prompts import lint as lint
     from evalkit.prompts import list_templates as list_templates
+    from evalkit.providers.local import release_models as release_models
     from evalkit.records import Judge as Judge
     from evalkit.records import Prompt as Prompt
     from evalkit.records import Reply as Reply
@@ -158,6 +159,7 @@ _PLACES = {
         "plot_versions",
     ),
     "evalkit.prompts": ("build_prompt", "lint", "list_templates"),
+    "evalkit.providers.local": ("release_models",),
     "evalkit.records": ("Judge", "Prompt", "Reply"),
     "evalkit.registry": ("Registry",),
     "evalkit.reports": ("report",),

@@ -8,7 +8,6 @@ Options of where a model runs are variables, not parameters, since replies are t
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import importlib.util
 import os
 import queue
@@ -17,65 +16,21 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from evalkit.errors import ConfigError, MissingExtraError, listed
 from evalkit.keys import canonical_json
 from evalkit.providers import ProviderError
+from evalkit.providers.models import Model, Written, stops_of
 from evalkit.providers.prices import cost_of, price_of, shares
-from evalkit.records import Judge, Message, Reply, Request
+from evalkit.records import Judge, Reply, Request
 
-__all__ = [
-    "MOST_TOKENS",
-    "LocalClient",
-    "Model",
-    "Written",
-    "check_extra",
-    "check_local",
-    "release_models",
-    "seed_of",
-    "stops_of",
-    "without_system",
-]
-
-MOST_TOKENS = 4096
-"""Longest reply of a judge whose `max_tokens` is None: some models come to no end."""
+__all__ = ["LocalClient", "check_extra", "check_local", "release_models"]
 
 _BATCH = 8
 # What decides which model is loaded, and where
 _LOADING = ("revision", "dtype", "quantization")
 _VARIABLES = ("EVALKIT_DEVICE", "EVALKIT_VLLM")
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """What a model wrote for one prompt and sample; token counts include neither padding nor the other samples."""
-
-    text: str
-    finish_reason: str
-    prompt_tokens: int
-    completion_tokens: int
-
-
-class Model(Protocol):
-    """A loaded model; used on its own thread alone."""
-
-    name: str
-    """The model as served: its name, and its revision where it has one."""
-
-    binds_schema: bool
-    """Whether a JSON schema binds its replies."""
-
-    seeds_samples: bool
-    """Whether each sample of a batch has a seed of its own; else a prompt with a seed is computed by itself."""
-
-    def answer(self, requests: Sequence[Request], n: int) -> list[list[Written] | ProviderError]:
-        """For each request of one judge `n` replies, or why there are none."""
-        ...
-
-    def close(self) -> None:
-        """Give the memory back."""
-        ...
 
 
 @dataclass(slots=True)
@@ -125,35 +80,6 @@ def _batch_size(usual: int) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise ConfigError(f"EVALKIT_BATCH_SIZE is {text!r}; it must be a whole number of prompts, 1 or more")
     return int(text)
-
-
-def stops_of(judge: Judge) -> list[Any]:
-    """The texts that end a reply, as the parameter `stop` names them: one or a list; they are no part of it.
-
-    Examples
-    --------
-    >>> stops_of(Judge("transformers", "m", params={"stop": "[END]"}))
-    ['[END]']
-    """
-    stop = judge.params.get("stop") or []
-    return stop if isinstance(stop, list) else [stop]
-
-
-def seed_of(seed: object, *samples: int) -> int:
-    """The seed of some samples, from the parameter `seed`: with one seed for all they would be the same reply.
-
-    Examples
-    --------
-    >>> seed_of(1, 0) != seed_of(1, 1) != seed_of(2, 1)
-    True
-    """
-    return int.from_bytes(hashlib.sha256(f"{seed} {samples}".encode()).digest()[:7])
-
-
-def without_system(messages: Sequence[Message]) -> list[Message]:
-    """The system's text at the head of the first message of the user, for templates that know no such role."""
-    first, second, *rest = messages
-    return [Message(second.role, f"{first.content}\n\n{second.content}"), *rest]
 
 
 class LocalClient:
@@ -330,16 +256,19 @@ def _bench_of(judge: Judge, load: Callable[[Judge], Model]) -> _Bench:
 
 
 def release_models() -> int:
-    """Give back the memory of all models in this process, after what is queued; the next call loads them again.
+    """Give back the memory of all models in this process (`transformers`, `vllm`); the next call loads them again.
+
+    Waits for what is in line: calls that were made before are answered first.
 
     Returns
     -------
     int
-        How many models there were.
+        How many models there were; 0 if none was loaded.
 
     Examples
     --------
-    >>> release_models()
+    >>> import evalkit as ek
+    >>> ek.release_models()
     0
     """
     with _lock:

@@ -9,16 +9,8 @@ from typing import Any
 
 from evalkit.errors import ConfigError
 from evalkit.providers import ProviderError
-from evalkit.providers.local import (
-    MOST_TOKENS,
-    LocalClient,
-    Written,
-    check_extra,
-    check_local,
-    seed_of,
-    stops_of,
-    without_system,
-)
+from evalkit.providers.local import LocalClient, check_extra, check_local
+from evalkit.providers.models import MOST_TOKENS, Written, seed_of, stops_of, without_system
 from evalkit.records import Judge, Message, Request
 
 __all__ = ["check_transformers", "connect_transformers"]
