@@ -17,12 +17,16 @@ from evalkit.widgets.sessions import AGGREGATES, Session
 __all__ = ["advice_of", "board_of", "draft_of", "item_of", "jury_of", "page_payload", "rows_payload", "unscored_of"]
 
 
-def draft_of(session: Session, revision: int) -> dict[str, Any]:
-    """The rubric as it is edited; the view redraws its fields when `revision` changes."""
+def draft_of(session: Session, revision: int, said: str = "") -> dict[str, Any]:
+    """The rubric as it is edited; the view redraws its fields when `revision` changes.
+
+    `said` marks the last message about it that was taken in.
+    """
     draft = session.draft
     findings = lint(draft) if not session.problem else None
     return {
         "revision": revision,
+        "said": said,
         "id": draft.id,
         "label": draft.label,
         "edited": draft.edited,

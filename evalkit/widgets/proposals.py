@@ -29,6 +29,7 @@ class Effect:
     effect: str
     counts: str
     coverage: str
+    changed: str
     mark: str
 
     @classmethod
@@ -45,8 +46,9 @@ class Effect:
             part="held-out" if held else "dev",
             agreement=f"{figure(row['agreement_before'])} → {after}",
             effect=f"{sign}{step}",
-            counts=f"▲ {row['fixed']} fixed ▼ {row['broke']} broke; {row['changed']} changed, {luck}",
+            counts=f"▲ {row['fixed']} fixed ▼ {row['broke']} broke",
             coverage=f"{count_of(row['n_verdicts'], row['n_labelled'])} labelled items{looks}",
+            changed=f"{row['changed']} verdicts changed, labelled or not ({luck})",
             mark="better" if row["fixed"] > row["broke"] else "worse" if row["broke"] > row["fixed"] else "",
         )
 

@@ -27,7 +27,7 @@ class Screen:
 
     def __init__(self, session: Session) -> None:
         self.session, self.view, self.worker = session, View(), Worker()
-        self._revision = 0
+        self._revision, self._said = 0, ""
         self.view.on_msg(self._receive)
         self._status(text="")
         self.show("draft", "jury", "board", "page", "advice")
@@ -40,7 +40,7 @@ class Screen:
         session, view = self.session, self.view
         with session.lock:
             if "draft" in names:
-                view.draft = draft_of(session, self._revision)
+                view.draft = draft_of(session, self._revision, self._said)
             if "jury" in names:
                 view.jury = jury_of(session)
             if "board" in names:
@@ -92,8 +92,8 @@ class Screen:
 
     def _act(self, content: Any) -> None:
         actions: dict[str, Callable[[Any], object]] = {
-            "form": lambda said: self._draft(lambda base, draft: from_form(base, draft, said["form"])),
-            "yaml": self._yaml,
+            "form": lambda said: self._draft(said, lambda base, draft: from_form(base, draft, said["form"])),
+            "yaml": lambda said: self._draft(said, lambda base, _draft: from_yaml(base, said["text"])),
             "run": lambda _: self._start(),
             "stop": lambda _: self.session.stop(),
             "jury": self._jury,
@@ -115,13 +115,9 @@ class Screen:
         if isinstance(content, Mapping) and content.get("do") in actions:
             actions[content["do"]](content)
 
-    def _draft(self, make: Callable[[Rubric, Rubric], Rubric]) -> None:
+    def _draft(self, said: Mapping[str, Any], make: Callable[[Rubric, Rubric], Rubric]) -> None:
         self.session.propose(make)
-        self.show("draft")
-        self._plan()
-
-    def _yaml(self, said: Mapping[str, Any]) -> None:
-        self.session.propose(lambda base, _draft: from_yaml(base, said["text"]))
+        self._said = str(said.get("said", ""))
         self.show("draft")
         self._plan()
 

@@ -1,206 +1,68 @@
-"""A real JupyterLab on loopback, driven in a real Chromium as a person would."""
+"""JupyterLab and Chromium for all tests of a file; a notebook for each."""
 
 from __future__ import annotations
 
-import json
 import os
-import secrets
-import shutil
-import socket
-import subprocess
-import sys
-import time
-import urllib.request
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
+from labs import KERNELS, Lab, Notebook, missing, running_browser, running_lab
 
-ROOT = Path(__file__).resolve().parents[2]
 REQUIRED = bool(os.environ.get("CI"))
-_START_S = 60
 
 
-def _chromium() -> str | None:
-    return os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
-
-
-def _missing() -> str | None:
-    """Why a browser cannot be driven here, or None."""
-    if _chromium() is None:
-        return "no chromium on this machine (Debian: apt install chromium)"
-    try:
-        import jupyterlab  # noqa: F401
-        import playwright  # noqa: F401
-    except ImportError as problem:
-        return f"{problem.name} is not installed (extras notebook and dev)"
-    return None
-
-
-@dataclass(frozen=True)
-class Lab:
-    base: str
-    token: str
-    work: Path
-    log: Path
-
-    def call(self, method: str, path: str) -> Any:
-        head = {"Authorization": f"token {self.token}"}
-        with urllib.request.urlopen(urllib.request.Request(self.base + path, headers=head, method=method)) as answer:
-            return json.loads(answer.read() or b"null")
-
-
-def _wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    end = time.monotonic() + _START_S
-    while time.monotonic() < end:
-        if process.poll() is not None:
-            raise RuntimeError(f"JupyterLab ended with {process.returncode}: {log.read_text()[-2000:]}")
-        try:
-            with urllib.request.urlopen(url, timeout=2) as answer:
-                if answer.status == 200:
-                    return
-        except OSError:
-            time.sleep(0.1)  # until the server is up: there is nothing to wait on but the port
-    raise TimeoutError(f"JupyterLab did not start in {_START_S} s: {log.read_text()[-2000:]}")
+def pass_over(why: str) -> None:
+    """Skip, with the reason; in CI nothing of this may be missing."""
+    if REQUIRED:
+        pytest.fail(f"browser tests are required in CI: {why}")
+    pytest.skip(why)
 
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    why = _missing()
-    if why and REQUIRED:
-        pytest.fail(f"browser tests are required in CI: {why}")
-    if why:
-        pytest.skip(why)
-    root = tmp_path_factory.mktemp("lab")
-    work = root / "work"
-    work.mkdir()
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    token = secrets.token_hex(16)
-    settings = root / "settings" / "@jupyterlab" / "apputils-extension"
-    settings.mkdir(parents=True)
-    (settings / "notification.jupyterlab-settings").write_text('{"fetchNews": "false", "checkForUpdates": false}')
-    folders = {name: str(root / name) for name in ("config", "data", "runtime", "ipython", "workspaces")}
-    environment = {
-        **os.environ,
-        "JUPYTER_TOKEN": token,
-        "JUPYTER_CONFIG_DIR": folders["config"],
-        "JUPYTER_DATA_DIR": folders["data"],
-        "JUPYTER_RUNTIME_DIR": folders["runtime"],
-        "IPYTHONDIR": folders["ipython"],
-        "JUPYTERLAB_SETTINGS_DIR": str(root / "settings"),
-        "JUPYTERLAB_WORKSPACES_DIR": folders["workspaces"],
-        "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
-        "EVALKIT_CACHE": str(root / "cache"),
-    }
-    command = [sys.executable, "-m", "jupyter", "lab", "--no-browser", "--allow-root", "--ip=127.0.0.1"]
-    command += [f"--port={port}", "--ServerApp.port_retries=0", f"--ServerApp.root_dir={work}"]
-    command += ["--expose-app-in-browser", "--LabApp.news_url=None", "--LabApp.extension_manager=readonly"]
-    command += ["--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate"]
-    log = root / "lab.log"
-    with log.open("wb") as out:
-        process = subprocess.Popen(command, env=environment, stdout=out, stderr=subprocess.STDOUT)
-        try:
-            base = f"http://127.0.0.1:{port}"
-            _wait_for(f"{base}/api?token={token}", process, log)
-            yield Lab(base, token, work, log)
-        finally:
-            process.terminate()
-            try:
-                process.wait(20)
-            except subprocess.TimeoutExpired:
-                process.kill()
+    if why := missing():
+        pass_over(why)
+    with running_lab(tmp_path_factory.mktemp("lab")) as made:
+        yield made
 
 
 @pytest.fixture(scope="module")
-def browser(lab: Lab) -> Iterator[Any]:
-    from playwright.sync_api import expect, sync_playwright
+def browser() -> Iterator[Any]:
+    if why := missing():
+        pass_over(why)
+    from playwright.sync_api import expect
 
     expect.set_options(timeout=20_000)
-
-    with sync_playwright() as started:
-        made = started.chromium.launch(
-            executable_path=_chromium(), args=["--no-sandbox", "--disable-dev-shm-usage"], timeout=30_000
-        )
+    with running_browser() as made:
         yield made
-        made.close()
-
-
-class Notebook:
-    """One notebook in JupyterLab, in a folder of its own: the same path would take up the kernel of another test."""
-
-    IDLE = """() => { const w = window.jupyterapp?.shell?.currentWidget;
-        return w?.context?.sessionContext?.session?.kernel?.status === 'idle'; }"""
-
-    def __init__(self, page: Any, lab: Lab) -> None:
-        self.page, self.lab = page, lab
-        self.folder = lab.work / secrets.token_hex(4)
-        self.folder.mkdir()
-
-    def open(self, *cells: str) -> Notebook:
-        """Write a notebook of these cells, open it and run it all."""
-        made = [
-            {
-                "cell_type": "code",
-                "id": f"cell-{at}",
-                "metadata": {},
-                "outputs": [],
-                "execution_count": None,
-                "source": text,
-            }
-            for at, text in enumerate(cells)
-        ]
-        kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
-        text = json.dumps({"cells": made, "metadata": kernel, "nbformat": 4, "nbformat_minor": 5})
-        (self.folder / "test.ipynb").write_text(text)
-        self.page.goto(f"{self.lab.base}/doc/tree/{self.folder.name}/test.ipynb?reset&token={self.lab.token}")
-        self.page.wait_for_function("() => !!window.jupyterapp")
-        self.page.evaluate("() => window.jupyterapp.restored.then(() => 1)")
-        self.page.locator(".jp-NotebookPanel").wait_for()
-        self.page.wait_for_function(self.IDLE)
-        return self.run_all()
-
-    def run_all(self) -> Notebook:
-        self._bounded("window.jupyterapp.commands.execute('notebook:run-all-cells')")
-        self.page.wait_for_function(self.IDLE)
-        return self
-
-    def restart(self) -> Notebook:
-        """Restart the kernel, clear what it showed, and run all cells again."""
-        self._bounded("window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()")
-        self._bounded("window.jupyterapp.commands.execute('notebook:clear-all-cell-outputs')")
-        self.page.wait_for_function(self.IDLE)
-        return self.run_all()
-
-    def _bounded(self, promise: str) -> None:
-        """Wait for a promise of the page, 40 seconds at most: Playwright itself would wait for ever."""
-        late = "new Promise((_, fail) => setTimeout(() => fail(new Error('not within 40 s')), 40000))"
-        self.page.evaluate(f"async () => {{ await Promise.race([{promise}, {late}]); }}")
-
-    @property
-    def tuner(self) -> Any:
-        return self.page.locator(".jp-OutputArea .ekw")
-
-    def errors(self) -> list[str]:
-        found = "[data-mime-type='application/vnd.jupyter.error'], .jp-OutputArea-output[data-mime-type*=stderr]"
-        return self.page.locator(found).all_inner_texts()
-
-    def close(self) -> None:
-        for one in self.lab.call("GET", "/api/sessions"):
-            self.lab.call("DELETE", f"/api/sessions/{one['id']}")
 
 
 @pytest.fixture
-def notebook(browser: Any, lab: Lab) -> Iterator[Notebook]:
+def kernel() -> str:
+    """The ipykernel that is installed."""
+    return "python3"
+
+
+@pytest.fixture(params=["installed", "ipykernel6"])
+def each_kernel(request: pytest.FixtureRequest) -> str:
+    """The ipykernel that is installed, and the last one of version 6."""
+    if request.param == "installed":
+        return "python3"
+    if not (KERNELS / request.param).is_dir():
+        pass_over(f"there is no {KERNELS / request.param}; `make test` puts one there")
+    return str(request.param)
+
+
+@pytest.fixture
+def notebook(browser: Any, lab: Lab, request: pytest.FixtureRequest) -> Iterator[Notebook]:
+    kernel = request.getfixturevalue("each_kernel" if "each_kernel" in request.fixturenames else "kernel")
     context = browser.new_context(viewport={"width": 1400, "height": 1000})
     page = context.new_page()
     page.set_default_timeout(20_000)
     page.console_errors = []
     page.on("pageerror", lambda error: page.console_errors.append(str(error)))
-    made = Notebook(page, lab)
+    made = Notebook(page, lab, kernel)
     yield made
     made.close()
     context.close()

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import signal
 
 import pytest
 from servers import judge_server
@@ -35,6 +38,7 @@ def run(tuner):
     tuner.get_by_role("button", name="Run").click()
 
 
+@pytest.mark.usefixtures("each_kernel")
 def test_a_person_tunes_a_rubric_and_finds_everything_after_a_restart(notebook):
     from playwright.sync_api import expect
 
@@ -99,6 +103,7 @@ def test_a_person_tunes_a_rubric_and_finds_everything_after_a_restart(notebook):
     assert notebook.page.console_errors == []
 
 
+@pytest.mark.usefixtures("each_kernel")
 def test_stop_in_the_middle_and_run_on(notebook):
     from playwright.sync_api import expect
 
@@ -124,6 +129,7 @@ def test_stop_in_the_middle_and_run_on(notebook):
     assert notebook.page.console_errors == []
 
 
+@pytest.mark.usefixtures("each_kernel")
 def test_faults_are_told_and_texts_of_others_do_nothing(notebook):
     from playwright.sync_api import expect
 
@@ -171,6 +177,7 @@ NAMELESS = """() => [...document.querySelectorAll('.ekw :is(button, input, selec
     !(one.getAttribute('aria-label') || one.textContent.trim() || one.closest('label'))).map((one) => one.outerHTML)"""
 
 
+@pytest.mark.usefixtures("each_kernel")
 def test_everything_can_be_done_by_keyboard_and_has_a_name(notebook):
     from playwright.sync_api import expect
 
@@ -228,14 +235,20 @@ def test_nothing_is_wider_than_the_page_and_dark_is_dark(notebook):
     assert light[0] > 600 > 200 > light[1]
 
 
+@pytest.mark.usefixtures("each_kernel")
 def test_judgments_are_browsed(notebook):
     from playwright.sync_api import expect
 
     cell = """\
-import evalkit as ek
+import evalkit as ek, ipykernel
+print("ipykernel", ipykernel.version_info[0])
 items, _ = ek.load_example("support")
 ek.JudgmentBrowser(ek.judge(items, "faithfulness", ["fake:strict", "fake:lenient"], samples=1), items)"""
     browser = notebook.open(cell).tuner
+    old = notebook.kernel == "ipykernel6"
+    expect(notebook.page.locator(".jp-OutputArea-output", has_text="ipykernel ")).to_have_text(
+        "ipykernel 6" if old else re.compile(r"ipykernel ([7-9]|\d\d)")
+    )
     expect(tile(browser, "Scored")).to_contain_text("24 of 24")
     expect(browser.get_by_role("button", name="Run")).to_have_count(0)
     browser.get_by_label("Search items").fill("gym")
@@ -245,4 +258,115 @@ ek.JudgmentBrowser(ek.judge(items, "faithfulness", ["fake:strict", "fake:lenient
     expect(item.locator("article")).to_have_count(2)
     expect(item.get_by_label("Annotator")).to_have_count(0)
     assert notebook.errors() == []
+    assert notebook.page.console_errors == []
+
+
+@pytest.mark.usefixtures("each_kernel")
+def test_labels_survive_a_kernel_that_is_killed(notebook):
+    from playwright.sync_api import expect
+
+    tuner = notebook.open('import os\nprint("kernel", os.getpid())', SUPPORT).tuner
+    said = notebook.page.locator(".jp-OutputArea-output", has_text="kernel ")
+    number = int(said.inner_text().split()[1])
+    run(tuner)
+    tuner.locator("tr[data-id='gym-cora']").click()
+    item = tuner.get_by_role("region", name="Item", exact=True)
+    item.get_by_role("button", name="0", exact=True).click()
+    expect(item.get_by_text("me: 0")).to_be_visible()
+    os.kill(number, signal.SIGKILL)
+    # JupyterLab starts another kernel by itself, and says so
+    notebook.page.wait_for_function("() => !!document.querySelector('.jp-Dialog')")
+    notebook.page.keyboard.press("Enter")
+    tuner = notebook.after_restart().tuner
+    expect(said).not_to_have_text(f"kernel {number}")
+    tuner.locator("tr[data-id='gym-cora']").click()
+    expect(tuner.get_by_text("me: 0")).to_be_visible()
+
+
+def test_criteria_and_levels_by_keyboard(notebook):
+    from playwright.sync_api import expect
+
+    page = notebook.page
+    tuner = notebook.open(SUPPORT).tuner
+    plan = tuner.locator(".ekw-plan")
+    expect(plan).to_contain_text("216 judgments")
+    tuner.get_by_role("button", name="Add a criterion").press("Enter")
+    name = tuner.locator("[data-part=name]").last
+    expect(name).to_be_focused()
+    page.keyboard.type("tone")
+    expect(plan).to_contain_text("432 judgments")  # two criteria now
+    added = tuner.locator(".ekw-criterion").last
+    expect(added.locator("summary")).to_contain_text("tone")
+    added.get_by_role("button", name="Add a level").press("Enter")
+    expect(added.get_by_label("Code of level 3")).to_have_value("2")
+    page.keyboard.type("warm")
+    tuner.get_by_role("button", name="YAML").press("Enter")
+    yaml = tuner.get_by_label("Rubric as YAML")
+    expect(yaml).to_have_value(re.compile("name: tone.*2: warm.*pass_at: 1", re.DOTALL))
+    tuner.get_by_role("button", name="YAML").press("Enter")
+    expect(tuner.get_by_role("button", name="YAML")).to_be_focused()
+    run(tuner)
+    expect(tuner.get_by_role("group", name="Criterion").get_by_role("button")).to_have_text(["faithfulness", "tone"])
+    tuner.get_by_role("button", name="tone", exact=True).press("Enter")
+    tuner.locator("tr[data-id='gym-cora']").click()
+    item = tuner.get_by_role("region", name="Item", exact=True)
+    item.get_by_role("button", name="2", exact=True).click()
+    expect(item.get_by_text("me: 2")).to_be_visible()  # a criterion that the cell does not know is labelled too
+
+    # away again; the focus goes to what is next to it
+    added = tuner.locator(".ekw-criterion").last
+    added.locator("summary").press("Enter")
+    added.get_by_role("button", name="Remove level 2").press("Enter")
+    expect(added.get_by_role("button", name="Remove level 1")).to_be_focused()
+    added.get_by_role("button", name="Remove criterion tone").press("Enter")
+    expect(tuner.locator(".ekw-criterion summary")).to_be_focused()
+    expect(plan).to_contain_text("216 judgments")
+    tuner.get_by_role("button", name="Remove criterion faithfulness").press("Enter")
+    expect(tuner.locator(".ekw-problem")).to_contain_text("criteria")
+    expect(tuner.get_by_role("button", name="Run")).to_be_disabled()
+    assert page.console_errors == []
+
+
+MANY = """\
+import evalkit as ek, pandas as pd
+items, labels = ek.load_example("support")
+def copied(table, at):
+    marks = {name: table[name] + f"-{at}" for name in ("item_id", "group_id", "answer") if name in table}
+    return table.assign(**marks)
+items, labels = (pd.concat([copied(table, at) for at in range(4)], ignore_index=True) for table in (items, labels))
+tuner = ek.RubricTuner(items, "faithfulness", ["fake:strict", "fake:lenient"], labels, samples=2)
+tuner"""
+
+
+@pytest.mark.usefixtures("each_kernel")
+def test_edits_are_suggested_and_tried(notebook):
+    from playwright.sync_api import expect
+
+    tuner = notebook.open(MANY).tuner
+    tuner.get_by_text("Suggestions", exact=True).click()
+    expect(tuner.get_by_text("After a run a judge can suggest edits")).to_be_visible()
+    run(tuner)
+    expect(tuner.get_by_text("the look is counted")).to_be_visible()
+    tuner.get_by_role("button", name="Suggest edits").press("Enter")
+    first = tuner.get_by_role("article", name="Suggestion 1", exact=True)
+    expect(first).to_contain_text("faithfulness: level 2")
+    expect(tuner.locator(".ekw-advice [role=status]")).to_contain_text("jury and people differ on")
+    text = first.locator(".ekw-new").inner_text()
+    first.get_by_role("button", name="Try suggestion 1").press("Enter")
+    expect(tile(first, "Effect, dev labels")).to_contain_text("fixed")
+    expect(tile(first, "Effect, held-out labels")).to_contain_text("broke")
+    expect(first).to_contain_text(re.compile(r"verdicts changed, labelled or not \(about [\d.]+ by chance\)"))
+    expect(tile(first, "Agreement, held-out labels")).to_contain_text(
+        re.compile("look [24]")  # before and after; the other kernel looked at them first
+    )
+    expect(tile(first, "Agreement, held-out labels").locator("b")).to_contain_text("→")
+    expect(tile(tuner, "Changed")).to_contain_text("by chance, against v1")
+    level = tuner.get_by_label("What level 2 means")
+    assert level.input_value() != text  # what a person was editing stays
+    first.get_by_role("button", name="over into the rubric").press("Enter")
+    expect(level).to_have_value(text)
+    shown = tile(first, "Effect, held-out labels").inner_text()
+    tuner = notebook.restart().tuner  # nothing is asked or looked at again
+    tuner.get_by_text("Suggestions: 3, of v1").click()
+    expect(tile(tuner, "Effect, held-out labels")).to_have_text(shown, use_inner_text=True)
     assert notebook.page.console_errors == []

@@ -3,7 +3,7 @@ const LEVELS = ["ordinal", "nominal", "interval"];
 
 function editorPart(ctx) {
   const { root, find, get, send } = ctx;
-  let drawn = -1, yaml = false, typing = null, rests = [];
+  let drawn = -1, yaml = false, typing = null, rests = [], sent = 0, turning = false;
 
   function level(code, text, at) {
     return `<div class="ekw-level"><input class="ekw-code" value="${esc(code)}" aria-label="Code of level ${at + 1}" data-part="code">
@@ -30,9 +30,20 @@ function editorPart(ctx) {
       <label class="ekw-short">Template <input data-part="template" list="${ctx.id}-templates" value="${esc(form.template)}"></label></div>
       <datalist id="${ctx.id}-templates">${draft.templates.map((name) => `<option value="${esc(name)}">`).join("")}</datalist>`;
   }
+  // The kernel has seen all that was typed: until then the other form of the rubric would be an old one.
+  const settled = () => typing === null && (!sent || get("draft").said === `${ctx.id} ${sent}`);
+  function turn() {
+    turning = false;
+    if (get("draft").problem) return; // what has a fault has no other form
+    yaml = !yaml;
+    drawn = -1;
+    drawDraft();
+    find('[data-do="toggle"]').focus();
+  }
   function drawDraft() {
     const draft = get("draft");
     if (!draft.form) return;
+    if (turning && settled()) return turn();
     if (drawn !== draft.revision || !find(".ekw-fields")) {
       drawn = draft.revision;
       const body = yaml ? `<textarea class="ekw-yaml" rows="22" spellcheck="false" aria-label="Rubric as YAML">${esc(draft.yaml)}</textarea>` : fields(draft);
@@ -62,8 +73,10 @@ function editorPart(ctx) {
     if (typing === null) return;
     clearTimeout(typing);
     typing = null;
-    if (yaml) send({ do: "yaml", text: find(".ekw-yaml").value });
-    else send({ do: "form", form: collect() });
+    sent += 1;
+    const said = `${ctx.id} ${sent}`;
+    if (yaml) send({ do: "yaml", text: find(".ekw-yaml").value, said });
+    else send({ do: "form", form: collect(), said });
   }
   function typed(event) {
     const one = event?.target.closest?.(".ekw-criterion");
@@ -82,7 +95,11 @@ function editorPart(ctx) {
     typed();
   }
   const actions = {
-    toggle: () => { if (get("draft").problem) return; flush(); yaml = !yaml; drawn = -1; setTimeout(() => { drawDraft(); find('[data-do="toggle"]').focus(); }, 0); },
+    toggle: () => {
+      flush();
+      turning = true;
+      if (settled()) turn();
+    },
     add: (one) => {
       const levels = one.closest(".ekw-criterion").querySelector(".ekw-levels"), codes = [...levels.querySelectorAll('[data-part="code"]')].map((box) => Number(box.value));
       const next = codes.every(Number.isFinite) && codes.length ? String(Math.max(...codes) + 1) : "";

@@ -48,7 +48,7 @@ function runsPart(ctx) {
       <details><summary>in place of</summary><p>${esc(row.was) || "(nothing)"}</p></details><p><small>${esc(row.reason)}</small></p>
       <div class="ekw-line"><button data-do="try" data-key="try ${at}" data-number="${at}" ${running ? "disabled" : ""} aria-label="Try suggestion ${at + 1}${tried ? " again" : ""}">${tried ? "Try again" : "Try"}</button>
       ${tried ? `<button data-do="takeup" data-key="takeup ${at}" data-version="${esc(row.key)}" aria-label="Take suggestion ${at + 1} over into the rubric">Take over</button>` : ""}${row.key && row.key === shown ? "<small>shown now</small>" : ""}</div>
-      ${row.effects.map(effect).join("")}</article></li>`;
+      ${row.effects.map(effect).join("")}${tried ? `<small>${esc(row.effects[0].changed)}</small>` : ""}</article></li>`;
   }
   function drawAdvice() {
     const advice = get("advice"), rows = advice.rows || [], running = Boolean(get("status").running), board = get("board");

@@ -1,0 +1,96 @@
+"""axe-core on the tuner and the browser of judgments: nothing serious, light and dark, with everything open."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.browser, pytest.mark.network]
+
+CELL = """\
+import evalkit as ek
+items, labels = ek.load_example("support")
+jury = ["fake:strict", "fake:lenient", "fake:broken"]
+tuner = ek.RubricTuner(items, "faithfulness", jury, labels)
+tuner.run()
+tuner.edit("faithfulness", scale={2: "Supported in the main; minor additions are acceptable."})
+tuner.run()
+tuner"""
+BROWSER = """\
+import evalkit as ek
+items, _ = ek.load_example("support")
+ek.JudgmentBrowser(ek.judge(items, "faithfulness", ["fake:strict", "fake:lenient"], samples=1), items)"""
+RULES = """async () => (await axe.run('.ekw', {resultTypes: ['violations']})).violations
+    .filter((one) => ['serious', 'critical'].includes(one.impact))
+    .map((one) => `${one.id}: ${one.nodes.slice(0, 3).map((node) => node.html).join(' | ')}`)"""
+
+
+def _axe() -> str:
+    found = importlib.util.find_spec("axe_playwright_python")
+    assert found is not None, "axe-playwright-python brings axe-core; it is in the extra dev"
+    assert found.origin is not None
+    return (Path(found.origin).parent / "axe.min.js").read_text(encoding="utf-8")
+
+
+def findings(page) -> list[str]:
+    if not page.evaluate("() => 'axe' in window"):
+        page.evaluate(_axe())
+    return page.evaluate(RULES)
+
+
+def dark(page) -> None:
+    page.evaluate("() => window.jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Dark'})")
+    page.wait_for_function("() => document.body.dataset.jpThemeLight === 'false'")
+    page.wait_for_timeout(300)  # colours change by a transition
+
+
+def test_the_tuner_in_light_and_dark_before_and_after_drill_down(notebook):
+    from playwright.sync_api import expect
+
+    tuner = notebook.open(CELL).tuner
+    page = notebook.page
+    tuner.locator("tr[data-id]").first.wait_for()
+    assert findings(page) == []
+    # everything open: an item with its replies, jury, versions, suggestions one of which was tried, a fault
+    tuner.locator("tr[data-id]").first.click()
+    tuner.locator(".ekw-judges summary").first.click()
+    tuner.locator(".ekw-prompt summary").click()
+    for box in ("Jury: 3 judges", "Suggestions", "Versions: 2"):
+        tuner.locator("summary", has_text=box).first.click()
+    tuner.get_by_label("Judge to ask for suggestions").fill("fake:strict")
+    tuner.get_by_role("button", name="Suggest edits").click()
+    tuner.get_by_role("button", name="Try suggestion 1", exact=True).click()
+    expect(tuner.get_by_role("button", name="over into the rubric")).to_be_visible()
+    tuner.locator(".ekw-cell:enabled").first.click()
+    tuner.get_by_label("Code of level 2").fill("0")
+    expect(tuner.locator(".ekw-problem")).to_contain_text("stands twice")
+    assert findings(page) == []
+    dark(page)
+    assert findings(page) == []
+    tuner.get_by_label("Code of level 2").fill("1")
+    expect(tuner.locator(".ekw-problem")).to_be_empty()
+    tuner.get_by_role("button", name="YAML").click()
+    tuner.get_by_label("Rubric as YAML").wait_for()
+    assert findings(page) == []
+
+
+def test_the_browser_of_judgments_and_a_tuner_that_has_not_run(notebook):
+    page = notebook.page
+    last = CELL.splitlines()
+    browser = notebook.open(
+        BROWSER, "\n".join([*last[:3], "ek.RubricTuner(items, 'faithfulness', jury, labels, name='x')"])
+    ).tuner
+    browser.first.locator("tr[data-id]").first.click()
+    browser.first.locator(".ekw-judges").wait_for()
+    assert findings(page) == []
+    dark(page)
+    assert findings(page) == []
+
+
+def test_a_finding_would_be_found(notebook):
+    notebook.open(BROWSER).tuner.evaluate(
+        "(el) => el.insertAdjacentHTML('beforeend', '<button></button><img src=\"data:,\">')"
+    )
+    assert sorted(one.split(":")[0] for one in findings(notebook.page)) == ["button-name", "image-alt"]
