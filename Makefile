@@ -16,6 +16,8 @@ ARGS ?=
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # Tests, notebooks and examples write into a folder of their own, not into the paid replies of cache/.
 OWN_CACHE = own=$$(mktemp -d) && trap 'rm -rf "$$own"' EXIT && EVALKIT_CACHE="$$own"
+# The tuner is driven on the last ipykernel of version 6 as well: it lies beside the environment's own, in a folder.
+OLD_KERNEL = ipykernel==6.31.0 nest-asyncio==1.6.0
 NOTEBOOKS = $(wildcard notebooks/*.ipynb)
 PIP_INSTALL = -m pip install --quiet --no-input
 
@@ -71,4 +73,5 @@ python:
 	@echo "building .venv-test: the rest"
 	@.venv-test/bin/python $(PIP_INSTALL) -c constraints/dev.txt hatchling
 	@.venv-test/bin/python $(PIP_INSTALL) -c constraints/dev.txt --no-build-isolation -e '.[notebook,parquet,datasets,lighteval,registry,postgres,dev]'
+	@.venv-test/bin/python $(PIP_INSTALL) --no-deps --target .venv-test/kernels/ipykernel6 $(OLD_KERNEL)
 	@touch $@
