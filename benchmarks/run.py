@@ -14,7 +14,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 BARS = (
     "imports", "cached", "edited", "memory", "statistics_at_scale", "reference", "interval_coverage", "live",
-    "faults", "kills", "budget", "messages", "tuner",
+    "judgelm", "faults", "kills", "budget", "messages", "tuner",
 )  # fmt: skip
 BY_NAME_ONLY = ("soak",)
 
