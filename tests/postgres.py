@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -44,36 +45,65 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+class PostgresServer:
+    """A cluster in a folder; its server can be stopped and started again on the same port."""
+
+    def __init__(self, folder: Path, scratch: str) -> None:
+        account = _account()
+        if account:
+            os.chown(scratch, account["user"], account["group"])
+        self._data, self._port = Path(scratch, "data"), _free_port()
+        self._program = folder / "postgres"
+        self._settings = {"cwd": scratch, "env": {"PATH": "/usr/bin:/bin", "LC_ALL": "C"}, **account}
+        self._server: subprocess.Popen[bytes] | None = None
+        words = ["-U", "evalkit", "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C"]
+        subprocess.run(
+            [folder / "initdb", "-D", self._data, *words],
+            check=True, capture_output=True, timeout=_WAIT_S, **self._settings,
+        )  # fmt: skip
+        self.url = f"postgresql://evalkit@127.0.0.1:{self._port}/postgres"
+
+    def start(self) -> None:
+        folder = self._settings["cwd"]
+        options = ["-c", "listen_addresses=127.0.0.1", "-c", f"unix_socket_directories={folder}", "-c", "fsync=off"]
+        self._server = subprocess.Popen(
+            [self._program, "-D", self._data, "-p", str(self._port), *options],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **self._settings,
+        )  # fmt: skip
+        _wait(self._port, self._server)
+
+    def stop(self) -> None:
+        """End the server now, and with it all connections."""
+        if self._server is None:
+            return
+        self._server.send_signal(signal.SIGINT)  # PostgreSQL's fast shutdown: it does not wait for clients
+        try:
+            self._server.wait(20)
+        except subprocess.TimeoutExpired:
+            self._server.kill()
+            self._server.wait()
+        self._server = None
+
+
+@contextmanager
+def stoppable_server() -> Iterator[PostgresServer]:
+    """A running server that the test may stop and start; ended by its id."""
+    folder = tools()
+    assert folder is not None
+    with tempfile.TemporaryDirectory(prefix="evalkit-pg-") as scratch:
+        server = PostgresServer(folder, scratch)
+        try:
+            server.start()
+            yield server
+        finally:
+            server.stop()
+
+
 @contextmanager
 def postgres_server() -> Iterator[str]:
     """URL of an empty database, ``postgresql://…``; the server is ended by its id."""
-    folder = tools()
-    assert folder is not None
-    account = _account()
-    with tempfile.TemporaryDirectory(prefix="evalkit-pg-") as scratch:
-        if account:
-            os.chown(scratch, account["user"], account["group"])
-        data, port = Path(scratch, "data"), _free_port()
-        settings = {"cwd": scratch, "env": {"PATH": "/usr/bin:/bin", "LC_ALL": "C"}, **account}
-        subprocess.run(
-            [folder / "initdb", "-D", data, "-U", "evalkit", "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C"],
-            check=True, capture_output=True, timeout=_WAIT_S, **settings,
-        )  # fmt: skip
-        options = ["-c", "listen_addresses=127.0.0.1", "-c", f"unix_socket_directories={scratch}", "-c", "fsync=off"]
-        server = subprocess.Popen(
-            [folder / "postgres", "-D", data, "-p", str(port), *options],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **settings,
-        )  # fmt: skip
-        try:
-            _wait(port, server)
-            yield f"postgresql://evalkit@127.0.0.1:{port}/postgres"
-        finally:
-            server.terminate()
-            try:
-                server.wait(20)
-            except subprocess.TimeoutExpired:
-                server.kill()
-                server.wait()
+    with stoppable_server() as server:
+        yield server.url
 
 
 def _wait(port: int, server: subprocess.Popen[bytes]) -> None:

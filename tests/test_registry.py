@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from plugins import write_plugin
 from postgres import postgres_server, tools
+from registries import apply_pack
 
 import evalkit as ek
 from evalkit.errors import ConfigError, EvalkitWarning, RegistryError, RubricError
@@ -440,17 +441,9 @@ def test_foreign_tables_are_refused(tmp_path: Path) -> None:
         Registry.open(path).packs()
 
 
-def _apply(url: str, version: int) -> str:
-    registry = Registry.open(url)
-    try:
-        return registry.apply_pack(PACK | {"version": version}).label
-    finally:
-        registry.close()
-
-
 def test_processes_open_a_new_registry_at_the_same_time(url: str) -> None:
     with multiprocessing.get_context("spawn").Pool(4) as pool:
-        made = pool.starmap(_apply, [(url, number % 4) for number in range(8)])
+        made = pool.starmap(apply_pack, [(url, PACK | {"version": number % 4}) for number in range(8)], chunksize=1)
     assert sorted(set(made)) == ["support@0", "support@1", "support@2", "support@3"]
     registry = Registry.open(url)
     assert len(registry.packs()) == 4, "no row was lost or doubled"

@@ -43,7 +43,7 @@ def fails(done: subprocess.CompletedProcess[str]) -> str:
     return line
 
 
-def test_from_a_new_plugin_to_a_pack_that_uses_it(here: Path) -> None:
+def test_from_a_new_plugin_to_a_pack_that_uses_it(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     done = evalkit("plugin", "new", "support-tone", "--folder", "new", folder=here)
     assert (done.returncode, done.stdout) == (0, f"{here / 'new'}\n")
     assert done.stderr == "evalkit: edit it, then check it: evalkit plugin check new\n"
@@ -57,22 +57,17 @@ def test_from_a_new_plugin_to_a_pack_that_uses_it(here: Path) -> None:
     assert ["tone:far", "deterministic,", "judge,", "jury", "not", "known", "tone"] in lines
     done = evalkit("pack", "apply", "pack.yaml", folder=here)
     assert (done.returncode, done.stderr) == (0, "evalkit: support@1: 2 tasks\n")
-    done = evalkit("pack", "show", "support", "--json", folder=here)
-    found = json.loads(done.stdout)
-    assert found["tasks"] == [
-        {
-            "task": "tone",
-            "fewshot": 0,
-            "weight": 2.0,
-            "overrides": {"judge_plugin_name": "tone", "judge_profile": "strict-tone"},
-        },
+
+    assert main(["pack", "show", "support", "--json"]) == 0
+    bound = {"judge_plugin_name": "tone", "judge_profile": "strict-tone"}
+    assert json.loads(capsys.readouterr().out)["tasks"] == [
+        {"task": "tone", "fewshot": 0, "weight": 2.0, "overrides": bound},
         {"task": "gsm8k", "fewshot": 3, "weight": 1.0, "overrides": {}},
     ]
-    assert evalkit("pack", "export", "support", "-o", "again.yaml", folder=here).returncode == 0
-    done = evalkit("pack", "apply", "again.yaml", folder=here)
-    assert done.returncode == 0, "what is exported is the same pack"
-    done = evalkit("pack", "tasks", "--json", folder=here)
-    assert [(row["name"], row["source"], row["fields"]) for row in json.loads(done.stdout)] == [
+    assert main(["pack", "export", "support", "-o", "again.yaml"]) == 0
+    assert main(["pack", "apply", "again.yaml"]) == 0, "what is exported is the same pack"
+    assert main(["pack", "tasks", "--json"]) == 0
+    assert [(row["name"], row["source"], row["fields"]) for row in json.loads(capsys.readouterr().out)] == [
         ("tone", "plugin tone@1.0", "question, answer, context, reference"),
         ("tone:far", "plugin tone@1.0", None),
     ]
