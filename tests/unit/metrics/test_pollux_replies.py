@@ -414,7 +414,8 @@ _NAMES = [
 
 
 def test_all_but_the_metric_are_there_without_lighteval(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "lighteval", None)  # as if it were not installed
+    for name in ("lighteval", "lighteval.metrics.metrics_sample"):  # as if it were not installed
+        monkeypatch.setitem(sys.modules, name, None)
     monkeypatch.delitem(sys.modules, "evalkit.lighteval.pollux", raising=False)
     for name in _NAMES:
         assert hasattr(evalkit.lighteval, name), name
