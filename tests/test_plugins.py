@@ -268,19 +268,49 @@ def test_a_plugin_is_listed_with_its_tasks_parts_and_needs(tmp_path: Path) -> No
     assert "tone_plugin" not in sys.modules
 
 
+def test_the_fields_of_a_task_are_those_of_its_own_rows(tmp_path: Path) -> None:
+    code = """
+def pick(row, task):
+    if task == "none":
+        return None
+    return SimpleNamespace(query="?", specific={row["only"]: 1, "empty": None} if row["only"] != "plain" else None)
+
+
+def table(name, **options):
+    return Config(name, prompt_function=pick, **options)
+
+
+TASKS_TABLE = [table("all"), table("none"), table("some"), table("no-file", evaluation_splits=("train",))]
+TASKS_TABLE[2].hf_filter = lambda row: row["only"] == "rules"
+EVALKIT_PLUGIN = {}
+"""
+    package = write_plugin(tmp_path / "tone_plugin", STAND_IN + code)
+    rows = [{"only": name} for name in ("plain", "rules", "tools", "rules")]
+    (package / "data" / "test.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n\n")
+    report = inspect_plugin(package)
+    assert {task.name: task.fields for task in report.tasks} == {
+        "all": ("question", "answer", "rules", "tools"),
+        "none": None,
+        "some": ("question", "answer", "rules"),
+        "no-file": None,
+    }
+    assert report.problems == ("task none: test.jsonl holds no rows for it",)
+
+
 def test_each_problem_of_a_plugin_is_named(tmp_path: Path) -> None:
     package = write_plugin(tmp_path / "tone_plugin", STAND_IN + "TASKS_TABLE.append(Config('tone'))\n")
     (package / "profiles" / "strict-tone.yaml").write_text(PROFILE + "smaples: 3\n")
     (package / "templates/tone/v2.j2").write_text("no header")
     (package / "rubrics/tone/v2.yaml").write_text((package / "rubrics/tone/v1.yaml").read_text())
-    (package / "data" / "test.jsonl").write_text('{"question": "?"}\n')
+    with (package / "data" / "test.jsonl").open("a") as rows:
+        rows.write('{"question": "?"}\n')
     with (package / "__init__.py").open("a") as module:
         module.write("EVALKIT_PLUGIN['scoring_modes'] = {'tune': ['judge']}\n")
     said = "\n".join(inspect_plugin(package).problems)
     for expected in (
         "TASKS_TABLE holds 'tone' more than once",
         "scoring_modes names 'tune'; its tasks are 'tone', 'tone:far', 'tone'",
-        "task tone: its prompt function fails on the first row: KeyError: 'context'",
+        "task tone: its prompt function fails on a row after line 1 of test.jsonl: KeyError: 'context'",
         "profile strict-tone: ",
         "unknown key 'smaples'",
         "template tone@v2: template tone@v2 has no header",

@@ -10,13 +10,16 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 _SHARED = {"reference_answer": "reference"}
 """Names that evalkit's field has where a LightEval Doc has another."""
+_ROWS = 1000
+"""So many lines of a task's data are read for the fields of its items."""
 
 
 def main(what: str, place: str, out: str) -> None:
@@ -95,23 +98,40 @@ def _names(metric: Any) -> list[str]:
 
 
 def _fields(config: Any) -> dict[str, Any]:
-    """The item fields that a judge gets, by the first row, where the task's data lie in a folder."""
+    """The item fields that a judge gets, by the first rows, where the task's data lie in a folder."""
     folder = Path(str(getattr(config, "hf_repo", "")))
     files = [folder / f"{split}.jsonl" for split in getattr(config, "evaluation_splits", ())]
     file = next((one for one in files if one.is_file()), None) if folder.is_dir() else None
     if file is None:
         return {"fields": None}
+    number, fields = 0, ["question", "answer"]
     try:
-        with file.open(encoding="utf-8") as lines:
-            row = json.loads(next(line for line in lines if line.strip()))
-        doc = config.prompt_function(row, config.name)
-    except StopIteration:
-        return {"fields": None, "problem": f"{file.name} holds no rows"}
+        for number, doc in _docs(config, file):  # noqa: B007  # which one it was is said when the next one fails
+            specific = getattr(doc, "specific", None) or {}
+            fields += [_SHARED.get(str(name), str(name)) for name, value in specific.items() if value is not None]
     except Exception as problem:  # noqa: BLE001  # of the plugin's own function; reported
-        return {"fields": None, "problem": f"its prompt function fails on the first row: {_said(problem, str(folder))}"}
-    doc = doc[0] if isinstance(doc, list) and doc else doc
-    specific = getattr(doc, "specific", None) or {}
-    return {"fields": ["question", "answer", *(_SHARED.get(str(name), str(name)) for name in specific)]}
+        said = _said(problem, str(folder))
+        return {
+            "fields": None,
+            "problem": f"its prompt function fails on a row after line {number} of {file.name}: {said}",
+        }
+    if not number:
+        return {"fields": None, "problem": f"{file.name} holds no rows for it"}
+    return {"fields": fields}
+
+
+def _docs(config: Any, file: Path) -> Iterator[tuple[int, Any]]:
+    """Line and document of the first rows; what a task filters out, or makes no document of, is not its own."""
+    wanted = getattr(config, "hf_filter", None)
+    with file.open(encoding="utf-8") as lines:
+        for number, line in enumerate(islice(lines, _ROWS), 1):
+            row = json.loads(line) if line.strip() else None
+            if row is None or (wanted is not None and not wanted(row)):
+                continue
+            made = config.prompt_function(row, config.name)
+            for doc in made if isinstance(made, list) else [made]:
+                if doc is not None:
+                    yield number, doc
 
 
 def _lighteval() -> dict[str, Any]:

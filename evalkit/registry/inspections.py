@@ -36,7 +36,7 @@ class PluginTask:
     scoring_modes
         The modes that it serves.
     fields
-        Item fields that its judge gets; None where its data are not beside the plugin, so that nobody knows.
+        Item fields that its judge gets, by the first thousand rows; None where its data lie in no folder.
     metrics
         Names of its metrics.
     dataset
