@@ -95,7 +95,8 @@ def test_reports_replace_nothing_that_is_read(
     here: Path, flags: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("main.json").write_text('{"type": "verdict.result", "schema_version": 1, "tests": []}', encoding="utf-8")
-    Path("eval.yaml").write_text(CONFIG + "baseline: main.json\n", encoding="utf-8")
+    judged = CONFIG.replace("{type: must_contain, value: '30'}", "{type: faithfulness}")
+    Path("eval.yaml").write_text(judged + "baseline: main.json\n", encoding="utf-8")
     before = {path.name: path.read_bytes() for path in here.iterdir()}
     assert ci(*flags) == 2
     assert said in capsys.readouterr().err

@@ -77,7 +77,7 @@ def test_missing_key(here: Path) -> None:
 def test_no_key_is_needed_where_everything_is_recorded(here: Path) -> None:
     write_lines(here / "traces.jsonl", [trace(meta=recorded())])
     done = ci(here, "--judge", "openai")  # not even a model
-    assert (done.returncode, done.stdout, done.stderr) == (0, "1 tests: 1 pass\n", "")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "1 test: 1 pass\n", "")
 
 
 def test_a_cache_miss_with_no_judge_lists_three_ways_out(here: Path, judge: JudgeServer) -> None:
@@ -117,6 +117,7 @@ def test_a_time_out_of_every_call(here: Path, judge: JudgeServer) -> None:
     done = ci(here, *live(judge))
     assert done.returncode == 2
     assert "could not be judged: 3 of 3 samples unscored (timeout 3)" in done.stdout
+    assert "3 samples had no reply in time: raise settings.timeout_seconds" in done.stderr
 
 
 def test_a_time_out_of_half_of_the_calls(here: Path, judge: JudgeServer) -> None:

@@ -119,6 +119,13 @@ class Gate(BaseModel):
     min_agreement: Share | None = None
     min_coverage: Share | None = None
 
+    @model_validator(mode="after")
+    def _bounds(self) -> Gate:
+        bounds = [name for name in type(self).model_fields if name != "type"]
+        if all(getattr(self, name) is None for name in bounds):
+            raise ValueError(f"a suite bound is one of {', '.join(bounds)}; give one")
+        return self
+
 
 class GateConfig(BaseModel):
     """A whole configuration."""
@@ -140,6 +147,16 @@ class GateConfig(BaseModel):
             if test.id in seen:
                 raise ValueError(f"two tests have the id {test.id!r}; ids are unique")
             seen.add(test.id)
+        return self
+
+    @model_validator(mode="after")
+    def _judged(self) -> GateConfig:
+        judged = {expected.type for test in self.tests for expected in test.expected} - set(CHECKS)
+        if (self.suite or self.baseline is not None) and not judged:
+            raise ValueError("suite and baseline are about judge metrics, and no test expects one; leave them out")
+        for gate in self.suite:
+            if gate.type is not None and gate.type not in judged:
+                raise ValueError(f"suite: no test expects {gate.type!r}; expected are {', '.join(sorted(judged))}")
         return self
 
 

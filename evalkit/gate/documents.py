@@ -13,6 +13,7 @@ from evalkit.gate.results import GateResult, Measured, TestResult
 __all__ = ["as_json", "as_junit", "as_markdown", "as_text"]
 
 _NO_XML = re.compile(r"[^\t\n\r\x20-\uD7FF\uE000-\uFFFD\U00010000-\U0010FFFF]")
+_LINE, _PAGE = 200, 600  # characters shown of a text
 _BAD = ("fail", "flaky", "warn")
 
 
@@ -94,15 +95,19 @@ def _case(result: GateResult, name: str, status: str, message: str, detail: str)
 
 
 def _detail(test: TestResult) -> str:
-    """Each metric, where its judgment came from, and what the judge said."""
+    """Each metric, where its judgment came from, and what the judge said; of repeats each one's status."""
     lines = []
     for metric in test.metrics:
         lines.append(f"{metric.type}: {metric.status}: {metric.message}")
         for one in metric.measured:
-            if one.judgment is not None and one.judgment.source is not None:
+            said = [f"{one.status}: {one.message}"] if len(metric.measured) > 1 else []
+            source = None if one.judgment is None else one.judgment.source
+            if one.judgment is not None and source is not None:
+                said.append(f"the judge: {one.judgment.rationale or 'no explanation'}")
+            if said:
                 repeat = "" if one.attempt is None else f", attempt {one.attempt}"
-                said = one.judgment.rationale or "no explanation"
-                lines.append(f"  line {one.line}{repeat}, from {one.judgment.source}: {said}")
+                origin = "" if source is None else f", from {source}"
+                lines.append(f"  line {one.line}{repeat}{origin}: {'; '.join(said)}")
     return "\n".join(lines)
 
 
@@ -111,24 +116,36 @@ def _xml(text: str) -> str:
 
 
 def as_markdown(result: GateResult) -> str:
-    """A page for a pull request: counts, what is not pass, every test, and where settings came from."""
-    counts = ", ".join(f"{count} {status}" for status, count in result.counts.items() if count)
+    """A page for a pull request: counts, what is not pass and why, what passes (folded), where settings came from."""
     verdict = {0: "passed", 1: "failed", 2: "could not be decided"}[result.exit_code]
-    lines = [f"# Gate {_cell(result.name)}: {verdict}", "", f"{len(result.tests)} tests: {counts}{_paid(result)}."]
+    lines = [f"# Gate {_cell(result.name or 'evalkit')}: {verdict}", "", f"{_counted(result)}."]
     lines += [f"\n> {_cell(note)}" for note in result.notes]
     if result.suites:
-        lines += ["", "| suite bound | metric | status | |", "| --- | --- | --- | --- |"]
+        lines += ["", "| suite bound | metric | status | found |", "| --- | --- | --- | --- |"]
         lines += [f"| {one.name} | {_cell(one.type)} | {one.status} | {_cell(one.message)} |" for one in result.suites]
-    lines += ["", "| test | status | why |", "| --- | --- | --- |"]
-    for test in result.tests:
-        lines.append(f"| {_cell(test.id)} | {test.status} | {_cell(test.message)} |")
-    told = [test for test in result.tests if test.status != "pass" and test.metrics]
-    for test in told:
-        lines += ["", f"## {_cell(test.id)}: {test.status}", ""]
-        for name, text in _texts(test):
-            lines.append(f"- {name}: {_cell(str(text))}")
-        lines += [f"- {_cell(line.strip())}" for line in _detail(test).splitlines()]
+    bad = [test for test in result.tests if test.status != "pass"]
+    good = [test for test in result.tests if test.status == "pass"]
+    lines += _table(bad)
+    if good:
+        lines += ["", f"<details><summary>{len(good)} pass</summary>", *_table(good), "", "</details>"]
+    for test in bad:
+        if test.prompt is not None:
+            lines += ["", f"## {_cell(test.id)}: {test.status}", ""]
+            lines += [f"- {name}: {_cell(_short(text, _PAGE))}" for name, text in _texts(test) if text is not None]
+            told = [(len(line) - len(line.lstrip()), line.strip()) for line in _detail(test).split("\n")]
+            lines += [f"{' ' * depth}- {_cell(line)}" for depth, line in told]
     return "\n".join([*lines, *_settings(result)]) + "\n"
+
+
+def _table(tests: list[TestResult]) -> list[str]:
+    rows = [f"| {_cell(test.id)} | {test.status} | {_cell(test.message)} |" for test in tests]
+    return ["", "| test | status | why |", "| --- | --- | --- |", *rows] if rows else []
+
+
+def _short(text: str, most: int) -> str:
+    """A text in one line, cut where it is long."""
+    line = " ".join(text.split())
+    return line if len(line) <= most else line[: most - 1] + "…"
 
 
 def _settings(result: GateResult) -> list[str]:
@@ -149,6 +166,19 @@ def _cell(text: str) -> str:
     return re.sub(r"([\\`*_{}\[\]<>#|!~])", r"\\\1", line)
 
 
+def _counted(result: GateResult) -> str:
+    counts = ", ".join(f"{count} {status}" for status, count in result.counts.items() if count)
+    n = len(result.tests)
+    return f"{n} {'test' if n == 1 else 'tests'}: {counts or 'nothing to check'}{_paid(result)}"
+
+
+def _told(test: TestResult) -> list[str]:
+    """What the judge said of it, shortened: the first explanation that belongs to the test's status."""
+    worst = [one for metric in test.metrics if metric.status == test.status for one in metric.measured]
+    said = [one.judgment.rationale for one in worst if one.judgment is not None and one.judgment.rationale]
+    return [f"       the judge: {_short(said[0], _LINE)}"] if said else []
+
+
 def _paid(result: GateResult) -> str:
     if result.cost_usd is None:
         return "; paid now: unknown"
@@ -157,9 +187,11 @@ def _paid(result: GateResult) -> str:
 
 def as_text(result: GateResult) -> str:
     """For a terminal: what is not pass, then the counts."""
-    lines = [f"{test.status:5}  {test.id}: {test.message}" for test in result.tests if test.status != "pass"]
+    lines = []
+    for test in result.tests:
+        if test.status != "pass":
+            lines += [f"{test.status:5}  {test.id}: {test.message}", *_told(test)]
     lines += [f"{one.status:5}  {one.name} ({one.type}): {one.message}" for one in result.suites]
-    counts = ", ".join(f"{count} {status}" for status, count in result.counts.items() if count)
-    lines.append(f"{len(result.tests)} tests: {counts}{_paid(result)}")
+    lines.append(_counted(result))
     shown = "\n".join(" ".join(line.split("\n")) for line in lines)
     return "".join(sign if sign.isprintable() or sign == "\n" else "\N{REPLACEMENT CHARACTER}" for sign in shown)

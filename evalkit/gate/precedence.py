@@ -131,6 +131,9 @@ class Resolver:
         _check(options)
         self._flags = {name: getattr(options, name) for name in _NAMES[:3] if getattr(options, name) is not None}
         self._variables = variables(os.environ if environment is None else environment)
+        for place, values in (("--judge", self._flags), ("VERDICT_JUDGE", self._variables)):
+            if "judge" in values:
+                _check_provider(values["judge"], place)
         self.profile = self._profile()
         self._made: dict[Any, Asked] = {}
 
@@ -231,8 +234,7 @@ class Resolver:
             sources["model"] = models[0][1]
             return Judge("openai", models[0][2]), live
         provider, _, model = who[1].partition(":")
-        if provider not in PROVIDERS:
-            raise ConfigError(f"unknown judge {who[1]!r}; allowed are none, {', '.join(PROVIDERS)}, or provider:model")
+        _check_provider(who[1], "judge")
         mine = [(place, name) for rank, place, name in models if provider != "fake" or rank <= who[0]]
         if model and mine and models[0][0] <= who[0]:
             raise ConfigError(
@@ -249,6 +251,13 @@ class Resolver:
             sources["model"] = "missing"
             return None, live
         return Judge(provider, model), live
+
+
+def _check_provider(text: str, place: str) -> None:
+    if text != "none" and text.partition(":")[0] not in PROVIDERS:
+        raise ConfigError(
+            f"{place}: unknown judge {text!r}; allowed are none, {', '.join(PROVIDERS)}, or provider:model"
+        )
 
 
 def _check(options: GateOptions) -> None:

@@ -89,7 +89,7 @@ def run_gate(
         for test in config.tests
     ]
     made = _checks(config, redact=options.redact)
-    name = str(traces) if isinstance(traces, (str, Path)) else "the traces"
+    name = str(traces) if isinstance(traces, (str, Path)) else "the list of traces"
     given = read_traces(traces, redact=options.redact) if isinstance(traces, (str, Path)) else traces
     matches = match(config.tests, given, name, redact=options.redact)
     needs = _needs(asked, matches)
@@ -248,11 +248,23 @@ def _notes(needs: Iterable[_Need], options: GateOptions) -> list[str]:
         notes.append(
             f"the budget of US$ {options.budget_usd} was reached; what was paid is kept: run it again with more"
         )
+    if late := sum((one.reasons or {}).get("timeout", 0) for one in judgments):
+        notes.append(
+            f"{late} samples had no reply in time: raise settings.timeout_seconds, or run it again: only they are asked"
+        )
     keys = {bytes.fromhex(key) for one in judgments if one.source == "cache" for key in one.keys}
     promoted = ReplyStore.open(options.cache).counts_for(keys)["promoted"] if keys else 0
     if promoted:
         notes.append(f"{promoted} replies were promoted from another rubric version; --no-promoted refuses them")
+    fakes = {name for one in judgments for name in _judges(one) if name.startswith("fake:")}
+    if fakes:
+        notes.append(f"{', '.join(sorted(fakes))}: evalkit's embedded stand-in judged, which is not an LLM")
     return notes
+
+
+def _judges(judgment: Judgment) -> tuple[str, ...]:
+    names = judgment.judge
+    return () if names is None else (names,) if isinstance(names, str) else names
 
 
 def _found(needs: Mapping[Any, _Need]) -> dict[int, dict[str, Judgment]]:
@@ -274,7 +286,8 @@ def _test(
 ) -> TestResult:
     test = config.tests[number]
     if match_.error is not None:
-        return TestResult(test.id, "error", match_.error)
+        lost = tuple(MetricResult(one.type, "error", match_.error, (), one.min_score) for one in test.expected)
+        return TestResult(test.id, "error", match_.error, lost)
     metrics = []
     for at, (expected, one) in enumerate(zip(test.expected, asked, strict=True)):
         measured = []
