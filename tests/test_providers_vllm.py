@@ -152,12 +152,28 @@ def test_prompts_that_cannot_be_computed_fail_alone(vllm: type[vllm_stand_in.LLM
     assert len(engine.aborted) == 1
 
 
+def test_an_engine_that_has_ended_is_started_anew(vllm: type[vllm_stand_in.LLM], tmp_path: Path) -> None:
+    judge = Judge("vllm", "m")
+    one(request_of(judge, 1))
+    vllm.dead = 1
+    [problem] = ask(request_of(judge, 2))
+    assert isinstance(problem, ProviderError)
+    assert (problem.kind, "has ended" in problem.detail) == ("server_error", True)
+    one(request_of(judge, 3))
+    assert (len(vllm.made), len(vllm.closed)) == (2, 1)
+    vllm.dead = 1  # and judge asks again by itself
+    items = [{"item_id": "a", "question": "2 + 2?", "answer": "4", "reference": "4"}]
+    table = ek.judge(items, "correctness", judge, samples=1, cache=tmp_path)
+    assert table["error"].tolist() == ["unreadable"]
+    assert len(vllm.made) == 3
+
+
 def test_an_engine_that_breaks_fails_its_calls_and_leaves_nothing_behind(vllm: type[vllm_stand_in.LLM]) -> None:
     judge = Judge("vllm", "m")
     vllm.broken = True
     [problem] = ask(request_of(judge, 1, (0, 1)), n=2)
     assert isinstance(problem, ProviderError)
-    assert (problem.kind, "EngineCore encountered" in problem.detail) == ("client_error", True)
+    assert (problem.kind, "no such token" in problem.detail) == ("client_error", True)
     vllm.broken = False
     assert isinstance(ask(request_of(judge, 2))[0], list)
     release_models()

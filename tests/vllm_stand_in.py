@@ -37,6 +37,7 @@ FACTS: dict[str, tuple[str, ...]] = {
     "vllm.config:ModelConfig.get_diff_sampling_param": (),
     "vllm.exceptions:VLLMClientError": (),
     "vllm.exceptions:ChatTemplateResolutionError": (),
+    "vllm.v1.engine.exceptions:EngineDeadError": (),
 }  # fmt: skip
 """Where a name is -> parameters that it takes."""
 
@@ -57,6 +58,10 @@ class VLLMClientError(Exception):
 
 
 class ChatTemplateResolutionError(VLLMClientError):
+    pass
+
+
+class EngineDeadError(Exception):
     pass
 
 
@@ -135,8 +140,11 @@ class LLMEngine:
 
     def step(self) -> list[RequestOutput]:
         self.n_largest = max(self.n_largest, len(self.waiting))
+        if LLM.dead:
+            LLM.dead -= 1
+            raise EngineDeadError("EngineCore encountered an issue")
         if LLM.broken:
-            raise RuntimeError("EngineCore encountered an issue")
+            raise RuntimeError("no such token")
         ready = [name for name, (prompt, _) in self.waiting.items() if "HANG" not in prompt]
         if not ready:
             return []
@@ -160,11 +168,13 @@ class LLM:
     closed: list[LLMEngine]
     defaults: dict[str, Any]
     broken: bool
+    dead: int
     template: str
 
     @classmethod
     def reset(cls) -> None:
-        cls.made, cls.seen, cls.closed, cls.defaults, cls.broken, cls.template = [], [], [], {}, False, "full"
+        cls.made, cls.seen, cls.closed, cls.defaults, cls.broken, cls.dead = [], [], [], {}, False, 0
+        cls.template = "full"
 
     @staticmethod
     def reply(prompt: str, params: SamplingParams) -> str:
@@ -221,6 +231,9 @@ def install(monkeypatch: pytest.MonkeyPatch) -> type[LLM]:
         "vllm.sampling_params": ("StructuredOutputsParams",),
         "vllm.config": ("ModelConfig",),
         "vllm.exceptions": ("VLLMClientError", "ChatTemplateResolutionError"),
+        "vllm.v1": (),
+        "vllm.v1.engine": (),
+        "vllm.v1.engine.exceptions": ("EngineDeadError",),
     }
     for name, held in parts.items():
         module = types.ModuleType(name)

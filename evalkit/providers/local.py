@@ -148,6 +148,9 @@ class _Bench:
                 except Exception as error:  # noqa: BLE001
                     answers = [_problem(error)] * len(group)
                 _hand_out(group, answers)
+            if model.is_down:
+                model.close()
+                model = None
         if model is not None:
             model.close()
 

@@ -38,6 +38,9 @@ class Model(Protocol):
     seeds_samples: bool
     """Whether each sample of a batch has a seed of its own; else a prompt with a seed is computed by itself."""
 
+    is_down: bool
+    """Whether it can answer no more: it is then loaded anew."""
+
     def answer(self, requests: Sequence[Request], n: int) -> list[list[Written] | ProviderError]:
         """For each request of one judge `n` replies, or why there are none."""
         ...

@@ -63,6 +63,7 @@ class TransformersModel:
 
     binds_schema = False
     seeds_samples = False
+    is_down = False
 
     def __init__(self, name: str, model: Any, tokenizer: Any) -> None:
         revision = getattr(model.config, "_commit_hash", None)

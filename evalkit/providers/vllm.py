@@ -93,12 +93,14 @@ class VllmModel:
     def __init__(self, name: str, llm: Any) -> None:
         revision = getattr(getattr(llm.model_config, "hf_config", None), "_commit_hash", None)
         self.name = f"{name}@{revision}" if revision else name
+        self.is_down = False
         self._llm = llm
         self._defaults: dict[str, Any] = llm.model_config.get_diff_sampling_param()
 
     def answer(self, requests: Sequence[Request], n: int) -> list[list[Written] | ProviderError]:
         """Replies to the prompts, all of them in the engine at once; a prompt that it refuses fails alone."""
         from vllm.exceptions import VLLMClientError
+        from vllm.v1.engine.exceptions import EngineDeadError
 
         judge = requests[0].judge
         each = 1 if judge.temperature == 0 else n  # what draws nothing is computed once
@@ -112,6 +114,9 @@ class VllmModel:
                 except (VLLMClientError, ValueError) as error:
                     found[place] = ProviderError("client_error", " ".join(str(error).split())[:240])
             done = self._compute([name for names in queued.values() for name in names], judge.timeout_s)
+        except EngineDeadError as error:  # as after Ctrl-C, which reaches the engine's process too
+            self.is_down = True
+            raise ProviderError("server_error", "the engine of vllm has ended; it is started anew") from error
         finally:  # also when the engine fails in between: what is left would be computed with the next batch
             left = [name for names in queued.values() for name in names if _outside(name) not in done]
             if left:
