@@ -32,6 +32,7 @@ def prepare(folder: Path) -> None:
       imported is left out with a warning.
     - Metrics that can be checked are, for every task asked for, after the data and before the model are loaded; all
       problems come in one message.
+    - Tasks without stop sequences work with every model.
     - Answers of the model that LightEval keeps are found again only for the same documents, not for the same row
       numbers, and lie in `folder`.
     """
@@ -139,6 +140,9 @@ def _checking(documents: dict[str, str], plain: Callable[..., None], pipeline: A
     for task in pipeline.tasks_dict.values():
         docs = pipeline.documents_dict[task.full_name]
         documents[task.full_name] = _content(docs)
+        for doc in docs:
+            # a task that names no stop sequence has a tuple, to which accelerate's model adds a list
+            doc.stop_sequences = list(doc.stop_sequences or ())
         for metric in task.metrics:
             check = getattr(metric.sample_level_fn, "check", None)
             if check is None:
