@@ -10,6 +10,7 @@ import subprocess
 import sys
 import sysconfig
 import time
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,11 @@ from plugins import PROFILE, STAND_IN, build_wheel, git, write_plugin, write_pro
 
 from evalkit._version import __version__
 from evalkit.contract.layouts import PluginLayout
-from evalkit.errors import ConfigError, RegistryError
+from evalkit.errors import ConfigError, MissingExtraError, RegistryError
 
 pytest.importorskip("alembic")
 
-from evalkit.registry import Registry
+from evalkit.registry import Registry, inspections, sources
 from evalkit.registry.inspections import _parts, inspect_plugin
 from evalkit.registry.sources import content_hash, locate, requirements_of
 from evalkit.scaffolds import new_plugin
@@ -177,6 +178,37 @@ def test_a_git_reference_is_fetched_by_its_commit_once(tmp_path: Path) -> None:
     assert len(list((tmp_path / "plugins").iterdir())) == 2, "what failed leaves nothing"
 
 
+@pytest.mark.parametrize(
+    ("uri", "asked", "kept"),
+    [
+        ("git+https://h.org/r.git@main", ("https://h.org/r.git", "main"), "git+https://h.org/r.git@C"),
+        ("git+https://h.org/r.git", ("https://h.org/r.git", "HEAD"), "git+https://h.org/r.git@C"),
+        ("git+ssh://git@h.org:22/r.git@a/b", ("ssh://git@h.org:22/r.git", "a/b"), "git+ssh://git@h.org:22/r.git@C"),
+        ("git+https://h.org/r@v1#subdirectory=x", ("https://h.org/r", "v1"), "git+https://h.org/r@C#subdirectory=x"),
+        ("git+https://h.org/r@0123abc", None, "git+https://h.org/r@0123abc"),
+        (f"git+file:///r@{'a' * 40}#egg=x", None, f"git+file:///r@{'a' * 40}#egg=x"),
+    ],
+    ids=range(6),
+)
+def test_a_git_url_is_kept_with_a_commit(monkeypatch: Any, uri: str, asked: tuple[str, str] | None, kept: str) -> None:
+    seen = []
+    # hosts that are not there: what they are asked is looked at; the answers of a real repository are tested above
+    monkeypatch.setattr(sources, "_commit_of", lambda *words: seen.append(words) or "C")
+    assert sources._at_commit(uri) == kept
+    assert seen == ([] if asked is None else [asked])
+
+
+def test_a_copy_that_was_changed_is_fetched_again_once_it_is_removed(registry: Registry, tmp_path: Path) -> None:
+    wheel = build_wheel(write_project(tmp_path / "project"), tmp_path / "dist")
+    registry.register_plugin("tone", "1.0", str(wheel))
+    copy = registry.check_plugin("tone").root
+    (copy / "tone_plugin" / "__init__.py").write_text("raise SystemExit")
+    with pytest.raises(RegistryError, match=r"; remove that copy, so that it is fetched again, or register"):
+        registry.check_plugin("tone")
+    shutil.rmtree(copy)
+    assert registry.check_plugin("tone").root == copy
+
+
 def test_a_wheel_is_unpacked_and_another_of_its_name_is_another(registry: Registry, tmp_path: Path) -> None:
     project = write_project(tmp_path / "project")
     wheel = build_wheel(project, tmp_path / "dist")
@@ -203,7 +235,7 @@ def test_a_plugin_that_changed_or_went_away_is_refused(registry: Registry, tmp_p
     registry.check_plugin("tone", "1.0")
     profile = package / "profiles" / "strict-tone.yaml"
     profile.write_text(PROFILE.replace("3", "5"))
-    with pytest.raises(RegistryError, match=r"tone@1\.0 changed since .* has the hash \w{12}, not \w{12}. Restore"):
+    with pytest.raises(RegistryError, match=r"tone@1\.0 changed since .* has the hash \w{12}, not \w{12}; restore the"):
         registry.check_plugin("tone")
     profile.write_text(PROFILE)
     registry.check_plugin("tone")
@@ -383,6 +415,15 @@ def test_a_plugin_may_say_nothing_of_itself_and_have_no_tasks(tmp_path: Path) ->
     assert inspect_plugin(tmp_path / "bare_plugin.py").problems == ("it has no tasks: there is no TASKS_TABLE",)
     report = inspect_plugin(tmp_path / "bare_plugin.py", tasks_wanted=False)
     assert (report.problems, report.tasks, report.parts, report.needs, report.name) == ((), (), (), (), None)
+
+
+def test_without_lighteval_its_tasks_need_an_extra(monkeypatch: Any) -> None:
+    def version(name: str) -> str:  # a mock: LightEval is installed where the tests run
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(inspections, "version", version)
+    with pytest.raises(MissingExtraError, match=r"pip install 'evalkit\[lighteval\]'"):
+        inspections.lighteval_tasks()
 
 
 # -- a project to start from

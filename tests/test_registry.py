@@ -128,6 +128,9 @@ def test_templates_are_those_of_rubrics_and_the_highest_version_counts(registry:
         registry.add_template("plain", "v3", "{# evalkit\nform: number #}{{ answer")
     with pytest.raises(ConfigError, match="v1, v2 and so on, not '3'"):
         registry.add_template("plain", "3", TEMPLATE)
+    for name in ("Plain", "plain@v1", "a b", ""):
+        with pytest.raises(ConfigError, match="is no name for a template"):
+            registry.add_template(name, "v1", TEMPLATE)
     with pytest.raises(ConfigError, match="of type object"):
         registry.add_template("plain", "v4", TEMPLATE, {"type": "array"})
     assert registry.templates()["version"].tolist() == ["v9", "v10", "v2"]

@@ -18,14 +18,15 @@ from evalkit.registry.benchmarks import add_tasks, benchmark_table, entries_of, 
 from evalkit.registry.databases import Database, default_url
 from evalkit.registry.entries import JudgeTemplate, Pack, Plugin
 from evalkit.registry.inspections import PluginReport, inspect_plugin
-from evalkit.registry.packs import hash_of, pack_yaml, read_pack
-from evalkit.registry.rows import add_row, find_row, list_rows
+from evalkit.registry.packs import pack_yaml, read_pack
+from evalkit.registry.rows import add_row, find_row, list_rows, pack_row
 from evalkit.registry.sources import content_hash, locate, requirements_of
-from evalkit.registry.tables import PLUGIN_TYPES, PackRow, PackTaskRow, PluginRow, RunRow, TemplateRow
+from evalkit.registry.tables import PLUGIN_TYPES, PackRow, PluginRow, RunRow, TemplateRow
 
 __all__ = ["Registry"]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_TEMPLATE = re.compile(r"[a-z0-9][a-z0-9_-]{0,99}")  # what `load_template` takes
 
 
 class Registry:
@@ -127,9 +128,12 @@ class Registry:
         except ConfigError as problem:
             raise RegistryError(f"plugin {plugin.label} cannot be used here: {problem}") from None
         if now != plugin.content_hash:
+            mend = "restore the files"
+            if place.path.is_relative_to(self.folder):
+                mend = "remove that copy, so that it is fetched again"
             raise RegistryError(
                 f"plugin {plugin.label} changed since it was registered: {place.path} has the hash {now[:12]}, not "
-                f"{plugin.content_hash[:12]}. Restore the files, or register them as a new version"
+                f"{plugin.content_hash[:12]}; {mend}, or register it as a new version"
             )
         return layout
 
@@ -210,7 +214,8 @@ class Registry:
         ConfigError
             When name and version stand for another text already.
         """
-        template = Template.of(name, _template_version(version), prompt_template)
+        _check_template(name, version)
+        template = Template.of(name, version, prompt_template)
         template.parse()
         if response_schema is not None and response_schema.get("type") != "object":
             raise ConfigError(f"response schema of template {template.label}: it must be of type object")
@@ -234,27 +239,7 @@ class Registry:
         ConfigError
             For a file that breaks the rules, or a version that exists with other content.
         """
-        file = read_pack(source)
-        row = PackRow(
-            name=file.pack,
-            version=file.version,
-            description=file.description,
-            primary_metric=file.primary_metric,
-            task_aggregation=file.task_aggregation,
-            content_hash=hash_of(file),
-            created_at=datetime.now(UTC),
-            tasks=[
-                PackTaskRow(
-                    position=position,
-                    task_spec=entry.task,
-                    fewshot=entry.fewshot,
-                    weight=entry.weight,
-                    overrides=entry.overrides.model_dump(exclude_none=True),
-                )
-                for position, entry in enumerate(file.tasks)
-            ],
-        )
-        pack = Pack.of(add_row(self.database, row))
+        pack = Pack.of(add_row(self.database, pack_row(read_pack(source))))
         for said in unknown_tasks(pack, self.benchmarks(), self.plugins()):
             warnings.warn(f"pack {pack.label}: {said}", EvalkitWarning, stacklevel=2)
         return pack
@@ -316,10 +301,11 @@ class Registry:
         return default_folder() / "plugins"
 
 
-def _template_version(version: str) -> str:
+def _check_template(name: str, version: str) -> None:
+    if not _TEMPLATE.fullmatch(name):
+        raise ConfigError(f"{name!r} is no name for a template: lower-case letters, digits, dash and underscore")
     if not re.fullmatch(r"v[1-9][0-9]*", version):
         raise ConfigError(f"a template's version is v1, v2 and so on, not {version!r}")
-    return version
 
 
 def _check_name(what: str, name: str, version: str) -> None:

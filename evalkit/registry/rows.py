@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pandas as pd
@@ -10,9 +11,10 @@ from sqlalchemy.exc import IntegrityError
 
 from evalkit.errors import ConfigError, RegistryError, listed
 from evalkit.registry.databases import Database
-from evalkit.registry.tables import TemplateRow
+from evalkit.registry.packs import PackFile, hash_of
+from evalkit.registry.tables import PackRow, PackTaskRow, TemplateRow
 
-__all__ = ["add_row", "find_row", "list_rows"]
+__all__ = ["add_row", "find_row", "list_rows", "pack_row"]
 
 
 def add_row(database: Database, row: Any, same: tuple[str, ...] = ()) -> Any:
@@ -48,6 +50,30 @@ def add_row(database: Database, row: Any, same: tuple[str, ...] = ()) -> Any:
             "nothing is overwritten, so give it a new version"
         )
     return there
+
+
+def pack_row(file: PackFile) -> PackRow:
+    """The row of a pack, and those of its tasks."""
+    tasks = [
+        PackTaskRow(
+            position=position,
+            task_spec=entry.task,
+            fewshot=entry.fewshot,
+            weight=entry.weight,
+            overrides=entry.overrides.model_dump(exclude_none=True),
+        )
+        for position, entry in enumerate(file.tasks)
+    ]
+    return PackRow(
+        name=file.pack,
+        version=file.version,
+        description=file.description,
+        primary_metric=file.primary_metric,
+        task_aggregation=file.task_aggregation,
+        content_hash=hash_of(file),
+        created_at=datetime.now(UTC),
+        tasks=tasks,
+    )
 
 
 def find_row(database: Database, kind: Any, what: str, name: str, version: str | None) -> Any:
