@@ -93,7 +93,9 @@ def test_wheel_holds_rubrics_examples_probes_and_types(built: dict[str, Path], k
     assert probes == {"evalkit/_data/probes/attacks.yaml", "evalkit/_data/probes/paddings.yaml"}
     assert rubrics, "there are rubrics to ship"
     assert examples, "there are examples to ship"
-    assert names >= rubrics | examples | probes | {"evalkit/py.typed", "evalkit/errors.py"}
+    scaffolds = {f"evalkit/scaffolds/{name}" for name in tracked("evalkit/scaffolds") if name.endswith(".tmpl")}
+    assert len(scaffolds) == 8, "what a new plugin is made of"
+    assert names >= rubrics | examples | probes | scaffolds | {"evalkit/py.typed", "evalkit/errors.py"}
     assert {name.split("/")[0] for name in names} == {"evalkit", f"evalkit-{__version__}.dist-info"}
 
 
