@@ -95,7 +95,8 @@ def _loader() -> Any:
 
     for versions, tag, pattern, first in implicit_resolvers:
         if (1, 2) in versions:
-            Loader.add_implicit_resolver(tag, pattern, first)
+            compiled = re.compile(pattern.pattern, pattern.flags)  # ruamel's own is slow to look at
+            Loader.add_implicit_resolver(tag, compiled, first)
     kinds = {"map": "map", "seq": "seq", "str": "str", "null": "null", "bool": "bool"}
     for name, kind in kinds.items():
         Loader.add_constructor(_TAG + name, getattr(yaml.constructor.SafeConstructor, f"construct_yaml_{kind}"))
