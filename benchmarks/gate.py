@@ -33,7 +33,8 @@ with (folder / "t.jsonl").open("w") as file:
     for row in rows(0, n, {{}} if keyed else {{"meta": {{"verdict": {{"judge": {{"faithfulness": said}}}}}}}}):
         file.write(json.dumps(row) + "\\n")
 block = "".join(f"  - id: t{{at}}\\n    input:\\n      prompt: How long, {{at}}?\\n    expected:\\n"
-                "      type: faithfulness\\n      min_score: 0.1\\n      rubric_version: v1\\n      samples: 3\\n" for at in range(n))
+                "      type: faithfulness\\n      min_score: 0.1\\n      rubric_version: v1\\n"
+                "      samples: 3\\n" for at in range(n))
 tests = [{{"id": f"t{{at}}", "expected": {{"type": "faithfulness", "min_score": 0.1}}}} for at in range(n)]
 text = json.dumps({{"tests": tests}}, indent=1) if suffix == ".json" else "tests:\\n" + block
 (folder / ("e" + suffix)).write_text(text)
