@@ -1,0 +1,84 @@
+"""The tasks that ship with evalkit, for LightEval: small data of their own, or the data sets of the hub.
+
+``TASKS_TABLE`` is what LightEval reads; ``EVALKIT_TASK_DATA=hub`` lets the same tasks take the data sets of the hub.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from lighteval.metrics.utils.metric_utils import SampleLevelMetric
+from lighteval.tasks.lighteval_task import LightevalTaskConfig
+
+from evalkit.errors import ConfigError, listed
+from evalkit.lighteval.metrics import judge_metric
+from evalkit.lighteval.tasks.calls import CALL_KEYS, check_calls
+from evalkit.lighteval.tasks.checks import check_metric
+from evalkit.lighteval.tasks.configs import make_config
+from evalkit.lighteval.tasks.documents import READERS
+from evalkit.lighteval.tasks.overlaps import OVERLAP_KEYS, check_overlap
+from evalkit.lighteval.tasks.pollux_metrics import pollux_metric
+from evalkit.lighteval.tasks.pollux_tasks import pollux_tasks
+from evalkit.lighteval.tasks.refusals import REFUSAL_KEYS, check_refusal
+from evalkit.lighteval.tasks.rules import RULE_KEYS, check_rules
+from evalkit.lighteval.tasks.sources import HUB, SOURCES, data_source, place_of, version_of
+
+__all__ = ["EVALKIT_PLUGIN", "TASKS_TABLE", "make_tasks", "pollux_metric"]
+
+EVALKIT_PLUGIN = {"name": "evalkit-tasks", "version": "1"}
+
+_TOKENS = {"conversation_helpfulness": 1024, "instruction_following_judged": 1024, "safety_guardrail": 512,
+           "grounded_qa": 256, "tool_use": 512}  # fmt: skip
+
+
+def make_tasks(source: str | None = None, *, repos: Mapping[str, str] | None = None) -> list[LightevalTaskConfig]:
+    """All tasks, with their rows from one source.
+
+    Parameters
+    ----------
+    source
+        ``shipped`` or ``hub``; by default what ``EVALKIT_TASK_DATA`` says.
+    repos
+        Task (``pollux`` for all of POLLUX) -> folder or data set in the place of the source's own.
+
+    Raises
+    ------
+    ConfigError
+        For an unknown source or task; on the hub, without the criteria of POLLUX.
+
+    Examples
+    --------
+    >>> [task.name for task in make_tasks()][:3]
+    ['conversation_helpfulness', 'instruction_following_judged', 'safety_guardrail']
+    """
+    source = data_source() if source is None else source
+    repos = dict(repos or {})
+    if source not in SOURCES:
+        raise ConfigError(f"source {source!r} is unknown; allowed are {', '.join(SOURCES)}")
+    unknown = [name for name in repos if name not in HUB]
+    if unknown:
+        raise ConfigError(f"repos names {listed(unknown)}; the tasks are {', '.join(HUB)}")
+    tasks = [_task(name, source, repos.get(name)) for name in READERS]
+    return [*tasks, *pollux_tasks(source, repo=repos.get("pollux"))]
+
+
+def _task(name: str, source: str, repo: str | None) -> LightevalTaskConfig:
+    place = place_of(name, source, repo)
+    read = READERS[name][source]
+    return make_config(name, place, read, _metrics(name), tokens=_TOKENS[name], version=version_of(place))
+
+
+def _metrics(name: str) -> list[SampleLevelMetric]:
+    made = {
+        "conversation_helpfulness": lambda: [judge_metric("helpfulness")],
+        "instruction_following_judged": lambda: [
+            judge_metric("instruction_following"), check_metric("rules", check_rules, RULE_KEYS)
+        ],
+        "safety_guardrail": lambda: [judge_metric("safety"), check_metric("refusals", check_refusal, REFUSAL_KEYS)],
+        "grounded_qa": lambda: [judge_metric("faithfulness"), check_metric("overlap", check_overlap, OVERLAP_KEYS)],
+        "tool_use": lambda: [check_metric("tools", check_calls, CALL_KEYS)],
+    }  # fmt: skip
+    return made[name]()
+
+
+TASKS_TABLE = make_tasks()

@@ -1,0 +1,37 @@
+"""A task as LightEval wants it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from lighteval.metrics.utils.metric_utils import SampleLevelMetric
+from lighteval.tasks.lighteval_task import LightevalTaskConfig
+
+from evalkit.lighteval.tasks.checks import answered_metric
+from evalkit.lighteval.tasks.sources import Place
+
+__all__ = ["make_config"]
+
+
+def make_config(
+    name: str,
+    place: Place,
+    read: Callable[..., Any],
+    metrics: Sequence[SampleLevelMetric],
+    *,
+    tokens: int,
+    version: int,
+) -> LightevalTaskConfig:
+    """A task's config: `read` takes a row and the task's name, `answered` joins the metrics, `tokens` limit answers."""
+    return LightevalTaskConfig(
+        name=name,
+        prompt_function=read,
+        hf_repo=place.repo,
+        hf_subset=place.subset,
+        hf_avail_splits=[place.split],
+        evaluation_splits=[place.split],
+        metrics=[*metrics, answered_metric()],
+        generation_size=tokens,
+        version=version,
+    )

@@ -1,0 +1,131 @@
+"""Where the rows of a task come from: the files that ship with evalkit, or a data set of the Hugging Face hub."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from evalkit.errors import ConfigError, listed
+
+__all__ = ["DATA_VARIABLE", "HUB", "Place", "check_columns", "data_folder", "data_source", "place_of", "version_of"]
+
+DATA_VARIABLE = "EVALKIT_TASK_DATA"
+SOURCES = ("shipped", "hub")
+
+_DATA = Path(__file__).resolve().parent / "data"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A data set as LightEval loads it.
+
+    Attributes
+    ----------
+    source
+        ``shipped`` or ``hub``.
+    repo, subset, split
+        Folder or name, configuration and split.
+    columns
+        What a row must have.
+    """
+
+    source: str
+    repo: str
+    subset: str = "default"
+    split: str = "test"
+    columns: tuple[str, ...] = ()
+
+
+HUB: Mapping[str, Place] = {
+    "conversation_helpfulness": Place("hub", "lighteval/mt-bench", split="train", columns=("turns", "category")),
+    "instruction_following_judged": Place(
+        "hub", "google/IFEval", split="train", columns=("prompt", "instruction_id_list", "kwargs")
+    ),
+    "safety_guardrail": Place("hub", "walledai/XSTest", columns=("prompt", "type", "label")),
+    "grounded_qa": Place("hub", "PatronusAI/HaluBench", columns=("passage", "question", "answer", "label")),
+    "tool_use": Place(
+        "hub", "Salesforce/xlam-function-calling-60k", "dataset", "train", columns=("query", "tools", "answers")
+    ),
+    "pollux": Place(
+        "hub",
+        "ai-forever/POLLUX",
+        columns=("instruction", "reference_answer", "task_type", "task_subtype", "task_subsubtype", "difficulty"),
+    ),
+}
+"""Task (``pollux`` for all of POLLUX) -> the data set on the hub that it can take instead."""
+
+
+def data_source(environ: Mapping[str, str] | None = None) -> str:
+    """``shipped``, or what ``EVALKIT_TASK_DATA`` says.
+
+    Raises
+    ------
+    ConfigError
+        For a value that is neither ``shipped`` nor ``hub``.
+
+    Examples
+    --------
+    >>> data_source({}), data_source({"EVALKIT_TASK_DATA": "hub"})
+    ('shipped', 'hub')
+    """
+    given = (os.environ if environ is None else environ).get(DATA_VARIABLE, "").strip()
+    if given and given not in SOURCES:
+        raise ConfigError(f"{DATA_VARIABLE}={given!r} is unknown; allowed are {', '.join(SOURCES)}")
+    return given or "shipped"
+
+
+def data_folder(task: str) -> Path:
+    """The folder that holds a task's shipped rows, ``test.jsonl``."""
+    folder = _DATA / task
+    if not (folder / "test.jsonl").is_file():
+        raise ConfigError(f"the rows of task {task!r} are missing: no {folder / 'test.jsonl'}; install evalkit again")
+    return folder
+
+
+def place_of(task: str, source: str, repo: str | None = None) -> Place:
+    """Where a task's rows lie; `repo` takes the place of the hub's name, or of the shipped folder."""
+    if source == "hub":
+        hub = HUB[task]
+        return hub if repo is None else Place("hub", repo, hub.subset, hub.split, hub.columns)
+    return Place("shipped", repo or str(data_folder(task)))
+
+
+def version_of(place: Place, *more: str) -> int:
+    """A number for LightEval's `version`: another one when the shipped rows, or `more`, change.
+
+    LightEval keeps the answers of a model by task config and row number, not by what the row says.
+    """
+    file = Path(place.repo) / f"{place.split}.jsonl"
+    rows = hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else place.repo
+    said = json.dumps([rows, place.subset, place.split, *more])
+    return int(hashlib.sha256(said.encode()).hexdigest()[:5], 16)
+
+
+def check_columns(row: Mapping[str, Any], columns: Iterable[str], where: str) -> None:
+    """Refuse a row that lacks a column.
+
+    Raises
+    ------
+    ConfigError
+        Naming what is there and what is wanted.
+
+    Examples
+    --------
+    >>> check_columns({"prompt": "Hi"}, ["prompt", "label"], "org/data")
+    Traceback (most recent call last):
+    ...
+    evalkit.errors.ConfigError: org/data lacks the column 'label'; wanted are prompt, label, and its rows have 'prompt'
+    """
+    columns = list(columns)
+    lacking = [name for name in columns if name not in row]
+    if lacking:
+        there = sorted(name for name in row if not name.startswith("__"))
+        raise ConfigError(
+            f"{where} lacks the column {listed(lacking)}; wanted are {', '.join(columns)}, and its rows have "
+            f"{listed(there, most=30)}"
+        )
