@@ -23,6 +23,8 @@ _PLACES: dict[str, tuple[str, ...]] = {
         "process_judge_response_pollux",
     ),
     "evalkit.lighteval.pollux_prompts": ("_build_pollux_prompt_text", "get_judge_prompt_pollux"),
+    "evalkit.lighteval.tasks.checks": ("check_metric",),
+    "evalkit.lighteval.tasks.pollux_metrics": ("pollux_metric",),
 }
 _HOME = {name: module for module, names in _PLACES.items() for name in names}
 
