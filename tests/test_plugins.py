@@ -219,7 +219,6 @@ def test_a_wheel_is_unpacked_and_another_of_its_name_is_another(registry: Regist
     assert list(layout.profiles) == ["strict-tone"]
     assert (layout.folder / "data" / "test.jsonl").is_file()
     assert registry.register_plugin("tone", "1.0", wheel.as_uri(), "bundle") == made, "a file URL is that file"
-    time.sleep(2)  # a wheel's times have a resolution of two seconds
     (project / "src/tone_plugin/__init__.py").write_text("TASKS_TABLE = []\n")
     build_wheel(project, tmp_path / "dist")
     with pytest.raises(RegistryError, match=r"plugin tone@1\.0 changed since it was registered"):
@@ -377,8 +376,11 @@ def test_a_plugin_that_hangs_is_ended_with_what_it_started(tmp_path: Path) -> No
     note = tmp_path / "pid"
     start = f"import subprocess, sys\np = subprocess.Popen([sys.executable, '-c', {HANGS!r}])\n"
     package = write_plugin(tmp_path / "bad_plugin", f"{start}open({str(note)!r}, 'w').write(str(p.pid))\n{HANGS}")
-    with pytest.raises(RegistryError, match="was not imported within 3 s"):
-        inspect_plugin(package, timeout_s=3)
+    for seconds in (3, 10, 30):  # on a busy machine it may not have come as far as the plugin
+        with pytest.raises(RegistryError, match=f"was not imported within {seconds} s"):
+            inspect_plugin(package, timeout_s=seconds)
+        if note.exists() and note.read_text():
+            break
     for _ in range(100):
         try:
             os.kill(int(note.read_text()), 0)
