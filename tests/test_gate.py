@@ -123,6 +123,81 @@ def test_suite_bounds_need_twenty_tests_and_intervals_decide() -> None:
     assert status(20, 1.0) == "pass"
 
 
+@pytest.mark.parametrize(
+    ("n", "n_failed", "low", "status"),
+    # Wilson's lower end at 95 %, z² = 3.8415: n/(n + z²) where all pass; else by hand from (p + z²/2n − …)/(1 + z²/n)
+    [(20, 0, "0.84", "fail"), (23, 0, "0.86", "pass"), (40, 1, "0.87", "pass"), (40, 2, "0.83", "fail")],
+)
+def test_min_pass_rate_binds_by_the_lower_end(n: int, n_failed: int, low: str, status: str) -> None:
+    said = {"rubric_version": "v1", "agreement": 1.0}
+    good = said | {"passed": True, "score": 1.0, "samples": [True] * 3}
+    bad = said | {"passed": False, "score": 0.0, "samples": [False] * 3}
+    tests = [one(rubric_version="v1") | {"id": f"t{at}"} for at in range(n)]
+    traces = [
+        trace(at + 1, f"t{at}", recorded={"faithfulness": bad if at < n_failed else good}) for at in reversed(range(n))
+    ]
+    (found,) = run_gate(config(*tests, suite={"min_pass_rate": 0.85}), traces).suites
+    assert found.status == status
+    assert f"[{low}, " in found.message
+
+
+def test_a_test_without_a_trace_is_not_covered() -> None:
+    tests = [one(rubric_version="v1") | {"id": f"t{at}"} for at in range(25)]
+    said = {"rubric_version": "v1", "passed": True, "score": 1.0, "samples": [True] * 3}
+    traces = [trace(at + 1, f"t{at}", recorded={"faithfulness": said}) for at in range(20)]
+    result = run_gate(config(*tests, suite={"min_coverage": 0.9}), traces)
+    assert result.suites[0].status == "fail"
+    assert result.suites[0].message.startswith("0.80 over 25 of 25 tests")
+    assert result.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"suite": {"type": "relevancy", "min_coverage": 0.5}}, "no test expects 'relevancy'; expected are faithful"),
+        ({"suite": {"type": "faithfulness"}}, "a suite bound is one of min_score_lower_bound, min_pass_rate"),
+        ({"suite": [{}]}, "a suite bound is one of"),
+    ],
+    ids=["stranger", "no-bound", "empty"],
+)
+def test_a_suite_that_would_check_nothing_is_refused(more: dict, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        config(one(), **more)
+    checks = {"id": "t", "expected": {"type": "must_contain", "value": "x"}}
+    for empty in ({"suite": {"min_coverage": 0.5}}, {"baseline": "main.json"}):
+        with pytest.raises(ValueError, match="no test expects one"):
+            config(checks, **empty)
+
+
+def test_a_judge_that_is_none_is_told_even_where_none_is_needed() -> None:
+    checks = {"id": "t", "expected": {"type": "must_contain", "value": "30"}}
+    with pytest.raises(ConfigError, match="VERDICT_JUDGE: unknown judge 'opanai'; allowed are none, openai"):
+        run_gate(config(checks), [trace()], environment={"VERDICT_JUDGE": "opanai"})
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "status"),
+    [("pf", "flaky"), ("ff", "fail"), ("pp", "pass"), ("fpp", "flaky")],
+)
+def test_repeats(verdicts: str, status: str) -> None:
+    """Mixed repeats are flaky; repeats that all fail have failed."""
+    traces = [trace(at + 1, answer="30" if letter == "p" else "40", attempt=at) for at, letter in enumerate(verdicts)]
+    test = {"id": "t", "expected": {"type": "must_contain", "value": "30"}}
+    for order in (traces, traces[::-1]):
+        assert run_gate(config(test), order).tests[0].status == status
+
+
+def test_a_recorded_judgment_without_a_key_counts_by_version_and_number() -> None:
+    said = {"rubric_version": "v1", "passed": True, "score": 1.0, "samples": [True] * 3}
+    given_ = [trace(recorded={"faithfulness": said})]
+    asked = GateOptions(judge="none", model="any", samples=3)
+    assert run_gate(config(one(rubric_version="v1")), given_, asked).exit_code == 0
+    other = run_gate(config(one(rubric_version="v1", samples=5)), given_)
+    assert "samples: recorded 3, asked 5" in other.tests[0].message
+    keyed = [trace(recorded={"faithfulness": said | {"verdict_key": "0" * 64}})]
+    assert run_gate(config(one(rubric_version="v1")), keyed, asked).exit_code == 2
+
+
 def test_a_baseline_that_was_better_fails_the_gate(tmp_path: Path) -> None:
     tests = [one(samples=1) | {"id": f"t{at}"} for at in range(20)]
     good = [trace(at + 1, f"t{at}", f"Goods are taken back for 30 days. {'!' * at}") for at in range(20)]
