@@ -146,8 +146,8 @@ class Notebook:
         self.folder = lab.work / secrets.token_hex(4)
         self.folder.mkdir()
 
-    def open(self, *cells: str) -> Notebook:
-        """Write a notebook of these cells, open it and run it all."""
+    def open(self, *cells: str, run: bool = True) -> Notebook:
+        """Write a notebook of these cells, open it and, unless told otherwise, run it all."""
         made = [
             {
                 "cell_type": "code",
@@ -167,7 +167,7 @@ class Notebook:
         self.page.evaluate("() => window.jupyterapp.restored.then(() => 1)")
         self.page.locator(".jp-NotebookPanel").wait_for()
         self.page.wait_for_function(self.IDLE)
-        return self.run_all()
+        return self.run_all() if run else self
 
     def run_all(self) -> Notebook:
         self._bounded("window.jupyterapp.commands.execute('notebook:run-all-cells')")
