@@ -6,6 +6,7 @@ the fixture. Judge, samples and cache are those of the gate: option > ``VERDICT_
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,7 @@ _TEXTS = {
     "profile": "profile: name or .yaml file (judges, samples, rules)",
     "cache": "cache folder (default: EVALKIT_CACHE, else the project's)",
 }
+_FLAG = re.compile(r"--(judge-[a-z-]+|judge|budget-usd|profile)\b(?!-)")
 _COUNTED = ("checks", "judgments", "live", "cost_usd", "n_unpriced")
 
 
@@ -95,12 +97,12 @@ class Verdict:
             tests: list[Any] = [{"id": self._name, "expected": given}]
             result = run_gate(GateConfig(tests=tests), [self._trace(item)], self._options())
         except EvalkitError as problem:
-            pytest.fail(f"{rubric}: could not be judged: {problem}", pytrace=False)
+            pytest.fail(f"{rubric}: could not be judged: {_spoken(str(problem))}", pytrace=False)
         measured = result.tests[0].metrics[0].measured[0]
         self._count(measured, result.cost_usd)
         status = result.tests[0].status
         if status in ("error", "fail") or (status != "pass" and result.strict):
-            pytest.fail(_said(rubric, status, result.tests[0].message, measured), pytrace=False)
+            pytest.fail(_said(rubric, status, _spoken(result.tests[0].message), measured), pytrace=False)
         assert measured.judgment is not None
         return measured.judgment
 
@@ -145,6 +147,11 @@ class Verdict:
         tally["live"] += judgment is not None and judgment.source == "live"
         tally["cost_usd"] += cost_usd or 0.0
         tally["n_unpriced"] += cost_usd is None
+
+
+def _spoken(text: str) -> str:
+    """A message of the gate in the options of pytest."""
+    return _FLAG.sub(lambda found: f"--verdict-{found[1].removeprefix('judge-')}", text)
 
 
 def _said(rubric: str, status: str, message: str, measured: Measured) -> str:

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from servers import judge_server
 
+from evalkit.pytest_plugin import _spoken
+
 pytestmark = pytest.mark.network
 
 ITEM = '{"question": "How long?", "answer": ANSWER, "context": ["Returns are taken back within 30 days."]}'
@@ -57,6 +59,14 @@ def test_bad_by_verdict(verdict):
     assert "could not be judged" in said or "no judgment" in said
     code, said = ran(tmp_path, test, "--verdict-judge", "fake")
     assert "0 of them live" in said, "all is in the cache"
+
+
+def test_messages_name_the_options_of_pytest() -> None:
+    said = "set it, name another variable with --judge-api-key-env, or replay with --judge none; --budget-usd, --judges"
+    assert _spoken(said) == (
+        "set it, name another variable with --verdict-api-key-env, or replay with --verdict-judge none; "
+        "--verdict-budget-usd, --judges"
+    )
 
 
 def test_what_could_not_be_judged_fails_and_says_so(tmp_path: Path) -> None:
