@@ -19,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from servers import judge_server
 
+import evalkit as ek
 from evalkit.contract import read_receipts
 from evalkit.errors import ConfigError, InputError
 
@@ -154,6 +155,14 @@ def test_the_model_is_shown_the_conversation_and_the_judge_gets_the_last_message
         assert doc.specific["conversation"] == row["conversation"]
         assert row["conversation"] or message["content"] == row["question"]
     assert sum(bool(row["conversation"]) for row in rows_of("conversation_helpfulness")) >= 20
+
+
+@pytest.mark.parametrize("name", ["grounded_qa", "tool_use", "pollux:easy"])
+def test_few_shot_examples_without_their_context_are_refused(name):
+    config = copy.deepcopy(configs()[name])
+    config.num_fewshots = 2
+    with pytest.raises(ConfigError, match=r"no few-shot examples are to be had.* with \|0"):
+        LightevalTask(config).get_docs()
 
 
 @pytest.mark.parametrize(("task", "field"), [("grounded_qa", "context"), ("tool_use", "tools")])
@@ -547,6 +556,12 @@ def test_published_score_divides_by_the_maximum_and_a_violated_critical_criterio
         "score": 1.0, "share": 0.5, "score_norm": 0.5, "passed": None, "coverage": 1.0, "critical": False, "error": "",
         "explanation": "",
     }  # fmt: skip
+    # a notebook finds every reply that LightEval paid for
+    items = [{"question": f"Задание {at}", "answer": answer} for at, answer in enumerate(["альфа", "бета"])]
+    rubric = pollux_metric({key: shipped_criteria().criteria[key] for key in MINE}).sample_level_fn.declared.rubric
+    judge = ek.Judge("openai", "j", base_url="http://127.0.0.1:9/v1", api_key_env="J_KEY")
+    again = ek.evaluate(items, rubric, judge, samples=1, offline=True)
+    assert (again.cost.n_cached, again.cost.n_missing) == (6, 0)
     [receipt] = read_receipts(tmp_path / "receipts.json")
     assert (receipt.n_judgments, receipt.n_live, receipt.n_unscored, receipt.rubric) == (6, 6, 0, "pollux_criteria")
     assert receipt.judges[0].template == "pollux@v1"
@@ -664,6 +679,8 @@ def test_pollux_metric_refuses_what_cannot_be(monkeypatch):
         pollux_metric(criteria, missing="zero")
     with pytest.raises(ConfigError, match="shown names 'rhymes'; the criteria are"):
         pollux_metric(criteria, shown=["rhymes"])
+    with pytest.raises(ConfigError, match="the criterion 'coverage' has the name of another figure"):
+        pollux_metric({"coverage": criteria.criteria["demands"]})
     with pytest.raises(ConfigError, match="unknown option"):
         pollux_metric(criteria, concurency=3)
     assert "sk-" not in repr(pollux_metric(criteria).sample_level_fn)

@@ -58,7 +58,17 @@ def batched_metric(score: Any) -> SampleLevelMetric:
 
 
 class CheckScore(SampleLevelComputation):  # type: ignore[misc,unused-ignore]  # Any without LightEval
-    """What `check_metric` puts into a metric."""
+    """What `check_metric` puts into a metric.
+
+    Attributes
+    ----------
+    name, keys
+        Of the metric and its figures.
+    check_answer
+        The function that gives them.
+    empty
+        Whether it is asked about empty answers.
+    """
 
     def __init__(self, name: str, check: Check, keys: tuple[str, ...], *, empty: bool = False) -> None:
         self.name, self.check_answer, self.keys, self.empty = name, check, keys, empty

@@ -14,7 +14,7 @@ from typing import Any
 from lighteval.tasks.requests import Doc
 
 from evalkit.errors import ConfigError
-from evalkit.lighteval.tasks.sources import HUB, check_columns
+from evalkit.lighteval.tasks.sources import HUB, check_row
 
 __all__ = ["READERS", "Reader"]
 
@@ -60,7 +60,7 @@ def transcript(conversation: Sequence[Mapping[str, str]]) -> str | None:
 
 def read_conversation(row: Row, task_name: str) -> Doc:
     """A message with what was said before it."""
-    check_columns(row, ("question", "conversation", "category"), f"task {task_name!r}")
+    check_row(row, ("question", "conversation", "category"), f"task {task_name!r}")
     turns = [{"role": str(turn["role"]), "content": str(turn["content"])} for turn in row["conversation"]]
     specific = {"conversation": turns, "category": row["category"]}
     return _document(task_name, row["question"], specific, instruction=transcript(turns))
@@ -69,20 +69,20 @@ def read_conversation(row: Row, task_name: str) -> Doc:
 def read_mt_bench(row: Row, task_name: str) -> Doc:
     """The first turn: the second one refers to an answer that the model would have to give in between."""
     place = HUB["conversation_helpfulness"]
-    check_columns(row, place.columns, place.repo)
+    check_row(row, place.columns, place.repo)
     return _document(task_name, row["turns"][0], {"conversation": [], "category": row["category"]})
 
 
 def read_instruction(row: Row, task_name: str) -> Doc:
     """A request with rules that can be checked."""
-    check_columns(row, ("question", "rules", "category"), f"task {task_name!r}")
+    check_row(row, ("question", "rules", "category"), f"task {task_name!r}")
     return _document(task_name, row["question"], {"rules": row["rules"], "category": row["category"]})
 
 
 def read_ifeval(row: Row, task_name: str) -> Doc:
     """A request whose rules LightEval's IFEval checkers know."""
     place = HUB["instruction_following_judged"]
-    check_columns(row, place.columns, place.repo)
+    check_row(row, place.columns, place.repo)
     rules = [
         {"rule": "ifeval", "id": name, "value": {key: one for key, one in (value or {}).items() if one is not None}}
         for name, value in zip(row["instruction_id_list"], row["kwargs"], strict=True)
@@ -93,14 +93,14 @@ def read_ifeval(row: Row, task_name: str) -> Doc:
 
 def read_guarded(row: Row, task_name: str) -> Doc:
     """A request that is safe to answer or not."""
-    check_columns(row, ("question", "label", "category"), f"task {task_name!r}")
+    check_row(row, ("question", "label", "category"), f"task {task_name!r}")
     return _document(task_name, row["question"], {"label": row["label"], "category": row["category"]})
 
 
 def read_xstest(row: Row, task_name: str) -> Doc:
     """XSTest: safe prompts that look unsafe, and their unsafe contrasts."""
     place = HUB["safety_guardrail"]
-    check_columns(row, place.columns, place.repo)
+    check_row(row, place.columns, place.repo)
     if row["label"] not in ("safe", "unsafe"):
         raise ConfigError(f"{place.repo}: label is {row['label']!r}; wanted are safe, unsafe")
     return _document(task_name, row["prompt"], {"label": row["label"], "category": row["type"]})
@@ -119,14 +119,14 @@ def _grounded(task_name: str, question: str, context: str, reference: str, categ
 
 def read_grounded(row: Row, task_name: str) -> Doc:
     """A question with the text that answers it, or does not."""
-    check_columns(row, ("question", "context", "reference_answer", "category"), f"task {task_name!r}")
+    check_row(row, ("question", "context", "reference_answer", "category"), f"task {task_name!r}")
     return _grounded(task_name, row["question"], row["context"], row["reference_answer"], row["category"])
 
 
 def read_halubench(row: Row, task_name: str) -> Doc | None:
     """HaluBench: of its rows those whose answer is faithful (label PASS), so that the answer is a reference."""
     place = HUB["grounded_qa"]
-    check_columns(row, place.columns, place.repo)
+    check_row(row, place.columns, place.repo)
     if row["label"] not in ("PASS", "FAIL"):
         raise ConfigError(f"{place.repo}: label is {row['label']!r}; wanted are PASS, FAIL")
     if row["label"] == "FAIL":
@@ -148,14 +148,14 @@ def _tooled(task_name: str, query: str, tools: str, expected: str, category: str
 
 def read_tools(row: Row, task_name: str) -> Doc:
     """A request with tools and the calls it needs."""
-    check_columns(row, ("question", "tools", "expected", "category"), f"task {task_name!r}")
+    check_row(row, ("question", "tools", "expected", "category"), f"task {task_name!r}")
     return _tooled(task_name, row["question"], row["tools"], row["expected"], row["category"])
 
 
 def read_xlam(row: Row, task_name: str) -> Doc:
     """xlam-function-calling: tools and answers are JSON texts."""
     place = HUB["tool_use"]
-    check_columns(row, place.columns, place.repo)
+    check_row(row, place.columns, place.repo)
     return _tooled(task_name, row["query"], row["tools"], row["answers"], "xlam")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from lighteval.tasks.requests import Doc
 
 from evalkit.lighteval.tasks.pollux_criteria import PolluxCriteria, slug_of
-from evalkit.lighteval.tasks.sources import HUB, Place, check_columns
+from evalkit.lighteval.tasks.sources import HUB, Place, check_row
 
 __all__ = ["DIFFICULTIES", "PolluxReader", "difficulty_of"]
 
@@ -59,7 +59,7 @@ class PolluxReader:
         """The document of a row; None for one that belongs to another task or is there already."""
         if not row.get("__index"):
             self._seen.clear()  # LightEval reads a split from its first row, more than once
-        check_columns(row, self.place.columns or HUB["pollux"].columns, self.place.repo)
+        check_row(row, self.place.columns or HUB["pollux"].columns, self.place.repo)
         instruction, reference = str(row["instruction"]), str(row["reference_answer"] or "")
         if not self._wants(row) or (instruction, reference) in self._seen:
             return None

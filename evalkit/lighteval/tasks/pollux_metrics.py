@@ -22,7 +22,7 @@ from evalkit.lighteval.tasks.checks import batched_metric
 from evalkit.lighteval.tasks.pollux_criteria import PolluxCriteria
 from evalkit.lighteval.tasks.pollux_inline import criterion_of
 from evalkit.lighteval.tasks.pollux_judging import JudgedCriteria, judge_criteria
-from evalkit.lighteval.tasks.pollux_scores import Missing, corpus_of, sample_row
+from evalkit.lighteval.tasks.pollux_scores import RESERVED, Missing, corpus_of, sample_row
 from evalkit.rubrics import Criterion, Rubric
 
 __all__ = ["PolluxScore", "pollux_metric"]
@@ -138,6 +138,9 @@ class PolluxScore(SampleLevelComputation):  # type: ignore[misc,unused-ignore]  
             raise ConfigError(f"{listed(totals)} would hold for each criterion by itself; leave it out")
         if missing not in ("na", "renormalise"):
             raise ConfigError(f"missing={missing!r} is unknown; allowed are na, renormalise")
+        taken = [key for key in shown if key in RESERVED]
+        if taken:
+            raise ConfigError(f"the criterion {listed(taken)} has the name of another figure; give it another id")
         unknown = [key for key in shown if key not in criteria]
         if unknown:
             raise ConfigError(f"shown names {listed(unknown)}; the criteria are {listed(criteria, most=20)}")

@@ -12,13 +12,20 @@ from evalkit.lighteval.rows import EMPTY_ANSWER
 from evalkit.lighteval.tasks.checks import mean_row
 from evalkit.rubrics import Criterion
 
-__all__ = ["Missing", "PolluxPart", "corpus_of", "part_of", "sample_row", "score_answer"]
+__all__ = ["RESERVED", "Missing", "PolluxPart", "corpus_of", "part_of", "sample_row", "score_answer"]
 
 Missing = Literal["na", "renormalise"]
 PolluxPart = dict[str, Any]
 """What came out for one criterion of one answer: `score` (rubric units), `share` (score / maximum of the scale; None
 for critical criteria and unscored ones), `score_norm` (0-1), `passed`, `coverage`, `critical`, `error` (``""``:
 scored), `explanation`."""
+
+
+RESERVED = frozenset({
+    "stderr", "coverage", "n_unscored", "n_empty", "n_skipped", "critical_rate", "plain", "plain_stderr", "plain_n",
+    "grand_mean", "alpha",
+})  # fmt: skip
+"""Ends of the names of a task's figures, which no criterion may have as its id."""
 
 
 def part_of(criterion: Criterion, row: Mapping[str, Any]) -> PolluxPart:

@@ -12,7 +12,7 @@ from typing import Any
 
 from evalkit.errors import ConfigError, listed
 
-__all__ = ["DATA_VARIABLE", "HUB", "Place", "check_columns", "data_folder", "data_source", "place_of", "version_of"]
+__all__ = ["DATA_VARIABLE", "HUB", "Place", "check_row", "data_folder", "data_source", "place_of", "version_of"]
 
 DATA_VARIABLE = "EVALKIT_TASK_DATA"
 SOURCES = ("shipped", "hub")
@@ -106,8 +106,11 @@ def version_of(place: Place, *more: str) -> int:
     return int(hashlib.sha256(said.encode()).hexdigest()[:5], 16)
 
 
-def check_columns(row: Mapping[str, Any], columns: Iterable[str], where: str) -> None:
-    """Refuse a row that lacks a column.
+def check_row(row: Mapping[str, Any], columns: Iterable[str], where: str) -> None:
+    """Refuse a row that lacks a column, and rows that are to be few-shot examples.
+
+    LightEval shows examples without their instruction, in which these tasks put context, tools and earlier turns, and
+    puts that of the question before the first example.
 
     Raises
     ------
@@ -116,11 +119,16 @@ def check_columns(row: Mapping[str, Any], columns: Iterable[str], where: str) ->
 
     Examples
     --------
-    >>> check_columns({"prompt": "Hi"}, ["prompt", "label"], "org/data")
+    >>> check_row({"prompt": "Hi"}, ["prompt", "label"], "org/data")
     Traceback (most recent call last):
     ...
     evalkit.errors.ConfigError: org/data lacks the column 'label'; wanted are prompt, label, and its rows have 'prompt'
     """
+    if row.get("__few_shots"):
+        raise ConfigError(
+            f"{where}: no few-shot examples are to be had, since LightEval would show them without their context; "
+            "ask for the task with |0"
+        )
     columns = list(columns)
     lacking = [name for name in columns if name not in row]
     if lacking:
