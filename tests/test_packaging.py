@@ -85,12 +85,14 @@ def tracked(folder: str) -> set[str]:
 
 
 @pytest.mark.parametrize("kind", ["wheel", "wheel from sdist"])
-def test_wheel_holds_rubrics_examples_probes_and_types(built: dict[str, Path], kind: str) -> None:
+def test_wheel_holds_rubrics_examples_probes_tasks_and_types(built: dict[str, Path], kind: str) -> None:
     names = set(zipfile.ZipFile(built[kind]).namelist())
     rubrics = {f"evalkit/_data/rubrics/{name}" for name in tracked("rubrics")}
     examples = {f"evalkit/_data/examples/{name}" for name in tracked("evalkit/_data/examples")}
     probes = {f"evalkit/_data/probes/{name}" for name in tracked("evalkit/_data/probes")}
+    tasks = {f"evalkit/lighteval/tasks/data/{name}" for name in tracked("evalkit/lighteval/tasks/data")}
     assert probes == {"evalkit/_data/probes/attacks.yaml", "evalkit/_data/probes/paddings.yaml"}
+    assert len(tasks) == 7, "the rows of six tasks and the criteria of POLLUX"
     assert rubrics, "there are rubrics to ship"
     assert examples, "there are examples to ship"
     scaffolds = {f"evalkit/scaffolds/{name}" for name in tracked("evalkit/scaffolds") if name.endswith(".tmpl")}
