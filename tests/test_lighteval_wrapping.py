@@ -1,0 +1,99 @@
+"""What `evalkit lighteval` uses of LightEval's insides: it must be there, and what is put around it must hold."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+from evalkit.errors import ConfigError
+
+pytest.importorskip("lighteval")
+
+from evalkit.lighteval.launching import settle_environment, with_custom_tasks
+from evalkit.lighteval.preparing import _names, _tasks
+
+
+def test_what_is_wrapped_is_there_with_its_arguments():
+    from lighteval.pipeline import Pipeline
+    from lighteval.tasks.registry import Registry
+    from lighteval.utils.cache_management import SampleCache
+
+    def words(function: object) -> list[str]:
+        return list(inspect.signature(function).parameters)  # type: ignore[arg-type]
+
+    assert words(Registry.__init__)[:2] == ["self", "tasks"]
+    assert words(Registry.load_all_task_configs) == ["custom_tasks", "load_multilingual"]
+    assert words(Registry._load_from_files) == ["files", "module_prefix"]
+    assert words(Registry._load_from_subdirs) == ["subdirs"]
+    assert words(Registry.create_custom_tasks_module) == ["custom_tasks"]
+    assert words(Registry._extract_configs) == ["module"]
+    assert words(Pipeline._init_tasks_and_requests) == ["self", "tasks"]
+    assert words(SampleCache.__init__) == ["self", "model_config"]
+    assert words(SampleCache._get_task_hash) == ["self", "full_task_name"]
+    source = inspect.getsource(Pipeline.__init__)
+    assert source.index("_init_tasks_and_requests") < source.index("_init_model"), "checks come before the model"
+    inside = inspect.getsource(Pipeline._init_tasks_and_requests)
+    assert "self.tasks_dict" in inside
+    assert "self.documents_dict" in inside
+    assert "copy.deepcopy(config)" in inspect.getsource(Registry._update_task_configs), "the metric's earliest check"
+
+
+def test_specs_are_read_as_lighteval_reads_them(tmp_path):
+    assert _names("a|0,b:c|5, lighteval|d|0,e@k=1|0,f") == ["a", "b:c", "d", "e", "f"]
+    (tmp_path / "tasks.txt").write_text("# mine\na|0\n\nb|1\n")
+    assert _names(str(tmp_path / "tasks.txt")) == ["a", "b"]
+
+
+CUSTOM = (
+    "class Task:\n    def __init__(self, name): self.name = name\nTASKS_TABLE = [Task('mine'), Task('group:one')]\n"
+)
+
+
+def test_lightevals_own_tasks_are_not_imported_where_none_is_asked_for(tmp_path, monkeypatch):
+    path = tmp_path / "custom_only.py"
+    path.write_text(CUSTOM)
+
+    def forbidden(*_: object) -> dict:
+        raise AssertionError("LightEval's own tasks were imported")
+
+    monkeypatch.setattr("evalkit.lighteval.preparing._own_tasks", forbidden)
+    assert set(_tasks(["mine", "group"], str(path))) == {"mine", "group:one"}
+    with pytest.raises(AssertionError):
+        _tasks(["mine", "gsm8k"], str(path))
+
+
+def test_a_module_that_cannot_be_imported_is_named_and_left_out(tmp_path, monkeypatch):
+    path = tmp_path / "custom_beside.py"
+    path.write_text(CUSTOM)
+    own = ({"gsm8k": "its task"}, {"tiny_benchmarks": "ConnectionError: no network"})
+    monkeypatch.setattr("evalkit.lighteval.preparing._own_tasks", lambda *_: own)
+    assert set(_tasks(["gsm8k", "mine"], str(path))) == {"gsm8k", "mine", "group:one"}
+    with pytest.raises(ConfigError) as problem:
+        _tasks(["tinyMMLU", "mine"], str(path))
+    assert "there is no task tinyMMLU" in str(problem.value)
+    assert "tiny_benchmarks could not be imported: ConnectionError: no network" in str(problem.value)
+
+
+def test_a_task_of_lightevals_name_is_refused(tmp_path, monkeypatch):
+    path = tmp_path / "custom_same.py"
+    path.write_text(CUSTOM)
+    monkeypatch.setattr("evalkit.lighteval.preparing._own_tasks", lambda *_: ({"mine": "its task"}, {}))
+    with pytest.raises(ConfigError, match=r"tasks mine of .* have names of LightEval's own"):
+        _tasks(["gsm8k"], str(path))
+
+
+def test_deterministic_mode_takes_an_inherited_config_out():
+    environ = {"EVALUATOR_SCORING_CONFIG": '{"judges": []}', "EVALUATOR_SCORING_MODE": "deterministic"}
+    assert settle_environment(environ).mode == "deterministic"
+    assert "EVALUATOR_SCORING_CONFIG" not in environ
+    with pytest.raises(ConfigError, match="EVALUATOR_SCORING_MODE='both'"):
+        settle_environment({"EVALUATOR_SCORING_MODE": "both"})
+
+
+def test_evalkits_tasks_are_added_only_where_none_are_named():
+    plugin = ["--custom-tasks", "evalkit.lighteval.plugin"]
+    assert with_custom_tasks(["endpoint", "litellm", "c", "t|0"])[-2:] == plugin
+    assert with_custom_tasks(["custom", "--custom-tasks", "mine.py"]) == ["custom", "--custom-tasks", "mine.py"]
+    assert with_custom_tasks(["custom", "--custom-tasks=mine.py"]) == ["custom", "--custom-tasks=mine.py"]
+    assert with_custom_tasks(["--version"]) == ["--version"]
