@@ -237,6 +237,22 @@ def test_a_pack_is_warned_of_tasks_that_nobody_knows(registry: Registry, tmp_pat
     ]
 
 
+def test_a_task_that_a_run_would_not_see_is_said(registry: Registry, tmp_path: Path) -> None:
+    registry.register_plugin("tone", "1.0", str(write_plugin(tmp_path / "tone_plugin")))
+    registry.inspect_plugin("tone")
+    with registry.database.session() as session:
+        add_tasks(session, OWN, "lighteval 0.13.0", None)
+        add_tasks(session, [{"name": "tool_use"}], "evalkit 0.1.0", None)
+    registry.apply_pack(_pack_of("tool_use", "gsm8k"))  # with no plugin bound, evalkit's own tasks are there
+    bound = {"task": "tone", "overrides": {"judge_plugin_name": "tone"}}
+    with pytest.warns(EvalkitWarning) as told:
+        registry.apply_pack(_pack_of("gsm8k", bound, "tool_use") | {"version": 2})
+    (said,) = told
+    assert str(said.message).startswith(
+        "pack p@2: task 'tool_use' comes from evalkit 0.1.0, and a run whose pack binds"
+    )
+
+
 def test_benchmarks_that_several_add_at_once_are_there_once(url: str) -> None:
     def add(number: int) -> None:
         registry = Registry.open(url)

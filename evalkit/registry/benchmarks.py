@@ -122,20 +122,18 @@ def own_tasks(folder: Path) -> tuple[dict[str, list[dict[str, Any]]], list[str]]
 
 
 def unknown_tasks(pack: Pack, known: pd.DataFrame, plugins: pd.DataFrame) -> list[str]:
-    """What to say of tasks that nobody knows, and of plugins that are not registered.
+    """What to say of tasks that nobody knows or that a run would not see, and of plugins that are not registered.
 
     Nothing is said of a task of LightEval while its list is not there, nor of one of a plugin that was not checked.
     """
-    return [said for task in pack.tasks if (said := _unknown(task, known, plugins)) is not None]
+    bound = {name for task in pack.tasks if (name := task.overrides.get("judge_plugin_name")) is not None}
+    return [said for task in pack.tasks if (said := _unknown(task, known, plugins, bound)) is not None]
 
 
-def _unknown(task: PackTask, known: pd.DataFrame, plugins: pd.DataFrame) -> str | None:
+def _unknown(task: PackTask, known: pd.DataFrame, plugins: pd.DataFrame, bound: set[str]) -> str | None:
     name = task.overrides.get("judge_plugin_name")
     if name is None:
-        names = known["name"].tolist()
-        if not known["source"].str.startswith(LIGHTEVAL).any() or _is_among(task.task, names):
-            return None
-        return f"nobody knows the task {task.task!r}{_near(task.task, names)}"
+        return _unbound(task.task, known, bound)
     versions = plugins.loc[plugins["name"] == name, "version"].tolist()
     version = task.overrides.get("judge_plugin_version") or next(reversed(versions), None)
     if version not in versions:
@@ -146,6 +144,21 @@ def _unknown(task: PackTask, known: pd.DataFrame, plugins: pd.DataFrame) -> str 
     if not own or _is_among(task.task, own):
         return None
     return f"plugin {name}@{version} has no task {task.task!r}; it has {listed(own)}"
+
+
+def _unbound(task: str, known: pd.DataFrame, bound: set[str]) -> str | None:
+    """Of a task without a plugin, in a pack that binds those plugins for others."""
+    names = known["name"].tolist()
+    found = known[[_is_among(task, [name]) for name in names]]
+    if found.empty:
+        is_listed = known["source"].str.startswith(LIGHTEVAL).any()
+        return f"nobody knows the task {task!r}{_near(task, names)}" if is_listed else None
+    if not bound or found["source"].str.startswith(LIGHTEVAL).any() or found["plugin"].isin(bound).any():
+        return None
+    return (
+        f"task {task!r} comes from {found['source'].iloc[0]}, and a run whose pack binds plugins sees those alone, "
+        "beside LightEval's own tasks: register what brings it as a plugin, and bind this task, too"
+    )
 
 
 def _is_among(task: str, names: Sequence[str]) -> bool:
