@@ -31,7 +31,7 @@ demo: .venv/.built ## judge the bundled examples offline, see spread, agreement 
 
 test: .venv-test/.built ## every test and notebook (builds everything, LightEval included)
 	@$(OWN_CACHE) .venv-test/bin/python -m pytest $(if $(filter-out 0,$(WORKERS)),-n $(WORKERS) --dist loadfile) \
-		$(if $(NOTEBOOKS),--nbval-lax --nbval-current-env --nbval-cell-timeout=60) tests $(NOTEBOOKS) $(ARGS)
+		$(if $(NOTEBOOKS),--nbval-lax --nbval-current-env --nbval-cell-timeout=150) tests $(NOTEBOOKS) $(ARGS)
 
 check: .venv-test/.built ## format, lint, types, layers, examples in docstrings
 	@.venv-test/bin/ruff format --check .
