@@ -116,6 +116,7 @@ def advice_of(session: Session) -> dict[str, Any]:
     return {
         "judges": [judge.name for judge in session.pool],
         "judge": proposals.judge or session.pool[0].name,
+        "base": proposals.base,
         "of": "" if base is None else base.label,
         "head": proposals.head,
         "notes": list(proposals.notes),

@@ -351,7 +351,7 @@ def test_edits_are_suggested_and_tried(notebook):
     first = tuner.get_by_role("article", name="Suggestion 1", exact=True)
     expect(first).to_contain_text("faithfulness: level 2")
     expect(tuner.locator(".ekw-advice [role=status]")).to_contain_text("jury and people differ on")
-    text = first.locator(".ekw-new").inner_text()
+    text = first.locator(".ekw-new").inner_text().strip()
     first.get_by_role("button", name="Try suggestion 1").press("Enter")
     expect(tile(first, "Effect, dev labels")).to_contain_text("fixed")
     expect(tile(first, "Effect, held-out labels")).to_contain_text("broke")
@@ -365,6 +365,11 @@ def test_edits_are_suggested_and_tried(notebook):
     assert level.input_value() != text  # what a person was editing stays
     first.get_by_role("button", name="over into the rubric").press("Enter")
     expect(level).to_have_value(text)
+    # what was tried is shown again without another look
+    looks = tile(first, "Agreement, held-out labels").inner_text()
+    run(tuner)
+    expect(first.get_by_role("button", name="Show suggestion 1")).to_be_disabled()
+    expect(tile(first, "Agreement, held-out labels")).to_have_text(looks, use_inner_text=True)
     shown = tile(first, "Effect, held-out labels").inner_text()
     tuner = notebook.restart().tuner  # nothing is asked or looked at again
     tuner.get_by_text("Suggestions: 3, of v1").click()

@@ -19,7 +19,7 @@ function editorPart(ctx) {
       <label>Question<textarea rows="3" data-part="description">${esc(one.description)}</textarea></label>
       <div class="ekw-levels" role="group" aria-label="Scale of ${esc(one.name)}">${one.scale.map(([code, text], n) => level(code, text, n)).join("")}</div>
       <div class="ekw-line"><label class="ekw-short"><span data-rule>${ruleOf(one)}</span> <input data-part="passes" value="${esc(one.passes)}"></label>
-      <button data-do="add">Add a level</button><button class="ekw-quiet" data-do="remove" aria-label="Remove criterion ${esc(one.name)}">Remove criterion</button></div></details>`;
+      <button data-do="add">Add a level</button><button class="ekw-quiet" data-do="remove" aria-label="Remove criterion ${esc(one.name)}" title="Remove this criterion">Remove</button></div></details>`;
   }
   function fields(draft) {
     const form = draft.form;

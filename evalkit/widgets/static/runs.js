@@ -42,13 +42,25 @@ function runsPart(ctx) {
       key === "effect" ? `<span class="ekw-moved ekw-${esc(one.mark || "as")}">${esc(one.counts)}</span>` : `<small>${esc(one.coverage)}</small>`}</dd></div>`).join("");
     return `<dl class="ekw-tiles" aria-label="${part}">${figures}</dl>`;
   }
+  // The new text with what is new in it marked; of what stays a few words show where it is.
+  function marked(was, text) {
+    const [old, now] = [was, text].map((one) => one.split(/\s+/).filter(Boolean));
+    let head = 0, tail = 0;
+    while (head < Math.min(old.length, now.length) && old[head] === now[head]) head += 1;
+    while (tail < Math.min(old.length, now.length) - head && old[old.length - 1 - tail] === now[now.length - 1 - tail]) tail += 1;
+    const before = now.slice(0, head), after = now.slice(now.length - tail);
+    const first = before.length > 12 ? `… ${before.slice(-8).join(" ")}` : before.join(" "), last = after.length > 12 ? `${after.slice(0, 8).join(" ")} …` : after.join(" ");
+    return `${esc(first)} <ins>${esc(now.slice(head, now.length - tail).join(" "))}</ins> ${esc(last)}`;
+  }
   function suggestion(row, at, running, shown) {
-    const tried = row.effects.length > 0;
-    return `<li><article aria-label="Suggestion ${at + 1}"><h4>${esc(row.where)}</h4><p class="ekw-new">${esc(row.text)}</p>
-      <details><summary>in place of</summary><p>${esc(row.was) || "(nothing)"}</p></details><p><small>${esc(row.reason)}</small></p>
-      <div class="ekw-line"><button data-do="try" data-key="try ${at}" data-number="${at}" ${running ? "disabled" : ""} aria-label="Try suggestion ${at + 1}${tried ? " again" : ""}">${tried ? "Try again" : "Try"}</button>
-      ${tried ? `<button data-do="takeup" data-key="takeup ${at}" data-version="${esc(row.key)}" aria-label="Take suggestion ${at + 1} over into the rubric">Take over</button>` : ""}${row.key && row.key === shown ? "<small>shown now</small>" : ""}</div>
-      ${row.effects.map(effect).join("")}${tried ? `<small>${esc(row.effects[0].changed)}</small>` : ""}</article></li>`;
+    const tried = row.effects.length > 0, name = `suggestion ${at + 1}`;
+    const buttons = tried
+      ? `<button data-do="showtry" data-key="try ${at}" data-version="${esc(row.key)}" aria-label="Show ${name}" ${row.key === shown ? "disabled" : ""}>${row.key === shown ? "Shown" : "Show"}</button>
+        <button data-do="takeup" data-key="takeup ${at}" data-version="${esc(row.key)}" aria-label="Take ${name} over into the rubric">Take over</button>`
+      : `<button data-do="try" data-key="try ${at}" data-number="${at}" ${running ? "disabled" : ""} aria-label="Try ${name}">Try</button>`;
+    return `<li><article aria-label="Suggestion ${at + 1}"><h4>${esc(row.where)}</h4><p class="ekw-new">${marked(row.was, row.text)}</p>
+      <p><small>${esc(row.reason)}</small></p><details><summary>in full, and what it replaces</summary><p>${esc(row.text)}</p><p><small>${esc(row.was) || "(nothing)"}</small></p></details>
+      <div class="ekw-line">${buttons}</div>${row.effects.map(effect).join("")}${tried ? `<small>${esc(row.effects[0].changed)}</small>` : ""}</article></li>`;
   }
   function drawAdvice() {
     const advice = get("advice"), rows = advice.rows || [], running = Boolean(get("status").running), board = get("board");

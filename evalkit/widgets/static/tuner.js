@@ -80,6 +80,7 @@ function render({ model, el }) {
     ...editor.actions,
     suggest: () => send({ do: "suggest", judge: find("[data-adviser]").value }),
     try: (one) => send({ do: "try", number: Number(one.dataset.number) }),
+    showtry: (one) => send({ do: "versions", current: one.dataset.version, against: get("advice").base }),
     takeup: (one) => send({ do: "take", key: one.dataset.version }),
     judge: () => { const box = find("[data-new]"); if (box.value.trim()) send({ do: "judge", judge: box.value.trim() }); },
     take: () => send({ do: "take", key: get("board").current }),

@@ -1,0 +1,77 @@
+"""Take the pictures of docs/tuner.md anew, in JupyterLab and Chromium: ``python docs/pictures/tuner.py [FOLDER]``."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(__file__).resolve().parent
+sys.path.insert(0, str(FOLDER.parents[1] / "tests" / "browser"))
+
+from labs import Notebook, missing, running_browser, running_lab  # noqa: E402  # lies in the folder named above
+
+TALL = 2_600  # the whole tuner is in sight: what lies below the fold would be left out
+WIDTHS = {"": 1400, "-narrow": 900}
+THEMES = {"": "JupyterLab Light", "-dark": "JupyterLab Dark"}
+START = """\
+import evalkit as ek, pandas as pd
+items, labels = ek.load_example("support")
+jury = ["fake:strict", "fake:lenient", "fake:verbose"]
+"""
+EDITED = """\
+tuner = ek.RubricTuner(items, "faithfulness", jury, labels, name="edited")
+tuner.run()
+tuner.edit("faithfulness", scale={2: "Supported in the main; minor additions are acceptable."})
+tuner.run()
+tuner"""
+# four copies of the items, so that there are labels to hold out
+COPIES = """\
+def copied(table, at):
+    marks = {name: table[name] + f"-{at}" for name in ("item_id", "group_id") if name in table}
+    return table.assign(**marks, **({"answer": table["answer"] + " " * at} if "answer" in table else {}))
+items, labels = (pd.concat([copied(table, at) for at in range(4)], ignore_index=True) for table in (items, labels))
+"""
+SUGGESTED = """\
+tuner = ek.RubricTuner(items, "faithfulness", jury, labels, name="suggested")
+tuner.run()
+tuner.suggest("fake:strict")
+tuner.try_edit(0)
+tuner"""
+
+
+def take(page: Any, tuner: Any, folder: Path, name: str) -> None:
+    """The tuner in both widths and themes."""
+    for width, pixels in WIDTHS.items():
+        page.set_viewport_size({"width": pixels, "height": TALL})
+        for theme, chosen in THEMES.items():
+            page.evaluate(f"() => window.jupyterapp.commands.execute('apputils:change-theme', {{theme: '{chosen}'}})")
+            page.wait_for_function(f"() => document.body.dataset.jpThemeLight === '{str(not theme).lower()}'")
+            page.wait_for_timeout(700)
+            tuner.screenshot(path=folder / f"{name}{width}{theme}.png")
+
+
+def main(folder: Path) -> None:
+    """Write every picture into `folder`."""
+    if why := missing():
+        sys.exit(why)
+    with tempfile.TemporaryDirectory() as root, running_lab(Path(root)) as lab, running_browser() as browser:
+        page = browser.new_page(viewport={"width": 1400, "height": TALL})
+        page.set_default_timeout(60_000)
+        tuner = Notebook(page, lab).open(START + EDITED).tuner
+        tuner.locator("tr[data-id]").first.wait_for()
+        take(page, tuner, folder, "tuner")
+        tuner.locator("tr[data-id]").first.click()
+        tuner.locator(".ekw-judges").wait_for()
+        take(page, tuner, folder, "tuner-item")
+        tuner = Notebook(page, lab).open(START + COPIES + SUGGESTED).tuner
+        tuner.locator("tr[data-id]").first.wait_for()
+        tuner.get_by_text("Suggestions: 3").click()
+        page.set_viewport_size({"width": 1400, "height": TALL})
+        page.wait_for_timeout(700)
+        tuner.screenshot(path=folder / "tuner-suggestions.png")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER)
