@@ -273,6 +273,8 @@ def test_a_share_of_rules_is_kept():
     assert note == "broken: max_words 2"
     with pytest.raises(InputError, match="unknown rule 'wrods'; allowed are"):
         is_kept({"rule": "wrods", "value": 2}, "Yes")
+    with pytest.raises(InputError, match="unknown language 'de' of a rule; allowed are 'ru', 'en', 'el'"):
+        is_kept({"rule": "language", "value": "de"}, "Ja")
 
 
 @pytest.mark.parametrize(
@@ -398,6 +400,8 @@ def test_the_expected_calls_in_any_order_are_exact(given_calls):
 def test_expected_calls_of_the_data_score_one_and_silence_has_no_score():
     docs = docs_of("tool_use")
     assert all(check_calls(doc.specific["expected"], doc)[0]["tool_use"] == 1.0 for doc in docs)
+    with pytest.raises(InputError, match="document '0': expected is no JSON array of calls"):
+        check_calls("[]", doc_of(expected="f(1)"))
     metric = configs()["tool_use"].metrics[0]
     rows = metric.sample_level_fn.compute(said("", docs[1].choices[0], "  "), docs[:3])
     figures = metric.corpus_level_fn(rows)

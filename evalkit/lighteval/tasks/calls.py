@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from evalkit.errors import InputError
+
 __all__ = ["CALL_KEYS", "Call", "check_calls", "read_calls", "score_calls"]
 
 CALL_KEYS = ("tool_use", "tool_exact", "tool_names", "tool_readable")
@@ -152,7 +154,9 @@ def _is_equal(one: Any, other: Any) -> bool:
 
 def check_calls(answer: str, doc: Any) -> tuple[Mapping[str, float], str]:
     """Figures of `score_calls` for the document's expected calls (``specific["expected"]``, JSON)."""
-    expected = tuple(call for call in map(Call.of, json.loads(doc.specific["expected"])) if call is not None)
+    expected = read_calls(doc.specific["expected"])
+    if expected is None:
+        raise InputError(f"task {doc.task_name!r}, document {doc.id!r}: expected is no JSON array of calls")
     given = read_calls(answer)
     figures = score_calls(expected, given)
     if given is None:

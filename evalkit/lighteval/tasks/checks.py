@@ -104,14 +104,14 @@ def mean_row(name: str, values: Sequence[float]) -> dict[str, float]:
 
     Examples
     --------
-    >>> mean_row("x", [1.0, 0.0, float("nan")])  # sd √½ over √2
+    >>> mean_row("x", [1.0, 0.0, float("nan")])  # √(½ / 2)
     {'x': 0.5, 'x_stderr': 0.5, 'x_n': 2.0}
     """
     known = np.array([value for value in values if not math.isnan(value)], dtype=float)
     n = len(known)
     return {
         name: float(known.mean()) if n else math.nan,
-        f"{name}_stderr": round(float(known.std(ddof=1)) / math.sqrt(n), 12) if n > 1 else math.nan,
+        f"{name}_stderr": math.sqrt(float(known.var(ddof=1)) / n) if n > 1 else math.nan,
         f"{name}_n": float(n),
     }
 

@@ -40,6 +40,7 @@ def pollux_metric(
     template: str | None = None,
     vote: str | None = None,
     ties: str | None = None,
+    min_self_agreement: float | None = None,
     aggregate: str | None = None,
     quorum: float | None = None,
     missing: Missing = "na",
@@ -57,7 +58,7 @@ def pollux_metric(
     ----------
     criteria
         A file in the published form, or id -> criterion.
-    judges, profile, samples, template, vote, ties, aggregate, quorum
+    judges, profile, samples, template, vote, ties, min_self_agreement, aggregate, quorum
         As for `judge_metric`; the template is ``pollux@v1`` if none is named.
     missing
         An answer with an unscored criterion has no score (``na``), or the mean of those scored (``renormalise``, as the
@@ -95,7 +96,8 @@ def pollux_metric(
     """
     found = criteria if isinstance(criteria, (PolluxCriteria, Mapping)) else PolluxCriteria.of(criteria)
     mapping = dict(found.criteria if isinstance(found, PolluxCriteria) else found)
-    rules = {"vote": vote, "ties": ties, "aggregate": aggregate, "quorum": quorum}
+    rules = {"vote": vote, "ties": ties, "min_self_agreement": min_self_agreement}
+    rules |= {"aggregate": aggregate, "quorum": quorum}
     modes = ("deterministic", "judge", "jury")
     declared = Declared.of(_rubric(tuple(mapping.values())), judges, profile, samples, template, rules, modes)
     named = tuple(mapping if shown is None else shown)

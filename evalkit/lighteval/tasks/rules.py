@@ -52,11 +52,18 @@ def read_json(text: str) -> Any:
 def script_share(text: str, language: str) -> float:
     """Share of a text's letters that belong to a language's script (``ru``, ``en``, ``el``); NaN without letters.
 
+    Raises
+    ------
+    InputError
+        For another language.
+
     Examples
     --------
     >>> script_share("Да, yes", "ru")
     0.4
     """
+    if language not in _SCRIPTS:
+        raise InputError(f"unknown language {language!r} of a rule; allowed are {listed(_SCRIPTS)}")
     letters = [letter for letter in text if letter.isalpha()]
     mine = sum(unicodedata.name(letter, "").startswith(_SCRIPTS[language]) for letter in letters)
     return mine / len(letters) if letters else math.nan
