@@ -14,7 +14,7 @@ import evalkit as ek
 from evalkit.errors import ConfigError, InputError
 from evalkit.evaluation import promote
 from evalkit.gate import GateConfig, GateOptions, GateResult, Judgment, Trace, enrich, measure, read_traces, run_gate
-from evalkit.gate.documents import as_json, as_junit, as_markdown
+from evalkit.gate.documents import as_json, as_junit, as_markdown, as_text
 from evalkit.gate.judgments import agreement_of
 
 CONTEXT = ("The shop takes goods back for 30 days.",)
@@ -136,7 +136,9 @@ def test_min_pass_rate_binds_by_the_lower_end(n: int, n_failed: int, low: str, s
     traces = [
         trace(at + 1, f"t{at}", recorded={"faithfulness": bad if at < n_failed else good}) for at in reversed(range(n))
     ]
-    (found,) = run_gate(config(*tests, suite={"min_pass_rate": 0.85}), traces).suites
+    result = run_gate(config(*tests, suite={"min_pass_rate": 0.85}), traces)
+    (found,) = result.suites
+    assert as_text(result).splitlines()[-1].endswith(f"; suite: 1 {status}")
     assert found.status == status
     assert f"[{low}, " in found.message
 
@@ -314,6 +316,19 @@ def test_junit_is_what_its_readers_take(strict: bool) -> None:
     assert "repeats reach different verdicts" in "".join(flaky.itertext()), "strict or not, it is said"
     names = [case.get("name") for case in suite]
     assert names[1] == "x\ufffd<&>\n\ud7ff", "what XML cannot hold is marked"
+
+
+def test_a_baseline_by_another_version_says_so(tmp_path: Path) -> None:
+    said = {"passed": True, "score": 1.0, "samples": [True] * 3}
+    before = run_gate(
+        config(one(rubric_version="v1")), [trace(recorded={"faithfulness": said | {"rubric_version": "v1"}})]
+    )
+    old = as_json(before).replace(b'"rubric_version": "v1"', b'"rubric_version": "v0"')
+    (tmp_path / "main.json").write_bytes(old)
+    gated = config(one(rubric_version="v1"), baseline=str(tmp_path / "main.json"))
+    (found,) = run_gate(gated, [trace(recorded={"faithfulness": said | {"rubric_version": "v1"}})]).suites
+    assert "faithfulness@v0 then, @v1 now" in found.message
+    assert found.status == "pass"
 
 
 def test_junit_of_no_tests_and_of_a_nameless_configuration() -> None:

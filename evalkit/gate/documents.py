@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 
 import orjson
 
-from evalkit.gate.results import GateResult, Measured, TestResult
+from evalkit.gate.results import STATUSES, GateResult, Measured, TestResult
 
 __all__ = ["as_json", "as_junit", "as_markdown", "as_text"]
 
@@ -169,7 +169,10 @@ def _cell(text: str) -> str:
 def _counted(result: GateResult) -> str:
     counts = ", ".join(f"{count} {status}" for status, count in result.counts.items() if count)
     n = len(result.tests)
-    return f"{n} {'test' if n == 1 else 'tests'}: {counts or 'nothing to check'}{_paid(result)}"
+    bounds = [sum(one.status == status for one in result.suites) for status in STATUSES]
+    suite = ", ".join(f"{count} {status}" for status, count in zip(STATUSES, bounds, strict=True) if count)
+    tests = f"{n} {'test' if n == 1 else 'tests'}: {counts or 'nothing to check'}"
+    return tests + (f"; suite: {suite}" if suite else "") + _paid(result)
 
 
 def _told(test: TestResult) -> list[str]:

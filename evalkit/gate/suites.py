@@ -63,7 +63,8 @@ def _judgments(tests: Sequence[TestResult], type_: str) -> list[tuple[str, Judgm
 def _bound(name: str, bound: float, judgments: list[tuple[str, Judgment]]) -> tuple[Status, str]:
     n = len(judgments)
     if n < FEWEST:
-        return "error", f"{n} tests; a suite bound needs {FEWEST} or more: add tests, or use min_score in each"
+        had = f"{n} {'test' if n == 1 else 'tests'}"
+        return "error", f"{had}; a suite bound needs {FEWEST} or more: add tests, or use min_score in each"
     known = [(unit, float(value)) for unit, one in judgments if (value := _value(name, one)) is not None]
     if not known:
         return "error", f"none of {n} tests has a value (one sample has no agreement)"
@@ -160,7 +161,10 @@ def _change(before: Any, tests: Sequence[TestResult], type_: str) -> tuple[float
     units = np.unique([unit for unit, _ in gaps], return_inverse=True)[1] if gaps else np.array([], dtype=np.int64)
     p_fall = sign_flip(changes, units) if gaps else math.nan
     gap = float(changes.mean()) if gaps else math.nan
+    versions = {(had.get("rubric_version"), now.rubric_version) for _, had, now in pairs if now.rubric_version}
+    others = ", ".join(f"{type_}@{had} then, @{now} now" for had, now in sorted(versions, key=str) if had != now)
     said = (
         f"{len(pairs)} of {len(ids)} tests in both, {fixed} now pass, {broke} now fail, mean difference {figure(gap)}"
+        + (f", {others}" if others else "")
     )
     return (mcnemar_midp(fixed, broke) if steps else math.nan), p_fall, effect, gap, said
