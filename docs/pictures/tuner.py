@@ -41,6 +41,15 @@ tuner.try_edit(0)
 tuner"""
 
 
+def shrink(path: Path) -> None:
+    """A picture of few colours as one: a third of its size."""
+    from PIL import Image
+
+    with Image.open(path) as picture:
+        small = picture.convert("RGB").quantize(96, dither=Image.Dither.NONE)
+    small.save(path, optimize=True)
+
+
 def take(page: Any, tuner: Any, folder: Path, name: str) -> None:
     """The tuner in both widths and themes."""
     for width, pixels in WIDTHS.items():
@@ -50,6 +59,7 @@ def take(page: Any, tuner: Any, folder: Path, name: str) -> None:
             page.wait_for_function(f"() => document.body.dataset.jpThemeLight === '{str(not theme).lower()}'")
             page.wait_for_timeout(700)
             tuner.screenshot(path=folder / f"{name}{width}{theme}.png")
+            shrink(folder / f"{name}{width}{theme}.png")
 
 
 def main(folder: Path) -> None:
@@ -71,6 +81,7 @@ def main(folder: Path) -> None:
         page.set_viewport_size({"width": 1400, "height": TALL})
         page.wait_for_timeout(700)
         tuner.screenshot(path=folder / "tuner-suggestions.png")
+        shrink(folder / "tuner-suggestions.png")
 
 
 if __name__ == "__main__":
