@@ -135,6 +135,7 @@ def test_a_second_run_asks_neither_judge_nor_model_and_new_data_is_not_answered_
         asked, answered = len(judge.seen), (place / "calls.txt").read_text()
         second = lighteval(*words, place=place, out="two", environ=environ)
         assert (first.returncode, second.returncode) == (0, 0), second.stderr[-2000:]
+        assert not (place / ".litellm_cache").exists(), "nothing is left in the working folder"
         assert len(judge.seen) == asked > 0
         assert (place / "calls.txt").read_text() == answered
         write_sums(folder, 3, suffix=" Say it in words.")

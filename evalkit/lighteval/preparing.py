@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import importlib.util
 import json
 import logging
 import os
@@ -32,10 +33,12 @@ def prepare(folder: Path) -> None:
       imported is left out with a warning.
     - Metrics that can be checked are, for every task asked for, after the data and before the model are loaded; all
       problems come in one message.
+    - LiteLLM's own cache, which LightEval puts into the working folder, lies in `folder` too.
     - Tasks without stop sequences work with every model.
     - Answers of the model that LightEval keeps are found again only for the same documents, not for the same row
       numbers, and lie in `folder`.
     """
+    _keep_litellm(folder / "litellm")
     from lighteval.pipeline import Pipeline
     from lighteval.tasks import registry
     from lighteval.utils.cache_management import SampleCache
@@ -47,6 +50,20 @@ def prepare(folder: Path) -> None:
     _wrap(Pipeline, "_init_tasks_and_requests", functools.partial(_checking, documents))
     _wrap(SampleCache, "__init__", functools.partial(_keeping_in, folder))
     _wrap(SampleCache, "_get_task_hash", functools.partial(_hashing, documents))
+
+
+def _keep_litellm(folder: Path) -> None:
+    """Before LightEval is imported: it makes the cache then."""
+    if importlib.util.find_spec("litellm") is None:
+        return
+    from litellm.caching.caching import Cache
+
+    def placed(plain: Callable[..., None], _cache: Any, *args: Any, **named: Any) -> None:
+        if named.get("type") == "disk":
+            named.setdefault("disk_cache_dir", str(folder))
+        plain(*args, **named)
+
+    _wrap(Cache, "__init__", placed)
 
 
 def _wrap(owner: type, name: str, around: Callable[..., Any]) -> None:
