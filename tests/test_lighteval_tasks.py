@@ -492,7 +492,7 @@ def test_a_judge_mode_without_judges_is_refused_when_the_task_is_taken_up(monkey
 
 # --- POLLUX --------------------------------------------------------------------------------------------------------
 
-GATE = "Ответ невозможно оценить"
+GATE = "Грубая ошибка: ответ невозможно оценить"
 DEMANDS = "Выполнение условий задания"
 IMPRESSION = "Общее впечатление"
 MINE = ["unreadable", "demands", "impression"]
@@ -604,6 +604,21 @@ def test_an_unscored_criterion_never_counts_as_zero(monkeypatch):
     assert math.isnan(rows[2]["pollux_violated"])
     again, _, _ = pollux_run(monkeypatch, scores, ["альфа", "бета", "гамма"], missing="renormalise")
     assert [row["pollux"] for row in again] == [1.0, 0.0, 1.0]
+
+
+@pytest.mark.network
+@pytest.mark.parametrize(("reply", "score"), [("0.03", 1.0), ("0,5", 1.0), ("0.51", 0.0), ("1", 0.0)])
+def test_a_gate_takes_decimals_by_the_level_they_are_nearest_to(monkeypatch, reply, score):
+    scores = {("альфа", GATE): reply, ("альфа", DEMANDS): "2"}
+    rows, _, _ = pollux_run(monkeypatch, scores, ["альфа"], [["unreadable", "demands"]])
+    assert rows[0]["pollux"] == score
+
+
+def test_the_embedded_judge_opens_the_gates_for_good_answers(monkeypatch):
+    """Otherwise every offline run of POLLUX would end at 0."""
+    _, figures = scored(monkeypatch, "pollux_type:code", "judge", fake("strict"))
+    assert figures["pollux_critical_rate"] < 0.5
+    assert figures["pollux"] > 0.4
 
 
 @pytest.mark.network

@@ -1,4 +1,4 @@
-"""Criteria that a POLLUX item brings along, as a name and a mapping score -> description."""
+"""Gates among POLLUX criteria, and criteria that an item brings along as a name and a mapping score -> description."""
 
 from __future__ import annotations
 
@@ -9,9 +9,25 @@ from typing import Any
 from evalkit.errors import ConfigError, RubricError
 from evalkit.rubrics import Criterion
 
-__all__ = ["criterion_of"]
+__all__ = ["as_gate", "criterion_of"]
 
 _LEVEL = re.compile(r"^\s*([+-]?\d+(?:[.,]\d+)?)\s*[:.)—–-]\s*(.*)$")
+
+
+def as_gate(criterion: Criterion) -> Criterion:
+    """A critical criterion that fails where a score is nearer to the next level than to the lowest, the good one.
+
+    Whole scores mean what they did; of decimals, as regression judges give them, none but 0 itself would pass.
+
+    Examples
+    --------
+    >>> as_gate(criterion_of({"name": "Отказ", "rubrics": {0: "нет", 1: "да"}}, "here")).pass_at
+    0.5
+    """
+    if not criterion.critical or criterion.better != "low":
+        return criterion
+    lowest, following = sorted(float(code) for code in criterion.scale.codes)[:2]
+    return criterion.edit(pass_at=(lowest + following) / 2)
 
 
 def criterion_of(given: Mapping[str, Any], where: str) -> Criterion:
@@ -29,7 +45,7 @@ def criterion_of(given: Mapping[str, Any], where: str) -> Criterion:
     --------
     >>> gate = criterion_of({"name": "Зацикливание", "rubrics": "0: нет\n1: есть"}, "here")
     >>> gate.critical, gate.pass_at, criterion_of({"name": "Ясность", "rubrics": {"0": "", "2": ""}}, "here").critical
-    (True, 0, False)
+    (True, 0.5, False)
     """
     name = given.get("name") or given.get("criteria_name")
     rubrics = given.get("rubrics")
@@ -47,7 +63,7 @@ def criterion_of(given: Mapping[str, Any], where: str) -> Criterion:
         raise ConfigError(f"{where}: {problem}") from None
     if max(float(code) for code in criterion.scale.codes) <= 0:
         raise ConfigError(f"{where}: criterion {name!r} has a scale whose maximum is not above 0, by which to divide")
-    return criterion
+    return as_gate(criterion)
 
 
 def _levels(text: str) -> dict[str, str]:

@@ -92,7 +92,8 @@ def pollux_metric(
     -----
     The aggregation is that of ``src/metrics.py`` of the POLLUX project (github.com/ai-forever/POLLUX): scores are
     divided by the maximum of their scale; criteria on 0/1 are gates, whose violation sets all scores of an answer to 0,
-    and are left out of the mean. There any score but 0 violates a gate; here the majority of the judgments does.
+    and are left out of the mean. There any score but 0 violates a gate; here the majority of the judgments does, each
+    by the level that it is nearest to.
     """
     found = criteria if isinstance(criteria, (PolluxCriteria, Mapping)) else PolluxCriteria.of(criteria)
     mapping = dict(found.criteria if isinstance(found, PolluxCriteria) else found)
