@@ -93,6 +93,11 @@ if TYPE_CHECKING:
     from evalkit.rubrics import load_profile as load_profile
     from evalkit.rubrics import load_rubric as load_rubric
     from evalkit.rubrics import save as save
+    from evalkit.running import Run as Run
+    from evalkit.running import Runner as Runner
+    from evalkit.running import Worker as Worker
+    from evalkit.running import compare_runs as compare_runs
+    from evalkit.running import leaderboard as leaderboard
     from evalkit.suggesting import Edit as Edit
     from evalkit.suggesting import Suggestions as Suggestions
     from evalkit.suggesting import measure_edit as measure_edit
@@ -176,6 +181,7 @@ _PLACES = {
         "save",
     ),
     "evalkit.suggesting": ("Edit", "Suggestions", "measure_edit", "suggest_edits"),
+    "evalkit.running": ("Run", "Runner", "Worker", "compare_runs", "leaderboard"),
     "evalkit.tables": ("labels", "load_items"),
     "evalkit.validity": (
         "align",

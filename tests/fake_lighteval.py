@@ -1,7 +1,9 @@
 """Stands in for LightEval's process: the same words, variables and files; what it does is written in the model's name.
 
-``model_name=good,sleep=0.2`` waits; ``fail=3`` ends so; ``cut=results|details|receipts`` leaves files cut short;
-``details=1`` saves samples, ``empty=1`` answers nothing, ``lose=TASK`` leaves a task out, ``receipts=no`` none of them.
+``model_name=good,sleep=0.2`` waits, ``slow_unless=FILE`` until there is one; ``child=1`` starts a process that stays,
+``child=new`` in a session of its own; ``stubborn=1`` ignores SIGTERM; ``fail=3`` ends so; ``details=1`` saves samples;
+``cut=results|details|receipts`` leaves files cut short; ``empty=1`` answers nothing; ``lose=TASK`` leaves a task out;
+``receipts=no`` none of them.
 """
 
 import argparse
@@ -32,9 +34,13 @@ def main() -> int:
     (args.output_dir / "seen.json").write_text(json.dumps({"environment": seen, "words": sys.argv[1:]}))
     print("fake: begun", flush=True)
     if model.get("child"):
-        subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session="new" in model)
+        subprocess.Popen(
+            [sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=model["child"] == "new"
+        )
     if model.get("stubborn"):
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    while "slow_unless" in model and not Path(model["slow_unless"]).exists():
+        time.sleep(0.05)
     for step in range(int(float(model.get("sleep", 0)) / 0.05)):
         print(f"fake: step {step}", flush=True)
         time.sleep(0.05)

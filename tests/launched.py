@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import resource
 import sys
 from pathlib import Path
 from typing import Any
 
 from evalkit.registry import Registry
-from evalkit.running import Runner
+from evalkit.running import Run, Runner, Worker
 
 FAKE = (sys.executable, str(Path(__file__).with_name("fake_lighteval.py")))
 JURY = {
@@ -52,3 +54,36 @@ def fresh_database(base: str, name: str) -> str:
     with psycopg.connect(base, autocommit=True) as connection:
         connection.execute(f'CREATE DATABASE "{name}"')  # type: ignore[arg-type]
     return f"{base.rsplit('/', 1)[0]}/{name}"
+
+
+# These run in processes of their own, and say what they do by files in a folder: a queue shared with a process that is
+# killed may stay locked for ever.
+
+
+def say(folder: Path, *words: object) -> None:
+    folder.mkdir(exist_ok=True)
+    (folder / " ".join(map(str, words))).touch()
+
+
+def heard(folder: Path) -> list[list[str]]:
+    return [path.name.split() for path in sorted(folder.glob("*"))]
+
+
+def begin(url: str, folder: Path, model: str, file_size: int | None = None) -> None:
+    """One run in the foreground; it says the run's id as soon as the row is there."""
+
+    def started(run: Run) -> None:
+        say(folder / "begun", run.id)
+        if file_size is not None:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (file_size, file_size))
+
+    runner_of(Registry.open(url), folder, patience_s=0.5).start("support", model, on_start=started)
+
+
+def work(url: str, folder: Path, *, once: bool) -> None:
+    """A worker; it says each run's id, its status and attempt, and its own process."""
+
+    def told(run: Run) -> None:
+        say(folder / "begun", run.id, run.status, len(run.artifacts["attempts"]), os.getpid())
+
+    Worker(runner_of(Registry.open(url), folder), poll_s=0.1, on_run=told).work(once=once)

@@ -23,6 +23,7 @@ from evalkit.cli import (
     profiles,
     reports,
     rubrics,
+    runs,
     scorings,
     templates,
 )
@@ -46,6 +47,7 @@ _GROUPS = (
     plugins,
     templates,
     packs,
+    runs,
     caches,
     checkups,
     launches,

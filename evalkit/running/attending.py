@@ -15,7 +15,7 @@ from evalkit.registry import Registry
 from evalkit.running.children import Child, Tail, last_words
 from evalkit.running.commands import lighteval_words, model_facts
 from evalkit.running.findings import RECEIPTS, read_findings
-from evalkit.running.owners import RUN_VARIABLE, Owner
+from evalkit.running.owners import RUN_VARIABLE, Owner, kill_leftovers
 from evalkit.running.resolutions import relocate
 from evalkit.running.rows import Ending
 from evalkit.running.runs import Run
@@ -91,6 +91,7 @@ def attend(
                     return Ending("failed", "another process took it over")
     finally:
         child.stop()
+        kill_leftovers(run.id)  # what left the process group
 
 
 def _ended(run: Run, code: int) -> Ending:

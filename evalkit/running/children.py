@@ -63,17 +63,23 @@ class Child:
 
 
 class Tail:
-    """Follows a log that another process writes: `lines` gives what is new since the last look."""
+    """Follows a log that another process writes: `lines` gives what is new since the last look.
+
+    Attributes
+    ----------
+    path
+        The log; it need not exist yet.
+    """
 
     def __init__(self, path: Path, start: int = 0) -> None:
-        self._path = path
+        self.path = path
         self._at = start
         self._rest = ""
 
     def lines(self, *, whole: bool = False) -> Iterator[str]:
         """New lines, of printable signs alone; a last line without an end only with `whole`."""
         try:
-            with self._path.open("rb") as log:
+            with self.path.open("rb") as log:
                 log.seek(self._at)
                 new = log.read()
         except FileNotFoundError:

@@ -267,6 +267,10 @@ class Runner:
                 found.append(self.store.run(run_id))
         return found
 
+    def run(self, name: str) -> Run:
+        """A run by its id, the beginning of one, or ``last``; RegistryError when there is none, or several begin so."""
+        return self.store.run(name)
+
     def ingest(self, run: str) -> Run:
         """Read the output of a run that succeeded once more; the same output gives the same rows."""
         found = self.store.run(run)

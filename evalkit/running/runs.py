@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from evalkit.keys import digest
 __all__ = ["SCORE_COLUMNS", "Run", "RunScore", "RunTask"]
 
 SCORE_COLUMNS = ("task", "metric", "value", "stderr", "coverage", "n_samples")
+_MOMENTS = ("created_at", "started_at", "finished_at")
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +196,16 @@ class Run:
     def identities(self) -> Mapping[str, str]:
         """Task -> hash of how it is scored."""
         return {one.task: _identity(self, one) for one in self.tasks}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON: all fields, and `identity`, `reproducible`, `irreproducible`, `notes`."""
+        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        values |= {name: None if values[name] is None else values[name].isoformat() for name in _MOMENTS}
+        values["tasks"] = [asdict(one) for one in self.tasks]
+        values["scores"] = [asdict(one) for one in self.scores]
+        values["receipts"] = [one.model_dump(mode="json") for one in self.receipts]
+        names = ("identity", "reproducible", "irreproducible", "notes")
+        return values | {name: getattr(self, name) for name in names}
 
     def __str__(self) -> str:
         from evalkit.running.views import run_text
