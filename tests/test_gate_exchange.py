@@ -74,6 +74,40 @@ def test_items_come_back_with_their_columns(tmp_path: Path) -> None:
         assert line == was
 
 
+def test_what_is_not_evalkits_survives_the_way_there_and_back(tmp_path: Path) -> None:
+    first = {"schema_version": 1, "type": "verdict.trace", "request_id": "a", "prompt": "q", "response": "x"}
+    rows = [
+        first | {"attempt": 1, "model": "m", "provider": "p", "meta": {"own": {"deep": [1, 2.5, None]}, "tag": "é"}},
+        first | {"attempt": 2, "meta": {"verdict": {"mine": 1}, "item": {"reference": "r"}}},
+        first | {"request_id": "b", "context": ["c"]},
+    ]
+    path = tmp_path / "t.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    items, recorded = ek.from_traces(path)
+    assert items["item_id"].tolist() == ["a #1", "a #2", "b"]
+    assert recorded.empty
+    ek.to_traces(items, None, path)
+    assert [json.loads(line) for line in path.read_bytes().splitlines()] == rows
+    judged = [row | {"question": row["question"]} for row in items.to_dict("records")]
+    table = ek.judge(judged, "relevancy", "fake:strict", samples=1, progress=False)
+    ek.to_traces(items, table, path)
+    second = json.loads(path.read_bytes().splitlines()[1])
+    assert set(second["meta"]["verdict"]) == {"mine", "judge"}
+    tests = [{"id": "a", "expected": {"type": "relevancy", "samples": 1, "min_score": 0.0}}]
+    result = run_gate(GateConfig(tests=tests), path, GateOptions())
+    assert [one.attempt for one in result.tests[0].metrics[0].measured] == [1, 2]
+    assert result.exit_code == 0
+
+
+def test_columns_of_such_names_that_hold_something_else_are_columns(tmp_path: Path) -> None:
+    item = {"item_id": "a", "question": "q", "answer": "x", "model": 4, "meta": "m", "attempt": "first"}
+    ek.to_traces([item], None, tmp_path / "t.jsonl")
+    line = json.loads((tmp_path / "t.jsonl").read_bytes())
+    assert line["meta"] == {"item": {"model": 4, "meta": "m", "attempt": "first"}}
+    items, _ = ek.from_traces(tmp_path / "t.jsonl")
+    assert items.to_dict("records") == [item]
+
+
 def test_unscored_samples_and_several_criteria(tmp_path: Path) -> None:
     rubric = ek.Rubric(
         id="two",

@@ -23,6 +23,7 @@ from evalkit.tables import as_items, check
 __all__ = ["from_traces", "to_traces"]
 
 _OWN = ("item_id", "question", "answer", "context")
+_CARRIED = {"model": str, "provider": str, "attempt": int, "meta": Mapping}
 _RECORDED = (
     "item_id", "rubric", "rubric_version", "passed", "score", "agreement", "samples", "n_samples", "n_scored", "judge",
     "rationale", "cost_usd",
@@ -37,7 +38,8 @@ def to_traces(items: Any, judgments: Any, path: str | Path) -> int:
     ----------
     items
         As for `judge`; `question` becomes the prompt, `answer` the response, `context` the context, `item_id` the
-        ``request_id``; other columns go to ``meta.item``.
+        ``request_id``; columns `model`, `provider`, `attempt` and `meta` (a mapping) go where `from_traces` found them,
+        other columns to ``meta.item``.
     judgments
         The table of `judge` (votes and scores are then taken by the default rules), an `Evaluation` (by its own), or
         None: traces without judgments.
@@ -87,7 +89,8 @@ def from_traces(path: str | Path) -> tuple[pd.DataFrame, pd.DataFrame]:
     -------
     items : DataFrame
         One row a trace: `item_id` (the ``request_id``, else ``line N``; repeats end with their attempt), `question`,
-        `answer`, `context` (a list; where any trace has one) and the columns of ``meta.item``.
+        `answer`, `context` (a list) and, where any trace has them, `model`, `provider`, `attempt`, `meta` (a mapping of
+        what is not evalkit's in it) and the columns of ``meta.item``.
     recorded : DataFrame
         One row a trace and rubric: `item_id`, `rubric`, `rubric_version`, `passed`, `score` (0-1), `agreement`,
         `samples` (True, False or None each), `n_samples`, `n_scored`, `judge`, `rationale`, `cost_usd`.
@@ -101,7 +104,9 @@ def from_traces(path: str | Path) -> tuple[pd.DataFrame, pd.DataFrame]:
     for trace in read_traces(path):
         name = trace.request_id or f"line {trace.line}"
         name = name if trace.attempt is None else f"{name} #{trace.attempt}"
-        rows.append({"item_id": name, **trace.item, **(trace.extra or {})})
+        carried = {"model": trace.model, "provider": trace.provider, "attempt": trace.attempt, "meta": trace.own}
+        carried = {field: value for field, value in carried.items() if value is not None}
+        rows.append({"item_id": name, **trace.item, **carried})
         for rubric, raw in (trace.recorded or {}).items():
             samples = list(raw.get("samples") or []) if isinstance(raw, Mapping) else []
             counts = {"n_samples": len(samples), "n_scored": len([one for one in samples if one is not None])}
@@ -197,23 +202,31 @@ def _line(row: Mapping[str, Any], judged: Mapping[str, Judgment]) -> bytes:
         context = None
     elif isinstance(context, str):
         context = [context]
-    meta: dict[str, Any] = {}
-    extra = {str(name): _plain(value) for name, value in row.items() if name not in _OWN}
+    carried = _carried(row)
+    extra = {str(name): _plain(value) for name, value in row.items() if name not in (*_OWN, *carried)}
+    meta: dict[str, Any] = carried.pop("meta", {})
     extra = {name: value for name, value in extra.items() if value is not None}
     if extra:
         meta["item"] = extra
     if judged:
-        meta["verdict"] = {"judge": {name: judgment.to_dict() for name, judgment in judged.items()}}
-    line: dict[str, Any] = {
-        "schema_version": 1,
-        "type": "verdict.trace",
-        "request_id": row["item_id"],
-        "prompt": _text(row, "question"),
-    }
-    if context is not None:
-        line["context"] = list(context)
-    line |= {"response": _text(row, "answer")} | ({"meta": meta} if meta else {})
+        meta["verdict"] = meta.get("verdict", {}) | {"judge": {name: one.to_dict() for name, one in judged.items()}}
+    line: dict[str, Any] = {"schema_version": 1, "type": "verdict.trace", "request_id": _request(row, carried)}
+    line |= {"prompt": _text(row, "question")} | ({} if context is None else {"context": list(context)})
+    line |= {"response": _text(row, "answer")} | carried | ({"meta": meta} if meta else {})
     return orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def _carried(row: Mapping[str, Any]) -> dict[str, Any]:
+    """What `from_traces` reads beside the item, where it is of the kind that a trace holds."""
+    values = {name: _plain(row[name]) for name in _CARRIED if name in row}
+    if isinstance(values.get("attempt"), float) and values["attempt"].is_integer():  # pandas, beside rows without
+        values["attempt"] = int(values["attempt"])
+    return {name: value for name, value in values.items() if isinstance(value, _CARRIED[name])}
+
+
+def _request(row: Mapping[str, Any], carried: Mapping[str, Any]) -> str:
+    """The item's id; that of a repeat without its number."""
+    return str(row["item_id"]).removesuffix(f" #{carried['attempt']}" if "attempt" in carried else "")
 
 
 def _text(row: Mapping[str, Any], name: str) -> str:

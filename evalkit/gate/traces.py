@@ -52,6 +52,10 @@ class Trace:
         What stands at ``meta.verdict.judge``: rubric id -> the judgment as it is in the file.
     extra
         What stands at ``meta.item``: further columns of the item.
+    model, provider
+        Who answered.
+    own
+        What else stands at ``meta``.
     """
 
     line: int
@@ -62,6 +66,9 @@ class Trace:
     attempt: int | None = None
     recorded: Mapping[str, Any] | None = None
     extra: Mapping[str, Any] | None = None
+    model: str | None = None
+    provider: str | None = None
+    own: Mapping[str, Any] | None = None
 
     @property
     def item(self) -> dict[str, Any]:
@@ -133,7 +140,16 @@ def _trace(path: Path, number: int, line: bytes, *, redact: bool) -> Trace:
     extra = given.meta.get("item")
     extra = extra if isinstance(extra, dict) else None
     texts = None if texts is None else tuple(texts)
-    return Trace(number, given.request_id, prompt, texts, answer, attempt, recorded, extra)
+    who = given.request_id, prompt, texts, answer, attempt
+    return Trace(number, *who, recorded, extra, given.model, given.provider, _own(given.meta) or None)
+
+
+def _own(meta: Mapping[str, Any]) -> dict[str, Any]:
+    """What of a trace's `meta` is not evalkit's."""
+    own = {name: value for name, value in meta.items() if name not in ("attempt", "item", "verdict")}
+    verdict = meta.get("verdict")
+    others = {name: value for name, value in verdict.items() if name != "judge"} if isinstance(verdict, dict) else {}
+    return own | ({"verdict": others} if others else {})
 
 
 def find_double(text: bytes) -> str | None:
