@@ -51,6 +51,8 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     fast = transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>")
     fast.chat_template = TEMPLATE
     fast.save_pretrained(folder)
+    n_threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # several would wait for each other longer than this model computes
     torch.manual_seed(7)
     config = transformers.LlamaConfig(
         vocab_size=len(vocab), hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
@@ -59,6 +61,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     transformers.LlamaForCausalLM(config).save_pretrained(folder)
     yield str(folder)
     release_models()
+    torch.set_num_threads(n_threads)
 
 
 def ask(*requests: Request, n: int = 1) -> list[list[Reply]]:
@@ -255,6 +258,16 @@ def test_a_batch_that_takes_too_long_is_a_timeout(model: str) -> None:
     assert "not come to an end after 0.05 s" in caught.value.detail
 
 
+def test_the_end_of_the_process_breaks_off_what_is_computed(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from evalkit.providers import transformers as ours
+
+    ended = threading.Event()
+    ended.set()
+    monkeypatch.setattr(ours, "ENDING", ended)
+    with pytest.raises(ProviderError, match="not come to an end"):
+        ask(request_of(Judge("transformers", model, max_tokens=3000, temperature=0), 1))
+
+
 def test_loading_and_waiting_in_line_are_not_under_the_time_out(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
     release_models()
     from evalkit.providers import transformers as ours
@@ -294,7 +307,7 @@ def test_a_run_that_is_stopped_computes_no_more_and_the_next_one_only_the_rest(
     judge = Judge("transformers", model, max_tokens=8)
 
     async def work() -> None:
-        task = asyncio.ensure_future(ek.ajudge(items_of(30), "correctness", judge, samples=1, cache=tmp_path))
+        task = asyncio.ensure_future(ek.ajudge(items_of(20), "correctness", judge, samples=1, cache=tmp_path))
         await asyncio.to_thread(computed.first.wait, 30)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -303,9 +316,9 @@ def test_a_run_that_is_stopped_computes_no_more_and_the_next_one_only_the_rest(
     asyncio.run(asyncio.wait_for(work(), 60))
     release_models()  # answers what is in line
     assert len(computed) < 15  # one of two that were computed, and twice two that were handed over already
-    table = ek.judge(items_of(30), "correctness", judge, samples=1, cache=tmp_path)
-    assert len(table) == 30
-    assert len(computed) == len(set(computed)) == 30
+    table = ek.judge(items_of(20), "correctness", judge, samples=1, cache=tmp_path)
+    assert len(table) == 20
+    assert len(computed) == len(set(computed)) == 20
 
 
 PROCESS = """
@@ -330,10 +343,12 @@ FORKED = (
 run(items[-2:])
 child = os.fork()
 if not child:
-    run(items[-10:])
+    run(items[-6:])
     print("CHILD", flush=True)
     os._exit(0)
 assert os.waitpid(child, 0)[1] == 0
+import torch
+torch.set_num_threads(1)  # the rest is done faster that way
 print(len(run(items)))
 """
 )

@@ -8,6 +8,7 @@ Options of where a model runs are variables, not parameters, since replies are t
 from __future__ import annotations
 
 import asyncio
+import atexit
 import importlib.util
 import os
 import queue
@@ -21,13 +22,14 @@ from typing import Any
 from evalkit.errors import ConfigError, MissingExtraError, listed
 from evalkit.keys import canonical_json
 from evalkit.providers import ProviderError
-from evalkit.providers.models import Model, Written, stops_of
+from evalkit.providers.models import ENDING, Model, Written, stops_of
 from evalkit.providers.prices import cost_of, price_of, shares
 from evalkit.records import Judge, Reply, Request
 
 __all__ = ["LocalClient", "check_extra", "check_local", "release_models"]
 
 _BATCH = 8
+_EXIT_WAIT_S = 10.0
 # What decides which model is loaded, and where
 _LOADING = ("revision", "dtype", "quantization")
 _VARIABLES = ("EVALKIT_DEVICE", "EVALKIT_VLLM")
@@ -127,6 +129,15 @@ class _Bench:
             self._closed = True
             self._waiting.put(None)
         self._thread.join()
+
+    def abandon(self) -> None:
+        """For the end of the process: leave what is queued, and wait a while for what is being computed."""
+        with self._lock:
+            self._closed = True
+            left, _ = self._line()
+            self._waiting.put(None)
+        _hand_out(left, [ProviderError("server_error", "the process ends")] * len(left))
+        self._thread.join(_EXIT_WAIT_S)
 
     def _run(self) -> None:
         model: Model | None = None
@@ -280,6 +291,15 @@ def release_models() -> int:
     for bench in benches:
         bench.close()
     return len(benches)
+
+
+def _end() -> None:
+    ENDING.set()
+    for bench in list(_benches.values()):
+        bench.abandon()
+
+
+atexit.register(_end)
 
 
 def _drop_in_child() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -10,7 +11,10 @@ from typing import Any, Protocol
 from evalkit.providers import ProviderError
 from evalkit.records import Judge, Message, Request
 
-__all__ = ["MOST_TOKENS", "Model", "Written", "seed_of", "stops_of", "without_system"]
+__all__ = ["ENDING", "MOST_TOKENS", "Model", "Written", "seed_of", "stops_of", "without_system"]
+
+ENDING = threading.Event()
+"""Set when the process ends: a model breaks off what it computes, since a library that is still at it aborts."""
 
 MOST_TOKENS = 4096
 """Longest reply of a judge whose `max_tokens` is None: some models come to no end."""

@@ -10,7 +10,7 @@ from typing import Any
 from evalkit.errors import ConfigError
 from evalkit.providers import ProviderError
 from evalkit.providers.local import LocalClient, check_extra, check_local
-from evalkit.providers.models import MOST_TOKENS, Written, seed_of, stops_of, without_system
+from evalkit.providers.models import ENDING, MOST_TOKENS, Written, seed_of, stops_of, without_system
 from evalkit.records import Judge, Message, Request
 
 __all__ = ["check_transformers", "connect_transformers"]
@@ -132,9 +132,7 @@ class TransformersModel:
             settings["temperature"] = judge.temperature
         if not drawn:  # what draws nothing takes no setting of drawing; a model's own defaults would bring a warning
             settings |= {"temperature": None, "top_p": None, "top_k": None, "min_p": None}
-        stops = stops_of(judge)
-        if stops:
-            settings["stopping_criteria"] = [_Stops(self._text, stops, longest)]
+        settings["stopping_criteria"] = [_Stops(self._text, stops_of(judge), longest)]
         each = n if drawn else 1
         with torch.inference_mode(), _randomness(judge, samples, self._model.device):
             output = self._model.generate(
@@ -169,17 +167,19 @@ class TransformersModel:
 
 
 class _Stops:
-    """Which rows have written a text that ends a reply; what stands in the prompt does not count."""
+    """Which rows have written a text that ends a reply, or all when the process ends; the prompt does not count."""
 
     def __init__(self, text_of: Callable[[Sequence[int]], str], stops: Sequence[str], start: int) -> None:
         self._text_of, self._stops, self._start = text_of, stops, start
-        self._reach = max(len(stop.encode()) for stop in stops) + 8  # a token may be a single byte
+        self._reach = max((len(stop.encode()) for stop in stops), default=0) + 8  # a token may be a single byte
 
     def __call__(self, tokens: Any, scores: Any, **_: Any) -> Any:
         """One truth value for each row."""
         import torch
 
         del scores
+        if ENDING.is_set() or not self._stops:
+            return torch.full((tokens.shape[0],), ENDING.is_set(), device=tokens.device)
         tails = tokens[:, max(self._start, tokens.shape[1] - self._reach) :].tolist()
         ended = [any(stop in self._text_of(tail) for stop in self._stops) for tail in tails]
         return torch.tensor(ended, device=tokens.device)

@@ -17,7 +17,7 @@ from typing import Any
 from evalkit.errors import ConfigError, listed
 from evalkit.providers import ProviderError
 from evalkit.providers.local import LocalClient, check_extra, check_local
-from evalkit.providers.models import MOST_TOKENS, Written, seed_of, stops_of, without_system
+from evalkit.providers.models import ENDING, MOST_TOKENS, Written, seed_of, stops_of, without_system
 from evalkit.records import Judge, Message, Request
 
 __all__ = ["VllmModel", "check_vllm", "connect_vllm"]
@@ -173,7 +173,7 @@ class VllmModel:
         """The outputs of these requests, as far as they come in time."""
         engine, done = self._llm.llm_engine, {}
         waited, until = {_outside(name) for name in names}, time.monotonic() + timeout_s
-        while waited and engine.has_unfinished_requests() and time.monotonic() < until:
+        while waited and engine.has_unfinished_requests() and time.monotonic() < until and not ENDING.is_set():
             for output in engine.step():
                 if output.finished and output.request_id in waited:
                     waited.discard(output.request_id)
