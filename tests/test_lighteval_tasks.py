@@ -694,6 +694,11 @@ def test_pollux_metric_refuses_what_cannot_be(monkeypatch):
     criteria = shipped_criteria()
     with pytest.raises(ConfigError, match="'budget_usd' would hold for each criterion"):
         pollux_metric(criteria, budget_usd=1.0)
+    for scale in ({-2: "bad", 0: "good"}, {-1: "bad", -0.5: "good"}):
+        with pytest.raises(ConfigError, match="'c': a POLLUX score is divided by the maximum of its scale"):
+            pollux_metric({"c": ek.Criterion.from_pollux("c", scale)})
+    with pytest.raises(ConfigError, match=r"'c': a POLLUX score .* its scale is 'a', 'b'"):
+        pollux_metric({"c": ek.Criterion(name="c", level="nominal", scale={"a": "", "b": ""})})
     with pytest.raises(ConfigError, match="missing='zero' is unknown; allowed are na, renormalise"):
         pollux_metric(criteria, missing="zero")
     with pytest.raises(ConfigError, match="shown names 'rhymes'; the criteria are"):

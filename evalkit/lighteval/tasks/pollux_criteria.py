@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from evalkit.errors import ConfigError
-from evalkit.lighteval.tasks.pollux_inline import as_gate
 from evalkit.lighteval.tasks.sources import data_folder
 from evalkit.rubrics import Criterion, load_pollux
 
@@ -81,7 +80,7 @@ class PolluxCriteria:
         RubricError
             When the file cannot be read or is of another form.
         """
-        loaded = map(as_gate, load_pollux(path))
+        loaded = load_pollux(path)
         entries = json.loads(Path(path).read_text(encoding="utf-8-sig"))
         beside = Path(path).with_name("tasks.json")
         named = [entries, *([json.loads(beside.read_text(encoding="utf-8-sig"))] if beside.is_file() else [])]

@@ -24,9 +24,9 @@ def as_gate(criterion: Criterion) -> Criterion:
     >>> as_gate(criterion_of({"name": "Отказ", "rubrics": {0: "нет", 1: "да"}}, "here")).pass_at
     0.5
     """
-    if not criterion.critical or criterion.better != "low":
-        return criterion
     lowest, following = sorted(float(code) for code in criterion.scale.codes)[:2]
+    if not criterion.critical or criterion.better != "low" or criterion.pass_at != lowest:
+        return criterion
     return criterion.edit(pass_at=(lowest + following) / 2)
 
 

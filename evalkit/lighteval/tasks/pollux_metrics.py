@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from evalkit.lighteval.rows import judgments_of
 from evalkit.lighteval.scorings import Declared, Settled, settle
 from evalkit.lighteval.tasks.checks import batched_metric
 from evalkit.lighteval.tasks.pollux_criteria import PolluxCriteria
-from evalkit.lighteval.tasks.pollux_inline import criterion_of
+from evalkit.lighteval.tasks.pollux_inline import as_gate, criterion_of
 from evalkit.lighteval.tasks.pollux_judging import JudgedCriteria, judge_criteria
 from evalkit.lighteval.tasks.pollux_scores import RESERVED, Missing, corpus_of, sample_row
 from evalkit.rubrics import Criterion, Rubric
@@ -96,16 +96,20 @@ def pollux_metric(
     by the level that it is nearest to.
     """
     found = criteria if isinstance(criteria, (PolluxCriteria, Mapping)) else PolluxCriteria.of(criteria)
-    mapping = dict(found.criteria if isinstance(found, PolluxCriteria) else found)
+    given = found.criteria if isinstance(found, PolluxCriteria) else found
+    _check_scales(given.values())
+    mapping = {key: as_gate(criterion) for key, criterion in given.items()}
     rules = {"vote": vote, "ties": ties, "min_self_agreement": min_self_agreement}
     rules |= {"aggregate": aggregate, "quorum": quorum}
     modes = ("deterministic", "judge", "jury")
-    declared = Declared.of(_rubric(tuple(mapping.values())), judges, profile, samples, template, rules, modes)
+    inputs = ("question", "answer", "reference?")
+    rubric = Rubric(id="pollux_criteria", inputs=inputs, template="pollux@v1", criteria=tuple(mapping.values()))
+    declared = Declared.of(rubric, judges, profile, samples, template, rules, modes)
     named = tuple(mapping if shown is None else shown)
     return batched_metric(PolluxScore(declared, mapping, name, missing, named, options))
 
 
-def _rubric(criteria: tuple[Criterion, ...]) -> Rubric:
+def _check_scales(criteria: Iterable[Criterion]) -> None:
     for criterion in criteria:
         codes = [code for code in criterion.scale.codes if not isinstance(code, str)]
         if not codes or max(codes) <= 0:
@@ -113,8 +117,6 @@ def _rubric(criteria: tuple[Criterion, ...]) -> Rubric:
                 f"criterion {criterion.name!r}: a POLLUX score is divided by the maximum of its scale, which must be a "
                 f"number above 0; its scale is {listed(criterion.scale.codes)}"
             )
-    inputs = ("question", "answer", "reference?")
-    return Rubric(id="pollux_criteria", inputs=inputs, template="pollux@v1", criteria=criteria)
 
 
 class PolluxScore(SampleLevelComputation):  # type: ignore[misc,unused-ignore]  # Any without LightEval
