@@ -1,0 +1,181 @@
+"""`evalkit run …` and `evalkit worker`, as processes of their own where signals matter; a stand-in for LightEval."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("alembic")
+
+from commandline import environment
+from launched import FAKE, JURY, bound, make_plugin, pack
+
+import evalkit as ek
+from evalkit.cli import main
+from evalkit.registry import Registry
+from evalkit.running import Runner
+
+_WAIT_S = 60.0
+# the command that a runner starts is an argument in Python and no option of the command line
+_DRIVER = f"""\
+import functools, sys
+import evalkit
+from evalkit.cli import main
+evalkit.Runner = functools.partial(evalkit.Runner, command={FAKE!r}, heartbeat_s=0.2)
+sys.exit(main())
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a registry of one pack, one plugin and a jury."""
+    place = tmp_path_factory.mktemp("runs")
+    registry = Registry.open(place / "registry.sqlite")
+    registry.register_plugin("tone", "1", str(make_plugin(place)))
+    registry.apply_pack(pack({"task": "plain"}, bound("tone", judge_profile="tone-strict"), primary_metric="quality"))
+    registry.close()
+    (place / "driver.py").write_text(_DRIVER)
+    (place / "jury.json").write_text(json.dumps(JURY))
+    return place
+
+
+def variables(folder: Path) -> dict[str, str]:
+    return environment(EVALKIT_REGISTRY=str(folder / "registry.sqlite"), EVALKIT_CACHE=str(folder / "cache"))
+
+
+@pytest.fixture
+def evalkit(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """A command in this process, which has everything loaded: what it prints, or with another code what it says."""
+    monkeypatch.chdir(folder)
+    for name in ("EVALKIT_REGISTRY", "EVALKIT_CACHE"):
+        monkeypatch.setenv(name, variables(folder)[name])
+    monkeypatch.setattr(ek, "Runner", functools.partial(Runner, command=FAKE, heartbeat_s=0.2), raising=False)
+
+    def run(*words: str, code: int = 0) -> str:
+        capsys.readouterr()
+        ended = main(words)
+        captured = capsys.readouterr()
+        assert ended == code, captured.err
+        return captured.out if code == 0 else captured.err
+
+    return run
+
+
+@pytest.fixture
+def start(folder: Path) -> Iterator[Callable[..., Any]]:
+    """Starts a command; what still runs at the end of the test is killed by its id."""
+    started: list[subprocess.Popen[str]] = []
+
+    def run(*words: str) -> subprocess.Popen[str]:
+        started.append(
+            subprocess.Popen(
+                [sys.executable, "driver.py", *words], cwd=folder, env=variables(folder), text=True,
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            )
+        )  # fmt: skip
+        return started[-1]
+
+    yield run
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def wait_for(is_so: Callable[[], Any]) -> Any:
+    deadline = time.monotonic() + _WAIT_S
+    while not (found := is_so()):
+        assert time.monotonic() < deadline, "it never came"
+        time.sleep(0.05)
+    return found
+
+
+def test_from_start_to_leaderboard(evalkit: Callable[..., str]) -> None:
+    jury = ("--scoring-mode", "jury", "--scoring-config", "jury.json")
+    shown = evalkit("run", "start", "support", "--model", "model_name=a,details=1", *jury, "--max-samples", "8")
+    assert "jury: succeeded" in shown
+    assert "consumed: tone|0" in shown
+    queued = evalkit("run", "start", "support@1", "--model", "model_name=b,details=1,shift=0.125", *jury,
+                     "--max-samples", "8", "--queue").strip()  # fmt: skip
+    evalkit("worker", "--once", "--quiet")
+    listed = json.loads(evalkit("run", "list", "--json"))
+    assert [(run["status"], run["scoring_mode"]) for run in listed] == [("succeeded", "jury")] * 2
+    assert listed[1]["id"] == queued
+    run = json.loads(evalkit("run", "show", "last", "--json"))
+    assert run["scoring_config"] == JURY
+    assert run["reproducible"]
+    assert run["receipts"][0]["judges"][1]["name"] == "fake:lenient"
+    # as in test_runs: four of six paired samples move by 1/8
+    assert "0.083 [" in evalkit("run", "compare", listed[0]["id"], "last")
+    board = json.loads(evalkit("run", "leaderboard", "support", "--json"))
+    assert [(row["rank"], row["run"]) for row in board] == [(1, queued), (2, listed[0]["id"])]
+    assert evalkit("run", "logs", "last") == "fake: begun\n"
+    evalkit("run", "ingest", "last")
+    assert json.loads(evalkit("run", "show", "last", "--json"))["scores"] == run["scores"]
+
+
+def test_what_goes_wrong_is_exit_code_2_and_one_message(evalkit: Callable[..., str]) -> None:
+    said = evalkit("run", "start", "support", "--model", "m", "--scoring-mode", "jury", code=2)
+    assert "nobody names its judges in mode 'jury'" in said
+    assert "there is no pack 'none'; there are 'support'" in evalkit("run", "start", "none", "--model", "m", code=2)
+    said = evalkit("run", "start", "support", "--model", "model_name=m,fail=3", code=2)
+    assert "RuntimeError: the model is not there" in said
+    assert "Traceback" not in said
+    assert "there is no run 'nothing'" in evalkit("run", "show", "nothing", code=2)
+    assert "there is nothing to cancel" in evalkit("run", "cancel", "last", code=2)
+    wrong = ("run", "start", "support", "--model", "m", "--option", "output-dir=x")
+    assert "--output-dir is set by the run itself" in evalkit(*wrong, code=2)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
+def test_ctrl_c_closes_the_run_and_ends_its_processes(
+    evalkit: Callable[..., str], start: Callable[..., Any], number: signal.Signals
+) -> None:
+    process = start("run", "start", "support", "--model", "model_name=m,sleep=60,child=1")
+    for line in process.stderr:
+        if "step 1" in line:
+            break
+    process.send_signal(number)
+    _, said = process.communicate(timeout=_WAIT_S)
+    assert process.returncode == 2, said
+    run = json.loads(evalkit("run", "show", "last", "--json"))
+    assert (run["status"], run["error"]) == ("cancelled", "stopped by Ctrl-C")
+    if sys.platform.startswith("linux"):
+        assert not [
+            place
+            for place in Path("/proc").glob("[0-9]*/environ")
+            if os.access(place, os.R_OK) and f"EVALKIT_RUN_ID={run['id']}".encode() in _bytes(place)
+        ]
+
+
+def _bytes(place: Path) -> bytes:
+    try:
+        return place.read_bytes()
+    except OSError:
+        return b""
+
+
+def test_a_worker_is_cancelled_from_elsewhere_and_its_log_followed(
+    evalkit: Callable[..., str], start: Callable[..., Any]
+) -> None:
+    run_id = evalkit("run", "start", "support", "--model", "model_name=m,sleep=60", "--queue", "--quiet").strip()
+    worker = start("worker", "--poll", "0.1")
+    follower = start("run", "logs", run_id, "--follow")
+    wait_for(lambda: "step 3" in follower.stdout.readline())
+    evalkit("run", "cancel", run_id)
+    follower.communicate(timeout=_WAIT_S)
+    assert follower.returncode == 0, "the log ends with the run"
+    worker.send_signal(signal.SIGTERM)
+    _, said = worker.communicate(timeout=_WAIT_S)
+    assert worker.returncode == 0
+    assert f"run {run_id} of support@1: cancelled: cancelled while it ran" in said
+    assert "1 run carried out" in said
