@@ -360,3 +360,34 @@ def test_judgments_come_back_from_the_saved_rows_as_they_were(run):
     assert judgments["error"].notna().any()
     assert isinstance(judgments, pd.DataFrame)
     assert np.isfinite(judgments["weight"]).all()
+
+
+def test_one_item_through_notebook_gate_profile_and_lighteval_is_paid_once(run, tmp_path, monkeypatch):
+    from evalkit.gate import GateConfig, GateOptions, Trace, run_gate
+
+    monkeypatch.setenv("EVALKIT_CACHE", str(tmp_path / "cache"))
+    context, question, answer = "The shop takes goods\r\nback for 30 days.", "How long?", "30 days, café."
+    with judge_server(always={"content": '{"explanation": "supported", "score": 2}'}) as server:
+        judge = ek.Judge("openai", "m", base_url=server.url)
+        items = [{"item_id": "t", "question": question, "answer": answer, "context": context}]
+        evaluation = ek.evaluate(items, "faithfulness", judge, samples=3, progress=False)
+        ek.freeze(evaluation, tmp_path / "support.yaml")
+        paid = sum(one.body.get("n", 1) for one in server.seen)
+        assert paid == 3
+        doc = Doc(query=question, choices=[""], gold_index=0, id="7", task_name="qa|0", specific={"context": [context]})
+        # the same text in its other Unicode form
+        response = [ModelResponse(text=[answer.replace("é", "e\u0301")])]
+        for metric, config in (
+            (judge_metric(tmp_path / "support.yaml"), None),
+            (judge_metric("faithfulness"), {"profile": str(tmp_path / "support.yaml")}),
+            (judge_metric("faithfulness"),
+             {"judges": [{"judge_model_name": "m", "judge_backend": "tgi", "base_url": server.url}]}),
+        ):  # fmt: skip
+            rows, _ = run(metric, "judge", config, [doc], response)
+            assert rows[0]["faithfulness"] == 1.0
+        bound = {"qa": {"judge_profile": str(tmp_path / "support.yaml")}}
+        assert run(judge_metric("faithfulness"), "judge", None, [doc], response, bound)[0][0]["faithfulness"] == 1.0
+        tests = GateConfig(tests=[{"id": "t", "expected": {"type": "faithfulness", "samples": 3}}])
+        trace = [Trace(1, "t", question, (context,), answer)]
+        assert run_gate(tests, trace, GateOptions(profile=str(tmp_path / "support.yaml"))).exit_code == 0
+        assert sum(one.body.get("n", 1) for one in server.seen) == paid
