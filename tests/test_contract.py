@@ -20,7 +20,9 @@ from evalkit.contract import (
     ScoringConfig,
     TaskBindings,
     read_receipts,
+    read_unjudged,
     write_receipt,
+    write_unjudged,
 )
 from evalkit.errors import ConfigError
 
@@ -176,6 +178,17 @@ def test_a_later_receipt_takes_the_place_of_an_earlier_one(tmp_path: Path):
     assert {(one.task, one.metric, one.n_scored) for one in read_receipts(place)} == {
         ("a|0", "safety", 2), ("a|0", "other", 1), ("b|0", "safety", 1),
     }  # fmt: skip
+
+
+def test_tasks_that_are_never_judged_are_noted_beside_the_receipts(tmp_path: Path):
+    place = tmp_path / "receipts.json"
+    write_unjudged(["tool_use"], place)
+    write_receipt(receipt("a|0"), place)
+    write_unjudged(["other", "tool_use"], place)
+    assert read_unjudged(place) == ["tool_use", "other"]
+    assert [one.task for one in read_receipts(place)] == ["a|0"]
+    write_unjudged([], tmp_path / "none.json")
+    assert not (tmp_path / "none.json").exists()
 
 
 def test_receipts_of_many_threads_are_all_kept(tmp_path: Path):

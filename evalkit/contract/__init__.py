@@ -14,7 +14,15 @@ from evalkit.contract.configs import (
     Scoring,
     ScoringConfig,
 )
-from evalkit.contract.receipts import RECEIPT_VARIABLE, JudgeUsed, Receipt, read_receipts, write_receipt
+from evalkit.contract.receipts import (
+    RECEIPT_VARIABLE,
+    JudgeUsed,
+    Receipt,
+    read_receipts,
+    read_unjudged,
+    write_receipt,
+    write_unjudged,
+)
 
 __all__ = [
     "AGGREGATIONS",
@@ -33,5 +41,7 @@ __all__ = [
     "TaskBindings",
     "TemplateText",
     "read_receipts",
+    "read_unjudged",
     "write_receipt",
+    "write_unjudged",
 ]

@@ -95,6 +95,10 @@ class TaskBindings(RootModel[dict[str, TaskBinding]]):
         """The binding of a task, as LightEval calls it (``helpfulness|0``); an empty one where there is none."""
         return self.root.get(task_name(task), _NONE)
 
+    def binds(self, task: str) -> bool:
+        """Whether the task is named."""
+        return task_name(task) in self.root
+
     @property
     def plugin_paths(self) -> list[str]:
         """The plugins named, each once."""

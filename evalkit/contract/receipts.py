@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,16 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from evalkit.contract.configs import Mode, faults
 from evalkit.errors import ConfigError
 
-__all__ = ["RECEIPT_VARIABLE", "JudgeUsed", "Receipt", "read_receipts", "receipt_place", "write_receipt"]
+__all__ = [
+    "RECEIPT_VARIABLE",
+    "JudgeUsed",
+    "Receipt",
+    "read_receipts",
+    "read_unjudged",
+    "receipt_place",
+    "write_receipt",
+    "write_unjudged",
+]
 
 RECEIPT_VARIABLE = "EVALUATOR_RECEIPT_PATH"
 _SCHEMA = 1
@@ -129,22 +139,25 @@ def receipt_place(environ: Mapping[str, str] | None = None) -> Path | None:
 def write_receipt(receipt: Receipt, path: Path | None = None) -> None:
     """Put a receipt into the file, in place of an earlier one of the same task and metric.
 
-    The file is one JSON object, ``{"schema_version": 1, "tasks": {task: [receipt, …]}}``, replaced as a whole, so
-    that a reader finds the old one or the new one.
+    The file is one JSON object, ``{"schema_version": 1, "tasks": {task: [receipt, …]}, "unjudged": [task, …]}``,
+    replaced as a whole, so that a reader finds the old one or the new one.
     """
     place = path or receipt_place()
     if place is None:
         return
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with _lock, _locked(place):
-        there = read_receipts(place) if place.exists() else []
-        kept = [old for old in there if (old.task, old.metric) != (receipt.task, receipt.metric)]
-        tasks: dict[str, list[Any]] = {}
-        for one in [*kept, receipt]:
-            tasks.setdefault(one.task, []).append(one.model_dump(mode="json"))
-        new = place.with_name(f".{place.name}.{os.getpid()}")
-        new.write_text(json.dumps({"schema_version": _SCHEMA, "tasks": tasks}, ensure_ascii=False, indent=1), "utf-8")
-        new.replace(place)
+    with _changed(place) as content:
+        kept = [old for old in content.receipts if (old.task, old.metric) != (receipt.task, receipt.metric)]
+        content.receipts = [*kept, receipt]
+
+
+def write_unjudged(tasks: Iterable[str], path: Path | None = None) -> None:
+    """Note tasks that no judge is asked about in any mode, so that nobody waits for a receipt of theirs."""
+    place = path or receipt_place()
+    names = list(tasks)
+    if place is None or not names:
+        return
+    with _changed(place) as content:
+        content.unjudged = list(dict.fromkeys([*content.unjudged, *names]))
 
 
 def read_receipts(path: str | Path) -> list[Receipt]:
@@ -155,16 +168,50 @@ def read_receipts(path: str | Path) -> list[Receipt]:
     ConfigError
         When the file is none of receipts, or is cut short.
     """
+    return _read(Path(path)).receipts
+
+
+def read_unjudged(path: str | Path) -> list[str]:
+    """The tasks that a file notes as never judged; ConfigError as `read_receipts`."""
+    return _read(Path(path)).unjudged
+
+
+@dataclass(slots=True)
+class _Content:
+    receipts: list[Receipt]
+    unjudged: list[str]
+
+    def to_json(self) -> str:
+        tasks: dict[str, list[Any]] = {}
+        for one in self.receipts:
+            tasks.setdefault(one.task, []).append(one.model_dump(mode="json"))
+        values = {"schema_version": _SCHEMA, "tasks": tasks, "unjudged": self.unjudged}
+        return json.dumps(values, ensure_ascii=False, indent=1)
+
+
+def _read(path: Path) -> _Content:
     try:
-        values = json.loads(Path(path).read_text(encoding="utf-8"))
+        values = json.loads(path.read_text(encoding="utf-8"))
         found = [Receipt.model_validate(one) for part in values["tasks"].values() for one in part]
+        unjudged = [str(name) for name in values.get("unjudged", [])]
     except ValidationError as problem:
         raise ConfigError(f"{path}: {faults(problem, Receipt, {'judges': JudgeUsed})}") from None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as problem:
         raise ConfigError(f"{path} holds no receipts: {problem}") from None
     if values.get("schema_version") != _SCHEMA:
         raise ConfigError(f"{path}: schema_version {values.get('schema_version')!r} is not known; {_SCHEMA} is")
-    return found
+    return _Content(found, unjudged)
+
+
+@contextmanager
+def _changed(place: Path) -> Iterator[_Content]:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with _lock, _locked(place):
+        content = _read(place) if place.exists() else _Content([], [])
+        yield content
+        new = place.with_name(f".{place.name}.{os.getpid()}")
+        new.write_text(content.to_json(), "utf-8")
+        new.replace(place)
 
 
 @contextmanager
