@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
 import sys
 import threading
 from types import SimpleNamespace
@@ -216,6 +218,41 @@ def test_a_label_is_seen_at_once_and_survives(session, tmp_path):
     again.annotator = "eva"
     again.label("d", None)
     assert start(tmp_path).book.of("d", "c") == {"ann": "2"}
+
+
+LABELLER = """
+import sys
+import pandas as pd
+import evalkit as ek
+from evalkit.widgets import Session
+items = pd.DataFrame({"item_id": [f"i{at}" for at in range(400)], "answer": [f"answer {at}" for at in range(400)]})
+scale = {0: "no", 1: "yes"}
+rubric = ek.Rubric(id="r", inputs=["answer"], template="number@v1", criteria=[{"name": "c", "scale": scale}])
+session = Session(items, rubric, "fake:strict", folder=sys.argv[1])
+for at in range(400):
+    session.label(f"i{at}", str(at % 2), criterion="c")
+    print(at, flush=True)
+"""
+
+
+def test_no_label_that_was_given_is_lost_when_the_kernel_is_killed(tmp_path):
+    with subprocess.Popen([sys.executable, "-c", LABELLER, str(tmp_path)], stdout=subprocess.PIPE, text=True) as kernel:
+        assert kernel.stdout is not None
+        given = [kernel.stdout.readline() for _ in range(25)]
+        kernel.send_signal(signal.SIGKILL)
+        given += kernel.stdout.readlines()
+    given = [line for line in given if line.endswith("\n")]
+    assert 25 <= len(given) < 400
+    lines = (tmp_path / "r.labels.jsonl").read_bytes().split(b"\n")
+    found = {one["item_id"]: one["label"] for one in (json.loads(line) for line in lines if line.endswith(b"}"))}
+    assert {f"i{int(line)}": str(int(line) % 2) for line in given}.items() <= found.items()
+    items = pd.DataFrame({"item_id": [f"i{at}" for at in range(400)], "answer": [f"answer {at}" for at in range(400)]})
+    rubric = ek.Rubric(
+        id="r", inputs=["answer"], template="number@v1", criteria=[{"name": "c", "scale": {0: "n", 1: "y"}}]
+    )
+    again = Session(items, rubric, "fake:strict", folder=tmp_path)
+    again.label("i399", "1", criterion="c")  # what was cut short does not spoil what follows
+    assert set(again.book.table["item_id"]) == {*found, "i399"}
 
 
 def test_a_given_label_can_be_corrected(session, tmp_path):

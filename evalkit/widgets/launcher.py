@@ -35,7 +35,8 @@ def main() -> int:
 
 
 def _say(**said: Any) -> None:
-    print(json.dumps(said), flush=True)
+    sys.stdout.write(json.dumps(said) + "\n")
+    sys.stdout.flush()
 
 
 def _begun(run_id: str) -> None:

@@ -23,7 +23,6 @@ JUDGE_FIELDS = (
 """What a row of the judges' table holds, named as in a scoring config."""
 
 _NUMBERS = {"weight": float, "temperature": float, "max_tokens": int, "samples": int, "max_samples": int}
-_NEW_JUDGE = {"judge_backend": "fake", "judge_model_name": "strict"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,19 +66,26 @@ class RunForm:
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> RunForm:
         """From what the view sends: everything but the judges and one flag is a text."""
-        judges = tuple(
-            {name: str(judge.get(name) or "").strip() for name in JUDGE_FIELDS} for judge in given.get("judges") or ()
-        )
+        judges = tuple({name: _text(judge.get(name)) for name in JUDGE_FIELDS} for judge in given.get("judges") or ())
         names = {one.name for one in fields(cls)} - {"judges", "report_disagreement"}
-        texts = {name: str(given[name] or "").strip() for name in names if name in given}
+        texts = {name: _text(given[name]) for name in names if name in given}
         return cls(**texts, judges=judges, report_disagreement=bool(given.get("report_disagreement")))
 
-    @classmethod
-    def of_config(cls, config: ScoringConfig, **more: str) -> RunForm:
-        """From a scoring config, and texts for the rest."""
-        values = config.to_dict()
-        judges = [{name: str(value) for name, value in one.items()} for one in values.pop("judges", ())]
-        return cls.of({**{name: value for name, value in values.items() if value is not None}, "judges": judges, **more})
+    def filled(self, config: Any = None, **given: Any) -> RunForm:
+        """The same with a scoring config, and with fields that are named.
+
+        Raises
+        ------
+        ConfigError
+            For a config that breaks a rule, and fields that there are not.
+        """
+        values = self.to_dict()
+        unknown = sorted(given.keys() - values.keys())
+        if unknown:
+            raise ConfigError(f"a run has no field {', '.join(unknown)}; it has {', '.join(values)}")
+        if config is not None:
+            values |= dict.fromkeys(ScoringConfig.model_fields) | ScoringConfig.of(config).to_dict()
+        return self.of(values | given)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for the view."""
@@ -158,10 +164,6 @@ class RunForm:
             return "(deterministic mode takes no scoring config)"
         return json.dumps(config, ensure_ascii=False, indent=2) if form == "json" else dump_yaml(config)
 
-    def with_judge(self) -> RunForm:
-        """The same, with one more row for a judge."""
-        return self.of({**self.to_dict(), "judges": [*self.judges, _NEW_JUDGE]})
-
 
 def choices() -> dict[str, list[str]]:
     """What may be chosen where the contract, or LightEval, allows few values."""
@@ -173,6 +175,10 @@ def choices() -> dict[str, list[str]]:
         "aggregation": list(AGGREGATIONS),
         "backend": list(LIGHTEVAL),
     }
+
+
+def _text(value: Any) -> str:
+    return "" if value is None else str(value).strip()
 
 
 def _typed(values: Mapping[str, str]) -> dict[str, Any]:

@@ -27,7 +27,7 @@ items = pd.DataFrame({{"item_id": names, "answer": answers}})
 rubric = ek.Rubric(id="own", description="Is it so?", inputs=["answer"], template="number@v1",
     criteria=[{{"name": "so", "scale": {{0: "no", 1: "nearly", 2: "yes"}}, "pass_at": 2}}])
 judge = ek.Judge("openai", "m", name="{name}", base_url="{url}")
-ek.RubricTuner(items, rubric, {jury}, samples=1, retries=0, concurrency=2)"""
+ek.RubricTuner(items, rubric, {jury}, samples=1, retries=0, concurrency=2, cache="cache")"""
 
 
 def tile(tuner, title):

@@ -26,7 +26,9 @@ function figuresPart(ctx) {
       : board.cells?.length ? '<div class="ekw-held">Tuned on these labels: under 50 labelled items nothing is held out.</div>' : "";
     const strays = board.strays ? `<div class="ekw-held">${board.strays} labels in the file are about other texts and are left out.</div>` : "";
     const off = board.off_scale ? `<div class="ekw-held">${+board.off_scale} labels of this criterion are not on its scale as it is now, and are left out.</div>` : "";
-    put(".ekw-top", tabs + (tiles ? `<dl class="ekw-tiles">${tiles}</dl>` : "") + split + strays + off);
+    const name = (key) => (board.versions || []).find((one) => one.key === key)?.label;
+    const which = !tiles || !name(board.current) ? "" : `<div class="ekw-held">Shown is ${esc(name(board.current))}${name(board.against) ? `, compared with ${esc(name(board.against))}` : ""}.</div>`;
+    put(".ekw-top", tabs + (tiles ? `<dl class="ekw-tiles">${tiles}</dl>` : "") + which + split + strays + off);
   }
 
   function drawMatrix() {
