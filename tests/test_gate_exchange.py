@@ -108,6 +108,18 @@ def test_columns_of_such_names_that_hold_something_else_are_columns(tmp_path: Pa
     assert items.to_dict("records") == [item]
 
 
+def test_what_was_never_answered_is_not_recorded(tmp_path: Path) -> None:
+    table = ek.judge(ITEMS, "faithfulness", "openai:nobody", samples=3, offline=True)
+    assert set(table["error"]) == {"cache_miss"}
+    assert ek.to_traces(ITEMS, table, tmp_path / "t.jsonl") == 2
+    _, recorded = ek.from_traces(tmp_path / "t.jsonl")
+    assert recorded.empty
+    with pytest.raises(InputError, match="judged items are not among the items"):
+        ek.to_traces(
+            ITEMS[:1], ek.judge(ITEMS, "faithfulness", "fake", samples=1, progress=False), tmp_path / "t.jsonl"
+        )
+
+
 def test_unscored_samples_and_several_criteria(tmp_path: Path) -> None:
     rubric = ek.Rubric(
         id="two",

@@ -177,6 +177,42 @@ def test_a_budget_that_is_reached_part_way(here: Path, server: JudgeServer) -> N
     assert len(server.seen) == 6, f"only the rest is paid, after {before}"
 
 
+def test_recording_within_a_budget_keeps_what_was_paid_and_ends_with_2(here: Path, server: JudgeServer) -> None:
+    write(1)
+    run_gate("eval.json", "traces.jsonl", priced(server, cache=Path("other")))
+    budget = reserved(server) + 2.5 * EACH
+    write(6)
+    asked = ("judge", *FILES, "--judge", "openai", "--profile", "priced.yaml")
+    assert main([*asked, "--budget-usd", str(budget)]) == 2
+    recorded = [json.loads(line).get("meta") for line in Path("traces.jsonl").read_text().splitlines()]
+    assert 0 < sum(meta is not None for meta in recorded) < 6
+    assert main(list(asked)) == 0
+    assert main(["ci", *FILES, "--no-judge", "--cache", "empty"]) == 0
+
+
+def test_a_judgment_without_a_reply_is_neither_recorded_nor_counted(here: Path, server: JudgeServer) -> None:
+    """Else a time-out of the recording would stay an error for ever: the next run asks again, as `judge` does."""
+    write(2)
+    asked = ("judge", *FILES, "--judge", "openai:m", "--judge-base-url", server.url)
+    server.faults = lambda body: {"status": 400} if "QID-000001" in body["messages"][-1]["content"] else None
+    assert main(list(asked)) == 0
+    lines = Path("traces.jsonl").read_text().splitlines()
+    assert ["meta" in json.loads(line) for line in lines] == [True, False]
+    server.faults = None
+    assert main(list(asked)) == 0
+    assert main(["ci", *FILES, "--no-judge", "--cache", "empty"]) == 0
+    lost = {"rubric_version": "v1", "passed": None, "score": None, "samples": [None] * 3, "reasons": {"timeout": 3}}
+    rows = [json.loads(line) for line in Path("traces.jsonl").read_text().splitlines()]
+    rows[0]["meta"]["verdict"]["judge"]["faithfulness"] = lost
+    write_lines(Path("traces.jsonl"), rows)
+    result = run_gate("eval.json", "traces.jsonl", GateOptions(cache=Path("empty")))
+    assert "the trace's judgment does not count (samples: recorded without a reply)" in result.tests[0].message
+    assert (
+        run_gate("eval.json", "traces.jsonl", GateOptions(judge="openai", model="m", base_url=server.url)).exit_code
+        == 0
+    )
+
+
 def test_two_metrics_share_one_budget(here: Path, server: JudgeServer) -> None:
     write(1, ("faithfulness", "relevancy"))
     run_gate("eval.json", "traces.jsonl", priced(server, cache=Path("other")))

@@ -248,4 +248,4 @@ def enrich_traces(args: argparse.Namespace) -> int:
         tell(f"not judged: {len(lost) - 20} tests more")
     for note in result.notes:
         tell(note)
-    return 2 if lost and not count else 0
+    return 2 if (lost and not count) or result.is_over_budget else 0

@@ -67,6 +67,7 @@ def enrich(
         When the file changed in the meantime, or cannot be written: then it is as it was.
     """
     source = Path(source)
+    stamp_of(source)  # says which file it is that is not there
     write_whole(target, _lines(source, found, since, redact=redact), mode=source.stat().st_mode & 0o777)
 
 

@@ -42,7 +42,7 @@ def to_traces(items: Any, judgments: Any, path: str | Path) -> int:
         other columns to ``meta.item``.
     judgments
         The table of `judge` (votes and scores are then taken by the default rules), an `Evaluation` (by its own), or
-        None: traces without judgments.
+        None: traces without judgments. What has no score for want of a reply (a time-out, a cache miss) is left out.
     path
         The file; replaced whole, at the end.
 
@@ -136,7 +136,8 @@ def _judged(judgments: Any) -> dict[str, dict[str, Judgment]]:
         if rubric.mode == "pairwise":
             raise InputError(f"rubric {rubric.id} compares pairs; a trace holds one answer")
         for item, judgment in _of_rubric(table, rubric, rules):
-            found.setdefault(item, {})[rubric.id] = judgment
+            if judgment.is_final:
+                found.setdefault(item, {})[rubric.id] = judgment
     return found
 
 

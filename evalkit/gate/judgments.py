@@ -12,7 +12,7 @@ from evalkit.errors import InputError
 from evalkit.evaluation import Rules
 from evalkit.judging import Spec
 from evalkit.keys import digest
-from evalkit.records import Reason
+from evalkit.records import ENGINE_REASONS, Reason
 from evalkit.rubrics import Rubric
 
 __all__ = [
@@ -77,6 +77,11 @@ class Judgment:
     cost_usd: float | None = None
     reasons: Mapping[str, int] | None = None
     error: str | None = None
+
+    @property
+    def is_final(self) -> bool:
+        """Whether it is worth recording: it has a score, or every sample has a reply. The rest is asked again."""
+        return self.error is None and (self.score is not None or not set(ENGINE_REASONS) & set(self.reasons or {}))
 
     def to_dict(self) -> dict[str, Any]:
         """The judgment as it is written into a trace."""

@@ -109,8 +109,17 @@ class GateResult:
     @property
     def lacks_judgments(self) -> bool:
         """Whether a judgment is missing that a judge could give: it is neither recorded nor cached."""
+        return bool({"cache_miss", "not_recorded"} & self._reasons)
+
+    @property
+    def is_over_budget(self) -> bool:
+        """Whether samples are missing because the budget was reached."""
+        return "budget" in self._reasons
+
+    @property
+    def _reasons(self) -> set[str]:
         judgments = [one.judgment for test in self.tests for metric in test.metrics for one in metric.measured]
-        return any({"cache_miss", "not_recorded"} & set(one.reasons or {}) for one in judgments if one is not None)
+        return {reason for one in judgments if one is not None for reason in one.reasons or {}}
 
     @property
     def exit_code(self) -> int:

@@ -151,6 +151,8 @@ def _replay(needs: Mapping[Any, _Need], name: str, options: GateOptions) -> None
             need.unfit = f"rubric_version: recorded at {found.rubric_version}, asked {rubric.version}"
         elif len(found.samples) != need.asked.n_samples:
             need.unfit = f"samples: recorded {len(found.samples)}, asked {need.asked.n_samples}"
+        elif not found.is_final:
+            need.unfit = "samples: recorded without a reply"
         else:
             need.recorded = found
     for group in _groups(need for need in needs.values() if need.recorded is not None and need.recorded.verdict_key):
@@ -270,7 +272,7 @@ def _judges(judgment: Judgment) -> tuple[str, ...]:
 def _found(needs: Mapping[Any, _Need]) -> dict[int, dict[str, Judgment]]:
     found: dict[int, dict[str, Judgment]] = {}
     for need in needs.values():
-        if need.found is not None and need.found.error is None and need.found.source != "trace":
+        if need.found is not None and need.found.is_final and need.found.source != "trace":
             found.setdefault(need.trace.line, {})[need.asked.rubric.id] = need.found
     return found
 
