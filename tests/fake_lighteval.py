@@ -3,7 +3,7 @@
 ``model_name=good,sleep=0.2`` waits, ``slow_unless=FILE`` until there is one; ``child=1`` starts a process that stays,
 ``child=new`` in a session of its own; ``stubborn=1`` ignores SIGTERM; ``fail=3`` ends so; ``details=1`` saves samples;
 ``cut=results|details|receipts`` leaves files cut short; ``empty=1`` answers nothing; ``lose=TASK`` leaves a task out;
-``receipts=no`` none of them.
+``receipts=no`` none of them; ``unjudged=TASK`` notes a task that no judge is asked about.
 """
 
 import argparse
@@ -134,9 +134,10 @@ def save_receipts(tasks: list[str], model: dict[str, str]) -> None:
             }
         ]
         for task in tasks
-        if (binding := bindings.get(task.split("|")[0]))
+        if (binding := bindings.get(task.split("|")[0])) and task.split("|")[0] != model.get("unjudged")
     }  # fmt: skip
-    text = json.dumps({"schema_version": 1, "tasks": receipts})
+    unjudged = [model["unjudged"]] if "unjudged" in model else []
+    text = json.dumps({"schema_version": 1, "tasks": receipts, "unjudged": unjudged})
     text = text[:-30] if model.get("cut") == "receipts" else text
     Path(os.environ["EVALUATOR_RECEIPT_PATH"]).write_text(text, encoding="utf-8")
 

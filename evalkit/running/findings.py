@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evalkit.contract import Receipt, read_receipts
+from evalkit.contract import Receipt, read_receipts, read_unjudged
 from evalkit.contract.artifacts import LightevalArtifacts
 from evalkit.contract.bindings import task_name
 from evalkit.errors import InputError, MissingExtraError, listed
@@ -37,6 +37,7 @@ def read_findings(run: Run) -> Ending:
     artifacts = LightevalArtifacts.at(run.output)
     place = run.output / RECEIPTS
     receipts = tuple(read_receipts(place)) if place.is_file() else ()
+    unjudged = frozenset(map(task_name, read_unjudged(place))) if place.is_file() else frozenset()
     missing = [one.task for one in run.tasks if not _parts(one.task, artifacts.results)]
     if missing:
         raise InputError(
@@ -48,7 +49,8 @@ def read_findings(run: Run) -> Ending:
         for task in _in_order(run, artifacts.results)
         for score in _scores(task, artifacts.results[task], details[task])
     ]
-    tasks = tuple(_task(run, one, artifacts.results, details, receipts) for one in run.tasks)
+    states = {one.task: _receipt_state(run, one, receipts, unjudged) for one in run.tasks}
+    tasks = tuple(_task(one, artifacts.results, details, states[one.task]) for one in run.tasks)
     return Ending(
         "succeeded",
         exit_code=0,
@@ -133,21 +135,21 @@ def _known(value: float | None) -> float | None:
     return None if value is None or not math.isfinite(value) else float(value)
 
 
-def _task(
-    run: Run, task: RunTask, results: Mapping[str, Any], details: Mapping[str, Any], receipts: tuple[Receipt, ...]
-) -> RunTask:
+def _task(task: RunTask, results: Mapping[str, Any], details: Mapping[str, Any], state: str) -> RunTask:
     frames = [details[part] for part in _parts(task.task, results) if details[part] is not None]
     n_samples = sum(len(frame) for frame in frames) if frames else None
-    return RunTask(task.task, task.weight, task.binding, _receipt_state(run, task, receipts), n_samples)
+    return RunTask(task.task, task.weight, task.binding, state, n_samples)
 
 
-def _receipt_state(run: Run, task: RunTask, receipts: tuple[Receipt, ...]) -> str:
-    if run.scoring_mode == "deterministic":
+def _receipt_state(run: Run, task: RunTask, receipts: tuple[Receipt, ...], unjudged: frozenset[str]) -> str:
+    if run.scoring_mode == "deterministic" or task_name(task.task) in unjudged:
         return "deterministic"
     name = task_name(task.task)
     if any(task_name(one.task) == name or task_name(one.task).startswith(f"{name}:") for one in receipts):
         return "consumed"
-    return "not_consumed" if task.binding else "own_config"
+    asked = {"judge_profile", "judge_template_id"} & task.binding.get("overrides", {}).keys()
+    # a pack names a plugin for its deterministic tasks too: there is no other way to them
+    return "not_consumed" if task.binding and (asked or judged) else "own_config"
 
 
 def _notes(tasks: tuple[RunTask, ...], details: Mapping[str, pd.DataFrame | None]) -> Iterator[str]:
