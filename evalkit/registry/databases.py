@@ -54,6 +54,11 @@ class Database:
         self._engine: Engine | None = None
 
     @property
+    def url(self) -> str:
+        """Where it is, with its password: for a process that opens it too, never to be shown."""
+        return str(self._url.render_as_string(hide_password=False))
+
+    @property
     def is_sqlite(self) -> bool:
         """Whether it is a file on this machine."""
         return str(self._url.get_backend_name()) == "sqlite"
