@@ -11,40 +11,42 @@ from evalkit.contract import Receipt
 from evalkit.figures import count_of, figure, html_page, html_table, text_table
 from evalkit.running.runs import Run
 
-__all__ = ["run_html", "run_text"]
+__all__ = ["run_facts", "run_html", "run_tables", "run_text", "run_title"]
 
 _LEFT = ("metric", "judges", "by", "rubric", "template", "rules")
 
 
 def run_text(run: Run) -> str:
     """What ``print(run)`` shows."""
-    parts = [_title(run)]
+    parts = [run_title(run)]
     if run.error:
         parts.append(run.error)
-    for title, rows in _tables(run):
+    for title, rows in run_tables(run):
         parts.append(f"\n{title}\n{text_table(rows, left=_LEFT)}")
-    parts.append("\n" + "\n".join(f"{name}: {value}" for name, value in _facts(run)))
+    parts.append("\n" + "\n".join(f"{name}: {value}" for name, value in run_facts(run)))
     return "\n".join(_printable(part) for part in parts)
 
 
 def run_html(run: Run) -> str:
     """What a notebook draws; all texts are escaped."""
-    parts = [f"<h4>{html.escape(_title(run))}</h4>"]
+    parts = [f"<h4>{html.escape(run_title(run))}</h4>"]
     if run.error:
         parts.append(f"<p>{html.escape(run.error)}</p>")
-    parts += [html_table(rows, texts=_LEFT, caption=title) for title, rows in _tables(run)]
-    parts += [f"<p class='note'>{html.escape(name)}: {html.escape(value)}</p>" for name, value in _facts(run)]
+    parts += [html_table(rows, texts=_LEFT, caption=title) for title, rows in run_tables(run)]
+    parts += [f"<p class='note'>{html.escape(name)}: {html.escape(value)}</p>" for name, value in run_facts(run)]
     return html_page(parts)
 
 
-def _title(run: Run) -> str:
+def run_title(run: Run) -> str:
+    """Which run, of what, how, and how it ended, in one line."""
     took = ""
     if run.started_at is not None and run.finished_at is not None:
         took = f" in {(run.finished_at - run.started_at).total_seconds():.0f} s"
     return f"run {run.id}: {run.pack} with {run.model} ({run.backend}), {run.scoring_mode}: {run.status}{took}"
 
 
-def _tables(run: Run) -> Iterator[tuple[str, list[dict[str, str]]]]:
+def run_tables(run: Run) -> Iterator[tuple[str, list[dict[str, str]]]]:
+    """Titles and rows: scores, receipts, judges; those that the run has."""
     if run.scores:
         yield "scores", _scores(run)
     if run.receipts:
@@ -116,7 +118,8 @@ def _judges(receipts: Iterable[Receipt]) -> Iterator[dict[str, str]]:
                 yield row
 
 
-def _facts(run: Run) -> Iterator[tuple[str, str]]:
+def run_facts(run: Run) -> Iterator[tuple[str, str]]:
+    """Names and values of what else is worth knowing: flags, config as given, versions, notes."""
     states = _by_state(run)
     if states:
         yield "receipts", "; ".join(f"{state}: {', '.join(tasks)}" for state, tasks in states.items())
