@@ -114,6 +114,8 @@ if TYPE_CHECKING:
     from evalkit.voting import vote as vote
     from evalkit.widgets import JudgmentBrowser as JudgmentBrowser
     from evalkit.widgets import RubricTuner as RubricTuner
+    from evalkit.widgets.run_views import RunView as RunView
+    from evalkit.widgets.wizard import RunWizard as RunWizard
 
 _PLACES = {
     "evalkit.aggregation": ("aggregate", "combine", "jury_value", "summarize"),
@@ -194,6 +196,8 @@ _PLACES = {
     ),
     "evalkit.voting": ("vote",),
     "evalkit.widgets": ("JudgmentBrowser", "RubricTuner"),
+    "evalkit.widgets.run_views": ("RunView",),
+    "evalkit.widgets.wizard": ("RunWizard",),
 }
 _HOME = {name: module for module, names in _PLACES.items() for name in names}
 

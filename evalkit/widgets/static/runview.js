@@ -1,0 +1,153 @@
+// A run that is over: scores with coverage and spread, who judged by what, its samples and one of them in full; and the
+// module that holds this and the wizard together. Texts of models and data sets go through esc().
+const RUN_SKELETON = `
+<div class="ekw-alert" role="alert"></div>
+<div class="ekw-order">
+  <section class="ekw-form" aria-label="The run to start"></section>
+  <section class="ekw-panel ekw-plan-box" aria-label="Plan and start"></section>
+  <details class="ekw-box" data-box="export"><summary>Config and command</summary><div class="ekw-export"></div></details>
+  <details class="ekw-box" data-box="runs"><summary></summary><div class="ekw-runs"></div></details>
+  <section class="ekw-progress" aria-label="Progress"></section>
+</div>
+<section class="ekw-run-view" aria-label="Run"></section>
+<section class="ekw-samples" aria-label="Samples"><div class="ekw-tools" role="toolbar" aria-label="Which samples"></div>
+  <div class="ekw-scroll"></div><div class="ekw-foot"></div></section>
+<div class="ekw-item" role="region" aria-label="Sample" tabindex="-1"></div>`;
+const ORDER_NAMES = { eyes: "First what needs eyes", file: "As they came" };
+
+function runPart(ctx) {
+  const { find, put, get } = ctx;
+  const cells = (row, names) => names.map((name, at) => (at ? `<td>${esc(row[name] ?? "")}</td>` : `<th scope="row">${esc(row[name] ?? "")}</th>`)).join("");
+  const table = (title, names, rows, open) => `<details class="ekw-box" ${open ? "open" : ""}><summary>${esc(title)}</summary><div class="ekw-scroll" tabindex="0" role="region" aria-label="${esc(title)}"><table><thead><tr>${names.map((name) => `<th scope="col">${esc(name)}</th>`).join("")}</tr></thead><tbody>${rows.map((row) => `<tr>${cells(row, names)}</tr>`).join("")}</tbody></table></div></details>`;
+  function drawRun() {
+    const run = get("run");
+    if (!run.id) return put(".ekw-run-view", "");
+    const error = run.error ? `<p class="ekw-said-bad" role="alert">✗ ${esc(run.error)}</p>` : "";
+    const notes = run.notes.map((note) => `<p class="ekw-note">${esc(note)}</p>`).join("");
+    const tiles = run.tiles.map((one) => `<div class="ekw-tile"><dt>${esc(one.title)}</dt><dd><b>${esc(one.value)}</b><small>${esc(one.note)}</small></dd></div>`).join("");
+    const beside = run.scores.some((one) => one.beside);
+    const scores = run.scores.map((one) => `<tr><th scope="row">${esc(one.task)}</th><td>${esc(one.metric)}${one.primary ? " <small>primary</small>" : ""}</td><td class="ekw-number"><b>${esc(one.value)}</b></td><td class="ekw-number">${esc(one.spread)}</td><td>${esc(one.scored)}</td>${beside ? `<td>${esc(one.beside)}</td>` : ""}</tr>`).join("");
+    put(".ekw-run-view", `<h3>${esc(run.title)}</h3>${error}${notes}<dl class="ekw-tiles">${tiles}</dl>
+      ${scores ? `<div class="ekw-scroll" tabindex="0" role="region" aria-label="Scores"><table><caption class="ekw-sr">Scores with spread and coverage</caption><thead><tr><th scope="col">Task</th><th scope="col">Metric</th><th scope="col">Value</th><th scope="col">Standard error</th><th scope="col">Scored</th>${beside ? '<th scope="col">Also</th>' : ""}</tr></thead><tbody>${scores}</tbody></table></div>` : ""}
+      ${run.tables.map((one) => table(one.title[0].toUpperCase() + one.title.slice(1), one.columns, one.rows, one.title === "judges")).join("")}
+      <details class="ekw-box"><summary>Configuration, versions, place</summary><dl class="ekw-inputs">${run.facts.map(([name, value]) => `<dt>${esc(name)}</dt><dd>${esc(value)}</dd>`).join("")}</dl></details>`);
+  }
+  function drawSamples() {
+    const page = get("page"), query = page.query || {};
+    if (!page.tasks?.length) return ["tools", "foot"].forEach((name) => put(`.ekw-samples .ekw-${name}`, "")) || put(".ekw-samples .ekw-scroll", page.said ? `<p class="ekw-empty">${esc(page.said)}</p>` : "");
+    const active = document.activeElement === find("[data-search]");
+    const tabs = page.tasks.map((name) => `<button data-do="task" data-key="task ${esc(name)}" data-name="${esc(name)}" aria-pressed="${name === query.task}">${esc(name)}</button>`).join("");
+    if (!active) put(".ekw-samples .ekw-tools", `${tabs}<label class="ekw-short">Order <select data-order data-key="order">${Object.entries(ORDER_NAMES).map(([key, title]) => `<option value="${key}" ${key === query.order ? "selected" : ""}>${title}</option>`).join("")}</select></label>
+      <input type="search" data-search data-key="search" aria-label="Search samples" placeholder="Search" value="${esc(query.search)}">`);
+    const shown = get("sample"), rows = page.rows || [], at = rows.some((row) => row.number === shown.number) ? shown.number : rows[0]?.number;
+    const body = rows.map((row) => `<tr data-do="select" data-key="row ${+row.number}" data-number="${+row.number}" tabindex="${row.number === at ? 0 : -1}" aria-selected="${row.number === shown.number}"><th scope="row">${esc(row.id)}</th>${row.figures.map((one) => `<td class="ekw-number">${one === "NA" ? `<span class="ekw-worse">NA</span>` : esc(one)}</td>`).join("")}<td class="ekw-text">${row.error ? `<span class="ekw-worse">✗ ${esc(row.error)}</span> ` : ""}${esc(row.text)}</td></tr>`).join("");
+    put(".ekw-samples .ekw-scroll", `<table role="grid" aria-label="Samples" aria-rowcount="${+page.n}"><thead><tr><th scope="col">Sample</th>${page.columns.map((name) => `<th scope="col">${esc(name)}</th>`).join("")}<th scope="col">Question → answer</th></tr></thead><tbody>${body || `<tr><td colspan="${page.columns.length + 2}" class="ekw-empty">No sample is like that. Clear the search.</td></tr>`}</tbody></table>`);
+    const turn = (step, name, sign, off) => `<button data-do="turn" data-key="turn ${step}" data-step="${step}" aria-label="${name} page" ${off ? "disabled" : ""}>${sign}</button>`;
+    put(".ekw-samples .ekw-foot", `<span role="status">${+page.n} of ${+page.n_all} samples</span><span class="ekw-push"></span>${page.n_pages > 1 ? `${turn(-1, "Previous", "‹", page.page === 0)} ${page.page + 1}/${+page.n_pages} ${turn(1, "Next", "›", page.page + 1 >= page.n_pages)}` : ""}`);
+  }
+  function drawSample() {
+    const one = get("sample");
+    if (one.number === undefined) return put(".ekw-item", get("page").tasks?.length ? '<p class="ekw-empty">Choose a sample: question, answer, each judge and its reasons. Arrow keys move, Enter goes in, Escape comes back.</p>' : "");
+    const pairs = (list) => list.map(([name, text]) => `<dt>${esc(name)}</dt><dd>${esc(text)}</dd>`).join("");
+    const judges = one.judges.map((judge) => `<article><h4>${esc(judge.judge)} <small>${esc(judge.criterion)}: ${judge.score === null ? "unscored" : `mean ${esc(judge.score)}`}, ${esc(judge.scored)} samples scored</small></h4><ol>${judge.samples
+      .map((said) => `<li><b>${esc(said.label || "no label")}</b> ${said.error ? `<span class="ekw-worse">✗ ${esc(said.error.replaceAll("_", " "))}</span> ` : ""}${esc(said.explanation)}</li>`).join("")}</ol></article>`).join("");
+    put(".ekw-item", `<h3>${esc(one.id)} <small>${esc(one.task)}</small></h3>${one.inputs.length ? `<dl class="ekw-inputs">${pairs(one.inputs)}</dl>` : ""}
+      ${one.figures.length ? `<dl class="ekw-figures">${one.figures.map(([name, value]) => `<div><dt>${esc(name)}</dt><dd>${esc(value)}</dd></div>`).join("")}</dl>` : ""}
+      ${judges ? `<div class="ekw-judges">${judges}</div>` : ""}${one.texts.length ? `<dl class="ekw-inputs">${pairs(one.texts)}</dl>` : ""}`);
+    ctx.root.querySelectorAll("tr[data-number]").forEach((row) => row.setAttribute("aria-selected", Number(row.dataset.number) === one.number));
+  }
+  return { drawRun, drawSamples, drawSample };
+}
+
+function render({ model, el }) {
+  const root = document.createElement("div");
+  root.className = "ekw ekw-runs-root";
+  root.setAttribute("data-lm-suppress-shortcuts", "true"); // JupyterLab's shortcuts would take letters and arrows
+  root.innerHTML = RUN_SKELETON;
+  el.appendChild(root);
+  const find = (selector) => root.querySelector(selector);
+  const get = (name) => model.get(name) || {};
+  const send = (message) => model.send(message);
+  // Redraw a region; what had the focus has it afterwards, and what was open is open.
+  function put(selector, html) {
+    const region = find(selector), held = document.activeElement;
+    const key = region.contains(held) ? held.dataset.key : null;
+    const range = key && "selectionStart" in held ? [held.selectionStart, held.selectionEnd] : null;
+    const open = [...region.querySelectorAll("details")].map((one) => one.open);
+    region.innerHTML = html;
+    if (selector === ".ekw-run-view") region.querySelectorAll("details").forEach((one, at) => { if (at in open) one.open = open[at]; });
+    if (!key) return;
+    const again = region.querySelector(`[data-key="${CSS.escape(key)}"]`);
+    if (!again) return;
+    again.focus({ preventScroll: true });
+    if (range && range[0] !== null) again.setSelectionRange(...range);
+  }
+  const ctx = { root, find, put, get, send, id: `ekw-${Math.random().toString(36).slice(2, 10)}` };
+  const wizard = wizardPart(ctx), run = runPart(ctx);
+  root.classList.toggle("ekw-only-run", !get("form").scoring_mode);
+
+  function drawAlert() {
+    const text = model.get("alert");
+    put(".ekw-alert", text ? `<div>${text.split("\n").map((line) => `<p>${esc(line)}</p>`).join("")}</div><button data-do="dismiss" aria-label="Dismiss the message">×</button>` : "");
+  }
+  const ask = (changes) => send({ do: "query", query: { ...get("page").query, page: 0, ...changes } });
+  let choosing = null, searching = null;
+  function choose(number) {
+    clearTimeout(choosing);
+    root.querySelectorAll("tr[data-number]").forEach((row) => {
+      row.setAttribute("aria-selected", Number(row.dataset.number) === number);
+      row.tabIndex = Number(row.dataset.number) === number ? 0 : -1;
+    });
+    choosing = setTimeout(() => send({ do: "select", task: get("page").query.task, number }), 60); // arrow keys held down ask once
+  }
+  const ACTIONS = {
+    ...wizard.actions,
+    dismiss: () => send({ do: "dismiss" }),
+    task: (one) => ask({ task: one.dataset.name, search: "" }),
+    turn: (one) => ask({ page: get("page").page + Number(one.dataset.step) }),
+    select: (one) => { one.focus(); choose(Number(one.dataset.number)); },
+  };
+  root.addEventListener("click", (event) => {
+    const one = event.target.closest("[data-do]");
+    if (one && root.contains(one) && !one.disabled) ACTIONS[one.dataset.do]?.(one);
+  });
+  root.addEventListener("input", (event) => {
+    const one = event.target;
+    if (one.dataset.place) wizard.typed(one);
+    else if (one.matches("[data-search]")) {
+      clearTimeout(searching);
+      searching = setTimeout(() => ask({ search: one.value }), 200);
+    }
+  });
+  root.addEventListener("change", (event) => {
+    if (event.target.matches("[data-order]")) ask({ order: event.target.value });
+  });
+  root.addEventListener("keydown", (event) => {
+    event.stopPropagation();
+    const row = event.target.closest("tr[data-number]");
+    if (row && row === event.target) {
+      const rows = [...root.querySelectorAll("tr[data-number]")], at = rows.indexOf(row);
+      const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: rows.length - 1 }[event.key];
+      if (to !== undefined) {
+        event.preventDefault();
+        if (rows[to]) { rows[to].focus(); choose(Number(rows[to].dataset.number)); }
+      } else if (event.key === "Enter" || event.key === " ") {
+        event.preventDefault();
+        choose(Number(row.dataset.number));
+        find(".ekw-item").focus();
+      }
+    } else if (event.key === "Escape" && event.target.closest(".ekw-item")) root.querySelector('tr[data-number][tabindex="0"]')?.focus();
+  });
+  const draws = {
+    form: [wizard.drawForm], check: [wizard.drawCheck], runs: [wizard.drawRuns], progress: [wizard.drawProgress], alert: [drawAlert],
+    run: [run.drawRun, wizard.drawRuns], page: [run.drawSamples, run.drawSample], sample: [run.drawSample],
+  };
+  const stops = Object.entries(draws).map(([name, all]) => {
+    const draw = () => all.forEach((one) => one());
+    model.on(`change:${name}`, draw);
+    draw();
+    return () => model.off(`change:${name}`, draw);
+  });
+  return () => stops.forEach((stop) => stop());
+}
+export default { render };

@@ -1,0 +1,149 @@
+// The form of a run, its plan, and the run as it goes. What is typed is kept here and sent to Python, which says what is
+// wrong with it; fields are drawn anew only when judges come or go.
+const JUDGE_LABELS = {
+  judge_backend: "Back end", judge_model_name: "Model", weight: "Weight", judge_template_id: "Template", base_url: "Server URL",
+  api_key_env: "Key variable", temperature: "Temperature", max_tokens: "Most tokens", name: "Name",
+};
+const JUDGE_HINTS = {
+  weight: "1", judge_template_id: "of pack or profile", base_url: "http://host:8000/v1", api_key_env: "OPENAI_API_KEY", temperature: "1.0",
+  max_tokens: "512", name: "provider:model",
+};
+const OVER = ["succeeded", "failed", "cancelled"];
+
+function wizardPart(ctx) {
+  const { root, find, put, get, send } = ctx;
+  let form = null, drawn = null, timer = null, sent = 0;
+
+  const fault = (place) => `<span class="ekw-fault" id="${ctx.id}-${place.replaceAll(".", "-")}" data-fault="${place}"></span>`;
+  const described = (place) => `aria-describedby="${ctx.id}-${place.replaceAll(".", "-")}" data-place="${place}" data-key="${place}"`;
+  const options = (names, chosen, none) => `${none === undefined ? "" : `<option value="">${esc(none)}</option>`}${names.map((name) => `<option ${name === chosen ? "selected" : ""}>${esc(name)}</option>`).join("")}`;
+  function select(place, label, names, chosen, none) {
+    return `<label>${label}<select ${described(place)}>${options(names, chosen, none)}</select>${fault(place)}</label>`;
+  }
+  function text(place, label, value, hint = "", list = "") {
+    return `<label>${label}<input ${described(place)} value="${esc(value)}" placeholder="${esc(hint)}" ${list ? `list="${ctx.id}-${list}"` : ""}>${fault(place)}</label>`;
+  }
+  function judge(one, at) {
+    const field = (name) => text(`judges.${at}.${name}`, JUDGE_LABELS[name], one[name] || "", JUDGE_HINTS[name] || "", name === "judge_template_id" ? "templates" : "");
+    const more = ["temperature", "max_tokens", "name"], open = more.some((name) => one[name]);
+    return `<fieldset class="ekw-one" data-judge="${at}"><legend>Judge ${at + 1}</legend>
+      <div class="ekw-grid">${select(`judges.${at}.judge_backend`, JUDGE_LABELS.judge_backend, get("choices").judge_backend, one.judge_backend)}${["judge_model_name", "weight", "judge_template_id", "base_url", "api_key_env"].map(field).join("")}</div>
+      <div class="ekw-line"><details class="ekw-more" ${open ? "open" : ""}><summary>Temperature, tokens, name</summary><div class="ekw-grid">${more.map(field).join("")}</div></details>
+      <span class="ekw-push"></span><button class="ekw-quiet" data-do="judge_drop" data-at="${at}" data-key="drop ${at}" aria-label="Remove judge ${at + 1}">Remove</button></div>${fault(`judges.${at}`)}</fieldset>`;
+  }
+  function drawForm() {
+    const given = get("form");
+    if (!given.scoring_mode || (drawn === given.revision && form)) return;
+    drawn = given.revision;
+    form = structuredClone(given);
+    drawFields();
+  }
+  function drawFields() {
+    const known = get("choices"), judged = form.scoring_mode !== "deterministic";
+    const modes = known.scoring_mode.map((name) => `<label class="ekw-check"><input type="radio" name="${ctx.id}-mode" value="${name}" data-place="scoring_mode" data-key="mode ${name}" ${name === form.scoring_mode ? "checked" : ""}>${name}</label>`).join("");
+    put(".ekw-form", `<fieldset><legend>What runs</legend><div class="ekw-grid">${select("pack", "Pack", known.packs, form.pack, known.packs.length ? "choose a pack" : "the registry has no pack")}
+      ${text("model", "Model", form.model, form.backend === "custom" ? "NAME=FILE.py" : "org/model")}${select("backend", "Model's back end", known.backend, form.backend)}${text("max_samples", "Most samples a task", form.max_samples, "all")}</div></fieldset>
+      <fieldset><legend>How it is scored</legend><div class="ekw-line" role="radiogroup" aria-label="Scoring mode" aria-describedby="${ctx.id}-scoring_mode">${modes}</div>${fault("scoring_mode")}
+      ${judged ? `<div class="ekw-grid">${select("aggregation", "Votes become a score by", known.aggregation, form.aggregation, "the profile's, else mean")}${text("samples", "Samples a judge", form.samples, "the profile's, else 3")}${text("profile", "Profile", form.profile, "none", "profiles")}</div>
+      <label class="ekw-check"><input type="checkbox" data-place="report_disagreement" data-key="report" ${form.report_disagreement ? "checked" : ""}>Report how far the judges are apart, per sample</label>` : ""}</fieldset>
+      ${judged ? `<div class="ekw-panel" role="group" aria-label="Judges">${form.judges.map(judge).join("") || "<p class='ekw-empty'>No judge is named here: the profile or the tasks name them.</p>"}${fault("judges")}
+      <div><button data-do="judge_add" data-key="judge add">Add a judge</button></div></div>` : ""}
+      <datalist id="${ctx.id}-templates">${known.templates.map((name) => `<option value="${esc(name)}">`).join("")}</datalist><datalist id="${ctx.id}-profiles">${known.profiles.map((name) => `<option value="${esc(name)}">`).join("")}</datalist>`);
+    drawCheck();
+  }
+  function drawCheck() {
+    const check = get("check"), faults = check.faults || {};
+    root.querySelectorAll("[data-fault]").forEach((place) => {
+      const said = faults[place.dataset.fault] || "";
+      if (place.textContent !== said) place.textContent = said;
+    });
+    root.querySelectorAll(".ekw-form [data-place]").forEach((one) => one.setAttribute("aria-invalid", Boolean(faults[one.dataset.place])));
+    const other = Object.entries(faults).filter(([place]) => !root.querySelector(`[data-fault="${CSS.escape(place)}"]`));
+    const bad = Object.keys(faults).length, going = running();
+    put(".ekw-plan-box", `<div class="ekw-line"><button class="ekw-primary" data-do="start" data-key="start" ${bad || going || !check.ready ? "disabled" : ""}>▶ Start the run</button>
+      <button data-do="stop" data-key="stop" ${going ? "" : "disabled"}>■ Stop</button>${check.unknown ? '<button data-do="look" data-key="look" title="Imports the tasks, in a process of its own: may take half a minute">Count what is not known</button>' : ""}${bad ? `<small>${bad} ${bad === 1 ? "thing is" : "things are"} to be mended first</small>` : ""}</div>
+      <div class="ekw-problem" role="alert">${other.map(([, said]) => `<p>${esc(said)}</p>`).join("")}</div>
+      <ul class="ekw-lines" role="status" aria-label="What it will take">${(check.plan || []).map((line) => `<li>${esc(line)}</li>`).join("")}</ul>`);
+    const box = find(".ekw-export");
+    if (box.dataset.drawn !== "yes") {
+      box.dataset.drawn = "yes";
+      box.innerHTML = `<label>Command<textarea rows="3" readonly data-export="command"></textarea></label><div class="ekw-line"><button data-do="copy" data-of="command">Copy command</button></div>
+        <label>Scoring config, YAML<textarea rows="6" readonly data-export="yaml"></textarea></label><label>Scoring config, JSON<textarea rows="6" readonly data-export="json"></textarea></label>
+        <div class="ekw-line"><button data-do="copy" data-of="yaml">Copy YAML</button><button data-do="copy" data-of="json">Copy JSON</button>
+        <label class="ekw-short">Save as <input data-file value="scoring.yaml"></label><button data-do="save">Save</button><span role="status" class="ekw-saved"></span></div>`;
+    }
+    ["command", "yaml", "json"].forEach((name) => { find(`[data-export="${name}"]`).value = check[name] || ""; });
+    find(".ekw-saved").textContent = check.saved || "";
+  }
+  const running = () => Boolean(get("progress").id) && !OVER.includes(get("progress").status);
+
+  // -- a run as it goes
+  function drawRuns() {
+    const runs = get("runs").rows || [], shown = get("progress").id || get("run").id;
+    find('[data-box="runs"] > summary').textContent = `Runs of this registry: ${get("runs").n || 0}`;
+    put(".ekw-runs", runs.length
+      ? `<div class="ekw-scroll" tabindex="0" role="region" aria-label="Runs of this registry"><table><thead><tr>${["Run", "Status", "Pack", "Mode", "Model"].map((name) => `<th scope="col">${name}</th>`).join("")}</tr></thead><tbody>${runs
+          .map((run) => `<tr><th scope="row"><button data-do="watch" data-key="watch ${esc(run.id)}" data-id="${esc(run.id)}" aria-pressed="${run.id === shown}" aria-label="Show run ${esc(run.id)}">${esc(run.id)}</button></th><td>${mark(run.status)}</td><td>${esc(run.pack)}</td><td>${esc(run.scoring_mode)}</td><td class="ekw-text">${esc(run.model)}</td></tr>`).join("")}</tbody></table></div>`
+      : "<p class='ekw-empty'>None yet.</p>");
+  }
+  const mark = (status) => `<span class="ekw-${status === "succeeded" ? "better" : status === "failed" ? "worse" : "as"}">${{ succeeded: "✓", failed: "✗", running: "▶", queued: "…", cancelled: "■" }[status] || ""} ${esc(status)}</span>`;
+  function drawProgress() {
+    const now = get("progress");
+    if (!now.id || OVER.includes(now.status)) put(".ekw-progress", now.id && now.status !== "succeeded" ? log(now, true) : "");
+    else {
+      const [done, total] = now.judged || [];
+      const waits = now.status === "queued" ? "<p>It waits for a worker: <code>evalkit worker</code></p>" : "";
+      put(".ekw-progress", `<div class="ekw-head"><h3>${esc(now.id)} <small>${esc(now.pack)} with ${esc(now.model)}</small></h3>${mark(now.status)}</div>${waits}
+        <progress aria-label="Calls judged" ${total ? `value="${+done}" max="${+total}"` : ""}></progress>
+        <small class="ekw-count" role="status">${total ? `${+done} of ${+total} calls judged` : now.stopping ? "stopping …" : "no call judged yet"}</small>
+        <ul class="ekw-lines">${(now.tasks || []).map(([task, said]) => `<li>${esc(task)}${said ? `: ${esc(said)}` : ""}</li>`).join("")}</ul>${log(now, false)}`);
+    }
+    const pre = find(".ekw-log");
+    if (pre) pre.scrollTop = pre.scrollHeight;
+    drawCheck();
+    drawRuns();
+  }
+  function log(now, over) {
+    if (!now.here) return "<p class='ekw-empty'>Its log is on the machine that runs it.</p>";
+    return `<h4>${over ? "The end of its log" : "Log"}</h4><pre class="ekw-log" tabindex="0" aria-label="Log of the run">${esc((now.log || []).join("\n"))}</pre>`;
+  }
+
+  // -- what a person does
+  function tell() {
+    clearTimeout(timer);
+    timer = setTimeout(flush, 250);
+  }
+  function flush() {
+    clearTimeout(timer);
+    if (form) send({ do: "form", form, said: `${ctx.id} ${(sent += 1)}` });
+  }
+  function typed(one) {
+    const [name, at, part] = one.dataset.place.split(".");
+    const value = one.type === "checkbox" ? one.checked : one.value;
+    if (part) form.judges[at][part] = value;
+    else form[name] = value;
+    if (name === "scoring_mode" || name === "backend") drawFields();
+    tell();
+  }
+  const actions = {
+    start: () => { flush(); send({ do: "start" }); },
+    stop: () => send({ do: "stop" }),
+    look: () => send({ do: "look" }),
+    judge_add: () => {
+      form.judges = [...form.judges, { judge_backend: "fake", judge_model_name: ["strict", "lenient", "verbose", "noisy"][form.judges.length] || "" }];
+      drawFields();
+      find(`[data-place="judges.${form.judges.length - 1}.judge_model_name"]`).focus();
+      tell();
+    },
+    judge_drop: (one) => { form.judges.splice(Number(one.dataset.at), 1); drawFields(); find('[data-do="judge_add"]').focus(); tell(); },
+    copy: (one) => {
+      const box = find(`[data-export="${one.dataset.of}"]`);
+      box.focus();
+      box.select(); // where the clipboard is refused, it is marked for copying
+      navigator.clipboard?.writeText(box.value).catch(() => {});
+    },
+    save: () => { flush(); send({ do: "save", file: find("[data-file]").value }); },
+    watch: (one) => send({ do: "watch", id: one.dataset.id }),
+  };
+  return { drawForm, drawCheck, drawRuns, drawProgress, typed, actions };
+}

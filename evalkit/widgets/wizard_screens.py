@@ -1,0 +1,282 @@
+"""The wizard's screen: what is filled in, what is wrong with it, and the run that is followed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from evalkit.errors import ConfigError, EvalkitError, InputError
+from evalkit.prompts import list_templates
+from evalkit.rubrics.files import write_new
+from evalkit.running import Run, Runner
+from evalkit.running.commands import model_facts
+from evalkit.widgets.estimates import Estimate, check_pack, estimate
+from evalkit.widgets.launches import launch
+from evalkit.widgets.orders import RunForm, choices
+from evalkit.widgets.progresses import Follower
+from evalkit.widgets.run_payloads import runs_payload
+from evalkit.widgets.run_views import Pages, new_screen
+from evalkit.widgets.workers import Worker
+
+__all__ = ["WizardScreen"]
+
+_PROFILES = ("conservative", "strict")
+_GOING = ("queued", "running")
+_CLOSE_WAIT_S = 60.0
+
+
+class WizardScreen:
+    """Draws a form and a run in a view, and does what the view says that a person wants.
+
+    Nothing waits in a callback of the kernel: what takes long is done by workers, and a run by a process of its own.
+
+    Attributes
+    ----------
+    runner
+        Where runs are, and how they are carried out.
+    form
+        What is filled in.
+    view
+        The widget.
+    """
+
+    def __init__(self, runner: Runner, form: RunForm) -> None:
+        self.runner, self.registry, self.form = runner, runner.registry, form
+        self.view = new_screen("RunWizard")
+        self.pages = Pages(self.view)
+        self._worker, self._checker = Worker(), Worker()
+        self._follower: Follower | None = None
+        self._revision = 0
+        self.view.on_msg(self._receive)
+        self.view.choices = choices() | {
+            "packs": self._packs(), "templates": self._templates(), "profiles": list(_PROFILES)
+        }  # fmt: skip
+        self.fill(form)
+        self._list()
+        self._do("recover", self._return)
+
+    def fill(self, form: RunForm) -> None:
+        """Take over a form that was filled in elsewhere; its fields are drawn anew."""
+        self.form = form
+        self._revision += 1
+        self.view.form = form.to_dict() | {"revision": self._revision}
+        self._check()
+
+    @property
+    def faults(self) -> dict[str, str]:
+        """What is wrong with what is filled in, by field."""
+        found: dict[str, str] = {}
+        for place, said in [*self.form.faults(), *self._model_fault()]:
+            found[place] = f"{found[place]}; {said}" if place in found else said
+        return found
+
+    @property
+    def shown(self) -> str:
+        """The id of the run that is followed or shown; blank before there is one."""
+        return str(self.view.progress.get("id") or self.view.run.get("id") or "")
+
+    def plan(self, *, look: bool = False) -> Estimate:
+        """As `estimate`, after a look at the fields."""
+        self._refuse_faults()
+        return estimate(self.registry, self.form, look=look)
+
+    def command(self) -> str:
+        """The command line that starts the same run."""
+        database = self.registry.database
+        # a password belongs on no command line: the variable EVALKIT_REGISTRY takes it
+        return self.form.command(_plain(database.shown) if database.url == database.shown else None)
+
+    def export(self, form: str, file: Path | None) -> str:
+        """As `RunWizard.export`."""
+        text = self.form.export(form)
+        if file is not None:
+            self._save(file)
+        return text
+
+    def start(self) -> str:
+        """Start the run and follow it; its id."""
+        self._refuse_faults()
+        run_id = launch(self.runner, self.form)
+        self.follow(run_id)
+        return run_id
+
+    def stop(self) -> None:
+        """Cancel the run that is followed."""
+        self.view.progress = {**self.view.progress, "stopping": True}
+        self.runner.cancel(self.followed.run_id)
+
+    def follow(self, run_id: str) -> None:
+        """Show a run, and look after it until it is over."""
+        run = self.runner.run(run_id)
+        if self._follower is not None:
+            self._follower.stop()
+        self.pages.clear()
+        self._follower = Follower(self.runner, run.id, on_look=self._looked, on_end=self._ended, on_fault=self._alert)
+        self._list()
+
+    @property
+    def followed(self) -> Follower:
+        """Who looks after the run; InputError when there is none."""
+        if self._follower is None:
+            raise InputError("no run is followed: start one, or choose one of the list")
+        return self._follower
+
+    def close(self) -> None:
+        """As `RunWizard.close`."""
+        for worker in (self._worker, self._checker):
+            worker.wait(_CLOSE_WAIT_S)
+        if self._follower is not None:
+            self._follower.stop()
+            self._follower.wait(_CLOSE_WAIT_S)
+        self.pages.wait(_CLOSE_WAIT_S)
+
+    # -- what is shown
+    def _packs(self) -> list[str]:
+        table = self.registry.packs()
+        return [f"{name}@{version}" for name, version in zip(table["name"], table["version"], strict=True)][::-1]
+
+    def _templates(self) -> list[str]:
+        table = self.registry.templates()
+        own = [f"{name}@{version}" for name, version in zip(table["name"], table["version"], strict=True)]
+        return [*own, *list_templates()]
+
+    def _list(self) -> None:
+        table = self.registry.runs()
+        self.view.runs = {"rows": runs_payload(table), "n": len(table)}
+
+    def _check(self) -> None:
+        """Say at once what the fields alone tell; what the pack's tasks name is looked up in the background."""
+        form, faults = self.form, self.faults
+        missing = not (form.pack and form.model)
+        shown = {
+            "faults": faults, "ready": False, "unknown": False, "command": self.command(),
+            "yaml": form.export("yaml"), "json": form.export("json"),
+            "plan": ["choose a pack and name a model"] if missing else [] if faults else ["looking it up …"],
+        }  # fmt: skip
+        self.view.check = shown
+        if not faults and not missing:
+            self._checker.do("plan", lambda: self._safely(lambda: self._tell_plan(form, shown)))
+
+    def _tell_plan(self, form: RunForm, shown: Mapping[str, Any], *, look: bool = False) -> None:
+        try:
+            check_pack(self.registry, form)
+            made = estimate(self.registry, form, look=look)
+        except (EvalkitError, OSError) as problem:
+            told: dict[str, Any] = {"faults": {"pack": str(problem)}, "plan": []}
+        else:
+            told = {"plan": made.lines(), "ready": True, "unknown": bool(made.unknown) and not look}
+        if form == self.form:  # else it is about what was there before
+            self.view.check = {**shown, **told}
+
+    def _look_into(self) -> None:
+        """Import the tasks, in a process of its own, for their rows and criteria."""
+        form, shown = self.form, dict(self.view.check)
+        self.view.check = {**shown, "unknown": False, "plan": ["importing the tasks, in a process of its own …"]}
+        self._checker.do("plan", lambda: self._safely(lambda: self._tell_plan(form, shown, look=True)))
+
+    def _model_fault(self) -> list[tuple[str, str]]:
+        if not self.form.model:
+            return []
+        try:
+            model_facts(self.form.backend, self.form.model)
+        except ConfigError as problem:
+            return [("model", str(problem))]
+        return []
+
+    def _refuse_faults(self) -> None:
+        if not (self.form.pack and self.form.model):
+            raise ConfigError("choose a pack and name a model first")
+        faults = self.faults
+        if faults:
+            raise ConfigError("; ".join(f"{place}: {said}" for place, said in faults.items()))
+
+    def _looked(self, now: dict[str, Any]) -> None:
+        before = self.view.progress
+        stopping = before.get("id") == now["id"] and bool(before.get("stopping"))
+        self.view.progress = {**now, "stopping": stopping}
+
+    def _ended(self, run: Run) -> None:
+        self.pages.show(run)
+        self._safely(self._list)
+
+    def _return(self) -> None:
+        """After a restart: runs whose process is gone are closed, and one that goes on is followed."""
+        self.runner.recover()
+        self._list()
+        going = [row for row in self.view.runs["rows"] if row["status"] in _GOING]
+        if going and self._follower is None:
+            self.follow(going[0]["id"])
+
+    def _alert(self, text: str) -> None:
+        self.view.alert = text
+
+    # -- what a person does
+    def _receive(self, _widget: Any, content: Any, _buffers: Any) -> None:
+        self._safely(lambda: self._act(content))
+
+    def _safely(self, job: Callable[[], object]) -> None:
+        try:
+            job()
+        except EvalkitError as problem:
+            self._alert(str(problem))
+        except Exception as problem:  # noqa: BLE001  # a callback's or thread's traceback is seen by nobody
+            self._alert(f"{type(problem).__name__}: {problem}")
+
+    def _do(self, name: str, job: Callable[[], object]) -> None:
+        self._worker.do(name, lambda: self._safely(job))
+
+    def _act(self, content: Any) -> None:
+        actions: dict[str, Callable[[Any], object]] = {
+            "form": self._typed,
+            "look": lambda _: self._look_into(),
+            "start": lambda _: self._begin(),
+            "stop": lambda _: self._do("stop", self.stop),
+            "save": self._save_as,
+            "watch": lambda said: self._do("watch", lambda: self.follow(str(said["id"]))),
+            "query": self.pages.ask,
+            "select": self.pages.select,
+            "dismiss": lambda _: self._alert(""),
+        }
+        if isinstance(content, Mapping) and content.get("do") in actions:
+            actions[content["do"]](content)
+
+    def _typed(self, said: Mapping[str, Any]) -> None:
+        form = RunForm.of(said["form"])
+        if form != self.form:
+            self.form = form
+            # the revision stays: the fields are drawn already, and another view of this one finds them so
+            self.view.form = form.to_dict() | {"revision": self._revision}
+            self._check()
+
+    def _begin(self) -> None:
+        self._refuse_faults()
+        self._alert("")
+        self.view.check = {**self.view.check, "ready": False, "plan": ["starting …"]}
+        self._do("start", self._started)
+
+    def _started(self) -> None:
+        try:
+            self.start()
+        finally:
+            self._check()
+
+    def _save_as(self, said: Mapping[str, Any]) -> None:
+        file = Path(str(said["file"]).strip() or "scoring.yaml")
+        self._save(file)
+        self.view.check = {**self.view.check, "saved": f"saved as {file}"}
+
+    def _save(self, file: Path) -> None:
+        if self.form.config is None:
+            raise ConfigError("deterministic mode takes no scoring config; there is nothing to save")
+        faults = self.faults
+        if faults:
+            raise ConfigError("; ".join(f"{place}: {said}" for place, said in faults.items()))
+        if file.exists():
+            raise ConfigError(f"{file} is there already, and is not overwritten; name another file")
+        write_new(file, self.form.export("json" if file.suffix == ".json" else "yaml"))
+
+
+def _plain(shown: str) -> str:
+    """A SQLite registry by its file, as a person would name it."""
+    return shown.partition("://")[2].removeprefix("/") if shown.startswith("sqlite") else shown
