@@ -332,20 +332,6 @@ def test_a_bound_task_that_is_never_judged_needs_no_receipt(local: Registry, tmp
     assert run.reproducible, run.irreproducible
 
 
-def test_a_plugins_task_without_a_judged_metric_needs_no_receipt(tmp_path: Path) -> None:
-    from evalkit.running.findings import read_findings
-
-    plugin, profile = {"judge_plugin_name": "p"}, {"judge_plugin_name": "p", "judge_profile": "strict"}
-    tasks = tuple(RunTask(f"t{at}|0", 1.0, {"overrides": one}) for at, one in enumerate([plugin, profile, plugin]))
-    run = made("a", [0.0], artifacts={"folder": str(tmp_path), "attempts": [{}]}, scoring_mode="jury", tasks=tasks)
-    place = run.output / "results" / "m"
-    place.mkdir(parents=True)
-    results = {"t0:0": {"em": 1.0}, "t1:0": {"em": 1.0}, "t2:0": {"tone": 1.0, "tone_coverage": 1.0}}
-    (place / "results_2026-01-01T00-00-00.json").write_text(json.dumps({"results": results}))
-    states = [one.receipt_state for one in read_findings(run).tasks]
-    assert states == ["own_config", "not_consumed", "not_consumed"], "what asks for a judge, or has its figures, does"
-
-
 def test_wrong_orders_start_nothing(local: Registry, tmp_path: Path) -> None:
     local.apply_pack(pack())
     runner = runner_of(local, tmp_path)

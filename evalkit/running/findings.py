@@ -147,9 +147,7 @@ def _receipt_state(run: Run, task: RunTask, receipts: tuple[Receipt, ...], unjud
     name = task_name(task.task)
     if any(task_name(one.task) == name or task_name(one.task).startswith(f"{name}:") for one in receipts):
         return "consumed"
-    asked = {"judge_profile", "judge_template_id"} & task.binding.get("overrides", {}).keys()
-    # a pack names a plugin for its deterministic tasks too: there is no other way to them
-    return "not_consumed" if task.binding and (asked or judged) else "own_config"
+    return "not_consumed" if task.binding else "own_config"
 
 
 def _notes(tasks: tuple[RunTask, ...], details: Mapping[str, pd.DataFrame | None]) -> Iterator[str]:

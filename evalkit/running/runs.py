@@ -33,7 +33,8 @@ class RunTask:
         Plugin, profile and templates it was resolved to; empty: as LightEval has it.
     receipt_state
         ``consumed``: the judge plugin said what it used. ``not_consumed``: it was bound and said nothing.
-        ``own_config``: not bound, scored by itself. ``deterministic``: the run asked no judge. None: not yet known.
+        ``own_config``: not bound, scored by itself. ``deterministic``: no judge is asked about it.
+        None: not yet known.
     n_samples
         Samples in the details; None where there are none.
     """
