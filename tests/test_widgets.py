@@ -733,6 +733,21 @@ def test_what_cannot_be_suggested_or_tried_is_said(facts, tmp_path):
         start(tmp_path / "other").suggest("fake:strict")
 
 
+def test_a_judge_that_is_asked_for_edits_can_be_stopped_and_its_answer_is_kept(facts):
+    answer = json.dumps({"edits": []})
+    with judge_server(always={"delay": 1.0, "content": answer}) as server:
+        helper = ek.Judge("openai", "helper", base_url=server.url)
+        stopping = threading.Timer(0.4, facts.stop)
+        stopping.start()
+        with pytest.raises(JudgeError, match="stopped before the judge answered"):
+            facts.suggest(helper)
+        stopping.join()
+        assert facts.proposals.rows == ()
+        facts.suggest(helper)  # the same question: what was under way is there
+        assert facts.proposals.notes == ("the judge suggests no edit",)
+        assert len(server.seen) == 1
+
+
 def test_a_tried_edit_looks_at_held_out_labels_and_the_look_counts(tmp_path, monkeypatch):
     monkeypatch.setenv("EVALKIT_CACHE", str(tmp_path / "cache"))
     n = 120
@@ -859,6 +874,14 @@ def test_a_fault_in_the_rubric_is_told_as_one_types(tuner):
     assert "stands twice" in tuner._screen.view.draft["problem"]
     do(tuner, do="run")
     assert "mend the rubric first" in tuner._screen.view.alert
+
+
+def test_stop_after_a_fault_is_not_about_the_next_run(tuner):
+    do(tuner, do="try", number=5)  # there is no such suggestion
+    do(tuner, do="stop")
+    tuner.session.heed_stop()  # raises where something is to end
+    do(tuner, do="run")
+    assert tuner._screen.view.page["n"] == 4
 
 
 @pytest.mark.parametrize("said", [None, "run", {}, {"do": "rm"}, {"do": "query"}], ids=str)

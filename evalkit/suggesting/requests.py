@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -38,6 +40,7 @@ def suggest_edits(
     budget_usd: float | None = None,
     retries: int = 5,
     cache: str | Path | None = None,
+    on_progress: Callable[[Any], object] | None = None,
 ) -> Suggestions:
     """Ask a judge for edits of the rubric's wording, from dev items on which jury and people disagree.
 
@@ -64,6 +67,8 @@ def suggest_edits(
         0 for the first answer, 1 for another one, and so on.
     offline, refresh, budget_usd, retries, cache
         As for `judge`.
+    on_progress
+        Called some times a second while the judge is asked; what it raises ends the call.
 
     Returns
     -------
@@ -111,14 +116,16 @@ def suggest_edits(
         return Suggestions((), problem=_no_cases(cases), **about)
     prompt = question_of(rubric, name, cases, max_edits)
     draft = _draft(asked, prompt, rubric, draw)
-    reply, source = _reply(draft, cache, offline=offline, refresh=refresh, budget_usd=budget_usd, retries=retries)
+    stored = None if refresh else _stored(draft, cache, offline=offline)
+    limits = {"budget_usd": budget_usd, "retries": retries}
+    reply = stored or _asked(draft, cache, refresh=refresh, limits=limits, on_progress=on_progress)
     edits, refused, problem = read_edits(reply, rubric, name, max_edits)
     return Suggestions(
         edits,
         refused,
         problem,
         shown=tuple(case.item_id for case in cases.shown),
-        source=source,
+        source="live" if stored is None else "cache",
         cost_usd=reply.cost_usd,
         key=draft.keys[0].hex(),
         **about,
@@ -160,25 +167,23 @@ def _itself(prompt: Prompt) -> Prompt:
     return prompt
 
 
-def _reply(
-    draft: Draft, cache: Any, *, offline: bool, refresh: bool, budget_usd: float | None, retries: int
-) -> tuple[Reply, str]:
+def _stored(draft: Draft, cache: Any, *, offline: bool) -> Reply | None:
     store = ReplyStore.open(cache)
-    key = draft.keys[0]
-    stored = None if refresh else store.get_many({key}, recorded=offline).get(key)
-    if stored is not None:
-        return Reply.from_dict(orjson.loads(stored)), "cache"
-    if offline:
+    found = store.get_many({draft.keys[0]}, recorded=offline).get(draft.keys[0])
+    if found is None and offline:
         raise CacheMiss(f"these suggestions of {draft.judge.name} are not in the cache at {store.folder}; ask online")
-    import time
+    return None if found is None else Reply.from_dict(orjson.loads(found))
 
+
+def _asked(draft: Draft, cache: Any, *, refresh: bool, limits: dict[str, Any], on_progress: Any) -> Reply:
     from evalkit.calling import Limits, fetch
 
+    store = ReplyStore.open(cache)
     store.check_writable()
-    limits = Limits(budget_usd=budget_usd, retries=retries)
-    outcome = fetch([draft], store, limits, newer_than=time.time() if refresh else None)[0]
+    newer_than = time.time() if refresh else None
+    outcome = fetch([draft], store, Limits(**limits), newer_than=newer_than, on_progress=on_progress)[0]
     if outcome.failure is not None or outcome.value is None:
         failure = outcome.failure
         told = "no reply" if failure is None else f"{failure.reason.replace('_', ' ')} {failure.detail}".strip()
         raise JudgeError(f"{draft.judge.name} gave no suggestions: {told}")
-    return Reply.from_dict(orjson.loads(outcome.value)), "live"
+    return Reply.from_dict(orjson.loads(outcome.value))

@@ -20,13 +20,13 @@ from evalkit.rubrics.profiles import judge_dict
 from evalkit.tables import as_items, load_items
 from evalkit.widgets.histories import History, Version, rebased
 
-__all__ = ["AGGREGATES", "Bench"]
+__all__ = ["AGGREGATES", "Bench", "Stopped"]
 
 AGGREGATES = ("mean", "median", "majority", "min", "max", "dawid_skene")
 _REMEMBERED = 8
 
 
-class _Stopped(Exception):
+class Stopped(Exception):
     """Raised into a run to end it."""
 
 
@@ -218,17 +218,16 @@ class Bench:
             last[:] = [progress]
             if on_progress is not None:
                 on_progress(progress)
-            if self._stop.is_set():
-                raise _Stopped
+            self.heed_stop()
 
         try:
             evaluation = self._evaluate(version, budget_usd=self.budget_usd, on_progress=told)
             said = "" if not last else f"asked {last[0].done} replies"
-        except _Stopped:
+        except Stopped:
             evaluation = _marked(self._evaluate(version, offline=True))
             said = f"stopped: {_missing(evaluation)}; run again and only the rest is paid"
         finally:
-            self._busy = False
+            self.end()
         with self.lock:
             self._take(version, evaluation)
         return said
@@ -239,10 +238,19 @@ class Bench:
             self._busy = True
             self._stop.clear()
 
+    def end(self) -> None:
+        """What was begun is over."""
+        self._busy = False
+
     def stop(self) -> None:
         """End the run, if there is one; what is in flight is waited for a moment and kept."""
         if self._busy:
             self._stop.set()
+
+    def heed_stop(self, _progress: Any = None) -> None:
+        """Raise `Stopped` into what is under way, if it is to end."""
+        if self._stop.is_set():
+            raise Stopped
 
     def _evaluate(self, version: Version, **options: Any) -> Evaluation:
         made = evaluate(

@@ -90,6 +90,17 @@ class Screen:
     def _do(self, name: str, job: Callable[[], object]) -> None:
         self.worker.do(name, lambda: self._safely(job))
 
+    def _begun(self, name: str, job: Callable[[], object]) -> None:
+        """A job that Stop is about, from the click on."""
+
+        def done() -> None:
+            try:
+                job()
+            finally:
+                self.session.end()
+
+        self._do(name, done)
+
     def _act(self, content: Any) -> None:
         actions: dict[str, Callable[[Any], object]] = {
             "form": lambda said: self._draft(said, lambda base, draft: from_form(base, draft, said["form"])),
@@ -134,7 +145,7 @@ class Screen:
         self.session.begin()
         self._alert("")
         self._status(running=True, text="looking up what is cached …")
-        self._do("run", lambda: self.shown(self.session.run(self.progress)))
+        self._begun("run", lambda: self.shown(self.session.run(self.progress)))
 
     def shown(self, said: str, *more: str) -> None:
         """Draw what a run brought, tiles first."""
@@ -212,9 +223,10 @@ class Screen:
 
     def _suggest(self, said: Mapping[str, Any]) -> None:
         judge = str(said["judge"]).strip()
+        self.session.begin()
         self._alert("")
         self._status(running=True, text=f"asking {judge} for edits …")
-        self._do("suggest", lambda: self._suggested(judge))
+        self._begun("suggest", lambda: self._suggested(judge))
 
     def _suggested(self, judge: str) -> None:
         self.session.suggest(judge)
@@ -226,7 +238,7 @@ class Screen:
         self.session.begin()
         self._alert("")
         self._status(running=True, text="looking up what is cached …")
-        self._do("run", lambda: self.shown(self.session.try_edit(number, self.progress), "advice"))
+        self._begun("run", lambda: self.shown(self.session.try_edit(number, self.progress), "advice"))
 
     def _held_out(self) -> None:
         self.session.look_held_out()

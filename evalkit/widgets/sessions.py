@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from evalkit import tables
-from evalkit.errors import InputError, RubricError
+from evalkit.errors import InputError, JudgeError, RubricError
 from evalkit.evaluation import Evaluation, promote
 from evalkit.figures import count_of, figure
 from evalkit.judging import Work
@@ -19,7 +19,7 @@ from evalkit.rubrics import Rubric, save
 from evalkit.suggesting import groups_of
 from evalkit.tables import labels as long_labels
 from evalkit.validity import align
-from evalkit.widgets.benches import AGGREGATES, Bench
+from evalkit.widgets.benches import AGGREGATES, Bench, Stopped
 from evalkit.widgets.boards import Cell, Tile, aligned, cells_of, tiles_of
 from evalkit.widgets.books import LabelBook, fitting
 from evalkit.widgets.details import detail_of
@@ -238,11 +238,18 @@ class Session(Bench):
         if self.evaluation is None:
             raise InputError("nothing was judged yet: run first")
         known = next((one for one in self.pool if one.name == judge), judge)
-        made = self.proposals.ask(
-            self.evaluation, self.current, known, self.shown_criterion,
-            self.labels_of(self.shown_criterion),
-            cache=self.cache, budget_usd=self.budget_usd,
-        )  # fmt: skip
+        labels = self.labels_of(self.shown_criterion)
+        options = {name: self.options[name] for name in ("retries", "offline") if name in self.options}
+        self.begin()
+        try:
+            made = self.proposals.ask(
+                self.evaluation, self.current, known, self.shown_criterion, labels,
+                cache=self.cache, budget_usd=self.budget_usd, on_progress=self.heed_stop, **options,
+            )  # fmt: skip
+        except Stopped:
+            raise JudgeError("stopped before the judge answered; if an answer was under way, it is kept") from None
+        finally:
+            self.end()
         with self.lock:
             self.proposals = made
             self.keep()
