@@ -96,7 +96,8 @@ def save_details(output: Path, model: dict[str, str], tasks: list[str], n_sample
         rows = [
             {
                 "doc": {"id": str(number), "query": f"question {number}", "task_name": task},
-                "metric": {"quality": score, "quality_passed": score is not None and score > 0.3, "length": float(at)},
+                # a metric with several figures has them in a mapping, as LightEval saves it
+                "metric": {"quality": {"quality": score, "quality_error": ""}, "length": float(at)},
                 "model_response": {"text": [answer], "input": "x"},
             }
             for number, score in enumerate(samples(at, n_samples, shift))

@@ -100,7 +100,9 @@ class LightevalArtifacts:
         try:
             # an open file: from a path, folders named key=value would become columns
             with file.open("rb") as handle:
-                frame: pd.DataFrame = parquet.read_table(handle).to_pandas()
+                # without threads of pyarrow's: the process may be about to end, and files are small
+                table = parquet.read_table(handle, use_threads=False, pre_buffer=False)
+                frame: pd.DataFrame = table.to_pandas(use_threads=False)
         except (ArrowException, OSError) as problem:
             said = " ".join(str(problem).split())[:200]
             raise InputError(f"{file} is cut short or no parquet file: {said}") from None

@@ -15,7 +15,7 @@ from evalkit.contract.artifacts import LightevalArtifacts
 from evalkit.errors import InputError, MissingExtraError
 from evalkit.figures import figure, html_page, html_table, text_table
 from evalkit.intervals import Interval, mean_interval
-from evalkit.running.findings import sample_values
+from evalkit.running.findings import has_samples, sample_values
 from evalkit.running.runs import Run, RunScore
 
 __all__ = ["RunComparison", "compare_runs"]
@@ -121,7 +121,7 @@ class _Samples:
         if task not in self._frames:
             self._frames[task] = self._read(task)
         frame = self._frames[task]
-        if frame is None or not any(row and metric in row for row in frame["metric"]):
+        if frame is None or not has_samples(frame, metric):
             return None
         names = [_document(doc) for doc in frame["doc"]]
         values = sample_values(frame, metric)

@@ -16,7 +16,7 @@ from evalkit.errors import InputError, MissingExtraError, listed
 from evalkit.running.rows import Ending
 from evalkit.running.runs import Run, RunScore, RunTask
 
-__all__ = ["RECEIPTS", "read_findings", "sample_values"]
+__all__ = ["RECEIPTS", "has_samples", "read_findings", "sample_values"]
 
 RECEIPTS = "receipts.json"
 """Where, in LightEval's output folder, the judge plugin leaves its receipts."""
@@ -76,8 +76,21 @@ def sample_values(details: pd.DataFrame, metric: str) -> pd.Series:
     pandas.Series
         float64, by row.
     """
-    values = [_number(row.get(metric)) if isinstance(row, Mapping) else math.nan for row in details["metric"]]
+    values = [_number(_figures(row).get(metric)) for row in details["metric"]]
     return pd.Series(values, index=details.index, dtype="float64")
+
+
+def has_samples(details: pd.DataFrame, metric: str) -> bool:
+    """Whether any sample has a figure of this name."""
+    return any(metric in _figures(row) for row in details["metric"])
+
+
+def _figures(row: Any) -> dict[str, Any]:
+    """A sample's figures by name: a metric with several has them in a mapping of its own."""
+    found: dict[str, Any] = {}
+    for name, value in row.items() if isinstance(row, Mapping) else ():
+        found.update(value if isinstance(value, Mapping) else {name: value})
+    return found
 
 
 def _number(value: Any) -> float:
@@ -126,7 +139,7 @@ def _coverage(metric: str, figures: Mapping[str, float], details: pd.DataFrame |
     whose = [name for name in rubrics if metric == name or metric.startswith(f"{name}_")]
     if whose:
         return figures[f"{max(whose, key=len)}_coverage"]
-    if details is None or not len(details) or not any(metric in row for row in details["metric"] if row):
+    if details is None or not has_samples(details, metric):
         return None
     return float(sample_values(details, metric).notna().mean())
 

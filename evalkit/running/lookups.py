@@ -186,7 +186,8 @@ def _check_judges(search: Search, task: PackTask, profile: Profile | None, layou
             search.add(task, problem)
         return
     wanted = task.overrides.get("judge_profile") or (config.profile if config is not None else None)
-    if (profile is None and wanted) or _code_names_judges(layout):
+    is_asked = wanted or task.overrides.get("judge_template_id")  # else its plugin may bring it without a judged metric
+    if not is_asked or (profile is None and wanted) or _code_names_judges(layout):
         return
     search.add(
         task,
