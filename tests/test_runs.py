@@ -471,6 +471,26 @@ def test_differences_are_paired_by_document(local: Registry, tmp_path: Path) -> 
         compare_runs(a, dataclasses.replace(b, status="failed"))
 
 
+def test_verdicts_are_paired_too() -> None:
+    import pandas as pd
+
+    from evalkit.running.comparisons import _paired
+
+    a = pd.Series([0.0, 0, 0, 1, 1, 1, 1, 0, 0, 0], index=list("abcdefghij"))
+    b = pd.Series([1.0, 1, 1, 0, 1, 1, 1, 0, 0, 0], index=list("abcdefghij")).sample(frac=1, random_state=1)
+    found = _paired(a, b, 0.2)
+    assert found is not None
+    # three fixed, one broke: mean 0.2, cluster variance 10/9 · 3.6 / 100 = 0.04; shrunk by 10/12 and with half an item
+    # more in each cell: 0.04 · (10/12)² + (1 + (1/6)²) / 12² = 0.034915; t₉ = 2.26216
+    half = 2.26216 * math.sqrt(0.034915)
+    assert (found[0].low, found[0].high) == pytest.approx((1 / 6 - half, 1 / 6 + half), abs=1e-4)
+    assert found[1:] == (10, "paired")
+    assert _paired(a, b.iloc[:9], 0.2) is None, "other documents"
+    nobody = _paired(a * math.nan, b, math.nan)
+    assert nobody is not None
+    assert (nobody[0].reason, nobody[1]) == ("no sample is scored on both sides", 0)
+
+
 def test_without_details_the_interval_is_not_paired(local: Registry, tmp_path: Path) -> None:
     local.apply_pack(pack())
     runner = runner_of(local, tmp_path)

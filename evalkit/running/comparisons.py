@@ -14,7 +14,7 @@ import pandas as pd
 from evalkit.contract.artifacts import LightevalArtifacts
 from evalkit.errors import InputError, MissingExtraError
 from evalkit.figures import figure, html_page, html_table, text_table
-from evalkit.intervals import Interval, mean_interval
+from evalkit.intervals import Interval, change_interval, mean_interval
 from evalkit.running.findings import has_samples, sample_values
 from evalkit.running.runs import Run, RunScore
 
@@ -78,8 +78,8 @@ def compare_runs(a: Run, b: Run) -> RunComparison:
     """The differences between two runs, b − a.
 
     Where both kept their details on this machine, samples are paired by document and the interval is that of the
-    mean of their differences (t, one cluster a sample; samples that one side did not score are left out and counted).
-    Else it is made from both standard errors, as if the samples were not the same, which is too wide.
+    mean of their differences (t, one cluster a sample; of verdicts by Agresti and Min 2005; samples that one side did
+    not score are left out and counted). Else it is made from both standard errors, as if the samples were not the same, which is too wide.
 
     Parameters
     ----------
@@ -121,6 +121,8 @@ class _Samples:
         if task not in self._frames:
             self._frames[task] = self._read(task)
         frame = self._frames[task]
+        # a pass rate is the mean of its samples' verdicts
+        metric = f"{metric.removesuffix('_pass_rate')}_passed" if metric.endswith("_pass_rate") else metric
         if frame is None or not has_samples(frame, metric):
             return None
         names = [_document(doc) for doc in frame["doc"]]
@@ -180,8 +182,12 @@ def _paired(a: pd.Series | None, b: pd.Series | None, difference: float) -> tupl
     if not len(steps):
         return Interval.none("no sample is scored on both sides"), 0, ""
     known = np.concatenate([a.dropna().to_numpy(), b.dropna().to_numpy()])
-    unit = bool(known.min() >= 0 and known.max() <= 1)
-    interval = mean_interval(steps, np.arange(len(steps)), bounds=(-1.0, 1.0) if unit else None)
+    samples = np.arange(len(steps))
+    if np.isin(known, (0.0, 1.0)).all():
+        interval = change_interval(steps, samples)
+    else:
+        unit = bool(known.min() >= 0 and known.max() <= 1)
+        interval = mean_interval(steps, samples, bounds=(-1.0, 1.0) if unit else None)
     if len(steps) == len(a) and not math.isclose(float(steps.mean()), difference, abs_tol=1e-6):
         return None  # the figure is no mean of its samples: their difference says nothing of it
     left = len(a) - len(steps)
