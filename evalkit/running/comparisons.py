@@ -79,7 +79,8 @@ def compare_runs(a: Run, b: Run) -> RunComparison:
 
     Where both kept their details on this machine, samples are paired by document and the interval is that of the
     mean of their differences (t, one cluster a sample; of verdicts by Agresti and Min 2005; samples that one side did
-    not score are left out and counted). Else it is made from both standard errors, as if the samples were not the same, which is too wide.
+    not score are left out and counted). Else it is made from both standard errors, as if the samples were not the
+    same, which is too wide.
 
     Parameters
     ----------
