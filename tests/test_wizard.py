@@ -1,0 +1,453 @@
+"""RunWizard and RunView without a browser: the form, its plan, real processes of runs, and the samples shown."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from launched import JUDGE, JURY, bound, make_plugin, pack, runner_of
+
+import evalkit as ek
+from evalkit.contract import ScoringConfig
+from evalkit.errors import ConfigError, InputError, MissingExtraError
+from evalkit.widgets.estimates import Estimate, TaskCalls
+from evalkit.widgets.factors import items_of, looked_at
+from evalkit.widgets.orders import JUDGE_FIELDS, RunForm, choices
+from evalkit.widgets.run_payloads import run_payload
+from evalkit.widgets.samples import SampleQuery, Samples
+
+pytestmark = pytest.mark.network
+
+TEXTS = st.text(max_size=12)
+TASKS = """
+import json
+from pathlib import Path
+from types import SimpleNamespace as N
+
+def doc(row, name):
+    return N(specific=None)
+
+TASKS_TABLE = [N(name="tone", hf_repo=str(Path(__file__).with_name("rows")), hf_subset="default", version=1,
+                 evaluation_splits=["test"], metrics=[N(metric_name="faithfulness"), N(metric_name="length")],
+                 prompt_function=doc)]
+"""
+
+
+@pytest.fixture
+def registry(tmp_path, monkeypatch):
+    monkeypatch.setenv("EVALKIT_CACHE", str(tmp_path / "cache"))
+    made = ek.Registry.open(tmp_path / "registry.sqlite")
+    made.register_plugin("tone", "1", str(make_plugin(tmp_path / "plugin")))
+    made.apply_pack(pack(bound("tone"), {"task": "plain"}, primary_metric="quality"))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def make(registry, tmp_path):
+    """Wizards with the stand-in for LightEval, closed at the end."""
+    made = []
+
+    def wizard(**fields):
+        given = {"pack": "support@1", "model": "model_name=good,details=1"} | fields
+        made.append(ek.RunWizard(runner=runner_of(registry, tmp_path), **given))
+        return made[-1]
+
+    yield wizard
+    for one in made:
+        one.close()
+
+
+def ended(wizard):
+    run = wizard.wait(60)
+    wizard.close()
+    return run
+
+
+# -- the form
+
+
+@pytest.mark.parametrize(
+    ("judge", "place", "said"),
+    [
+        ({"judge_backend": "tgi", "judge_model_name": "m"}, "judges.0", "needs base_url"),
+        ({"judge_backend": "openai"}, "judges.0.judge_model_name", "missing"),
+        ({"judge_backend": "other", "judge_model_name": "m"}, "judges.0.judge_backend", "'openai'"),
+        ({"judge_backend": "fake", "judge_model_name": "strict", "weight": "-1"}, "judges.0.weight", "greater than"),
+        ({"judge_backend": "fake", "judge_model_name": "strict", "weight": "much"}, "judges.0.weight", "number"),
+        (
+            {"judge_backend": "fake", "judge_model_name": "strict", "max_tokens": "1.5"},
+            "judges.0.max_tokens",
+            "integer",
+        ),
+        ({"judge_backend": "fake", "judge_model_name": "strict", "weight": "0"}, "judges", "all weights are 0"),
+    ],
+    ids=["server", "model", "backend", "negative", "text", "decimal", "nobody"],
+)
+def test_a_fault_stands_beside_its_field_in_the_words_of_the_contract(judge, place, said):
+    faults = dict(RunForm(pack="p", model="m", scoring_mode="judge", judges=(judge,)).faults())
+    assert list(faults) == [place]
+    assert said in faults[place]
+
+
+def test_mode_samples_and_limit_are_checked():
+    one = {"judge_backend": "fake", "judge_model_name": "strict"}
+    faults = dict(RunForm(scoring_mode="jury", judges=(one,), max_samples="0").faults())
+    assert set(faults) == {"scoring_mode", "max_samples"}
+    assert "takes two judges or more" in faults["scoring_mode"]
+    assert "integer" in dict(RunForm(scoring_mode="judge", judges=(one,), samples="x").faults())["samples"]
+    # nobody reads the config of deterministic mode, so nothing in it can be wrong
+    assert list(RunForm(judges=(one, one), samples="x").faults()) == []
+    assert RunForm(judges=(one, one), samples="x").config is None
+
+
+def test_a_config_comes_out_as_it_went_in_and_the_command_holds_all_of_it():
+    config = {**JURY, "samples": 5, "report_disagreement": True, "profile": "strict"}
+    form = RunForm(pack="a b@1", model="m").filled(config, scoring_mode="jury", max_samples="7")
+    assert form.config == ScoringConfig.of(config).to_dict()
+    words = shlex.split(form.command("/some where/r.sqlite"))
+    assert words[:6] == ["evalkit", "run", "start", "a b@1", "--model", "m"]
+    assert json.loads(words[words.index("--scoring-config") + 1]) == form.config
+    assert words[-4:] == ["--max-samples", "7", "--registry", "/some where/r.sqlite"]
+    assert ScoringConfig.of(json.loads(form.export("json"))) == ScoringConfig.of(config)
+    with pytest.raises(ConfigError, match=r"no field modle; it has pack, model"):
+        form.filled(modle="x")
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    judges=st.lists(
+        st.dictionaries(st.sampled_from([*JUDGE_FIELDS, "more"]), TEXTS | st.none() | st.integers()), max_size=3
+    ),
+    rest=st.fixed_dictionaries(
+        dict.fromkeys(("pack", "model", "aggregation", "samples", "profile", "max_samples"), TEXTS)
+    ),
+    mode=st.sampled_from(["deterministic", "judge", "jury", "other"]),
+)
+def test_whatever_a_view_sends_is_a_form_with_faults_or_a_config_that_is_taken(judges, rest, mode):
+    form = RunForm.of({**rest, "judges": judges, "scoring_mode": mode, "report_disagreement": 1})
+    faults = dict(form.faults())
+    assert RunForm.of(form.to_dict()) == form
+    assert all(isinstance(said, str) and said for said in faults.values())
+    if not faults:
+        form.scoring()  # would raise
+    assert shlex.split(form.command())[:3] == ["evalkit", "run", "start"]
+
+
+def test_the_choices_are_those_of_contract_and_runner():
+    assert set(choices()) == {"scoring_mode", "judge_backend", "aggregation", "backend"}
+    assert {"custom", "accelerate"} <= set(choices()["backend"])
+
+
+# -- the plan
+
+
+def test_calls_are_items_times_judges_times_samples_times_criteria():
+    assert TaskCalls("t", 26, 2, 3, 5).calls == 26 * 2 * 3 * 5
+    assert str(TaskCalls("t", 26, 1, 2, 3)) == "26 items × 2 judges × 3 samples × 1 criterion = 156"
+    assert TaskCalls("t", None, 1, 2, 3).calls is None
+    assert TaskCalls("t", None, 0, 2, 3).calls == 0
+    assert Estimate((), 0.0, {}).lines() == ["no judge is asked"]
+
+
+def test_deterministic_runs_ask_nobody(make):
+    assert make(max_samples=3).plan().lines() == ["no judge is asked"]
+
+
+def test_before_the_first_run_it_says_what_is_not_known(make):
+    lines = make(scoring_mode="judge", scoring_config=JUDGE).plan().lines()
+    assert [line.split(" (")[0] for line in lines] == ["not known before: tone", "not known before: plain"]
+
+
+def test_after_a_run_items_and_criteria_are_those_that_it_had(make):
+    first = make(scoring_mode="judge", scoring_config=JUDGE)
+    first.start()
+    assert ended(first).status == "succeeded"
+    # the receipt of tone: 24 judgments of 8 answers, one judge, 3 samples: 1 criterion; plain was scored by nobody
+    assert first.plan().lines()[:2] == [
+        "at most 24 judge calls",
+        "tone: 8 items × 1 judge × 3 samples × 1 criterion = 24",
+    ]
+    assert "free" in first.plan().lines()
+    first.set(max_samples="5", scoring_config={**JUDGE, "samples": 5})
+    assert first.plan().calls == 5 * 5
+
+
+def test_money_is_said_where_a_price_is_known(make):
+    wizard = make(scoring_mode="judge", scoring_config=JUDGE)
+    wizard.start()
+    ended(wizard)
+    # US$ 0.60 a million reply tokens, 0.15 a million prompt tokens: 24 replies of at most 512 tokens
+    wizard.set({"judges": [{"judge_model_name": "gpt-4o-mini", "judge_backend": "openai"}]})
+    made = wizard.plan()
+    assert made.usd_replies == pytest.approx(24 * 512 * 0.60 / 1e6)
+    assert (
+        "replies at most US$ 0.0074; prompts come on top, by million tokens: openai:gpt-4o-mini US$ 0.15"
+        in made.lines()
+    )
+    wizard.set({"judges": [{"judge_model_name": "m", "judge_backend": "openai", "base_url": "http://127.0.0.1:9/v1"}]})
+    assert wizard.plan().usd_replies is None
+    assert "US$ not known: there is no price for openai:m" in wizard.plan().lines()
+
+
+def test_tasks_are_imported_for_what_is_not_known_only_when_asked(tmp_path, registry, make):
+    folder = tmp_path / "other"
+    package = make_plugin(folder, TASKS)
+    (package / "rows").mkdir()
+    (package / "rows" / "test.jsonl").write_text('{"a": 1}\n' * 5)
+    registry.register_plugin("rows", "1", str(package))
+    registry.apply_pack(pack(bound("tone", "rows"), name="rows"))
+    wizard = make(pack="rows@1", scoring_mode="jury", scoring_config=JURY)
+    assert wizard.plan().calls == 0
+    assert wizard.plan().unknown[0].task == "tone"
+    # 5 rows, the metric faithfulness has one criterion, two judges, three samples
+    assert wizard.plan(look=True).calls == 5 * 1 * 2 * 3
+    task = registry.pack("rows").tasks[0]
+    assert looked_at(registry, task).metrics == ("faithfulness", "length")
+
+
+def test_the_rows_of_own_tasks_are_counted_without_importing_them(registry):
+    registry.apply_pack(pack({"task": "grounded_qa"}, name="own"))
+    n_rows, said = items_of(registry, registry.pack("own").tasks[0], [], None)
+    file = Path(ek.__file__).parent / "lighteval/tasks/data/grounded_qa/test.jsonl"
+    assert n_rows == len(file.read_text(encoding="utf-8").splitlines())
+    assert said == f"{n_rows} rows of data"
+    assert items_of(registry, registry.pack("support").tasks[1], [], None)[0] is None
+
+
+# -- runs, by real processes
+
+
+def test_a_run_is_started_followed_and_shown(make):
+    wizard = make(scoring_mode="jury", scoring_config=JURY)
+    run = wizard.start()
+    assert run.status in ("running", "succeeded")
+    run = ended(wizard)
+    assert (run.status, run.scoring_config) == ("succeeded", ScoringConfig.of(JURY).to_dict())
+    view = wizard._screen.view
+    assert view.run["id"] == run.id == wizard.run.id
+    assert view.page["tasks"] == ["tone|0", "plain|0"]
+    assert view.progress["log"][0] == "fake: begun"
+    assert run.id in repr(wizard)
+    assert view.runs["n"] == 1
+    assert view.alert == ""
+
+
+def test_a_run_that_cannot_be_starts_nothing_and_says_everything(make, registry):
+    wizard = make(model="", scoring_mode="jury", scoring_config=JUDGE)
+    with pytest.raises(ConfigError, match="choose a pack and name a model"):
+        wizard.start()
+    wizard.set(model="m")
+    with pytest.raises(ConfigError, match=r"scoring_mode: .*takes two judges"):
+        wizard.start()
+    wizard.set({"judges": [{**one, "judge_template_id": "gone@v1"} for one in JURY["judges"]]})
+    with pytest.raises(ConfigError, match=r"template 'gone@v1' is nowhere"):
+        wizard.plan()
+    # the process that would carry it out says so too
+    with pytest.raises(ConfigError, match=r"template 'gone@v1' is nowhere"):
+        wizard.start()
+    wizard.set(model="a.py", backend="custom")
+    assert "cannot be read" in wizard.faults["model"]
+    assert len(registry.runs()) == 0
+
+
+def test_a_run_that_fails_is_told_with_the_end_of_its_log(make):
+    wizard = make(model="model_name=bad,fail=3")
+    wizard.start()
+    run = ended(wizard)
+    assert run.status == "failed"
+    assert "the model is not there" in wizard._screen.view.run["error"]
+    assert wizard._screen.view.progress["log"][-1] == "RuntimeError: the model is not there"
+    assert wizard._screen.view.page == {}
+
+
+def test_stop_cancels_and_another_wizard_finds_the_run_that_goes_on(make, tmp_path):
+    going = tmp_path / "go"
+    first = make(model=f"model_name=slow,slow_unless={going}", scoring_mode="jury", scoring_config=JURY)
+    run = first.start()
+    second = make(pack="", model="")  # as after a restart of the kernel: nothing but the registry
+    assert second.form.pack == ""
+    third = ek.RunWizard(runner=first.runner)
+    assert third.form == first.form  # filled in as the newest run was
+    third._screen._worker.wait(30)
+    assert third._screen.followed.run_id == run.id
+    third.stop()
+    assert third.wait(60).status == "cancelled"
+    third.close()
+    assert first.wait(30).status == "cancelled"
+    with pytest.raises(ek.RegistryError, match="cancelled already"):
+        third.stop()
+    with pytest.raises(InputError, match="no run is followed"):
+        make(pack="").wait(1)
+
+
+LAUNCHING = """
+import sys, time
+sys.path.insert(0, {tests!r})
+from pathlib import Path
+from launched import runner_of
+import evalkit as ek
+wizard = ek.RunWizard(runner=runner_of(ek.Registry.open({url!r}), Path({folder!r})), pack="support@1",
+                      model="model_name=slow,slow_unless={go}")
+print(wizard.start().id, flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_run_outlives_the_kernel(registry, tmp_path):
+    go = tmp_path / "go"
+    code = LAUNCHING.format(tests=str(Path(__file__).parent), url=registry.database.url, folder=str(tmp_path), go=go)
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as kernel:
+        run_id = kernel.stdout.readline().strip()
+        kernel.send_signal(signal.SIGKILL)
+        kernel.wait()
+    runner = runner_of(registry, tmp_path)
+    assert runner.recover() == []
+    assert runner.run(run_id).status == "running"
+    go.touch()
+    end = time.monotonic() + 60
+    while runner.run(run_id).status == "running" and time.monotonic() < end:
+        time.sleep(0.05)
+    assert runner.run(run_id).status == "succeeded"
+
+
+def test_a_secret_of_the_registry_is_on_no_command_line_and_in_no_view(make, monkeypatch):
+    wizard = make()
+    database = wizard.runner.registry.database
+    monkeypatch.setattr(type(database), "url", "postgresql+psycopg://me:hidden@db/evalkit")
+    monkeypatch.setattr(database, "shown", "postgresql+psycopg://me:***@db/evalkit")
+    assert "--registry" not in wizard.command()
+    assert "hidden" not in repr(wizard) + wizard._repr_html_()
+
+
+def test_the_config_is_saved_once(make, tmp_path):
+    wizard = make(scoring_mode="jury", scoring_config=JURY)
+    assert wizard.export("json", tmp_path / "jury.json")
+    assert ScoringConfig.of(tmp_path / "jury.json") == ScoringConfig.of(JURY)
+    wizard.export(file=tmp_path / "jury.yaml")
+    assert ScoringConfig.of(tmp_path / "jury.yaml") == ScoringConfig.of(JURY)
+    with pytest.raises(ConfigError, match="is there already"):
+        wizard.export(file=tmp_path / "jury.yaml")
+    wizard.set(scoring_mode="deterministic")
+    with pytest.raises(ConfigError, match="takes no scoring config"):
+        wizard.export(file=tmp_path / "none.yaml")
+
+
+# -- what is shown of a run
+
+
+def run_of(registry, folder, model="model_name=good,details=1", **options):
+    options = {"scoring_mode": "jury", "scoring_config": JURY} | options
+    return runner_of(registry, folder).start("support", model, **options)
+
+
+def test_a_figure_is_shown_with_spread_and_coverage(registry, tmp_path):
+    run = run_of(registry, tmp_path)
+    shown = run_payload(run)
+    # samples() of the stand-in: 6 of 8 are scored, stderr 0.1, pass rate 0.5
+    first = shown["scores"][0]
+    assert (first["task"], first["metric"], first["primary"]) == ("tone|0", "quality", True)
+    assert (first["spread"], first["scored"], first["beside"]) == ("± 0.100", "6 of 8", "pass rate 0.50")
+    assert [one["metric"] for one in shown["scores"]] == ["quality", "length"] * 2
+    tiles = {one["title"]: one["value"] for one in shown["tiles"]}
+    assert tiles["Answers scored"] == "6 of 8"
+    assert tiles["Paid for judges"] == "US$ 0.0100"
+    assert tiles["Reproducible"] == "yes"
+    assert tiles["Comparable"] == run.identity[:12]
+    assert "median" in run.scoring_config["aggregation"]
+    judges = next(one for one in shown["tables"] if one["title"] == "judges")
+    assert [row["weight"] for row in judges["rows"]] == ["1", "2"]
+    json.dumps(shown)
+
+
+def test_samples_are_paged_searched_and_shown_in_full(registry, tmp_path):
+    samples = Samples(run_of(registry, tmp_path))
+    assert samples.tasks() == ["tone|0", "plain|0"]
+    page = samples.page(SampleQuery("tone|0"))
+    # of eight the third of each four is unscored: 2 and 6 first, then from the lowest up
+    assert [row["number"] for row in page["rows"]] == [2, 6, 0, 1, 3, 4, 5, 7]
+    assert [row["figures"][0] for row in page["rows"][:3]] == ["NA", "NA", "0.000"]
+    assert page["columns"][0] == "quality"
+    assert [row["number"] for row in samples.page(SampleQuery("tone|0", order="file"))["rows"]] == list(range(8))
+    found = samples.page(SampleQuery("tone|0", search="QUESTION 3"))
+    assert ([row["id"] for row in found["rows"]], found["n"], found["n_all"]) == (["3"], 1, 8)
+    none = samples.page(SampleQuery("tone|0", search="(.*", page=9))
+    assert (none["rows"], none["n"], none["page"]) == ([], 0, 0)
+    one = samples.sample("tone|0", 3)
+    assert one["inputs"] == [["question", "question 3"], ["answer", "an answer <b>"]]
+    assert ["length", "0.000"] in one["figures"]
+    with pytest.raises(InputError, match="no details of task 'other"):
+        samples.page(SampleQuery("other|0"))
+
+
+def test_many_samples_are_shown_a_page_at_a_time(registry, tmp_path):
+    samples = Samples(run_of(registry, tmp_path))
+    samples.page(SampleQuery("tone|0"))
+    table, judgments = samples._tables["tone|0"]
+    many = pd.concat([table] * 10, ignore_index=True)
+    samples._tables["tone|0"] = (many, judgments)
+    pages = [samples.page(SampleQuery("tone|0", order="file", page=at)) for at in range(5)]
+    assert [len(page["rows"]) for page in pages] == [25, 25, 25, 5, 5]  # the fifth is none: the last is shown
+    assert [row["number"] for page in pages[:4] for row in page["rows"]] == list(range(80))
+    samples._tables["tone|0"] = (table.iloc[::-1], judgments)  # shuffled: the same are first
+    assert {row["number"] for row in samples.page(SampleQuery("tone|0"))["rows"][:2]} == {2, 6}
+    samples._tables["tone|0"] = (table.iloc[:0], judgments)
+    assert samples.page(SampleQuery("tone|0"))["n_all"] == 0
+    samples._tables["tone|0"] = (table[table["quality_norm"].isna()], judgments)
+    assert samples.page(SampleQuery("tone|0"))["n"] == 2
+
+
+def test_without_details_it_is_said_why(registry, tmp_path):
+    view = ek.RunView(run_of(registry, tmp_path, "model_name=good"))
+    view._pages.wait()
+    assert "no samples are shown" in view._view.page["said"]
+    assert "--save-details" in view._view.page["said"]
+    assert view._view.run["scores"]
+
+
+def test_a_view_answers_what_is_asked_and_survives_nonsense(registry, tmp_path):
+    run = run_of(registry, tmp_path)
+    view = ek.RunView(run)
+    view._pages.wait()
+    view._receive(None, {"do": "select", "task": "tone|0", "number": 2}, None)
+    view._pages.wait()
+    assert view._view.sample["id"] == "2"
+    for nonsense in (
+        None,
+        {"do": "gone"},
+        {"do": "select"},
+        {"do": "select", "task": "x", "number": "y"},
+        {"do": "query"},
+    ):
+        view._receive(None, nonsense, None)
+    view._receive(None, {"do": "select", "task": "tone|0", "number": 99}, None)
+    view._pages.wait()
+    assert "99" in view._view.alert
+    assert repr(view) == str(run)
+    data, _ = view._repr_mimebundle_()
+    assert "application/vnd.jupyter.widget-view+json" in data
+    assert run.id in data["text/html"]
+    assert run.id in data["text/plain"]
+
+
+def test_texts_of_others_are_escaped_in_the_plain_page(make):
+    wizard = make(model="model_name=<script>alert(1)</script>,fail=1")
+    assert "<script>" not in wizard._repr_html_()
+    wizard.start()
+    ended(wizard)
+    assert "<script>" not in wizard._repr_html_()
+
+
+def test_without_the_extra_it_is_said_what_to_install(monkeypatch, registry):
+    monkeypatch.setitem(sys.modules, "evalkit.widgets.run_screens", None)
+    with pytest.raises(MissingExtraError, match=r"RunWizard needs ipywidgets and anywidget.*evalkit\[notebook\]"):
+        ek.RunWizard(registry)
