@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import statistics
 import sys
 import tempfile
@@ -61,13 +62,11 @@ def clicks(tuner: ek.RubricTuner, rounds: int) -> list[float]:
 
 
 CELL = """
-{imports}
-sys.path.insert(0, {folder!r})
-from tuner import items_of, JURY
-items = items_of({n})
+import evalkit as ek
+items = ek.load_items({path!r})
 """
-TUNER = """
-tuner = ek.RubricTuner(items, "faithfulness", JURY, {"faithfulness": "people"})
+TUNER = f"""
+tuner = ek.RubricTuner(items, "faithfulness", {JURY!r}, {{"faithfulness": "people"}})
 tuner"""
 CLICK = """async () => {
     const shown = () => [...document.querySelectorAll('.ekw-versions option:checked')].map((one) => one.value).join();
@@ -95,9 +94,10 @@ def in_browser(n: int, rounds: int) -> tuple[list[float], float] | None:
     with tempfile.TemporaryDirectory() as root, running_lab(Path(root)) as lab, running_browser() as browser:
         page = browser.new_page(viewport={"width": 1400, "height": 1000})
         page.set_default_timeout(60_000)
-        imports = "import sys, evalkit as ek"
+        path = Path(root) / "items.jsonl"
+        path.write_text("".join(json.dumps(item) + "\n" for item in items_of(n)))
         notebook = Notebook(page, lab)
-        notebook.open(CELL.format(imports=imports, folder=str(Path(__file__).parent), n=n), TUNER, run=False)
+        notebook.open(CELL.format(path=str(path)), TUNER, run=False)
         page.evaluate("() => window.jupyterapp.commands.execute('notebook:run-cell-and-select-next')")
         page.wait_for_function(Notebook.IDLE)
         painted = page.evaluate(PAINT)
