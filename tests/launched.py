@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import resource
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from evalkit.registry import Registry
 from evalkit.running import Run, Runner, Worker
 
+WAIT_S = 60.0
 FAKE = (sys.executable, str(Path(__file__).with_name("fake_lighteval.py")))
 JURY = {
     "judges": [
@@ -54,6 +57,27 @@ def fresh_database(base: str, name: str) -> str:
     with psycopg.connect(base, autocommit=True) as connection:
         connection.execute(f'CREATE DATABASE "{name}"')  # type: ignore[arg-type]
     return f"{base.rsplit('/', 1)[0]}/{name}"
+
+
+def wait_for(is_so: Callable[[], Any]) -> Any:
+    deadline = time.monotonic() + WAIT_S
+    while not (found := is_so()):
+        assert time.monotonic() < deadline, "it never came"
+        time.sleep(0.05)
+    return found
+
+
+def processes_of(run_id: str) -> list[tuple[int, str]]:
+    """Processes that carry the run's id: their ids and what they are; none where there is no /proc."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if f"EVALKIT_RUN_ID={run_id}".encode() in place.read_bytes().split(b"\0"):
+                words = place.with_name("cmdline").read_bytes().replace(b"\0", b" ").decode()
+                found.append((int(place.parent.name), words))
+        except OSError:
+            continue
+    return found
 
 
 # These run in processes of their own, and say what they do by files in a folder: a queue shared with a process that is

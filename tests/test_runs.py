@@ -21,7 +21,7 @@ from evalkit.errors import ConfigError, InputError, RegistryError
 
 pytest.importorskip("alembic")
 
-from launched import JUDGE, JURY, TEMPLATE, bound, fresh_database, make_plugin, pack, runner_of
+from launched import JUDGE, JURY, TEMPLATE, bound, fresh_database, make_plugin, pack, processes_of, runner_of
 
 from evalkit.contract import Receipt
 from evalkit.contract.artifacts import LightevalArtifacts
@@ -409,21 +409,6 @@ def test_cancelling_a_running_run_ends_its_processes(registry: Registry, tmp_pat
     run = runner.start("support", "model_name=m,sleep=60,child=1", on_line=cancel)
     assert (run.status, run.error) == ("cancelled", "cancelled while it ran")
     assert processes_of(run.id) == []
-
-
-def processes_of(run_id: str) -> list[int]:
-    """Processes that carry the run's id in their environment (Linux)."""
-    found = []
-    for place in Path("/proc").glob("[0-9]*/environ"):
-        try:
-            if f"EVALKIT_RUN_ID={run_id}".encode() in place.read_bytes():
-                found.append(int(place.parent.name))
-        except OSError:
-            continue
-    return found
-
-
-# figures
 
 
 def test_a_view_escapes_what_others_wrote(local: Registry, tmp_path: Path) -> None:

@@ -20,7 +20,19 @@ from evalkit.errors import ConfigError, RegistryError
 
 pytest.importorskip("alembic")
 
-from launched import begin, bound, fresh_database, heard, make_plugin, pack, runner_of, work
+from launched import (
+    WAIT_S,
+    begin,
+    bound,
+    fresh_database,
+    heard,
+    make_plugin,
+    pack,
+    processes_of,
+    runner_of,
+    wait_for,
+    work,
+)
 
 from evalkit.registry import Registry
 from evalkit.running import Runner, Worker
@@ -29,7 +41,6 @@ from evalkit.running.stores import RunStore
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks for processes in /proc")
 
-_WAIT_S = 60.0
 _PROCESSES = multiprocessing.get_context("forkserver")
 # by names that need no path of pytest's: the server of Python 3.11 has not got it, and leaves out what it cannot import
 _PROCESSES.set_forkserver_preload(["evalkit.running", "evalkit.rubrics", "alembic.command", "sqlalchemy.orm"])
@@ -74,33 +85,12 @@ def spawn() -> Iterator[Callable[..., Any]]:
     for process in started:
         if process.is_alive():
             process.kill()
-        process.join(_WAIT_S)
-
-
-def wait_for(is_so: Callable[[], Any]) -> Any:
-    deadline = time.monotonic() + _WAIT_S
-    while not (found := is_so()):
-        assert time.monotonic() < deadline, "it never came"
-        time.sleep(0.05)
-    return found
+        process.join(WAIT_S)
 
 
 def first_heard(folder: Path) -> str:
     """The id of the first run that a process told of."""
     return str(wait_for(lambda: heard(folder / "begun"))[0][0])
-
-
-def processes_of(run_id: str) -> list[tuple[int, str]]:
-    """Processes that carry the run's id: their ids and what they are."""
-    found = []
-    for place in Path("/proc").glob("[0-9]*/environ"):
-        try:
-            if f"EVALKIT_RUN_ID={run_id}".encode() in place.read_bytes().split(b"\0"):
-                words = place.with_name("cmdline").read_bytes().replace(b"\0", b" ").decode()
-                found.append((int(place.parent.name), words))
-        except OSError:
-            continue
-    return found
 
 
 def test_twenty_runs_killed_at_random_moments(
@@ -115,7 +105,7 @@ def test_twenty_runs_killed_at_random_moments(
             time.sleep(draw.uniform(0, 0.15))
             process.kill()
         for process in processes:
-            process.join(_WAIT_S)
+            process.join(WAIT_S)
             alive += process.exitcode == -signal.SIGKILL
     assert alive >= 8, "the long ones were killed for sure"
     runner = runner_of(registry, tmp_path)
@@ -164,7 +154,7 @@ def test_runner_and_guard_killed_together_leave_nothing_at_the_next_start(
     )
     for pid in [process.pid, *(pid for pid, words in found if "guard.py" in words)]:
         os.kill(pid, signal.SIGKILL)
-    process.join(_WAIT_S)
+    process.join(WAIT_S)
     assert processes_of(run_id), "nobody is left who could end them"
     assert [run.status for run in runner_of(registry, tmp_path).recover()] == ["failed"]
     wait_for(lambda: not processes_of(run_id))
@@ -187,7 +177,7 @@ def test_four_workers_on_one_queue_with_fifty_runs(
     queued = [runner.queue("support", f"model_name=m{number}").id for number in range(50)]
     workers = [spawn(work, url, tmp_path, once=True) for _ in range(4)]
     for worker in workers:
-        worker.join(_WAIT_S * 2)
+        worker.join(WAIT_S * 2)
         assert worker.exitcode == 0
     taken = [run_id for run_id, status, *_ in heard(tmp_path / "begun") if status == "running"]
     assert sorted(taken) == sorted(queued), "each was taken once"
@@ -207,7 +197,7 @@ def test_the_run_of_a_dead_worker_is_taken_over_once(
         worker = spawn(work, url, tmp_path, once=False)
         wait_for(lambda wanted=number: len(heard(tmp_path / "begun")) == wanted)
         worker.kill()
-        worker.join(_WAIT_S)
+        worker.join(WAIT_S)
         assert [(run.id, run.status) for run in runner.recover()] == [(run_id, wanted)]
         assert runner.recover() == [], "once"
     run = runner.store.run(run_id)
@@ -228,7 +218,7 @@ def test_sigterm_queues_the_run_again_and_another_worker_ends_it(
     assert first_heard(tmp_path) == run_id
     wait_for(lambda: processes_of(run_id))
     worker.terminate()
-    worker.join(_WAIT_S)
+    worker.join(WAIT_S)
     assert worker.exitcode == 0
     run = runner.store.run(run_id)
     assert (run.status, run.started_at, processes_of(run_id)) == ("queued", None, [])
@@ -277,7 +267,7 @@ def test_a_full_disk(registry: Registry, url: str, tmp_path: Path, spawn: Callab
     # no file of the runner or of LightEval may grow beyond this any more
     process = spawn(begin, url, tmp_path, "model_name=m,sleep=0.2", file_size=10)
     run_id = first_heard(tmp_path)
-    process.join(_WAIT_S)
+    process.join(WAIT_S)
     found = runner_of(registry, tmp_path).start("support", "model_name=after")
     assert found.status == "succeeded"
     run = runner_of(registry, tmp_path).store.run(run_id)
