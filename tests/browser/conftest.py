@@ -38,6 +38,14 @@ def browser() -> Iterator[Any]:
         yield made
 
 
+@pytest.fixture(scope="module")
+def window(browser: Any) -> Iterator[Any]:
+    """What all notebooks of a file are opened in: JupyterLab's own scripts are fetched and compiled once."""
+    context = browser.new_context(viewport={"width": 1400, "height": 1000})
+    yield context
+    context.close()
+
+
 @pytest.fixture
 def kernel() -> str:
     """The ipykernel that is installed."""
@@ -55,14 +63,13 @@ def each_kernel(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def notebook(browser: Any, lab: Lab, request: pytest.FixtureRequest) -> Iterator[Notebook]:
+def notebook(window: Any, lab: Lab, request: pytest.FixtureRequest) -> Iterator[Notebook]:
     kernel = request.getfixturevalue("each_kernel" if "each_kernel" in request.fixturenames else "kernel")
-    context = browser.new_context(viewport={"width": 1400, "height": 1000})
-    page = context.new_page()
+    page = window.new_page()
     page.set_default_timeout(20_000)
     page.console_errors = []
     page.on("pageerror", lambda error: page.console_errors.append(str(error)))
     made = Notebook(page, lab, kernel)
     yield made
     made.close()
-    context.close()
+    page.close()
