@@ -8,17 +8,22 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from launched import JUDGE, JURY, bound, make_plugin, pack, runner_of
+from pyarrow import parquet
 
 import evalkit as ek
-from evalkit.contract import ScoringConfig
+from evalkit.contract import JudgeUsed, Receipt, ScoringConfig
 from evalkit.errors import ConfigError, InputError, MissingExtraError
+from evalkit.lighteval.rows import sample_rows
+from evalkit.running import RunScore
 from evalkit.widgets.estimates import Estimate, TaskCalls
 from evalkit.widgets.factors import items_of, looked_at
 from evalkit.widgets.orders import JUDGE_FIELDS, RunForm, choices
@@ -404,6 +409,68 @@ def test_many_samples_are_shown_a_page_at_a_time(registry, tmp_path):
     assert samples.page(SampleQuery("tone|0"))["n_all"] == 0
     samples._tables["tone|0"] = (table[table["quality_norm"].isna()], judgments)
     assert samples.page(SampleQuery("tone|0"))["n"] == 2
+
+
+def judged_run(registry, folder):
+    """A run that was judged for real: what `judge_metric` keeps of each sample, in LightEval's files."""
+    items, _ = ek.load_example("facts")
+    items = items.head(4)
+    evaluation = ek.evaluate(items, "correctness", ["fake:strict", "fake:broken"], samples=2, aggregate="mean")
+    kept = sample_rows("correctness", evaluation, report_disagreement=True)
+    rows = [
+        {
+            "doc": {
+                "id": item["item_id"],
+                "query": item["question"],
+                "specific": {"reference_answer": item["reference"]},
+            },
+            "metric": {"correctness": kept[item["item_id"]], "overlap": {"overlap": 0.5, "overlap_note": f"note {at}"}},
+            "model_response": {"text": [item["answer"]]},
+        }
+        for at, item in enumerate(items.to_dict("records"))
+    ]
+    stamp, output = "2026-01-31T12-00-00", folder / "own" / "attempt-1"
+    (output / "results" / "m").mkdir(parents=True)
+    (output / "results" / "m" / f"results_{stamp}.json").write_text('{"results": {"tone:0": {"correctness": 0.5}}}')
+    (output / "details").mkdir()
+    parquet.write_table(pa.Table.from_pylist(rows), output / "details" / f"details_tone|0_{stamp}.parquet")
+    judges = [
+        JudgeUsed(
+            name=name, provider="fake", service="local", model=name, weight=1, temperature=1, max_tokens=512,
+            template="default@v1", template_hash="a",
+        )
+        for name in ("fake:strict", "fake:broken")
+    ]  # fmt: skip
+    receipt = Receipt(
+        task="tone|0", metric="correctness", scoring_mode="jury", rubric="correctness", rubric_version="v1",
+        rubric_hash="b", judges=judges, samples=2, n_items=4, n_scored=4, n_empty=0, n_judgments=16, n_unscored=8,
+        n_live=16, n_cached=0, evalkit_version="0",
+    )  # fmt: skip
+    run = runner_of(registry, folder).queue("support", "m")
+    scores = (RunScore("tone|0", "correctness", 0.5, 0.1, 1.0), RunScore("tone|0", "overlap", 0.5))
+    artifacts = {"folder": str(folder / "own")}
+    run = replace(run, status="succeeded", receipts=(receipt,), scores=scores, artifacts=artifacts)
+    return run, evaluation
+
+
+def test_judges_and_their_reasons_are_those_of_the_evaluation(registry, tmp_path):
+    run, evaluation = judged_run(registry, tmp_path)
+    samples = Samples(run)
+    page = samples.page(SampleQuery("tone|0", order="file"))
+    assert page["columns"] == ["correctness", "correctness_verdict", "correctness_disagreement", "overlap"]
+    one = samples.sample("tone|0", page["rows"][1]["number"])
+    item = evaluation.items["item_id"].iloc[1]
+    mine = evaluation.judgments[evaluation.judgments["item_id"] == item]
+    told = {judge["judge"]: judge for judge in one["judges"]}
+    assert set(told) == {"fake:strict", "fake:broken"}
+    strict = mine[mine["judge"] == "fake:strict"]
+    assert [said["explanation"] for said in told["fake:strict"]["samples"]] == strict["explanation"].tolist()
+    assert told["fake:strict"]["scored"] == "2 of 2"
+    errors = mine.loc[mine["judge"] == "fake:broken", "error"].fillna("").tolist()
+    assert [said["error"] for said in told["fake:broken"]["samples"]] == errors
+    assert [name for name, _ in one["inputs"]] == ["question", "answer", "reference"]
+    assert ["overlap_note", "note 1"] in one["texts"]
+    json.dumps([page, one])
 
 
 def test_without_details_it_is_said_why(registry, tmp_path):

@@ -11,7 +11,8 @@ from evalkit.running.views import run_facts, run_tables, run_title
 
 __all__ = ["run_payload", "runs_payload"]
 
-_BESIDE = {"pass_rate": "pass rate", "alpha": "alpha"}
+_BESIDE = {"pass_rate": "pass rate", "alpha": "alpha", "n": "n", "n_unscored": "unscored", "n_empty": "empty"}
+"""What stands beside a figure whose name it begins with, and what it is called there."""
 _SHOWN_RUNS = 10
 
 
@@ -64,13 +65,18 @@ def _scores(run: Run) -> Iterator[dict[str, Any]]:
     counts = {one.task: one.n_samples for one in run.tasks}
     known = {(one.task, one.metric): one for one in run.scores}
     for one in run.scores:
-        if any((one.task, one.metric.removesuffix(f"_{part}")) in known and one.metric.endswith(f"_{part}")
-               for part in _BESIDE):  # fmt: skip
+        if any(
+            (one.task, one.metric.removesuffix(f"_{part}")) in known
+            for part in _BESIDE
+            if one.metric.endswith(f"_{part}")
+        ):
             continue
+        n_samples = counts.get(one.task)
         beside = {
-            title: figure(found.value)
+            title: _short(part, found)
             for part, title in _BESIDE.items()
             if (found := known.get((one.task, f"{one.metric}_{part}"))) is not None
+            and not (part.startswith("n") and found.value in (0, n_samples))  # says nothing that is not said
         }
         yield {
             "task": one.task,
@@ -78,9 +84,14 @@ def _scores(run: Run) -> Iterator[dict[str, Any]]:
             "primary": one.metric == run.primary_metric,
             "value": figure(one.value, digits=3),
             "spread": "spread not known" if one.stderr is None else f"± {figure(one.stderr, digits=3)}",
-            "scored": _scored(one, counts.get(one.task)),
+            "scored": _scored(one, n_samples),
             "beside": ", ".join(f"{title} {value}" for title, value in beside.items()),
         }
+
+
+def _short(part: str, score: RunScore) -> str:
+    count = part.startswith("n") and score.value is not None
+    return f"{score.value:.0f}" if count else figure(score.value)
 
 
 def _scored(score: RunScore, n_samples: int | None) -> str:

@@ -22,6 +22,8 @@ ORDERS = {"eyes": "first what needs eyes", "file": "as they came"}
 
 _ITEM = ("question", "answer", "context", "reference", "conversation")
 _SEEN = 160
+_COLUMNS = 6
+_TOLD = ("_explanation", "_error", "_feedback", "_note")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,14 +115,14 @@ class Samples:
         table, judgments = self._table(task)
         row = table.loc[number]
         mine = judgments[judgments["item_id"].astype(str) == f"{task}/{row['item_id']}"]
-        told = [name for name in _told(table) if _text(row[name])]
+        told = [name for name in _told(table, judged=not mine.empty) if _text(row[name])]
         return {
             "task": task,
             "number": int(number),
             "id": str(row["item_id"]),
             "inputs": [[name, _text(row[name])] for name in _ITEM if name in table.columns and _text(row[name])],
             "figures": [[name, _value(row[name])] for name in _plain_figures(table)],
-            "texts": [[name, _text(row[name])] for name in told] if mine.empty else [],
+            "texts": [[name, _text(row[name])] for name in told],
             "judges": [_judge(key, rows) for key, rows in mine.groupby(["criterion", "judge"], observed=True)],
         }
 
@@ -143,10 +145,12 @@ def _figures(run: Run, task: str, table: pd.DataFrame) -> list[str]:
     """The columns of the run's metrics, the primary one first."""
     metrics = [one.metric for one in run.scores if one.task == task]
     metrics.sort(key=lambda name: name != run.primary_metric)
-    found = [name for metric in metrics for name in (f"{metric}_norm", metric) if name in _plain_figures(table)]
-    beside = [f"{name.removesuffix('_norm')}_{part}" for name in found for part in ("verdict", "disagreement")]
-    names = list(dict.fromkeys([*found, *(name for name in beside if name in table.columns)]))
-    return names[:6]
+    plain, names = _plain_figures(table), []
+    for metric in metrics:
+        # of a judged metric the 0-1 score; the column of its bare name is its criterion in rubric units
+        lead = f"{metric}_norm" if f"{metric}_norm" in plain else metric
+        names += [name for name in (lead, f"{metric}_verdict", f"{metric}_disagreement") if name in plain]
+    return list(dict.fromkeys(names))[:_COLUMNS]
 
 
 def _plain_figures(table: pd.DataFrame) -> list[str]:
@@ -154,12 +158,14 @@ def _plain_figures(table: pd.DataFrame) -> list[str]:
     return [
         str(name)
         for name in table.columns
-        if name not in ("task", "item_id", *_ITEM) and table[name].dropna().map(_is_figure).all()
+        if name not in ("task", "item_id", *_ITEM) and all(map(_is_figure, table[name].dropna()))
     ]
 
 
-def _told(table: pd.DataFrame) -> list[str]:
-    return [str(name) for name in table.columns if str(name).endswith(("_explanation", "_error", "_feedback"))]
+def _told(table: pd.DataFrame, *, judged: bool) -> list[str]:
+    """The columns that say something of the whole sample; reasons stand with their judges, where they are known."""
+    told = [part for part in _TOLD if not judged or part != "_explanation"]
+    return [str(name) for name in table.columns if str(name).endswith(tuple(told))]
 
 
 def _is_figure(value: Any) -> bool:

@@ -1,0 +1,200 @@
+"""The run wizard and the run view as a person meets them: in JupyterLab, by mouse and keyboard."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from test_accessibility import dark, findings
+from test_tuner import NAMELESS
+
+pytestmark = [pytest.mark.browser, pytest.mark.network]
+
+TESTS = str(Path(__file__).resolve().parents[1])
+MADE = f"""\
+import sys
+sys.path.insert(0, {TESTS!r})
+from pathlib import Path
+from launched import *
+import evalkit as ek
+folder = Path.cwd()
+registry = ek.Registry.open(folder / "registry.sqlite")
+if not (folder / "tone_plugin").exists():
+    make_plugin(folder)
+registry.register_plugin("tone", "1", str(folder / "tone_plugin"))
+registry.apply_pack(pack(bound("tone"), {{"task": "plain"}}, primary_metric="quality"))
+runner = runner_of(registry, folder)
+"""
+WIZARD = MADE + "ek.RunWizard(runner=runner)"
+DONE = (
+    MADE
+    + """\
+run = runner.start("support", "model_name=good,details=1", scoring_mode="jury", scoring_config=JURY)
+ek.RunView(run)"""
+)
+
+
+def field(page, name):
+    return page.locator(f"[data-place='{name}']")
+
+
+@pytest.mark.parametrize("each_kernel", ["ipykernel6"], indirect=True)
+@pytest.mark.usefixtures("each_kernel")
+def test_a_person_runs_a_pack_finds_the_next_run_after_a_restart_and_stops_it(notebook):
+    from playwright.sync_api import expect
+
+    page = notebook.page
+    wizard = notebook.open(WIZARD).tuner
+    start = wizard.get_by_role("button", name="Start the run")
+    expect(start).to_be_disabled()
+    expect(wizard.get_by_text("choose a pack and name a model")).to_be_visible()
+    wizard.get_by_label("Pack").select_option("support@1")
+    model = wizard.get_by_label("Model", exact=True).first
+    model.fill("model_name=good,details=1,slow_unless=go")
+    expect(start).to_be_enabled()
+    expect(wizard.get_by_text("no judge is asked")).to_be_visible()
+
+    # a jury of one is refused, beside the modes; another judge mends it
+    wizard.get_by_label("jury").check()
+    wizard.get_by_role("button", name="Add a judge").click()
+    expect(field(page, "judges.0.judge_model_name")).to_be_focused()
+    expect(wizard.locator("[data-fault=scoring_mode]")).to_contain_text("takes two judges or more")
+    expect(start).to_be_disabled()
+    wizard.get_by_role("button", name="Add a judge").click()
+    expect(wizard.locator("[data-fault=scoring_mode]")).to_be_empty()
+    # a weight that is none is told beside the weight
+    field(page, "judges.1.weight").fill("much")
+    expect(wizard.locator("[data-fault='judges.1.weight']")).to_contain_text("valid number")
+    expect(field(page, "judges.1.weight")).to_have_attribute("aria-invalid", "true")
+    expect(field(page, "judges.1.weight")).to_be_focused()
+    field(page, "judges.1.weight").fill("2")
+    expect(start).to_be_enabled()
+    expect(wizard.get_by_text("not known before: tone")).to_be_visible()
+
+    # config and command
+    wizard.get_by_text("Config and command").click()
+    expect(wizard.get_by_label("Scoring config, YAML")).to_have_value(
+        "judges:\n  - judge_backend: fake\n    judge_model_name: strict\n  - judge_backend: fake\n"
+        "    judge_model_name: lenient\n    weight: 2.0\n"
+    )
+    assert (
+        wizard.get_by_label("Command").input_value().startswith("evalkit run start support@1 --model model_name=good")
+    )
+    wizard.get_by_role("button", name="Save", exact=True).click()
+    expect(wizard.get_by_text("saved as scoring.yaml")).to_be_visible()
+    assert (notebook.folder / "scoring.yaml").is_file()
+    wizard.get_by_role("button", name="Save", exact=True).click()
+    expect(wizard.locator(".ekw-alert")).to_contain_text("is there already")
+    wizard.get_by_role("button", name="Dismiss the message").click()
+
+    # start: state and log as they come, then scores
+    start.click()
+    expect(wizard.locator(".ekw-log")).to_contain_text("fake: begun")
+    expect(wizard.get_by_role("progressbar")).to_be_visible()
+    expect(start).to_be_disabled()
+    (next((notebook.folder / "runs").iterdir()) / "go").touch()
+    view = wizard.get_by_role("region", name="Run", exact=True)
+    expect(view.get_by_text("succeeded", exact=True)).to_be_visible()
+    row = view.locator("tbody tr").first
+    for shown in ("tone|0", "quality", "± 0.100", "6 of 8", "pass rate 0.50"):
+        expect(row).to_contain_text(shown)
+    expect(start).to_be_enabled()
+
+    # a sample
+    wizard.locator("tr[data-number]").first.click()
+    sample = wizard.get_by_role("region", name="Sample", exact=True)
+    expect(sample.get_by_text("an answer <b>")).to_be_visible()
+
+    # another one goes on while the kernel is restarted, and is found again with all that was filled in
+    model.fill("model_name=slow,slow_unless=never")
+    expect(wizard.get_by_label("Command")).to_have_value(re.compile("never"))
+    expect(start).to_be_enabled()
+    start.click()
+    expect(wizard.locator(".ekw-log")).to_contain_text("fake: begun")
+    name = wizard.locator(".ekw-progress h3").inner_text()
+    wizard = notebook.restart().tuner
+    expect(wizard.locator(".ekw-progress h3")).to_have_text(name, use_inner_text=True)
+    expect(wizard.locator(".ekw-log")).to_contain_text("fake: begun")
+    expect(field(page, "judges.1.weight")).to_have_value("2.0")
+    stop = wizard.get_by_role("button", name="Stop")
+    stop.focus()
+    page.keyboard.press("Enter")
+    expect(wizard.get_by_role("region", name="Run", exact=True)).to_contain_text("cancelled")
+    expect(stop).to_be_disabled()
+    wizard.get_by_text("Runs of this registry: 2").click()
+    expect(wizard.get_by_role("button", name="Show run")).to_have_count(2)
+    assert notebook.errors() == []
+    assert page.console_errors == []
+
+
+def test_the_view_by_keyboard_in_all_widths_light_and_dark(notebook):
+    from playwright.sync_api import expect
+
+    page = notebook.page
+    view = notebook.open(DONE).tuner
+    rows = view.get_by_role("grid", name="Samples").locator("tr[data-number]")
+    expect(rows).to_have_count(8)
+    assert rows.evaluate_all("(rows) => rows.filter((row) => row.tabIndex === 0).length") == 1
+    rows.first.focus()
+    page.keyboard.press("ArrowDown")
+    expect(rows.nth(1)).to_be_focused()
+    expect(rows.nth(1)).to_have_attribute("aria-selected", "true")
+    page.keyboard.press("d")
+    page.keyboard.press("d")  # would delete the cell, were the notebook to see it
+    page.keyboard.press("End")
+    page.keyboard.press("Enter")
+    sample = view.get_by_role("region", name="Sample", exact=True)
+    expect(sample).to_be_focused()
+    expect(sample.get_by_role("heading", name=rows.last.locator("th").inner_text())).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(rows.last).to_be_focused()
+    view.get_by_label("Search samples").fill("question 3")
+    expect(rows).to_have_count(1)
+    view.get_by_role("button", name="plain|0").click()
+    expect(rows).to_have_count(8)
+    expect(view.locator(".ekw-order")).to_be_hidden()
+    for summary in view.locator(".ekw-run-view details:not([open]) > summary").all()[::-1]:
+        summary.click()
+    assert page.evaluate(NAMELESS) == []
+    assert findings(page) == []
+    for width in (900, 1800):
+        page.set_viewport_size({"width": width, "height": 1000})
+        assert page.evaluate(
+            "() => { const el = document.querySelector('.ekw'); return el.scrollWidth <= el.clientWidth; }"
+        )
+    dark(page)
+    assert findings(page) == []
+    assert page.console_errors == []
+
+
+def test_the_wizard_is_accessible_and_fits_with_faults_and_a_failed_run(notebook):
+    from playwright.sync_api import expect
+
+    page = notebook.page
+    model = "model='model_name=<img src=x onerror=window.harmed=1>,fail=3', scoring_mode='jury', scoring_config=JURY)"
+    wizard = notebook.open(WIZARD.replace("runner=runner)", f"runner=runner, pack='support@1', {model}")).tuner
+    wizard.get_by_role("button", name="Start the run").click()
+    expect(wizard.locator(".ekw-run-view").get_by_role("alert")).to_contain_text("the model is not there")
+    expect(wizard.locator(".ekw-log")).to_contain_text("RuntimeError: the model is not there")
+    for box in ("Config and command", "Runs of this registry: 1", "Temperature, tokens, name"):
+        wizard.locator("summary", has_text=box).first.click()
+    field(page, "judges.0.temperature").fill("-1")
+    expect(wizard.locator("[data-fault='judges.0.temperature']")).to_contain_text("greater than or equal to 0")
+    assert page.evaluate(NAMELESS) == []
+    assert findings(page) == []
+    dark(page)
+    assert findings(page) == []
+    for width in (900, 1800):
+        page.set_viewport_size({"width": width, "height": 1000})
+        assert page.evaluate(
+            "() => { const el = document.querySelector('.ekw'); return el.scrollWidth <= el.clientWidth; }"
+        )
+    # keyboard alone: take a judge away, and another one; the focus is never lost
+    drop = wizard.get_by_role("button", name="Remove judge 2")
+    drop.focus()
+    page.keyboard.press("Enter")
+    expect(wizard.get_by_role("button", name="Add a judge")).to_be_focused()
+    expect(wizard.get_by_role("group", name="Judge 2")).to_have_count(0)
+    assert page.evaluate("() => window.harmed") is None
+    assert page.console_errors == []
