@@ -83,6 +83,25 @@ def test_precedence_names_where_each_value_came_from() -> None:
         sources({"VERDICT_JUDGE_TEMPERATURE": "warm"}, GateOptions())
 
 
+def test_the_judges_of_a_profile_by_flag_come_before_those_of_variables_and_files(tmp_path: Path) -> None:
+    path = tmp_path / "two.yaml"
+    path.write_text("profile: two\njudges: [{provider: fake, model: strict}, {provider: fake, model: lenient}]\n")
+
+    def judges(variables: dict, options: GateOptions, *, named: bool = False, **expected: object) -> object:
+        more = {"profile": str(path)} if named else {}
+        given = config(one(**expected), settings={"judge": "fake:noisy"}, **more)
+        result = run_gate(given, [trace()], options, environment=variables)
+        judgment = result.tests[0].metrics[0].measured[0].judgment
+        return judgment.judge if judgment is not None else None
+
+    both = ("fake:strict", "fake:lenient")
+    assert judges({}, GateOptions(profile=str(path))) == both
+    assert judges({"VERDICT_JUDGE": "fake:first"}, GateOptions(profile=str(path)), judge="fake:broken") == both
+    assert judges({}, GateOptions(profile=str(path), judge="fake:first")) == "fake:first"
+    assert judges({}, GateOptions(profile=str(path), judge="fake", model="first")) == "fake:first"
+    assert judges({}, GateOptions(), named=True) == "fake:noisy", "a profile of the file: settings name another judge"
+
+
 def test_enrichment_keeps_every_byte_that_is_not_its_own(tmp_path: Path) -> None:
     odd = '{"n": 1.10, "big": 123456789012345678901234567890, "e": 1e400, "u": "\\u00e9", "verdict": {"mine": [1]}}'
     line = (

@@ -226,8 +226,12 @@ class Resolver:
         named = [(rank, place, values["judge"]) for rank, (place, values) in enumerate(places) if "judge" in values]
         live = bool(named) and named[0][2] != "none"
         sources["judge"] = named[0][1] if named else "default (none)"
-        who = next(((rank, text) for rank, _, text in named if text != "none"), None)
         models = [(rank, place, values["model"]) for rank, (place, values) in enumerate(places) if "model" in values]
+        if self._options.profile is not None and self.profile is not None and self.profile.judges:
+            # a profile that a flag names comes before variables and files: another flag alone changes its judges
+            named, models = ([one for one in given if one[0] == 0] for given in (named, models))
+            sources["model"] = f"profile {self.profile.profile}"
+        who = next(((rank, text) for rank, _, text in named if text != "none"), None)
         if who is None:
             if not models:
                 return None, live
