@@ -30,7 +30,9 @@ def add(commands: Commands) -> None:
     parser = add_command(commands, "lighteval", _run, "LightEval's command line, with evalkit's tasks, judges, checks")
     parser.description = "Run LightEval's command line with evalkit's tasks, judges and checks."
     parser.epilog = _ABOUT
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGUMENT", help="LightEval's command and what it takes")
+    parser.add_argument(
+        "arguments", nargs=argparse.REMAINDER, metavar="ARGUMENT", help="LightEval's command and what it takes"
+    )
 
 
 def passed_on(given: list[str]) -> argparse.Namespace | None:
