@@ -108,9 +108,10 @@ def test_figures_are_those_of_scipy_and_scikit_learn(rows):
         return
     assert row["accuracy"] == pytest.approx(((x >= 4) == (y >= 4)).mean())
     same = len(set((x >= 4).tolist()) | set((y >= 4).tolist())) == 1
-    if same:
+    if same or len(both) < 2:
         assert math.isnan(row["kappa"])
-        assert "kappa: both sides are constant and equal" in row["notes"]
+        why = "fewer than two items" if len(both) < 2 else "both sides are constant and equal"
+        assert f"kappa: {why}" in row["notes"]
     else:
         assert row["kappa"] == pytest.approx(cohen_kappa_score(x >= 4, y >= 4), abs=1e-9)
     if len(set(x.tolist()) | set(y.tolist())) > 1 and len(both) > 1:
@@ -192,6 +193,18 @@ def test_each_annotator_and_the_ceiling():
         assert row[f"{name}_ceiling"] == pytest.approx(np.mean([each[name] for each in pairs]))
     assert row["n_annotators"] == 3
     assert math.isnan(single[0]["accuracy_ceiling"])
+
+
+def test_one_item_has_no_kappa_and_does_not_lower_the_ceiling():
+    # a and b agree on all six; c shares one item with each, and disagrees there: one pair is no kappa, not one of 0
+    row = one([1, 0, 1, 0, 1, 0], {"a": [1, 0, 1, 0, 1, 0], "b": [1, 0, 1, 0, 1, 0], "c": [0] + [None] * 5}, BINARY)
+    assert row["kappa_ceiling"] == 1
+    assert row["accuracy_ceiling"] == pytest.approx((1 + 0 + 0) / 3)
+    assert row["kappa"] == 1
+    alone = one([1], {"c": [0]}, BINARY)
+    assert math.isnan(alone["kappa"])
+    assert alone["accuracy"] == 0
+    assert "kappa: fewer than two items" in alone["notes"]
 
 
 def test_against_the_mean_each_annotator_meets_the_others_and_so_does_the_judge():

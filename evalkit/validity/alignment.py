@@ -247,7 +247,8 @@ def _judge_row(
         row |= _group_counts(answers.take(scored), references, at_level, notes)
     elif options.level == "system":
         row |= _system_counts(level.system[scored], notes)
-    notes += _reasons(row, found, panel.scale, options)
+    pairs = max(int(((one.kind >= 0) & (answers.kind[scored] >= 0)).sum()) for one in references)
+    notes += _reasons(row, found, panel.scale, options, pairs)
     if options.interval is not None and row["n_clusters"] < FEW_CLUSTERS:
         notes.append(f"only {row['n_clusters']} clusters")
     return row | {"notes": "; ".join(notes) or None}
@@ -328,7 +329,7 @@ def _means(found: list[dict[str, float]], ending: str) -> dict[str, float]:
     return means
 
 
-def _reasons(row: dict[str, Any], found: Found, scale: Scale, options: _Options) -> list[str]:
+def _reasons(row: dict[str, Any], found: Found, scale: Scale, options: _Options, pairs: int) -> list[str]:
     reasons = []
     between = options.level == "system"
     if between:
@@ -336,7 +337,7 @@ def _reasons(row: dict[str, Any], found: Found, scale: Scale, options: _Options)
     elif np.isnan(row["accuracy"]):
         reasons.append("accuracy, kappa: no item has a verdict (or label) of both")
     elif np.isnan(row["kappa"]):
-        reasons.append("kappa: both sides are constant and equal")
+        reasons.append(f"kappa: {'both sides are constant and equal' if pairs > 1 else 'fewer than two items'}")
     numeric = ("pearson", "spearman", "kendall")
     if scale.level == "nominal":
         reasons.append("correlations, mae, bias: a nominal criterion has no scores")

@@ -124,8 +124,8 @@ def _kappa(said: Ints, true: Ints, unit: Ints, rows: int) -> Floats:
     chance = np.zeros(rows)
     for kind in np.intersect1d(said, true):
         chance += _sums((said == kind).astype(float), unit, rows) * _sums((true == kind).astype(float), unit, rows)
-    # (p_o − p_e)/(1 − p_e), both sides times n².
-    return _ratio(n * agreed - chance, n**2 - chance)
+    # (p_o − p_e)/(1 − p_e), both sides times n²; of one pair it would be 0 or nothing.
+    return _ratio(n * agreed - chance, np.where(n > 1.5, n**2 - chance, 0.0))
 
 
 def _moments(x: Floats, y: Floats, unit: Ints, rows: int) -> dict[str, Floats]:
