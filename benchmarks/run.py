@@ -13,8 +13,9 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 BARS = (
-    "imports", "cached", "edited", "memory", "statistics_at_scale", "reference", "interval_coverage", "live",
-    "judgelm", "faults", "kills", "budget", "messages", "tuner",
+    "imports", "cached", "edited", "memory", "statistics_at_scale", "topical_chat", "reference",
+    "interval_coverage", "live",
+    "judgelm", "gate", "faults", "kills", "budget", "messages", "tuner",
 )  # fmt: skip
 BY_NAME_ONLY = ("soak",)
 
