@@ -11,6 +11,7 @@ from typing import Any, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from evalkit.contract.secrets import is_key
 from evalkit.errors import ConfigError, listed
 from evalkit.records import Judge
 
@@ -39,8 +40,6 @@ Aggregation = Literal["mean", "median", "majority", "min", "max", "dawid_skene"]
 MODES: tuple[str, ...] = get_args(Mode)
 BACKENDS: tuple[str, ...] = get_args(Backend)
 AGGREGATIONS: tuple[str, ...] = get_args(Aggregation)
-
-_KEYS = ("api_key", "apikey", "key", "token", "secret", "password", "authorization", "bearer")
 
 
 class _Part(BaseModel):
@@ -86,7 +85,7 @@ class JudgeConfig(_Part):
     @classmethod
     def _no_literal_key(cls, values: Any) -> Any:
         if isinstance(values, Mapping):
-            keys = [name for name in values if str(name).casefold().replace("-", "_") in _KEYS]
+            keys = [name for name in values if is_key(str(name))]
             if keys:
                 raise ValueError(
                     f"{listed(keys)} looks like a literal key, which a scoring config never holds: put the key into an "

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event, inspect, make_url, text
+from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, make_url, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.orm import Session
 from sqlalchemy.pool import NullPool
 
 from evalkit.caching import default_folder, network_file_system
+from evalkit.contract.secrets import is_key
 from evalkit.errors import ConfigError, MissingExtraError, RegistryError
 
 __all__ = ["Database", "default_url"]
@@ -50,7 +52,7 @@ class Database:
 
     def __init__(self, url: str) -> None:
         self._url = _url_of(url)
-        self.shown = self._url.render_as_string(hide_password=True)
+        self.shown = _shown(self._url)
         self._engine: Engine | None = None
 
     @property
@@ -87,6 +89,8 @@ class Database:
             engine = self._made()
             try:
                 _upgrade(engine, self.shown)
+                if self.is_sqlite:
+                    _keep_readers_going(engine)
             except BaseException:
                 engine.dispose()
                 raise
@@ -123,11 +127,11 @@ class Database:
             cause = getattr(problem, "orig", None) or problem
             said = " ".join(str(cause).split())[:300]
             raise RegistryError(f"registry {self.shown}: {said}") from problem
-        except OSError as problem:
+        except (OSError, UnicodeError) as problem:
             raise RegistryError(f"registry {self.shown}: {problem}") from problem
 
 
-def _url_of(given: str) -> Any:
+def _url_of(given: str) -> URL:
     scheme = given.split("://", 1)[0] if "://" in given else None
     if scheme is None:
         return make_url("sqlite+pysqlite://").set(database=str(Path(given).expanduser().absolute()))
@@ -143,17 +147,38 @@ def _url_of(given: str) -> Any:
             raise ConfigError("a registry in memory keeps nothing; give the path of a file")
         return url.set(drivername="sqlite+pysqlite", database=str(Path(url.database).expanduser().absolute()))
     if scheme in _SCHEMES:
-        return url.set(drivername=_SCHEMES[scheme])
+        return _password_in_place(url.set(drivername=_SCHEMES[scheme]))
     if scheme == "postgresql+psycopg":
-        return url
+        return _password_in_place(url)
     raise ConfigError(f"a registry cannot be on {scheme!r}; allowed are a file's path, sqlite:///… and postgresql://…")
+
+
+def _password_in_place(url: URL) -> URL:
+    """Libpq takes ``?password=…`` too, which nobody would hide there."""
+    given = url.query.get("password")
+    if given is None:
+        return url
+    return url.set(password=given if isinstance(given, str) else given[-1]).difference_update_query(["password"])
+
+
+def _shown(url: URL) -> str:
+    hidden = {name: "***" for name in url.query if is_key(name)}
+    return url.update_query_dict(hidden).render_as_string(hide_password=True)
 
 
 def _set_up_sqlite(connection: Any, _: Any) -> None:
     # the driver's own BEGIN comes too late for reads and is not IMMEDIATE: transactions are begun by the listener
     connection.isolation_level = None
-    for pragma in ("foreign_keys = ON", "journal_mode = WAL", "synchronous = FULL"):
+    for pragma in ("foreign_keys = ON", "synchronous = FULL"):
         connection.execute(f"PRAGMA {pragma}")
+
+
+def _keep_readers_going(engine: Engine) -> None:
+    """Switch to a write-ahead log: kept in the file, and so done when it is known to be evalkit's."""
+    connection = engine.raw_connection()
+    # locked: another process is at work, and the next one that opens the file does it
+    with contextlib.closing(connection), contextlib.suppress(sqlite3.OperationalError):
+        connection.cursor().execute("PRAGMA journal_mode = WAL")
 
 
 def _begin_immediate(connection: Connection) -> None:

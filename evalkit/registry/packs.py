@@ -20,6 +20,16 @@ _STRICT = ConfigDict(extra="forbid", frozen=True)
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
 
 
+def _version_text(value: Any) -> Any:
+    """A whole number as text; of others YAML does not tell which digits were written."""
+    if isinstance(value, float):
+        # pydantic takes ValueError alone for a finding
+        raise ValueError(  # noqa: TRY004
+            f'{value} may have been written as {value}0; put the version in quotes, as in "{value}"'
+        )
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
 class Overrides(BaseModel):
     """What a pack says of a task's judge: a plugin, one of its profiles, a template."""
 
@@ -33,7 +43,7 @@ class Overrides(BaseModel):
     @field_validator("*", mode="before")
     @classmethod
     def _text(cls, value: Any) -> Any:
-        return str(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else value
+        return _version_text(value)
 
     @field_validator("*")
     @classmethod
@@ -64,6 +74,8 @@ class TaskEntry(BaseModel):
     def _plain(cls, task: str) -> str:
         if "|" in task or "," in task or task != task.strip():
             raise ValueError(f"{task!r} is no task name; few-shot examples have a key of their own, fewshot")
+        if task.startswith("-") or not task.isprintable():
+            raise ValueError(f"{task!r} is no task name: it begins with a dash, or holds signs that cannot be shown")
         return task
 
 
@@ -94,7 +106,7 @@ class PackFile(BaseModel):
     @field_validator("version", mode="before")
     @classmethod
     def _text(cls, value: Any) -> Any:
-        return str(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else value
+        return _version_text(value)
 
     @model_validator(mode="after")
     def _check_tasks(self) -> PackFile:
