@@ -172,7 +172,7 @@ def test_a_git_reference_is_fetched_by_its_commit_once(tmp_path: Path) -> None:
         locate(f"git+file://{tmp_path}/nowhere@main", tmp_path / "plugins")
     with pytest.raises(ConfigError, match="cannot be fetched"):
         locate(f"git+file://{repo}@{'0' * 40}", tmp_path / "plugins")
-    with pytest.raises(ConfigError, match="a URL with a password would be kept") as caught:
+    with pytest.raises(ConfigError, match="a URL with a password or token would be kept") as caught:
         locate("git+https://me:hush@example.org/x@main", tmp_path / "plugins")
     assert "hush" not in str(caught.value)
     assert len(list((tmp_path / "plugins").iterdir())) == 2, "what failed leaves nothing"
@@ -185,7 +185,7 @@ def test_a_git_reference_is_fetched_by_its_commit_once(tmp_path: Path) -> None:
         ("git+https://h.org/r.git", ("https://h.org/r.git", "HEAD"), "git+https://h.org/r.git@C"),
         ("git+ssh://git@h.org:22/r.git@a/b", ("ssh://git@h.org:22/r.git", "a/b"), "git+ssh://git@h.org:22/r.git@C"),
         ("git+https://h.org/r@v1#subdirectory=x", ("https://h.org/r", "v1"), "git+https://h.org/r@C#subdirectory=x"),
-        ("git+https://h.org/r@0123abc", None, "git+https://h.org/r@0123abc"),
+        ("git+https://h.org/r@20260131", ("https://h.org/r", "20260131"), "git+https://h.org/r@C"),
         (f"git+file:///r@{'a' * 40}#egg=x", None, f"git+file:///r@{'a' * 40}#egg=x"),
     ],
     ids=range(6),
@@ -196,6 +196,33 @@ def test_a_git_url_is_kept_with_a_commit(monkeypatch: Any, uri: str, asked: tupl
     monkeypatch.setattr(sources, "_commit_of", lambda *words: seen.append(words) or "C")
     assert sources._at_commit(uri) == kept
     assert seen == ([] if asked is None else [asked])
+
+
+def test_a_tag_that_looks_like_a_commit_is_a_tag(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "commit", "-q", "--allow-empty", "-m", "a")
+    git(tmp_path, "tag", "20260131")
+    commit = git(tmp_path, "rev-parse", "HEAD")
+    assert sources._at_commit(f"git+file://{tmp_path}@20260131") == f"git+file://{tmp_path}@{commit}"
+    assert sources._at_commit(f"git+file://{tmp_path}@0123abc") == f"git+file://{tmp_path}@0123abc", "for pip to find"
+    with pytest.raises(ConfigError, match="has no branch, tag or commit 'nosuch'"):
+        sources._at_commit(f"git+file://{tmp_path}@nosuch")
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "git+https://me:sk-secret@127.0.0.1:9/r.git", "git+https://sk-secret@127.0.0.1:9/r.git",
+        "https://sk-secret@127.0.0.1:9/x.whl", "hg+https://me:sk-secret@127.0.0.1:9/r", "HTTPS://sk-secret@127.0.0.1/x",
+        "git+ssh://git:sk-secret@127.0.0.1:9/r.git",
+    ],
+    ids=range(6),
+)  # fmt: skip
+def test_a_url_with_a_password_or_token_is_refused_and_not_shown(registry: Registry, uri: str) -> None:
+    with pytest.raises(ConfigError, match="password or token would be kept") as caught:
+        registry.register_plugin("tone", "1", uri)
+    assert "secret" not in str(caught.value)
+    assert registry.plugins().empty
 
 
 def test_a_copy_that_was_changed_is_fetched_again_once_it_is_removed(registry: Registry, tmp_path: Path) -> None:

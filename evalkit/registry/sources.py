@@ -24,7 +24,8 @@ __all__ = ["Place", "content_hash", "fetched", "locate", "requirements_of"]
 
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 _URL = re.compile(r"(git\+)?(https?|file|ssh)(\+\w+)?://")
-_COMMIT = re.compile(r"[0-9a-f]{7,40}")
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_COMMIT_CUT = re.compile(r"[0-9a-f]{7,39}")
 _ARCHIVES = (".whl", ".zip", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
 _IGNORED = frozenset({
     "__pycache__", "build", "dist", "node_modules", "venv", ".DS_Store", ".git", ".hypothesis", ".ipynb_checkpoints",
@@ -73,11 +74,9 @@ def locate(uri: str, folder: Path) -> Place:
     """
     if uri.startswith("file:"):
         uri = url2pathname(urlsplit(uri).path)
+    if "://" in uri:
+        _check_no_password(uri)
     if _URL.match(uri):
-        if urlsplit(uri).password is not None:
-            raise ConfigError(
-                "a URL with a password would be kept in the registry; let git or pip look the password up"
-            )
         uri = _at_commit(uri) if uri.startswith("git+") else uri
         return Place(uri, fetched(uri, folder))
     path = Path(uri).expanduser()
@@ -94,6 +93,19 @@ def locate(uri: str, folder: Path) -> Place:
         f"there is no plugin at {uri!r}: it is no file or folder, no package that is installed here, and no URL "
         "(git+https://…@commit, https://….whl)"
     )
+
+
+def _check_no_password(uri: str) -> None:
+    """Refuse what would be kept and shown: of the web, a name alone is a token (``https://TOKEN@host``)."""
+    try:
+        parts = urlsplit(uri)
+    except ValueError as problem:
+        raise ConfigError(f"{uri!r} is no URL: {problem}") from None
+    is_web = parts.scheme.lower().endswith(("http", "https"))
+    if parts.password is not None or (is_web and parts.username is not None):
+        raise ConfigError(
+            "a URL with a password or token would be kept in the registry; leave it out, and let git or pip look it up"
+        )
 
 
 def _at_commit(uri: str) -> str:
@@ -128,6 +140,8 @@ def _commit_of(repository: str, reference: str) -> str:
     for name in (reference, f"refs/heads/{reference}", f"refs/tags/{reference}^{{}}", f"refs/tags/{reference}"):
         if name in commits:
             return commits[name]
+    if _COMMIT_CUT.fullmatch(reference):  # asked first: a tag like 20260131 looks like one, too
+        return reference
     raise ConfigError(f"{repository} has no branch, tag or commit {reference!r}")
 
 
