@@ -522,7 +522,12 @@ def test_a_leaderboard_ranks_by_the_packs_rule(local: Registry, tmp_path: Path) 
     assert low["stderr"] == pytest.approx(math.sqrt(0.1) / 4)
     assert low["coverage"] == 0.75
     assert table["rank"].tolist() == [1, 2]
-    assert leaderboard(local, "nobody").empty
+    with pytest.raises(RegistryError, match="there is no pack 'nobody'; there are 'support'"):
+        leaderboard(local, "nobody")
+    with pytest.raises(RegistryError, match="there is no pack support@2; there are the versions 1"):
+        leaderboard(local, "support@2")
+    local.apply_pack(pack(name="fresh"))
+    assert leaderboard(local, "fresh").empty
 
 
 def made(run_id: str, values: list[float | None], **changes: Any) -> Run:
@@ -543,6 +548,8 @@ def made(run_id: str, values: list[float | None], **changes: Any) -> Run:
 
 def test_leaderboards_of_nothing_and_of_gaps(monkeypatch: pytest.MonkeyPatch, local: Registry) -> None:
     from evalkit.running.stores import RunStore
+
+    local.apply_pack(pack(name="p"))
 
     def board(*runs: Run) -> Any:
         monkeypatch.setattr(RunStore, "runs", lambda *_: list(runs))

@@ -244,7 +244,9 @@ def test_an_owner_elsewhere_is_gone_when_its_heartbeat_is_old(registry: Registry
     assert runner.store.run(run_id).status == "running"
     rebooted = Owner(here.host, "another boot", here.pid, here.started, "n")
     recycled = Owner(here.host, here.boot, here.pid, "0", "n")
-    assert (here.is_gone(), rebooted.is_gone(), recycled.is_gone(), elsewhere.is_gone()) == (False, True, True, False)
+    assert (here.is_gone(), rebooted.is_gone(), recycled.is_gone(), elsewhere.is_gone()) == (False, False, True, False)
+    # a machine of that name, started at another time or seen from another container: its heartbeat tells
+    assert (here.is_near(), rebooted.is_near(), recycled.is_near()) == (True, False, True)
 
 
 def test_a_runner_that_lost_its_run_stops(registry: Registry, tmp_path: Path) -> None:
@@ -298,6 +300,37 @@ def test_a_plugin_that_changed_while_its_run_waited(registry: Registry, tmp_path
     assert not run.log.exists(), "nothing was started"
     with pytest.raises(ConfigError, match="changed since it was registered"):
         runner.start("bound", "model_name=m")
+
+
+REFUSED = ["x" * 300, "aNULb"]
+
+
+@pytest.mark.parametrize("metric", REFUSED, ids=["too long", "nul"])
+def test_figures_that_the_database_refuses_fail_the_run_and_block_nobody(
+    registry: Registry, tmp_path: Path, metric: str
+) -> None:
+    runner = runner_of(registry, tmp_path)
+    run = runner.start("support", f"model_name=m,metric={metric}")
+    if registry.database.is_sqlite:
+        assert run.status == "succeeded", "SQLite takes any text"
+        return
+    assert run.status == "failed"
+    assert run.error is not None
+    assert run.error.startswith("its results cannot be kept: registry postgresql")
+    assert run.error.isprintable()
+    assert run.scores == ()
+    # the same, where it is a later command that takes the outcome in
+    other = runner.queue("support", f"model_name=m,metric={metric}")
+    gone = Owner.here()
+    gone = Owner(gone.host, gone.boot, gone.pid, "0", gone.nonce)
+    assert runner.store.claim(gone) == other.id
+    assert runner.store.note(other.id, gone, folder=str(runner.folder / other.id))
+    (runner.folder / other.id).mkdir()
+    (runner.folder / run.id / "attempt-1").rename(runner.folder / other.id / "attempt-1")
+    (runner.folder / other.id / "outcome.json").write_text('{"status": "succeeded", "error": null, "exit_code": 0}')
+    assert [(one.id, one.status) for one in runner.recover()] == [(other.id, "failed")]
+    assert "its results cannot be kept" in str(runner.run(other.id).error)
+    assert runner.start("support", "model_name=after").status == "succeeded"
 
 
 @pytest.fixture

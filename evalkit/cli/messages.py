@@ -12,7 +12,7 @@ from typing import Any
 
 from evalkit.errors import EvalkitWarning
 
-__all__ = ["spoken", "tell", "warnings_told"]
+__all__ = ["one_line", "spoken", "tell", "warnings_told"]
 
 # Options of the Python functions that are flags here. Their values may be a text, a number, True or a gap.
 _FLAGS = (
@@ -33,10 +33,19 @@ _PHRASES = {
 
 def tell(text: str) -> None:
     """One line on stderr, marked as evalkit's."""
+    print(f"evalkit: {one_line(text)}", file=sys.stderr)
+
+
+def one_line(text: str) -> str:
+    r"""Text of others in one line that does not steer the terminal.
+
+    Examples
+    --------
+    >>> one_line("a\x1b[2Jb\nc")
+    'a�[2Jb c'
+    """
     line = " ".join(text.split())
-    if not line.isprintable():  # what a model or a file said must not steer the terminal
-        line = "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in line)
-    print(f"evalkit: {line}", file=sys.stderr)
+    return "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in line)
 
 
 def spoken(text: str) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evalkit.cli.arguments import Commands, add_command, add_output, add_quiet
-from evalkit.cli.messages import tell
+from evalkit.cli.messages import one_line, tell
 from evalkit.cli.registries import add_registry, moments_as_text, name_version, opened
 from evalkit.cli.tables import check_output, put, put_document, put_text
 from evalkit.errors import ConfigError
@@ -110,8 +110,8 @@ def _show(args: argparse.Namespace) -> None:
         put_document({name: getattr(pack, name) for name in names} | {"tasks": tasks})
         return
     metric = pack.primary_metric or "the first of each task"
-    put_text(f"{pack.label}: {pack.description}".removesuffix(": "))
-    put_text(f"primary metric: {metric}; tasks to one figure: {pack.task_aggregation}\n")
+    put_text(one_line(f"{pack.label}: {pack.description}").removesuffix(":"))
+    put_text(f"primary metric: {one_line(metric)}; tasks to one figure: {pack.task_aggregation}\n")
     put_text(str(show(pd.DataFrame(rows), rows=200)))
 
 

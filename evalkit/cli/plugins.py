@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from evalkit.cli.arguments import Commands, add_command, add_output, add_quiet
 from evalkit.cli.messages import tell
-from evalkit.cli.registries import add_registry, moments_as_text, name_version, opened
+from evalkit.cli.registries import add_registry, moments_as_text, name_version, opened, seconds
 from evalkit.cli.tables import check_output, put, put_document, put_text
 from evalkit.errors import ConfigError, RegistryError
 
@@ -36,9 +36,7 @@ def add(commands: Commands) -> None:
     text = "import a plugin in a process of its own and list its tasks, profiles, templates and needs; exit code 2 if "
     parser = add_command(parts, "check", _check, f"{text}anything is wrong", end)
     parser.add_argument("plugin", metavar="NAME[@VERSION]|PATH", help="a registered plugin, or where one is")
-    parser.add_argument(
-        "--timeout", metavar="S", type=_seconds, default=120.0, help="seconds it may take (default 120)"
-    )
+    parser.add_argument("--timeout", metavar="S", type=seconds, default=120.0, help="seconds it may take (default 120)")
     _with_registry(parser)
 
     end = (
@@ -67,16 +65,6 @@ def _with_registry(parser: argparse.ArgumentParser) -> None:
     add_registry(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     add_quiet(parser)
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds < 86400:
-        raise argparse.ArgumentTypeError(f"expected seconds, more than 0 and less than a day, got {text!r}")
-    return seconds
 
 
 def _none(_: argparse.Namespace) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from evalkit import Registry
 
-__all__ = ["add_registry", "moments_as_text", "name_version", "opened"]
+__all__ = ["add_registry", "moments_as_text", "name_version", "opened", "seconds"]
 
 
 def add_registry(parser: argparse.ArgumentParser) -> None:
@@ -36,6 +36,17 @@ def opened(args: argparse.Namespace) -> Iterator[Registry]:
         yield registry
     finally:
         registry.close()
+
+
+def seconds(text: str) -> float:
+    """A time on the command line: more than 0, less than a day."""
+    try:
+        found = float(text)
+    except ValueError:
+        found = 0.0
+    if not 0 < found < 86400:
+        raise argparse.ArgumentTypeError(f"expected seconds, more than 0 and less than a day, got {text!r}")
+    return found
 
 
 def name_version(text: str) -> tuple[str, str | None]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from evalkit.cli.arguments import Commands, add_command, add_output, add_quiet
 from evalkit.cli.messages import tell
-from evalkit.cli.registries import add_registry, opened
+from evalkit.cli.registries import add_registry, opened, seconds
 from evalkit.cli.tables import check_output, put, put_document, put_text
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def _add_start(parts: Commands) -> None:
 
 def _add_looks(parts: Commands) -> None:
     parser = add_command(parts, "list", _list, "all runs, newest last")
-    parser.add_argument("--pack", metavar="PACK", help="only runs of this pack, any version")
+    parser.add_argument("--pack", metavar="PACK[@VERSION]", help="only runs of this pack; without @VERSION of any")
     parser.add_argument(
         "--status", choices=("queued", "running", "succeeded", "failed", "cancelled"), help="only these"
     )
@@ -126,7 +126,7 @@ def _add_worker(commands: Commands) -> None:
     parser = add_command(commands, "worker", _work, text, end)
     parser.add_argument("--once", action="store_true", help="end when the queue is empty")
     parser.add_argument(
-        "--poll", metavar="S", type=float, default=5.0, help="seconds between looks at an empty queue (default 5)"
+        "--poll", metavar="S", type=seconds, default=5.0, help="seconds between looks at an empty queue (default 5)"
     )
     _with_runner(parser)
 
@@ -212,9 +212,10 @@ def _ended(args: argparse.Namespace, run: Run) -> int:
 def _list(args: argparse.Namespace) -> None:
     check_output(args.out)
     with opened(args) as registry:
+        _runner(args, registry).recover()
         table = registry.runs()
     if args.pack is not None:
-        table = table[table["pack"].str.partition("@")[0] == args.pack]
+        table = table[(table["pack"] == args.pack) | (table["pack"].str.partition("@")[0] == args.pack)]
     if args.status is not None:
         table = table[table["status"] == args.status]
     columns = ("id", "status", "pack", "scoring_mode", "model")
@@ -285,6 +286,7 @@ def _compare(args: argparse.Namespace) -> None:
     check_output(args.out)
     with opened(args) as registry:
         runner = _runner(args, registry)
+        runner.recover()
         found = compare_runs(runner.run(args.a), runner.run(args.b))
     if args.out is None and not args.json:
         put_text(str(found))
@@ -299,6 +301,7 @@ def _leaderboard(args: argparse.Namespace) -> None:
 
     check_output(args.out)
     with opened(args) as registry:
+        _runner(args, registry).recover()
         table = leaderboard(registry, args.pack, newest=not args.all)
     put(args, table, columns=("scored_as", "judged_by", "rank", "model", "score", "stderr", "coverage", "run", "notes"))
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from evalkit.contract import BINDINGS_VARIABLE, CONFIG_VARIABLE, MODE_VARIABLE, RECEIPT_VARIABLE
-from evalkit.errors import ConfigError, RegistryError
+from evalkit.errors import RegistryError
 from evalkit.registry import Registry
 from evalkit.running.children import Child, Tail, last_words
-from evalkit.running.commands import lighteval_words, model_facts
+from evalkit.running.commands import check_model_files, lighteval_words, placed_model
 from evalkit.running.findings import RECEIPTS, read_findings
 from evalkit.running.owners import RUN_VARIABLE, Owner, kill_leftovers
 from evalkit.running.resolutions import relocate
@@ -72,8 +72,9 @@ def attend(
     """
     run.output.mkdir(parents=True, exist_ok=True)
     tail = Tail(run.log, run.log.stat().st_size if run.log.exists() else 0)
-    words = lighteval_words(run.backend, run.model, [one.task for one in run.tasks], run.output, run.options)
-    child = Child([*command, *words], environment, run.log, run.folder)
+    model = placed_model(run.backend, run.model, run.artifacts.get("model", {}))
+    words = lighteval_words(run.backend, model, [one.task for one in run.tasks], run.output, run.options)
+    child = Child([*command, *words], environment, run.log)
     try:
         while True:
             code = child.wait(_STEP_S)
@@ -109,8 +110,7 @@ def child_environment(registry: Registry, run: Run) -> dict[str, str]:
     ConfigError
         When a plugin or the model's file is not what it was when the run was made.
     """
-    if model_facts(run.backend, run.model) != run.artifacts.get("model"):
-        raise ConfigError(f"the file of model {run.model!r} changed since the run was made; start a new run")
+    check_model_files(run.artifacts.get("model", {}))
     config = None if run.scoring_mode == "deterministic" else run.scoring_config
     bindings = relocate(registry, run.resolution)
     given = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import os
 import re
@@ -17,7 +18,7 @@ __all__ = ["Child", "Tail", "last_words"]
 
 _GUARD = Path(__file__).with_name("guard.py")
 _END_WAIT_S = 8.0
-_ESCAPES = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|[@-Z\\-_])")
+_ESCAPES = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\r\n]*(\x07|\x1b\\)|[@-Z\\-_])")
 _ENDS = re.compile(r"[\r\n]+")
 _NOISE = re.compile(r"[\s│╭╰─╮╯|]+")
 
@@ -31,7 +32,7 @@ class Child:
         Where its stdout and stderr go, appended.
     """
 
-    def __init__(self, command: Sequence[str], environment: Mapping[str, str], log: Path, folder: Path) -> None:
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
         if not hasattr(os, "killpg"):
             raise ConfigError("runs need process groups, which this system has not; use Linux or macOS")
         self.log = log
@@ -40,7 +41,7 @@ class Child:
             self._guard = subprocess.Popen(  # noqa: S603  # a list of words, no shell
                 [sys.executable, "-I", str(_GUARD), *command],
                 stdin=subprocess.PIPE, stdout=out, stderr=subprocess.STDOUT,
-                env=dict(environment), cwd=folder, start_new_session=True,
+                env=dict(environment), start_new_session=True,
             )  # fmt: skip
 
     def wait(self, seconds: float) -> int | None:
@@ -75,6 +76,7 @@ class Tail:
         self.path = path
         self._at = start
         self._rest = ""
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")  # a look may end within a sign
 
     def lines(self, *, whole: bool = False) -> Iterator[str]:
         """New lines, of printable signs alone; a last line without an end only with `whole`."""
@@ -85,7 +87,7 @@ class Tail:
         except FileNotFoundError:
             return
         self._at += len(new)
-        *complete, self._rest = _ENDS.split(self._rest + new.decode("utf-8", "replace"))
+        *complete, self._rest = _ENDS.split(self._rest + self._decoder.decode(new, final=whole))
         if whole and self._rest:
             complete, self._rest = [*complete, self._rest], ""
         yield from (_printable(line) for line in complete if line.strip())

@@ -6,13 +6,15 @@ import json
 import time
 from pathlib import Path
 
+from sqlalchemy.exc import DBAPIError, InterfaceError, InternalError, OperationalError, SQLAlchemyError
+
 from evalkit.errors import EvalkitError, RegistryError
 from evalkit.running.findings import read_findings
 from evalkit.running.owners import Owner
 from evalkit.running.rows import Ending
 from evalkit.running.stores import RunStore
 
-__all__ = ["OUTCOME", "close_run", "kept_ending"]
+__all__ = ["OUTCOME", "close_run", "kept_ending", "store_ending"]
 
 OUTCOME = "outcome.json"
 """In the run's folder: how it ended, where the registry could not be told."""
@@ -31,7 +33,7 @@ def close_run(store: RunStore, folder: Path, run_id: str, owner: Owner, ending: 
     deadline, pause = time.monotonic() + patience_s, 0.1
     while True:
         try:
-            store.close(run_id, owner, ending)
+            store_ending(store, run_id, owner, ending)
         except RegistryError as problem:
             if time.monotonic() + pause < deadline:
                 time.sleep(pause)
@@ -46,6 +48,34 @@ def close_run(store: RunStore, folder: Path, run_id: str, owner: Owner, ending: 
                 "and taken in when evalkit next looks at runs on this machine"
             ) from problem
         return
+
+
+def store_ending(store: RunStore, run_id: str, owner: Owner, ending: Ending) -> bool:
+    """Close a run's row; as failed, where the database is there and refuses what was found.
+
+    Raises
+    ------
+    RegistryError
+        When the database is away or full.
+    """
+    try:
+        return store.close(run_id, owner, ending)
+    except RegistryError as problem:
+        if not _is_refused(problem):
+            raise
+        return store.close(run_id, owner, Ending("failed", _shown(f"its results cannot be kept: {problem}")))
+
+
+def _is_refused(problem: RegistryError) -> bool:
+    """Whether trying again is no use: a name that is too long, signs that the database does not take."""
+    cause = problem.__cause__
+    if isinstance(cause, DBAPIError):
+        return not isinstance(cause, (OperationalError, InterfaceError, InternalError))
+    return isinstance(cause, (SQLAlchemyError, UnicodeError))
+
+
+def _shown(text: str) -> str:
+    return "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in text)
 
 
 def kept_ending(store: RunStore, folder: Path, run_id: str) -> Ending | None:

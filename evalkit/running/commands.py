@@ -7,9 +7,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from evalkit.contract.secrets import is_key, without_keys
 from evalkit.errors import ConfigError
 
-__all__ = ["BACKENDS", "check_flags", "lighteval_words", "model_facts"]
+__all__ = [
+    "BACKENDS",
+    "check_flags",
+    "check_model_files",
+    "lighteval_words",
+    "model_facts",
+    "placed_model",
+    "same_files",
+]
 
 BACKENDS: Mapping[str, tuple[str, ...]] = {
     "accelerate": ("accelerate",),
@@ -95,14 +104,66 @@ def model_facts(backend: str, model: str) -> dict[str, Any]:
     Raises
     ------
     ConfigError
-        When there is no such back end or file, or the model is blank.
+        When there is no such back end or file, or the model is blank or holds a key or what cannot be shown.
     """
     _backend(backend)
-    if not model.strip():
-        raise ConfigError("no model is named; give one with --model")
+    _check_model(model)
     files = [_custom(model)[1]] if backend == "custom" else []
     if model.endswith((".yaml", ".yml")):
         files = [Path(model).absolute()]
+    return _hashes(files)
+
+
+def _check_model(model: str) -> None:
+    if not model.strip():
+        raise ConfigError("no model is named; give one with --model")
+    if not model.isprintable():
+        raise ConfigError(f"model {model!r} holds signs that cannot be shown; leave them out")
+    keys = [name for name, is_given, _ in (part.partition("=") for part in model.split(",")) if is_given]
+    secret = next((name.strip() for name in keys if is_key(name.strip())), None)
+    if secret is not None or without_keys(model) != model:
+        raise ConfigError(
+            f"--model holds {secret or 'an address with a name or password'}, which the registry would keep and show: "
+            "set the variable that the service takes its key from, or give a YAML file, of which only a hash is kept"
+        )
+
+
+def same_files(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """The files of `model_facts`, looked at again where they were: their hashes now.
+
+    Raises
+    ------
+    ConfigError
+        When one cannot be read.
+    """
+    return _hashes([Path(file) for file in facts.get("files", {})])
+
+
+def check_model_files(facts: Mapping[str, Any]) -> None:
+    """Raise ConfigError unless the files of a model are what `model_facts` said of them."""
+    now = same_files(facts)["files"]
+    changed = [file for file, kept in facts.get("files", {}).items() if now[file] != kept]
+    if changed:
+        raise ConfigError(f"the model's file {changed[0]} changed since the run was made; start a new run")
+
+
+def placed_model(backend: str, model: str, facts: Mapping[str, Any]) -> str:
+    """The model with its file where it was when the run was made, whatever the working folder is now.
+
+    Examples
+    --------
+    >>> placed_model("custom", "tiny=model.py", {"files": {"/models/model.py": "0"}})
+    'tiny=/models/model.py'
+    >>> placed_model("accelerate", "gpt2", {"files": {}})
+    'gpt2'
+    """
+    file = next(iter(facts.get("files", {})), None)
+    if file is None:
+        return model
+    return f"{_custom(model)[0]}={file}" if backend == "custom" else str(file)
+
+
+def _hashes(files: Sequence[Path]) -> dict[str, Any]:
     try:
         return {"files": {str(file): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}}
     except OSError as problem:
@@ -110,9 +171,12 @@ def model_facts(backend: str, model: str) -> dict[str, Any]:
 
 
 def check_flags(flags: Mapping[str, Any]) -> dict[str, Any]:
-    """LightEval's flags as given, without dashes before them; ConfigError for those that a run sets itself."""
+    """LightEval's flags as given, without dashes before them; ConfigError for keys and what a run sets itself."""
     plain = {name.lstrip("-").replace("_", "-"): value for name, value in flags.items()}
     ours = sorted(_OURS & plain.keys())
     if ours:
         raise ConfigError(f"--{ours[0]} is set by the run itself; leave it out (--max-samples is an option of its own)")
+    secret = next((name for name in plain if is_key(name)), None)
+    if secret is not None:
+        raise ConfigError(f"--{secret} holds a key, which the registry would keep and show; give it in a variable")
     return plain

@@ -17,6 +17,7 @@ from evalkit.figures import figure, html_page, html_table, text_table
 from evalkit.intervals import Interval, change_interval, mean_interval
 from evalkit.running.findings import has_samples, sample_values
 from evalkit.running.runs import Run, RunScore
+from evalkit.running.views import printable
 
 __all__ = ["RunComparison", "compare_runs"]
 
@@ -66,7 +67,7 @@ class RunComparison:
     def __str__(self) -> str:
         lines = [_title(self.a, self.b), text_table(_cells(self.table), left=("metric", "notes"))]
         lines += [f"not comparable: {reason}" for reason in self.reasons]
-        return "\n".join(lines)
+        return printable("\n".join(lines))
 
     def _repr_html_(self) -> str:
         said = "".join(f"<p>not comparable: {html.escape(reason)}</p>" for reason in self.reasons)
@@ -97,7 +98,7 @@ def compare_runs(a: Run, b: Run) -> RunComparison:
             raise InputError(f"run {run.id} is {run.status}; only runs that succeeded can be compared")
     sides = {side: {(one.task, one.metric): one for one in run.scores} for side, run in (("a", a), ("b", b))}
     alike = {task: a.identities.get(task) == b.identities.get(task) for task in {**a.identities, **b.identities}}
-    same_set = a.options.get("max_samples") == b.options.get("max_samples") and a.scoring_mode == b.scoring_mode
+    same_set = _options(a) == _options(b) and a.scoring_mode == b.scoring_mode
     details = (_Samples(a), _Samples(b))
     rows = [
         _row(key, sides["a"].get(key), sides["b"].get(key), details, alike=same_set and alike.get(key[0], True))
@@ -204,12 +205,16 @@ def _unpaired(a: RunScore | None, b: RunScore | None) -> tuple[Interval, None, s
     return Interval(middle - half, middle + half), None, "not paired: too wide"
 
 
+def _options(run: Run) -> tuple[Any, Any]:
+    return run.options.get("max_samples"), run.options.get("flags") or {}
+
+
 def _reasons(a: Run, b: Run, alike: dict[str, bool]) -> Iterator[str]:
     if a.scoring_mode != b.scoring_mode:
         yield f"scoring modes {a.scoring_mode} and {b.scoring_mode}"
     if a.options.get("max_samples") != b.options.get("max_samples"):
         yield f"numbers of samples {a.options.get('max_samples')} and {b.options.get('max_samples')}"
-    if (a.options.get("flags") or {}) != (b.options.get("flags") or {}):
+    if _options(a)[1] != _options(b)[1]:
         yield "flags of LightEval differ"
     for task, same in alike.items():
         if not same and task not in b.identities:

@@ -33,7 +33,12 @@ def leaderboard(registry: Registry, pack: str, *, newest: bool = True) -> pd.Dat
     pack
         ``name`` or ``name@version``.
     newest
-        Only the newest run of each model and way of scoring.
+        Only the newest run of each model (its name, and its file's content where it is one) and way of scoring.
+
+    Raises
+    ------
+    RegistryError
+        When there is no such pack.
 
     Returns
     -------
@@ -43,9 +48,12 @@ def leaderboard(registry: Registry, pack: str, *, newest: bool = True) -> pd.Dat
         independent; NA where a task has none), `coverage` (share scored, 0-1, the lowest of the tasks), `n_tasks`,
         `tasks` (task -> figure), `reproducible`, `notes`.
     """
-    rows = [_row(run) for run in RunStore(registry).runs(pack, "succeeded")]
+    name, _, version = pack.partition("@")
+    registry.pack(name, version or None)  # an unknown one is an error, not an empty table
+    runs = RunStore(registry).runs(pack, "succeeded")
+    rows = [_row(run) for run in runs]
     if newest:
-        rows = list({(row["scored_as"], row["model"]): row for row in rows}.values())
+        rows = list({(row["scored_as"], *_model(run)): row for run, row in zip(runs, rows, strict=True)}.values())
     table = pd.DataFrame(rows, columns=list(LEADERBOARD_COLUMNS))
     table = table.astype({"score": "float64", "stderr": "float64", "coverage": "float64", "n_tasks": "int64"})
     table["rank"] = table.groupby("scored_as")["score"].rank(method="min", ascending=False).astype("Int64")
@@ -82,6 +90,11 @@ def _row(run: Run) -> dict[str, Any]:
         "reproducible": run.reproducible,
         "notes": "; ".join(notes),
     }
+
+
+def _model(run: Run) -> tuple[str, ...]:
+    """Files of one name may differ."""
+    return (run.model, *sorted(run.artifacts.get("model", {}).get("files", {}).values()))
 
 
 def _group(run: Run) -> str:

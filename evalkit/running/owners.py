@@ -23,7 +23,7 @@ class Owner:
     Attributes
     ----------
     host, boot
-        The machine, and the time that it was last started as an id ("" where the system gives none).
+        The machine, and an id of its last start and of the container ("" where the system gives none).
     pid, started
         The process, and when it was started in the system's own ticks ("" where unknown): ids are used again.
     nonce
@@ -59,15 +59,13 @@ class Owner:
         return f"{self.host} {self.boot or '-'} {self.pid} {self.started or '-'} {self.nonce}"
 
     def is_near(self) -> bool:
-        """Whether it is or was on this machine."""
-        return self.host == socket.gethostname()
+        """Whether its process could be seen from here: names of machines are not unique, nor ids in containers."""
+        return self.host == socket.gethostname() and self.boot == _boot()
 
     def is_gone(self) -> bool:
         """Whether it was on this machine and is there no more; False where that cannot be seen from here."""
         if not self.is_near():
             return False
-        if self.boot != _boot():
-            return True
         try:
             os.kill(self.pid, 0)
         except ProcessLookupError:
@@ -91,7 +89,8 @@ def kill_leftovers(run_id: str) -> int:
 
 def _boot() -> str:
     with contextlib.suppress(OSError):
-        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        return f"{boot}/{Path('/proc/self/ns/pid').readlink()}"
     return ""
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -11,12 +10,12 @@ from typing import Any
 from evalkit.contract import ScoringConfig
 from evalkit.errors import ConfigError, EvalkitError, RegistryError
 from evalkit.registry import Registry
-from evalkit.rubrics.files import read_yaml
 from evalkit.running.attending import Watch, attend, child_environment
-from evalkit.running.closings import OUTCOME, close_run, kept_ending
-from evalkit.running.commands import check_flags, model_facts
+from evalkit.running.closings import OUTCOME, close_run, kept_ending, store_ending
+from evalkit.running.commands import check_flags, model_facts, same_files
 from evalkit.running.environments import environment_facts
 from evalkit.running.findings import read_findings
+from evalkit.running.orders import as_given, check_same
 from evalkit.running.owners import Owner, kill_leftovers
 from evalkit.running.resolutions import resolve
 from evalkit.running.rows import Ending
@@ -25,7 +24,8 @@ from evalkit.running.stores import STALE_S, Order, RunStore
 
 __all__ = ["Runner"]
 
-_LIGHTEVAL = (sys.executable, "-m", "evalkit", "lighteval")
+# -P: a module that lies in the working folder must not hide a library
+_LIGHTEVAL = (sys.executable, "-P", "-m", "evalkit", "lighteval")
 
 
 class Runner:
@@ -182,11 +182,11 @@ class Runner:
             raise ConfigError(f"max_samples is a number of samples ≥ 1, not {max_samples}")
         name, _, version = pack.partition("@")
         resolution = resolve(self.registry, self.registry.pack(name, version or None), mode, config)
-        facts = model_facts(backend, model)
+        facts = model_facts(backend, model) if rerun_of is None else same_files(rerun_of.artifacts.get("model", {}))
         if rerun_of is not None:
-            _check_same(rerun_of, resolution.to_dict(), facts)
+            check_same(rerun_of, resolution.to_dict(), facts)
         order = Order(
-            model, backend, _as_given(config), {"max_samples": max_samples, "flags": check_flags(flags or {})},
+            model, backend, as_given(config), {"max_samples": max_samples, "flags": check_flags(flags or {})},
             None if rerun_of is None else rerun_of.id,
         )  # fmt: skip
         artifacts = {"model": facts, "notes": list(resolution.warnings)}
@@ -259,7 +259,7 @@ class Runner:
                 kill_leftovers(run_id)
             ending = kept_ending(self.store, self.folder / run_id, run_id)
             if ending is not None:
-                done: object = self.store.close(run_id, owner, ending)
+                done: object = store_ending(self.store, run_id, owner, ending)
             else:
                 done = self.store.give_up(run_id, owner)
             (self.folder / run_id / OUTCOME).unlink(missing_ok=True)
@@ -287,38 +287,3 @@ class Runner:
             raise RegistryError(f"run {found.id} is {found.status} already; there is nothing to cancel")
         self.store.cancel(found.id)
         return self.store.run(found.id)
-
-
-def _as_given(config: Any) -> Mapping[str, Any] | None:
-    """A scoring config as it was given, with nothing filled in; of deterministic mode too, where nobody reads it."""
-    if config is None or isinstance(config, ScoringConfig):
-        return None if config is None else config.to_dict()
-    if isinstance(config, Mapping):
-        return dict(config)
-    try:
-        text = str(config)
-        if text.lstrip().startswith(("{", "[")):
-            content = json.loads(text)
-        else:
-            path = Path(config)
-            content = read_yaml(path) if path.suffix in (".yaml", ".yml") else json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError):  # in the other modes it was read before
-        return None
-    return json.loads(json.dumps(content, default=str)) if isinstance(content, Mapping) else None
-
-
-def _check_same(old: Run, now: Mapping[str, Any], model: Mapping[str, Any]) -> None:
-    then = {**old.resolution, "model": old.artifacts.get("model", {})}
-    here = {**now, "model": model}
-    differs = [
-        name for name in ("plugins", "profiles", "templates", "model") if _unlike(then.get(name), here.get(name))
-    ]
-    if differs:
-        raise ConfigError(
-            f"run {old.id} cannot be repeated: {', '.join(differs)} are not what they were then; start a new run of "
-            f"{old.pack} instead"
-        )
-
-
-def _unlike(then: Any, now: Any) -> bool:
-    return json.dumps(then, sort_keys=True) != json.dumps(now, sort_keys=True)

@@ -11,7 +11,7 @@ from evalkit.contract import Receipt
 from evalkit.figures import count_of, figure, html_page, html_table, text_table
 from evalkit.running.runs import Run
 
-__all__ = ["run_facts", "run_html", "run_tables", "run_text", "run_title"]
+__all__ = ["printable", "run_facts", "run_html", "run_tables", "run_text", "run_title"]
 
 _LEFT = ("metric", "judges", "by", "rubric", "template", "rules")
 
@@ -24,7 +24,7 @@ def run_text(run: Run) -> str:
     for title, rows in run_tables(run):
         parts.append(f"\n{title}\n{text_table(rows, left=_LEFT)}")
     parts.append("\n" + "\n".join(f"{name}: {value}" for name, value in run_facts(run)))
-    return "\n".join(_printable(part) for part in parts)
+    return "\n".join(printable(part) for part in parts)
 
 
 def run_html(run: Run) -> str:
@@ -151,5 +151,6 @@ def _by_state(run: Run) -> dict[str, list[str]]:
     return found
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
+    """Text of several lines that does not steer the terminal."""
     return "".join(sign if sign.isprintable() or sign == "\n" else "\N{REPLACEMENT CHARACTER}" for sign in text)

@@ -1,0 +1,251 @@
+"""Runs of what strangers wrote, from folders of their own: keys, places, escape sequences, files that moved."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evalkit.errors import ConfigError
+
+pytest.importorskip("sqlalchemy")
+
+from launched import JUDGE, bound, make_plugin, pack, runner_of
+
+from evalkit.cli import main
+from evalkit.contract.secrets import is_key, without_keys
+from evalkit.registry import Registry
+from evalkit.registry.tables import RunRow
+from evalkit.running import Run, Runner, Worker, compare_runs, leaderboard
+from evalkit.running.attending import child_environment
+from evalkit.running.children import Tail
+from evalkit.running.commands import check_flags, model_facts, placed_model
+from evalkit.running.owners import Owner
+from evalkit.running.runners import _LIGHTEVAL
+
+pytestmark = pytest.mark.filterwarnings("ignore:pack .*:evalkit.errors.EvalkitWarning")
+
+SECRET = "sk-of-somebody"
+
+
+@pytest.fixture
+def local(tmp_path: Path) -> Iterator[Registry]:
+    opened = Registry.open(tmp_path / "registry.sqlite")
+    opened.apply_pack(pack())
+    yield opened
+    opened.close()
+
+
+def everything(registry: Registry, run: Run, folder: Path) -> str:
+    """All that is kept or shown of a run: rows, views, files."""
+    registry.close()
+    with sqlite3.connect(folder / "registry.sqlite") as connection:
+        rows = "\n".join(connection.iterdump())
+    files = [path.read_text("utf-8", "replace") for path in run.folder.rglob("*") if path.is_file()]
+    return "\n".join([rows, str(run), run._repr_html_(), json.dumps(run.to_dict(), default=str), *files])
+
+
+@pytest.mark.parametrize("how", ["mapping", "json", "file"])
+def test_a_literal_key_is_kept_nowhere_even_where_nobody_reads_the_config(
+    local: Registry, tmp_path: Path, how: str
+) -> None:
+    config: Any = {
+        "judges": [{"judge_model_name": "m", "api_key": SECRET, "base_url": f"http://me:{SECRET}@host.example/v1"}],
+        "samples": 3,
+    }
+    if how == "json":
+        config = json.dumps(config)
+    elif how == "file":
+        (tmp_path / "config.yaml").write_text(json.dumps(config))
+        config = tmp_path / "config.yaml"
+    run = runner_of(local, tmp_path).start("support", "model_name=m", scoring_config=config)
+    assert run.status == "succeeded"
+    assert run.scoring_config == {
+        "judges": [{"judge_model_name": "m", "api_key": "[not kept]", "base_url": "http://host.example/v1"}],
+        "samples": 3,
+    }
+    assert SECRET not in everything(local, run, tmp_path)
+
+
+def test_a_config_that_nobody_reads_may_be_broken(local: Registry, tmp_path: Path) -> None:
+    (tmp_path / "broken.yaml").write_text("judges: [")
+    run = runner_of(local, tmp_path).start("support", "model_name=m", scoring_config=tmp_path / "broken.yaml")
+    assert (run.status, run.scoring_config) == ("succeeded", None)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        f"model_name=m,api_key={SECRET}", f"model_name=m,API-KEY={SECRET}", f"hf_token={SECRET},model_name=m",
+        f"model_name=m,base_url=http://me:{SECRET}@host.example",
+    ],
+    ids=range(4),
+)  # fmt: skip
+def test_a_key_in_the_models_name_is_refused(local: Registry, tmp_path: Path, model: str) -> None:
+    with pytest.raises(ConfigError, match=r"which the registry would keep and show: .* YAML file") as caught:
+        runner_of(local, tmp_path).start("support", model)
+    assert SECRET not in str(caught.value)
+    assert local.runs().empty
+
+
+def test_keys_are_told_from_what_is_called_like_them() -> None:
+    with pytest.raises(ConfigError, match="--api-key holds a key"):
+        check_flags({"--api_key": SECRET})
+    assert check_flags({"max-new-tokens": "5", "wandb": None}) == {"max-new-tokens": "5", "wandb": None}
+    assert model_facts("accelerate", "model_name=m,pad_token=x,max_tokens=5") == {"files": {}}
+    assert not any(map(is_key, ("api_key_env", "tokenizer", "eos_token", "keys", "monkey")))
+    plain = {"a": ["http://host:80/v1@x", None, 1.5, {"judge_template_id": "terse@v1"}]}
+    assert without_keys(plain) == plain
+
+
+@pytest.mark.parametrize("model", ["", " ", "a\nb", "a\x1b[2J", "a\0b", "a\udcff", "a\u202eb"], ids=range(7))
+def test_a_model_that_cannot_be_shown_is_refused(local: Registry, tmp_path: Path, model: str) -> None:
+    with pytest.raises(ConfigError, match=r"no model is named|holds signs that cannot be shown"):
+        runner_of(local, tmp_path).start("support", model)
+    assert local.runs().empty
+
+
+def test_the_models_file_is_where_it_was_whatever_the_working_folder(
+    local: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner, elsewhere = runner_of(local, tmp_path), tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(tmp_path)
+    file = Path("m.py")
+    file.write_text("MODEL = 1\n")
+    run = runner.queue("support", f"tiny={file}", backend="custom")
+    monkeypatch.chdir(elsewhere)
+    assert runner.rerun(run, queue=True).model == run.model
+    assert placed_model("custom", run.model, run.artifacts["model"]) == f"tiny={tmp_path / file}"
+    assert child_environment(local, run)["EVALKIT_RUN_ID"] == run.id
+    Worker(runner).work(once=True)
+    done = runner.run(run.id)
+    words = json.loads((done.output / "seen.json").read_text())["words"]
+    assert words[:3] == ["custom", "tiny", str(tmp_path / file)]
+    (tmp_path / file).write_text("MODEL = 2\n")
+    with pytest.raises(ConfigError, match=r"cannot be repeated: model are not what they were"):
+        runner.rerun(run)
+    with pytest.raises(ConfigError, match=r"m\.py changed since the run was made"):
+        child_environment(local, run)
+    (tmp_path / file).unlink()
+    with pytest.raises(ConfigError, match=r"m\.py cannot be read: No such file"):
+        runner.rerun(run)
+
+
+def test_lighteval_runs_in_the_folder_of_who_starts_it(
+    local: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # relative paths, rubrics/ of the project and the cache beside it mean the same to both
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    say = "import os, sys; print('in', os.getcwd(), flush=True); sys.exit(3)"
+    python, *options = _LIGHTEVAL[: _LIGHTEVAL.index("-m")]
+    (tmp_path / "json.py").write_text("raise SystemError('a module of the working folder')")
+    runner = Runner(local, folder=tmp_path / "deep" / "runs", command=(python, *options, "-c", f"import json; {say}"))
+    run = runner.start("support", "model_name=m")
+    assert f"in {tmp_path}\n" in run.log.read_text()
+    assert run.error is not None
+    assert "exit code 3" in run.error
+
+
+def test_models_of_one_name_and_other_files_both_stand_on_the_leaderboard(local: Registry, tmp_path: Path) -> None:
+    runner = runner_of(local, tmp_path)
+    runs = [runner.start("support", "model_name=m") for _ in range(2)]
+    with local.database.session() as session:
+        for number, run in enumerate(runs):
+            row = session.get(RunRow, run.id)
+            assert row is not None
+            row.artifacts = {**row.artifacts, "model": {"files": {f"/{number}/m.py": str(number)}}}
+    assert sorted(leaderboard(local, "support")["run"]) == sorted(run.id for run in runs)
+
+
+def test_other_flags_are_no_comparison_in_rows_and_reasons_alike(local: Registry, tmp_path: Path) -> None:
+    runner = runner_of(local, tmp_path)
+    a = runner.start("support", "model_name=m,details=1")
+    b = runner.start("support", "model_name=m,details=1", flags={"num-fewshot-seeds": "2"})
+    found = compare_runs(a, b)
+    assert found.reasons == ("flags of LightEval differ",)
+    assert not found.table["comparable"].any()
+    assert found.table["notes"].str.startswith("scored in another way").all()
+    assert compare_runs(a, runner.start("support", "model_name=n,details=1")).table["comparable"].all()
+
+
+def test_names_of_metrics_do_not_steer_the_terminal(local: Registry, tmp_path: Path) -> None:
+    runner = runner_of(local, tmp_path)
+    run = runner.start("support", "model_name=m")
+    scores = tuple(dataclasses.replace(one, metric=f"{one.metric}\x1b[2J<script>\u202e") for one in run.scores)
+    evil = dataclasses.replace(run, scores=scores)
+    found = compare_runs(evil, evil)
+    for text in (str(evil), str(found)):
+        assert all(line.isprintable() for line in text.splitlines())
+    for html in (evil._repr_html_(), found._repr_html_()):
+        assert "&lt;script&gt;" in html
+        assert "<script>" not in html
+
+
+def test_a_log_is_followed_through_signs_and_titles(tmp_path: Path) -> None:
+    log = tmp_path / "run.log"
+    text = "Größe ☃\r\n\x1b]0;a title\x07\x1b[1mbold\x1b[0m\x9b2J \u202e end".encode()
+    tail, seen = Tail(log), []
+    for number in range(len(text)):  # every byte by itself: looks fall within signs
+        with log.open("ab") as file:
+            file.write(text[number : number + 1])
+        seen += tail.lines()
+    assert [*seen, *tail.lines(whole=True)] == ["Größe ☃", "bold 2J   end"]
+
+
+def test_every_command_that_looks_at_runs_sees_a_dead_runner(
+    local: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("EVALKIT_REGISTRY", str(tmp_path / "registry.sqlite"))
+    monkeypatch.setenv("EVALKIT_CACHE", str(tmp_path / "cache"))
+    here = Owner.here()
+    gone = Owner(here.host, here.boot, here.pid, "0", here.nonce)
+    for words in (["run", "list", "--json"], ["run", "leaderboard", "support"], ["run", "compare", "last", "last"]):
+        runner = runner_of(local, tmp_path)
+        run_id = runner.queue("support", "model_name=m").id
+        while runner.store.claim(gone) != run_id:
+            pass
+        runner.store.give_up(run_id, gone)  # the first death queues it again
+        assert runner.store.claim(gone) == run_id
+        main(words)
+        assert runner.run(run_id).status == "failed", words
+    capsys.readouterr()
+    main(["run", "list", "--pack", "support@1", "--json"])
+    assert len(json.loads(capsys.readouterr().out)) == 3
+    main(["run", "list", "--pack", "support@2", "--json"])
+    assert json.loads(capsys.readouterr().out) == []
+    assert main(["worker", "--once", "--poll", "nan"]) == 2
+    assert main(["run", "leaderboard", "nosuch"]) == 2
+
+
+def test_a_packs_description_does_not_steer_the_terminal(
+    local: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("EVALKIT_REGISTRY", str(tmp_path / "registry.sqlite"))
+    (tmp_path / "p.yaml").write_text(
+        'pack: evil\nversion: 1\ndescription: "\\e[2J \\e]0;owned\\a"\nprimary_metric: "\\e[31mq"\n'
+        "tasks: [{task: plain}]\n"
+    )
+    assert main(["pack", "apply", str(tmp_path / "p.yaml"), "--quiet"]) == 0
+    capsys.readouterr()
+    assert main(["pack", "show", "evil"]) == 0
+    assert main(["pack", "list"]) == 0
+    assert all(line.isprintable() for line in capsys.readouterr().out.splitlines())
+
+
+def test_a_receipt_says_nothing_of_keys(local: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JUDGE_KEY", SECRET)
+    local.register_plugin("tone", "1", str(make_plugin(tmp_path)))
+    local.apply_pack(pack(bound("tone"), name="bound"))
+    judge = {**JUDGE["judges"][0], "api_key_env": "JUDGE_KEY", "judge_backend": "openai"}
+    run = runner_of(local, tmp_path).start(
+        "bound", "model_name=m", scoring_mode="judge", scoring_config={"judges": [judge]}
+    )
+    assert run.status == "succeeded"
+    assert SECRET not in everything(local, run, tmp_path)
