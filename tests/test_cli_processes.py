@@ -67,6 +67,18 @@ def test_text_in_any_terminal(here: Path) -> None:
     assert {"pollux"} <= {row["id"] for row in json.loads(done.stdout)}, "data is UTF-8 whatever the terminal says"
 
 
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+def test_files_and_cache_of_any_name_where_the_locale_is_ascii(here: Path, ending: str) -> None:
+    (here / "кэш").mkdir()
+    (here / "items.jsonl").rename(here / "вопросы.jsonl")
+    ascii_only = {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "LC_ALL": "C", "EVALKIT_CACHE": str(here / "кэш")}
+    done = evalkit("judge", "вопросы.jsonl", *FAKE, "-o", f"суждения.{ending}", folder=here, **ascii_only)
+    assert done.returncode == 0, done.stderr
+    done = evalkit("vote", f"суждения.{ending}", "--json", folder=here, **ascii_only)
+    assert len(json.loads(done.stdout)) == len(ITEMS), done.stderr
+    assert evalkit("cache", "stats", folder=here, **ascii_only).returncode == 0
+
+
 @pytest.mark.skipif(not hasattr(signal, "SIGPIPE"), reason="needs pipes that can break")
 @pytest.mark.parametrize("arguments", [("judge", "many.jsonl", *FAKE, "--samples", "1", "-o", "-"), ("rubric", "list")])
 def test_a_reader_that_goes_away_is_no_error(here: Path, arguments: tuple[str, ...]) -> None:

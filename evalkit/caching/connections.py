@@ -178,7 +178,7 @@ class Connections:
             schema.check_objects(self.path, connection)
 
     def _connect(self) -> sqlite3.Connection:
-        place = f"file:{quote(str(self.path))}?{self._mode()}"
+        place = f"file:{quote(os.fsencode(self.path))}?{self._mode()}"
         connection = sqlite3.connect(place, uri=True, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
         connection.execute("PRAGMA trusted_schema = OFF")
         connection.execute(f"PRAGMA mmap_size = {_MMAP_BYTES}")

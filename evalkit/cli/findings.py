@@ -90,7 +90,7 @@ def _cache(named: str | None, problems: list[str]) -> dict[str, Any]:
 def _integrity(path: Path) -> str:
     mode = "mode=ro" if os.access(path.parent, os.W_OK) else "immutable=1"
     try:
-        with contextlib.closing(sqlite3.connect(f"file:{quote(str(path))}?{mode}", uri=True)) as connection:
+        with contextlib.closing(sqlite3.connect(f"file:{quote(os.fsencode(path))}?{mode}", uri=True)) as connection:
             return "; ".join(str(line) for (line,) in connection.execute("PRAGMA quick_check(3)"))
     except sqlite3.Error as problem:
         return str(problem)

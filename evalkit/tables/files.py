@@ -148,7 +148,8 @@ def _read_parquet(path: Path) -> pd.DataFrame:
     except ImportError:
         raise MissingExtraError("reading parquet needs pyarrow: pip install 'evalkit[parquet]'") from None
     try:
-        return pd.read_parquet(path, engine="pyarrow")
+        with path.open("rb") as stream:  # by itself Arrow opens no path that is no UTF-8
+            return pd.read_parquet(stream, engine="pyarrow")
     except (pa.ArrowException, OSError) as problem:
         raise InputError(f"{path} is no readable parquet file: {problem}") from None
 
@@ -281,7 +282,8 @@ def _cell(value: Any) -> Any:
 
 def _write_parquet(frame: pd.DataFrame, scratch: Path) -> None:
     _need_pyarrow("writing")
-    frame.to_parquet(scratch, engine="pyarrow", index=False)
+    with scratch.open("wb") as stream:
+        frame.to_parquet(stream, engine="pyarrow", index=False)
 
 
 def _need_pyarrow(what: str) -> None:
