@@ -193,7 +193,7 @@ def test_held_out_labels_are_nowhere_on_screen(tmp_path):
         assert row.people == ({} if row.held else {"ann": "0"})
         assert row.wrong is None or not row.held
     n_dev = 80 - len(held)
-    assert session.tiles()[0].note == f"{n_dev} of {n_dev} labelled items, dev"
+    assert session.tiles()[0].note.startswith(f"{n_dev} of {n_dev} labelled items, dev")
     assert sum(cell.n for cell in session.cells()) == n_dev
     assert session.detail(min(held))["labels"] == {}
 
@@ -218,6 +218,36 @@ def test_a_label_is_seen_at_once_and_survives(session, tmp_path):
     again.annotator = "eva"
     again.label("d", None)
     assert start(tmp_path).book.of("d", "c") == {"ann": "2"}
+
+
+@pytest.mark.parametrize(("n", "counts"), [(1, False), (9, False), (10, True)])
+def test_who_has_just_begun_to_label_moves_no_figure(tmp_path, n, counts):
+    # ann has the jury right on 12 of 12; eva, who says the contrary, on 0 of n: averaged over both that is 0.5
+    items = pd.DataFrame(
+        {"item_id": [f"i{at:02d}" for at in range(12)], "answer": [f"answer {at}" for at in range(12)]}
+    )
+    ek.record(items, RUBRIC, JUDGES[0], [["2" if at % 2 else "0"] for at in range(12)])
+    given = people({f"i{at:02d}": "2" if at % 2 else "0" for at in range(12)})
+    session = Session(items, RUBRIC, JUDGES[:1], labels=given, samples=1, recorded="use", folder=tmp_path)
+    session.run()
+    assert session.tiles()[0].value.startswith("1.00")
+    session.annotator = "eva"
+    for at in range(n):
+        session.label(f"i{at:02d}", "0" if at % 2 else "2")
+    agreement, _, ceiling = session.tiles()[:3]
+    assert agreement.value.startswith("0.50" if counts else "1.00")
+    assert agreement.note.startswith("12 of 12 labelled items, dev")
+    assert ("; without eva, under 10 labels" in agreement.note) is not counts
+    assert ceiling.value.startswith("0.00" if counts else "NA")
+    assert sum(cell.n for cell in session.cells()) == 12 + n  # in matrix and rows every label counts at once
+    assert {row.item_id: row.people for row in session.rows()}["i00"] == {"ann": "0", "eva": "2"}
+
+
+def test_who_labels_alone_counts_from_the_first_label_on(session, tmp_path):
+    alone = start(tmp_path, labels=people({"a": "2"}))
+    alone.run()
+    assert alone.tiles()[0].value == "1.00"
+    assert alone.tiles()[0].note.startswith("1 of 1 labelled items, dev")
 
 
 LABELLER = """
@@ -671,6 +701,60 @@ def test_the_code_gives_what_is_on_screen(session):
     assert place["made"].table.iloc[0][["changed", "fixed", "broke"]].tolist() == [1, 1, 0]
 
 
+def test_the_code_reads_a_file_and_holds_out_what_the_tuner_holds_out(tmp_path):
+    # groups of four, split as groups: by items of their own the code would look at what is held out here
+    rows = [
+        {
+            "name": f"i{at:03d}",
+            "group_id": f"g{at // 4}",
+            "question": "?",
+            "answer": f"{at}",
+            "context": [f"{at}"],
+            "says": "2",
+        }
+        for at in range(80)
+    ]
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    rubric = ek.load_rubric("faithfulness")
+    jury = ["fake:strict", "fake:lenient"]
+    options = {"item_id": "name", "samples": 1, "annotator": "eva"}
+    session = Session(path, rubric, jury, labels={"faithfulness": "says"}, **options)
+    session.run()
+    session.label("i000", "2")
+    place = {}
+    exec(compile(code_of(session), "code", "exec"), place, place)
+    assert set(place["ev"].judgments["source"]) == {"cache"}
+    dev = session.book.dev
+    assert 20 < len(dev) < 70
+    assert set(place["labels"]["item_id"]) == set(dev["item_id"])
+    row = place["ev"].alignment.set_index("judge").loc["jury"]
+    shown = session._aligned(session.current)
+    names = ["accuracy", "accuracy_low", "accuracy_high", "n_verdicts", "n_annotators"]
+    pd.testing.assert_series_equal(row[names], shown[names], check_names=False, check_dtype=False)
+    assert row["n_annotators"] == 1  # eva's one label is on screen, and in no figure
+
+
+def test_a_figure_of_other_items_is_no_step_and_one_without_interval_says_why(tmp_path):
+    # x and y are of one mind on a and b: 2 verdicts; the edit ends the ties on c and d, where both are wrong then
+    x, y = ["2", "0", "2", "0"], ["2", "0", "0", "2"]
+    for rubric, second in ((RUBRIC, y), (EDITED, ["2", "0", "2", "0"])):
+        record(rubric, x, second)
+    session = start(tmp_path, judges=JUDGES)
+    session.run()
+    agreement, kappa = session.tiles()[:2]
+    assert (agreement.value, agreement.note) == (
+        "1.00",
+        "2 of 4 labelled items, dev; no interval: the figure is at its bound",
+    )
+    assert "; no interval: " in kappa.note
+    edit(session)
+    agreement = session.tiles()[0]
+    assert agreement.value.startswith("0.50")
+    assert (agreement.moved, agreement.mark) == ("▼ 0.50 against v1, which has 2 verdicts", "")
+    assert "no interval" not in agreement.note or "[" not in agreement.value
+
+
 # -- suggestions
 FACTS = ek.load_example("facts")
 
@@ -914,6 +998,7 @@ def test_the_same_by_call(tuner, tmp_path):
     tuner.run()
     tuner.edit("c", scale={1: "nearly so"})
     tuner.run()
+    assert tuner._screen.view.board["diff"] == ["c: level 1 reads 'nearly so' instead of 'nearly'"]
     tuner.label("d", 1)
     assert len(tuner.versions) == 2
     assert len(tuner.judgments) == len(tuner.scores) == 4

@@ -53,7 +53,8 @@ class Bench:
         self.options = options
         spec = Spec.of(rubric, judges, samples, template)
         Rules.of(None, {"aggregate": aggregate})
-        source = Path(items) if isinstance(items, (str, Path)) else None
+        self.source = source = Path(items) if isinstance(items, (str, Path)) else None
+        self.item_id = item_id
         self.items = as_items(load_items(source) if source is not None else items, item_id=item_id)
         self.template, self.cache = template, None if cache is None else Path(cache)
         self.base = self.draft = spec.rubric

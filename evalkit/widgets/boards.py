@@ -11,7 +11,7 @@ from evalkit.evaluation import Evaluation
 from evalkit.figures import count_of, figure
 from evalkit.suggesting import change_of
 from evalkit.validity import align, confusion
-from evalkit.widgets.books import fitting
+from evalkit.widgets.books import ENOUGH_LABELS, counting, fitting
 
 __all__ = ["Cell", "Tile", "aligned", "cells_of", "tiles_of"]
 
@@ -69,38 +69,50 @@ def tiles_of(
     dev = _dev(evaluation, labels, criterion)
     if against is not None and criterion in against.rubric.names:
         dev = fitting(dev, against.rubric.criterion(criterion).scale)
-    found = [*_people(*rows, name), _split(evaluation, criterion)]
+    found = [*_people(*rows, name, _counted(evaluation, labels, criterion)[1]), _split(evaluation, criterion)]
     found.append(_changed(evaluation, dev, criterion, against, name))
     return [*found, *_scored(evaluation, criterion), _cost(evaluation)]
 
 
 def aligned(evaluation: Evaluation | None, labels: pd.DataFrame, criterion: str) -> pd.Series | None:
-    """The row of `align` for the jury on dev labels; None without labels on its scale."""
+    """The row of `align` for the jury on dev labels of those who gave enough; None without labels on its scale."""
     if evaluation is None or criterion not in evaluation.rubric.names:
         return None
-    dev = _dev(evaluation, labels, criterion)
+    dev, _ = _counted(evaluation, labels, criterion)
     scores = evaluation.scores[evaluation.scores["criterion"] == criterion]
     if scores.empty or dev.empty:
         return None
     return align(scores, dev, clusters=evaluation.clusters).iloc[0]
 
 
-def _dev(evaluation: Evaluation, labels: pd.DataFrame, criterion: str) -> pd.DataFrame:
-    """The dev labels of a criterion that mean something on its scale."""
-    mine = labels[((labels["part"] == "dev") & (labels["criterion"] == criterion)).to_numpy()]
+def _fitting(evaluation: Evaluation, labels: pd.DataFrame, criterion: str) -> pd.DataFrame:
+    mine = labels[(labels["criterion"] == criterion).to_numpy()]
     return fitting(mine, evaluation.rubric.criterion(criterion).scale)
 
 
-def _people(row: pd.Series | None, last: pd.Series | None, name: str) -> list[Tile]:
+def _dev(evaluation: Evaluation, labels: pd.DataFrame, criterion: str) -> pd.DataFrame:
+    """The dev labels of a criterion that mean something on its scale."""
+    return _fitting(evaluation, labels[(labels["part"] == "dev").to_numpy()], criterion)
+
+
+def _counted(evaluation: Evaluation, labels: pd.DataFrame, criterion: str) -> tuple[pd.DataFrame, list[str]]:
+    """The dev labels of those who gave enough, and who did not yet."""
+    mine, few = counting(_fitting(evaluation, labels, criterion))
+    return mine[(mine["part"] == "dev").to_numpy()], few
+
+
+def _people(row: pd.Series | None, last: pd.Series | None, name: str, few: list[str]) -> list[Tile]:
     if row is None:
         note = "no labels yet: open an item and label it"
         return [Tile("Agreement with people", "NA", note), Tile("Kappa", "NA", note)]
     compared = f"{count_of(row['n_verdicts'], row['n_labelled'])} labelled items, dev"
+    if few:
+        compared += f"; without {', '.join(few)}, under {ENOUGH_LABELS} labels"
     tiles = []
     for title, one in (("Agreement with people", "accuracy"), ("Kappa", "kappa")):
         value = figure(row[one], row[f"{one}_low"], row[f"{one}_high"])
-        moved, mark = _moved(row[one], None if last is None else last[one], name)
-        tiles.append(Tile(title, value, compared, moved, mark))
+        moved, mark = _moved(row, last, one, name)
+        tiles.append(Tile(title, value, compared + _without_interval(row, one), moved, mark))
     if pd.isna(row["accuracy_ceiling"]):
         tiles.append(Tile("People among themselves", "NA", "one annotator: no ceiling"))
     else:
@@ -109,13 +121,28 @@ def _people(row: pd.Series | None, last: pd.Series | None, name: str) -> list[Ti
     return tiles
 
 
-def _moved(now: Any, last: Any, name: str) -> tuple[str, Mark]:
-    if last is None or pd.isna(last) or pd.isna(now):
+def _without_interval(row: pd.Series, one: str) -> str:
+    """Why a figure stands without its interval, from the notes of `align`."""
+    if pd.isna(row[one]) or not pd.isna(row[f"{one}_low"]):
+        return ""
+    for note in str(row["notes"]).split("; "):
+        names, _, why = note.removeprefix("no interval of ").partition(": ")
+        if names != note and one in names.split(", "):
+            return f"; no interval: {why}"
+    return "; no interval"
+
+
+def _moved(now: pd.Series, last: pd.Series | None, one: str, name: str) -> tuple[str, Mark]:
+    if last is None or pd.isna(last[one]) or pd.isna(now[one]):
         return "", ""
-    step = float(now) - float(last)
+    step = float(now[one]) - float(last[one])
+    # A tie is no verdict: with another number of them the two figures are of other items.
+    same = int(now["n_verdicts"]) == int(last["n_verdicts"])
+    there = "" if same else f", which has {last['n_verdicts']} verdicts"
     if abs(step) < 0.005:
-        return f"as {name}", ""
-    return f"{'▲' if step > 0 else '▼'} {abs(step):.2f} against {name}", "better" if step > 0 else "worse"
+        return f"as {name}{there}", ""
+    mark: Mark = "better" if step > 0 else "worse"
+    return f"{'▲' if step > 0 else '▼'} {abs(step):.2f} against {name}{there}", mark if same else ""
 
 
 def _split(evaluation: Evaluation, criterion: str) -> Tile:

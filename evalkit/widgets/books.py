@@ -18,7 +18,10 @@ from evalkit.validity import split_labels
 from evalkit.validity.parts import DEV
 from evalkit.validity.people import coded, reading
 
-__all__ = ["LabelBook", "fitting"]
+__all__ = ["ENOUGH_LABELS", "LabelBook", "counting", "fitting"]
+
+ENOUGH_LABELS = 10
+"""Labels of a criterion from which on an annotator counts in the figures, beside one who has that many."""
 
 _Key = tuple[str, str, str]
 _FIELDS = ("item_id", "criterion", "annotator", "text")
@@ -28,6 +31,18 @@ def fitting(labels: pd.DataFrame, *scales: Scale) -> pd.DataFrame:
     """The labels that mean something on every one of the scales: those of a level that an edit took away do not."""
     known = {text: all(reading(str(text), scale) is not None for scale in scales) for text in labels["label"].unique()}
     return labels[labels["label"].map(known).to_numpy(dtype=bool)]
+
+
+def counting(labels: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """The labels of those who gave enough of them, and who did not yet; all, where nobody did.
+
+    A figure against people is a mean over annotators: somebody's first label would weigh as much as all of another's.
+    """
+    given = labels["annotator"].astype(str).value_counts()
+    few = sorted(given.index[(given > 0) & (given < ENOUGH_LABELS)])
+    if len(few) == (given > 0).sum():
+        return labels, []
+    return labels[~labels["annotator"].astype(str).isin(few).to_numpy()], few
 
 
 class LabelBook:

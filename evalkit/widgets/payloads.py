@@ -10,6 +10,7 @@ import pandas as pd
 
 from evalkit.judging import explain
 from evalkit.prompts import lint, list_templates
+from evalkit.rubrics import diff
 from evalkit.widgets.drafts import form_of
 from evalkit.widgets.rows import FILTERS, Page, Row
 from evalkit.widgets.sessions import AGGREGATES, Session
@@ -70,14 +71,32 @@ def board_of(session: Session) -> dict[str, Any]:
             {
                 "key": key,
                 "label": version.label,
-                "at": version.at.replace("T", " ")[:16],
+                "at": version.at,
                 "jury": f"{len(version.judges)} × {version.samples}, {version.aggregate}",
             }
             for key, version in session.history.versions.items()
         ],
         "current": session.current,
         "against": session.against,
+        "diff": _diff_of(session),
     }
+
+
+def _diff_of(session: Session) -> list[str]:
+    """In words, what the version that is shown has otherwise than the one that it is compared with."""
+    versions = session.history.versions
+    now, last = versions.get(session.current), versions.get(session.against)
+    if now is None or last is None:
+        return []
+    lines = diff(last.rubric, now.rubric).splitlines()
+    for what, one, other in (
+        ("judges", *(", ".join(judge.name for judge in version.judges) for version in (now, last))),
+        ("samples", now.samples, last.samples),
+        ("aggregate", now.aggregate, last.aggregate),
+    ):
+        if one != other:
+            lines.append(f"{what}: {one} instead of {other}")
+    return lines or ["the rubric is worded the same; weights or settings of judges differ"]
 
 
 def page_payload(session: Session) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from evalkit.evaluation import Evaluation
 from evalkit.figures import count_of, figure
 from evalkit.suggesting import Edit, measure_edit, suggest_edits
 from evalkit.validity.parts import HELD_OUT
+from evalkit.widgets.books import counting
 from evalkit.widgets.histories import Version, rebased
 
 __all__ = ["Effect", "Proposal", "Proposals"]
@@ -117,7 +118,8 @@ class Proposals:
         self, before: Evaluation, after: Evaluation, labels: pd.DataFrame, cache: Path | None
     ) -> tuple[Effect, ...]:
         """What the edit did: on dev labels, and on held-out ones where there are any (a look that is counted)."""
-        held = labels[(labels["part"] == HELD_OUT) & (labels["criterion"] == self.criterion)]
+        labels, _ = counting(labels[(labels["criterion"] == self.criterion).to_numpy()])
+        held = labels[(labels["part"] == HELD_OUT).to_numpy()]
         table = measure_edit(before, after, labels, criterion=self.criterion, look=len(held) > 0, cache=cache)
         return tuple(Effect.of(row) for row in table.to_dict("records"))  # type: ignore[arg-type]
 

@@ -21,7 +21,7 @@ from evalkit.tables import labels as long_labels
 from evalkit.validity import align
 from evalkit.widgets.benches import AGGREGATES, Bench, Stopped
 from evalkit.widgets.boards import Cell, Tile, aligned, cells_of, tiles_of
-from evalkit.widgets.books import LabelBook, fitting
+from evalkit.widgets.books import LabelBook, counting, fitting
 from evalkit.widgets.details import detail_of
 from evalkit.widgets.proposals import Proposals
 from evalkit.widgets.rows import Page, Query, Row, page_of, rows_of
@@ -192,7 +192,7 @@ class Session(Bench):
             raise InputError("nothing was judged yet: run first")
         scores = self.evaluation.scores
         scores = scores[scores["criterion"] == self.shown_criterion]
-        table = self.labels_of(self.shown_criterion)
+        table, _ = counting(self.labels_of(self.shown_criterion))
         made = align(scores, table, clusters=self.evaluation.clusters, part="held-out", folder=self.cache)
         row = made.iloc[0]
         self.held_out = {

@@ -8,6 +8,7 @@ from typing import Any
 from evalkit.records import Judge
 from evalkit.rubrics import Rubric
 from evalkit.rubrics.profiles import judge_dict
+from evalkit.widgets.books import counting
 from evalkit.widgets.histories import Version
 from evalkit.widgets.sessions import Session
 
@@ -17,28 +18,32 @@ __all__ = ["code_of"]
 def code_of(session: Session, items: str = "items") -> str:
     """Python that judges as the shown version does and compares it as the tuner does.
 
-    The labels as they are now are written beside the file of label edits, as CSV, and read from there.
+    The labels as they are now are written beside the file of label edits, as CSV with their parts, and read from there.
 
     Parameters
     ----------
     session
         The session.
     items
-        The expression that gives the items.
+        The expression that gives the items; ``items`` is read from the file, where the tuner was given one.
     """
     shown = session.history.versions.get(session.current) or session.proposal()
     lines = ["import evalkit as ek", ""]
-    labels = session.book.table
-    given = ""
-    if len(labels):
+    if session.source is not None and items == "items":
+        lines += [f"items = ek.load_items({str(session.source)!r})", ""]
+    given = counted = ""
+    if len(session.book.table):
         path = session.book.path.with_suffix(".csv")
-        labels.drop(columns="part").to_csv(path, index=False)
-        lines += ["import pandas as pd", "", f"labels = ek.split_labels(pd.read_csv({str(path)!r}, dtype='str'))"]
-        given = ", labels=labels[labels['part'] == 'dev']"
-    lines += _evaluating("ev", shown, items, session, given)
+        session.book.table.to_csv(path, index=False)
+        lines[1:1] = ["import pandas as pd"]
+        lines += [f"labels = pd.read_csv({str(path)!r}, dtype='str')", "labels = labels[labels['part'] == 'dev']"]
+        given = counted = ", labels=labels"
+        if few := counting(session.labels_of(session.shown_criterion))[1]:
+            counted = f", labels=labels[~labels['annotator'].isin({few!r})]"
+    lines += _evaluating("ev", shown, items, session, counted)
     other = session.history.versions.get(session.against)
     if other is not None:
-        lines += ["", *_evaluating("last", other, items, session, given)]
+        lines += ["", *_evaluating("last", other, items, session, counted)]
         lines.append(f"ek.compare(last, ev{given}, across_modes=True)")
     return "\n".join(lines) + "\n"
 
@@ -47,7 +52,8 @@ def _evaluating(name: str, version: Version, items: str, session: Session, label
     template = "" if session.template is None else f", template={session.template!r}"
     cache = "" if session.cache is None else f", cache={str(session.cache)!r}"
     judges = f"[{', '.join(_judge(judge) for judge in version.judges)}]"
-    options = f"samples={version.samples}, aggregate={version.aggregate!r}{labels}{template}{cache}, adopt=True"
+    named = "" if session.item_id is None else f", item_id={session.item_id!r}"
+    options = f"samples={version.samples}, aggregate={version.aggregate!r}{labels}{named}{template}{cache}, adopt=True"
     rubric = f"{name}_rubric = {_rubric(version.base, version.rubric)}"
     return [rubric, f"{name} = ek.evaluate({items}, {name}_rubric, {judges}, {options})"]
 

@@ -125,8 +125,7 @@ class RubricTuner:
 
     def run(self) -> None:
         """Judge what the draft changed, and wait for it; raises what `judge` raises."""
-        self.session.run(self._screen.progress)
-        self._screen.shown("")
+        self._screen.shown(self.session.run(self._screen.progress))
 
     def label(self, item_id: str, label: Any, *, criterion: str | None = None) -> None:
         """Give or correct a label in the annotator's name; None takes it back."""

@@ -71,6 +71,8 @@ def test_a_person_tunes_a_rubric_and_finds_everything_after_a_restart(notebook):
     item = tuner.get_by_role("region", name="Item", exact=True)
     expect(item.get_by_role("heading", name=item_id)).to_be_visible()
     expect(item.locator("article")).to_have_count(3)
+    expect(item.locator("article").first).to_be_in_viewport()  # the page followed, and the row is still there
+    expect(rows.first).to_be_in_viewport()
     item.get_by_label("Annotator").fill("eva")
     item.get_by_label("Annotator").press("Tab")
     item.get_by_role("button", name="1", exact=True).click()
@@ -97,6 +99,7 @@ def test_a_person_tunes_a_rubric_and_finds_everything_after_a_restart(notebook):
     tuner.locator(f"tr[data-id='{item_id}']").click()
     expect(tuner.get_by_text("eva: 1")).to_be_visible()
     tuner.get_by_text("Versions: 2").click()
+    expect(tuner.get_by_label("What the shown version has otherwise")).to_contain_text(f"level 2 reads '{FORGIVING}'")
     tuner.get_by_label("Compared with").select_option(label="nothing")
     expect(tile(tuner, "Changed")).to_contain_text("nothing to compare with")
     assert notebook.errors() == []
@@ -192,12 +195,17 @@ def test_everything_can_be_done_by_keyboard_and_has_a_name(notebook):
     page.keyboard.press("ArrowDown")
     expect(rows.nth(1)).to_be_focused()
     expect(rows.nth(1)).to_have_attribute("aria-selected", "true")
+    item = tuner.get_by_role("region", name="Item", exact=True)
+    expect(item.get_by_role("heading", name=rows.nth(1).get_attribute("data-id"))).to_be_visible()
+    page.keyboard.press("9")  # no level: nothing happens
+    page.keyboard.press("1")
+    expect(item.get_by_text("me: 1")).to_be_visible()
+    expect(rows.nth(1)).to_be_focused()
     page.keyboard.press("d")
     page.keyboard.press("d")  # would delete the cell, were the notebook to see it
     page.keyboard.press("End")
     expect(rows.last).to_be_focused()
     page.keyboard.press("Enter")
-    item = tuner.get_by_role("region", name="Item", exact=True)
     expect(item).to_be_focused()
     expect(item.get_by_role("heading", name=rows.last.get_attribute("data-id"))).to_be_visible()
     page.keyboard.press("Escape")

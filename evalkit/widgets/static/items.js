@@ -48,7 +48,7 @@ function itemsPart(ctx) {
   // -- one item
   function drawItem() {
     const item = get("item"), board = get("board");
-    if (!item.item_id) return put(".ekw-item", get("page").judged ? '<p class="ekw-empty">Choose an item: its prompt, each judge\'s replies and reasons, the labels. Arrow keys move, Enter goes in, Escape comes back.</p>' : "");
+    if (!item.item_id) return put(".ekw-item", get("page").judged ? '<p class="ekw-empty">Choose an item: its prompt, each judge\'s replies and reasons, the labels. Arrow keys move, a level\'s key (0, 1 …) labels the open item, Enter goes in, Escape comes back.</p>' : "");
     const mine = item.labels[board.annotator];
     const labels = Object.entries(item.labels).map(([who, label]) => `<span class="ekw-human">${esc(who)}: ${esc(label)}</span>`).join(" ");
     const codes = item.codes.map((code) => `<button data-do="label" data-key="label ${esc(code)}" data-label="${esc(code)}" aria-pressed="${mine === code}">${esc(code)}</button>`).join("");
@@ -63,9 +63,15 @@ function itemsPart(ctx) {
       <div class="ekw-judges">${item.judges.map((judge) => `<article><h4>${esc(judge.judge)} <span class="ekw-chip ekw-${verdict(judge.passed)}">${esc(judge.label ?? "–")}</span> <small>${judge.score === null ? esc(judge.reason ?? "unscored") : `mean ${esc(judge.score)}`}${judge.passed === null ? "" : `, ${verdict(judge.passed)}`}</small></h4><ol>${samples(judge)}</ol></article>`).join("")}</div>
       ${item.prompt ? `<details class="ekw-prompt"><summary>What judges were asked</summary><pre>${esc(item.prompt)}</pre></details>` : ""}`);
   }
+  // Once an item that was just chosen is there: it and its row are brought in sight, as far as both fit.
+  function reveal() {
+    if (!ctx.wanted || get("item").item_id !== ctx.wanted) return;
+    ctx.wanted = null;
+    for (const one of [find(".ekw-item"), root.querySelector('tr[aria-selected="true"]')]) one?.scrollIntoView({ block: "nearest" });
+  }
   function mark() { // the row of the item that is shown
     const id = get("item").item_id;
     root.querySelectorAll("tr[data-id]").forEach((row) => row.setAttribute("aria-selected", row.dataset.id === id));
   }
-  return { drawRows, drawItem, mark };
+  return { drawRows, drawItem, mark, reveal };
 }

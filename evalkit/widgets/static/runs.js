@@ -1,4 +1,6 @@
 // Run and Stop, the jury, versions, suggested edits.
+const clock = (at) => (Number.isNaN(Date.parse(at)) ? at : new Date(at).toLocaleString([], { dateStyle: "short", timeStyle: "short" }));
+
 function runsPart(ctx) {
   const { find, put, get } = ctx;
   function drawRun() {
@@ -27,10 +29,12 @@ function runsPart(ctx) {
   function drawVersions() {
     const board = get("board"), versions = board.versions || [];
     find('[data-box="versions"] > summary').textContent = `Versions: ${versions.length}`;
-    const options = (chosen) => versions.map((one) => `<option value="${esc(one.key)}" ${one.key === chosen ? "selected" : ""}>${esc(`${one.label} · ${one.jury} · ${one.at}`)}</option>`).join("");
+    const options = (chosen) => versions.map((one, at) => `<option value="${esc(one.key)}" ${one.key === chosen ? "selected" : ""}>${esc(`${at + 1}. ${one.label} · ${clock(one.at)} · ${one.jury}`)}</option>`).join("");
+    const words = (board.diff || []).map((line) => `<li>${esc(line)}</li>`).join("");
     put(".ekw-versions", versions.length
       ? `<label>Shown<select data-version="current" data-key="current">${options(board.current)}</select></label>
         <label>Compared with<select data-version="against" data-key="against"><option value="">nothing</option>${options(board.against)}</select></label>
+        ${words ? `<ul class="ekw-diff" aria-label="What the shown version has otherwise">${words}</ul>` : ""}
         <div class="ekw-line"><button data-do="take" data-key="take">Edit the shown one</button><button data-do="code" data-key="code">Copy as code</button></div><pre class="ekw-codetext" hidden tabindex="0"></pre>`
       : "<p class='ekw-empty'>Each run is kept here.</p>");
   }

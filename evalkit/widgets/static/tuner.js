@@ -103,6 +103,7 @@ function render({ model, el }) {
       row.setAttribute("aria-selected", row.dataset.id === id);
       row.tabIndex = row.dataset.id === id ? 0 : -1;
     });
+    ctx.wanted = id;
     choosing = setTimeout(() => send({ do: "select", item_id: id }), 60); // arrow keys held down ask once
   }
   root.addEventListener("click", (event) => {
@@ -132,6 +133,8 @@ function render({ model, el }) {
       if (to !== undefined) {
         event.preventDefault();
         if (rows[to]) { rows[to].focus(); choose(rows[to].dataset.id); }
+      } else if (get("item").item_id === row.dataset.id && get("item").codes?.includes(event.key)) {
+        send({ do: "label", item_id: row.dataset.id, label: event.key });
       } else if (event.key === "Enter" || event.key === " ") {
         event.preventDefault();
         choose(row.dataset.id);
@@ -143,10 +146,10 @@ function render({ model, el }) {
     else if (event.key === "Enter" && event.target.matches("[data-adviser]")) find('[data-do="suggest"]').click();
   });
 
-  const { drawTop, drawMatrix } = figures, { drawRows, drawItem, mark } = items, { drawRun, drawJury, drawVersions, drawAdvice, busyAdvice } = runs;
+  const { drawTop, drawMatrix } = figures, { drawRows, drawItem, mark, reveal } = items, { drawRun, drawJury, drawVersions, drawAdvice, busyAdvice } = runs;
   const draws = {
     draft: [editor.drawDraft, drawRun], jury: [drawJury], status: [drawRun, busyAdvice], alert: [drawAlert], code: [drawCode],
-    item: [drawItem, mark], advice: [drawAdvice], board: [drawTop, drawMatrix, drawVersions, drawItem, drawAdvice],
+    item: [drawItem, mark, reveal], advice: [drawAdvice], board: [drawTop, drawMatrix, drawVersions, drawItem, drawAdvice],
     page: [drawRows, drawMatrix, drawItem, drawAdvice],
   };
   const stops = Object.entries(draws).map(([name, all]) => {
