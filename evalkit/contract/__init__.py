@@ -18,8 +18,10 @@ from evalkit.contract.receipts import (
     RECEIPT_VARIABLE,
     JudgeUsed,
     Receipt,
+    check_receipts,
     read_receipts,
     read_unjudged,
+    receipt_place,
     write_receipt,
     write_unjudged,
 )
@@ -40,8 +42,10 @@ __all__ = [
     "TaskBinding",
     "TaskBindings",
     "TemplateText",
+    "check_receipts",
     "read_receipts",
     "read_unjudged",
+    "receipt_place",
     "write_receipt",
     "write_unjudged",
 ]

@@ -20,6 +20,7 @@ __all__ = [
     "RECEIPT_VARIABLE",
     "JudgeUsed",
     "Receipt",
+    "check_receipts",
     "read_receipts",
     "read_unjudged",
     "receipt_place",
@@ -136,11 +137,29 @@ def receipt_place(environ: Mapping[str, str] | None = None) -> Path | None:
     return Path(text) if text else None
 
 
+def check_receipts(path: Path | None = None) -> None:
+    """Make the folder of the receipts, and say before a run starts if none could be written there.
+
+    Raises
+    ------
+    ConfigError
+        When the folder cannot be made or written to, or something else stands in the file's place.
+    """
+    if (place := path or receipt_place()) is not None:
+        with _held(place):
+            _content_of(place)
+
+
 def write_receipt(receipt: Receipt, path: Path | None = None) -> None:
     """Put a receipt into the file, in place of an earlier one of the same task and metric.
 
     The file is one JSON object, ``{"schema_version": 1, "tasks": {task: [receipt, …]}, "unjudged": [task, …]}``,
     replaced as a whole, so that a reader finds the old one or the new one.
+
+    Raises
+    ------
+    ConfigError
+        When the file cannot be written, or holds something else.
     """
     place = path or receipt_place()
     if place is None:
@@ -205,13 +224,29 @@ def _read(path: Path) -> _Content:
 
 @contextmanager
 def _changed(place: Path) -> Iterator[_Content]:
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with _lock, _locked(place):
-        content = _read(place) if place.exists() else _Content([], [])
+    with _held(place):
+        content = _content_of(place)
         yield content
         new = place.with_name(f".{place.name}.{os.getpid()}")
         new.write_text(content.to_json(), "utf-8")
         new.replace(place)
+
+
+def _content_of(place: Path) -> _Content:
+    return _read(place) if place.exists() else _Content([], [])
+
+
+@contextmanager
+def _held(place: Path) -> Iterator[None]:
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with _lock, _locked(place):
+            yield
+    except OSError as problem:
+        raise ConfigError(
+            f"receipts cannot be written to {place}: {problem.strerror or problem}; name another file by "
+            f"{RECEIPT_VARIABLE}"
+        ) from None
 
 
 @contextmanager
