@@ -391,3 +391,160 @@ def test_one_item_through_notebook_gate_profile_and_lighteval_is_paid_once(run, 
         trace = [Trace(1, "t", question, (context,), answer)]
         assert run_gate(tests, trace, GateOptions(profile=str(tmp_path / "support.yaml"))).exit_code == 0
         assert sum(one.body.get("n", 1) for one in server.seen) == paid
+
+
+RUBRIC = "id: {id}\nversion: v1\ndescription: d\ninputs: [question, answer]\ntemplate: default@v1\ncriteria:\n"
+
+
+def rubric_file(folder: Path, name: str, *criteria: str) -> str:
+    path = folder / name / "v1.yaml"
+    path.parent.mkdir()
+    path.write_text(RUBRIC.format(id=name) + "".join(f"  - {{{one}}}\n" for one in criteria))
+    return str(path)
+
+
+THREE = "scale: {0: bad, 1: fair, 2: good}"
+UNFIT = {
+    "named like a figure": (["name: tone, " + THREE, "name: error, " + THREE], "the criterion 'error' is named like"),
+    "no scores": (["name: topic, level: nominal, scale: {art: a, law: b}"], "nominal scales without a pass rule"),
+}
+
+
+@pytest.mark.parametrize("case", UNFIT)
+def test_a_rubric_that_cannot_be_scored_here_is_refused(case, tmp_path):
+    criteria, said = UNFIT[case]
+    with pytest.raises(RubricError, match=said):
+        judge_metric(rubric_file(tmp_path, "unfit", *criteria))
+
+
+def test_a_nominal_rubric_with_a_pass_rule_scores_0_and_1(run, tmp_path, monkeypatch):
+    monkeypatch.setenv("JUDGE_KEY", "sk-of-the-judge")
+    path = rubric_file(tmp_path, "topic", "name: topic, level: nominal, scale: {art: a, law: b}, pass_if: [art]")
+    with judge_server(always={"content": '{"explanation": "it is", "score": "art"}'}) as server:
+        judge = {"judge_model_name": "m", "judge_backend": "openai", "base_url": server.url, "api_key_env": "JUDGE_KEY"}
+        rows, figures = run(judge_metric(path), "judge", {"judges": [judge]})
+    assert {row["topic"] for row in rows} == {1.0}
+    assert all(row["topic_passed"] is True for row in rows)
+    assert all(math.isnan(row["topic_raw"]) for row in rows), "labels have no numbers"
+    assert (figures["topic"], figures["topic_coverage"]) == (1.0, 1.0)
+
+
+def test_one_criterion_may_have_any_name(run, tmp_path):
+    rows, _ = run(
+        judge_metric(rubric_file(tmp_path, "only", "name: error, " + THREE)), "judge", {"judges": [fake("strict")]}
+    )
+    assert {row["only_error"] for row in rows} == {""}
+
+
+IMPOSSIBLE = {
+    "two judges": ([fake("strict"), fake("lenient")], "needs 3 judges or more, here are 2"),
+    "two with a weight": ([fake("strict"), fake("lenient"), fake("noisy", weight=0)], "3 judges or more, here are 2"),
+}
+
+
+@pytest.mark.parametrize("case", IMPOSSIBLE)
+def test_a_rule_that_the_jury_cannot_follow_is_refused_before_anything_is_paid(case, run, monkeypatch):
+    judges, said = IMPOSSIBLE[case]
+    monkeypatch.setattr("evalkit.lighteval.metrics.evaluate_spec", lambda *_, **__: pytest.fail("it was judged"))
+    with pytest.raises(ConfigError, match=said):
+        run(judge_metric("correctness"), "jury", {"judges": judges, "aggregation": "dawid_skene"})
+
+
+def test_dawid_skene_scores_a_jury_of_three(run):
+    judges = [fake("strict"), fake("lenient"), fake("noisy")]
+    rows, figures = run(judge_metric("correctness"), "jury", {"judges": judges, "aggregation": "dawid_skene"})
+    assert figures["correctness_coverage"] == 1.0
+    assert all(0 <= row["correctness"] <= 1 for row in rows)
+
+
+def test_where_the_only_judge_with_a_weight_fails_nothing_is_scored(run, monkeypatch):
+    monkeypatch.setenv("JUDGE_KEY", "sk-of-the-judge")
+    with judge_server(always={"status": 400}) as down:
+        lost = {"judge_model_name": "m", "judge_backend": "openai", "base_url": down.url, "api_key_env": "JUDGE_KEY"}
+        rows, figures = run(judge_metric("correctness"), "jury", {"judges": [lost, fake("strict", weight=0)]})
+    assert {row["correctness_error"] for row in rows} == {"server_error"}
+    assert all(row["correctness_explanation"] for row in rows), "the other judge has spoken all the same"
+    assert figures["correctness_coverage"] == 0.0
+    assert math.isnan(figures["correctness"])
+
+
+@pytest.mark.parametrize("n", [3, 5])
+def test_one_response_per_document(n, run):
+    with pytest.raises(InputError, match=f"{n} responses for 4 documents"):
+        run(judge_metric("correctness"), "judge", {"judges": [fake("strict")]}, responses=answers(n))
+
+
+@pytest.mark.parametrize("name", ["", " ", 5])
+def test_what_is_no_name_is_refused(name):
+    with pytest.raises(ConfigError, match="is no name of a metric"):
+        judge_metric("correctness", name=name)
+
+
+def test_fields_name_inputs_and_their_functions_may_not_fail(run):
+    with pytest.raises(ConfigError, match=r"fields names 'contxt'.* its inputs are 'question', 'answer', 'context'"):
+        judge_metric("faithfulness", fields={"contxt": "passage"})
+    metric = judge_metric("faithfulness", fields={"context": lambda doc: doc.specific["passage"]})
+    with pytest.raises(InputError, match=r"task 'sums\|0', document '0': the function .* raised KeyError: 'passage'"):
+        run(metric, "judge", {"judges": [fake("strict")]})
+
+
+@pytest.mark.parametrize("value", [None, float("nan"), pd.NA, np.float64("nan")], ids=["none", "nan", "na", "numpy"])
+def test_a_missing_input_is_told_before_the_model_is_loaded(value, monkeypatch):
+    monkeypatch.setenv("EVALUATOR_SCORING_MODE", "judge")
+    monkeypatch.setenv("EVALUATOR_SCORING_CONFIG", json.dumps({"judges": [fake("strict")]}))
+    with pytest.raises(InputError, match="needs 'context'"):
+        judge_metric("faithfulness").sample_level_fn.check("sums|0", docs_of(1, context=value))
+
+
+def test_scores_are_not_given_up_for_a_receipt(run, monkeypatch, tmp_path, caplog):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("EVALUATOR_RECEIPT_PATH", str(tmp_path / "file" / "receipts.json"))
+    _, figures = run(judge_metric("correctness"), "judge", {"judges": [fake("strict")]})
+    assert figures["correctness_coverage"] == 1.0
+    assert "no receipt was left" in caplog.text
+
+
+def test_a_registry_may_call_versions_as_it_likes(run, tmp_path):
+    import hashlib
+
+    from evalkit.prompts import load_template
+
+    text = load_template("default@v1").source
+    hashed = hashlib.sha256(text.encode()).hexdigest()
+    for versions, newest in ((["v9", "v10"], "v10"), (["1", "2"], "2"), (["2026.1", "2025.12"], "2026.1")):
+        bound = [{"name": "house", "version": version, "text": text, "hash": hashed} for version in versions]
+        binding = {"sums": {"judge_template_id": "house", "templates": bound}}
+        run(judge_metric("correctness"), "judge", {"judges": [fake("strict")]}, bindings=binding)
+        [receipt] = read_receipts(tmp_path / "receipts.json")
+        assert receipt.judges[0].template == f"house@{newest}"
+
+
+def test_a_profile_of_the_config_may_be_the_plugins_own(run, tmp_path):
+    plugin = tmp_path / "tone_plugin"
+    (plugin / "profiles").mkdir(parents=True)
+    (plugin / "__init__.py").write_text("TASKS_TABLE = []\n")
+    (plugin / "profiles" / "house.yaml").write_text(
+        "profile: house\njudges: [{provider: fake, model: strict}]\nsamples: 2\n"
+    )
+    run(judge_metric("correctness"), "judge", {"profile": "house"}, bindings={"sums": {"plugin_path": str(plugin)}})
+    [receipt] = read_receipts(tmp_path / "receipts.json")
+    assert (receipt.profile, receipt.samples) == ("house", 2)
+    with pytest.raises(ConfigError, match=r"task 'sums\|0'.* there is no profile 'nope'"):
+        run(judge_metric("correctness"), "judge", None, bindings={"sums": {"judge_profile": "nope"}})
+
+
+def test_the_log_says_how_far_judging_is(caplog, monkeypatch):
+    from types import SimpleNamespace as Counters
+
+    from evalkit.lighteval import progress
+
+    clock = iter([0.0, 1.0, 6.0, 7.0, 8.0])
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
+    told = progress.Told("safety")
+    with caplog.at_level("INFO"):
+        for done, failed in ((1, 0), (2, 0), (3, 0), (3, 1)):
+            told(Counters(done=done, n_failed=failed, total=4))
+    assert caplog.messages == [
+        "safety: 2 of 4 calls judged",
+        "safety: 4 of 4 calls judged, 1 of them without a reply",
+    ]

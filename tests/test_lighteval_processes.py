@@ -94,7 +94,9 @@ def run_in(mode: str, way: str, parts: Path, llama: str, place: Path) -> tuple[L
 @pytest.mark.parametrize("way", ["custom", "litellm", "accelerate"])
 @pytest.mark.parametrize("mode", MODES)
 def test_three_ways_in_three_modes(mode, way, parts, llama, tmp_path):
-    run, sent, _ = run_in(mode, way, parts, llama, tmp_path)
+    run, sent, said = run_in(mode, way, parts, llama, tmp_path)
+    assert "--- RUNNING MODEL ---" in said, "LightEval's own log is heard"
+    assert ("calls judged" in said) == (mode != "deterministic")
     results = run.artifacts.results
     assert 0 <= results["sums_exact|0"]["em"] <= 1, "LightEval's own metric is there in every mode"
     if mode == "deterministic":

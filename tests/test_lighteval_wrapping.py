@@ -11,7 +11,7 @@ from evalkit.errors import ConfigError
 pytest.importorskip("lighteval")
 
 from evalkit.lighteval.launching import settle_environment, with_custom_tasks
-from evalkit.lighteval.preparing import _names, _tasks
+from evalkit.lighteval.preparing import _content, _names, _names_twice, _tasks
 
 
 def test_what_is_wrapped_is_there_with_its_arguments():
@@ -43,6 +43,32 @@ def test_specs_are_read_as_lighteval_reads_them(tmp_path):
     assert _names("a|0,b:c|5, lighteval|d|0,e@k=1|0,f") == ["a", "b:c", "d", "e", "f"]
     (tmp_path / "tasks.txt").write_text("# mine\na|0\n\nb|1\n")
     assert _names(str(tmp_path / "tasks.txt")) == ["a", "b"]
+
+
+def test_a_list_of_tasks_may_be_longer_than_a_files_name():
+    names = [f"a_task_with_a_rather_long_name_{number:02}" for number in range(20)]
+    assert len(",".join(names)) > 255, "longer than a file's name may be"
+    assert _names(",".join(f"{name}|0" for name in names)) == names
+
+
+def test_two_metrics_of_one_name_are_refused():
+    from types import SimpleNamespace as Part
+
+    def task(*names: str) -> Part:
+        return Part(full_name="qa|0", metrics=[Part(metric_name=name) for name in names])
+
+    assert _names_twice(task("safety", "em", "again")) == []
+    [fault] = _names_twice(task("safety", "em", "safety", "safety"))
+    assert fault.startswith("task 'qa|0' has two metrics named 'safety'")
+
+
+def test_documents_with_half_a_sign_have_a_content_too():
+    from lighteval.tasks.requests import Doc
+
+    def content(query: str) -> str:
+        return _content([Doc(query=query, choices=[""], gold_index=0, id="0")])
+
+    assert content("half \ud83d") != content("half")
 
 
 CUSTOM = (
@@ -87,8 +113,21 @@ def test_deterministic_mode_takes_an_inherited_config_out():
     environ = {"EVALUATOR_SCORING_CONFIG": '{"judges": []}', "EVALUATOR_SCORING_MODE": "deterministic"}
     assert settle_environment(environ).mode == "deterministic"
     assert "EVALUATOR_SCORING_CONFIG" not in environ
+    assert settle_environment({"EVALUATOR_RECEIPT_PATH": "/dev/null/receipts.json"}).mode == "deterministic"
     with pytest.raises(ConfigError, match="EVALUATOR_SCORING_MODE='both'"):
         settle_environment({"EVALUATOR_SCORING_MODE": "both"})
+
+
+def test_receipts_that_cannot_be_written_are_told_before_a_run(tmp_path):
+    (tmp_path / "file").write_text("")
+    for place in (tmp_path / "file" / "receipts.json", tmp_path, tmp_path / "file"):
+        with pytest.raises(ConfigError, match="receipts") as problem:
+            settle_environment({"EVALUATOR_SCORING_MODE": "judge", "EVALUATOR_RECEIPT_PATH": str(place)})
+        assert str(place) in str(problem.value)
+    good = tmp_path / "new" / "receipts.json"
+    settle_environment({"EVALUATOR_SCORING_MODE": "judge", "EVALUATOR_RECEIPT_PATH": str(good)})
+    assert good.parent.is_dir()
+    assert not good.exists(), "a run without judged tasks leaves none"
 
 
 def test_evalkits_tasks_are_added_only_where_none_are_named():

@@ -9,6 +9,7 @@ import pandas as pd
 
 from evalkit.errors import InputError, listed
 from evalkit.rubrics import Rubric
+from evalkit.tables import is_missing
 
 __all__ = ["Fields", "answer_of", "check_fields", "items_of"]
 
@@ -69,7 +70,7 @@ def _check(row: Mapping[str, Any], doc: Any, rubric: Rubric) -> None:
 def _input(doc: Any, name: str, fields: Fields) -> Any:
     place = fields.get(name)
     if callable(place):
-        return place(doc)
+        return _made(place, doc, name)
     if place is None and name == "question":
         return doc.query
     specific = doc.specific or {}
@@ -77,7 +78,18 @@ def _input(doc: Any, name: str, fields: Fields) -> Any:
     if name == "reference" and place is None and _blank(value):
         golds = [gold for gold in _golds(doc) if not _blank(gold)]
         value = golds[0] if golds else None
-    return None if value is None or (name in ("reference", "conversation") and _blank(value)) else value
+    return None if is_missing(value) or (name in ("reference", "conversation") and _blank(value)) else value
+
+
+def _made(function: Callable[[Any], Any], doc: Any, name: str) -> Any:
+    try:
+        value = function(doc)
+    except (LookupError, TypeError, ValueError, AttributeError) as problem:
+        raise InputError(
+            f"task {doc.task_name!r}, document {doc.id!r}: the function of fields= for {name!r} raised "
+            f"{type(problem).__name__}: {problem}"
+        ) from problem
+    return None if is_missing(value) else value
 
 
 def _golds(doc: Any) -> list[Any]:
@@ -88,4 +100,6 @@ def _golds(doc: Any) -> list[Any]:
 
 
 def _blank(value: Any) -> bool:
-    return value is None or (isinstance(value, str) and not value.strip()) or (isinstance(value, list) and not value)
+    return (
+        is_missing(value) or (isinstance(value, str) and not value.strip()) or (isinstance(value, list) and not value)
+    )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
+import logging
 import os
 import sys
 import traceback
 from collections.abc import MutableMapping, Sequence
 
-from evalkit.contract import CONFIG_VARIABLE, Scoring, TaskBindings
+from evalkit.contract import CONFIG_VARIABLE, Scoring, TaskBindings, check_receipts, receipt_place
 from evalkit.errors import EvalkitError, MissingExtraError
 
 __all__ = ["launch", "settle_environment", "with_custom_tasks"]
@@ -44,6 +45,7 @@ def launch(args: Sequence[str]) -> int:
     prepare(default_answers())
     from lighteval.__main__ import app
 
+    _hear_logs()
     try:
         app(with_custom_tasks(args), prog_name="evalkit lighteval")
     except SystemExit as end:
@@ -59,18 +61,30 @@ def launch(args: Sequence[str]) -> int:
     return 0
 
 
+def _hear_logs() -> None:
+    """LightEval's logging configuration disables every logger that is there already: its own and evalkit's too."""
+    for name, logger in logging.root.manager.loggerDict.items():
+        if isinstance(logger, logging.Logger) and name.partition(".")[0] in ("evalkit", "lighteval"):
+            logger.disabled = False
+    progress = logging.getLogger("evalkit.lighteval.progress")
+    progress.handlers, progress.propagate = logging.root.handlers, False  # evalkit's own handler tells warnings alone
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # else one line for every call of a judge
+
+
 def settle_environment(environ: MutableMapping[str, str]) -> Scoring:
     """Check what the environment says of scoring, take out what does not hold, and set what LightEval needs.
 
     Raises
     ------
     ConfigError
-        For a scoring mode, config or bindings that break the contract.
+        For a scoring mode, config or bindings that break the contract, or receipts that could not be written.
     """
     scoring = Scoring.from_environ(environ)
-    TaskBindings.from_environ(environ)
+    bindings = TaskBindings.from_environ(environ)
     if scoring.mode == "deterministic":
         environ.pop(CONFIG_VARIABLE, None)
+    if bindings or scoring.mode != "deterministic":
+        check_receipts(receipt_place(environ))
     environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # else litellm fetches it at import
     environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     return scoring

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import logging
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,18 +11,19 @@ from lighteval.metrics.metrics_sample import SampleLevelComputation
 from lighteval.metrics.utils.metric_utils import SampleLevelMetric
 from lighteval.tasks.requests import SamplingMethod
 
-from evalkit.contract import Scoring, TaskBindings, write_receipt
-from evalkit.errors import ConfigError, JudgeError
+from evalkit.contract import Scoring, TaskBindings
+from evalkit.errors import ConfigError, InputError, JudgeError, listed
 from evalkit.evaluation import Evaluation, evaluate_spec
 from evalkit.judging import Options
+from evalkit.lighteval.declarations import Declared
 from evalkit.lighteval.items import Fields, answer_of, check_fields, items_of
-from evalkit.lighteval.rows import EMPTY_ANSWER, corpus_row, sample_rows, unjudged_row
-from evalkit.lighteval.scorings import Declared, Settled, settle
+from evalkit.lighteval.progress import Told
+from evalkit.lighteval.rows import EMPTY_ANSWER, check_rubric, corpus_row, sample_rows, unjudged_row
+from evalkit.lighteval.scorings import Settled, settle
 
 __all__ = ["RubricScore", "judge_metric", "jury_metric"]
 
 _log = logging.getLogger("evalkit")
-_EVERY_S = 5.0
 
 
 def judge_metric(
@@ -123,6 +123,15 @@ def _metric(
             f"rubric {declared.rubric.id!r} compares two answers, and LightEval scores one model at a time; "
             "use a pointwise rubric"
         )
+    if name is not None and (not isinstance(name, str) or not name.strip()):
+        raise ConfigError(f"name={name!r} is no name of a metric; give a text, or leave it out for the rubric's id")
+    check_rubric(declared.rubric)
+    wrong = [one for one in fields or {} if one not in declared.rubric.input_names]
+    if wrong:
+        raise ConfigError(
+            f"fields names {listed(wrong)}, which rubric {declared.rubric.id!r} does not take; its inputs are "
+            f"{listed(declared.rubric.input_names)}"
+        )
     score = RubricScore(declared, name or declared.rubric.id, dict(fields or {}), dict(options))
     return SampleLevelMetric(
         metric_name=score.name,
@@ -132,19 +141,6 @@ def _metric(
         corpus_level_fn=score.corpus,
         batched_compute=True,
     )
-
-
-class _Told:
-    """Says in the log how far judging is, at most every few seconds."""
-
-    def __init__(self, what: str) -> None:
-        self._what, self._last = what, 0.0
-
-    def __call__(self, progress: Any) -> None:
-        now = time.monotonic()
-        if now - self._last >= _EVERY_S or progress.done == progress.total:
-            self._last = now
-            _log.info("%s: %d of %d calls judged", self._what, progress.done, progress.total)
 
 
 class RubricScore(SampleLevelComputation):
@@ -198,6 +194,8 @@ class RubricScore(SampleLevelComputation):
         from evalkit.providers import check_ready
 
         settled = settle(self.declared, task, scoring)
+        if settled.spec.rubric is not self.declared.rubric:
+            check_rubric(settled.spec.rubric)
         if not self._options.get("offline"):
             for judge in settled.spec.judges:
                 check_ready(judge)
@@ -208,6 +206,8 @@ class RubricScore(SampleLevelComputation):
         self, responses: Sequence[Any], docs: Sequence[Any], **_: Any
     ) -> list[dict[str, Any]]:
         """One row a sample; see `judge_metric`."""
+        if len(responses) != len(docs):
+            raise InputError(f"{len(responses)} responses for {len(docs)} documents; give one response per document")
         if not docs:
             return []
         task = docs[0].task_name
@@ -218,7 +218,7 @@ class RubricScore(SampleLevelComputation):
         filled = [number for number, response in enumerate(responses) if answer_of(response).strip()]
         evaluation, problem = self._evaluation(settled, [docs[n] for n in filled], [responses[n] for n in filled])
         rows = self._rows(settled, evaluation, problem, filled, len(docs))
-        write_receipt(settled.receipt(task, self.name, **_counts(self.name, rows, evaluation, settled, len(filled))))
+        settled.leave_receipt(task, self.name, **_counts(self.name, rows, evaluation, settled, len(filled)))
         return rows
 
     def corpus(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
@@ -236,9 +236,8 @@ class RubricScore(SampleLevelComputation):
             return None, EMPTY_ANSWER
         items = items_of(docs, responses, settled.spec.rubric, self._fields)
         try:
-            return evaluate_spec(
-                settled.spec, items, settled.rules, Options(**{"progress": False, **self._options})
-            ), ""
+            told: dict[str, Any] = {"progress": False, "on_progress": Told(self.name)}
+            return evaluate_spec(settled.spec, items, settled.rules, Options(**{**told, **self._options})), ""
         except JudgeError as problem:
             # the model's answers were paid for as well: the run goes on, with a coverage of 0
             _log.error("%s: %s", self.name, problem)

@@ -85,8 +85,8 @@ def _noting_tasks(
 
 def _names(tasks: Any) -> list[str]:
     """Task names of a specification: ``a|0,b|2``, or a file with one a line."""
-    path = Path(str(tasks))
-    text = path.read_text(encoding="utf-8") if path.is_file() else str(tasks)
+    # os.path: a Path refuses text that is longer than a file's name may be
+    text = Path(tasks).read_text(encoding="utf-8") if os.path.isfile(tasks) else str(tasks)  # noqa: PTH113
     specs = [line.strip() for part in text.splitlines() for line in part.split(",")]
     named = [spec.split("|") for spec in specs if spec and not spec.startswith("#")]
     return [(parts[1] if len(parts) == 3 else parts[0]).split("@")[0] for parts in named]
@@ -160,6 +160,7 @@ def _checking(documents: dict[str, str], plain: Callable[..., None], pipeline: A
         for doc in docs:
             # a task that names no stop sequence has a tuple, to which accelerate's model adds a list
             doc.stop_sequences = list(doc.stop_sequences or ())
+        faults |= dict.fromkeys(_names_twice(task))
         for metric in task.metrics:
             check = getattr(metric.sample_level_fn, "check", None)
             if check is None:
@@ -175,11 +176,22 @@ def _checking(documents: dict[str, str], plain: Callable[..., None], pipeline: A
         raise ConfigError(f"this run cannot be scored, {len(faults)} reasons:{lines}")
 
 
+def _names_twice(task: Any) -> list[str]:
+    names = [metric.metric_name for metric in task.metrics]
+    return [
+        f"task {task.full_name!r} has two metrics named {name!r}, of which LightEval keeps one; give one another "
+        "name, as in judge_metric(…, name=…)"
+        for name in dict.fromkeys(names)
+        if names.count(name) > 1
+    ]
+
+
 def _content(docs: Sequence[Any]) -> str:
     """A hash of what the model is shown of a task's documents."""
     shown = [[doc.id, doc.query, doc.instruction, doc.choices, [asdict(one) for one in doc.fewshot_samples]]
              for doc in docs]  # fmt: skip
-    return hashlib.sha256(json.dumps(shown, default=str, ensure_ascii=False).encode()).hexdigest()[:16]
+    text = json.dumps(shown, default=str, ensure_ascii=False)
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:16]
 
 
 def _keeping_in(folder: Path, plain: Callable[..., None], _cache: Any, model_config: Any) -> None:

@@ -12,11 +12,12 @@ import pandas as pd
 
 from evalkit import tables
 from evalkit.agreement import reliability
+from evalkit.errors import RubricError, listed
 from evalkit.evaluation import Evaluation
 from evalkit.evaluation.joining import explanations
 from evalkit.rubrics import Rubric
 
-__all__ = ["EMPTY_ANSWER", "corpus_row", "judgments_of", "sample_rows", "unjudged_row"]
+__all__ = ["EMPTY_ANSWER", "check_rubric", "corpus_row", "judgments_of", "sample_rows", "unjudged_row"]
 
 EMPTY_ANSWER = "empty_answer"
 """`_error` of a sample whose answer was empty: it is not judged as a bad one, for a failed call looks the same."""
@@ -26,7 +27,34 @@ _KEPT = [
     "explanation", "error", "source", "model", "prompt_tokens", "completion_tokens", "cost_usd", "weight", "key",
     "level", "scale",
 ]  # fmt: skip
+_TAKEN = frozenset({
+    "passed", "coverage", "agreement", "explanation", "error", "judgments", "disagreement",
+    "raw", "stderr", "pass_rate", "n_unscored", "n_empty", "alpha",
+})  # fmt: skip
 _VERDICTS = {True: "passed", False: "failed"}
+
+
+def check_rubric(rubric: Rubric) -> None:
+    """Refuse a rubric whose scores LightEval could not be given.
+
+    Raises
+    ------
+    RubricError
+        When a criterion is named like a figure of its own, or none has a score from 0 to 1: a nominal scale has one
+        by its pass rule alone.
+    """
+    taken = [name for name in rubric.names if name in _TAKEN]
+    if taken and len(rubric.criteria) > 1:
+        raise RubricError(
+            f"rubric {rubric.id!r}: the criterion {listed(taken)} is named like another figure of a LightEval metric; "
+            "give it another name"
+        )
+    scales = [criterion.scale for criterion in rubric.criteria]
+    if all(math.isnan(scale.norm(code)) for scale in scales for code in scale.codes):
+        raise RubricError(
+            f"rubric {rubric.id!r} has nominal scales without a pass rule, so that no answer could have a score; say "
+            "which levels pass (pass_if)"
+        )
 
 
 def sample_rows(name: str, evaluation: Evaluation, *, report_disagreement: bool) -> dict[str, dict[str, Any]]:

@@ -170,6 +170,11 @@ def run_lighteval(
     LightevalError
         When the run fails: with its last words and the place of its log.
     """
+    if max_samples is not None and max_samples < 1:
+        # LightEval takes 0 for no limit
+        raise ConfigError(
+            f"max_samples must be a whole number ≥ 1, not {max_samples!r}; leave it out for all documents"
+        )
     place = _place(folder)
     scoring = _scoring(scoring_mode, scoring_config, profile, place)
     bound = bindings if bindings is None or isinstance(bindings, TaskBindings) else TaskBindings.of(bindings)
@@ -183,6 +188,7 @@ def run_lighteval(
         BINDINGS_VARIABLE: bound.to_json() if bound else None,
         RECEIPT_VARIABLE: str(place / "receipts.json"),
     }
+    (place / "receipts.json").unlink(missing_ok=True)  # of an earlier run in this folder
     _run(
         [sys.executable, "-m", "evalkit", "lighteval", *with_custom_tasks(words)], changes, place / "run.log", progress
     )

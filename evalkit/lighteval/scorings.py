@@ -2,73 +2,29 @@
 
 from __future__ import annotations
 
+import logging
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
-from evalkit.contract import Receipt, Scoring, TaskBinding, TaskBindings
+from evalkit import tables
+from evalkit.contract import Receipt, Scoring, TaskBinding, TaskBindings, write_receipt
 from evalkit.contract.layouts import PluginLayout
 from evalkit.contract.receipts import JudgeUsed
 from evalkit.errors import ConfigError, EvalkitError, RubricError, listed
 from evalkit.evaluation import Rules
 from evalkit.judging import Spec
 from evalkit.judging.specs import DEFAULT_SAMPLES
+from evalkit.lighteval.declarations import Declared, profile_of
 from evalkit.prompts import Template, list_templates, load_template
 from evalkit.records import Judge
-from evalkit.rubrics import Profile, Rubric, load_profile, load_rubric, rubric_folders
+from evalkit.rubrics import Profile, Rubric, rubric_folders
 
-__all__ = ["Declared", "Settled", "settle"]
+__all__ = ["Settled", "settle"]
 
+_log = logging.getLogger("evalkit")
 _RULES = ("vote", "ties", "min_self_agreement", "quorum")
-
-
-@dataclass(frozen=True)
-class Declared:
-    """What a metric says of itself, where it is made; the run, a binding and their profile come before it.
-
-    Attributes
-    ----------
-    rubric
-        By what.
-    judges, samples, template, rules
-        Who, how often, by which prompt, and changed rules (`vote`, `aggregate` …); empty or None: not said.
-    profile
-        Fills in what the above leave open.
-    modes
-        Scoring modes that it serves.
-    """
-
-    rubric: Rubric
-    judges: tuple[Judge, ...] = ()
-    samples: int | None = None
-    template: str | None = None
-    rules: Mapping[str, Any] = field(default_factory=dict)
-    profile: Profile | None = None
-    modes: tuple[str, ...] = ("deterministic", "judge", "jury")
-
-    @classmethod
-    def of(
-        cls, rubric: Any, judges: Any, profile: Any, samples: int | None, template: str | None,
-        rules: Mapping[str, Any], modes: tuple[str, ...],
-    ) -> Declared:  # fmt: skip
-        """From what the metric was given: names, paths, mappings or the objects themselves."""
-        own = _profile(profile)
-        if isinstance(rubric, (Profile, Path)) or str(rubric).endswith((".yaml", ".yml")):
-            found = rubric if isinstance(rubric, Profile) else _file(Path(rubric))
-            if isinstance(found, Profile):
-                if own is not None:
-                    raise ConfigError("two profiles: one given as the rubric and one as profile; give one")
-                own, rubric = found, found.load()
-            else:
-                rubric = found
-        panel = [judges] if isinstance(judges, (str, Mapping, Judge)) else judges or []
-        said = {name: value for name, value in rules.items() if value is not None}
-        Rules.of(None, said)
-        if samples is not None and (isinstance(samples, bool) or not isinstance(samples, int) or samples < 1):
-            raise ConfigError(f"samples must be a whole number ≥ 1, not {samples!r}")
-        chosen = rubric if isinstance(rubric, Rubric) else load_rubric(rubric)
-        return cls(chosen, tuple(Judge.of(one) for one in panel), samples, template, said, own, modes)
 
 
 @dataclass(frozen=True)
@@ -120,6 +76,34 @@ class Settled:
             **counts,
         )  # fmt: skip
 
+    def leave_receipt(self, task: str, metric: str, **counts: Any) -> None:
+        """Write the receipt of a task scored so, if the run wants receipts; scores are not given up for one."""
+        try:
+            write_receipt(self.receipt(task, metric, **counts))
+        except ConfigError as problem:
+            _log.error("%s, %s: no receipt was left: %s", task, metric, problem)
+
+
+def _try_rules(spec: Spec, rules: Rules) -> None:
+    """Refuse rules that these judges and scales cannot follow: on answers, they would after everything was paid."""
+    each = [(criterion, judge) for criterion in spec.rubric.criteria for judge in spec.judges]
+    judgments = tables.table(
+        "judgments",
+        {
+            "rubric": [spec.rubric.id] * len(each),
+            "rubric_version": [spec.rubric.version] * len(each),
+            "item_id": ["0"] * len(each),
+            "criterion": [criterion.name for criterion, _ in each],
+            "judge": [judge.name for _, judge in each],
+            "sample": [0] * len(each),
+            "error": ["unreadable"] * len(each),
+            "weight": [judge.weight for _, judge in each],
+            "level": [criterion.level for criterion, _ in each],
+            "scale": [criterion.scale.to_json() for criterion, _ in each],
+        },
+    )
+    rules.aggregate_votes(rules.vote_judgments(judgments))
+
 
 def settle(
     declared: Declared,
@@ -152,9 +136,9 @@ def settle(
     who = f"task {task!r}" if task else f"the metric of rubric {declared.rubric.id!r}"
     if scoring.mode not in declared.modes:
         raise ConfigError(f"{who} is not made for the scoring mode {scoring.mode!r}: {', '.join(declared.modes)}")
-    layout = PluginLayout.at(binding.plugin_path) if binding.plugin_path else None
-    found = _Found(declared, scoring, binding, layout, _run_profile(scoring, binding, layout))
     try:
+        layout = PluginLayout.at(binding.plugin_path) if binding.plugin_path else None
+        found = _Found(declared, scoring, binding, layout, _run_profile(scoring, binding, layout))
         return found.settled(who)
     except EvalkitError as problem:
         raise type(problem)(f"{who}: {problem}" if who not in str(problem) else str(problem)) from None
@@ -188,6 +172,7 @@ class _Found:
                        for judge in judges)  # fmt: skip
         templates |= {template.label: template for template in list(templates.values())}
         spec = Spec.of(rubric, judges, samples, common, templates)
+        _try_rules(spec, rules)
         config = self.scoring.config
         report = config is not None and config.report_disagreement
         return Settled(spec, rules, origins, report, self.scoring.mode, self._used_profile, self.binding)
@@ -289,24 +274,14 @@ def _said(profile: Profile | None, name: str) -> Any:
 
 def _newest(name: str, bound: Mapping[str, Any]) -> str | None:
     mine = [label for label in bound if label.rpartition("@")[0] == name]
-    return max(mine, key=lambda label: int(label.rpartition("@v")[2])) if mine else None
+    # v10 is newer than v9; who keeps templates elsewhere may call versions something else
+    return max(
+        mine, key=lambda label: [int(part) for part in re.findall(r"\d+", label.rpartition("@")[2])], default=None
+    )
 
 
 def _run_profile(scoring: Scoring, binding: TaskBinding, layout: PluginLayout | None) -> Profile | None:
-    """The profile of the binding, else that of the scoring config."""
-    if binding.judge_profile:
-        if layout is not None and binding.judge_profile in layout.profiles:
-            return load_profile(layout.profiles[binding.judge_profile])
-        return load_profile(binding.judge_profile)
-    return None if scoring.config is None else _profile(scoring.config.profile)
-
-
-def _profile(given: Any) -> Profile | None:
-    return given if given is None or isinstance(given, Profile) else load_profile(given)
-
-
-def _file(path: Path) -> Rubric | Profile:
-    from evalkit.rubrics.files import read_yaml
-
-    values = read_yaml(path)
-    return load_profile(path) if isinstance(values, Mapping) and "profile" in values else load_rubric(path)
+    """The profile of the binding, else that of the scoring config: one of the plugin's own, or any other."""
+    name = binding.judge_profile or (None if scoring.config is None else scoring.config.profile)
+    own: Mapping[str, Any] = {} if layout is None else layout.profiles
+    return None if name is None else profile_of(own.get(name, name))

@@ -13,6 +13,7 @@ import pandas as pd
 from evalkit.errors import JudgeError
 from evalkit.evaluation import Evaluation, evaluate_spec
 from evalkit.judging import Options, Spec
+from evalkit.lighteval.progress import Told
 from evalkit.lighteval.rows import sample_rows, unjudged_row
 from evalkit.lighteval.scorings import Settled
 from evalkit.prompts import Asking
@@ -93,7 +94,8 @@ def judge_criteria(
 
 def _evaluation(settled: Settled, spec: Spec, items: pd.DataFrame, options: Mapping[str, Any]) -> Evaluation | None:
     try:
-        return evaluate_spec(spec, items, settled.rules, Options(**{"progress": False, **options}))
+        told: dict[str, Any] = {"progress": False, "on_progress": Told(spec.rubric.names[0])}
+        return evaluate_spec(spec, items, settled.rules, Options(**told | dict(options)))
     except JudgeError as problem:
         # the model's answers were paid for as well: the run goes on, with a lower coverage
         _log.error("%s: %s", spec.rubric.names[0], problem)

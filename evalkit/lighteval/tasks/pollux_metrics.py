@@ -12,12 +12,13 @@ from lighteval.metrics.metrics_sample import SampleLevelComputation
 from lighteval.metrics.utils.metric_utils import SampleLevelMetric
 
 from evalkit.agreement import reliability
-from evalkit.contract import Scoring, write_receipt
+from evalkit.contract import Scoring
 from evalkit.errors import ConfigError, InputError, listed
+from evalkit.lighteval.declarations import Declared
 from evalkit.lighteval.items import answer_of, items_of
 from evalkit.lighteval.metrics import RubricScore
 from evalkit.lighteval.rows import judgments_of
-from evalkit.lighteval.scorings import Declared, Settled, settle
+from evalkit.lighteval.scorings import Settled, settle
 from evalkit.lighteval.tasks.checks import batched_metric
 from evalkit.lighteval.tasks.pollux_criteria import PolluxCriteria
 from evalkit.lighteval.tasks.pollux_inline import as_gate, criterion_of
@@ -181,7 +182,7 @@ class PolluxScore(SampleLevelComputation):  # type: ignore[misc,unused-ignore]  
         rows = self._rows(settled, applying, judged)
         n_scored = sum(not math.isnan(row[self.name]) for row in rows)
         counts = {"n_items": len(docs), "n_scored": n_scored, "n_empty": len(docs) - len(filled)}
-        write_receipt(settled.receipt(task, self.name, **counts, **judged.counts()))
+        settled.leave_receipt(task, self.name, **counts, **judged.counts())
         return rows
 
     def _rows(
