@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import shlex
 import signal
@@ -504,6 +505,37 @@ def test_a_view_answers_what_is_asked_and_survives_nonsense(registry, tmp_path):
     assert "application/vnd.jupyter.widget-view+json" in data
     assert run.id in data["text/html"]
     assert run.id in data["text/plain"]
+
+
+def test_without_a_kernel_scores_judges_and_samples_with_reasons_are_shown(registry, tmp_path):
+    run, evaluation = judged_run(registry, tmp_path)
+    page = ek.RunView(run)._repr_html_()
+    for shown in (
+        "± 0.100",
+        "4 of 4",
+        "first what needs eyes",
+        "class='tile'",
+        "fake:broken unscored (0 of 2 samples)",
+    ):
+        assert shown in page
+    said = evaluation.judgments.set_index(["item_id", "judge"])["explanation"]
+    first = said[(evaluation.items["item_id"].iloc[0], "fake:strict")].iloc[0]
+    assert html.escape(first[:240]) in page
+    assert (
+        page.count("<th class='t' scope='col'>reasons</th>") + page.count("<th class='l' scope='col'>reasons</th>") == 1
+    )
+
+
+def test_without_a_kernel_it_is_said_why_there_are_no_samples_or_no_scores(registry, tmp_path):
+    bare = ek.RunView(run_of(registry, tmp_path, "model_name=good"))._repr_html_()
+    assert "no samples are shown" in bare
+    assert "± 0.100" in bare
+    failed = ek.RunView(run_of(registry, tmp_path, "model_name=<b>bad</b>,fail=3"))._repr_html_()
+    assert "the model is not there" in failed
+    assert "<b>bad" not in failed
+    waiting = ek.RunView(runner_of(registry, tmp_path).queue("support", "m"))._repr_html_()
+    assert "queued" in waiting
+    assert "<table" not in waiting
 
 
 def test_texts_of_others_are_escaped_in_the_plain_page(make):

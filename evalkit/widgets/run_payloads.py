@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import Any
 
 from evalkit.figures import count_of, figure
@@ -13,6 +13,8 @@ __all__ = ["run_payload", "runs_payload"]
 
 _BESIDE = {"pass_rate": "pass rate", "alpha": "alpha", "n": "n", "n_unscored": "unscored", "n_empty": "empty"}
 """What stands beside a figure whose name it begins with, and what it is called there."""
+_NOTHING = ("_n_unscored", "_n_empty")
+"""Counts of what went wrong: 0 is no news."""
 _SHOWN_RUNS = 10
 
 
@@ -65,11 +67,7 @@ def _scores(run: Run) -> Iterator[dict[str, Any]]:
     counts = {one.task: one.n_samples for one in run.tasks}
     known = {(one.task, one.metric): one for one in run.scores}
     for one in run.scores:
-        if any(
-            (one.task, one.metric.removesuffix(f"_{part}")) in known
-            for part in _BESIDE
-            if one.metric.endswith(f"_{part}")
-        ):
+        if _stands_elsewhere(one, known) or (one.metric.endswith(_NOTHING) and one.value == 0):
             continue
         n_samples = counts.get(one.task)
         beside = {
@@ -87,6 +85,14 @@ def _scores(run: Run) -> Iterator[dict[str, Any]]:
             "scored": _scored(one, n_samples),
             "beside": ", ".join(f"{title} {value}" for title, value in beside.items()),
         }
+
+
+def _stands_elsewhere(score: RunScore, known: Container[tuple[str, str]]) -> bool:
+    return any(
+        (score.task, score.metric.removesuffix(f"_{part}")) in known
+        for part in _BESIDE
+        if score.metric.endswith(f"_{part}")
+    )
 
 
 def _short(part: str, score: RunScore) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from evalkit.errors import EvalkitError, InputError, MissingExtraError
 from evalkit.running import Run
 from evalkit.widgets.run_payloads import run_payload
+from evalkit.widgets.run_stills import run_still
 from evalkit.widgets.samples import SampleQuery, Samples
 from evalkit.widgets.workers import Worker
 
@@ -65,6 +66,10 @@ class Pages:
         """Show one sample in full."""
         task, number = str(said["task"]), int(said["number"])
         self.worker.do("sample", lambda: self._told(lambda: self._sample(task, number)))
+
+    def still(self) -> str:
+        """The run that is shown, as HTML without a script; blank where none is."""
+        return "" if self._samples is None else run_still(self._samples.run, self._samples)
 
     def wait(self, timeout_s: float = 30.0) -> bool:
         """Wait until all that was asked for is shown; whether that came in time."""
@@ -143,7 +148,7 @@ class RunView:
         return str(self.run)
 
     def _repr_html_(self) -> str:
-        return self.run._repr_html_()
+        return self._pages.still()
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
         return with_still(self._view, self, options)

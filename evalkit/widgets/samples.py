@@ -74,14 +74,16 @@ class Samples:
         self._tables: dict[str, tuple[pd.DataFrame, pd.DataFrame]] = {}
 
     def tasks(self) -> list[str]:
-        """The tasks with samples; none where the run has no output here.
+        """The tasks with samples, as the pack has them; none where the run has no output here.
 
         Raises
         ------
         InputError
             When its results cannot be read.
         """
-        return [name for name in LightevalArtifacts.at(self.run.output).results if "_average|" not in name]
+        found = [name for name in LightevalArtifacts.at(self.run.output).results if "_average|" not in name]
+        places = {one.task: place for place, one in enumerate(self.run.tasks)}
+        return sorted(found, key=lambda name: places.get(name, len(places)))  # those of groups come last
 
     def page(self, query: SampleQuery) -> dict[str, Any]:
         """One page of rows, as plain values: `columns`, `rows` (`number`, `id`, `text`, `figures`, `error`), counts.

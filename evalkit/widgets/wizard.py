@@ -166,9 +166,8 @@ class RunWizard:
         parts = [f"<p>The same on the command line:</p><pre>{html.escape(self.command())}</pre>"]
         if rows:
             parts.append(html_table(rows, texts=list(rows[0]), caption="Runs of this registry"))
-        shown = self.run
         parts.append("<p class='note'>Run the cell to fill in a run: the widget needs a kernel.</p>")
-        return html_page(parts) + ("" if shown is None else shown._repr_html_())
+        return html_page(parts) + self._screen.pages.still()
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
         return with_still(self._screen.view, self, options)
