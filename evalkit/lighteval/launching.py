@@ -11,6 +11,7 @@ from collections.abc import MutableMapping, Sequence
 
 from evalkit.contract import CONFIG_VARIABLE, Scoring, TaskBindings, check_receipts, receipt_place
 from evalkit.errors import EvalkitError, MissingExtraError
+from evalkit.lighteval.parents import watch_parent
 
 __all__ = ["launch", "settle_environment", "with_custom_tasks"]
 
@@ -39,6 +40,7 @@ def launch(args: Sequence[str]) -> int:
     """
     if importlib.util.find_spec("lighteval") is None:
         raise MissingExtraError("LightEval is not installed; pip install 'evalkit[lighteval]', torch first by itself")
+    watch_parent(os.environ)
     settle_environment(os.environ)
     from evalkit.lighteval.preparing import default_answers, prepare
 

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import os
 import secrets
-import signal
-import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -28,16 +25,15 @@ from evalkit.contract import (
     read_receipts,
 )
 from evalkit.contract.artifacts import LightevalArtifacts
-from evalkit.errors import ConfigError, LightevalError
+from evalkit.errors import ConfigError
 from evalkit.figures import html_page, html_table
+from evalkit.lighteval.children import run_child
 from evalkit.lighteval.launching import with_custom_tasks
+from evalkit.lighteval.parents import PARENT_VARIABLE
 from evalkit.lighteval.readback import details_table, judgments_table, results_table
 from evalkit.rubrics import Profile
 
 __all__ = ["LightevalRun", "run_lighteval"]
-
-_TOLD = ("evalkit: ", "--- ", "judged")
-_GRACE_S = 20.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,6 +165,9 @@ def run_lighteval(
         Before anything starts: for a scoring contract that is broken or a model that is none.
     LightevalError
         When the run fails: with its last words and the place of its log.
+    KeyboardInterrupt
+        At Ctrl-C or a kernel's interrupt: the run and all that it started is ended, replies that came are kept. It ends
+        too when the kernel is restarted or killed.
     """
     if max_samples is not None and max_samples < 1:
         # LightEval takes 0 for no limit
@@ -187,10 +186,14 @@ def run_lighteval(
         **scoring.environment(),
         BINDINGS_VARIABLE: bound.to_json() if bound else None,
         RECEIPT_VARIABLE: str(place / "receipts.json"),
+        PARENT_VARIABLE: str(os.getpid()),
     }
     (place / "receipts.json").unlink(missing_ok=True)  # of an earlier run in this folder
-    _run(
-        [sys.executable, "-m", "evalkit", "lighteval", *with_custom_tasks(words)], changes, place / "run.log", progress
+    run_child(
+        [sys.executable, "-m", "evalkit", "lighteval", *with_custom_tasks(words)],
+        changes,
+        place / "run.log",
+        progress=progress,
     )
     return LightevalRun(place, scoring)
 
@@ -265,55 +268,3 @@ def _spec(tasks: str | Sequence[str]) -> str:
     if not text.strip(" ,"):
         raise ConfigError("no task is named; as in tasks='safety_guardrail|0'")
     return text
-
-
-def _run(command: list[str], changes: Mapping[str, str | None], log: Path, progress: bool) -> None:
-    environ = {name: value for name, value in os.environ.items() if name not in changes}
-    environ |= {name: value for name, value in changes.items() if value is not None} | {"PYTHONUNBUFFERED": "1"}
-    with log.open("w", encoding="utf-8") as kept, subprocess.Popen(  # noqa: S603  # our own interpreter, a list
-        command, env=environ, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        encoding="utf-8", errors="replace", start_new_session=True,
-    ) as child:  # fmt: skip
-        try:
-            last = _followed(child, kept, progress)
-        except BaseException:
-            _stop(child)
-            raise
-    if child.returncode:
-        raise LightevalError(
-            f"the LightEval run failed (exit code {child.returncode}): {last}; all it said is in {log}"
-        )
-
-
-def _followed(child: subprocess.Popen[str], log: Any, progress: bool) -> str:
-    """Write what the child says into the log, show its stages, and return what tells best why it ended."""
-    said = error = ""
-    for line in _lines(child):
-        log.write(line)
-        log.flush()
-        text = line.strip()
-        if text:
-            said = text
-        if text.startswith("evalkit: error:"):
-            error = text.removeprefix("evalkit: error:").strip()
-        elif error and line.startswith("  ") and text:
-            error += f"\n{line.rstrip()}"
-        if progress and any(mark in text for mark in _TOLD):
-            sys.stderr.write(f"{text}\n")
-    child.wait()
-    return error or said or "it said nothing"
-
-
-def _lines(child: subprocess.Popen[str]) -> Iterator[str]:
-    assert child.stdout is not None
-    yield from child.stdout
-
-
-def _stop(child: subprocess.Popen[str]) -> None:
-    """End the child and all that it started: first as Ctrl-C does, so that it keeps what was paid for."""
-    for number in (signal.SIGINT, signal.SIGKILL):
-        with suppress(ProcessLookupError):
-            os.killpg(child.pid, number)
-        with suppress(subprocess.TimeoutExpired):
-            child.wait(_GRACE_S)
-            return

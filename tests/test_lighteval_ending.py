@@ -1,0 +1,112 @@
+"""No process of a run outlives who waits for it: Ctrl-C, a second one, a killed kernel."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("lighteval")
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="process groups of POSIX")
+
+ROOT = Path(__file__).resolve().parents[1]
+CHILD = """
+import os, signal, subprocess, sys, time
+from evalkit.lighteval.parents import watch_parent
+
+if "deaf" in sys.argv:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+watch_parent(os.environ)
+deaf = "import signal, time; signal.signal(2, signal.SIG_IGN); time.sleep(60)"
+inner = subprocess.Popen([sys.executable, "-c", deaf])
+print("pids", os.getpid(), inner.pid, flush=True)
+try:
+    time.sleep(60)
+except KeyboardInterrupt:
+    print("kept what was paid for", flush=True)
+"""
+PARENT = """
+import os, signal, sys
+from pathlib import Path
+from evalkit.lighteval.children import run_child
+from evalkit.lighteval.parents import PARENT_VARIABLE
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+changes = {PARENT_VARIABLE: str(os.getpid())}
+run_child([sys.executable, *sys.argv[2:]], changes, Path(sys.argv[1]), progress=False)
+"""
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process is there and not only waits to be taken note of."""
+    try:
+        state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=True).stdout
+    except subprocess.CalledProcessError:
+        return False
+    return not state.strip().startswith("Z")
+
+
+def wait_for(what: object, seconds: float = 60.0) -> bool:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if what():  # type: ignore[operator]
+            return True
+        time.sleep(0.1)
+    return False
+
+
+@contextmanager
+def started(folder: Path, *words: str) -> Iterator[tuple[subprocess.Popen[bytes], list[int], Path]]:
+    """A parent that waits for a run, with the pids of the run and of what that has started."""
+    (folder / "child.py").write_text(CHILD)
+    (folder / "parent.py").write_text(PARENT)
+    log = folder / "run.log"
+    parent = subprocess.Popen(
+        [sys.executable, str(folder / "parent.py"), str(log), str(folder / "child.py"), *words],
+        env=os.environ | {"PYTHONPATH": str(ROOT)}, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    pids: list[int] = []
+    try:
+        assert wait_for(lambda: log.is_file() and "pids" in log.read_text())
+        pids = [int(word) for word in log.read_text().split("pids")[1].split()[:2]]
+        yield parent, pids, log
+    finally:
+        for pid in (parent.pid, *pids):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        parent.wait()
+
+
+def test_ctrl_c_ends_the_run_and_what_it_started(tmp_path):
+    with started(tmp_path) as (parent, pids, log):
+        parent.send_signal(signal.SIGINT)
+        parent.wait(60)
+        assert not any(map(is_running, pids))
+        assert parent.returncode != 0
+        assert log.exists()
+
+
+def test_a_second_ctrl_c_waits_for_nothing(tmp_path):
+    with started(tmp_path, "deaf") as (parent, pids, _):
+        parent.send_signal(signal.SIGINT)
+        time.sleep(0.5)
+        assert is_running(pids[0]), "it is deaf to the first"
+        parent.send_signal(signal.SIGINT)
+        parent.wait(15)  # less than the grace that the first has
+        assert not any(map(is_running, pids))
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=["kill", "term"])
+def test_a_run_ends_with_the_kernel_that_was_killed(number, tmp_path):
+    with started(tmp_path) as (parent, pids, _):
+        parent.send_signal(number)
+        parent.wait(60)
+        assert wait_for(lambda: not is_running(pids[0]))
