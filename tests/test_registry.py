@@ -311,6 +311,10 @@ WRONG = [
         },
         "put the version in quotes",
     ),
+    ({"pack": "p", "version": 1, "tasks": []}, "tasks: a pack has at least one"),
+    ({"pack": "p", "version": 1, "tasks": [{"task": "t", "fewshot": 10**30}]}, "tasks.0.fewshot"),
+    ({"pack": "p", "version": 1, "primary_metric": "m" * 300, "tasks": [{"task": "t"}]}, "primary_metric"),
+    ({"pack": "p", "version": 1, "tasks": [{"task": f"{n:050}"} for n in range(2000)]}, "make several packs"),
     ({"pack": "p", "version": 1, "tasks": [{"task": "--push-to-hub"}]}, "it begins with a dash"),
     ({"pack": "p", "version": 1, "tasks": [{"task": "a\x1b[2J"}]}, "signs that cannot be shown"),
     ({"pack": "p", "version": 1, "task_aggregation": "avg", "tasks": [{"task": "t"}]}, "task_aggregation"),
@@ -322,6 +326,7 @@ def test_a_wrong_pack_is_one_clear_error(content: dict[str, Any], said: str) -> 
     with pytest.raises(ConfigError) as caught:
         read_pack(content)
     assert said in str(caught.value)
+    assert "after validation" not in str(caught.value), "one fault is one finding"
 
 
 def test_a_wrong_pack_file_names_file_and_line(tmp_path: Path) -> None:

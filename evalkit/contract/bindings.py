@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, RootModel, ValidationError, model_validator
@@ -16,6 +17,7 @@ from evalkit.errors import ConfigError
 __all__ = ["BINDINGS_VARIABLE", "TaskBinding", "TaskBindings", "TemplateText", "task_name"]
 
 BINDINGS_VARIABLE = "EVALKIT_TASK_BINDINGS"
+_MOST_BYTES = 100_000  # Linux takes 131,072 in one variable, its name included
 
 
 class _Part(BaseModel):
@@ -129,10 +131,12 @@ class TaskBindings(RootModel[dict[str, TaskBinding]]):
 
     @classmethod
     def from_environ(cls, environ: Mapping[str, str] | None = None) -> TaskBindings:
-        """The bindings of ``EVALKIT_TASK_BINDINGS``; none where it is not set."""
+        """The bindings of ``EVALKIT_TASK_BINDINGS``, or of the file that it names; none where it is not set."""
         text = (os.environ if environ is None else environ).get(BINDINGS_VARIABLE, "").strip()
         if not text:
             return cls({})
+        if text.startswith("/"):
+            text = _file_text(Path(text))
         try:
             return cls.of(json.loads(text))
         except json.JSONDecodeError as problem:
@@ -142,8 +146,24 @@ class TaskBindings(RootModel[dict[str, TaskBinding]]):
         """The text of the variable."""
         return json.dumps({task: binding.to_dict() for task, binding in self.root.items()}, ensure_ascii=False)
 
+    def to_environ(self, file: Path) -> str:
+        """What the variable is to hold: the text, or where that is too long for a variable the path of `file`."""
+        text = self.to_json()
+        if len(text.encode()) <= _MOST_BYTES:
+            return text
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+        return str(file.absolute())
+
 
 _NONE = TaskBinding()
+
+
+def _file_text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as problem:
+        raise ConfigError(f"{BINDINGS_VARIABLE}: the file {file} cannot be read: {problem}") from None
 
 
 def task_name(task: str) -> str:

@@ -18,6 +18,7 @@ __all__ = ["PackFile", "content_of", "pack_yaml", "read_pack"]
 
 _STRICT = ConfigDict(extra="forbid", frozen=True)
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
+_MOST_BYTES = 100_000  # Linux takes 131,072 in one argument
 
 
 def _version_text(value: Any) -> Any:
@@ -65,7 +66,7 @@ class TaskEntry(BaseModel):
     model_config = _STRICT
 
     task: str = Field(min_length=1, max_length=200)
-    fewshot: int = Field(default=0, ge=0)
+    fewshot: int = Field(default=0, ge=0, le=1000)
     weight: float = Field(default=1.0, ge=0, allow_inf_nan=False)
     overrides: Overrides = Overrides()
 
@@ -93,15 +94,17 @@ class PackFile(BaseModel):
     pack: str = Field(pattern=_NAME)
     version: str = Field(pattern=_NAME)
     description: str = ""
-    primary_metric: str | None = None
+    primary_metric: str | None = Field(default=None, min_length=1, max_length=200)
     task_aggregation: Literal["mean", "min", "none"] = "mean"
-    tasks: tuple[TaskEntry, ...] = Field(min_length=1)
+    tasks: tuple[TaskEntry, ...]
 
     def __init__(self, **fields: Any) -> None:
         try:
             super().__init__(**fields)
         except ValidationError as error:
-            raise ConfigError(f"pack {fields.get('pack', '?')!r}: {problems(error, _allowed_at(error))}") from None
+            raise ConfigError(
+                f"pack {str(fields.get('pack', '?'))[:100]!r}: {problems(error, _allowed_at(error))}"
+            ) from None
 
     @field_validator("version", mode="before")
     @classmethod
@@ -111,6 +114,10 @@ class PackFile(BaseModel):
     @model_validator(mode="after")
     def _check_tasks(self) -> PackFile:
         names = [entry.task for entry in self.tasks]
+        if not names:
+            raise ValueError("tasks: a pack has at least one")
+        if len(",".join(f"{entry.task}|{entry.fewshot}" for entry in self.tasks).encode()) > _MOST_BYTES:
+            raise ValueError(f"tasks: the names of {len(names)} are too long for one command line; make several packs")
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise ValueError(f"tasks: {listed(twice)} named more than once; a run has one result for each task")

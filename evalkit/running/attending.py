@@ -24,6 +24,8 @@ from evalkit.running.stores import RunStore
 __all__ = ["Watch", "attend", "child_environment"]
 
 _STEP_S = 0.1
+BINDINGS = "bindings.json"
+"""In the run's folder, where they are too long for a variable."""
 
 
 @dataclass(slots=True)
@@ -116,7 +118,7 @@ def child_environment(registry: Registry, run: Run) -> dict[str, str]:
     given = {
         MODE_VARIABLE: run.scoring_mode,
         CONFIG_VARIABLE: None if config is None else json.dumps(config, ensure_ascii=False),
-        BINDINGS_VARIABLE: bindings.to_json() if bindings else None,
+        BINDINGS_VARIABLE: bindings.to_environ(run.folder / BINDINGS) if bindings else None,
         RECEIPT_VARIABLE: str(run.output / RECEIPTS),
         RUN_VARIABLE: run.id,
         "PYTHONUNBUFFERED": "1",

@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from pydantic import ValidationError
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from evalkit.contract import Receipt
+from evalkit.contract.bindings import task_name
+from evalkit.errors import RegistryError
 from evalkit.registry import Pack
 from evalkit.registry.tables import PackRow, PluginRow, ReceiptRow, RunRow, RunScoreRow, RunTaskRow
 from evalkit.running.resolutions import Resolution
@@ -120,7 +123,7 @@ def read_run(session: Session, row: RunRow) -> Run:
         artifacts=row.artifacts,
         tasks=tuple(RunTask(one.task, one.weight, one.binding, one.receipt_state, one.n_samples) for one in tasks),
         scores=tuple(RunScore(one.task, one.metric, one.value, one.stderr, one.coverage) for one in scores),
-        receipts=_receipts(receipts),
+        receipts=_receipts(row.id, sorted(receipts, key=lambda one: _position(one.task, tasks))),
         rerun_of=row.rerun_of,
         created_at=row.created_at,
         started_at=row.started_at,
@@ -130,6 +133,17 @@ def read_run(session: Session, row: RunRow) -> Run:
     )
 
 
-def _receipts(rows: Sequence[ReceiptRow]) -> tuple[Receipt, ...]:
+def _position(task: str, tasks: Sequence[RunTaskRow]) -> int:
+    """Of the task in the pack; last where it is part of a group of tasks."""
+    return next((one.position for one in tasks if task_name(one.task) == task_name(task)), len(tasks))
+
+
+def _receipts(run_id: str, rows: Sequence[ReceiptRow]) -> tuple[Receipt, ...]:
     contents: Iterable[Any] = (one for row in rows for one in row.content["receipts"])
-    return tuple(Receipt.model_validate(one) for one in contents)
+    try:
+        return tuple(Receipt.model_validate(one) for one in contents)
+    except ValidationError as problem:
+        wrong = ", ".join(sorted({".".join(map(str, one["loc"])) for one in problem.errors()}))
+        raise RegistryError(
+            f"run {run_id}: its receipts are of another form ({wrong[:200]}); use the evalkit that made it"
+        ) from None
