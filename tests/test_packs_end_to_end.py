@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from lighteval_parts import MODEL
@@ -90,6 +92,67 @@ def plugin_wheel(shell: Shell) -> str:
     return str(found["tasks"][0]["name"])
 
 
+def figures(shell: Shell, run: str) -> dict[tuple[str, str], dict[str, Any]]:
+    """Task and metric -> figure of a run."""
+    return {(one["task"], one["metric"]): one for one in json.loads(shell("run", "show", run, "--json"))["scores"]}
+
+
+def check_figures(shell: Shell, ids: list[str]) -> None:
+    """The same of the first two tasks in every mode; judged ones only where a judge was asked."""
+    found = [figures(shell, one) for one in ids]
+    for scores in found:
+        # one of four answers is right: (1, 0, 0, 0) has sd 0.5, over √4
+        gsm8k = scores["gsm8k|0", "extractive_match"]
+        assert (gsm8k["value"], gsm8k["stderr"], gsm8k["coverage"]) == (0.25, 0.25, 1.0)
+        assert scores["tool_use|0", "tool_use"]["value"] == 0.0, "the parrot calls no tool"
+    assert ("grounded_qa|0", "faithfulness") not in found[0]
+    for scores in (found[1], found[3]):
+        for task, metric in (("grounded_qa|0", "faithfulness"), ("tone|0", "tone")):
+            # the server gives every answer 2 of 2
+            one = scores[task, metric]
+            assert (one["value"], one["stderr"], one["coverage"]) == (1.0, 0.0, 1.0)
+            assert scores[task, f"{metric}_pass_rate"]["value"] == 1.0
+    assert found[1] == found[3]
+    # strict takes the lower of two votes: that of the embedded juror, which is not content with every answer
+    assert found[2]["tone|0", "tone"]["value"] < 1.0
+    assert ("tone|0", "tone_alpha") in found[2]
+
+
+def check_comparisons(shell: Shell, ids: list[str]) -> None:
+    again = {(row["task"], row["metric"]): row for row in json.loads(shell("run", "compare", ids[1], ids[3], "--json"))}
+    assert {row["difference"] for row in again.values()} == {0.0}
+    assert all(row["comparable"] for row in again.values())
+    for key in (("gsm8k|0", "extractive_match"), ("grounded_qa|0", "faithfulness"), ("tone|0", "tone_pass_rate")):
+        row = again[key]
+        # four pairs, none changed (Agresti and Min): t₃ = 3.18245 times √(1 / (4 + 2)²)
+        assert (row["n_pairs"], row["coverage_a"], row["coverage_b"]) == (4, 1.0, 1.0)
+        assert (row["low"], row["high"]) == pytest.approx((-3.18245 / 6, 3.18245 / 6), abs=1e-4)
+    assert not [metric for _, metric in again if metric.endswith(("_n", "_n_empty", "_n_unscored"))], "counts"
+    other = shell("run", "compare", ids[1], ids[2])
+    assert "not comparable: scoring modes judge and jury" in other
+    assert "scored in another way; paired" in other
+
+
+def check_leaderboard(shell: Shell, ids: list[str]) -> None:
+    board = {row["run"]: row for row in json.loads(shell("run", "leaderboard", "support-suite", "--json"))}
+    assert set(board) == {ids[0], ids[2], ids[3]}, "of two runs that are scored in one way the newest counts"
+    assert len({row["scored_as"] for row in board.values()}) == 3, "ways are never mixed"
+    assert (board[ids[0]]["score"], board[ids[0]]["rank"]) == (None, None), "one task has no figure without a judge"
+    assert board[ids[0]]["notes"].startswith("no score: tone|0 has no first metric")
+    judged, jury = board[ids[3]], board[ids[2]]
+    # weights 1, 1, 1 and 2: (0 + 0.25 + 1 + 2 · 1) / 5, and 0.25 / 5
+    assert (judged["score"], judged["stderr"], judged["coverage"]) == pytest.approx((0.65, 0.05, 1.0))
+    scores = figures(shell, ids[2])
+    faithfulness, tone = scores["grounded_qa|0", "faithfulness"], scores["tone|0", "tone"]
+    assert jury["score"] == pytest.approx((0.25 + faithfulness["value"] + 2 * tone["value"]) / 5)
+    spread = math.hypot(0.25, faithfulness["stderr"], 2 * tone["stderr"]) / 5
+    assert (jury["stderr"], jury["coverage"]) == pytest.approx((spread, 1.0))
+    assert (judged["rank"], jury["rank"]) == (1, 1)
+    assert judged["judged_by"].startswith("openai:judge-1 by ")
+    assert jury["judged_by"].startswith("openai:judge-1, fake:strict by ")
+    assert judged["model"] == "parrot=model.py"
+
+
 def test_from_plugins_to_a_leaderboard(tmp_path):
     shell = Shell(tmp_path)
     own_gsm8k(tmp_path)
@@ -131,14 +194,9 @@ def test_from_plugins_to_a_leaderboard(tmp_path):
         assert said in shown, said
     assert "left no receipt" not in shown
     assert "sk-of-the-judge" not in shown
-    report = shell("run", "compare", ids[1], ids[3])
-    assert "faithfulness" in report
-    board = shell("run", "leaderboard", "support-suite")
-    lines = [line for line in board.splitlines() if "parrot=model.py" in line]
-    assert len(lines) == 3, "of two runs that are scored in one way the newest counts; ways are never mixed"
-    assert len({line.split()[0] for line in lines}) == 3
-    assert sum("openai:judge-1" in line for line in lines) == 2
-    assert sum("fake:strict" in line for line in lines) == 1
+    check_figures(shell, ids)
+    check_comparisons(shell, ids)
+    check_leaderboard(shell, ids)
     log = shell("run", "logs", ids[2])
     assert "gsm8k" in log
     assert "sk-of-the-judge" not in log

@@ -9,24 +9,28 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
-from evalkit.errors import ConfigError
+from evalkit.errors import ConfigError, RegistryError
 
 pytest.importorskip("sqlalchemy")
 
-from launched import JUDGE, bound, make_plugin, pack, runner_of
+from launched import JUDGE, JURY, TEMPLATE, bound, make_plugin, pack, runner_of
 
 from evalkit.cli import main
+from evalkit.contract import TaskBindings
 from evalkit.contract.secrets import is_key, without_keys
 from evalkit.registry import Registry
-from evalkit.registry.tables import RunRow
+from evalkit.registry.tables import ReceiptRow, RunRow
 from evalkit.running import Run, Runner, Worker, compare_runs, leaderboard
 from evalkit.running.attending import child_environment
 from evalkit.running.children import Tail
 from evalkit.running.commands import check_flags, model_facts, placed_model
+from evalkit.running.findings import _scores
 from evalkit.running.owners import Owner
 from evalkit.running.runners import _LIGHTEVAL
+from evalkit.running.views import run_tables
 
 pytestmark = pytest.mark.filterwarnings("ignore:pack .*:evalkit.errors.EvalkitWarning")
 
@@ -249,3 +253,75 @@ def test_a_receipt_says_nothing_of_keys(local: Registry, tmp_path: Path, monkeyp
     )
     assert run.status == "succeeded"
     assert SECRET not in everything(local, run, tmp_path)
+
+
+def test_bindings_that_no_variable_can_hold_travel_in_a_file(local: Registry, tmp_path: Path) -> None:
+    local.register_plugin("tone", "1", str(make_plugin(tmp_path)))
+    local.add_template("long", "v1", f"{TEMPLATE}\n{'word ' * 500}")
+    # Linux takes 128 KiB in one variable, and each task has the 2.5 kB of its template
+    local.apply_pack(pack(*(bound(f"task{at}", judge_template_id="long@v1") for at in range(80)), name="many"))
+    run = runner_of(local, tmp_path).start("many", "model_name=m", scoring_mode="jury", scoring_config=JURY)
+    assert (run.status, run.error) == ("succeeded", None)
+    assert {one.receipt_state for one in run.tasks} == {"consumed"}
+    seen = json.loads((run.output / "seen.json").read_text())["environment"]["EVALKIT_TASK_BINDINGS"]
+    assert seen == str(run.folder / "bindings.json")
+    found = TaskBindings.from_environ({"EVALKIT_TASK_BINDINGS": seen})
+    assert list(found) == [f"task{at}" for at in range(80)]
+    assert found.of_task("task79|0").templates[0].text.endswith("word ")
+    Path(seen).unlink()
+    with pytest.raises(ConfigError, match=r"EVALKIT_TASK_BINDINGS: the file .*bindings\.json cannot be read"):
+        TaskBindings.from_environ({"EVALKIT_TASK_BINDINGS": seen})
+    few = runner_of(local, tmp_path)
+    local.apply_pack(pack(bound("task1"), name="few"))
+    run = few.start("few", "model_name=m", scoring_mode="jury", scoring_config=JURY)
+    assert not (run.folder / "bindings.json").exists(), "what fits is in the variable"
+
+
+def test_receipts_stand_in_the_order_of_the_pack_and_those_of_another_form_are_said(
+    local: Registry, tmp_path: Path
+) -> None:
+    local.register_plugin("tone", "1", str(make_plugin(tmp_path)))
+    names = ["c", "a", "b"]
+    local.apply_pack(pack(*map(bound, names), name="several"))
+    runner = runner_of(local, tmp_path)
+    run = runner.start("several", "model_name=m", scoring_mode="judge", scoring_config=JUDGE)
+    with local.database.session() as session:
+        first = session.query(ReceiptRow).order_by(ReceiptRow.id).first()
+        assert first is not None
+        content, moment = first.content, first.created_at
+        session.delete(first)
+        session.flush()
+        session.add(ReceiptRow(run_id=run.id, task=first.task, content=content, created_at=moment))
+    assert [one.task for one in runner.run(run.id).receipts] == ["c|0", "a|0", "b|0"]
+    with local.database.session() as session:
+        rows = session.query(ReceiptRow).all()
+        rows[0].content = {"receipts": [{"of_tomorrow": 1}]}
+    with pytest.raises(RegistryError, match=rf"run {run.id}: its receipts are of another form \(.*of_tomorrow"):
+        runner.run(run.id)
+
+
+def test_counts_are_no_scores(local: Registry, tmp_path: Path) -> None:
+    runner = runner_of(local, tmp_path)
+    a = runner.start("support", "model_name=m,details=1,metric=length_n")
+    b = runner.start("support", "model_name=n,details=1,metric=quality_n_empty")
+    metrics = {"quality", "quality_pass_rate", "length"}
+    assert set(compare_runs(a, b).table["metric"]) == metrics
+    assert set(a.table["metric"]) == {*metrics, "length_n"}, "it is kept"
+    counts = {one.metric: one.coverage for one in (*a.scores, *b.scores)}
+    assert (counts["length_n"], counts["quality_n_empty"]) == (None, None), "nothing of a count can be unscored"
+    shown = {run.id: {row["metric"] for row in dict(run_tables(run))["scores"]} for run in (a, b)}
+    assert shown[a.id] == metrics
+    assert shown[b.id] == {*metrics, "quality_n_empty"}, "0.5 empty answers are worth a look"
+    alone = runner.start("support", "model_name=m,details=1,metric=other_n")
+    assert "other_n" in set(compare_runs(alone, alone).table["metric"]), "a name that only looks like a count"
+
+
+def test_a_pass_rate_is_covered_by_verdicts_and_not_by_scores() -> None:
+    # four scores and three verdicts: a tie is scored, and neither passes nor fails
+    details = pd.DataFrame(
+        {"metric": [{"tone": {"tone": 0.5, "tone_passed": passed}} for passed in (1.0, 0.0, None, 1.0)]}
+    )
+    figures = {"tone": 0.5, "tone_pass_rate": 2 / 3, "tone_coverage": 1.0, "tone_n_unscored": 0.0}
+    found = {one.metric: one.coverage for one in _scores("t|0", figures, details)}
+    assert found == {"tone": 1.0, "tone_pass_rate": 0.75, "tone_n_unscored": None}
+    assert {one.metric: one.coverage for one in _scores("t|0", figures, None)}["tone_pass_rate"] == 1.0

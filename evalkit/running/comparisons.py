@@ -15,7 +15,7 @@ from evalkit.contract.artifacts import LightevalArtifacts
 from evalkit.errors import InputError, MissingExtraError
 from evalkit.figures import figure, html_page, html_table, text_table
 from evalkit.intervals import Interval, change_interval, mean_interval
-from evalkit.running.findings import has_samples, sample_values
+from evalkit.running.findings import has_samples, is_count, sample_values
 from evalkit.running.runs import Run, RunScore
 from evalkit.running.views import printable
 
@@ -47,9 +47,10 @@ class RunComparison:
     a, b
         The runs: differences are b − a.
     table
-        One row a task and metric that either run has, columns `task`, `metric`, `a`, `b`, `difference` (b − a), `low`,
-        `high` (95 %), `n_pairs` (samples that both scored; NA where it is not paired), `coverage_a`, `coverage_b`
-        (shares, 0-1), `comparable` (scored in the same way), `notes` (why there is no interval, or how it was made).
+        One row a task and metric that either run has (counts of samples left out), columns `task`, `metric`, `a`,
+        `b`, `difference` (b − a), `low`, `high` (95 %), `n_pairs` (samples that both scored; NA where it is not
+        paired), `coverage_a`, `coverage_b` (shares, 0-1), `comparable` (scored in the same way), `notes` (why there
+        is no interval, or how it was made).
     reasons
         Why the runs as wholes are not comparable; empty where they are.
     """
@@ -96,7 +97,7 @@ def compare_runs(a: Run, b: Run) -> RunComparison:
     for run in (a, b):
         if run.status != "succeeded":
             raise InputError(f"run {run.id} is {run.status}; only runs that succeeded can be compared")
-    sides = {side: {(one.task, one.metric): one for one in run.scores} for side, run in (("a", a), ("b", b))}
+    sides = {side: _scores(run) for side, run in (("a", a), ("b", b))}
     alike = {task: a.identities.get(task) == b.identities.get(task) for task in {**a.identities, **b.identities}}
     same_set = _options(a) == _options(b) and a.scoring_mode == b.scoring_mode
     details = (_Samples(a), _Samples(b))
@@ -203,6 +204,14 @@ def _unpaired(a: RunScore | None, b: RunScore | None) -> tuple[Interval, None, s
     half = _Z * math.hypot(*(error for error in errors if error is not None))
     middle = float(b.value or 0.0) - float(a.value or 0.0)
     return Interval(middle - half, middle + half), None, "not paired: too wide"
+
+
+def _scores(run: Run) -> dict[tuple[str, str], RunScore]:
+    """Figures by task and metric; counts of samples are no scores, and stand in the coverage."""
+    names: dict[str, set[str]] = {}
+    for one in run.scores:
+        names.setdefault(one.task, set()).add(one.metric)
+    return {(one.task, one.metric): one for one in run.scores if not is_count(one.metric, names[one.task])}
 
 
 def _options(run: Run) -> tuple[Any, Any]:

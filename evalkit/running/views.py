@@ -9,6 +9,7 @@ from typing import Any
 
 from evalkit.contract import Receipt
 from evalkit.figures import count_of, figure, html_page, html_table, text_table
+from evalkit.running.findings import is_count
 from evalkit.running.runs import Run
 
 __all__ = ["printable", "run_facts", "run_html", "run_tables", "run_text", "run_title"]
@@ -57,8 +58,13 @@ def run_tables(run: Run) -> Iterator[tuple[str, list[dict[str, str]]]]:
 def _scores(run: Run) -> list[dict[str, str]]:
     """Figures with their standard error and the share that is scored; the counts where receipts give them."""
     counts = {one.task: one.n_samples for one in run.tasks}
+    names: dict[str, set[str]] = {}
+    for one in run.scores:
+        names.setdefault(one.task, set()).add(one.metric)
     rows = []
     for one in run.scores:
+        if is_count(one.metric, names[one.task]) and (one.metric.endswith("_n") or not one.value):
+            continue  # beside its figure stands how many were scored, and none was empty
         n_samples = counts.get(one.task)
         covered = "NA" if one.coverage is None else f"{one.coverage:.0%}"
         if one.coverage is not None and n_samples:
