@@ -10,6 +10,7 @@ import pytest
 from labs import KERNELS, Lab, Notebook, missing, running_browser, running_lab
 
 REQUIRED = bool(os.environ.get("CI"))
+SIZE = {"width": 1400, "height": 1000}
 
 
 def pass_over(why: str) -> None:
@@ -39,10 +40,13 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def window(browser: Any) -> Iterator[Any]:
-    """What all notebooks of a file are opened in: JupyterLab's own scripts are fetched and compiled once."""
-    context = browser.new_context(viewport={"width": 1400, "height": 1000})
-    yield context
+def window(browser: Any, lab: Lab) -> Iterator[Any]:  # the lab outlives what is open in it
+    """What all notebooks of a file are opened in, one after the other: JupyterLab is loaded once."""
+    context = browser.new_context(viewport=SIZE)
+    page = context.new_page()
+    page.set_default_timeout(20_000)
+    page.on("pageerror", lambda error: page.console_errors.append(str(error)))
+    yield page
     context.close()
 
 
@@ -65,11 +69,10 @@ def each_kernel(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def notebook(window: Any, lab: Lab, request: pytest.FixtureRequest) -> Iterator[Notebook]:
     kernel = request.getfixturevalue("each_kernel" if "each_kernel" in request.fixturenames else "kernel")
-    page = window.new_page()
-    page.set_default_timeout(20_000)
-    page.console_errors = []
-    page.on("pageerror", lambda error: page.console_errors.append(str(error)))
-    made = Notebook(page, lab, kernel)
+    window.console_errors = []
+    window.set_viewport_size(SIZE)
+    made = Notebook(window, lab, kernel)
     yield made
     made.close()
-    page.close()
+    if window.locator(".jp-Dialog").count():
+        window.goto("about:blank")  # what a test left open is not in the way of the next one
