@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import json
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -110,6 +112,32 @@ def test_from_start_to_leaderboard(evalkit: Callable[..., str]) -> None:
     assert evalkit("run", "logs", "last") == "fake: begun\n"
     evalkit("run", "ingest", "last")
     assert json.loads(evalkit("run", "show", "last", "--json"))["scores"] == run["scores"]
+
+
+def test_the_page_on_runs_goes_from_nothing_to_a_leaderboard(
+    evalkit: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = (Path(__file__).resolve().parents[1] / "docs" / "runs.md").read_text(encoding="utf-8")
+    section = page.partition("\n## Packs and runs\n")[2].partition("\n## ")[0]
+    files = re.findall(r"```yaml\n# (\S+)\n(.*?)```", section, re.DOTALL)
+    commands = re.findall(r"```console\n(.*?)```", section, re.DOTALL)[0].splitlines()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("EVALKIT_REGISTRY", str(tmp_path / "registry.sqlite"))
+    monkeypatch.setenv("EVALKIT_CACHE", str(tmp_path / "cache"))
+    for name, text in files:
+        Path(name).write_text(text)
+    said = [evalkit(*shlex.split(command)[1:]) for command in commands]
+    assert [Path(name).name for name, _ in files] == ["pack.yaml", "judge.yaml", "jury.yaml"]
+    assert "jury: succeeded" in said[-3]
+    assert "own_config: gsm8k|3; consumed: support_tone|0" in said[-2].replace(
+        "consumed: support_tone|0; own_config: gsm8k|3", "own_config: gsm8k|3; consumed: support_tone|0"
+    )
+    board = json.loads(evalkit(*shlex.split(commands[-1])[1:], "--json"))
+    assert [row["scoring_mode"] for row in board] == ["deterministic", "judge", "jury"]
+    assert [row["rank"] for row in board] == [1, 1, 1]
+    runs = json.loads(evalkit("run", "list", "--json"))
+    assert [row["status"] for row in runs] == ["succeeded"] * 4
+    assert board[-1]["run"] == runs[-1]["id"], "the newest of two that are scored in one way"
 
 
 def test_what_goes_wrong_is_exit_code_2_and_one_message(evalkit: Callable[..., str]) -> None:

@@ -226,6 +226,10 @@ def test_every_command_that_looks_at_runs_sees_a_dead_runner(
     assert json.loads(capsys.readouterr().out) == []
     assert main(["worker", "--once", "--poll", "nan"]) == 2
     assert main(["run", "leaderboard", "nosuch"]) == 2
+    runner_of(local, tmp_path).queue("support", "model_name=m")
+    capsys.readouterr()
+    assert main(["run", "logs", "last"]) == 2
+    assert "has no log: it is queued, and no process of it was started" in capsys.readouterr().err
 
 
 def test_a_packs_description_does_not_steer_the_terminal(

@@ -74,7 +74,7 @@ def _apply(args: argparse.Namespace) -> None:
         for file in args.files:
             pack = registry.apply_pack(file)
             if not args.quiet:
-                tell(f"{pack.label}: {len(pack.tasks)} tasks")
+                tell(f"{pack.label}: {len(pack.tasks)} {'task' if len(pack.tasks) == 1 else 'tasks'}")
         if not args.quiet and registry.benchmarks().empty:
             tell("its task names were not looked up: evalkit pack tasks --refresh lists what there is")
 

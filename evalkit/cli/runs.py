@@ -250,6 +250,8 @@ def _logs(args: argparse.Namespace) -> None:
     from evalkit.running.children import Tail
 
     run = _read(args)
+    if not args.follow and not run.artifacts.get("folder"):
+        raise RegistryError(f"run {run.id} has no log: it is {run.status}, and no process of it was started")
     if not args.follow and not run.log.is_file():
         where = run.artifacts.get("environment", {}).get("host", "another machine")
         raise RegistryError(f"run {run.id} has no log here; it is {run.status}, and its folder {run.folder} on {where}")
