@@ -54,7 +54,8 @@ function runsPart(ctx) {
     while (tail < Math.min(old.length, now.length) - head && old[old.length - 1 - tail] === now[now.length - 1 - tail]) tail += 1;
     const before = now.slice(0, head), after = now.slice(now.length - tail);
     const first = before.length > 12 ? `… ${before.slice(-8).join(" ")}` : before.join(" "), last = after.length > 12 ? `${after.slice(0, 8).join(" ")} …` : after.join(" ");
-    return `${esc(first)} <ins>${esc(now.slice(head, now.length - tail).join(" "))}</ins> ${esc(last)}`;
+    const fresh = `<ins>${esc(now.slice(head, now.length - tail).join(" "))}</ins>`;
+    return [esc(first), fresh, esc(last)].filter(Boolean).join(" ");
   }
   function suggestion(row, at, running, shown) {
     const tried = row.effects.length > 0, name = `suggestion ${at + 1}`;
