@@ -329,3 +329,38 @@ def test_a_pass_rate_is_covered_by_verdicts_and_not_by_scores() -> None:
     found = {one.metric: one.coverage for one in _scores("t|0", figures, details)}
     assert found == {"tone": 1.0, "tone_pass_rate": 0.75, "tone_n_unscored": None}
     assert {one.metric: one.coverage for one in _scores("t|0", figures, None)}["tone_pass_rate"] == 1.0
+
+
+def test_a_profile_of_the_project_that_changed_while_its_run_waited_fails_the_run(
+    local: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("EVALKIT_RUBRICS", raising=False)
+    profile = tmp_path / "rubrics" / "profiles" / "mine.yaml"
+    profile.parent.mkdir(parents=True)
+    profile.write_text("profile: mine\nversion: '1'\nsamples: 1\n")
+    local.register_plugin("tone", "1", str(make_plugin(tmp_path)))
+    local.apply_pack(pack(bound("tone", judge_profile="mine"), bound("tone2", judge_profile="tone-strict"), name="two"))
+    runner = runner_of(local, tmp_path)
+
+    def queued(config: dict[str, Any] = JUDGE, name: str = "two") -> str:
+        return runner.queue(name, "model_name=m", scoring_mode="judge", scoring_config=config).id
+
+    same = queued()
+    Worker(runner).work(once=True)
+    assert runner.run(same).status == "succeeded"
+    local.apply_pack(pack(bound("tone"), name="by-config"))
+    waiting = [queued(), queued({**JUDGE, "profile": "mine"}, "by-config")]
+    plain = runner.queue("two", "model_name=m").id
+    profile.write_text("profile: mine\nversion: '1'\nsamples: 5\n")
+    Worker(runner).work(once=True)
+    for run_id in waiting:
+        run = runner.run(run_id)
+        assert (run.status, run.error) == (
+            "failed", "profile 'mine' is not what it was when the run was made; start a new run",
+        )  # fmt: skip
+    assert runner.run(plain).status == "succeeded", "deterministic: no profile is looked at"
+    gone = queued()
+    profile.unlink()
+    Worker(runner).work(once=True)
+    assert "there is no profile 'mine'" in str(runner.run(gone).error)

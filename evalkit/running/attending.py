@@ -114,7 +114,7 @@ def child_environment(registry: Registry, run: Run) -> dict[str, str]:
     """
     check_model_files(run.artifacts.get("model", {}))
     config = None if run.scoring_mode == "deterministic" else run.scoring_config
-    bindings = relocate(registry, run.resolution)
+    bindings = relocate(registry, run.resolution, config)
     given = {
         MODE_VARIABLE: run.scoring_mode,
         CONFIG_VARIABLE: None if config is None else json.dumps(config, ensure_ascii=False),

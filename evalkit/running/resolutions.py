@@ -9,9 +9,11 @@ from typing import Any
 
 from evalkit.contract import Scoring, ScoringConfig, TaskBinding, TaskBindings
 from evalkit.contract.layouts import PluginLayout
-from evalkit.errors import ConfigError, RegistryError, listed
+from evalkit.errors import ConfigError, EvalkitError, RegistryError, listed
+from evalkit.keys import digest
 from evalkit.registry import Pack, Registry
 from evalkit.registry.benchmarks import unknown_tasks
+from evalkit.rubrics import load_profile
 from evalkit.running.lookups import Search, bind
 
 __all__ = ["Resolution", "relocate", "resolve"]
@@ -100,13 +102,20 @@ def resolve(registry: Registry, pack: Pack, mode: str = "deterministic", config:
     return Resolution(pack, scoring, TaskBindings.of(bindings), hashes, tuple(_keys_not_set(scoring.config)))
 
 
-def relocate(registry: Registry, kept: Mapping[str, Any]) -> TaskBindings:
+def relocate(registry: Registry, kept: Mapping[str, Any], config: Mapping[str, Any] | None = None) -> TaskBindings:
     """The bindings of a run with the places its plugins have on this machine, their hashes checked again.
+
+    Parameters
+    ----------
+    registry, kept
+        Where plugins are, and the run's resolution.
+    config
+        Its scoring config, which may name a profile, too; None in deterministic mode.
 
     Raises
     ------
     ConfigError
-        One message with every plugin that is not here, or changed since the run was made.
+        One message with every plugin or profile that is not here, or changed since the run was made.
     """
     problems: list[str] = []
     places: dict[str, PluginLayout] = {}
@@ -118,6 +127,7 @@ def relocate(registry: Registry, kept: Mapping[str, Any]) -> TaskBindings:
             if problem.__cause__ is not None:  # the database itself
                 raise
             problems.append(str(problem))
+    problems += _changed_profiles(kept, config or {}, places)
     if problems:
         raise ConfigError("; ".join(problems))
     bindings: dict[str, Any] = {}
@@ -130,6 +140,26 @@ def relocate(registry: Registry, kept: Mapping[str, Any]) -> TaskBindings:
             if name in layout.profiles:
                 bindings[task]["judge_profile"] = str(layout.profile(name))
     return TaskBindings.of(bindings)
+
+
+def _changed_profiles(
+    kept: Mapping[str, Any], config: Mapping[str, Any], places: Mapping[str, PluginLayout]
+) -> Iterator[str]:
+    """Profiles of plugins are pinned by the plugins' hashes; others lie in ``rubrics/`` of whoever runs."""
+    inside: dict[str, bool] = {}
+    for given in kept.get("bindings", {}).values():
+        name = given.get("judge_profile") or config.get("profile")
+        layout = places.get(f"{given.get('plugin')}@{given.get('plugin_version')}")
+        if name is not None:
+            inside[name] = inside.get(name, False) or (layout is not None and name in layout.profiles)
+    for name in (one for one, is_inside in inside.items() if not is_inside):
+        try:
+            profile = load_profile(name)
+        except EvalkitError as problem:
+            yield str(problem)
+            continue
+        if kept.get("profiles", {}).get(f"{profile.profile}@{profile.version}") != digest(profile.to_dict()):
+            yield f"profile {name!r} is not what it was when the run was made; start a new run"
 
 
 def _mode_alone(mode: str) -> Scoring:
