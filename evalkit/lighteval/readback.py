@@ -58,11 +58,23 @@ def details_table(task: str, details: pd.DataFrame, receipts: Sequence[Receipt])
 
 
 def judgments_table(task: str, details: pd.DataFrame, receipts: Sequence[Receipt]) -> pd.DataFrame:
-    """The judgments of a task's metrics, as they were; `item_id` is ``task/id``."""
+    """The judgments of a task's metrics, each once; `item_id` is ``task/id``.
+
+    Where two metrics have one rubric, a judgment that they share stands there once, and a judge that was asked
+    otherwise for the later one has its name in brackets.
+    """
     ids = [f"{task}/{name}" for name in _items(task, details)["item_id"]]
-    parts = [_judgments(receipt.metric, details, ids) for receipt in receipts if receipt.task == task]
-    found = [part for part in parts if len(part)]
-    return pd.concat(found, ignore_index=True) if found else tables.empty("judgments")
+    parts = [(receipt.metric, _judgments(receipt.metric, details, ids)) for receipt in receipts if receipt.task == task]
+    found = [part.assign(_metric=metric) for metric, part in parts if len(part)]
+    if not found:
+        return tables.empty("judgments")
+    both = pd.concat(found, ignore_index=True)
+    both = both[~both.duplicated([*tables.JUDGMENT_KEY, "key"])]
+    clash = both.duplicated(tables.JUDGMENT_KEY)
+    named = both["judge"].astype("str")
+    judges = named.where(~clash, named + " (" + both["_metric"] + ")")
+    made = both.drop(columns="_metric").assign(judge=judges)
+    return tables.table("judgments", {name: made[name].array for name in made.columns})
 
 
 def _judgments(metric: str, details: pd.DataFrame, ids: Sequence[str]) -> pd.DataFrame:

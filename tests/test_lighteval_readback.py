@@ -1,0 +1,103 @@
+"""What a run saved, read back as tables: metrics that share a rubric, repeated documents, tasks without judges."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import evalkit as ek
+
+pytest.importorskip("lighteval")
+
+from lighteval.models.model_output import ModelResponse
+from lighteval.tasks.requests import Doc
+
+from evalkit.contract import read_receipts
+from evalkit.lighteval import judge_metric
+from evalkit.lighteval.readback import details_table, judgments_table, results_table
+
+TASK = "sums|0"
+
+
+@pytest.fixture
+def saved(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    """The details of a task with some metrics, as LightEval saves them, and the receipts."""
+    monkeypatch.setenv("EVALKIT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("EVALUATOR_RECEIPT_PATH", str(tmp_path / "receipts.json"))
+    monkeypatch.setenv("EVALUATOR_SCORING_MODE", "judge")
+    config = {"judges": [{"judge_model_name": "noisy", "judge_backend": "fake"}]}
+    monkeypatch.setenv("EVALUATOR_SCORING_CONFIG", json.dumps(config))
+
+    def made(*metrics, ids=("0", "1", "2")):
+        docs = [
+            Doc(query=f"What is {i} plus {i}?", choices=[""], gold_index=0, id=one, task_name=TASK,
+                specific={"reference_answer": f"{2 * i}"})
+            for i, one in enumerate(ids)
+        ]  # fmt: skip
+        responses = [ModelResponse(text=[f"It is {2 * i}."]) for i in range(len(ids))]
+        rows = [metric.compute_sample(responses=responses, docs=docs)[metric.metric_name] for metric in metrics]
+        names = [metric.metric_name for metric in metrics]
+        frame = pd.DataFrame(
+            {
+                "doc": [asdict(doc) for doc in docs],
+                "metric": [dict(zip(names, row, strict=True)) for row in zip(*rows, strict=True)],
+                "model_response": [{"text": response.text, "text_post_processed": None} for response in responses],
+            }
+        )
+        return frame, read_receipts(tmp_path / "receipts.json")
+
+    return made
+
+
+def test_a_judgment_that_two_metrics_share_stands_there_once(saved):
+    details, receipts = saved(judge_metric("correctness"), judge_metric("correctness", name="again"))
+    judgments = judgments_table(TASK, details, receipts)
+    assert len(judgments) == 3 * 3, "items x samples"
+    assert set(judgments["judge"]) == {"fake:noisy"}
+    assert set(judgments["item_id"]) == {"sums|0/0", "sums|0/1", "sums|0/2"}
+    assert len(ek.vote(judgments)) == 3
+
+
+def test_a_judge_that_two_metrics_ask_otherwise_is_two_judges(saved, tmp_path):
+    template = tmp_path / "rubrics" / "templates" / "other" / "v1.jinja"
+    template.parent.mkdir(parents=True)
+    from evalkit.prompts import load_template
+
+    template.write_text(load_template("default@v1").source + " ")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("EVALKIT_RUBRICS", str(tmp_path / "rubrics"))
+        two = judge_metric("correctness"), judge_metric("correctness", name="again", template="other@v1")
+        details, receipts = saved(*two)
+    judgments = judgments_table(TASK, details, receipts)
+    assert judgments.groupby("judge", observed=True).size().to_dict() == {"fake:noisy": 9, "fake:noisy (again)": 9}
+    assert ek.vote(judgments).groupby("judge", observed=True).size().to_dict() == {
+        "fake:noisy": 3,
+        "fake:noisy (again)": 3,
+    }
+
+
+def test_more_samples_of_one_judge_are_its_samples(saved):
+    details, receipts = saved(
+        judge_metric("correctness", samples=2), judge_metric("correctness", name="five", samples=5)
+    )
+    judgments = judgments_table(TASK, details, receipts)
+    assert sorted(judgments.loc[judgments["item_id"] == "sums|0/1", "sample"]) == [0, 1, 2, 3, 4]
+
+
+def test_columns_that_two_metrics_share_have_numbers(saved):
+    details, receipts = saved(judge_metric("correctness"), judge_metric("correctness", name="again"))
+    table = details_table(TASK, details, receipts)
+    assert {"correctness", "correctness_2", "correctness_norm", "again_norm"} <= set(table.columns)
+    assert table["correctness"].tolist() == table["correctness_2"].tolist()
+    assert len(table) == 3
+
+
+def test_a_task_that_nobody_judged_has_no_judgments(saved):
+    details, _ = saved(judge_metric("correctness"))
+    assert judgments_table("other|0", details, []).empty
+    assert list(judgments_table(TASK, details, []).columns) == list(judgments_table(TASK, details[:0], []).columns)
+    assert results_table({}).empty
