@@ -119,6 +119,17 @@ def test_a_broken_variable_is_named():
         Scoring.from_environ({MODE_VARIABLE: "both"})
 
 
+@pytest.mark.parametrize("given", ["judges: [] " * 40, "x" * 300], ids=["yaml", "word"])
+def test_a_text_that_is_no_file_is_told_however_long_it_is(given):
+    with pytest.raises(ConfigError, match="there is no scoring config at"):
+        ScoringConfig.of(given)
+
+
+def test_judges_are_a_list():
+    with pytest.raises(ConfigError, match="judges: a list is wanted"):
+        ScoringConfig.of({"judges": "openai:gpt-4o-mini"})
+
+
 def test_a_config_file_is_yaml_or_json(tmp_path: Path):
     (tmp_path / "jury.yaml").write_text("judges:\n  - {judge_model_name: strict, judge_backend: fake}\nsamples: 1\n")
     (tmp_path / "jury.json").write_text(json.dumps(config(OTHER, samples=1)))

@@ -136,3 +136,26 @@ def test_evalkits_tasks_are_added_only_where_none_are_named():
     assert with_custom_tasks(["custom", "--custom-tasks", "mine.py"]) == ["custom", "--custom-tasks", "mine.py"]
     assert with_custom_tasks(["custom", "--custom-tasks=mine.py"]) == ["custom", "--custom-tasks=mine.py"]
     assert with_custom_tasks(["--version"]) == ["--version"]
+
+
+def test_what_a_model_takes_may_be_long(tmp_path):
+    from evalkit.lighteval.runs import _model_words
+
+    long = "model_name=openai/candidate," + ",".join(f"generation_parameters_{n}=1" for n in range(20))
+    assert _model_words(long, "accelerate") == ["accelerate", long]
+    assert _model_words(long, None) == ["accelerate", long]
+    assert _model_words(long, "endpoint litellm") == ["endpoint", "litellm", long]
+    assert _model_words(tmp_path, None) == ["accelerate", f"model_name={tmp_path}"]
+    with pytest.raises(ConfigError, match="cannot be told"):
+        _model_words("m" * 300, None)
+    with pytest.raises(ConfigError, match="there is no file"):
+        _model_words("m" * 300, "custom")
+
+
+@pytest.mark.parametrize("n", [0, -1])
+def test_no_documents_are_no_run(n, tmp_path):
+    from evalkit.lighteval.runs import run_lighteval
+
+    with pytest.raises(ConfigError, match="max_samples must be a whole number ≥ 1"):
+        run_lighteval("sums|0", "model_name=x", max_samples=n, folder=tmp_path / "run")
+    assert not (tmp_path / "run").exists()

@@ -284,6 +284,8 @@ def faults(error: ValidationError, model: type[BaseModel], parts: Mapping[str, t
             said.append(f"unknown key '{name}'; allowed are {', '.join((inside or model).model_fields)}")
         elif detail["type"] == "missing":
             said.append(f"'{name}' is missing")
+        elif detail["type"] == "tuple_type":
+            said.append(f"{name}: a list is wanted")
         else:
             message = detail["msg"].removeprefix("Value error, ")
             said.append(f"{name + ': ' if name else ''}{message[:1].lower()}{message[1:]}")
@@ -302,8 +304,14 @@ def _json(text: str, where: str) -> Any:
 def _file(path: Path) -> Any:
     from evalkit.rubrics.files import read_yaml
 
-    if not path.is_file():
-        raise ConfigError(f"there is no scoring config at {path}; give a JSON or YAML file, a JSON text or a mapping")
+    try:
+        there = path.is_file()
+    except OSError:  # a text that is longer than a file's name may be
+        there = False
+    if not there:
+        raise ConfigError(
+            f"there is no scoring config at {str(path)[:200]}; give a JSON or YAML file, a JSON text or a mapping"
+        )
     if path.suffix not in (".yaml", ".yml"):
         return _json(path.read_text(encoding="utf-8"), str(path))
     try:

@@ -228,7 +228,7 @@ def _profile_name(profile: Profile | str | Path, place: Path) -> str:
         path.write_text(str(profile), encoding="utf-8")
         return str(path)
     path = Path(profile)
-    return str(path.resolve()) if path.is_file() else str(profile)
+    return str(path.resolve()) if _kind(path) == "file" else str(profile)
 
 
 def _told_mode(config: ScoringConfig | None) -> str:
@@ -247,7 +247,7 @@ def _model_words(model: str | Path, backend: str | None) -> list[str]:
     if backend is None:
         if text.endswith(".py"):
             backend = "custom"
-        elif text.startswith("model_name=") or Path(text).is_dir():
+        elif text.startswith("model_name=") or _kind(text) == "folder":
             backend = "accelerate"
         else:
             raise ConfigError(
@@ -255,12 +255,20 @@ def _model_words(model: str | Path, backend: str | None) -> list[str]:
                 "name the back end: backend='accelerate', 'custom', 'vllm', 'endpoint litellm' …"
             )
     if backend == "custom":
-        if not Path(text).is_file():
+        if _kind(text) != "file":
             raise ConfigError(f"there is no file {text}; a custom model is a Python file with one LightevalModel")
         return ["custom", Path(text).stem, text]
-    if backend == "accelerate" and Path(text).is_dir():
+    if backend == "accelerate" and _kind(text) == "folder":
         text = f"model_name={text}"
     return [*backend.split(), text]
+
+
+def _kind(place: str | Path) -> str:
+    """``file``, ``folder`` or nothing; what a model takes may be longer than a file's name can be."""
+    try:
+        return "file" if Path(place).is_file() else "folder" if Path(place).is_dir() else ""
+    except OSError:
+        return ""
 
 
 def _spec(tasks: str | Sequence[str]) -> str:
