@@ -217,6 +217,12 @@ def test_tasks_are_imported_for_what_is_not_known_only_when_asked(tmp_path, regi
     assert wizard.plan().unknown[0].task == "tone"
     # 5 rows, the metric faithfulness has one criterion, two judges, three samples
     assert wizard.plan(look=True).calls == 5 * 1 * 2 * 3
+    # on screen, what was imported once stays known when something else is filled in
+    wizard._screen._receive(None, {"do": "look"}, None)
+    wizard._screen._checker.wait(60)
+    wizard.set(max_samples="3")
+    wizard._screen._checker.wait(60)
+    assert wizard._screen.view.check["plan"][0] == "at most 18 judge calls"  # 3 items × 2 judges × 3 samples
     task = registry.pack("rows").tasks[0]
     assert looked_at(registry, task).metrics == ("faithfulness", "length")
 
@@ -245,6 +251,8 @@ def test_a_run_is_started_followed_and_shown(make):
     assert view.progress["log"][0] == "fake: begun"
     assert run.id in repr(wizard)
     assert view.runs["n"] == 1
+    # what the run showed of its tasks is in the plan of the next one: 8 items, two judges, three samples, one criterion
+    assert view.check["plan"][0] == "at most 48 judge calls"
     assert view.alert == ""
 
 

@@ -118,12 +118,13 @@ class Samples:
         row = table.loc[number]
         mine = judgments[judgments["item_id"].astype(str) == f"{task}/{row['item_id']}"]
         told = [name for name in _told(table, judged=not mine.empty) if _text(row[name])]
+        leads = _figures(self.run, task, table)
         return {
             "task": task,
             "number": int(number),
             "id": str(row["item_id"]),
             "inputs": [[name, _text(row[name])] for name in _ITEM if name in table.columns and _text(row[name])],
-            "figures": [[name, _value(row[name])] for name in _plain_figures(table)],
+            "figures": [[name, _value(row[name])] for name in _in_order(_plain_figures(table), leads)],
             "texts": [[name, _text(row[name])] for name in told],
             "judges": [_judge(key, rows) for key, rows in mine.groupby(["criterion", "judge"], observed=True)],
         }
@@ -162,6 +163,11 @@ def _plain_figures(table: pd.DataFrame) -> list[str]:
         for name in table.columns
         if name not in ("task", "item_id", *_ITEM) and all(map(_is_figure, table[name].dropna()))
     ]
+
+
+def _in_order(names: list[str], leads: list[str]) -> list[str]:
+    """As the table of samples has them, the rest by name."""
+    return sorted(names, key=lambda name: (leads.index(name) if name in leads else len(leads), name))
 
 
 def _told(table: pd.DataFrame, *, judged: bool) -> list[str]:

@@ -47,7 +47,7 @@ class WizardScreen:
         self.pages = Pages(self.view)
         self._worker, self._checker = Worker(), Worker()
         self._follower: Follower | None = None
-        self._revision = 0
+        self._revision, self._looked_into = 0, ""
         self.view.on_msg(self._receive)
         self.view.choices = choices() | {
             "packs": self._packs(), "templates": self._templates(), "profiles": list(_PROFILES)
@@ -156,7 +156,8 @@ class WizardScreen:
         }  # fmt: skip
         self.view.check = shown
         if not faults and not missing:
-            self._checker.do("plan", lambda: self._safely(lambda: self._tell_plan(form, shown)))
+            look = form.pack == self._looked_into  # what was imported once is known from then on
+            self._checker.do("plan", lambda: self._safely(lambda: self._tell_plan(form, shown, look=look)))
 
     def _tell_plan(self, form: RunForm, shown: Mapping[str, Any], *, look: bool = False) -> None:
         try:
@@ -172,6 +173,7 @@ class WizardScreen:
     def _look_into(self) -> None:
         """Import the tasks, in a process of its own, for their rows and criteria."""
         form, shown = self.form, dict(self.view.check)
+        self._looked_into = form.pack
         self.view.check = {**shown, "unknown": False, "plan": ["importing the tasks, in a process of its own …"]}
         self._checker.do("plan", lambda: self._safely(lambda: self._tell_plan(form, shown, look=True)))
 
@@ -199,6 +201,7 @@ class WizardScreen:
     def _ended(self, run: Run) -> None:
         self.pages.show(run)
         self._safely(self._list)
+        self._safely(self._check)  # of its tasks more is known now
 
     def _return(self) -> None:
         """After a restart: runs whose process is gone are closed, and one that goes on is followed."""

@@ -93,7 +93,7 @@ def test_a_person_runs_a_pack_finds_the_next_run_after_a_restart_and_stops_it(no
     expect(wizard.locator(".ekw-log")).to_contain_text("fake: begun")
     expect(wizard.get_by_role("progressbar")).to_be_visible()
     expect(start).to_be_disabled()
-    (next((notebook.folder / "runs").iterdir()) / "go").touch()
+    (notebook.folder / "go").touch()
     view = wizard.get_by_role("region", name="Run", exact=True)
     expect(view.get_by_text("succeeded", exact=True)).to_be_visible()
     row = view.locator("tbody tr").first
@@ -165,6 +165,46 @@ def test_the_view_by_keyboard_in_all_widths_light_and_dark(notebook):
         )
     dark(page)
     assert findings(page) == []
+    assert page.console_errors == []
+
+
+def test_a_run_by_keyboard_alone(notebook):
+    from playwright.sync_api import expect
+
+    page, keys = notebook.page, notebook.page.keyboard
+    wizard = notebook.open(WIZARD).tuner
+    field(page, "pack").focus()
+
+    def tab_to(key: str) -> None:
+        for _ in range(40):
+            if page.evaluate("() => document.activeElement.dataset?.key") == key:
+                return
+            keys.press("Tab")
+        raise AssertionError(f"the tab key never came to {key}")
+
+    keys.type("support")  # letters choose in a list
+    tab_to("model")
+    keys.type("model_name=good,details=1")
+    tab_to("mode deterministic")
+    keys.press("ArrowDown")
+    expect(wizard.get_by_label("judge", exact=True)).to_be_checked()
+    tab_to("judge add")
+    keys.press("Enter")
+    tab_to("judges.0.weight")
+    keys.type("0")
+    expect(wizard.get_by_role("alert").filter(has_text="all weights are 0")).to_have_count(1)
+    keys.press("Backspace")
+    tab_to("start")
+    expect(wizard.get_by_role("button", name="Start the run")).to_be_enabled()
+    keys.press("Enter")
+    expect(wizard.get_by_role("region", name="Run", exact=True)).to_contain_text("succeeded")
+    # the focus was not lost while the run went
+    assert page.evaluate("() => document.activeElement.dataset.key") == "start"
+    expect(wizard.locator("tr[data-number]")).to_have_count(8)
+    tab_to("row 2")
+    keys.press("Enter")
+    expect(wizard.get_by_role("region", name="Sample", exact=True)).to_be_focused()
+    expect(wizard.get_by_role("region", name="Sample", exact=True)).to_contain_text("question 2")
     assert page.console_errors == []
 
 

@@ -32,6 +32,11 @@ function runPart(ctx) {
       ${run.tables.map((one) => table(one.title[0].toUpperCase() + one.title.slice(1), one.columns, one.rows, one.title === "judges")).join("")}
       <details class="ekw-box"><summary>Configuration, versions, place</summary><dl class="ekw-inputs">${run.facts.map(([name, value]) => `<dt>${esc(name)}</dt><dd>${esc(value)}</dd>`).join("")}</dl></details>`);
   }
+  // what belongs to the column before it is named by what it adds: a narrow table has room for the text then
+  const short = (names, at) => {
+    const lead = names.slice(0, at).reverse().find((name) => names[at].startsWith(`${name}_`));
+    return lead ? names[at].slice(lead.length + 1) : names[at];
+  };
   function drawSamples() {
     const page = get("page"), query = page.query || {};
     if (!page.tasks?.length) return ["tools", "foot"].forEach((name) => put(`.ekw-samples .ekw-${name}`, "")) || put(".ekw-samples .ekw-scroll", page.said ? `<p class="ekw-empty">${esc(page.said)}</p>` : "");
@@ -41,7 +46,7 @@ function runPart(ctx) {
       <input type="search" data-search data-key="search" aria-label="Search samples" placeholder="Search" value="${esc(query.search)}">`);
     const shown = get("sample"), rows = page.rows || [], at = rows.some((row) => row.number === shown.number) ? shown.number : rows[0]?.number;
     const body = rows.map((row) => `<tr data-do="select" data-key="row ${+row.number}" data-number="${+row.number}" tabindex="${row.number === at ? 0 : -1}" aria-selected="${row.number === shown.number}"><th scope="row">${esc(row.id)}</th>${row.figures.map((one) => `<td class="ekw-number">${one === "NA" ? `<span class="ekw-worse">NA</span>` : esc(one)}</td>`).join("")}<td class="ekw-text">${row.error ? `<span class="ekw-worse">✗ ${esc(row.error)}</span> ` : ""}${esc(row.text)}</td></tr>`).join("");
-    put(".ekw-samples .ekw-scroll", `<table role="grid" aria-label="Samples" aria-rowcount="${+page.n}"><thead><tr><th scope="col">Sample</th>${page.columns.map((name) => `<th scope="col">${esc(name)}</th>`).join("")}<th scope="col">Question → answer</th></tr></thead><tbody>${body || `<tr><td colspan="${page.columns.length + 2}" class="ekw-empty">No sample is like that. Clear the search.</td></tr>`}</tbody></table>`);
+    put(".ekw-samples .ekw-scroll", `<table role="grid" aria-label="Samples" aria-rowcount="${+page.n}"><thead><tr><th scope="col">Sample</th>${page.columns.map((name, at) => `<th scope="col" title="${esc(name)}">${esc(short(page.columns, at))}</th>`).join("")}<th scope="col">Question → answer</th></tr></thead><tbody>${body || `<tr><td colspan="${page.columns.length + 2}" class="ekw-empty">No sample is like that. Clear the search.</td></tr>`}</tbody></table>`);
     const turn = (step, name, sign, off) => `<button data-do="turn" data-key="turn ${step}" data-step="${step}" aria-label="${name} page" ${off ? "disabled" : ""}>${sign}</button>`;
     put(".ekw-samples .ekw-foot", `<span role="status">${+page.n} of ${+page.n_all} samples</span><span class="ekw-push"></span>${page.n_pages > 1 ? `${turn(-1, "Previous", "‹", page.page === 0)} ${page.page + 1}/${+page.n_pages} ${turn(1, "Next", "›", page.page + 1 >= page.n_pages)}` : ""}`);
   }
@@ -109,7 +114,8 @@ function render({ model, el }) {
   };
   root.addEventListener("click", (event) => {
     const one = event.target.closest("[data-do]");
-    if (one && root.contains(one) && !one.disabled) ACTIONS[one.dataset.do]?.(one);
+    // Start and Stop keep the focus while they are off: a disabled button would drop it
+    if (one && root.contains(one) && !one.disabled && one.ariaDisabled !== "true") ACTIONS[one.dataset.do]?.(one);
   });
   root.addEventListener("input", (event) => {
     const one = event.target;

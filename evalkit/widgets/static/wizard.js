@@ -12,7 +12,7 @@ const OVER = ["succeeded", "failed", "cancelled"];
 
 function wizardPart(ctx) {
   const { root, find, put, get, send } = ctx;
-  let form = null, drawn = null, timer = null, sent = 0;
+  let form = null, drawn = null, timer = null, sent = 0, told = null;
 
   const fault = (place) => `<span class="ekw-fault" id="${ctx.id}-${place.replaceAll(".", "-")}" data-fault="${place}"></span>`;
   const described = (place) => `aria-describedby="${ctx.id}-${place.replaceAll(".", "-")}" data-place="${place}" data-key="${place}"`;
@@ -59,10 +59,12 @@ function wizardPart(ctx) {
     });
     root.querySelectorAll(".ekw-form [data-place]").forEach((one) => one.setAttribute("aria-invalid", Boolean(faults[one.dataset.place])));
     const other = Object.entries(faults).filter(([place]) => !root.querySelector(`[data-fault="${CSS.escape(place)}"]`));
+    const beside = Object.entries(faults).filter((one) => !other.some(([place]) => place === one[0]));
     const bad = Object.keys(faults).length, going = running();
-    put(".ekw-plan-box", `<div class="ekw-line"><button class="ekw-primary" data-do="start" data-key="start" ${bad || going || !check.ready ? "disabled" : ""}>▶ Start the run</button>
-      <button data-do="stop" data-key="stop" ${going ? "" : "disabled"}>■ Stop</button>${check.unknown ? '<button data-do="look" data-key="look" title="Imports the tasks, in a process of its own: may take half a minute">Count what is not known</button>' : ""}${bad ? `<small>${bad} ${bad === 1 ? "thing is" : "things are"} to be mended first</small>` : ""}</div>
+    tellOnce(`<div class="ekw-line"><button ${bad || going || !check.ready ? 'aria-disabled="true"' : 'class="ekw-primary"'} data-do="start" data-key="start">▶ Start the run</button>
+      <button ${going ? "" : 'aria-disabled="true"'} data-do="stop" data-key="stop">■ Stop</button>${check.unknown ? '<button data-do="look" data-key="look" title="Imports the tasks, in a process of its own: may take half a minute">Count what is not known</button>' : ""}${bad ? `<small>${bad} ${bad === 1 ? "thing is" : "things are"} to be mended first</small>` : ""}</div>
       <div class="ekw-problem" role="alert">${other.map(([, said]) => `<p>${esc(said)}</p>`).join("")}</div>
+      <div class="ekw-sr" role="alert">${beside.map(([place, said]) => `<p>${esc(named(place))}: ${esc(said)}</p>`).join("")}</div>
       <ul class="ekw-lines" role="status" aria-label="What it will take">${(check.plan || []).map((line) => `<li>${esc(line)}</li>`).join("")}</ul>`);
     const box = find(".ekw-export");
     if (box.dataset.drawn !== "yes") {
@@ -74,6 +76,15 @@ function wizardPart(ctx) {
     }
     ["command", "yaml", "json"].forEach((name) => { find(`[data-export="${name}"]`).value = check[name] || ""; });
     find(".ekw-saved").textContent = check.saved || "";
+  }
+  // What stands beside its field is said aloud too, once: the box is drawn anew only when something in it is new.
+  function tellOnce(box) {
+    if (told !== box) put(".ekw-plan-box", (told = box));
+  }
+  function named(place) {
+    const [, at, part] = place.split(".");
+    const label = JUDGE_LABELS[part] || root.querySelector(`[data-place="${CSS.escape(place)}"]`)?.labels?.[0]?.firstChild?.textContent || place;
+    return at === undefined ? label.replaceAll("_", " ") : `Judge ${Number(at) + 1}, ${label}`;
   }
   const running = () => Boolean(get("progress").id) && !OVER.includes(get("progress").status);
 
