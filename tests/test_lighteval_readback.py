@@ -101,3 +101,18 @@ def test_a_task_that_nobody_judged_has_no_judgments(saved):
     assert judgments_table("other|0", details, []).empty
     assert list(judgments_table(TASK, details, []).columns) == list(judgments_table(TASK, details[:0], []).columns)
     assert results_table({}).empty
+
+
+def test_receipts_of_an_earlier_run_in_a_folder_are_not_those_of_this_one(monkeypatch, tmp_path):
+    from evalkit.lighteval import runs
+
+    seen = []
+    monkeypatch.setattr(runs, "run_child", lambda command, changes, log, *, progress: seen.append(changes))
+    (tmp_path / "receipts.json").write_text('{"schema_version": 1, "tasks": {}, "unjudged": ["sums"]}')
+    run = runs.run_lighteval("sums|0", "model_name=x", folder=tmp_path)
+    assert run.scoring.mode == "deterministic"
+    assert run.receipts == ()
+    assert not (tmp_path / "receipts.json").exists()
+    [changes] = seen
+    assert changes["EVALUATOR_RECEIPT_PATH"] == str(tmp_path / "receipts.json")
+    assert changes["EVALUATOR_SCORING_CONFIG"] is None, "an inherited one is taken out"
