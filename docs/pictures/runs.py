@@ -38,7 +38,8 @@ class Model(LightevalModel):
     def greedy_until(self, docs):
         for done in range(0, len(docs) + 1, 4):
             print(f"quoting.py: {done} of {len(docs)} prompts answered", flush=True)
-        while not Path("go").exists():
+        end = time.monotonic() + 120  # nobody waits for it any more, should taking pictures fail
+        while not Path("go").exists() and time.monotonic() < end:
             time.sleep(0.1)
         return [ModelResponse(text=[self.say(doc)], input_tokens=[1], output_tokens=[[1]]) for doc in docs]
 

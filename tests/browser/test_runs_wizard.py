@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+from launched import runner_of
 from test_accessibility import dark, findings
 from test_tuner import NAMELESS
+
+from evalkit.registry import Registry
 
 pytestmark = [pytest.mark.browser, pytest.mark.network]
 
@@ -33,6 +37,17 @@ DONE = (
 run = runner.start("support", "model_name=good,details=1", scoring_mode="jury", scoring_config=JURY)
 ek.RunView(run)"""
 )
+
+
+@pytest.fixture(autouse=True)
+def ended_runs(notebook):
+    """A run outlives its notebook: one that a failed test left behind would go on for ever."""
+    yield
+    with closing(Registry.open(notebook.folder / "registry.sqlite")) as registry:
+        runner = runner_of(registry, notebook.folder)
+        table = registry.runs()
+        for run_id in table.loc[table["status"].isin(["queued", "running"]), "id"]:
+            runner.cancel(run_id)
 
 
 def field(page, name):
