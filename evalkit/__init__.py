@@ -207,7 +207,14 @@ __all__ = ["__version__", *_HOME]
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'evalkit' has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(_HOME[name]), name)
+    from evalkit.errors import MissingExtraError
+
+    try:
+        value = globals()[name] = getattr(import_module(_HOME[name]), name)
+    except MissingExtraError as problem:  # help, hasattr and `import *` must work with what is installed
+        from evalkit.absences import Absent
+
+        return Absent(name, str(problem))  # kept nowhere: found at the next use if the extra was installed since
     return value
 
 

@@ -227,3 +227,47 @@ def test_tests_cannot_leave_the_machine() -> None:
 def test_readers_of_keys_find_none_of_this_machine() -> None:
     assert "OPENAI_API_KEY" not in os.environ
     assert Path(os.environ["EVALKIT_CACHE"]).is_dir()
+
+
+_BLOCKED = """
+import importlib.abc, sys
+class Gone(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in sys.argv[1].split(","):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Gone())
+"""
+
+
+@pytest.mark.parametrize("gone", ["sqlalchemy,alembic", "ipywidgets,anywidget,matplotlib", "sqlalchemy,anywidget"])
+def test_names_of_missing_extras_do_not_break_help_hasattr_getmembers_and_star(gone: str) -> None:
+    code = """
+import inspect, pydoc
+import evalkit as ek
+assert all(hasattr(ek, name) for name in dir(ek))
+members = dict(inspect.getmembers(ek))
+assert set(ek.__all__) <= set(members)
+assert "RunWizard" in pydoc.render_doc(ek)
+exec("from evalkit import *", names := {})
+assert callable(names["judge"]) and set(ek.__all__) <= set(names)
+assert issubclass(members["Rubric"], object), "what is installed is itself"
+for name in ("RunWizard", "Registry"):
+    try:
+        print(name, repr(getattr(ek, name)), "there" if getattr(ek, name).__name__ else "")
+    except AttributeError:
+        for use in (lambda: members[name](), lambda: members[name].of, lambda: isinstance(1, members[name]),
+                    lambda: type("Mine", (), {}) and __import__("types").new_class("Mine", (members[name],))):
+            try:
+                use()
+            except ek.MissingExtraError as problem:
+                print(name, "raises:", problem)
+"""
+    told = run("-c", _BLOCKED + code, gone, PYTHONPATH=str(ROOT))
+    lines = told.splitlines()
+    absent = [line for line in lines if " raises: " in line]
+    if "sqlalchemy" in gone:
+        assert len(absent) == 8, told
+        assert all("pip install 'evalkit[registry]'" in line for line in absent)
+    else:
+        assert not absent, "with SQLAlchemy the classes are there; drawing them is what needs widgets"
+        assert len(lines) == 2

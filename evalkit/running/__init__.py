@@ -3,6 +3,7 @@
 Neither LightEval nor judging is imported here: how judges work may change without a change of what launches them.
 """
 
+from evalkit import registry  # noqa: F401  # first: without its extra it says what to install
 from evalkit.running.comparisons import compare_runs
 from evalkit.running.leaderboards import leaderboard
 from evalkit.running.resolutions import Resolution, resolve
