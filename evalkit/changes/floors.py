@@ -155,7 +155,10 @@ def fit(x: Ints, n: Ints) -> tuple[float, float]:
     share = np.clip((weight * hits).sum() / (weight * trials).sum(), 1e-4, 1 - 1e-4)
     starts = [np.array([np.log(share / (1 - share)), start]) for start in np.linspace(-4, 6, 11)]
     best = min(starts, key=loss)
-    made = minimize(loss, best, method="L-BFGS-B", bounds=[(-12.0, 12.0), (-7.0, 9.0)])
+    # a simplex walks on where the likelihood is nearly flat, and starts no threads of a linear algebra library
+    made = minimize(
+        loss, best, method="Nelder-Mead", bounds=[(-12.0, 12.0), (-7.0, 9.0)], options={"xatol": 1e-7, "fatol": 1e-10}
+    )
     mean, precision = float(expit(made.x[0])), float(np.exp(made.x[1]))
     return mean * precision, (1 - mean) * precision
 

@@ -91,6 +91,7 @@ def _parts(side: Side) -> dict[tuple[str, str, str], Part]:
     parts: dict[tuple[str, str, str], Part] = {}
     samples = group(side.passes.frame, ["rubric", "criterion", "judge"])
     by_judge: dict[tuple[str, str], dict[str, Passes]] = {}
+    weights: dict[tuple[str, str], dict[str, float]] = {}
     for number, first in enumerate(samples.first):
         rubric, criterion, judge = (str(side.passes.frame[key].iloc[first]) for key in ROW)
         by_judge.setdefault((rubric, criterion), {})[judge] = side.passes.take(samples.codes == number)
@@ -103,14 +104,15 @@ def _parts(side: Side) -> dict[tuple[str, str, str], Part]:
             rows = frame.loc[groups.codes == number]
             rubric, criterion, judge = (str(rows[key].iloc[0]) for key in ROW)
             own = by_judge.get((rubric, criterion), {})
-            weights = _weights(side.votes, rubric, criterion)
+            if (rubric, criterion) not in weights:
+                weights[rubric, criterion] = _weights(side.votes, rubric, criterion)
             parts[rubric, criterion, judge] = Part(
                 (rubric, criterion, judge),
                 str(rows["rubric_version"].iloc[0]),
                 Scale.from_json(str(rows["level"].iloc[0]), str(rows["scale"].iloc[0])),
                 rows.set_index("item_id"),
                 tuple(own.values()) if jury else (own[judge],),
-                weights,
+                weights[rubric, criterion],
                 str(rows["method"].iloc[0]) if jury and "method" in rows else "mean",
             )
     return parts
