@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import SupportsInt
 
 __all__ = [
     "CacheError",
@@ -16,6 +17,7 @@ __all__ = [
     "MissingExtraError",
     "RegistryError",
     "RubricError",
+    "counted",
     "listed",
 ]
 
@@ -62,6 +64,17 @@ class MissingExtraError(EvalkitError, ImportError):
 
 class EvalkitWarning(UserWarning):
     """Something worth knowing that does not stop the work."""
+
+
+def counted(number: SupportsInt, one: str, more: str | None = None) -> str:
+    """A number with its noun; `more` where the plural is not `one` with an s.
+
+    Examples
+    --------
+    >>> counted(1, "item"), counted(0, "item"), counted(2, "reply", "replies")
+    ('1 item', '0 items', '2 replies')
+    """
+    return f"{int(number)} {one if int(number) == 1 else more or f'{one}s'}"
 
 
 def listed(names: Iterable[object], *, most: int = 8) -> str:

@@ -6,11 +6,14 @@ import html
 import math
 import textwrap
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
-__all__ = ["count_of", "figure", "html_page", "html_table", "html_text", "text_table"]
+from evalkit.errors import counted
+
+__all__ = ["Bill", "count_of", "figure", "html_page", "html_table", "html_text", "text_table"]
 
 
 def figure(value: Any, low: Any = None, high: Any = None, *, digits: int = 2) -> str:
@@ -37,6 +40,58 @@ def _rounded(value: Any, digits: int) -> str:
 def count_of(n: Any, whole: Any) -> str:
     """``58 of 60``: the coverage of a figure."""
     return f"{int(n)} of {int(whole)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Bill:
+    """What replies cost. A reply of unknown price is not one that cost nothing: with one, the sum is unknown.
+
+    Attributes
+    ----------
+    known_usd
+        US$ of the replies whose price is known.
+    n_replies, n_unpriced
+        Replies, and how many of them are of unknown price.
+
+    Examples
+    --------
+    >>> str(Bill(0.5, 2, 0)), str(Bill(0.5, 3, 1)), str(Bill(0.0, 3, 1)), str(Bill(0.0, 1, 1))
+    ('US$ 0.5000', 'at least US$ 0.5000; 1 reply of unknown price', '1 of 3 replies of unknown price', 'unknown price')
+    """
+
+    known_usd: float
+    n_replies: int
+    n_unpriced: int
+
+    @classmethod
+    def of(cls, judgments: pd.DataFrame) -> Bill:
+        """The bill of a judgments table; a reply that several rows share counts once, one that never came not at all.
+
+        Without the column `cost_usd` all prices are unknown.
+        """
+        rows = judgments
+        if {"source", "error"} <= set(rows):
+            rows = rows.loc[(rows["source"].notna() | rows["error"].isna()).to_numpy()]
+        if "key" in rows:
+            rows = rows.loc[(rows["key"].isna() | ~rows["key"].duplicated()).to_numpy()]
+        if "cost_usd" not in rows:
+            return cls(0.0, len(rows), len(rows))
+        return cls(float(rows["cost_usd"].sum()), len(rows), int(rows["cost_usd"].isna().sum()))
+
+    @property
+    def usd(self) -> float:
+        """US$; NaN if a price is unknown."""
+        return math.nan if self.n_unpriced else self.known_usd
+
+    def __str__(self) -> str:
+        if not self.n_unpriced:
+            return f"US$ {self.known_usd:.4f}"
+        if self.n_unpriced == self.n_replies:
+            return "unknown price"
+        if self.known_usd:
+            unknown = counted(self.n_unpriced, "reply", "replies")
+            return f"at least US$ {self.known_usd:.4f}; {unknown} of unknown price"
+        return f"{self.n_unpriced} of {counted(self.n_replies, 'reply', 'replies')} of unknown price"
 
 
 def _is_na(value: Any) -> bool:

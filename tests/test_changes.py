@@ -185,7 +185,7 @@ def test_nothing_changed():
 def test_only_items_of_both_sides_count():
     made = compare(side([1, 0, 1]), side([1, 1]))
     assert (only(made)["n_common"], made.n_only_a, made.n_only_b) == (2, 1, 0)
-    assert "left out: 1 items only in a, 0 only in b" in str(made)
+    assert "left out: 1 item only in a, 0 only in b" in str(made)
     unscored = only(compare(side([1, "!empty", 0]), side([1, 1, 1])))
     assert (unscored["n_verdicts"], unscored["changed"]) == (2, 1)
 
@@ -237,6 +237,28 @@ def test_objects_with_tables_and_costs():
     assert math.isnan(compare(side([1]), side([1])).cost_a)
     assert isinstance(made, Comparison)
     assert "US$ 0.7500" in str(made)
+
+
+def test_a_price_that_is_unknown_makes_the_sum_unknown():
+    # two judges: one is free, the other's price is unknown; three replies of each
+    free, mine = (
+        side([1, 0, 1], judge="free").assign(cost_usd=0.0),
+        side([1, 1, 1], judge="mine").assign(cost_usd=np.nan),
+    )
+    both = pd.concat([free, mine], ignore_index=True).assign(source="live", key=[*"abcdef"])
+    made = compare(both, both)
+    assert math.isnan(made.cost_a)
+    assert "US$" not in str(made).splitlines()[0]
+    assert "(3 of 6 replies of unknown price)" in str(made).splitlines()[0]
+    paid = pd.concat([free.assign(cost_usd=0.25), mine], ignore_index=True).assign(source="live", key=[*"abcdef"])
+    assert "(at least US$ 0.7500; 3 replies of unknown price)" in compare(paid, both)._repr_html_()
+    # a reply that never came has no price; one that two rows share is paid once: .25 + .25
+    lost = free.assign(
+        cost_usd=[0.25, 0.25, np.nan], source=["live", "cache", None], key=[*"abc"], error=[None, None, "timeout"]
+    )
+    assert compare(lost, lost).cost_a == 0.5
+    shared = free.assign(cost_usd=0.25, source="live", key=["a", "a", "b"])
+    assert compare(shared, shared).cost_a == 0.5
 
 
 def test_html_is_escaped():

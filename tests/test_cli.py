@@ -20,7 +20,7 @@ from evalkit.cli.findings import EXTRAS
 from evalkit.cli.messages import spoken
 from evalkit.errors import ConfigError, InputError, RubricError
 from evalkit.evaluation import promote, show, write_profile
-from evalkit.figures import text_table
+from evalkit.figures import Bill, text_table
 from evalkit.rubrics import draft, load_profile, load_rubric
 
 FAKE = ("--rubric", "faithfulness", "--judge", "fake")
@@ -155,7 +155,7 @@ def test_fail_on_worse_is_the_only_failure_of_compare(run) -> None:
 
 
 def worse(table: pd.DataFrame) -> list[str]:
-    return Comparison("a", "b", table, 0.0, 0.0, 0, 0).worse
+    return Comparison("a", "b", table, Bill(0.0, 0, 0), Bill(0.0, 0, 0), 0, 0).worse
 
 
 def test_a_jurys_row_counts_where_there_is_one() -> None:
@@ -366,6 +366,8 @@ def test_judge_none_replays_the_profiles_judges(run) -> None:
         "n_cached": 8,
         "n_recorded": 0,
         "n_missing": 0,
+        "known_usd": 0.0,
+        "n_unpriced": 0,
     }
 
 
@@ -401,7 +403,7 @@ def test_a_profile_must_be_called_yaml() -> None:
     ("line", "said"),
     [
         ({"item_id": "a", "question": "q", "answer": "x"}, "needs the column 'context', which the items lack"),
-        ({"item_id": "a", "question": "q", "answer": None, "context": "c"}, "1 of 1 items have no 'answer'"),
+        ({"item_id": "a", "question": "q", "answer": None, "context": "c"}, "1 of 1 item has no 'answer'"),
         ({"item_id": None, "question": "q", "answer": "x", "context": "c"}, "row 0 has no usable id"),
     ],
 )

@@ -99,6 +99,22 @@ def test_tiles_show_agreement_kappa_coverage_and_change(session):
     assert tiles["Changed"].moved == "▲ 1 fixed ▼ 0 broke on dev labels"
 
 
+def test_a_judge_without_a_price_makes_the_cost_unknown_everywhere(tmp_path):
+    """A stand-in is free, a server on this machine has no price: 4 of 8 replies are of unknown price."""
+    with judge_server(always={"content": "2"}) as server:
+        jury = ["fake:strict", ek.Judge("openai", "m", name="mine", base_url=server.url)]
+        session = Session(ITEMS, RUBRIC, jury, samples=1, labels=people(), folder=tmp_path)
+        told = []
+        session.run(told.append)
+    tile = next(one for one in session.tiles() if one.title == "Cost of this run")
+    assert tile.value == "4 of 8 replies of unknown price"
+    assert "(4 of 8 replies of unknown price)" in str(session.evaluation.cost)
+    assert told[-1].n_unpriced == 4
+    heads = str(ek.compare(session.evaluation, session.evaluation)).splitlines()[:2]
+    assert all("of unknown price" in head and "US$" not in head for head in heads)
+    assert "US$ 0.0000)" not in session.evaluation._repr_html_().split("asked now")[1][:40]
+
+
 def test_the_matrix_counts_labels_and_names_errors(session):
     session.run()
     seen = {(cell.human, cell.jury): (cell.n, cell.kind) for cell in session.cells() if cell.n}

@@ -13,7 +13,7 @@ from evalkit.changes.floors import NO_RULE, Passes, chances, fit, flip_chance
 from evalkit.changes.results import JURY, Comparison
 from evalkit.changes.sides import ROW, Part, pairs, side_of
 from evalkit.changes.trials import holm, mcnemar_midp, sign_flip
-from evalkit.errors import ConfigError, InputError
+from evalkit.errors import ConfigError, InputError, counted
 from evalkit.intervals import FEW_CLUSTERS, Interval, change_interval, cluster_codes, mean_interval
 from evalkit.tables.grouping import Floats, Ints, clusters_of, refuse_doubles
 from evalkit.validity.people import people
@@ -109,8 +109,8 @@ def compare(
         sides[0].name,
         sides[1].name,
         table,
-        sides[0].cost,
-        sides[1].cost,
+        sides[0].bill,
+        sides[1].bill,
         len(items[0] - items[1]),
         len(items[1] - items[0]),
     )
@@ -132,7 +132,7 @@ def _row(a: Part, b: Part, labels: pd.DataFrame | None, clusters: Any) -> dict[s
     row |= _fixed(a, b, kind_a, kind_b, common, units, labels, notes)
     row |= _difference(a, b, common, units, notes)
     if len(np.unique(units)) < FEW_CLUSTERS:
-        notes.append(f"only {len(np.unique(units))} clusters")
+        notes.append(f"only {counted(len(np.unique(units)), 'cluster')}")
     return row | {"notes": "; ".join(notes) or None}
 
 

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evalkit.figures import figure, html_page, html_table, text_table
+from evalkit.errors import counted
+from evalkit.figures import Bill, figure, html_page, html_table, text_table
 
 __all__ = ["JURY", "Comparison"]
 
@@ -28,8 +29,8 @@ class Comparison:
         The sides' names: rubric version, mode and judges.
     table
         One row per rubric, criterion and judge (see `compare`).
-    cost_a, cost_b
-        What the replies of each side cost when they were bought, US$; NaN if unknown.
+    bill_a, bill_b
+        What the replies of each side cost when they were bought.
     n_only_a, n_only_b
         Items that only one side has; they are left out.
     """
@@ -37,10 +38,20 @@ class Comparison:
     a: str
     b: str
     table: pd.DataFrame
-    cost_a: float
-    cost_b: float
+    bill_a: Bill
+    bill_b: Bill
     n_only_a: int
     n_only_b: int
+
+    @property
+    def cost_a(self) -> float:
+        """US$ of side a; NaN if a price is unknown."""
+        return self.bill_a.usd
+
+    @property
+    def cost_b(self) -> float:
+        """US$ of side b; NaN if a price is unknown."""
+        return self.bill_b.usd
 
     @property
     def worse(self) -> list[str]:
@@ -69,7 +80,7 @@ class Comparison:
         return html_page([f"<p>{heads}</p>", html_table(self._rows()), f"<p class='note'>{notes}</p>"])
 
     def _heads(self) -> list[str]:
-        return [f"a: {self.a} ({_dollars(self.cost_a)})", f"b: {self.b} ({_dollars(self.cost_b)})"]
+        return [f"a: {self.a} ({self.bill_a})", f"b: {self.b} ({self.bill_b})"]
 
     def _rows(self) -> list[dict[str, str]]:
         several = self.table["criterion"].nunique() > 1
@@ -78,7 +89,7 @@ class Comparison:
     def _notes(self) -> list[str]:
         lines = [_NOTE]
         if self.n_only_a or self.n_only_b:
-            lines.append(f"left out: {self.n_only_a} items only in a, {self.n_only_b} only in b")
+            lines.append(f"left out: {counted(self.n_only_a, 'item')} only in a, {self.n_only_b} only in b")
         said = self.table.loc[self.table["notes"].notna(), ["criterion", "judge", "notes"]].astype(str)
         by_note: dict[str, list[str]] = {}
         for criterion, judge, note in said.itertuples(index=False):
@@ -110,7 +121,3 @@ def _p(value: Any) -> str:
     if np.isnan(value):
         return "NA"
     return "<0.001" if value < 0.001 else f"{value:.3f}"
-
-
-def _dollars(cost: float) -> str:
-    return "cost unknown" if np.isnan(cost) else f"US$ {cost:.4f}"

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from evalkit import tables
 from evalkit.changes.floors import Passes, passes
 from evalkit.changes.results import JURY
 from evalkit.errors import InputError, listed
+from evalkit.figures import Bill
 from evalkit.rubrics.scales import Scale
 from evalkit.tables.grouping import group, refuse_doubles
 from evalkit.voting import vote
@@ -30,7 +30,7 @@ class Side:
     passes: Passes
     name: str
     mode: str
-    cost: float
+    bill: Bill
 
 
 def side_of(given: Any, name: str) -> Side:
@@ -53,9 +53,8 @@ def side_of(given: Any, name: str) -> Side:
     mode = "jury" if len(judges) > 1 else "judge"
     heads = votes[["rubric", "rubric_version"]].drop_duplicates().itertuples(index=False)
     rubrics = ", ".join(f"{rubric}@{version}" for rubric, version in heads)
-    cost = judgments["cost_usd"].sum(min_count=1) if "cost_usd" in judgments else np.nan
     shown = ", ".join(judges[:4]) + (f" and {len(judges) - 4} more" if len(judges) > 4 else "")
-    return Side(votes, scores, passes(judgments), f"{rubrics}, {mode} {shown}", mode, float(cost))
+    return Side(votes, scores, passes(judgments), f"{rubrics}, {mode} {shown}", mode, Bill.of(judgments))
 
 
 def judges_of(votes: pd.DataFrame) -> list[str]:

@@ -16,6 +16,7 @@ from evalkit.agreement import disagreement, reliability
 from evalkit.errors import ConfigError, InputError, listed
 from evalkit.evaluation import cards
 from evalkit.evaluation.joining import joined
+from evalkit.figures import Bill
 from evalkit.judging.runs import Options, judge_work
 from evalkit.judging.specs import Spec, is_none
 from evalkit.judging.works import Work
@@ -77,6 +78,8 @@ class Cost:
     n_live, n_cached, n_recorded, n_missing
         Replies by where they came from, and how many did not come; one that several judgments share
         counts once.
+    known_usd, n_unpriced
+        US$ for those bought in this call whose price is known, and how many are of unknown price.
     """
 
     paid_usd: float | None
@@ -85,31 +88,34 @@ class Cost:
     n_cached: int
     n_recorded: int
     n_missing: int
+    known_usd: float = 0.0
+    n_unpriced: int = 0
 
     @classmethod
     def of(cls, judgments: pd.DataFrame) -> Cost:
         """The cost of a judgments table; a reply that several rows share counts once."""
-        once = judgments.drop_duplicates("key")
-        source = once["source"].astype(object)
-        counts = source.value_counts()
-
-        def usd(kind: str) -> float | None:
-            costs = once.loc[source == kind, "cost_usd"]
-            return None if costs.isna().any() else float(costs.sum())
-
+        source = judgments["source"].astype(object)
+        bills = {kind: Bill.of(judgments.loc[(source == kind).to_numpy()]) for kind in ("live", "cache", "recorded")}
+        paid, reused = bills["live"], bills["cache"]
         return cls(
-            paid_usd=usd("live"),
-            reused_usd=usd("cache"),
-            n_live=int(counts.get("live", 0)),
-            n_cached=int(counts.get("cache", 0)),
-            n_recorded=int(counts.get("recorded", 0)),
-            n_missing=int(source.isna().sum()),
+            paid_usd=None if paid.n_unpriced else paid.known_usd,
+            reused_usd=None if reused.n_unpriced else reused.known_usd,
+            n_live=paid.n_replies,
+            n_cached=reused.n_replies,
+            n_recorded=bills["recorded"].n_replies,
+            n_missing=int(judgments.loc[source.isna().to_numpy(), "key"].nunique(dropna=False)),
+            known_usd=paid.known_usd,
+            n_unpriced=paid.n_unpriced,
         )
 
+    @property
+    def paid(self) -> Bill:
+        """What the replies bought in this call cost."""
+        return Bill(self.known_usd, self.n_live, self.n_unpriced)
+
     def __str__(self) -> str:
-        paid = "unknown price" if self.paid_usd is None else f"US$ {self.paid_usd:.4f}"
         reused = "unknown price" if self.reused_usd is None else f"US$ {self.reused_usd:.4f}"
-        text = f"{self.n_live} asked now ({paid}), {self.n_cached} from the cache ({reused} when bought)"
+        text = f"{self.n_live} asked now ({self.paid}), {self.n_cached} from the cache ({reused} when bought)"
         if self.n_recorded:
             text += f", {self.n_recorded} recorded"
         return text + (f", {self.n_missing} without a reply" if self.n_missing else "")

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from evalkit.figures import count_of, figure, html_page, html_table, text_table
+from evalkit.errors import counted
+from evalkit.figures import Bill, count_of, figure, html_page, html_table, text_table
 from evalkit.probes.effects import ALL
 
 __all__ = ["Probe"]
@@ -68,8 +69,7 @@ class Probe:
         return html_page(parts)
 
     def _heads(self) -> list[str]:
-        cost = "cost unknown" if np.isnan(self.cost_usd) else f"US$ {self.cost_usd:.4f}"
-        lines = [f"{self.kind}: {self.name} ({cost})"]
+        lines = [f"{self.kind}: {self.name} ({Bill.of(self.judgments)})"]
         if self.stand_ins:
             lines.append("fake judges are evalkit's embedded stand-in, not an LLM: this says nothing of real judges")
         return lines
@@ -105,11 +105,11 @@ class Probe:
     def _notes(self, left_out: int) -> list[str]:
         lines = ["excess: flips beyond those of sampling alone, per item; intervals 95 % by clusters, not corrected"]
         if left_out:
-            lines.append(f"{left_out} rows with less excess are in .table")
+            lines.append(f"{counted(left_out, 'row with less excess is', 'rows with less excess are')} in .table")
         said = self.table["notes"].dropna().astype(str)
         counts = said.value_counts()
         for note, n in zip(counts.index.astype(str), counts, strict=True):
-            lines.append(note if n == len(self.table) else f"{n} rows: {note}")
+            lines.append(note if n == len(self.table) else f"{counted(n, 'row')}: {note}")
         return lines
 
     def _examples(self) -> list[str]:

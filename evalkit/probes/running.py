@@ -9,7 +9,8 @@ from typing import Any
 import pandas as pd
 
 from evalkit import tables
-from evalkit.errors import ConfigError, listed
+from evalkit.errors import ConfigError, counted, listed
+from evalkit.figures import Bill
 from evalkit.probes.benches import Bench, split
 from evalkit.probes.effects import effects_table, pair_sides, worst_items
 from evalkit.probes.results import Probe
@@ -288,16 +289,16 @@ def _probe(
             for judge in names
         ]
     )
-    said = f"{spec.samples} {'sample' if spec.samples == 1 else 'samples'} each"
-    name = f"{spec.rubric.id}@{spec.rubric.label}, {len(bench.items)} items, judged by {', '.join(names)}, {said}"
-    bought = judgments.drop_duplicates("key")["cost_usd"]
+    said = f"{counted(spec.samples, 'sample')} each"
+    size = counted(len(bench.items), "item")
+    name = f"{spec.rubric.id}@{spec.rubric.label}, {size}, judged by {', '.join(names)}, {said}"
     return Probe(
         kind,
         name,
         effects_table(pairs, heads, variants, bench.clusters),
         worst_items(pairs, judgments),
         judgments,
-        float(bought.sum(min_count=1)),
+        Bill.of(judgments).usd,
         toward,
         tuple(judge.name for judge in spec.judges if not judge.is_llm),
     )

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
+from evalkit.errors import counted
 from evalkit.evaluation import Evaluation
 from evalkit.figures import count_of, figure
 from evalkit.suggesting import change_of
@@ -105,7 +106,7 @@ def _people(row: pd.Series | None, last: pd.Series | None, name: str, few: list[
     if row is None:
         note = "no labels yet: open an item and label it"
         return [Tile("Agreement with people", "NA", note), Tile("Kappa", "NA", note)]
-    compared = f"{count_of(row['n_verdicts'], row['n_labelled'])} labelled items, dev"
+    compared = f"{row['n_verdicts']} of {counted(row['n_labelled'], 'labelled item')}, dev"
     if few:
         compared += f"; without {', '.join(few)}, under {ENOUGH_LABELS} labels"
     tiles = []
@@ -117,7 +118,9 @@ def _people(row: pd.Series | None, last: pd.Series | None, name: str, few: list[
         tiles.append(Tile("People among themselves", "NA", "one annotator: no ceiling"))
     else:
         value = f"{figure(row['accuracy_ceiling'])}, κ {figure(row['kappa_ceiling'])}"
-        tiles.append(Tile("People among themselves", value, f"the ceiling; {row['n_annotators']} annotators"))
+        tiles.append(
+            Tile("People among themselves", value, f"the ceiling; {counted(row['n_annotators'], 'annotator')}")
+        )
     return tiles
 
 
@@ -138,7 +141,7 @@ def _moved(now: pd.Series, last: pd.Series | None, one: str, name: str) -> tuple
     step = float(now[one]) - float(last[one])
     # A tie is no verdict: with another number of them the two figures are of other items.
     same = int(now["n_verdicts"]) == int(last["n_verdicts"])
-    there = "" if same else f", which has {last['n_verdicts']} verdicts"
+    there = "" if same else f", which has {counted(last['n_verdicts'], 'verdict')}"
     if abs(step) < 0.005:
         return f"as {name}{there}", ""
     mark: Mark = "better" if step > 0 else "worse"
@@ -183,23 +186,23 @@ def _scored(evaluation: Evaluation, criterion: str) -> list[Tile]:
         return [Tile("Scored", "NA", "no items")]
     row = rows.iloc[0]
     missing = int(evaluation.judgments["error"].notna().sum())
-    note = f"items; {missing} judgments unscored" if missing else "items, no judgment unscored"
+    note = f"items; {counted(missing, 'judgment')} unscored" if missing else "items, no judgment unscored"
     scored = Tile("Scored", count_of(row["n_scored"], row["n_items"]), note)
     if pd.isna(row["pass_rate"]):
         value = figure(row["mean_norm"], row["norm_low"], row["norm_high"])
-        return [Tile("Mean (0-1)", value, count_of(row["n_scored"], row["n_items"]) + " items"), scored]
+        return [Tile("Mean (0-1)", value, f"{row['n_scored']} of {counted(row['n_items'], 'item')}"), scored]
     value = figure(row["pass_rate"], row["pass_low"], row["pass_high"])
-    return [Tile("Pass rate", value, f"{count_of(row['n_passed'], row['n_verdicts'])} verdicts"), scored]
+    return [Tile("Pass rate", value, f"{row['n_passed']} of {counted(row['n_verdicts'], 'verdict')}"), scored]
 
 
 def _cost(evaluation: Evaluation) -> Tile:
     cost = evaluation.cost
     n = cost.n_live + cost.n_cached + cost.n_recorded + cost.n_missing
-    paid = "price unknown" if cost.paid_usd is None else f"US$ {cost.paid_usd:.4f}"
+    paid, _, unpriced = str(cost.paid).partition("; ")
     share = (
         f"{cost.n_live} asked now, {(cost.n_cached + cost.n_recorded) / n:.0%} from the cache" if n else "no replies"
     )
-    return Tile("Cost of this run", paid, share)
+    return Tile("Cost of this run", paid, "; ".join(filter(None, [share, unpriced])))
 
 
 def cells_of(evaluation: Evaluation, labels: pd.DataFrame, criterion: str) -> list[Cell]:

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from evalkit.errors import EvalkitError
+from evalkit.errors import EvalkitError, counted
+from evalkit.figures import Bill
 from evalkit.rubrics import Rubric
 from evalkit.widgets.drafts import from_form, from_yaml
 from evalkit.widgets.payloads import advice_of, board_of, draft_of, item_of, jury_of, page_payload, unscored_of
@@ -68,9 +69,10 @@ class Screen:
     def progress(self, progress: Any) -> None:
         """Say how far a run is."""
         failed = f", {progress.n_failed} failed" if progress.n_failed else ""
-        paid = f", US$ {progress.cost_usd:.4f}" if progress.cost_usd else ""
+        bill = Bill(progress.cost_usd, progress.done, progress.n_unpriced)
+        paid = f", {bill}" if progress.cost_usd or progress.n_unpriced else ""
         ending = "stopping: waiting for what is in flight; " if progress.stopped else ""
-        text = f"{ending}{progress.done} of {progress.total} replies{failed}{paid}"
+        text = f"{ending}{progress.done} of {counted(progress.total, 'reply', 'replies')}{failed}{paid}"
         self._status(running=True, done=progress.done + progress.n_failed, total=progress.total, text=text)
 
     # -- what a person does
