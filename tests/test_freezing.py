@@ -135,6 +135,30 @@ def test_a_file_that_is_there_is_never_overwritten():
         ek.freeze(evaluation, "p.json")
 
 
+def test_the_same_frozen_twice_stays_as_it_is():
+    """A notebook that is run again: the profile and the rubric that was saved with it stay, byte for byte."""
+    edited = ek.evaluate(ROWS, saved().edit("kind", scale={2: "kind and warm"}), JURY)
+    first = ek.freeze(edited, "p.yaml")
+    files = sorted(Path().rglob("*.yaml"))
+    before = [path.read_bytes() for path in files]
+    assert ek.freeze(edited, "p.yaml") == first
+    ek.save(hand(description="a newer one"))  # v3: the profile goes on naming v2
+    again = ek.evaluate(ROWS, ek.load_rubric("hand@v1").edit("kind", scale={2: "kind and warm"}), JURY)
+    assert ek.freeze(again, "p.yaml").rubric == "hand@v2"
+    assert write_profile("p.yaml", again.rubric, JURY) == first
+    assert [path.read_bytes() for path in files] == before
+    assert len(list(Path("rubrics/hand").iterdir())) == 3
+    for other in (
+        ek.evaluate(ROWS, edited.rubric, JURY, samples=2),
+        ek.evaluate(ROWS, edited.rubric.edit("kind", pass_at=2), JURY),
+        ek.evaluate(ROWS, edited.rubric, JURY, aggregate="min"),
+    ):
+        with pytest.raises(ConfigError, match=r"never overwritten; it is another judge"):
+            ek.freeze(other, "p.yaml")
+    assert [path.read_bytes() for path in files] == before
+    assert len(list(Path("rubrics/hand").iterdir())) == 3, "refused before anything was saved"
+
+
 def test_rubrics_saved_where_none_is_looked_up_are_warned_of(monkeypatch):
     evaluation = ek.evaluate(ROWS, hand(), JURY)
     with pytest.warns(EvalkitWarning, match="EVALKIT_RUBRICS=/.*elsewhere"):

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from evalkit.caching import ReplyStore
-from evalkit.errors import ConfigError, EvalkitWarning, InputError, RubricError
+from evalkit.errors import ConfigError, EvalkitError, EvalkitWarning, InputError, RubricError
 from evalkit.evaluation.evaluations import Evaluation, Rules
 from evalkit.judging.specs import Spec
 from evalkit.judging.works import Work
-from evalkit.rubrics import Profile, Rubric, list_rubrics, load_rubric, save
+from evalkit.rubrics import Profile, Rubric, list_rubrics, load_profile, load_rubric, save
 from evalkit.rubrics.files import save_folder, versions_of, write_new
 from evalkit.rubrics.profiles import profile_yaml
 
@@ -35,7 +35,8 @@ def freeze(
     evaluation
         What to freeze.
     path
-        The new file, ``NAME.yaml``; its stem is the profile's name. A file that is there is not changed.
+        The new file, ``NAME.yaml``; its stem is the profile's name. One that is there and says the same stays as it
+        is, so that a notebook can be run twice; one that says something else is never changed.
     rubrics
         Folder to save an edited rubric in (default: see `save`); a warning says if no rubric is looked up there.
     cache
@@ -49,12 +50,21 @@ def freeze(
     Raises
     ------
     ConfigError
-        When the file is there already, or is not called ``.yaml``.
+        When the file is there already and says something else, or is not called ``.yaml``.
+
+    Examples
+    --------
+    >>> from tempfile import mkdtemp
+    >>> from evalkit.evaluation import evaluate
+    >>> evaluation = evaluate([{"question": "2 + 2?", "answer": "4", "reference": "4"}], "correctness", "fake")
+    >>> path = Path(mkdtemp()) / "mine.yaml"
+    >>> freeze(evaluation, path) == freeze(evaluation, path)
+    True
     """
     if not isinstance(evaluation, Evaluation):
         raise InputError(f"freeze takes what evaluate returned, not {type(evaluation).__name__}")
-    target = _new_file(path)
-    rubric = _saved(evaluation.rubric, target, rubrics)
+    target = _yaml_file(path)
+    rubric = _frozen(target, evaluation.spec, evaluation.rules) or _saved(evaluation.rubric, target, rubrics)
     _promote(evaluation, rubric, save_folder(rubrics), cache)
     profile = _profile(target.stem, rubric, evaluation.spec, evaluation.rules)
     _write(target, profile)
@@ -103,7 +113,7 @@ def write_profile(
     Parameters
     ----------
     path
-        The new file, ``NAME.yaml``; its stem is the profile's name. A file that is there is not changed.
+        The new file, ``NAME.yaml``; its stem is the profile's name. One that is there is not changed (see `freeze`).
     rubric, judges, samples, template
         As for `judge`; `rubric` may be a profile, whose judges and rules count where nothing else is given.
     rubrics
@@ -119,31 +129,47 @@ def write_profile(
     Raises
     ------
     ConfigError
-        When the file is there already, or is not called ``.yaml``, or a rule is unknown.
+        When the file is there already and says something else, or is not called ``.yaml``, or a rule is unknown.
     """
-    target = _new_file(path)
+    target = _yaml_file(path)
     spec = Spec.of(rubric, judges, samples, template)
     chosen = Rules.of(spec.profile, rules)
-    profile = _profile(target.stem, _saved(spec.rubric, target, rubrics), spec, chosen)
+    saved = _frozen(target, spec, chosen) or _saved(spec.rubric, target, rubrics)
+    profile = _profile(target.stem, saved, spec, chosen)
     _write(target, profile)
     return profile
 
 
-def _write(target: Path, profile: Profile) -> None:
-    try:
-        write_new(target, profile_yaml(profile))
-    except FileExistsError:
-        _new_file(target)
-        raise
-
-
-def _new_file(path: str | Path) -> Path:
+def _yaml_file(path: str | Path) -> Path:
     target = Path(path)
     if target.suffix not in (".yaml", ".yml"):
         raise ConfigError(f"{target} must end in .yaml")
-    if target.exists():
-        raise ConfigError(f"{target} is there already and is never overwritten; choose another name or version")
     return target
+
+
+def _frozen(target: Path, spec: Spec, rules: Rules) -> Rubric | None:
+    """The rubric of the profile that lies there already, if it is the very same judge; None where nothing lies."""
+    if not target.exists():
+        return None
+    why = "it is another judge"
+    try:
+        there = load_profile(target)
+        rubric = there.load()
+        same = rubric.id == spec.rubric.id and rubric.content_hash == spec.rubric.content_hash
+        if same and _profile(target.stem, rubric, spec, rules) == there:
+            return rubric
+    except EvalkitError as problem:
+        why = f"it cannot be compared ({problem})"
+    raise ConfigError(f"{target} is there already and is never overwritten; {why}: choose another name or version")
+
+
+def _write(target: Path, profile: Profile) -> None:
+    if target.exists():  # the same: it was compared
+        return
+    try:
+        write_new(target, profile_yaml(profile))
+    except FileExistsError:
+        raise ConfigError(f"{target} was written by somebody else just now; choose another name") from None
 
 
 def _profile(name: str, rubric: Rubric, spec: Spec, rules: Rules) -> Profile:
