@@ -18,6 +18,7 @@ __all__ = [
     "RegistryError",
     "RubricError",
     "counted",
+    "guess",
     "listed",
 ]
 
@@ -75,6 +76,20 @@ def counted(number: SupportsInt, one: str, more: str | None = None) -> str:
     ('1 item', '0 items', '2 replies')
     """
     return f"{int(number)} {one if int(number) == 1 else more or f'{one}s'}"
+
+
+def guess(given: object, names: Iterable[object]) -> str:
+    """``did you mean 'x'? `` for a name that is almost one of `names`, else nothing.
+
+    Examples
+    --------
+    >>> guess("faithfulnes", ["faithfulness", "safety"]), guess("tone", ["faithfulness", "safety"])
+    ("did you mean 'faithfulness'? ", '')
+    """
+    from difflib import get_close_matches
+
+    found = get_close_matches(str(given), [str(name) for name in names], n=1, cutoff=0.7)
+    return f"did you mean {found[0]!r}? " if found and found[0] != str(given) else ""
 
 
 def listed(names: Iterable[object], *, most: int = 8) -> str:

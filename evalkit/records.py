@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from evalkit.errors import ConfigError, listed
+from evalkit.errors import ConfigError, guess, listed
 from evalkit.figures import html_text
 from evalkit.keys import KeyParts, canonical_json
 
@@ -173,7 +173,8 @@ class Judge:
         put = object.__setattr__
         if self.provider not in PROVIDERS:
             raise ConfigError(
-                f"unknown judge provider {self.provider!r}; allowed are {', '.join(PROVIDERS)} "
+                f"unknown judge provider {self.provider!r}; {guess(self.provider, PROVIDERS)}"
+                f"allowed are {', '.join(PROVIDERS)} "
                 "(as in 'openai:gpt-4o-mini' or 'fake:strict')"
             )
         if not isinstance(self.model, str) or not self.model.strip():

@@ -12,9 +12,12 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from evalkit.errors import RubricError
+from evalkit.errors import EvalkitError, RubricError
+from evalkit.prompts.templates import load_template
+from evalkit.providers.fake import FakeClient
+from evalkit.records import Judge
 from evalkit.resources import rubrics_folder
-from evalkit.rubrics import Rubric, list_rubrics, load_rubric, rubric_folders, save
+from evalkit.rubrics import Rubric, list_rubrics, load_profile, load_rubric, rubric_folders, save
 from evalkit.rubrics.files import dump_yaml, read_yaml, write_new
 
 # what YAML readers like to take for something else, and what breaks naive writers
@@ -270,7 +273,15 @@ class TestBrokenFiles:
                 GOOD.replace("inputs", "input"),
                 r"v1\.yaml: rubric 'mine': .*unknown key 'input' \(allowed are id, version",
             ),
-            (GOOD.replace("    scale", "    skale"), r"criterion 'c': the key 'scale' is missing; unknown key 'skale'"),
+            (
+                GOOD.replace("    scale", "    skale"),
+                r"criterion 'c': unknown key 'skale' .*did you mean 'scale'\?\); the key 'scale' is missing",
+            ),
+            # what follows from a misspelt key is not told as a fault of the codes
+            (
+                GOOD.replace("    scale", "    levle: nominal\n    scale").replace("1: yes", "'yes': yes"),
+                r"criterion 'c': unknown key 'levle' \(allowed are name, .*; did you mean 'level'\?\)$",
+            ),
             (GOOD + "id: mine\n", r'v1\.yaml, line 7: this is no valid YAML \(found duplicate key "id"'),
             (GOOD.replace("1: yes", "0: yes"), "line 6: this is no valid YAML .*duplicate key"),
             (GOOD + "    pass_at: 7\n", "criterion 'c': pass_at 7 is not on the scale; allowed are 0, 1"),
@@ -314,3 +325,21 @@ class TestBrokenFiles:
 def test_dump_keeps_the_order_and_long_lines():
     text = dump_yaml({"b": "x " * 200 + "end", "a": ["one", "two"]})
     assert text.splitlines() == ["b: " + "x " * 200 + "end", "a:", "  - one", "  - two"]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: load_rubric("faithfulnes"), "no rubric 'faithfulnes'; did you mean 'faithfulness'\\? there are '"),
+        (lambda: load_rubric("nothing-like-it"), "no rubric 'nothing-like-it'; there are '"),
+        (lambda: load_rubric("faithfulness").criterion("faithfullness"), "did you mean 'faithfulness'\\? it has"),
+        (lambda: load_profile("strickt"), "no profile 'strickt'; did you mean 'strict'\\? there are"),
+        (lambda: load_template("defualt"), "no template 'defualt'; did you mean 'default"),
+        (lambda: Judge.of("fakee:strict"), "provider 'fakee'; did you mean 'fake'\\? allowed are openai"),
+        (lambda: FakeClient(Judge.of("fake:lenent")), "persona 'lenent' of the fake judge; did you mean 'lenient'\\?"),
+    ],
+    ids=["rubric", "no guess", "criterion", "profile", "template", "provider", "persona"],
+)
+def test_a_misspelt_name_is_guessed(call, message):
+    with pytest.raises(EvalkitError, match=message):
+        call()

@@ -10,7 +10,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
-from evalkit.errors import RubricError, listed
+from evalkit.errors import RubricError, guess, listed
 from evalkit.rubrics import rubric_folders
 from evalkit.tables import canonical_text
 
@@ -302,9 +302,9 @@ def load_template(name: str) -> Template:
     number = int(match[2]) if match[2] else max(versions, default=0)
     if number not in versions:
         searched = ", ".join(str(folder / "templates") for folder in rubric_folders())
-        raise RubricError(
-            f"there is no template {name!r}; there are {listed(list_templates(), most=20)} (in {searched})"
-        )
+        there = list_templates()
+        meant = guess(match[1], [label.partition("@")[0] for label in there])
+        raise RubricError(f"there is no template {name!r}; {meant}there are {listed(there, most=20)} (in {searched})")
     stat = versions[number].stat()
     return _load(match[1], number, versions[number], stat.st_mtime_ns, stat.st_size)
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pandas as pd
 
-from evalkit.errors import RubricError, listed
+from evalkit.errors import RubricError, guess, listed
 from evalkit.resources import rubrics_folder
 from evalkit.rubrics.models import NO_RUBRICS, Rubric
 
@@ -157,14 +157,15 @@ def load_rubric(name: str | Path) -> Rubric:
         )
     versions = _versions(match[1])
     if not versions:
+        there = list(_ids())
         raise RubricError(
-            f"there is no rubric {match[1]!r}; there are {listed(_ids(), most=20)} "
+            f"there is no rubric {match[1]!r}; {guess(match[1], there)}there are {listed(there, most=20)} "
             f"(looked in {', '.join(map(str, rubric_folders()))}; more folders by EVALKIT_RUBRICS)"
         )
     number = int(match[2][1:]) if match[2] else max(versions)
     if number not in versions:
-        there = ", ".join(f"v{number}" for number in versions)
-        raise RubricError(f"rubric {match[1]!r} has no version {match[2]}; there are {there}")
+        shown = ", ".join(f"v{number}" for number in versions)
+        raise RubricError(f"rubric {match[1]!r} has no version {match[2]}; there are {shown}")
     rubric = _load_file(versions[number])
     if (rubric.id, rubric.version) != (match[1], f"v{number}"):
         raise RubricError(

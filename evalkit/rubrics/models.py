@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator, model_validator
 
-from evalkit.errors import RubricError, listed
+from evalkit.errors import RubricError, guess, listed
 from evalkit.figures import html_text
 from evalkit.keys import digest
 from evalkit.rubrics.scales import Level, Scale, number
@@ -27,17 +27,23 @@ _STRICT = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
 def problems(error: ValidationError, allowed: Iterable[str]) -> str:
     """A pydantic error in one line: which key, what is wrong, what is allowed."""
-    found = []
-    for detail in error.errors(include_url=False):
+    found, known = [], list(allowed)
+    # a misspelt key first: what else is wrong may well follow from it
+    for detail in sorted(error.errors(include_url=False), key=lambda one: one["type"] != "extra_forbidden"):
         place = ".".join(str(part) for part in detail["loc"])
         if detail["type"] == "extra_forbidden":
-            found.append(f"unknown key '{place}' (allowed are {', '.join(allowed)})")
+            found.append(_unknown(place, known))
         elif detail["type"] == "missing":
             found.append(f"the key '{place}' is missing")
         else:
             message = detail["msg"].removeprefix("Value error, ")
             found.append(f"{place + ': ' if place else ''}{message[:1].lower()}{message[1:]}")
     return "; ".join(found)
+
+
+def _unknown(key: str, allowed: Sequence[str]) -> str:
+    meant = guess(key, allowed).strip()
+    return f"unknown key '{key}' (allowed are {', '.join(allowed)}{f'; {meant}' if meant else ''})"
 
 
 class Criterion(BaseModel):
@@ -95,6 +101,9 @@ class Criterion(BaseModel):
         if not isinstance(fields, Mapping) or "scale" not in fields:
             return fields
         fields = dict(fields)
+        if unknown := [str(name) for name in fields if name not in cls.model_fields]:
+            # before the scale: a misspelt `level` or `pass_at` would be told as a fault of the codes
+            raise ValueError("; ".join(_unknown(name, list(cls.model_fields)) for name in unknown))
         try:
             scale = Scale.of(
                 fields["scale"],
@@ -337,7 +346,9 @@ class Rubric(BaseModel):
         for criterion in self.criteria:
             if criterion.name == name:
                 return criterion
-        raise RubricError(f"rubric {self.id!r} has no criterion {name!r}; it has {listed(self.names)}")
+        raise RubricError(
+            f"rubric {self.id!r} has no criterion {name!r}; {guess(name, self.names)}it has {listed(self.names)}"
+        )
 
     # -- identity
     @property

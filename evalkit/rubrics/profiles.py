@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator
 
-from evalkit.errors import ConfigError, EvalkitError, RubricError, listed
+from evalkit.errors import ConfigError, EvalkitError, RubricError, guess, listed
 from evalkit.figures import html_text
 from evalkit.records import Judge
 from evalkit.rubrics.files import dump_yaml, load_rubric, read_yaml, rubric_folders
@@ -199,7 +199,8 @@ def load_profile(name: str | Path) -> Profile:
         if found is None:
             there = sorted({file.stem for place in places for file in place.glob("*.yaml")})
             raise ConfigError(
-                f"there is no profile {name!r}; there are {listed(there)}; a path to a .yaml file works too"
+                f"there is no profile {name!r}; {guess(name, there)}there are {listed(there)}; "
+                "a path to a .yaml file works too"
             )
         path = found
     try:

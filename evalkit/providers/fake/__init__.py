@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from hashlib import blake2b, sha256
 from typing import Any
 
-from evalkit.errors import ConfigError
+from evalkit.errors import ConfigError, guess
 from evalkit.keys import canonical_json
 from evalkit.providers.fake.evidence import Finding
 from evalkit.providers.fake.qualities import field, is_inverted, quality
@@ -77,7 +77,10 @@ class FakeClient:
 
     def __init__(self, judge: Judge) -> None:
         if judge.model not in PERSONAS:
-            raise ConfigError(f"unknown persona {judge.model!r} of the fake judge; allowed are {', '.join(PERSONAS)}")
+            meant = guess(judge.model, PERSONAS)
+            raise ConfigError(
+                f"unknown persona {judge.model!r} of the fake judge; {meant}allowed are {', '.join(PERSONAS)}"
+            )
         self.persona = judge.model
         self._found: OrderedDict[bytes, tuple[Finding, ...]] = OrderedDict()
 
