@@ -261,6 +261,27 @@ def test_a_price_that_is_unknown_makes_the_sum_unknown():
     assert compare(shared, shared).cost_a == 0.5
 
 
+def test_without_labels_nothing_is_fixed_and_ties_are_said():
+    """i00 has no label and i01 a tied one; i01 alone changed."""
+    a, b = side([1, 0, 1], criterion="x"), side([1, 1, 1], criterion="x")
+    said = pd.DataFrame(
+        [["i01", "x", "p", "1"], ["i01", "x", "q", "0"], ["i02", "x", "p", "1"]],
+        columns=["item_id", "criterion", "annotator", "label"],
+    )
+    made = compare(a, b, labels=said)
+    row = only(made)
+    assert (row["changed"], row["fixed"], row["broke"]) == (1, 0, 0)
+    assert "2 items without a label or with tied labels: neither fixed nor broken" in str(made)
+    # all labelled: nothing to say; none labelled: no counts, and why
+    whole = said.assign(item_id=["i00", "i01", "i02"], annotator="p")
+    assert "without a label" not in str(compare(a, b, labels=whole))
+    none = compare(a, b, labels=said.assign(criterion="other"))
+    shown = str(none).splitlines()
+    assert shown[3].split()[:3] == ["judge", "changed", "by"]
+    assert shown[4].split().count("–") == 3, shown[4]
+    assert "effect: no item has a verdict on both sides and a label" in str(none)
+
+
 def test_html_is_escaped():
     made = compare(side([1, 0], judge="<b>j</b>"), side([1, 1], judge="<b>j</b>"))
     assert "<b>j</b>" not in made._repr_html_()

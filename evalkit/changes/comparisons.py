@@ -207,7 +207,10 @@ def _fixed(
     if not rule:
         return row | {"against": None}
     if truth is not None:
+        silent = int((known & (truth < 0)).sum())
         known = known & (truth >= 0)
+        if silent and known.any():
+            notes.append(f"{counted(silent, 'item')} without a label or with tied labels: neither fixed nor broken")
         kind_a, kind_b = (kind_a == truth).astype(np.int64), (kind_b == truth).astype(np.int64)
     steps = (kind_b - kind_a)[known].astype(np.float64)
     fixed, broke = int((steps > 0).sum()), int((steps < 0).sum())

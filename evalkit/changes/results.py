@@ -109,7 +109,9 @@ def _cells(row: pd.Series, several: bool) -> dict[str, str]:
     cells["changed"] = f"{row['changed']} of {row['n_verdicts']}"
     cells["by chance"] = "unknown" if np.isnan(chance) else f"about {chance:.{0 if chance >= 9.5 else 1}f}"
     if isinstance(row["against"], str):
-        cells |= {good: str(row["fixed"]), bad: str(row["broke"]), "p": _p(row["mcnemar_p_holm"])}
+        # without an effect nothing could be fixed: 0 would say that nothing was
+        known = [str(row["fixed"]), str(row["broke"]), _p(row["mcnemar_p_holm"])]
+        cells |= dict(zip((good, bad, "p"), ["–"] * 3 if np.isnan(row["effect"]) else known, strict=True))
     cells["mean difference (0-1)"] = figure(
         row["mean_difference"], row["difference_low"], row["difference_high"], digits=3
     )
