@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from evalkit import tables
-from evalkit.errors import ConfigError, InputError, listed
+from evalkit.errors import ConfigError, InputError, counted, listed
 from evalkit.intervals import FEW_CLUSTERS, jackknife, jackknife_groups
 from evalkit.rubrics.scales import code_text
 from evalkit.tables.grouping import Flags, Floats
@@ -276,7 +276,7 @@ def _figure(name: str, k: int, drawn: _Drawn, notes: list[str], most: int) -> di
     if interval.reason:
         notes.append(f"no interval of {name}: {interval.reason}")
     if drawn.n_units < FEW_CLUSTERS:
-        notes.append(f"only {drawn.n_units} clusters")
+        notes.append(f"only {counted(drawn.n_units, 'cluster')}")
     return row | {"low": interval.low, "high": interval.high}
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 from pandas.arrays import BooleanArray
 
 from evalkit import tables
-from evalkit.errors import ConfigError, InputError, listed
+from evalkit.errors import ConfigError, InputError, counted, listed
 from evalkit.rubrics.measures import Measures, label_norms, measures, nearest_labels, norms
 from evalkit.rubrics.scales import code_text
 from evalkit.tables import JUDGMENT_KEY, VOTE_KEY
@@ -182,8 +182,8 @@ def _samples(frame: pd.DataFrame) -> _Samples:
     if silent.any():
         row = frame[JUDGMENT_KEY].iloc[int(np.flatnonzero(silent)[0])]
         raise InputError(
-            f"{int(silent.sum())} judgments have neither a score (nominal: a label) nor an error, first "
-            f"{listed(row.dropna().tolist())}; unscored rows carry their reason in `error`"
+            f"{counted(int(silent.sum()), 'judgment has', 'judgments have')} neither a score (nominal: a label) "
+            f"nor an error, first {listed(row.dropna().tolist())}; unscored rows carry their reason in `error`"
         )
     passed = frame["passed"]
     answer, names = _answers(frame["label"].cat.categories, labels, np.where(nominal, np.nan, score))

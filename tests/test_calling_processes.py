@@ -75,7 +75,7 @@ def test_ctrl_c_says_how_to_go_on_and_the_next_run_pays_the_rest(tmp_path: Path)
         wait_for(server, 24)
         child.send_signal(signal.SIGINT)
         _, err = child.communicate(timeout=100)
-        assert "calls in flight, so that they are not paid twice" in err
+        assert "in flight, so that nothing is paid twice" in err
         assert "KeyboardInterrupt: stopped; every reply that came is stored in" in err
         assert "only the rest is paid" in err
         assert stored_in(tmp_path) == (len(server.paid), "ok")

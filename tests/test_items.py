@@ -270,8 +270,8 @@ class TestIds:
                 ["a", "b", "a", "b", "c"],
                 r"2 ids in column 'item_id' stand for more than one item: 'a', 'b';.*reset_index",
             ),
-            (["1", 1.0], "1 ids .*'1'"),
-            (["é", "e\u0301"], "1 ids .*'é'"),
+            (["1", 1.0], "1 id .*'1'"),
+            (["é", "e\u0301"], "1 id .*'é'"),
             (["a", None], "row 1 has no usable id in column 'item_id': None; ids are texts or numbers"),
             (["a", math.nan], "row 1 has no usable id"),
             (["a", ""], "row 1 has no usable id"),
@@ -285,7 +285,7 @@ class TestIds:
 
     def test_doubled_index_and_levels_and_missing_column(self):
         frame = pd.DataFrame({"answer": ["a", "b"]}, index=["x", "x"])
-        with pytest.raises(InputError, match="1 ids in the index stand for more than one item: 'x'"):
+        with pytest.raises(InputError, match="1 id in the index stands for more than one item: 'x'"):
             as_items(frame)
         with pytest.raises(InputError, match="index has several levels; name the id column with item_id="):
             as_items(frame.set_index(pd.MultiIndex.from_tuples([(1, 2), (1, 3)])))
@@ -376,7 +376,7 @@ class TestLoad:
             ("i.csv.gz", gzip.compress(b"a\n" * 999, mtime=0)[:-9], "cannot be read"),
             ("i.csv", b"", "is no readable CSV"),
             ("i.csv", b'a,b\n"open,1\n', "is no readable CSV"),
-            ("i.csv", b"a,b\n1,2,3\n4,5,6\n", "more cells than the 2 columns"),
+            ("i.csv", b"a,b\n1,2,3\n4,5,6\n", "more cells than its first line names columns \\(2\\)"),
             ("i.csv", b"a,b\n1,2\n4,5,6\n", "is no readable CSV"),
             ("i.csv", b"a,a\n1,2\n", "column 'a' twice"),
             ("i.csv", b"a\n\xff\n", "save it as UTF-8"),

@@ -122,5 +122,5 @@ class TestFaults:
             labels([{"a": 1}], {"c": "a"}, rubric="faithfulness")
 
     def test_doubled_ids(self):
-        with pytest.raises(InputError, match="stand for more than one item: 'x'"):
+        with pytest.raises(InputError, match="stands for more than one item: 'x'"):
             labels([{"item_id": "x", "a": 1}] * 2, {"c": "a"})

@@ -204,11 +204,11 @@ def test_what_win_rates_refuse():
     votes = outcomes(["A", "B"])
     with pytest.raises(InputError, match="no column 'system_b' for the systems; they have 'item_id', 'system_a'"):
         win_rates(votes, ITEMS.drop(columns="system_b"))
-    with pytest.raises(InputError, match="1 judged items are not among the items: 'b'"):
+    with pytest.raises(InputError, match="1 judged item is not among the items: 'b'"):
         win_rates(votes, ITEMS.iloc[:1])
-    with pytest.raises(InputError, match="2 items compare a system with itself: 'a', 'b'"):
+    with pytest.raises(InputError, match="2 items comparing a system with itself: 'a', 'b'"):
         win_rates(votes, ITEMS.assign(system_b="new"))
-    with pytest.raises(InputError, match="1 items have no system on one side: 'b'"):
+    with pytest.raises(InputError, match="1 item without a system on one side: 'b'"):
         win_rates(votes, ITEMS.assign(system_b=["old", None, "new", "mid", "mid", "mid"]))
     with pytest.raises(InputError, match="called 'all'"):
         win_rates(votes, ITEMS.assign(system_b="all"))

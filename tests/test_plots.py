@@ -431,7 +431,8 @@ class TestPhiGrid:
         grid = ek.phi_grid(one, judges=(1, 2, 3), samples=(1, 2))
         alt = plot_phi_grid(grid).alt
         for row in grid.to_dict("records"):
-            assert f"{row['n_judges']} judges, {row['n_samples']} samples: {row['phi']:.2f}" in alt
+            judges, samples = (f"{row[f'n_{one}s']} {one}{'s' * (row[f'n_{one}s'] > 1)}" for one in ("judge", "sample"))
+            assert f"{judges}, {samples}: {row['phi']:.2f}" in alt
         assert alt.count("(extrapolated)") == 2
         assert "3 complete items" in alt
 
@@ -456,9 +457,9 @@ class TestKCurve:
         assert "6 labelled items, 4 samples recorded of each" in alt
         for row in curve.to_dict("records"):
             if not row["extrapolated"]:
-                assert f"{row['k']} samples: accuracy {row['value']:.2f}" in alt
+                assert f"{row['k']} sample{'s' * (row['k'] > 1)}: accuracy {row['value']:.2f}" in alt
             else:
-                assert f"{row['k']} samples: Φ {row['phi']:.2f} (extrapolated)" in alt
+                assert f"{row['k']} sample{'s' * (row['k'] > 1)}: Φ {row['phi']:.2f} (extrapolated)" in alt
         assert alt.count("(extrapolated)") == 1
         shuffled = curve.sample(frac=1, random_state=1)
         assert plot_k_curve(shuffled).alt == alt

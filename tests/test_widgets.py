@@ -219,8 +219,8 @@ def test_each_look_at_held_out_labels_counts(tmp_path):
     with pytest.raises(InputError, match="run first"):
         session.look_held_out()
     session.run()
-    assert session.look_held_out()["looks"] == "look 1, at 1 versions"
-    assert session.look_held_out()["looks"] == "look 2, at 1 versions"
+    assert session.look_held_out()["looks"] == "look 1, at 1 version"
+    assert session.look_held_out()["looks"] == "look 2, at 1 version"
     assert ek.held_out_looks()["n_looks"].sum() == 2
 
 
@@ -263,7 +263,7 @@ def test_who_labels_alone_counts_from_the_first_label_on(session, tmp_path):
     alone = start(tmp_path, labels=people({"a": "2"}))
     alone.run()
     assert alone.tiles()[0].value == "1.00"
-    assert alone.tiles()[0].note.startswith("1 of 1 labelled items, dev")
+    assert alone.tiles()[0].note.startswith("1 of 1 labelled item, dev")
 
 
 LABELLER = """
@@ -993,7 +993,7 @@ def test_messages_that_nobody_sends_do_no_harm(tuner, said):
 def test_progress_is_told_while_it_runs(tuner):
     seen = []
     tuner._screen.view.observe(lambda change: seen.append(change["new"]), "status")
-    tuner._screen.progress(SimpleNamespace(done=3, total=9, n_failed=1, cost_usd=0.5, stopped=False))
+    tuner._screen.progress(SimpleNamespace(done=3, total=9, n_failed=1, cost_usd=0.5, n_unpriced=0, stopped=False))
     assert seen[-1]["text"] == "3 of 9 replies, 1 failed, US$ 0.5000"
     assert (seen[-1]["done"], seen[-1]["total"], seen[-1]["running"]) == (4, 9, True)
 

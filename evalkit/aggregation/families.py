@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from evalkit.errors import InputError, listed
+from evalkit.errors import InputError, counted, listed
 from evalkit.tables import as_items
 
 __all__ = ["Kin", "family", "kin", "models_of"]
@@ -77,7 +77,7 @@ class Kin:
 
     def own_sentence(self, judge: str) -> str:
         """How many answers of its own family a judge judged."""
-        return f"{judge!r} judged {self.own[judge]} answers of its own model family"
+        return f"{judge!r} judged {counted(self.own[judge], 'answer')} of its own model family"
 
 
 def kin(models: Mapping[str, str], asked: pd.DataFrame, items: Any = None) -> Kin:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from evalkit import tables
-from evalkit.errors import InputError, listed
+from evalkit.errors import InputError, counted, listed
 from evalkit.intervals import FEW_CLUSTERS, Interval, cluster_codes, mean_interval, rate_interval
 from evalkit.rubrics.scales import Scale
 from evalkit.tables.grouping import Ints, clusters_of, group, refuse_doubles
@@ -178,4 +178,4 @@ def _notes(interval: Interval, units: Ints) -> str | None:
     if interval.reason is not None:
         return f"no interval: {interval.reason}"
     n_clusters = len(np.unique(units))
-    return f"only {n_clusters} clusters" if n_clusters < FEW_CLUSTERS else None
+    return f"only {counted(n_clusters, 'cluster')}" if n_clusters < FEW_CLUSTERS else None

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from evalkit import tables
-from evalkit.errors import InputError, listed
+from evalkit.errors import InputError, counted, listed
 from evalkit.intervals import FEW_CLUSTERS, cluster_codes, mean_interval
 from evalkit.tables import as_items
 from evalkit.tables.grouping import Floats, clusters_of, group, refuse_doubles
@@ -122,18 +122,22 @@ def _systems(judged: pd.Series, items: Any, system_a: str, system_b: str) -> pd.
     known = frame.set_index("item_id")
     lost = sorted(set(judged) - set(known.index))
     if lost:
-        raise InputError(f"{len(lost)} judged items are not among the items: {listed(lost)}")
+        raise InputError(
+            f"{counted(len(lost), 'judged item is', 'judged items are')} not among the items: {listed(lost)}"
+        )
     known = known.loc[known.index.isin(judged)]
     for wrong, what in (
-        (known[[system_a, system_b]].isna().any(axis=1), "have no system on one side"),
-        (known[system_a].astype(str) == known[system_b].astype(str), "compare a system with itself"),
+        (known[[system_a, system_b]].isna().any(axis=1), "without a system on one side"),
+        (known[system_a].astype(str) == known[system_b].astype(str), "comparing a system with itself"),
         (
             known[[system_a, system_b]].isin(["all"]).any(axis=1),
-            "have a system called 'all', the name for every opponent",
+            "with a system called 'all', the name for every opponent",
         ),
     ):
         if wrong.any():
-            raise InputError(f"{int(wrong.sum())} items {what}: {listed(known.index[wrong])}; correct or drop them")
+            raise InputError(
+                f"{counted(int(wrong.sum()), 'item')} {what}: {listed(known.index[wrong])}; correct or drop them"
+            )
     return known.assign(**{name: known[name].astype(str) for name in (system_a, system_b)})
 
 

@@ -13,7 +13,7 @@ from evalkit import tables
 from evalkit.aggregation.families import Kin, kin, models_of
 from evalkit.aggregation.independence import effective_judges
 from evalkit.aggregation.juries import AggregateMethod, aggregate
-from evalkit.errors import ConfigError, EvalkitWarning, listed
+from evalkit.errors import ConfigError, EvalkitWarning, counted, listed
 from evalkit.intervals import FEW_CLUSTERS, Interval, Transform, jackknife, jackknife_groups
 from evalkit.tables.grouping import Flags, Floats, Ints
 from evalkit.validity.figures import Answers, compare_answers
@@ -224,7 +224,7 @@ def _alone(answers: Answers, people: list[Answers], panel: Panel, name: str) -> 
     transform: Transform = "logit" if name == "accuracy" else "log" if name == "mae" else "atanh"
     made |= _ends("", name, jackknife(float(values[0]), values[1:], transform=transform), notes)
     if n_units < FEW_CLUSTERS:
-        notes.append(f"only {n_units} clusters")
+        notes.append(f"only {counted(n_units, 'cluster')}")
     return made
 
 

@@ -12,6 +12,7 @@ import pandas as pd
 from evalkit import tables
 from evalkit.agreement.answers import CRITERION_KEY, Answered, Voted, answered, checked, voted
 from evalkit.agreement.reliabilities import figure_with_interval
+from evalkit.errors import counted
 from evalkit.intervals import FEW_CLUSTERS
 from evalkit.tables.grouping import Floats, Ints
 
@@ -116,7 +117,7 @@ def _pair(votes: Voted, one: int, other: int, either: int, data: Answered) -> di
         why = "both sides are constant and equal" if scored.sum() > 1 else "fewer than two items"
         row |= figure_with_interval("quadratic_kappa", quadratic, "atanh", notes, why)
     if len(units) < FEW_CLUSTERS:
-        notes.append(f"only {len(units)} clusters")
+        notes.append(f"only {counted(len(units), 'cluster')}")
     return row | {"notes": "; ".join(notes) or None}
 
 

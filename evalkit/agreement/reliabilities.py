@@ -13,6 +13,7 @@ from evalkit.agreement.alphas import Cells, Metric, alpha, pairable, percent_agr
 from evalkit.agreement.answers import CRITERION_KEY, Answered, Voted, answered, checked, voted
 from evalkit.agreement.chances import Labels, fleiss_kappa, gwet_ac, quadratic_weights
 from evalkit.agreement.components import Components, components, dependability
+from evalkit.errors import counted
 from evalkit.intervals import FEW_CLUSTERS, Transform, jackknife
 from evalkit.tables.grouping import Floats
 
@@ -123,7 +124,7 @@ def _row(data: Answered, *, full: bool) -> dict[str, Any]:
     if full:
         row |= _full(data, notes, pairs=row["n_pairable"] > 0)
     if data.n_clusters < FEW_CLUSTERS:
-        notes.append(f"only {data.n_clusters} clusters")
+        notes.append(f"only {counted(data.n_clusters, 'cluster')}")
     row["notes"] = "; ".join(notes) or None
     return row
 

@@ -24,7 +24,7 @@ from evalkit.caching.processes import look_after, opening
 from evalkit.caching.rows import Row, row_of
 from evalkit.caching.schema import FILE_NAME
 from evalkit.caching.writing import Fact, Job, Writer
-from evalkit.errors import CacheError
+from evalkit.errors import CacheError, counted
 from evalkit.keys import KeyParts, canonical_json
 from evalkit.records import Reply
 
@@ -386,7 +386,8 @@ class ReplyStore:
         wanted = f"delete {found.n_replies} replies"
         if confirm != wanted:
             raise CacheError(
-                f"this would remove all {found.n_replies} replies of {self.path}, which cost US$ {found.cost_usd:.2f}; "
+                f"this would remove all of {self.path}, {counted(found.n_replies, 'reply', 'replies')} for US$ "
+                f"{found.cost_usd:.2f}; "
                 f"nothing was removed. To do it: clear(confirm={wanted!r}); to remove some: prune()"
             )
         return self._remove(upkeep.Chosen(), apply=True, export_to=None)

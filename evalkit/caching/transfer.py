@@ -17,7 +17,7 @@ from evalkit.caching.connections import Connections
 from evalkit.caching.rows import Row, row_of
 from evalkit.caching.schema import transaction
 from evalkit.caching.upkeep import Chosen, PruneReport, call_parts, snapshot, tally
-from evalkit.errors import CacheError
+from evalkit.errors import CacheError, counted
 from evalkit.keys import KeyParts, canonical_json
 from evalkit.records import Reply
 
@@ -116,7 +116,9 @@ class ImportReport:
     n_conflicts: int
 
     def __str__(self) -> str:
-        text = f"{self.n_lines} replies read: {self.n_added} added, {self.n_present} stored already"
+        text = (
+            f"{counted(self.n_lines, 'reply', 'replies')} read: {self.n_added} added, {self.n_present} stored already"
+        )
         if self.n_conflicts:
             text += f", {self.n_conflicts} left out because the store holds others in their place"
         return text

@@ -14,7 +14,7 @@ import orjson
 from evalkit.caching.counters import Counts
 from evalkit.caching.rows import key_function
 from evalkit.caching.schema import log_of
-from evalkit.errors import CacheError
+from evalkit.errors import CacheError, counted
 from evalkit.keys import canonical_json
 
 __all__ = ["Chosen", "JudgeStats", "PruneReport", "RubricStats", "Stats", "call_parts", "promote", "stats", "tally"]
@@ -138,7 +138,8 @@ class PruneReport:
     exported_to: Path | None = field(default=None)
 
     def __str__(self) -> str:
-        what = f"{self.n_replies} replies of {self.n_keys} keys ({self.n_bytes / 1e6:.1f} MB, US$ {self.cost_usd:.2f})"
+        size = f"{counted(self.n_replies, 'reply', 'replies')} of {counted(self.n_keys, 'key')}"
+        what = f"{size} ({self.n_bytes / 1e6:.1f} MB, US$ {self.cost_usd:.2f})"
         if self.applied:
             return f"removed {what}; they are kept in {self.exported_to}"
         return f"would remove {what}; nothing was removed: apply=True does it"

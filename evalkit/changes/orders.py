@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from evalkit import tables
-from evalkit.errors import InputError
+from evalkit.errors import InputError, counted
 from evalkit.intervals import FEW_CLUSTERS, Interval, cluster_codes, mean_interval, rate_interval
 from evalkit.tables.grouping import Floats, clusters_of, group
 from evalkit.voting import vote
@@ -91,8 +91,8 @@ def refuse_pointwise(judgments: pd.DataFrame) -> None:
     missing = int(judgments["order"].isna().sum())
     if missing:
         raise InputError(
-            f"{missing} of {len(judgments)} judgments have no order: they are of a rubric that is not pairwise; "
-            "pass judgments of a rubric with mode: pairwise"
+            f"{missing} of {counted(len(judgments), 'judgment has', 'judgments have')} no order: this rubric is not "
+            "pairwise; pass judgments of a rubric with mode: pairwise"
         )
 
 
@@ -114,9 +114,11 @@ def _row(flips: Floats, known: Any, units: Any) -> dict[str, Any]:
     row |= _rate("agreement", agrees, found)
     row |= _rate("inconsistency", 1 - agrees, Interval(1 - found.high, 1 - found.low))
     row |= _rate("flip_rate", flips[known], rate_interval(flips[known], units[known]))
-    notes = [f"{len(flips) - n_scored} items without a winner in both orders"] if n_scored < len(flips) else []
+    notes = (
+        [f"{counted(len(flips) - n_scored, 'item')} without a winner in both orders"] if n_scored < len(flips) else []
+    )
     n_units = len(np.unique(units))
-    notes += [f"only {n_units} clusters"] if n_units < FEW_CLUSTERS else []
+    notes += [f"only {counted(n_units, 'cluster')}"] if n_units < FEW_CLUSTERS else []
     return row | {"notes": "; ".join(notes) or None}
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from evalkit.cli.arguments import Commands, add_command, add_quiet, moment
 from evalkit.cli.messages import tell
 from evalkit.cli.tables import put_document, put_text
+from evalkit.errors import counted
 
 if TYPE_CHECKING:
     from evalkit import ReplyStore
@@ -91,7 +92,8 @@ def _stats(args: argparse.Namespace) -> None:
         put_document(stored)
         return
     put_text(
-        f"{stats['path']}: {stats['n_replies']} replies to {stats['n_keys']} keys, {stats['n_bytes'] / 1e6:.1f} MB; "
+        f"{stats['path']}: {counted(stats['n_replies'], 'reply', 'replies')} to {counted(stats['n_keys'], 'key')}, "
+        f"{stats['n_bytes'] / 1e6:.1f} MB; "
         f"{stats['n_live']} live, {stats['n_recorded']} recorded, {stats['n_promoted']} promoted; "
         f"US$ {stats['cost_usd']:.4f}"
     )
@@ -102,7 +104,7 @@ def _stats(args: argparse.Namespace) -> None:
 
 def _export(args: argparse.Namespace) -> None:
     n_lines = _store(args).export(args.file, rubric=args.rubric, model=args.model, source=args.source)
-    _put(args, {"n_lines": n_lines, "file": args.file}, f"wrote {n_lines} replies to {args.file}")
+    _put(args, {"n_lines": n_lines, "file": args.file}, f"wrote {counted(n_lines, 'reply', 'replies')} to {args.file}")
 
 
 def _import(args: argparse.Namespace) -> None:
@@ -128,7 +130,8 @@ def _promote(args: argparse.Namespace) -> None:
         raise ConfigError("give ID@NEW, as in support@v3, or ID OLD NEW, as in support v2 v3")
     n_replies = promote(args.rubric, args.old, args.new, cache=args.cache)
     target = args.rubric if args.new is None else f"{args.rubric}@{args.new}"
-    _put(args, {"n_replies": n_replies}, f"{n_replies} more replies count for {target} now")
+    said = counted(n_replies, "more reply counts", "more replies count")
+    _put(args, {"n_replies": n_replies}, f"{said} for {target} now")
 
 
 def _put(args: argparse.Namespace, document: dict[str, Any], text: str) -> None:

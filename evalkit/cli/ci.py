@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from evalkit.cli.arguments import Commands, add_command, add_quiet
 from evalkit.cli.messages import spoken, tell
 from evalkit.cli.tables import put_text
-from evalkit.errors import ConfigError
+from evalkit.errors import ConfigError, counted
 
 if TYPE_CHECKING:
     from evalkit.gate import GateOptions, GateResult
@@ -240,12 +240,12 @@ def enrich_traces(args: argparse.Namespace) -> int:
     enrich(args.trace_file, target, _found(result), redact=args.redact, since=since)
     count = sum(map(len, result.found.values()))
     if not args.quiet:
-        tell(f"recorded {count} {'judgment' if count == 1 else 'judgments'} in {target}")
+        tell(f"recorded {counted(count, 'judgment')} in {target}")
     lost = [test for test in result.tests if test.status == "error"]
     for test in lost[:20]:
         tell(f"not judged: test {test.id!r}: {spoken(test.message)}")
     if len(lost) > 20:
-        tell(f"not judged: {len(lost) - 20} tests more")
+        tell(f"not judged: {counted(len(lost) - 20, 'test')} more")
     for note in result.notes:
         tell(note)
     return 2 if (lost and not count) or result.is_over_budget else 0

@@ -9,7 +9,7 @@ from evalkit.cli.arguments import Commands, add_command, add_judging, add_output
 from evalkit.cli.juries import options_of, spec_arguments
 from evalkit.cli.messages import spoken, tell
 from evalkit.cli.tables import check_output, put, put_document, put_text, read_items
-from evalkit.errors import ConfigError
+from evalkit.errors import ConfigError, counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -100,7 +100,7 @@ def report(args: argparse.Namespace, judgments: pd.DataFrame, *, cost: bool = Tr
     from evalkit.judging import explain
 
     if cost and not args.quiet:
-        tell(f"{len(judgments)} {'judgment' if len(judgments) == 1 else 'judgments'}: {Cost.of(judgments)}")
+        tell(f"{counted(len(judgments), 'judgment')}: {Cost.of(judgments)}")
     for row in explain(judgments).to_dict("records"):
         tell(
             f"unscored: {row['n']} ({row['share']:.0%}) of {row['judge']}, {row['error']} (item {row['items']}"

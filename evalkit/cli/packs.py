@@ -10,7 +10,7 @@ from evalkit.cli.arguments import Commands, add_command, add_output, add_quiet
 from evalkit.cli.messages import one_line, tell
 from evalkit.cli.registries import add_registry, moments_as_text, name_version, opened
 from evalkit.cli.tables import check_output, put, put_document, put_text
-from evalkit.errors import ConfigError
+from evalkit.errors import ConfigError, counted
 
 if TYPE_CHECKING:
     from evalkit.registry import Pack
@@ -74,7 +74,7 @@ def _apply(args: argparse.Namespace) -> None:
         for file in args.files:
             pack = registry.apply_pack(file)
             if not args.quiet:
-                tell(f"{pack.label}: {len(pack.tasks)} {'task' if len(pack.tasks) == 1 else 'tasks'}")
+                tell(f"{pack.label}: {counted(len(pack.tasks), 'task')}")
         if not args.quiet and registry.benchmarks().empty:
             tell("its task names were not looked up: evalkit pack tasks --refresh lists what there is")
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from evalkit.cli.arguments import Commands, add_command, add_output, add_quiet
 from evalkit.cli.messages import tell
 from evalkit.cli.tables import check_output, put, put_document, put_text
-from evalkit.errors import RubricError
+from evalkit.errors import RubricError, counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -86,7 +86,7 @@ def _lint(args: argparse.Namespace) -> int | None:
         for row in found.to_dict("records"):
             put_text(f"{row['severity']}: {row['where']}: {row['message']}")
         if found.empty:
-            put_text(f"nothing to mend in {len(names)} {'rubric' if len(names) == 1 else 'rubrics'}")
+            put_text(f"nothing to mend in {counted(len(names), 'rubric')}")
     return _FAILED if found["severity"].eq("error").any() else None
 
 

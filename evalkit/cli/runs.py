@@ -13,6 +13,7 @@ from evalkit.cli.arguments import Commands, add_command, add_output, add_quiet
 from evalkit.cli.messages import tell
 from evalkit.cli.registries import add_registry, opened, seconds
 from evalkit.cli.tables import check_output, put, put_document, put_text
+from evalkit.errors import counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -279,7 +280,7 @@ def _ingest(args: argparse.Namespace) -> None:
     with opened(args) as registry:
         run = _runner(args, registry).ingest(args.name)
     if not args.quiet:
-        tell(f"run {run.id} has {len(run.scores)} figures of {len(run.tasks)} tasks")
+        tell(f"run {run.id} has {counted(len(run.scores), 'figure')} of {counted(len(run.tasks), 'task')}")
 
 
 def _compare(args: argparse.Namespace) -> None:
@@ -305,7 +306,10 @@ def _leaderboard(args: argparse.Namespace) -> None:
     with opened(args) as registry:
         _runner(args, registry).recover()
         table = leaderboard(registry, args.pack, newest=not args.all)
-    put(args, table, columns=("scored_as", "judged_by", "rank", "model", "score", "stderr", "coverage", "run", "notes"))
+    if args.out is None and not args.json:
+        table = table.rename(columns={"coverage": "scored"})  # 80 columns hold it then, beside whole ids
+    columns = ("scored_as", "rank", "run", "model", "score", "stderr", "scored", "judged_by", "notes")
+    put(args, table, columns=columns)
 
 
 def _work(args: argparse.Namespace) -> None:
@@ -318,4 +322,4 @@ def _work(args: argparse.Namespace) -> None:
     with opened(args) as registry:
         n_done = Worker(_runner(args, registry), poll_s=args.poll, on_run=told).work(once=args.once)
     if not args.quiet:
-        tell(f"{n_done} {'run' if n_done == 1 else 'runs'} carried out")
+        tell(f"{counted(n_done, 'run')} carried out")

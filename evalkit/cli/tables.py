@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from evalkit.cli.messages import tell
-from evalkit.errors import ConfigError, InputError
+from evalkit.errors import ConfigError, InputError, counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -78,8 +78,8 @@ def read_side(path: str) -> Any:
     wrong = [name for name, files in there.items() if len(files) != 1]
     if wrong:
         raise InputError(
-            f"{folder} is no folder of 'evalkit evaluate --out': it has {len(there[wrong[0]])} tables "
-            f"{wrong[0]!r}, not one"
+            f"{folder} is no folder of 'evalkit evaluate --out': it has "
+            f"{counted(len(there[wrong[0]]), 'table')} {wrong[0]!r}, not one"
         )
     return SimpleNamespace(**{name: read_table(str(files[0]), name) for name, files in there.items()})
 
@@ -136,7 +136,7 @@ def put_out(args: argparse.Namespace, frame: pd.DataFrame) -> None:
 
         write_frame(frame, args.out)
         if not args.quiet:
-            tell(f"wrote {len(frame)} {'row' if len(frame) == 1 else 'rows'} to {args.out}")
+            tell(f"wrote {counted(len(frame), 'row')} to {args.out}")
 
 
 def put_text(text: str) -> None:

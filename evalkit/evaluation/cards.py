@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from evalkit.aggregation import summarize
+from evalkit.errors import counted
 from evalkit.figures import count_of, figure, html_page, html_table, text_table
 from evalkit.intervals import cluster_codes, mean_interval
 from evalkit.tables.grouping import clusters_of
@@ -65,8 +66,8 @@ def heading(evaluation: Evaluation) -> str:
     judges = ", ".join(judge.name for judge in spec.judges)
     unique = "" if evaluation.n_unique == len(evaluation.items) else f" ({evaluation.n_unique} that differ)"
     line = (
-        f"{spec.rubric.id}@{spec.rubric.label}: {len(evaluation.items)} items{unique}, "
-        f"judged by {judges}, {spec.samples} {'sample' if spec.samples == 1 else 'samples'} each"
+        f"{spec.rubric.id}@{spec.rubric.label}: {counted(len(evaluation.items), 'item')}{unique}, "
+        f"judged by {judges}, {counted(spec.samples, 'sample')} each"
     )
     stand_ins = [judge.name for judge in spec.judges if not judge.is_llm]
     return line + ("\n(fake judges are evalkit's embedded stand-in, not an LLM)" if stand_ins else "")
@@ -82,7 +83,7 @@ def sections(evaluation: Evaluation) -> Iterator[tuple[str, Rows, str]]:
     if evaluation.alignment is not None:
         yield from _alignment(evaluation, evaluation.alignment)
     unscored = int(evaluation.judgments["error"].notna().sum())
-    hint = f"{unscored} judgments unscored: ek.explain(evaluation.judgments) says why" if unscored else ""
+    hint = f"{counted(unscored, 'judgment')} unscored: ek.explain(evaluation.judgments) says why" if unscored else ""
     yield f"Cost: {evaluation.cost}", [], hint
 
 
@@ -259,7 +260,7 @@ def _ceiling(table: pd.DataFrame, titles: dict[str, str]) -> str:
             if f"{name}_ceiling" in row and not pd.isna(row[f"{name}_ceiling"])
         ]
         if known:
-            said.append(f"{row['criterion']}: {', '.join(known)} ({row['n_annotators']} annotators)")
+            said.append(f"{row['criterion']}: {', '.join(known)} ({counted(row['n_annotators'], 'annotator')})")
     return f"people among themselves (the ceiling): {'; '.join(said)}" if said else ""
 
 
@@ -278,7 +279,7 @@ def tiles(evaluation: Evaluation) -> str:
             (
                 figure(row["alpha_single"], row["alpha_single_low"], row["alpha_single_high"]),
                 f"alpha, {row['criterion']}",
-                f"{row['n_judges']} judges, {count_of(row['n_pairable'], row['n_items'])} compared",
+                f"{counted(row['n_judges'], 'judge')}, {count_of(row['n_pairable'], row['n_items'])} compared",
             )
             for _, row in evaluation.reliability.iterrows()
         ]

@@ -8,6 +8,7 @@ from xml.etree import ElementTree as ET
 
 import orjson
 
+from evalkit.errors import counted
 from evalkit.gate.results import STATUSES, GateResult, Measured, TestResult
 
 __all__ = ["as_json", "as_junit", "as_markdown", "as_text"]
@@ -171,7 +172,7 @@ def _counted(result: GateResult) -> str:
     n = len(result.tests)
     bounds = [sum(one.status == status for one in result.suites) for status in STATUSES]
     suite = ", ".join(f"{count} {status}" for status, count in zip(STATUSES, bounds, strict=True) if count)
-    tests = f"{n} {'test' if n == 1 else 'tests'}: {counts or 'nothing to check'}"
+    tests = f"{counted(n, 'test')}: {counts or 'nothing to check'}"
     return tests + (f"; suite: {suite}" if suite else "") + _paid(result)
 
 

@@ -11,7 +11,7 @@ import orjson
 import pandas as pd
 
 from evalkit.aggregation import combine
-from evalkit.errors import InputError
+from evalkit.errors import InputError, counted
 from evalkit.evaluation import Evaluation, Rules
 from evalkit.gate.files import write_whole
 from evalkit.gate.judging import rationale_of, sum_of
@@ -75,7 +75,9 @@ def to_traces(items: Any, judgments: Any, path: str | Path) -> int:
     found = {} if judgments is None else _judged(judgments)
     stray = set(found) - set(frame["item_id"])
     if stray:
-        raise InputError(f"{len(stray)} judged items are not among the items, first {min(stray)!r}")
+        raise InputError(
+            f"{counted(len(stray), 'judged item is', 'judged items are')} not among the items, first {min(stray)!r}"
+        )
     rows: list[dict[Any, Any]] = frame.to_dict("records")
     lines = [_line(row, found.get(row["item_id"], {})) for row in rows]
     write_whole(path, lines)

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from evalkit.caching import ReplyStore
-from evalkit.errors import ConfigError, JudgeError
+from evalkit.errors import ConfigError, JudgeError, counted
 from evalkit.evaluation import Evaluation
 from evalkit.gate.judgments import Judgment, agreement_of, unjudged, verdict_key, verdict_parts
 from evalkit.gate.precedence import Asked, GateOptions
@@ -180,8 +180,8 @@ def _missing(work: Work, asked: Asked, made: list[Judgment], options: GateOption
         done.append(
             replace(
                 judgment,
-                error=f"cache miss: {lost} of {size} samples of {asked.rubric.id}@{asked.rubric.version} by {name} are "
-                f"not cached ({what})",
+                error=f"cache miss: {lost} of {counted(size, 'sample')} of {asked.rubric.id}@{asked.rubric.version} by "
+                f"{name} not cached ({what})",
             )
         )
     return done
@@ -194,7 +194,8 @@ def _promoted(made: list[Judgment], options: GateOptions) -> list[Judgment]:
     return [
         replace(
             judgment,
-            error=f"rests on {count} promoted replies, which --no-promoted refuses; judge again with --judge-refresh",
+            error=f"rests on {counted(count, 'promoted reply', 'promoted replies')}, which --no-promoted refuses; "
+            "judge again with --judge-refresh",
         )
         if (count := sum(key in refused for key in judgment.keys))
         else judgment

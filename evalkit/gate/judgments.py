@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from evalkit.errors import InputError
+from evalkit.errors import InputError, counted
 from evalkit.evaluation import Rules
 from evalkit.judging import Spec
 from evalkit.keys import digest
@@ -161,7 +161,7 @@ def agreement_of(samples: Sequence[bool | None]) -> float | None:
 def _contradiction(given: _Recorded, rubric: Rubric, rules: Rules) -> str | None:
     samples, k = given.samples, len(given.samples)
     yes, no = samples.count(True), samples.count(False)
-    shown = f"{yes} of {k} samples passed, {no} failed"
+    shown = f"{yes} of {counted(k, 'sample')} passed, {no} failed"
     agreed = agreement_of(samples)
     expected = 1.0 if agreed is None else agreed
     if given.agreement is not None and (yes or no) and abs(given.agreement - expected) > _SLACK:
@@ -197,7 +197,7 @@ def _off_score(score: float | None, yes: int, no: int, rubric: Rubric) -> str | 
     high = yes * max(passing, default=0) + no * max(failing, default=0)
     if low / (yes + no) - _SLACK <= score <= high / (yes + no) + _SLACK:
         return None
-    return f"score {score} where {yes} samples passed and {no} failed"
+    return f"score {score} where {counted(yes, 'sample')} passed and {no} failed"
 
 
 def verdict_parts(spec: Spec, rules: Rules, input_hash: str) -> dict[str, Any]:

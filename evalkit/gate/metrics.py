@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from evalkit.errors import ConfigError, MissingExtraError
+from evalkit.errors import ConfigError, MissingExtraError, counted
 from evalkit.gate.configs import Expected
 from evalkit.gate.judgments import Judgment
 from evalkit.gate.results import Measured, MetricResult, Status, worst
@@ -33,9 +33,9 @@ def measure(judgment: Judgment, min_score: float | None = None) -> tuple[Status,
         return "error", judgment.error
     samples = judgment.samples
     yes, lost = samples.count(True), samples.count(None)
-    seen = f"{yes} of {len(samples)} sample{'' if len(samples) == 1 else 's'} passed"
+    seen = f"{yes} of {counted(len(samples), 'sample')} passed"
     reasons = ", ".join(f"{name} {count}" for name, count in sorted((judgment.reasons or {}).items()))
-    gone = f"{lost} of {len(samples)} samples unscored" + (f" ({reasons})" if reasons else "")
+    gone = f"{lost} of {counted(len(samples), 'sample')} unscored" + (f" ({reasons})" if reasons else "")
     if judgment.score is None or lost == len(samples):
         return "error", f"could not be judged: {gone}" if lost else "could not be judged: under quorum, or tied"
     score = f"{judgment.score:.4g}"

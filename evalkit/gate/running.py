@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from evalkit.caching import ReplyStore
-from evalkit.errors import ConfigError
+from evalkit.errors import ConfigError, counted
 from evalkit.gate.configs import CHECKS, GateConfig, load_gate, place_of
 from evalkit.gate.judging import check_callable, judged, keys_of, work_of
 from evalkit.gate.judgments import Judgment, difference, read_recorded, unjudged
@@ -252,12 +252,16 @@ def _notes(needs: Iterable[_Need], options: GateOptions) -> list[str]:
         )
     if late := sum((one.reasons or {}).get("timeout", 0) for one in judgments):
         notes.append(
-            f"{late} samples had no reply in time: raise settings.timeout_seconds, or run it again: only they are asked"
+            f"{counted(late, 'sample had', 'samples had')} no reply in time: raise settings.timeout_seconds, or "
+            "run it again: only what is missing is asked"
         )
     keys = {bytes.fromhex(key) for one in judgments if one.source == "cache" for key in one.keys}
     promoted = ReplyStore.open(options.cache).counts_for(keys)["promoted"] if keys else 0
     if promoted:
-        notes.append(f"{promoted} replies were promoted from another rubric version; --no-promoted refuses them")
+        notes.append(
+            f"{counted(promoted, 'reply was', 'replies were')} promoted from another rubric version; "
+            "--no-promoted refuses them"
+        )
     fakes = {name for one in judgments for name in _judges(one) if name.startswith("fake:")}
     if fakes:
         notes.append(f"{', '.join(sorted(fakes))}: evalkit's embedded stand-in judged, which is not an LLM")

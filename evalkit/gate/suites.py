@@ -11,7 +11,7 @@ import numpy as np
 import orjson
 
 from evalkit.changes.trials import holm, mcnemar_midp, sign_flip
-from evalkit.errors import ConfigError
+from evalkit.errors import ConfigError, counted
 from evalkit.figures import figure
 from evalkit.gate.configs import Gate
 from evalkit.gate.judgments import Judgment
@@ -63,8 +63,10 @@ def _judgments(tests: Sequence[TestResult], type_: str) -> list[tuple[str, Judgm
 def _bound(name: str, bound: float, judgments: list[tuple[str, Judgment]]) -> tuple[Status, str]:
     n = len(judgments)
     if n < FEWEST:
-        had = f"{n} {'test' if n == 1 else 'tests'}"
-        return "error", f"{had}; a suite bound needs {FEWEST} or more: add tests, or use min_score in each"
+        return (
+            "error",
+            f"{counted(n, 'test')}; a suite bound needs {FEWEST} or more: add tests, or use min_score in each",
+        )
     known = [(unit, float(value)) for unit, one in judgments if (value := _value(name, one)) is not None]
     if not known:
         return "error", f"none of {n} tests has a value (one sample has no agreement)"
@@ -164,7 +166,7 @@ def _change(before: Any, tests: Sequence[TestResult], type_: str) -> tuple[float
     versions = {(had.get("rubric_version"), now.rubric_version) for _, had, now in pairs if now.rubric_version}
     others = ", ".join(f"{type_}@{had} then, @{now} now" for had, now in sorted(versions, key=str) if had != now)
     said = (
-        f"{len(pairs)} of {len(ids)} tests in both, {fixed} now pass, {broke} now fail, mean difference {figure(gap)}"
-        + (f", {others}" if others else "")
+        f"{len(pairs)} of {counted(len(ids), 'test')} in both, {fixed} now pass, {broke} now fail, "
+        f"mean difference {figure(gap)}" + (f", {others}" if others else "")
     )
     return (mcnemar_midp(fixed, broke) if steps else math.nan), p_fall, effect, gap, said

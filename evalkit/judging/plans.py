@@ -13,6 +13,7 @@ import orjson
 import pandas as pd
 
 from evalkit.caching import ReplyStore
+from evalkit.errors import counted
 from evalkit.figures import figure, html_page, html_table, text_table
 from evalkit.judging.runs import Options
 from evalkit.judging.specs import Spec
@@ -86,7 +87,8 @@ class Plan:
         share = f" ({cached / n:.0%})" if n else ""
         cost = "nothing to pay" if not self.n_to_call else _money(self.usd, self.usd_at_most)
         unique = "" if self.n_unique == self.n_items else f" ({self.n_unique} that differ)"
-        return f"{self.n_items} items{unique}, {n} judgments: {cached} cached{share}, {self.n_to_call} to ask; {cost}"
+        size = f"{counted(self.n_items, 'item')}{unique}, {counted(n, 'judgment')}"
+        return f"{size}: {cached} cached{share}, {self.n_to_call} to ask; {cost}"
 
 
 def _money(usd: float, most: float) -> str:

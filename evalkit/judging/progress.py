@@ -10,6 +10,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from evalkit.errors import counted
+
 __all__ = ["Bar"]
 
 _EVERY_S = 0.1
@@ -33,7 +35,7 @@ class Bar:
             from tqdm.auto import tqdm
 
             cached = self._n_rows - self._n_calls
-            self._write(f"evalkit: {cached} of {self._n_rows} judgments cached in {self._folder}")
+            self._write(f"evalkit: {cached} of {counted(self._n_rows, 'judgment')} cached in {self._folder}")
             self._bar = tqdm(total=self._n_calls, unit="reply", dynamic_ncols=True, delay=0.3)
         return self
 
@@ -45,8 +47,8 @@ class Bar:
         if progress.stopped and progress.in_flight and not self._stopping:
             self._stopping = True
             self._write(
-                f"evalkit: stopping; waiting a few seconds for {progress.in_flight} calls in flight, so that they are "
-                "not paid twice (Ctrl-C again leaves at once)"
+                f"evalkit: stopping; waiting a few seconds for {counted(progress.in_flight, 'call')} in flight, so "
+                "that nothing is paid twice (Ctrl-C again leaves at once)"
             )
         now = time.monotonic()
         if now - self._last < _EVERY_S and progress.done + progress.n_failed < self._n_calls:
@@ -90,9 +92,9 @@ class Bar:
         dollars = self._dollars()
         bill = ["price unknown" if dollars == "NA" else f"US$ {dollars}"]
         if dollars != "NA" and progress.n_unpriced:
-            bill.append(f"{progress.n_unpriced} replies of unknown price")
+            bill.append(f"{counted(progress.n_unpriced, 'reply', 'replies')} of unknown price")
         if progress.maybe_paid:
-            bill.append(f"{progress.maybe_paid} calls without an answer that may have been billed")
+            bill.append(f"{counted(progress.maybe_paid, 'call')} without an answer that may have been billed")
         return bill
 
     @staticmethod

@@ -12,7 +12,7 @@ import orjson
 import pandas as pd
 
 from evalkit.caching import ReplyStore
-from evalkit.errors import CacheMiss, ConfigError, InputError
+from evalkit.errors import CacheMiss, ConfigError, InputError, counted
 from evalkit.judging.specs import Spec
 from evalkit.judging.works import Work
 from evalkit.keys import KeyParts
@@ -73,7 +73,10 @@ def record(
     question = spec.rubric.criterion(criterion)
     work = Work.of(spec, items, item_id)
     if len(replies) != len(work.inputs):
-        raise InputError(f"replies has {len(replies)} entries for {len(work.inputs)} items; give one list per item")
+        raise InputError(
+            f"replies has {counted(len(replies), 'entry', 'entries')} for {counted(len(work.inputs), 'item')}; "
+            "give one list per item"
+        )
     parts = work.parts[spec.rubric.names.index(question.name)][0]
     now = time.time()
     rows: list[tuple[KeyParts, Reply]] = []
@@ -143,7 +146,8 @@ def replies(judgments: pd.DataFrame, *, cache: str | Path | None = None) -> pd.S
     lost = [at for at, key in enumerate(keys) if key not in found and not isinstance(table["error"].iloc[at], str)]
     if lost:
         raise CacheMiss(
-            f"{len(lost)} of {len(keys)} replies are not in the cache at {store.folder}; is it another folder?"
+            f"{len(lost)} of {counted(len(keys), 'reply is', 'replies are')} not in the cache at {store.folder}; "
+            "is it another folder?"
         )
     texts = {key: orjson.loads(value).get("text") for key, value in found.items()}
     return pd.Series(

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import pandas as pd
 
 from evalkit.caching import ReplyStore
-from evalkit.errors import CacheMiss, ConfigError, JudgeError
+from evalkit.errors import CacheMiss, ConfigError, JudgeError, counted
 from evalkit.judging.collecting import quiet_gc
 from evalkit.judging.columns import Columns
 from evalkit.judging.progress import Bar
@@ -178,8 +178,8 @@ class _Run:
             else "; ".join(f"{name}: cached at {had!r}, asked {asked!r}" for name, (had, asked) in near.items())
         )
         return (
-            f"{len(self.missing)} of {self.work.n_rows} judgments are not in the cache at {self.store.folder} "
-            f"(first: item {item!r}; {differs}); run without offline=True to ask the judges"
+            f"{len(self.missing)} of {counted(self.work.n_rows, 'judgment is', 'judgments are')} not in the cache "
+            f"at {self.store.folder} (first: item {item!r}; {differs}); run without offline=True to ask the judges"
         )
 
     def drafts(self) -> list[Draft]:

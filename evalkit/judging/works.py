@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evalkit.errors import EvalkitWarning, InputError, listed
+from evalkit.errors import EvalkitWarning, InputError, counted, listed
 from evalkit.judging.collecting import quiet_gc
 from evalkit.judging.specs import Spec
 from evalkit.keys import KeyParts, sample_keys
@@ -177,13 +177,15 @@ def _check_inputs(ids: list[str], inputs: list[dict[str, Any]], needed: tuple[st
         missing = [key for key, values in zip(ids, inputs, strict=True) if name not in values]
         if missing:
             raise InputError(
-                f"{len(missing)} of {len(ids)} items have no {name!r}, which rubric {rubric!r} needs: "
-                f"item {listed(missing)}; fill it or leave these items out (an empty text is judged as empty)"
+                f"{len(missing)} of {counted(len(ids), 'item has', 'items have')} no {name!r}, which "
+                f"rubric {rubric!r} needs: item {listed(missing)}; fill it or leave these items out "
+                "(an empty text is judged as empty)"
             )
         long = [key for key, values in zip(ids, inputs, strict=True) if _is_long(values[name])]
         if long:
             warnings.warn(
-                f"{len(long)} of {len(ids)} items have a {name!r} of more than a million signs (item {listed(long)}): "
+                f"{len(long)} of {counted(len(ids), 'item has', 'items have')} a {name!r} of more than a million signs "
+                f"(item {listed(long)}): "
                 "few judges read that much, and all of it is paid; see what it costs with plan",
                 EvalkitWarning,
                 stacklevel=5,
@@ -193,7 +195,8 @@ def _check_inputs(ids: list[str], inputs: list[dict[str, Any]], needed: tuple[st
         ]
         if blank:
             warnings.warn(
-                f"{len(blank)} of {len(ids)} items have an empty {name!r} (item {listed(blank)}): judged as empty",
+                f"{len(blank)} of {counted(len(ids), 'item has', 'items have')} an empty {name!r} "
+                f"(item {listed(blank)}): judged as empty",
                 EvalkitWarning,
                 stacklevel=5,
             )

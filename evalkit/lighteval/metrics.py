@@ -12,7 +12,7 @@ from lighteval.metrics.utils.metric_utils import SampleLevelMetric
 from lighteval.tasks.requests import SamplingMethod
 
 from evalkit.contract import Scoring, TaskBindings
-from evalkit.errors import ConfigError, InputError, JudgeError, listed
+from evalkit.errors import ConfigError, InputError, JudgeError, counted, listed
 from evalkit.evaluation import Evaluation, evaluate_spec
 from evalkit.judging import Options
 from evalkit.lighteval.declarations import Declared
@@ -207,7 +207,9 @@ class RubricScore(SampleLevelComputation):
     ) -> list[dict[str, Any]]:
         """One row a sample; see `judge_metric`."""
         if len(responses) != len(docs):
-            raise InputError(f"{len(responses)} responses for {len(docs)} documents; give one response per document")
+            raise InputError(
+                f"{counted(len(responses), 'response')} for {counted(len(docs), 'document')}; give one each"
+            )
         if not docs:
             return []
         task = docs[0].task_name

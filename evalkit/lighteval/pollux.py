@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 import orjson
 
 from evalkit.caching import ReplyStore
-from evalkit.errors import ConfigError, InputError, JudgeError, MissingExtraError
+from evalkit.errors import ConfigError, InputError, JudgeError, MissingExtraError, counted
 from evalkit.judging import Options, Spec, Work
 from evalkit.judging.runs import judge_work
 from evalkit.lighteval.pollux_judges import PolluxJudge
@@ -200,7 +200,9 @@ class PolluxLLMJudgeMetric(SampleLevelComputation):  # type: ignore[misc,unused-
             When replies cannot be stored.
         """
         if len(responses) != len(docs):
-            raise InputError(f"{len(responses)} responses for {len(docs)} documents; give one response per document")
+            raise InputError(
+                f"{counted(len(responses), 'response')} for {counted(len(docs), 'document')}; give one each"
+            )
         spec, options, reader = self._settle()
         rows = [_row(doc, response) for doc, response in zip(docs, responses, strict=True)]
         asked = [at for at, row in enumerate(rows) if row["answer"].strip()]
@@ -243,7 +245,7 @@ class PolluxLLMJudgeMetric(SampleLevelComputation):  # type: ignore[misc,unused-
         reasons = Counter(error for _, _, error in readings if error)
         if reasons:
             said = ", ".join(f"{reason} {n}" for reason, n in reasons.most_common())
-            blank = f"; {n_blank} answers were empty and not judged" if n_blank else ""
+            blank = f"; {counted(n_blank, 'answer was', 'answers were')} empty and not judged" if n_blank else ""
             _log.warning("pollux, %s: %d unscored (%s)%s", self.judge_model_name, reasons.total(), said, blank)
 
     def _sample(self, score: float, feedback: str, error: str) -> dict[str, Any]:

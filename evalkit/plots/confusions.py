@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from evalkit import tables
-from evalkit.errors import InputError
+from evalkit.errors import InputError, counted
 from evalkit.figures import count_of
 from evalkit.plots.frames import Key, Panel, frame, short
 from evalkit.plots.themes import Palette, Theme
@@ -80,7 +80,7 @@ def plot_confusion(judged: Any, labels: pd.DataFrame | None = None, *, theme: Th
         total, together = total + int(counts.sum()), together + int(counts[:, :-1].sum())
         panels.append(_panel(name, names, counts))
     nothing = "; ".join(gaps) or "the table has no rows"
-    subtitle = f"{count_of(together, total)} labels compared with a scored answer" if total else f"{total} labels"
+    subtitle = f"{together} of {counted(total, 'label')} compared with a scored answer" if total else "0 labels"
     keys = _KEYS if total > together else _KEYS[:2]
     notes = [_NOTE, *(f"left out: {gap}" for gap in gaps)] if panels else []
     return frame(

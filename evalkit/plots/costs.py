@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 import pandas as pd
 
-from evalkit.errors import ConfigError, InputError, listed
+from evalkit.errors import ConfigError, InputError, counted, listed
 from evalkit.figures import count_of, figure
 from evalkit.plots.frames import Panel, frame, grid, short
 from evalkit.plots.themes import Palette, Theme
@@ -69,7 +69,7 @@ def plot_cost(alignments: Any, *, measure: Measure = "accuracy", theme: Theme = 
     notes += [f"no {measure.replace('_', ' ')}: {', '.join(map(str, dark['name'].unique()))}"] if len(dark) else []
     nothing = "; ".join(notes) or "no judge was compared with people"
     scored, labelled = int(known["n_scored"].sum()), int(known["n_labelled"].sum())
-    subtitle = f"{count_of(scored, labelled)} labelled scores compared, over {len(known)} judges and criteria"
+    subtitle = f"{scored} of {counted(labelled, 'labelled score')} compared, over {len(known)} judges and criteria"
     title = f"Cost against alignment ({measure.replace('_', ' ')})"
     notes = notes if panels else []
     return frame(title, subtitle, panels, theme=theme, nothing=nothing, notes=notes)

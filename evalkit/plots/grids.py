@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from evalkit.errors import InputError, listed
+from evalkit.errors import InputError, counted, listed
 from evalkit.figures import figure
 from evalkit.plots.frames import Panel, frame, short
 from evalkit.plots.themes import Palette, Theme
@@ -69,7 +69,8 @@ def _panel(criterion: str, rows: pd.DataFrame) -> Panel:
     lines = rows.to_dict("records")
     texts = [figure(line["phi"], line.get("phi_low"), line.get("phi_high")) for line in lines]
     said = "; ".join(
-        f"{line['n_judges']} judges, {line['n_samples']} samples: {text}{' (extrapolated)' * line['extrapolated']}"
+        f"{counted(line['n_judges'], 'judge')}, {counted(line['n_samples'], 'sample')}: {text}"
+        f"{' (extrapolated)' * line['extrapolated']}"
         for line, text in zip(lines, texts, strict=True)
     )
 

@@ -11,7 +11,8 @@ import pandas as pd
 from evalkit import tables
 from evalkit.aggregation import aggregate
 from evalkit.agreement import disagreement
-from evalkit.figures import count_of, figure
+from evalkit.errors import counted
+from evalkit.figures import figure
 from evalkit.intervals import cluster_codes, mean_interval
 from evalkit.plots.confusions import labels_of, parts_of, table_of
 from evalkit.plots.frames import Panel, frame, grid, short
@@ -68,7 +69,7 @@ def plot_agreement(votes: Any, *, theme: Theme = "auto") -> Picture:
         if rows["judge"].nunique() > 1:
             panels.append(_agreement(str(criterion), rows))
     labelled = int(frame_["label"].notna().sum())
-    subtitle = f"{count_of(labelled, len(frame_))} votes have a label" if len(frame_) else "0 votes"
+    subtitle = f"{labelled} of {counted(len(frame_), 'vote has', 'votes have')} a label" if len(frame_) else "0 votes"
     nothing = "the table has no rows" if frame_.empty else "one judge has nobody to agree with"
     notes = ["equal labels, as a share of the items that both judges labelled; framed: a judge with itself"]
     notes += [f"the first {_MOST_JUDGES} judges"] if frame_["judge"].nunique() > _MOST_JUDGES else []
@@ -165,7 +166,7 @@ def plot_disagreement(judged: Any, labels: pd.DataFrame | None = None, *, theme:
             n_used += int(used.sum())
             units = cluster_codes(clusters_of(rows["item_id"], clusters))[used]
             panels.append(_scatter(criterion, split[used], error[used], units, len(rows)))
-    subtitle = f"{count_of(n_used, len(scores))} scores have several judges and a label"
+    subtitle = f"{n_used} of {counted(len(scores), 'score has', 'scores have')} several judges and a label"
     nothing = "no item has both a label and two judges that scored it" if len(scores) else "the table has no rows"
     title = "Does disagreement warn of errors?"
     return frame(title, subtitle, panels, theme=theme, nothing=nothing, columns=1 if len(panels) == 1 else 2)
@@ -216,7 +217,7 @@ def _scatter(criterion: str, split: Floats, error: Floats, units: Any, n_items: 
         if chosen.any():
             ends = mean_interval(error[chosen], units[chosen], bounds=(0.0, 1.0))
             parts.append(f"{name}: error {figure(error[chosen].mean(), ends.low, ends.high)} (n {chosen.sum()})")
-    coverage = f"{count_of(len(split), n_items)} items"
+    coverage = f"{len(split)} of {counted(n_items, 'item')}"
 
     def paint(axes: Axes, palette: Palette) -> None:
         sizes = 30 * counts.astype(np.float64)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from evalkit.errors import InputError, listed
+from evalkit.errors import InputError, counted, listed
 from evalkit.figures import figure
 from evalkit.plots.frames import Key, Panel, frame, grid, short
 from evalkit.plots.themes import Palette, Theme
@@ -135,4 +135,4 @@ def _said(line: dict[Any, Any], label: str) -> str:
         parts.append(f"{label} {figure(line['value'], line['low'], line['high'])}")
     if not np.isnan(line["phi"]):
         parts.append(f"Φ {figure(line['phi'])}{' (extrapolated)' if line['extrapolated'] else ''}")
-    return f"{line['k']} samples: {', '.join(parts) or 'NA'}"
+    return f"{counted(line['k'], 'sample')}: {', '.join(parts) or 'NA'}"

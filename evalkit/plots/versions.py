@@ -9,7 +9,7 @@ import pandas as pd
 
 from evalkit.changes import compare
 from evalkit.changes.results import Comparison
-from evalkit.errors import InputError
+from evalkit.errors import InputError, counted
 from evalkit.figures import count_of, figure
 from evalkit.intervals import cluster_codes, mean_interval
 from evalkit.plots.frames import Key, Panel, frame, grid, short
@@ -77,7 +77,7 @@ def plot_versions(
     if sides and panels:
         panels.insert(0, _both(names, sides))
     n = int(rows["n_common"].max()) if len(rows) else 0
-    subtitle = f"a: {found.a}. b: {found.b}. {n} items on both sides"
+    subtitle = f"a: {found.a}. b: {found.b}. {counted(n, 'item')} on both sides"
     notes = [_BAND] if panels and rows["expected_by_chance"].notna().any() else []
     if len(found.table) > len(rows):
         notes.append(f"the first {len(rows)} of {len(found.table)} criteria and judges")

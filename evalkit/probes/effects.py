@@ -11,6 +11,7 @@ import pandas as pd
 
 from evalkit import tables
 from evalkit.changes.floors import NO_REPEATS, NO_RULE
+from evalkit.errors import counted
 from evalkit.intervals import FEW_CLUSTERS, Interval, cluster_codes, mean_interval, wilson
 from evalkit.probes.sides import KEYS, Sides, verdicts
 from evalkit.tables.grouping import Floats, Ints, clusters_of, group
@@ -147,7 +148,7 @@ def _notes(own: pd.DataFrame, n: int, units: Ints) -> list[str]:
     if not n:
         return [*notes, "no item has a verdict on both sides"]
     n_units = len(np.unique(units))
-    return notes + ([f"only {n_units} clusters"] if n_units < FEW_CLUSTERS else [])
+    return notes + ([f"only {counted(n_units, 'cluster')}"] if n_units < FEW_CLUSTERS else [])
 
 
 def excess_interval(flipped: Floats, expected: Floats, units: Ints, variance: float = 0.0) -> Interval:

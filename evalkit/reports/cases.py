@@ -10,6 +10,7 @@ import numpy as np
 import orjson
 import pandas as pd
 
+from evalkit.errors import counted
 from evalkit.evaluation import Evaluation
 from evalkit.evaluation.joining import explanations
 from evalkit.figures import count_of, figure, html_table
@@ -144,4 +145,4 @@ def _text(value: Any) -> str:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= _LONG else f"{text[:_LONG]}… ({len(text) - _LONG} more characters)"
+    return text if len(text) <= _LONG else f"{text[:_LONG]}… ({counted(len(text) - _LONG, 'more character')})"

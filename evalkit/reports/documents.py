@@ -12,9 +12,9 @@ from typing import Any
 
 from evalkit._version import __version__
 from evalkit.changes import compare
-from evalkit.errors import ConfigError, InputError, MissingExtraError
+from evalkit.errors import ConfigError, InputError, MissingExtraError, counted
 from evalkit.evaluation import Evaluation, cards
-from evalkit.figures import count_of, html_page, html_table
+from evalkit.figures import html_page, html_table
 from evalkit.plots import (
     plot_agreement,
     plot_confusion,
@@ -122,9 +122,8 @@ def _warning(evaluation: Evaluation) -> str:
     unscored = int(judgments["error"].notna().sum())
     if not unscored:
         return ""
-    return (
-        f"<p class='mind'>{count_of(unscored, len(judgments))} judgments are unscored; figures are about the rest</p>"
-    )
+    said = f"{unscored} of {counted(len(judgments), 'judgment is', 'judgments are')} unscored"
+    return f"<p class='mind'>{said}; figures are about the rest</p>"
 
 
 def _parts(evaluation: Evaluation, baseline: Any) -> Iterator[tuple[str, str, str]]:

@@ -12,7 +12,7 @@ import pandas as pd
 from evalkit.contract import Receipt, read_receipts, read_unjudged
 from evalkit.contract.artifacts import LightevalArtifacts
 from evalkit.contract.bindings import task_name
-from evalkit.errors import InputError, MissingExtraError, listed
+from evalkit.errors import InputError, MissingExtraError, counted, listed
 from evalkit.running.rows import Ending
 from evalkit.running.runs import Run, RunScore, RunTask
 
@@ -188,7 +188,8 @@ def _notes(tasks: tuple[RunTask, ...], details: Mapping[str, pd.DataFrame | None
     for task, frame in details.items():
         n_empty = 0 if frame is None else sum(_is_empty(answer) for answer in frame["model_response"])
         if n_empty:
-            yield f"{task}: {n_empty} of {len(frame)} answers are empty; did the model's calls fail?"  # type: ignore[arg-type]
+            whole = counted(len(frame), "answer is", "answers are")  # type: ignore[arg-type]
+            yield f"{task}: {n_empty} of {whole} empty; did the model's calls fail?"
 
 
 def _is_empty(response: Any) -> bool:

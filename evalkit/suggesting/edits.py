@@ -9,7 +9,7 @@ from typing import Literal
 
 import pandas as pd
 
-from evalkit.errors import RubricError
+from evalkit.errors import RubricError, counted
 from evalkit.figures import count_of, html_page, html_table, text_table
 from evalkit.rubrics import Rubric, code_text
 
@@ -176,7 +176,7 @@ class Suggestions:
     def _head(self) -> str:
         differ = f"jury and people differ on {count_of(self.n_differ, self.n_compared)} dev items"
         by = f", {len(self.shown)} of them shown to {self.judge}" if self.shown else ""
-        return f"{self.rubric}, {self.criterion}: {len(self.edits)} edits suggested; {differ}{by}"
+        return f"{self.rubric}, {self.criterion}: {counted(len(self.edits), 'edit')} suggested; {differ}{by}"
 
     def _rows(self) -> list[dict[str, str]]:
         return [{"what": edit.where, "now": edit.text, "reason": edit.reason} for edit in self.edits]

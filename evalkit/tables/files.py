@@ -119,7 +119,7 @@ def _read_csv(path: Path, separator: str) -> pd.DataFrame:
     if names.duplicated().any():
         raise InputError(f"{path} has the column {listed(names[names.duplicated()])} twice")
     if not isinstance(frame.index, pd.RangeIndex):
-        raise InputError(f"{path}: its rows have more cells than the {len(names)} columns that its first line names")
+        raise InputError(f"{path}: its rows have more cells than its first line names columns ({len(names)})")
     for name in _LISTS:
         if name in frame.columns and (cells := _json_lists(frame[name].tolist())) is not None:
             frame[name] = pd.Series(cells, dtype=object)

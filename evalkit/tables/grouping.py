@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from evalkit.errors import InputError, listed
+from evalkit.errors import InputError, counted, listed
 
 __all__ = [
     "Flags",
@@ -94,7 +94,9 @@ def group(frame: pd.DataFrame, keys: Sequence[str], *, may_miss: Sequence[str] =
         missing = found < 0
         if missing.any():
             if key not in may_miss:
-                raise InputError(f"column {key!r} is empty in {int(missing.sum())} of {len(frame)} rows; fill it")
+                raise InputError(
+                    f"column {key!r} is empty in {int(missing.sum())} of {counted(len(frame), 'row')}; fill it"
+                )
             found = np.where(missing, n_values, found)
         # Numbered afresh after each key, so that the product never leaves int64.
         codes = pd.factorize(codes * (n_values + 1) + found)[0].astype(np.int64)

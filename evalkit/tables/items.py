@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evalkit.errors import InputError, listed
+from evalkit.errors import InputError, counted, listed
 from evalkit.tables.canonical import canonical
 
 __all__ = ["as_items", "column_names", "load_items"]
@@ -114,7 +114,8 @@ def _ids(source: Any, name: str | None) -> list[str]:
         seen: set[str] = set()
         doubled = [text for text in ids if text in seen or seen.add(text)]  # type: ignore[func-returns-value]
         raise InputError(
-            f"{len(doubled)} ids in {where} stand for more than one item: {listed(dict.fromkeys(doubled))}; "
+            f"{counted(len(doubled), f'id in {where} stands', f'ids in {where} stand')} for more than "
+            f"one item: {listed(dict.fromkeys(doubled))}; "
             "ids must be unique (name another column with item_id=, or number the rows with reset_index)"
         )
     return ids

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from evalkit import tables
-from evalkit.errors import ConfigError, listed
+from evalkit.errors import ConfigError, counted, listed
 from evalkit.figures import figure, html_page, html_table, text_table
 from evalkit.rubrics.scales import number
 from evalkit.tables.grouping import Flags, Floats, Ints
@@ -224,7 +224,7 @@ def _against(won: Flags, lost: Flags, epsilon: float) -> dict[str, Any]:
         return {"test": None, "p": np.nan, "notes": "not tested: under two items shared with others and the judge"}
     gaps: Ints = lost.astype(np.int64) - won.astype(np.int64)
     row: dict[str, Any] = {"judge_rate": won.mean(), "annotator_rate": lost.mean(), "difference": gaps.mean()}
-    notes = [] if len(gaps) >= _FEW_ITEMS else [f"only {len(gaps)} items"]
+    notes = [] if len(gaps) >= _FEW_ITEMS else [f"only {counted(len(gaps), 'item')}"]
     if np.ptp(gaps) == 0:
         notes.append("the same on every item: decided by its sign")
         row |= {"test": "sign", "p": 0.0 if gaps[0] < epsilon else 1.0}
@@ -265,15 +265,15 @@ def _summed(rows: list[dict[str, Any]]) -> dict[str, Any]:
     advantage = float(np.mean([row["judge_rate"] for row in tested]))
     notes = []
     if len(tested) < _FEW_PEOPLE:
-        notes.append(f"{len(tested)} annotators: less reliable")
+        notes.append(f"{counted(len(tested), 'annotator')}: less reliable")
     if len(tested) < len(rows):
-        notes.append(f"{len(rows) - len(tested)} annotators not tested")
+        notes.append(f"{counted(len(rows) - len(tested), 'annotator')} not tested")
     few = sum(row["n_items"] < _FEW_ITEMS for row in tested)
     if few:
-        notes.append(f"{few} annotators with under {_FEW_ITEMS} items")
+        notes.append(f"{counted(few, 'annotator')} with under {_FEW_ITEMS} items")
     alike = sum(row["test"] == "sign" for row in tested)
     if alike:
-        notes.append(f"{alike} annotators decided by sign: no variance")
+        notes.append(f"{counted(alike, 'annotator')} decided by sign: no variance")
     found = {"n_tested": len(tested), "winning_rate": rate, "advantage_probability": advantage}
     return found | {"passes": rate >= 0.5, "notes": "; ".join(notes)}
 

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from evalkit import tables
-from evalkit.errors import ConfigError, InputError, listed
+from evalkit.errors import ConfigError, InputError, counted, listed
 from evalkit.intervals import FEW_CLUSTERS, Interval, bounded_interval, mean_interval
 from evalkit.tables.grouping import Flags, Floats, Ints
 from evalkit.validity.figures import Answers
@@ -180,14 +180,16 @@ def _row(
             row |= {"power": found.power, "method": "ppi++"}
             notes += [f"no interval: {ends.reason}"] if ends.reason else []
             notes += (
-                [f"judge of no use (power 0): the mean of the {row['n_labelled']} labels"] if not found.power else []
+                [f"judge of no use (power 0): the mean of {counted(row['n_labelled'], 'label')}"]
+                if not found.power
+                else []
             )
     if why is not None:
         row |= {f"mean{end}": row[f"human{end}"] for end in ("", "_low", "_high")}
         row["method"] = "human" if row["n_labelled"] else None
         notes.append(f"human labels alone: {why}" if row["n_labelled"] else why)
     if row["n_labelled"] and row["n_clusters"] < FEW_CLUSTERS:
-        notes.append(f"only {row['n_clusters']} labelled clusters")
+        notes.append(f"only {counted(row['n_clusters'], 'labelled cluster')}")
     return row | {"notes": "; ".join(notes) or None}
 
 

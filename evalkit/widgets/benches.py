@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from evalkit import tables
-from evalkit.errors import ConfigError, EvalkitError, InputError, RubricError, listed
+from evalkit.errors import ConfigError, EvalkitError, InputError, RubricError, counted, listed
 from evalkit.evaluation import Evaluation, Rules, evaluate
 from evalkit.judging import Options, Plan, Spec, plan
 from evalkit.records import Judge
@@ -223,7 +223,7 @@ class Bench:
 
         try:
             evaluation = self._evaluate(version, budget_usd=self.budget_usd, on_progress=told)
-            said = "" if not last else f"asked {last[0].done} replies"
+            said = "" if not last else f"asked {counted(last[0].done, 'reply', 'replies')}"
         except Stopped:
             evaluation = _marked(self._evaluate(version, offline=True))
             said = f"stopped: {_missing(evaluation)}; run again and only the rest is paid"
@@ -324,4 +324,4 @@ def _marked(evaluation: Evaluation) -> Evaluation:
 
 def _missing(evaluation: Evaluation) -> str:
     n = int((evaluation.judgments["error"].astype(object) == "stopped").sum())
-    return f"{n} of {len(evaluation.judgments)} judgments were not asked"
+    return f"{n} of {counted(len(evaluation.judgments), 'judgment was', 'judgments were')} not asked"

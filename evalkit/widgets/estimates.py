@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from evalkit.contract import TaskBindings
+from evalkit.errors import counted
 from evalkit.providers.prices import price_of
 from evalkit.records import Judge
 from evalkit.registry import Pack, PackTask, Registry
@@ -61,7 +62,7 @@ class TaskCalls:
             (self.samples, "sample", "samples"),
             (self.n_criteria, "criterion", "criteria"),
         )
-        said = " × ".join(f"{number} {one if number == 1 else more}" for number, one, more in factors)
+        said = " × ".join(counted(number, one, more) for number, one, more in factors if number is not None)
         return f"{said} = {self.calls}"
 
 
@@ -101,7 +102,7 @@ class Estimate:
         said = [f"{one.task}: {one}" for one in self.tasks if one.calls]
         if self.calls:
             more = ", and those of tasks that are not known" if unknown else ""
-            said.insert(0, f"at most {self.calls} judge calls{more}")
+            said.insert(0, f"at most {counted(self.calls, 'judge call')}{more}")
             said.append(self._money())
             said.append("replies that are in the cache already cost nothing")
         said += [f"not known before: {one.task} ({one.note})" for one in unknown]

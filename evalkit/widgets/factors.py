@@ -9,7 +9,7 @@ from pathlib import Path
 
 from evalkit.contract import Receipt
 from evalkit.contract.layouts import PluginLayout
-from evalkit.errors import ConfigError, RegistryError, RubricError
+from evalkit.errors import ConfigError, RegistryError, RubricError, counted
 from evalkit.registry import PackTask, Registry
 from evalkit.registry.inspections import PluginTask, inspect_plugin
 from evalkit.rubrics import Profile, load_rubric
@@ -49,9 +49,12 @@ def items_of(
     """
     before = _items_before(runs, task.spec)
     if before is not None:
-        return before, f"{before} items in an earlier run"
+        return before, f"{counted(before, 'item')} in an earlier run"
     n_rows = _rows_in(_data(registry, task) if seen is None else _folder(seen.dataset))
-    return n_rows, "its number of items is seen in its first run" if n_rows is None else f"{n_rows} rows of data"
+    return (
+        n_rows,
+        "its number of items is seen in its first run" if n_rows is None else f"{counted(n_rows, 'row')} of data",
+    )
 
 
 def _data(registry: Registry, task: PackTask) -> Path | None:

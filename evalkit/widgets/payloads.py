@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from evalkit.errors import counted
 from evalkit.judging import explain
 from evalkit.prompts import lint, list_templates
 from evalkit.rubrics import diff
@@ -157,6 +158,6 @@ def advice_of(session: Session) -> dict[str, Any]:
 def unscored_of(judgments: pd.DataFrame) -> list[str]:
     """What went unscored and what to do, one line a reason."""
     return [
-        f"{row.judge}: {row.n} judgments {str(row.error).replace('_', ' ')} ({row.what_to_do})"
+        f"{row.judge}: {counted(int(str(row.n)), 'judgment')} {str(row.error).replace('_', ' ')} ({row.what_to_do})"
         for row in explain(judgments).itertuples()
     ]

@@ -10,9 +10,9 @@ from typing import Any
 
 import pandas as pd
 
-from evalkit.errors import InputError, RubricError
+from evalkit.errors import InputError, RubricError, counted
 from evalkit.evaluation import Evaluation
-from evalkit.figures import count_of, figure
+from evalkit.figures import figure
 from evalkit.suggesting import Edit, measure_edit, suggest_edits
 from evalkit.validity.parts import HELD_OUT
 from evalkit.widgets.books import counting
@@ -48,8 +48,8 @@ class Effect:
             agreement=f"{figure(row['agreement_before'])} → {after}",
             effect=f"{sign}{step}",
             counts=f"▲ {row['fixed']} fixed ▼ {row['broke']} broke",
-            coverage=f"{count_of(row['n_verdicts'], row['n_labelled'])} labelled items{looks}",
-            changed=f"{row['changed']} verdicts changed, labelled or not ({luck})",
+            coverage=f"{row['n_verdicts']} of {counted(row['n_labelled'], 'labelled item')}{looks}",
+            changed=f"{counted(row['changed'], 'verdict')} changed, labelled or not ({luck})",
             mark="better" if row["fixed"] > row["broke"] else "worse" if row["broke"] > row["fixed"] else "",
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator
 from typing import Any
 
+from evalkit.errors import counted
 from evalkit.figures import count_of, figure
 from evalkit.running import Run, RunScore
 from evalkit.running.views import run_facts, run_tables, run_title
@@ -43,7 +44,7 @@ def _tiles(run: Run) -> Iterator[dict[str, str]]:
     if run.started_at is not None and run.finished_at is not None:
         took = f"in {(run.finished_at - run.started_at).total_seconds():.0f} s"
     yield _tile("Status", run.status, took)
-    yield _tile("Scoring mode", run.scoring_mode, f"{len(run.tasks)} tasks, {run.backend}")
+    yield _tile("Scoring mode", run.scoring_mode, f"{counted(len(run.tasks), 'task')}, {run.backend}")
     if run.receipts:
         scored, items = sum(one.n_scored for one in run.receipts), sum(one.n_items for one in run.receipts)
         n_empty = sum(one.n_empty for one in run.receipts)
@@ -51,7 +52,7 @@ def _tiles(run: Run) -> Iterator[dict[str, str]]:
         costs = [one.cost_usd for one in run.receipts]
         n_live, n_cached = sum(one.n_live for one in run.receipts), sum(one.n_cached for one in run.receipts)
         paid = "US$ not known" if None in costs else f"US$ {sum(one or 0 for one in costs):.4f}"
-        yield _tile("Paid for judges", paid, f"{n_live} replies asked, {n_cached} from the cache")
+        yield _tile("Paid for judges", paid, f"{counted(n_live, 'reply', 'replies')} asked, {n_cached} from the cache")
     gaps = run.irreproducible
     yield _tile("Reproducible", "no" if gaps else "yes", "; ".join(gaps) or "inputs, versions and judges are recorded")
     if run.status == "succeeded":

@@ -6,7 +6,7 @@ import html
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from evalkit.errors import InputError
+from evalkit.errors import InputError, counted
 from evalkit.figures import html_page, html_table
 from evalkit.running import Run
 from evalkit.widgets.run_payloads import run_payload
@@ -55,7 +55,7 @@ def _samples(samples: Samples) -> Iterator[str]:
             page = samples.page(SampleQuery(task))
             rows = [_row(samples, task, page["columns"], row) for row in page["rows"][:_ROWS]]
             if rows:
-                caption = f"{task}: {len(rows)} of {page['n_all']} samples, first what needs eyes"
+                caption = f"{task}: {len(rows)} of {counted(page['n_all'], 'sample')}, first what needs eyes"
                 yield html_table(rows, texts=("sample", *_LEFT), caption=caption)
     except InputError as problem:
         yield f"<p class='note'>no samples are shown: {html.escape(str(problem))}</p>"
@@ -72,4 +72,4 @@ def _reason(judge: Mapping[str, Any]) -> str:
     """What a judge said first, and how many of its samples have a score."""
     said = next((one["explanation"] or one["error"] for one in judge["samples"]), "")
     score = "unscored" if judge["score"] is None else judge["score"]
-    return f"{judge['judge']} {score} ({judge['scored']} samples): {said[:_REASON]}"
+    return f"{judge['judge']} {score} ({counted(judge['scored'], 'sample')}): {said[:_REASON]}"

@@ -11,9 +11,9 @@ from typing import Any
 import pandas as pd
 
 from evalkit import tables
-from evalkit.errors import InputError, JudgeError, RubricError
+from evalkit.errors import InputError, JudgeError, RubricError, counted
 from evalkit.evaluation import Evaluation, promote
-from evalkit.figures import count_of, figure
+from evalkit.figures import figure
 from evalkit.judging import Work
 from evalkit.rubrics import Rubric, save
 from evalkit.suggesting import groups_of
@@ -198,8 +198,8 @@ class Session(Bench):
         self.held_out = {
             "agreement": figure(row["accuracy"], row["accuracy_low"], row["accuracy_high"]),
             "kappa": figure(row["kappa"], row["kappa_low"], row["kappa_high"]),
-            "compared": f"{count_of(row['n_verdicts'], row['n_labelled'])} labelled items",
-            "looks": f"look {row['n_looks']}, at {row['n_versions']} versions",
+            "compared": f"{row['n_verdicts']} of {counted(row['n_labelled'], 'labelled item')}",
+            "looks": f"look {row['n_looks']}, at {counted(row['n_versions'], 'version')}",
         }
         return self.held_out
 

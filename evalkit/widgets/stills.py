@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 from typing import Any
 
+from evalkit.errors import counted
 from evalkit.figures import html_page, html_table, text_table
 from evalkit.widgets.rows import Query, page_of
 from evalkit.widgets.sessions import Session
@@ -39,7 +40,9 @@ def page(session: Session) -> str:
         shown = [_cells(row) for row in rows]
         parts.append(
             html_table(
-                shown, texts=list(shown[0]), caption=f"What needs eyes: {len(shown)} of {len(session.items)} items"
+                shown,
+                texts=list(shown[0]),
+                caption=f"What needs eyes: {len(shown)} of {counted(len(session.items), 'item')}",
             )
         )
     return html_page([*parts, "<p class='note'>Run the cell to tune: the widget needs a kernel.</p>"])
@@ -49,7 +52,7 @@ def _head(session: Session) -> str:
     rubric = session.draft
     judges = ", ".join(judge.name for judge in session.pool if judge.name in session.active)
     what = f"{rubric.id}@{rubric.label}, criterion {session.shown_criterion}"
-    head = f"{what}: {len(session.items)} items, judged by {judges}"
+    head = f"{what}: {counted(len(session.items), 'item')}, judged by {judges}"
     if session.evaluation is None:
         return f"{head}; not judged yet"
     return f"{head}; shown is {session.history.versions[session.current].label}"

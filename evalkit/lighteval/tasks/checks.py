@@ -11,7 +11,7 @@ from lighteval.metrics.metrics_sample import SampleLevelComputation
 from lighteval.metrics.utils.metric_utils import SampleLevelMetric
 from lighteval.tasks.requests import SamplingMethod
 
-from evalkit.errors import InputError
+from evalkit.errors import InputError, counted
 from evalkit.lighteval.items import answer_of
 from evalkit.lighteval.rows import EMPTY_ANSWER
 
@@ -81,7 +81,9 @@ class CheckScore(SampleLevelComputation):  # type: ignore[misc,unused-ignore]  #
     def compute(self, responses: Sequence[Any], docs: Sequence[Any], **_: Any) -> list[dict[str, Any]]:  # type: ignore[override,unused-ignore]
         """One row a sample; see `check_metric`."""
         if len(responses) != len(docs):
-            raise InputError(f"{len(responses)} responses for {len(docs)} documents; give one response per document")
+            raise InputError(
+                f"{counted(len(responses), 'response')} for {counted(len(docs), 'document')}; give one each"
+            )
         return [self._row(answer_of(response), doc) for response, doc in zip(responses, docs, strict=True)]
 
     def _row(self, answer: str, doc: Any) -> dict[str, Any]:

@@ -368,7 +368,7 @@ def test_no_rows() -> None:
 
 
 def test_one_response_per_document() -> None:
-    with pytest.raises(InputError, match="1 responses for 2 documents"):
+    with pytest.raises(InputError, match="1 response for 2 documents"):
         metric_of().compute(rows_of("a")["responses"], rows_of("a", "b")["docs"])
 
 
