@@ -394,3 +394,27 @@ class TestCost:
         assert (first.n_live, first.n_cached, first.n_missing) == (2 * 4 * 2 * 3, 0, 0)  # two items differ
         again = ek.evaluate(items, rubric(), JURY).cost
         assert (again.n_live, again.n_cached, again.paid_usd) == (0, 48, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "jury", "message"),
+    [
+        ({}, JURY[:2], "needs 3 judges or more, here are 2"),
+        ({"level": "interval"}, [*JURY[:2], "fake:verbose"], "an interval scale has none"),
+    ],
+    ids=["two judges", "interval"],
+)
+def test_rules_that_cannot_be_followed_are_refused_before_anything_is_asked(changes, jury, message):
+    given = ek.Rubric(
+        id="r", inputs=["answer"], criteria=[{"name": "c", "scale": {0: "no", 1: "yes"}, "pass_at": 1} | changes]
+    )
+    before = ek.cache_stats()["n_replies"]
+    with pytest.raises(ConfigError, match=message):
+        ek.evaluate(rows(2), given, jury, aggregate="dawid_skene")
+    assert ek.cache_stats()["n_replies"] == before
+
+
+def test_rules_are_tried_on_pairs_and_nominal_scales_too():
+    pairs = [{"question": "q", "answer_a": "It is so.", "answer_b": "No."}]
+    for method in ("mean", "majority", "min"):
+        assert len(ek.evaluate(pairs, "preference", JURY, samples=1, aggregate=method).scores) == 1

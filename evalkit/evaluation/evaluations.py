@@ -21,7 +21,7 @@ from evalkit.judging.runs import Options, judge_work
 from evalkit.judging.specs import Spec, is_none
 from evalkit.judging.works import Work
 from evalkit.rubrics import Profile, Rubric
-from evalkit.tables import LABEL_KEY, as_items, check, empty
+from evalkit.tables import LABEL_KEY, as_items, check, empty, table
 from evalkit.tables import labels as long_labels
 from evalkit.validity import align
 from evalkit.validity.people import coded
@@ -63,6 +63,29 @@ class Rules:
     def aggregate_votes(self, votes: pd.DataFrame) -> pd.DataFrame:
         """Votes to scores."""
         return aggregate(votes, method=self.aggregate, quorum=self.quorum)  # type: ignore[arg-type]
+
+    def try_on(self, spec: Spec) -> None:
+        """Refuse rules that these judges and scales cannot follow: on answers, they would after everything was paid."""
+        each = [
+            (criterion, judge, order)
+            for criterion in spec.rubric.criteria
+            for judge in spec.judges
+            for order in spec.orders
+        ]
+        columns: dict[str, Any] = {
+            "rubric": [spec.rubric.id] * len(each),
+            "rubric_version": [spec.rubric.version] * len(each),
+            "item_id": ["0"] * len(each),
+            "criterion": [criterion.name for criterion, _, _ in each],
+            "judge": [judge.name for _, judge, _ in each],
+            "order": [order for _, _, order in each],
+            "sample": [0] * len(each),
+            "error": ["unreadable"] * len(each),
+            "weight": [judge.weight for _, judge, _ in each],
+            "level": [criterion.level for criterion, _, _ in each],
+            "scale": [criterion.scale.to_json() for criterion, _, _ in each],
+        }
+        self.aggregate_votes(self.vote_judgments(table("judgments", columns)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +285,8 @@ def evaluate(
     Raises
     ------
     InputError, RubricError, ConfigError, JudgeError, CacheError
-        As `judge` does; for unknown rules and for labels off the scale too, before anything is paid.
+        As `judge` does; for rules that are unknown or that these judges and scales cannot follow, and for labels off
+        the scale too, before anything is paid.
 
     Examples
     --------
@@ -286,6 +310,7 @@ def evaluate_spec(
     spec: Spec, items: pd.DataFrame, rules: Rules, options: Options, labels: pd.DataFrame | None = None
 ) -> Evaluation:
     """`evaluate` for what was resolved already: items with an `item_id`, labels in the long table."""
+    rules.try_on(spec)
     work = Work.of(spec, items)
     judgments = judge_work(work, options)
     return Evaluation(items, spec, rules, judgments, labels, _clusters(items, work), work.n_unique)
@@ -301,10 +326,10 @@ def _options(given: Mapping[str, Any]) -> Options:
 def _labels(given: Any, items: pd.DataFrame, rubric: Rubric) -> pd.DataFrame:
     if isinstance(given, Mapping):
         return long_labels(items, given, rubric=rubric)
-    table = check(given, "labels", need=[*LABEL_KEY, "label"])
-    mine = table[table["criterion"].isin(rubric.names)]
-    if mine.empty and len(table):
-        there = ", ".join(map(str, table["criterion"].unique()))
+    said = check(given, "labels", need=[*LABEL_KEY, "label"])
+    mine = said[said["criterion"].isin(rubric.names)]
+    if mine.empty and len(said):
+        there = ", ".join(map(str, said["criterion"].unique()))
         raise InputError(
             f"no label is for a criterion of rubric {rubric.id!r} ({', '.join(rubric.names)}); labels are for {there}"
         )

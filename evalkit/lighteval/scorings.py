@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from evalkit import tables
 from evalkit.contract import Receipt, Scoring, TaskBinding, TaskBindings, write_receipt
 from evalkit.contract.layouts import PluginLayout
 from evalkit.contract.receipts import JudgeUsed
@@ -84,27 +83,6 @@ class Settled:
             _log.error("%s, %s: no receipt was left: %s", task, metric, problem)
 
 
-def _try_rules(spec: Spec, rules: Rules) -> None:
-    """Refuse rules that these judges and scales cannot follow: on answers, they would after everything was paid."""
-    each = [(criterion, judge) for criterion in spec.rubric.criteria for judge in spec.judges]
-    judgments = tables.table(
-        "judgments",
-        {
-            "rubric": [spec.rubric.id] * len(each),
-            "rubric_version": [spec.rubric.version] * len(each),
-            "item_id": ["0"] * len(each),
-            "criterion": [criterion.name for criterion, _ in each],
-            "judge": [judge.name for _, judge in each],
-            "sample": [0] * len(each),
-            "error": ["unreadable"] * len(each),
-            "weight": [judge.weight for _, judge in each],
-            "level": [criterion.level for criterion, _ in each],
-            "scale": [criterion.scale.to_json() for criterion, _ in each],
-        },
-    )
-    rules.aggregate_votes(rules.vote_judgments(judgments))
-
-
 def settle(
     declared: Declared,
     task: str | None,
@@ -172,7 +150,7 @@ class _Found:
                        for judge in judges)  # fmt: skip
         templates |= {template.label: template for template in list(templates.values())}
         spec = Spec.of(rubric, judges, samples, common, templates)
-        _try_rules(spec, rules)
+        rules.try_on(spec)
         config = self.scoring.config
         report = config is not None and config.report_disagreement
         return Settled(spec, rules, origins, report, self.scoring.mode, self._used_profile, self.binding)
