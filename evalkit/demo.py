@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import textwrap
 from pathlib import Path
@@ -17,7 +18,7 @@ from evalkit.rubrics import Rubric, diff, load_rubric
 
 __all__ = ["EDIT", "JURY", "run"]
 
-_WIDTH = 118
+_WIDEST, _NARROWEST = 118, 60
 JURY = ["fake:strict", "fake:lenient", "fake:verbose"]
 EDIT = {
     2: "Supported in the main. What matters is stated in the context; minor or small additions are acceptable.",
@@ -43,6 +44,9 @@ class _Tour:
 
     def __init__(self, out: TextIO) -> None:
         self._out, self._step = out, 0
+        # of the terminal, or of COLUMNS; the widest where there is neither
+        columns = shutil.get_terminal_size((_WIDEST, 24)).columns
+        self._width = max(_NARROWEST, min(columns, _WIDEST))
         self._cache = default_folder() / "demo"
 
     def say(self, *lines: object) -> None:
@@ -53,21 +57,26 @@ class _Tour:
         """Texts as wide as a terminal, set in."""
         for text in texts:
             lead = " " * indent
-            self.say(textwrap.fill(text, _WIDTH, initial_indent=lead, subsequent_indent=f"{lead}  "))
+            self.say(textwrap.fill(text, self._width, initial_indent=lead, subsequent_indent=f"{lead}  "))
 
     def title(self, text: str, call: str) -> None:
         self._step += 1
-        self.say("", f"── {self._step}. {text}", f"   {call}", "")
+        self.say("", f"── {self._step}. {text}")
+        self.tell(3, call)
+        self.say("")
 
     def opening(self) -> None:
-        self.say(
-            "evalkit: does a support bot stick to its sources?",
-            "",
-            "A jury of three judges reads 24 answers of three invented shop bots beside the sources they were given,",
-            "three times each, by the rubric 'faithfulness': 0 invented, 1 side remark unsupported, 2 fully supported.",
+        self.say("evalkit: does a support bot stick to its sources?", "")
+        for text in (
+            (
+                "A jury of three judges reads 24 answers of three invented shop bots beside the sources they were "
+                "given, three times each, by the rubric 'faithfulness': 0 invented, 1 side remark unsupported, 2 fully "
+                "supported."
+            ),
             "The jury here is built in (fake:strict, fake:lenient, fake:verbose): word overlap, free and offline.",
             "It is not an LLM. Its figures show what evalkit does, not how good real judges are.",
-        )
+        ):
+            self.say(textwrap.fill(text, self._width))
 
     def question(self) -> tuple[Rubric, pd.DataFrame, pd.DataFrame]:
         items, labels = load_example("support")
@@ -76,25 +85,26 @@ class _Tour:
         prompt = build_prompt(rubric, items.iloc[0])
         lines = prompt.messages[-1].content.splitlines()
         start = next(at for at, line in enumerate(lines) if line.startswith("Question:"))
-        self.say(*(f"   │ {line}"[:_WIDTH] for line in ["… criterion, scale and form of reply, then:", *lines[start:]]))
+        for line in ["… criterion, scale and form of reply, then:", *lines[start:]]:
+            wrapped = textwrap.wrap(line, self._width - 5, subsequent_indent="  ") or [""]
+            self.say(*(f"   │ {part}".rstrip() for part in wrapped))
         return rubric, items, labels
 
     def plan(self, items: pd.DataFrame, rubric: Rubric) -> None:
         self.title("What it will cost", "ek.plan(items, rubric, judges, samples=3)")
-        self.say(plan(items, rubric, JURY, cache=self._cache))
+        self.say(show(plan(items, rubric, JURY, cache=self._cache), width=self._width))
 
     def judge(self, items: pd.DataFrame, rubric: Rubric, labels: pd.DataFrame) -> Evaluation:
         self.title(
             "Judge, vote, aggregate, compare with labels", "ev = ek.evaluate(items, rubric, judges, labels=labels)"
         )
         evaluation = evaluate(items, rubric, JURY, labels=labels, cache=self._cache, progress=False)
-        self.say(evaluation)
-        self.say(
-            "",
-            "The two label columns were written together with the examples: fit to learn on, no measure of people.",
+        self.say(show(evaluation, width=self._width), "")
+        self.tell(
+            0, "The two label columns were written together with the examples: fit to learn on, no measure of people."
         )
         if len(told := explain(evaluation.judgments)):
-            self.say(show(told))
+            self.say(show(told, width=self._width))
         return evaluation
 
     def look(self, evaluation: Evaluation) -> None:
@@ -119,7 +129,7 @@ class _Tour:
         )
         self.tell(3, *str(diff(first.rubric, edited)).splitlines(), "")
         second = evaluate(first.items, edited, JURY, labels=first.labels, cache=self._cache, progress=False)
-        self.say(compare(first, second, labels=first.labels))
+        self.say(compare(first, second, labels=first.labels).text(self._width))
 
     def closing(self) -> None:
         self.say(

@@ -64,6 +64,18 @@ def test_twice_the_second_time_from_a_locked_folder(tmp_path):
     assert list(folder.iterdir()) == []
 
 
+def test_a_narrow_terminal_is_kept_to_and_no_prompt_is_cut(tmp_path):
+    whole = "You pay the return postage yourself unless the tent is faulty."
+    for width in (80, 100):
+        done = ran(tmp_path, COLUMNS=str(width))
+        assert done.returncode == 0, done.stderr
+        steps, _, _ = done.stdout.partition("── Where to go on")  # below stand commands to copy: they are not broken
+        assert max(map(len, steps.splitlines())) <= width
+        prompt = steps.partition("── 1.")[2].partition("── 2.")[0]
+        assert whole in " ".join(line.strip().removeprefix("│").strip() for line in prompt.splitlines())
+        assert re.search(r"^judge +jury", steps.partition("── 5.")[2], re.MULTILINE) or width > 80
+
+
 def test_a_project_keeps_its_replies_beside_it(tmp_path):
     (tmp_path / "pyproject.toml").touch()
     done = ran(tmp_path, COMMAND, PYTHONIOENCODING="ascii")  # a terminal that knows no box-drawing

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import textwrap
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,8 +70,24 @@ class Comparison:
         counted = found[found["judge"].eq(JURY) | ~found["criterion"].astype(str).isin(juries)]
         return list(dict.fromkeys(counted["criterion"].astype(str)))
 
+    def text(self, width: int | None = None) -> str:
+        """As `print` shows it; for a terminal of `width` columns lines are wrapped, and a jury's row stands first."""
+        if width is None:
+            return "\n".join([*self._heads(), "", text_table(self._rows()), *self._notes()])
+        criteria = self.table["criterion"].astype(str)
+        order = dict(zip(criteria.unique(), range(len(self.table)), strict=False))
+        judges = self.table["judge"].astype(str)
+        ranks = [(order[one], judge != JURY) for one, judge in zip(criteria, judges, strict=True)]
+        rows = [row for _, row in sorted(zip(ranks, self._rows(), strict=True), key=lambda pair: pair[0])]
+        table = text_table(rows, width=width)  # what has no room is left out at its end
+        heads, notes = (
+            [textwrap.fill(line, width, subsequent_indent="  ") for line in lines]
+            for lines in (self._heads(), self._notes())
+        )
+        return "\n".join([*heads, "", table, *notes])
+
     def __str__(self) -> str:
-        return "\n".join([*self._heads(), "", text_table(self._rows()), *self._notes()])
+        return self.text()
 
     __repr__ = __str__
 
