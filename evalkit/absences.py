@@ -16,8 +16,8 @@ class Absent:
 
     Examples
     --------
-    >>> Absent("Registry", "install them with pip install 'evalkit[registry]'")
-    <evalkit.Registry is not there: install them with pip install 'evalkit[registry]'>
+    >>> Absent("Registry", "install its extra")
+    <evalkit.Registry is not there: install its extra>
     """
 
     __slots__ = ("_name", "_why")

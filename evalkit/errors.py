@@ -17,6 +17,7 @@ __all__ = [
     "MissingExtraError",
     "RegistryError",
     "RubricError",
+    "advise_extra",
     "counted",
     "guess",
     "listed",
@@ -65,6 +66,17 @@ class MissingExtraError(EvalkitError, ImportError):
 
 class EvalkitWarning(UserWarning):
     """Something worth knowing that does not stop the work."""
+
+
+def advise_extra(extra: str) -> str:
+    """What to do about a missing package. The name `evalkit` on the public index is another project's: no bare name.
+
+    Examples
+    --------
+    >>> advise_extra("parquet")
+    "install evalkit's extra 'parquet' (from its checkout: pip install '.[parquet]')"
+    """
+    return f"install evalkit's extra '{extra}' (from its checkout: pip install '.[{extra}]')"
 
 
 def counted(number: SupportsInt, one: str, more: str | None = None) -> str:

@@ -821,7 +821,7 @@ def test_outputs_that_cannot_be_written_are_named(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
     code, _, err = run("judge", "items.jsonl", *FAKE, "-o", "x.parquet")
     assert code == 2
-    assert "pip install 'evalkit[parquet]'" in one_line(err)
+    assert "pip install '.[parquet]'" in one_line(err)
     assert ek.cache_stats()["n_replies"] == 0
     Path("f.csv").mkdir()
     with pytest.raises(InputError, match="is a folder"):

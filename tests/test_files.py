@@ -134,9 +134,9 @@ class TestReading:
     def test_parquet_without_pyarrow_names_the_extra(self, tmp_path, monkeypatch):
         (tmp_path / "t.parquet").write_bytes(b"PAR1")
         monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
-        with pytest.raises(MissingExtraError, match=r"evalkit\[parquet\]"):
+        with pytest.raises(MissingExtraError, match=r"pip install '\.\[parquet\]'"):
             read_frame(tmp_path / "t.parquet")
-        with pytest.raises(MissingExtraError, match=r"evalkit\[parquet\]"):
+        with pytest.raises(MissingExtraError, match=r"pip install '\.\[parquet\]'"):
             write_frame(sample("labels"), tmp_path / "new.parquet")
 
 

@@ -267,7 +267,7 @@ for name in ("RunWizard", "Registry"):
     absent = [line for line in lines if " raises: " in line]
     if "sqlalchemy" in gone:
         assert len(absent) == 8, told
-        assert all("pip install 'evalkit[registry]'" in line for line in absent)
+        assert all("pip install '.[registry]'" in line for line in absent)
     else:
         assert not absent, "with SQLAlchemy the classes are there; drawing them is what needs widgets"
         assert len(lines) == 2

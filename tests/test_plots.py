@@ -414,7 +414,7 @@ class TestPictures:
             "except evalkit.MissingExtraError as problem:\n    print(problem)"
         )
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
-        assert "extra notebook" in done.stdout, done.stderr
+        assert "extra 'notebook'" in done.stdout, done.stderr
 
 
 def test_names_are_cut_to_their_room():

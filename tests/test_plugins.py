@@ -451,7 +451,7 @@ def test_without_lighteval_its_tasks_need_an_extra(monkeypatch: Any) -> None:
         raise PackageNotFoundError(name)
 
     monkeypatch.setattr(inspections, "version", version)
-    with pytest.raises(MissingExtraError, match=r"pip install 'evalkit\[lighteval\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install '\.\[lighteval\]'"):
         inspections.lighteval_tasks()
 
 

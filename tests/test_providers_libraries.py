@@ -149,7 +149,7 @@ def test_a_missing_key_is_named_before_anything_is_sent(monkeypatch: pytest.Monk
 @pytest.mark.parametrize(("provider", "model"), BOTH)
 def test_a_missing_library_names_its_extra(provider: str, model: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(MissingExtraError, match=rf"evalkit\[{provider}\]"):
+    with pytest.raises(MissingExtraError, match=rf"pip install '\.\[{provider}\]'"):
         check_ready(Judge(provider, model))
 
 

@@ -210,7 +210,7 @@ def test_what_cannot_work_is_said_before_a_model_is_loaded(model: str, monkeypat
         check_ready(Judge("transformers", model))
     monkeypatch.delenv("EVALKIT_BATCH_SIZE")
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(MissingExtraError, match=r"evalkit\[transformers\]"):
+    with pytest.raises(MissingExtraError, match=r"pip install '\.\[transformers\]'"):
         check_ready(Judge("transformers", model))
 
 

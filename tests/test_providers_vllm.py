@@ -261,5 +261,5 @@ def test_what_cannot_work_is_said_before_a_model_is_loaded(
 
 def test_a_missing_library_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(MissingExtraError, match=r"evalkit\[vllm\]"):
+    with pytest.raises(MissingExtraError, match=r"pip install '\.\[vllm\]'"):
         check_ready(Judge("vllm", "m"))

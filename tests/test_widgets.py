@@ -1031,7 +1031,7 @@ def test_without_the_extra_the_message_names_it(monkeypatch, tmp_path):
     for name in ("evalkit.widgets.views", "evalkit.widgets.screens"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setitem(sys.modules, "anywidget", None)
-    with pytest.raises(MissingExtraError, match=r"evalkit\[notebook\]"):
+    with pytest.raises(MissingExtraError, match=r"pip install '\.\[notebook\]'"):
         ek.RubricTuner(ITEMS, RUBRIC, JUDGES[:1], folder=tmp_path)
 
 

@@ -556,5 +556,5 @@ def test_texts_of_others_are_escaped_in_the_plain_page(make):
 
 def test_without_the_extra_it_is_said_what_to_install(monkeypatch, registry):
     monkeypatch.setitem(sys.modules, "evalkit.widgets.run_screens", None)
-    with pytest.raises(MissingExtraError, match=r"RunWizard needs ipywidgets and anywidget.*evalkit\[notebook\]"):
+    with pytest.raises(MissingExtraError, match=r"RunWizard needs ipywidgets and anywidget.*'\.\[notebook\]'"):
         ek.RunWizard(registry)

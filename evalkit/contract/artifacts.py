@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from evalkit.errors import InputError, MissingExtraError, listed
+from evalkit.errors import InputError, MissingExtraError, advise_extra, listed
 
 __all__ = ["LightevalArtifacts"]
 
@@ -94,9 +94,7 @@ class LightevalArtifacts:
         try:
             from pyarrow import ArrowException, parquet
         except ImportError:
-            raise MissingExtraError(
-                "details of a run need pyarrow; install it with pip install 'evalkit[parquet]'"
-            ) from None
+            raise MissingExtraError(f"details of a run need pyarrow; {advise_extra('parquet')}") from None
         try:
             # an open file: from a path, folders named key=value would become columns
             with file.open("rb") as handle:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from evalkit.errors import ConfigError, MissingExtraError, counted
+from evalkit.errors import ConfigError, MissingExtraError, advise_extra, counted
 from evalkit.gate.configs import Expected
 from evalkit.gate.judgments import Judgment
 from evalkit.gate.results import Measured, MetricResult, Status, worst
@@ -76,7 +76,7 @@ def compile_check(expected: Expected, folder: Path) -> Any:
         import jsonschema
     except ImportError:
         raise MissingExtraError(
-            "json_schema needs the package jsonschema: pip install 'evalkit[gate]', or use regex or must_contain"
+            f"json_schema needs the package jsonschema: {advise_extra('gate')}, or use regex or must_contain"
         ) from None
     schema: Any = expected.schema_
     try:

@@ -10,7 +10,7 @@ import traceback
 from collections.abc import MutableMapping, Sequence
 
 from evalkit.contract import CONFIG_VARIABLE, Scoring, TaskBindings, check_receipts, receipt_place
-from evalkit.errors import EvalkitError, MissingExtraError
+from evalkit.errors import EvalkitError, MissingExtraError, advise_extra
 from evalkit.lighteval.parents import watch_parent
 
 __all__ = ["launch", "settle_environment", "with_custom_tasks"]
@@ -39,7 +39,7 @@ def launch(args: Sequence[str]) -> int:
         Before LightEval is loaded: for what is wrong in the environment, or when it is not installed.
     """
     if importlib.util.find_spec("lighteval") is None:
-        raise MissingExtraError("LightEval is not installed; pip install 'evalkit[lighteval]', torch first by itself")
+        raise MissingExtraError(f"LightEval is not installed; {advise_extra('lighteval')}, torch first by itself")
     watch_parent(os.environ)
     settle_environment(os.environ)
     from evalkit.lighteval.preparing import default_answers, prepare

@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 import orjson
 
 from evalkit.caching import ReplyStore
-from evalkit.errors import ConfigError, InputError, JudgeError, MissingExtraError, counted
+from evalkit.errors import ConfigError, InputError, JudgeError, MissingExtraError, advise_extra, counted
 from evalkit.judging import Options, Spec, Work
 from evalkit.judging.runs import judge_work
 from evalkit.lighteval.pollux_judges import PolluxJudge
@@ -25,10 +25,7 @@ from evalkit.tables import is_missing
 try:
     from lighteval.metrics.metrics_sample import SampleLevelComputation
 except ModuleNotFoundError as problem:
-    raise MissingExtraError(
-        f"the POLLUX metric needs lighteval ({problem}): install evalkit with the extra lighteval "
-        "(pip install 'evalkit[lighteval]')"
-    ) from problem
+    raise MissingExtraError(f"the POLLUX metric needs lighteval ({problem}): {advise_extra('lighteval')}") from problem
 
 __all__ = ["PolluxLLMJudgeMetric"]
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from evalkit.errors import MissingExtraError
+from evalkit.errors import MissingExtraError, advise_extra
 from evalkit.plots.themes import Palette, palette_of
 
 if TYPE_CHECKING:
@@ -78,9 +78,7 @@ def frame(
     try:
         from evalkit.plots.pictures import Picture, drawing
     except ImportError as problem:
-        raise MissingExtraError(
-            "plots need matplotlib: install evalkit with the extra notebook (pip install 'evalkit[notebook]')"
-        ) from problem
+        raise MissingExtraError(f"plots need matplotlib: {advise_extra('notebook')}") from problem
     shown = list(panels[:MOST_PANELS])
     more = [f"the first {len(shown)} of {len(panels)} panels"] if len(panels) > len(shown) else []
     heads = textwrap.wrap(subtitle, _SIGNS)

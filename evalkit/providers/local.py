@@ -19,7 +19,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
-from evalkit.errors import ConfigError, MissingExtraError, listed
+from evalkit.errors import ConfigError, MissingExtraError, advise_extra, listed
 from evalkit.keys import canonical_json
 from evalkit.providers import ProviderError
 from evalkit.providers.models import ENDING, Model, Written, stops_of
@@ -46,10 +46,7 @@ def check_extra(extra: str, *modules: str) -> None:
     """Raise MissingExtraError when a module that an extra brings is not installed; imports nothing."""
     for module in modules:
         if importlib.util.find_spec(module) is None:
-            raise MissingExtraError(
-                f"judges of the provider '{extra}' need {module}: install evalkit with the extra {extra} "
-                f"(pip install 'evalkit[{extra}]')"
-            )
+            raise MissingExtraError(f"judges of the provider '{extra}' need {module}: {advise_extra(extra)}")
 
 
 def check_local(judge: Judge, allowed: Sequence[str]) -> None:

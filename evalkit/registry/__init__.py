@@ -1,14 +1,13 @@
 """The registry: plugins, judge templates and packs in a database; it knows nothing of judging."""
 
-from evalkit.errors import MissingExtraError
+from evalkit.errors import MissingExtraError, advise_extra
 
 try:
     import alembic  # noqa: F401
     import sqlalchemy  # noqa: F401
 except ImportError as problem:
     raise MissingExtraError(
-        "the registry needs SQLAlchemy and Alembic; install them with pip install 'evalkit[registry]' (PostgreSQL: "
-        "'evalkit[registry,postgres]')"
+        f"the registry needs SQLAlchemy and Alembic; {advise_extra('registry')}; for PostgreSQL '.[registry,postgres]'"
     ) from problem
 
 from evalkit.registry.entries import JudgeTemplate, Pack, PackTask, Plugin

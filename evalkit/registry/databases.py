@@ -16,7 +16,7 @@ from sqlalchemy.pool import NullPool
 
 from evalkit.caching import default_folder, network_file_system
 from evalkit.contract.secrets import is_key
-from evalkit.errors import ConfigError, MissingExtraError, RegistryError
+from evalkit.errors import ConfigError, MissingExtraError, RegistryError, advise_extra
 
 __all__ = ["Database", "default_url"]
 
@@ -103,8 +103,7 @@ class Database:
                 return create_engine(self._url, pool_pre_ping=True, connect_args={"connect_timeout": 10})
             except ModuleNotFoundError:
                 raise MissingExtraError(
-                    "a registry on PostgreSQL needs an optional package; install it with pip install "
-                    "'evalkit[registry,postgres]'"
+                    f"a registry on PostgreSQL needs an optional package; {advise_extra('registry,postgres')}"
                 ) from None
         path = Path(str(self._url.database))
         network = network_file_system(path.parent)

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from evalkit._version import __version__
 from evalkit.contract import MODES
 from evalkit.contract.layouts import PluginLayout
-from evalkit.errors import EvalkitError, MissingExtraError, RegistryError, listed
+from evalkit.errors import EvalkitError, MissingExtraError, RegistryError, advise_extra, listed
 from evalkit.prompts import Template
 from evalkit.registry.children import ask_child
 from evalkit.registry.sources import requirements_of
@@ -164,9 +164,7 @@ def lighteval_tasks(*, timeout_s: float = _LIGHTEVAL_WAIT_S) -> tuple[str, list[
     try:
         version("lighteval")
     except PackageNotFoundError:
-        raise MissingExtraError(
-            "LightEval's tasks need LightEval; install it with pip install 'evalkit[lighteval]'"
-        ) from None
+        raise MissingExtraError(f"LightEval's tasks need LightEval; {advise_extra('lighteval')}") from None
     found = ask_child("lighteval", "", "LightEval's task list", timeout_s)
     return found["version"], found["tasks"], found["failed"]
 

@@ -15,7 +15,7 @@ import numpy as np
 import orjson
 import pandas as pd
 
-from evalkit.errors import InputError, MissingExtraError, listed
+from evalkit.errors import InputError, MissingExtraError, advise_extra, listed
 from evalkit.keys import canonical_json
 from evalkit.tables.canonical import canonical, is_missing
 from evalkit.tables.contracts import TABLES, check, empty
@@ -146,7 +146,7 @@ def _read_parquet(path: Path) -> pd.DataFrame:
     try:
         import pyarrow as pa
     except ImportError:
-        raise MissingExtraError("reading parquet needs pyarrow: pip install 'evalkit[parquet]'") from None
+        raise MissingExtraError(f"reading parquet needs pyarrow: {advise_extra('parquet')}") from None
     try:
         with path.open("rb") as stream:  # by itself Arrow opens no path that is no UTF-8
             return pd.read_parquet(stream, engine="pyarrow")
@@ -160,7 +160,7 @@ def load_hub(source: str, *, split: str, name: str | None) -> Any:
         import datasets
     except ImportError:
         raise MissingExtraError(
-            f"{source!r} is no file here; data sets by name need the package datasets: pip install 'evalkit[datasets]'"
+            f"{source!r} is no file here; data sets by name need the package datasets: {advise_extra('datasets')}"
         ) from None
     try:
         return datasets.load_dataset(source, name, split=split)
@@ -290,7 +290,7 @@ def _need_pyarrow(what: str) -> None:
     try:
         import pyarrow as pa  # noqa: F401  # only to say which extra is missing
     except ImportError:
-        raise MissingExtraError(f"{what} parquet needs pyarrow: pip install 'evalkit[parquet]'") from None
+        raise MissingExtraError(f"{what} parquet needs pyarrow: {advise_extra('parquet')}") from None
 
 
 def records(frame: pd.DataFrame) -> Iterator[dict[str, Any]]:

@@ -13,7 +13,7 @@ import pandas as pd
 
 from evalkit.aggregation import aggregate, summarize
 from evalkit.agreement import disagreement, reliability
-from evalkit.errors import EvalkitError, InputError, MissingExtraError, listed
+from evalkit.errors import EvalkitError, InputError, MissingExtraError, advise_extra, listed
 from evalkit.evaluation import Cost, show
 from evalkit.rubrics import Scale
 from evalkit.tables import as_items, check, empty
@@ -113,8 +113,8 @@ class JudgmentBrowser:
             from evalkit.widgets.views import View
         except ImportError as problem:
             raise MissingExtraError(
-                "JudgmentBrowser needs ipywidgets and anywidget: install evalkit with the extra notebook "
-                "(pip install 'evalkit[notebook]'); without it, ek.show(judgments) shows the table"
+                f"JudgmentBrowser needs ipywidgets and anywidget: {advise_extra('notebook')}; "
+                "without it, ek.show(judgments) shows the table"
             ) from problem
         table = check(judgments, "judgments", need=["item_id", "criterion", "judge", "sample"])
         versions = (table["rubric"].astype(str) + "@" + table["rubric_version"].astype(str)).unique()

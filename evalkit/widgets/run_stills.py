@@ -72,4 +72,5 @@ def _reason(judge: Mapping[str, Any]) -> str:
     """What a judge said first, and how many of its samples have a score."""
     said = next((one["explanation"] or one["error"] for one in judge["samples"]), "")
     score = "unscored" if judge["score"] is None else judge["score"]
-    return f"{judge['judge']} {score} ({counted(judge['scored'], 'sample')}): {said[:_REASON]}"
+    samples = "sample" if len(judge["samples"]) == 1 else "samples"
+    return f"{judge['judge']} {score} ({judge['scored']} {samples}): {said[:_REASON]}"

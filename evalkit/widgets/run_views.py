@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
-from evalkit.errors import EvalkitError, InputError, MissingExtraError
+from evalkit.errors import EvalkitError, InputError, MissingExtraError, advise_extra
 from evalkit.running import Run
 from evalkit.widgets.run_payloads import run_payload
 from evalkit.widgets.run_stills import run_still
@@ -28,8 +28,8 @@ def new_screen(what: str) -> Any:
         from evalkit.widgets.run_screens import RunScreen
     except ImportError as problem:
         raise MissingExtraError(
-            f"{what} needs ipywidgets and anywidget: install evalkit with the extra notebook (pip install "
-            "'evalkit[notebook]'); without it, 'evalkit run' starts and shows runs"
+            f"{what} needs ipywidgets and anywidget: {advise_extra('notebook')}; "
+            "without it, 'evalkit run' starts and shows runs"
         ) from problem
     return RunScreen()
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from evalkit.errors import MissingExtraError
+from evalkit.errors import MissingExtraError, advise_extra
 from evalkit.evaluation import Evaluation
 from evalkit.judging import Plan
 from evalkit.rubrics import Rubric
@@ -73,8 +73,8 @@ class RubricTuner:
             from evalkit.widgets.screens import Screen
         except ImportError as problem:
             raise MissingExtraError(
-                "RubricTuner needs ipywidgets and anywidget: install evalkit with the extra notebook "
-                "(pip install 'evalkit[notebook]'); without it, evaluate and compare give the same figures"
+                f"RubricTuner needs ipywidgets and anywidget: {advise_extra('notebook')}; "
+                "without it, evaluate and compare give the same figures"
             ) from problem
         self.session = Session(items, rubric, judges, labels=labels, **options)
         self._screen = Screen(self.session)

@@ -419,7 +419,7 @@ def test_all_but_the_metric_are_there_without_lighteval(monkeypatch: pytest.Monk
     monkeypatch.delitem(sys.modules, "evalkit.lighteval.pollux", raising=False)
     for name in _NAMES:
         assert hasattr(evalkit.lighteval, name), name
-    with pytest.raises(MissingExtraError, match=r"pip install 'evalkit\[lighteval\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install '\.\[lighteval\]'"):
         importlib.import_module("evalkit.lighteval.pollux")
     assert {*_NAMES, "PolluxLLMJudgeMetric"} <= set(dir(evalkit.lighteval))
 
