@@ -103,12 +103,14 @@ _LONG = 40
 _SHORTEST, _FEW = 12, 6
 
 
-def text_table(rows: Iterable[Mapping[str, str]], *, width: int | None = None, left: Iterable[str] = ()) -> str:
+def text_table(
+    rows: Iterable[Mapping[str, str]], *, width: int | None = None, left: Iterable[str] = (), whole: Iterable[str] = ()
+) -> str:
     """Rows of texts as an aligned table; the first column and those of `left` are set left, the others right.
 
-    With a `width`, long texts (not figures) are cut until it fits; if they cannot be, the few rows of a short
-    table become columns, and columns at the right of a long one are left out and named below. A cell is one
-    line of printable signs, whatever a judge wrote: no sequence in it can steer a terminal.
+    With a `width`, long texts (not figures, not those of `whole`) are cut until it fits; if they cannot be, the few
+    rows of a short table become columns, and columns at the right of a long one are left out and named below. A cell
+    is one line of printable signs, whatever a judge wrote: no sequence in it can steer a terminal.
     """
     listed = list(rows)
     if not listed:
@@ -116,15 +118,16 @@ def text_table(rows: Iterable[Mapping[str, str]], *, width: int | None = None, l
     names = list(dict.fromkeys(name for row in listed for name in row))
     cells = [[_printable(str(row.get(name, ""))) for name in names] for row in ({n: n for n in names}, *listed)]
     widths, shown, set_left = _widths(cells), len(names), {names[0], *left}
+    uncut = set(whole)
     if width is not None and _total(widths) > width:
-        widths = _narrowed(widths, names, width, set_left)
+        widths = _narrowed(widths, names, width, set_left - uncut)
         if _total(widths) > width and len(listed) <= _FEW:
             cells, set_left = [list(column) for column in zip(*cells, strict=True)], {names[0]}
             widths, names, shown = _widths(cells), cells[0], len(cells[0])
         while shown > 1 and _total(widths[:shown]) > width:
             shown -= 1
         # what was left out makes room for what stays
-        widths = _narrowed(_widths(cells)[:shown], names, width, set_left)
+        widths = _narrowed(_widths(cells)[:shown], names, width, set_left - uncut)
     lines = [
         "  ".join(
             cut.ljust(size) if name in set_left else cut.rjust(size)

@@ -184,3 +184,20 @@ def test_a_worker_is_cancelled_from_elsewhere_and_its_log_followed(
     assert worker.returncode == 0
     assert f"run {run_id} of support@1: cancelled: cancelled while it ran" in said
     assert "1 run carried out" in said
+
+
+def test_ids_of_runs_are_whole_on_a_narrow_terminal(
+    evalkit: Callable[..., str], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    # more rows than are turned into columns where a table does not fit
+    for number in range(7):
+        evalkit("run", "start", "support", "--model", f"model_name=a-rather-long-name-{number},details=1", "--quiet")
+    registry = Registry.open(folder / "registry.sqlite")
+    ids = registry.runs().query("status == 'succeeded' and model.str.contains('rather-long')")["id"].tolist()
+    registry.close()
+    for words in (("run", "list"), ("run", "leaderboard", "support")):
+        said = evalkit(*words)
+        assert max(map(len, said.splitlines())) <= 80
+        assert [one for one in ids if one not in said] == [], said
+    assert {"score", "stderr", "scored"} <= set(said.splitlines()[0].split()), "a score with its spread and coverage"

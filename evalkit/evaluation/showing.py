@@ -22,6 +22,8 @@ __all__ = ["View", "cache_stats", "load_example", "show"]
 
 _LONG = 160
 _BOUNDS = {"mean": ("low", "high"), "mean_norm": ("norm_low", "norm_high"), "pass_rate": ("pass_low", "pass_high")}
+_COPIED = ("id", "run")
+"""Columns whose texts go into the next command: never cut."""
 _KEPT = ("score", "label", "passed", "mean")
 
 
@@ -89,7 +91,7 @@ def show(shown: Any, *, rows: int = 20, width: int | None = None) -> View:
         )
         if width is not None:
             shared, frame = _folded(shown, rows)
-            text = text_table(_cells(frame), width=width, left=_left(frame))
+            text = text_table(_cells(frame), width=width, left=_left(frame), whole=_COPIED)
             return View("\n".join([text, _wrapped(" · ".join(filter(None, [shared, note])), width)]).rstrip(), page)
         return View("\n".join(filter(None, [text_table(cells), note])), page)
     if isinstance(shown, Evaluation):
