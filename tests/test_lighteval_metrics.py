@@ -24,7 +24,7 @@ from lighteval.models.model_output import ModelResponse
 from lighteval.tasks.requests import Doc
 
 from evalkit.lighteval import judge_metric, jury_metric
-from evalkit.lighteval.rows import judgments_of
+from evalkit.lighteval.rows import corpus_row, judgments_of
 
 
 def fake(persona: str, **more: object) -> dict:
@@ -82,8 +82,22 @@ def test_a_judged_row_holds_the_contract_and_agrees_with_evaluate(run, tmp_path)
     assert figures["correctness_coverage"] == 1.0
     assert figures["correctness_pass_rate"] == pytest.approx(expected["passed"].mean())
     assert all(type(value) is float for value in figures.values())
-    assert set(figures) == {f"correctness{end}" for end in
-                            ("", "_stderr", "_pass_rate", "_coverage", "_n_unscored", "_n_empty")}  # fmt: skip
+    ends = ("", "_stderr", "_n", "_pass_rate", "_n_verdicts", "_coverage", "_n_unscored", "_n_empty")
+    assert set(figures) == {f"correctness{end}" for end in ends}
+    assert (figures["correctness_n"], figures["correctness_n_verdicts"]) == (4.0, 4.0)
+
+
+def test_a_pass_rate_says_how_many_verdicts_it_is_of():
+    # five scores, of which four are ties between judges: scored, and neither passed nor failed
+    rows = [
+        {"tone": 0.5, "tone_passed": passed, "tone_error": "", "tone_judgments": "[]"}
+        for passed in (True, None, None, None, None)
+    ]
+    figures = corpus_row("tone", rows, jury=False)
+    assert (figures["tone_pass_rate"], figures["tone_n_verdicts"]) == (1.0, 1.0)
+    assert (figures["tone_coverage"], figures["tone_n"]) == (1.0, 5.0)
+    assert corpus_row("tone", rows[1:], jury=False)["tone_n_verdicts"] == 0.0
+    assert corpus_row("tone", [], jury=False)["tone_n_verdicts"] == 0.0
 
 
 def test_types_of_every_key_are_the_same_in_all_rows(run):

@@ -18,7 +18,7 @@ from lighteval.tasks.requests import Doc
 
 from evalkit.contract import read_receipts
 from evalkit.lighteval import judge_metric
-from evalkit.lighteval.readback import details_table, judgments_table, results_table
+from evalkit.lighteval.readback import details_table, judgments_table, results_cells, results_table
 
 TASK = "sums|0"
 
@@ -94,6 +94,38 @@ def test_columns_that_two_metrics_share_have_numbers(saved):
     assert {"correctness", "correctness_2", "correctness_norm", "again_norm"} <= set(table.columns)
     assert table["correctness"].tolist() == table["correctness_2"].tolist()
     assert len(table) == 3
+
+
+def test_each_unit_of_a_score_has_a_name_of_its_own(saved):
+    details, receipts = saved(judge_metric("correctness"))
+    table = details_table(TASK, details, receipts)
+    kept = [row["correctness"] for row in details["metric"]]
+    # as in Evaluation.wide(), the criterion's column has the rubric's units: 0 to 2
+    assert (
+        table["correctness"].tolist() == table["correctness_raw"].tolist() == [row["correctness_raw"] for row in kept]
+    )
+    assert table["correctness_norm"].tolist() == [row["correctness"] for row in kept]
+    assert (table["correctness"] == 2 * table["correctness_norm"]).all()
+    assert table["correctness"].max() > 1, "else the units could not be told apart"
+
+
+def test_results_have_numbers_of_samples_judged_ones_first_and_no_rows_without_a_value():
+    figures = {
+        "token_f1": 0.5, "token_f1_stderr": 0.1, "token_f1_n": 5.0, "overlap_n_empty": 8.0,
+        "tone": 0.8, "tone_n": 5.0, "tone_coverage": 1.0, "tone_pass_rate": 1.0, "tone_n_verdicts": 1.0,
+        "tone_wit": float("nan"), "tone_wit_n": 0.0, "tone_wit_coverage": float("nan"),
+    }  # fmt: skip
+    table = results_table({TASK: figures})
+    assert table["metric"].tolist() == ["tone", "tone_wit", "token_f1", "overlap_n_empty"]
+    assert table["n"].tolist()[:3] == [5, 0, 5]
+    assert (table["n_verdicts"].iloc[0], str(table["n_verdicts"].dtype)) == (1, "Int64")
+    cells, rest = results_cells(table)
+    assert [(row["metric"], row["value"], row["n"]) for row in cells] == [
+        ("tone", "0.800", "5"), ("token_f1", "0.500", "5"), ("overlap_n_empty", "8", ""),
+    ]  # fmt: skip
+    assert cells[0]["n_verdicts"] == "1"
+    assert rest == "without a value, as of criteria that no sample has: sums|0: tone_wit"
+    assert results_cells(results_table({})) == ([], "")
 
 
 def test_a_task_that_nobody_judged_has_no_judgments(saved):

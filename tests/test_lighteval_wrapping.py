@@ -101,6 +101,14 @@ def test_a_module_that_cannot_be_imported_is_named_and_left_out(tmp_path, monkey
     assert "tiny_benchmarks could not be imported: ConnectionError: no network" in str(problem.value)
 
 
+def test_a_task_of_a_slip_is_suggested_once(tmp_path, monkeypatch):
+    path = tmp_path / "custom_near.py"
+    path.write_text(CUSTOM)
+    monkeypatch.setattr("evalkit.lighteval.preparing._own_tasks", lambda *_: ({}, {}))
+    with pytest.raises(ConfigError, match=r"there is no task minee \(did you mean mine\?\)"):
+        _tasks(["minee"], str(path))
+
+
 def test_a_task_of_lightevals_name_is_refused(tmp_path, monkeypatch):
     path = tmp_path / "custom_same.py"
     path.write_text(CUSTOM)

@@ -116,13 +116,12 @@ def test_every_problem_of_a_pack_is_in_one_message(local: Registry, tmp_path: Pa
             "template 'nowhere@v3' is nowhere; searched registry: there is no judge template 'nowhere'",
             "task 'b': there is no plugin 'absent'; there are 'tone'",
             "task 'c': there is no plugin tone@9; there are the versions 1",
-            "task 'd': nobody names its judges",
         ],
         1,
     ):
         assert wanted in message, message
         assert f"({number})" in message
-    assert "(7)" not in message, message
+    assert "(6)" not in message, "and nothing of judges, which the scoring config names"
 
 
 def test_a_plugin_that_changed_names_what_to_do(local: Registry, tmp_path: Path) -> None:
@@ -426,7 +425,7 @@ def test_a_run_prints_scores_with_coverage_and_the_judges_that_were_used(local: 
     )
     text = str(run)
     # samples 0, 1/8, 3/8, 4/8, 5/8, 7/8 of eight: mean 2.5/6
-    for part in ("tone|0  quality            0.417   0.100   6 of 8 (75%)", "fake:lenient", "default@v1 (aaaaaaaa)",
+    for part in ("tone|0  quality            0.417   0.100   6   6 of 8 (75%)", "fake:lenient", "default@v1 (aaaaaaaa)",
                  "samples 3, vote mean, aggregation mean, quorum 0.5", "reproducible: yes"):  # fmt: skip
         assert part in text, text
     assert "6 of 8 (75%)" in run._repr_html_()
@@ -498,10 +497,38 @@ def test_what_is_scored_in_another_way_is_not_comparable(local: Registry, tmp_pa
     assert other.table.set_index(["task", "metric"])["comparable"].to_dict()["plain|0", "quality"]
     assert not other.table.set_index(["task", "metric"])["comparable"].to_dict()["tone|0", "quality"]
     assert compare_runs(a, c).reasons[0] == "scoring modes jury and judge"
+    touched = compare_runs(a, c).table.set_index(["task", "metric"])["comparable"].to_dict()
+    assert {key for key, alike in touched.items() if not alike} == {
+        ("tone|0", "quality"),
+        ("tone|0", "quality_pass_rate"),
+    }
+    assert touched["tone|0", "length"], "no judge touches it, and the rest is the same"
+    assert touched["plain|0", "quality"], "not bound: nobody was asked about it"
     assert compare_runs(a, d).reasons[0] == "numbers of samples None and 4"
+    assert set(compare_runs(a, d).table["notes"].str.partition(";")[0]) == {"other numbers of samples"}
     table = leaderboard(local, "support")
     assert len(set(table["scored_as"])) == 4, "nothing of these is ranked against another"
     assert table["rank"].tolist() == [1, 1, 1, 1]
+
+
+def test_versions_of_lighteval_are_no_comparison_and_no_spread_is_no_interval(local: Registry, tmp_path: Path) -> None:
+    with_plugin(local, tmp_path, {"task": "plain"})
+    a = runner_of(local, tmp_path).start("support", "model_name=m")
+    environment = dict(a.artifacts["environment"])
+    environment["packages"] = {**environment["packages"], "lighteval": "0.12.0"}
+    old = dataclasses.replace(a, artifacts={**a.artifacts, "environment": environment})
+    assert old.identity != a.identity
+    found = compare_runs(old, a)
+    assert found.reasons == (f"LightEval 0.12.0 and {a.lighteval}",)
+    assert not found.table["comparable"].any()
+    flat = dataclasses.replace(a, scores=tuple(dataclasses.replace(one, stderr=0.0) for one in a.scores))
+    row = compare_runs(flat, flat).table.set_index("metric").loc["quality"]
+    assert (row["difference"], row["notes"]) == (0, "not paired, and both standard errors are 0: no interval")
+    assert math.isnan(row["low"])
+    assert math.isnan(row["high"])
+    # √(0.1² + 0.1²) · 1.96 on each side: as if the samples were others
+    row = compare_runs(a, a).table.set_index("metric").loc["quality"]
+    assert (row["notes"], round(row["high"], 3)) == ("not paired: too wide", 0.277)
 
 
 def test_a_leaderboard_ranks_by_the_packs_rule(local: Registry, tmp_path: Path) -> None:

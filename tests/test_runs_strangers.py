@@ -19,11 +19,11 @@ pytest.importorskip("sqlalchemy")
 from launched import JUDGE, JURY, TEMPLATE, bound, make_plugin, pack, runner_of
 
 from evalkit.cli import main
-from evalkit.contract import TaskBindings
+from evalkit.contract import Receipt, TaskBindings
 from evalkit.contract.secrets import is_key, without_keys
 from evalkit.registry import Registry
 from evalkit.registry.tables import ReceiptRow, RunRow
-from evalkit.running import Run, Runner, Worker, compare_runs, leaderboard
+from evalkit.running import Run, Runner, RunScore, Worker, compare_runs, leaderboard
 from evalkit.running.attending import child_environment
 from evalkit.running.children import Tail
 from evalkit.running.commands import check_flags, model_facts, placed_model
@@ -175,7 +175,7 @@ def test_other_flags_are_no_comparison_in_rows_and_reasons_alike(local: Registry
     found = compare_runs(a, b)
     assert found.reasons == ("flags of LightEval differ",)
     assert not found.table["comparable"].any()
-    assert found.table["notes"].str.startswith("scored in another way").all()
+    assert found.table["notes"].str.startswith("other flags").all()
     assert compare_runs(a, runner.start("support", "model_name=n,details=1")).table["comparable"].all()
 
 
@@ -328,7 +328,41 @@ def test_a_pass_rate_is_covered_by_verdicts_and_not_by_scores() -> None:
     figures = {"tone": 0.5, "tone_pass_rate": 2 / 3, "tone_coverage": 1.0, "tone_n_unscored": 0.0}
     found = {one.metric: one.coverage for one in _scores("t|0", figures, details)}
     assert found == {"tone": 1.0, "tone_pass_rate": 0.75, "tone_n_unscored": None}
-    assert {one.metric: one.coverage for one in _scores("t|0", figures, None)}["tone_pass_rate"] == 1.0
+    assert {one.metric: one.coverage for one in _scores("t|0", figures, None)}["tone_pass_rate"] is None
+    figures |= {"tone_n": 4.0, "tone_n_verdicts": 3.0}
+    assert {one.metric: one.coverage for one in _scores("t|0", figures, None)}["tone_pass_rate"] == 0.75
+
+
+def test_judged_figures_come_first_with_their_number_and_what_has_no_value_is_one_line(
+    local: Registry, tmp_path: Path
+) -> None:
+    run = runner_of(local, tmp_path).start("support", "model_name=m")
+    receipt = Receipt(
+        task="plain|0", metric="tone", scoring_mode="judge", rubric="tone", rubric_version="v1", rubric_hash="a" * 64,
+        n_items=5, n_scored=5, n_empty=0, n_judgments=15, n_unscored=0, n_live=15, n_cached=0, evalkit_version="0",
+    )  # fmt: skip
+    figures = {
+        "token_f1": (0.5, None), "token_f1_n": (5.0, None), "tone": (0.8, 1.0), "tone_n": (5.0, None),
+        "tone_pass_rate": (1.0, 0.2), "tone_n_verdicts": (1.0, None), "tone_depth": (0.5, 0.5),
+        "tone_depth_n": (1.0, None), "tone_wit": (None, None), "tone_wit_n": (0.0, None), "tone_n_skipped": (8.0, None),
+        "tone_n_empty": (0.0, None), "safety": (None, 0.0),
+    }  # fmt: skip
+    scores = tuple(RunScore("plain|0", name, value, None, share) for name, (value, share) in figures.items())
+    tasks = (dataclasses.replace(run.tasks[0], n_samples=5),)
+    shown = dataclasses.replace(run, scores=scores, tasks=tasks, receipts=(receipt,))
+    rows = {row["metric"]: (row["value"], row["n"], row["scored"]) for row in dict(run_tables(shown))["scores"]}
+    assert list(rows.items()) == [
+        ("tone", ("0.800", "5", "5 of 5 (100%)")),
+        ("tone_pass_rate", ("1.000", "1", "1 of 5 (20%)")),  # four ties have no verdict
+        ("tone_depth", ("0.500", "1", "1 of 2 (50%)")),  # applies to two samples, one of them scored
+        ("tone_n_skipped", ("8", "", "")),
+        ("token_f1", ("0.500", "5", "NA")),
+        ("safety", ("NA", "0", "0 of 5 (0%)")),  # wanted, and nothing came: no line below the table
+    ]
+    line = "without a value, as of criteria that no sample has: plain|0: tone_wit"
+    assert line in str(shown).splitlines()
+    assert line in shown._repr_html_()
+    assert "without a value" not in str(run)
 
 
 def test_a_profile_of_the_project_that_changed_while_its_run_waited_fails_the_run(

@@ -281,6 +281,9 @@ def _shown(value: Any) -> str:
 
 def _row(doc: Any, response: Any) -> dict[str, str]:
     texts = response.final_text
-    row = {"question": str(doc.query), "answer": str(texts[0]) if texts and texts[0] is not None else ""}
+    row = {
+        "question": "" if doc.query is None else str(doc.query),
+        "answer": str(texts[0]) if texts and texts[0] is not None else "",
+    }
     reference = (doc.specific or {}).get("reference_answer")
     return row if is_missing(reference) or not str(reference).strip() else row | {"reference": str(reference)}

@@ -113,7 +113,7 @@ def _tasks(wanted: Sequence[str], custom_tasks: Any = None, load_multilingual: b
         why = "".join(f"; {module} could not be imported: {problem}" for module, problem in lost.items())
         from difflib import get_close_matches
 
-        near = get_close_matches(missing[0], [*known, *heads], n=3)
+        near = get_close_matches(missing[0], sorted({*known, *heads}), n=3)
         hint = f" (did you mean {' or '.join(near)}?)" if near else ""
         raise ConfigError(
             f"there is no task {', '.join(missing)}{hint}; `evalkit lighteval tasks list` lists them{why}"

@@ -11,27 +11,61 @@ import pandas as pd
 from evalkit import tables
 from evalkit.aggregation import aggregate
 from evalkit.contract import Receipt
+from evalkit.contract.measures import is_count, is_of, no_values
 from evalkit.evaluation.joining import joined_tables
+from evalkit.figures import figure
 from evalkit.lighteval.rows import judgments_of
 from evalkit.voting import vote
 
-__all__ = ["details_table", "judgments_table", "results_table"]
+__all__ = ["details_table", "judgments_table", "results_cells", "results_table"]
 
-_BESIDE = ("stderr", "coverage", "pass_rate", "alpha", "n_unscored", "n_empty")
+_BESIDE = ("stderr", "n", "coverage", "pass_rate", "n_verdicts", "alpha", "n_unscored", "n_empty")
+_WHOLE = ("n", "n_verdicts", "n_unscored", "n_empty")
 _COLUMNS = ["task", "metric", "value", *_BESIDE]
 _ITEM = {"context": "context", "reference": "reference_answer", "conversation": "conversation"}
 
 
 def results_table(results: Mapping[str, Mapping[str, float]]) -> pd.DataFrame:
-    """One row a task and metric; what belongs to a metric stands beside its value, NA where there is none."""
+    """One row a task and metric, judged ones first; what belongs to a metric stands beside it, NA where there is none.
+
+    Counts of samples have whole numbers, but in the means that LightEval takes over a group of tasks.
+    """
     rows = []
     for task, figures in results.items():
+        judged = [name.removesuffix("_coverage") for name in figures if name.endswith("_coverage")]
         beside = {f"{name}_{part}" for name in figures for part in _BESIDE if f"{name}_{part}" in figures}
         heads = [name for name in figures if name not in beside] + _orphans(figures, beside)
-        for name in dict.fromkeys(heads):
+        for name in sorted(dict.fromkeys(heads), key=lambda one: not is_of(one, judged)):
             row = {part: figures.get(f"{name}_{part}", math.nan) for part in _BESIDE}
             rows.append({"task": task, "metric": name, "value": figures.get(name, math.nan), **row})
-    return pd.DataFrame(rows, columns=_COLUMNS)
+    table = pd.DataFrame(rows, columns=_COLUMNS)
+    whole = [name for name in _WHOLE if (table[name].dropna() % 1 == 0).all()]
+    return table.astype(dict.fromkeys(whole, "Int64"))
+
+
+def results_cells(table: pd.DataFrame) -> tuple[list[dict[str, str]], str]:
+    """The results as texts, columns that say nothing left out; and in words the metrics that have no value at all."""
+    absent = table["value"].isna() & table["coverage"].isna()
+    names = set(table["metric"])
+    counts = table["metric"].map(lambda name: is_count(name, names))
+    shown = table[~absent & ~(counts & table["value"].eq(0))]
+    shown = shown.loc[:, [name in _COLUMNS[:3] or bool(shown[name].notna().any()) for name in shown.columns]]
+    cells = [
+        {
+            str(name): _cell(value, "NA" if name == "value" else "", name in _WHOLE or is_count(row["metric"], names))
+            for name, value in row.items()
+        }
+        for row in shown.to_dict("records")
+    ]
+    return cells, no_values(zip(table.loc[absent, "task"], table.loc[absent, "metric"], strict=True))
+
+
+def _cell(value: Any, missing: str, whole: bool) -> str:
+    if isinstance(value, str):
+        return value
+    if pd.isna(value):
+        return missing
+    return f"{value:.0f}" if whole and float(value).is_integer() else figure(value, digits=3)
 
 
 def _orphans(figures: Mapping[str, float], beside: set[str]) -> list[str]:
@@ -115,11 +149,13 @@ def _items(task: str, details: pd.DataFrame) -> pd.DataFrame:
 
 
 def _renamed(row: dict[str, Any], receipts: Sequence[Receipt]) -> dict[str, Any]:
-    """What judged metrics kept, out of the way of the columns of their criteria: `<metric>_norm` is the 0-1 score."""
+    """What judged metrics kept, out of the way of the columns of their criteria, which have the rubric's units.
+
+    `<metric>_norm` is the 0-1 score, whose mean is the result; `<metric>_raw` that in the rubric's units.
+    """
     for receipt in receipts:
         name = receipt.metric
-        for part in ("_raw", "_judgments"):
-            row.pop(f"{name}{part}", None)
+        row.pop(f"{name}_judgments", None)
         if name in row:
             row[f"{name}_norm"] = row.pop(name)
             row[f"{name}_verdict"] = row.pop(f"{name}_passed", None)

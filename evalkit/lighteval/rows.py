@@ -29,7 +29,7 @@ _KEPT = [
 ]  # fmt: skip
 _TAKEN = frozenset({
     "passed", "coverage", "agreement", "explanation", "error", "judgments", "disagreement",
-    "raw", "stderr", "pass_rate", "n_unscored", "n_empty", "alpha",
+    "raw", "stderr", "n", "pass_rate", "n_verdicts", "n_unscored", "n_empty", "alpha",
 })  # fmt: skip
 _VERDICTS = {True: "passed", False: "failed"}
 
@@ -105,10 +105,10 @@ def unjudged_row(name: str, rubric: Rubric, error: str, *, report_disagreement: 
 def corpus_row(name: str, rows: Sequence[Mapping[str, Any]], *, jury: bool) -> dict[str, float]:
     """The figures of a task.
 
-    `<name>`: mean of the scored samples, `_stderr`: its standard error (sd with ddof 1 over √n; NaN under two),
-    `_pass_rate` of those with a verdict, `_coverage`: share of the samples with a score, `_n_unscored`, `_n_empty`
-    (empty answers, among the unscored), and for juries `_alpha`: Krippendorff's alpha among the judges on single
-    samples, the mean over the criteria that have one.
+    `<name>`: mean of the scored samples, `_stderr`: its standard error (sd with ddof 1 over √n; NaN under two), `_n`
+    samples scored, `_coverage`: their share, `_pass_rate` of the `_n_verdicts` samples with a verdict (a tie is scored,
+    and is none), `_n_unscored`, `_n_empty` (empty answers, among the unscored), and for juries `_alpha`: Krippendorff's
+    alpha among the judges on single samples, the mean over the criteria that have one.
     """
     scores = np.array([row[name] for row in rows], dtype=float)
     scored = scores[~np.isnan(scores)]
@@ -116,7 +116,9 @@ def corpus_row(name: str, rows: Sequence[Mapping[str, Any]], *, jury: bool) -> d
     figures = {
         name: float(scored.mean()) if len(scored) else math.nan,
         f"{name}_stderr": float(scored.std(ddof=1) / math.sqrt(len(scored))) if len(scored) > 1 else math.nan,
+        f"{name}_n": float(len(scored)),
         f"{name}_pass_rate": float(np.mean(verdicts)) if verdicts else math.nan,
+        f"{name}_n_verdicts": float(len(verdicts)),
         f"{name}_coverage": len(scored) / len(scores) if len(scores) else math.nan,
         f"{name}_n_unscored": float(len(scores) - len(scored)),
         f"{name}_n_empty": float(sum(row[f"{name}_error"] == EMPTY_ANSWER for row in rows)),

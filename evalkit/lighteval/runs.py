@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import os
 import secrets
 import sys
@@ -26,11 +27,11 @@ from evalkit.contract import (
 )
 from evalkit.contract.artifacts import LightevalArtifacts
 from evalkit.errors import ConfigError
-from evalkit.figures import html_page, html_table
+from evalkit.figures import html_page, html_table, text_table
 from evalkit.lighteval.children import run_child
 from evalkit.lighteval.launching import with_custom_tasks
 from evalkit.lighteval.parents import PARENT_VARIABLE
-from evalkit.lighteval.readback import details_table, judgments_table, results_table
+from evalkit.lighteval.readback import details_table, judgments_table, results_cells, results_table
 from evalkit.rubrics import Profile
 
 __all__ = ["LightevalRun", "run_lighteval"]
@@ -64,7 +65,12 @@ class LightevalRun:
 
     @cached_property
     def results(self) -> pd.DataFrame:
-        """One row a task and metric: `value` with `stderr`, and for judged metrics `coverage`, `pass_rate`, `alpha`."""
+        """One row a task and metric, judged ones first: `value`, `stderr`, `n` (samples behind it).
+
+        Of judged metrics too `coverage` (share of the samples with a score, 0-1), `pass_rate` and `n_verdicts` (what
+        the pass rate is of: a tie is scored, and is no verdict), `alpha` (juries), `n_unscored`, `n_empty`. NA where
+        there is none.
+        """
         return results_table(self.artifacts.results)
 
     @cached_property
@@ -72,10 +78,11 @@ class LightevalRun:
         """One row a task and sample, in the shape of `Evaluation.wide`: item, scores, judges and explanations.
 
         Columns `task`, `item_id`, `question`, `answer` (and `context`, `reference`, where there are any); for each
-        metric what LightEval kept of it, of a judged one `<name>_norm` (0-1), `<name>_verdict`, `_coverage`,
-        `_agreement`, `_explanation`, `_error`; for each criterion of a judged metric `<criterion>` (rubric units),
-        `<criterion>_passed`, `<criterion>_status`, and for each judge `<criterion>_<judge>`, its `_label` and
-        `_explanation`. What a task lacks is NA; a name that is taken gets ``_2`` behind it.
+        metric what LightEval kept of it, of a judged one `<name>_norm` (0-1: its mean is the figure in `results`),
+        `<name>_raw` (rubric units; one criterion), `<name>_verdict`, `_coverage`, `_agreement`, `_explanation`,
+        `_error`; for each criterion of a judged metric `<criterion>` (**rubric units**, also where metric and criterion
+        have one name), `<criterion>_passed`, `<criterion>_status`, and for each judge `<criterion>_<judge>`, its
+        `_label` and `_explanation`. What a task lacks is NA; a name that is taken gets ``_2`` behind it.
         """
         parts = [details_table(task, self.artifacts.details(task), self.receipts) for task in self._tasks]
         return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["task", "item_id"])
@@ -92,19 +99,17 @@ class LightevalRun:
         return [task for task in self.artifacts.results if "_average|" not in task]
 
     def __str__(self) -> str:
-        figures = self.results.to_string(index=False, na_rep="", float_format="{:.3f}".format)
-        return f"LightEval run in {self.folder}, scoring mode {self.scoring.mode}\n{figures}"
+        rows, rest = results_cells(self.results)
+        head = f"LightEval run in {self.folder}, scoring mode {self.scoring.mode}"
+        return "\n".join(filter(None, [head, text_table(rows, left=["metric"]), rest]))
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        shown = self.results.astype(object).where(self.results.notna(), "")
-        rows = [
-            {str(name): f"{value:.3f}" if isinstance(value, float) else str(value) for name, value in row.items()}
-            for row in shown.to_dict("records")
-        ]
+        rows, rest = results_cells(self.results)
         caption = f"LightEval run, scoring mode {self.scoring.mode}"
-        return html_page([html_table(rows, texts=["task", "metric"], caption=caption)])
+        table = html_table(rows, texts=["task", "metric"], caption=caption)
+        return html_page([table, f"<p class='note'>{html.escape(rest)}</p>" if rest else ""])
 
 
 def run_lighteval(

@@ -12,10 +12,11 @@ import numpy as np
 import pandas as pd
 
 from evalkit.contract.artifacts import LightevalArtifacts
+from evalkit.contract.measures import is_count
 from evalkit.errors import InputError, MissingExtraError
 from evalkit.figures import figure, html_page, html_table, text_table
 from evalkit.intervals import Interval, change_interval, mean_interval
-from evalkit.running.findings import has_samples, is_count, sample_values
+from evalkit.running.findings import has_samples, sample_values
 from evalkit.running.runs import Run, RunScore
 from evalkit.running.views import printable
 
@@ -99,10 +100,9 @@ def compare_runs(a: Run, b: Run) -> RunComparison:
             raise InputError(f"run {run.id} is {run.status}; only runs that succeeded can be compared")
     sides = {side: _scores(run) for side, run in (("a", a), ("b", b))}
     alike = {task: a.identities.get(task) == b.identities.get(task) for task in {**a.identities, **b.identities}}
-    same_set = _options(a) == _options(b) and a.scoring_mode == b.scoring_mode
     details = (_Samples(a), _Samples(b))
     rows = [
-        _row(key, sides["a"].get(key), sides["b"].get(key), details, alike=same_set and alike.get(key[0], True))
+        _row(key, sides["a"].get(key), sides["b"].get(key), details, _unlike(a, b, *key))
         for key in dict.fromkeys([*sides["a"], *sides["b"]])
     ]
     table = pd.DataFrame(rows, columns=list(COLUMNS)).astype({"n_pairs": "Int64", "comparable": "bool"})
@@ -148,14 +148,14 @@ def _document(doc: Any) -> str:
 
 
 def _row(
-    key: tuple[str, str], a: RunScore | None, b: RunScore | None, details: tuple[_Samples, _Samples], *, alike: bool
+    key: tuple[str, str], a: RunScore | None, b: RunScore | None, details: tuple[_Samples, _Samples], unlike: str
 ) -> dict[str, Any]:
     task, metric = key
     values = [math.nan if one is None or one.value is None else one.value for one in (a, b)]
     row: dict[str, Any] = {
         "task": task, "metric": metric, "a": values[0], "b": values[1], "difference": values[1] - values[0],
         "low": math.nan, "high": math.nan, "n_pairs": None, "coverage_a": _share(a), "coverage_b": _share(b),
-        "comparable": alike, "notes": "" if alike else "scored in another way",
+        "comparable": not unlike, "notes": unlike,
     }  # fmt: skip
     if math.isnan(row["difference"]):
         return {
@@ -172,6 +172,20 @@ def _row(
         "n_pairs": n_pairs,
         "notes": "; ".join(filter(None, notes)),
     }
+
+
+def _unlike(a: Run, b: Run, task: str, metric: str) -> str:
+    """How a figure was made otherwise in two runs, by what touches it; blank: in the same way."""
+    return "; ".join(
+        said
+        for said, differs in (
+            ("other numbers of samples", a.options.get("max_samples") != b.options.get("max_samples")),
+            ("other flags", _options(a)[1] != _options(b)[1]),
+            ("other versions of LightEval", a.lighteval != b.lighteval),
+            ("scored in another way", a.figure_identity(task, metric) != b.figure_identity(task, metric)),
+        )
+        if differs
+    )
 
 
 def _share(score: RunScore | None) -> float:
@@ -202,6 +216,8 @@ def _unpaired(a: RunScore | None, b: RunScore | None) -> tuple[Interval, None, s
     if a is None or b is None or None in errors:
         return Interval.none("no details and no standard errors"), None, ""
     half = _Z * math.hypot(*(error for error in errors if error is not None))
+    if not half:
+        return Interval.none("not paired, and both standard errors are 0: no interval"), None, ""
     middle = float(b.value or 0.0) - float(a.value or 0.0)
     return Interval(middle - half, middle + half), None, "not paired: too wide"
 
@@ -225,6 +241,8 @@ def _reasons(a: Run, b: Run, alike: dict[str, bool]) -> Iterator[str]:
         yield f"numbers of samples {a.options.get('max_samples')} and {b.options.get('max_samples')}"
     if _options(a)[1] != _options(b)[1]:
         yield "flags of LightEval differ"
+    if a.lighteval != b.lighteval:
+        yield f"LightEval {a.lighteval or 'of no known version'} and {b.lighteval or 'of no known version'}"
     for task, same in alike.items():
         if not same and task not in b.identities:
             yield f"{task} is only in {a.id}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,11 +12,12 @@ import pandas as pd
 from evalkit.contract import Receipt, read_receipts, read_unjudged
 from evalkit.contract.artifacts import LightevalArtifacts
 from evalkit.contract.bindings import task_name
+from evalkit.contract.measures import PASS_RATE, count_name, is_count
 from evalkit.errors import InputError, MissingExtraError, counted, listed
 from evalkit.running.rows import Ending
 from evalkit.running.runs import Run, RunScore, RunTask
 
-__all__ = ["RECEIPTS", "has_samples", "is_count", "read_findings", "sample_values"]
+__all__ = ["RECEIPTS", "has_samples", "read_findings", "sample_values"]
 
 RECEIPTS = "receipts.json"
 """Where, in LightEval's output folder, the judge plugin leaves its receipts."""
@@ -85,19 +86,6 @@ def has_samples(details: pd.DataFrame, metric: str) -> bool:
     return any(metric in _figures(row) for row in details["metric"])
 
 
-def is_count(metric: str, names: Collection[str]) -> bool:
-    """Whether a figure of a task counts samples beside another one, and is no score; `names` are all of the task.
-
-    Examples
-    --------
-    >>> is_count("tone_n_empty", ["tone", "tone_n_empty"]), is_count("f1_n", ["f1", "f1_n"]), is_count("f1_n", ["f1_n"])
-    (True, True, False)
-    """
-    return metric.endswith(("_n_empty", "_n_unscored", "_n_skipped")) or (
-        metric.endswith("_n") and metric.removesuffix("_n") in names
-    )
-
-
 def _figures(row: Any) -> dict[str, Any]:
     """A sample's figures by name: a metric with several has them in a mapping of its own."""
     found: dict[str, Any] = {}
@@ -150,9 +138,8 @@ def _coverage(metric: str, figures: Mapping[str, float], details: pd.DataFrame |
     """What the metric says of itself, or of the rubric that its name begins with; else seen in the samples."""
     if is_count(metric, figures):
         return None
-    verdicts = f"{metric.removesuffix('_pass_rate')}_passed"
-    if metric.endswith("_pass_rate") and details is not None and has_samples(details, verdicts):
-        return float(sample_values(details, verdicts).notna().mean())  # a tie is scored, and is no verdict
+    if metric.endswith(PASS_RATE) and (name := metric.removesuffix(PASS_RATE)) in figures:
+        return _verdicts(name, figures, details)
     rubrics = [name.removesuffix("_coverage") for name in figures if name.endswith("_coverage")]
     whose = [name for name in rubrics if metric == name or metric.startswith(f"{name}_")]
     if whose:
@@ -160,6 +147,15 @@ def _coverage(metric: str, figures: Mapping[str, float], details: pd.DataFrame |
     if details is None or not has_samples(details, metric):
         return None
     return float(sample_values(details, metric).notna().mean())
+
+
+def _verdicts(name: str, figures: Mapping[str, float], details: pd.DataFrame | None) -> float | None:
+    """Share of the samples with a verdict: a tie is scored, and is none. Not known without samples and their number."""
+    if details is not None and has_samples(details, f"{name}_passed"):
+        return float(sample_values(details, f"{name}_passed").notna().mean())
+    counts = [figures.get(count_name(one), math.nan) for one in (f"{name}{PASS_RATE}", name)]
+    n_verdicts, n_scored, covered = *counts, figures.get(f"{name}_coverage", math.nan)
+    return n_verdicts * covered / n_scored if n_scored else covered  # n_scored / coverage samples in all
 
 
 def _known(value: float | None) -> float | None:

@@ -39,6 +39,8 @@ class Search:
         Content hashes by ``name@version``.
     benchmarks
         As of `Registry.benchmarks`.
+    is_config_read
+        Whether the scoring config is known: else nothing is said of judges that it may name.
     """
 
     registry: Registry
@@ -49,6 +51,7 @@ class Search:
     profiles: dict[str, str] = field(default_factory=dict)
     templates: dict[str, str] = field(default_factory=dict)
     benchmarks: pd.DataFrame = field(default_factory=pd.DataFrame)
+    is_config_read: bool = True
 
     def add(self, task: PackTask, said: object) -> None:
         """Note a problem of a task."""
@@ -177,7 +180,7 @@ def _profile(search: Search, task: PackTask, layout: PluginLayout | None) -> Pro
 
 def _check_judges(search: Search, task: PackTask, profile: Profile | None, layout: PluginLayout | None) -> None:
     config = search.scoring.config
-    if config is not None and config.judges:
+    if not search.is_config_read or (config is not None and config.judges):
         return
     if profile is not None and profile.judges:
         try:

@@ -86,8 +86,9 @@ def resolve(registry: Registry, pack: Pack, mode: str = "deterministic", config:
     try:
         scoring = Scoring.of(mode, config)
     except ConfigError as problem:
-        first, scoring = [str(problem)], _mode_alone(mode)
+        first, scoring = [str(problem)], _as_far_as_read(mode, config)
     search = Search(registry, scoring, first, benchmarks=registry.benchmarks())
+    search.is_config_read = not first or scoring.config is not None
     bindings = {task.task: found for task in pack.tasks if (found := bind(search, task)) is not None}
     _check_versions(search, bindings)
     _check_names(search, pack)
@@ -162,8 +163,14 @@ def _changed_profiles(
             yield f"profile {name!r} is not what it was when the run was made; start a new run"
 
 
-def _mode_alone(mode: str) -> Scoring:
-    return Scoring(mode) if mode in ("judge", "jury") else Scoring()
+def _as_far_as_read(mode: str, config: Any) -> Scoring:
+    """What can still be checked against, where mode and config do not fit: the mode, and the config if it is one."""
+    if mode not in ("judge", "jury"):
+        return Scoring()
+    try:
+        return Scoring(mode, None if config is None else ScoringConfig.of(config))
+    except ConfigError:
+        return Scoring(mode)
 
 
 def _said(pack: Pack, problems: list[str]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 
 from evalkit.contract import Receipt
+from evalkit.contract.measures import group_of, is_of
 from evalkit.keys import digest
 
 __all__ = ["SCORE_COLUMNS", "Run", "RunScore", "RunTask"]
@@ -170,6 +171,12 @@ class Run:
         plain = task.split("|", 1)[0]
         return tuple(one for one in self.receipts if one.task.split("|", 1)[0] == plain)
 
+    def judged(self, task: str) -> tuple[str, ...]:
+        """The metrics of a task (or of the tasks of a group, for its mean) that judges scored, by the receipts."""
+        group = group_of(task)
+        mine = self.receipts_of(task) if group is None else _of_group(self.receipts, group)
+        return tuple(dict.fromkeys(one.metric for one in mine))
+
     @property
     def irreproducible(self) -> tuple[str, ...]:
         """Why the run cannot be repeated exactly; empty: inputs are pinned by hash, versions and judges are recorded.
@@ -188,15 +195,36 @@ class Run:
     def identity(self) -> str:
         """Hash of how the run is scored: equal for two runs whose figures may stand side by side.
 
-        Mode; tasks with their few-shot examples, plugins' hashes and the identities of their receipts (judges,
-        rubrics, templates, samples, rules); number of samples and flags. Not the model and not the weights.
+        Mode; LightEval's version; tasks with their few-shot examples, plugins' hashes and the identities of their
+        receipts (judges, rubrics, templates, samples, rules); number of samples and flags. Not the model and not the
+        weights.
         """
-        return digest({"mode": self.scoring_mode, "options": _plain(self.options), "tasks": dict(self.identities)})
+        seen = {"mode": self.scoring_mode, "options": _plain(self.options), "lighteval": self.lighteval}
+        return digest({**seen, "tasks": dict(self.identities)})
 
     @property
     def identities(self) -> Mapping[str, str]:
         """Task -> hash of how it is scored."""
-        return {one.task: _identity(self, one) for one in self.tasks}
+        return {one.task: _identity(self, one, self.receipts_of(one.task)) for one in self.tasks}
+
+    def figure_identity(self, task: str, metric: str) -> str | None:
+        """Hash of how one figure is scored, by what touches it: receipts count for figures of their own metric alone.
+
+        None where the run has no such task.
+        """
+        group = group_of(task)
+        name = task.partition("|")[0]
+        whole = next((one for one in self.tasks if _covers(one.task, name if group is None else group)), None)
+        if whole is None:
+            return None
+        mine = self.receipts_of(task) if group is None else _of_group(self.receipts, group)
+        return _identity(self, whole, [one for one in mine if is_of(metric, [one.metric])], judged=bool(mine))
+
+    @property
+    def lighteval(self) -> str | None:
+        """The version of LightEval that it was carried out with; None where it is not recorded."""
+        version = (self.artifacts.get("environment") or {}).get("packages", {}).get("lighteval")
+        return None if version is None else str(version)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON: all fields, and `identity`, `reproducible`, `irreproducible`, `notes`."""
@@ -219,6 +247,10 @@ class Run:
         return run_html(self)
 
 
+def _of_group(receipts: Iterable[Receipt], group: str) -> tuple[Receipt, ...]:
+    return tuple(one for one in receipts if one.task.startswith(f"{group}:"))
+
+
 def _gaps(run: Run) -> Iterable[str]:
     if run.status != "succeeded":
         yield f"it is {run.status}"
@@ -229,12 +261,18 @@ def _gaps(run: Run) -> Iterable[str]:
             yield f"{one.task}: its judge plugin left no receipt"
 
 
-def _identity(run: Run, task: RunTask) -> str:
-    receipts = [one.identity for one in run.receipts_of(task.task)]
+def _covers(task: str, name: str) -> bool:
+    """Whether a pack's task is the one of that name, or the group that it is part of."""
+    whole = task.partition("|")[0]
+    return name == whole or name.startswith(f"{whole}:")
+
+
+def _identity(run: Run, task: RunTask, receipts: Sequence[Receipt], *, judged: bool = False) -> str:
     seen: dict[str, Any] = {"task": task.task, "plugin": task.binding.get("plugin_hash")}
     # a plugin may lie elsewhere on another machine: its content counts, in receipts too
-    seen["receipts"] = sorted(digest(one) for one in receipts)
-    if not receipts and run.scoring_mode != "deterministic" and task.binding:
+    seen["receipts"] = sorted(digest(one.identity) for one in receipts)
+    is_known = judged or run.scoring_mode == "deterministic" or task.receipt_state == "deterministic"
+    if not receipts and not is_known and task.binding:
         seen["binding"] = {name: value for name, value in task.binding.items() if name != "plugin_path"}
         seen["config"] = run.scoring_config
     return digest(seen)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from evalkit.contract import Receipt
+from evalkit.contract.measures import count_name, is_count, is_of, no_values
 from evalkit.figures import count_of, figure, html_page, html_table, text_table
-from evalkit.running.findings import is_count
-from evalkit.running.runs import Run
+from evalkit.running.runs import Run, RunScore
 
-__all__ = ["printable", "run_facts", "run_html", "run_tables", "run_text", "run_title"]
+__all__ = ["printable", "run_facts", "run_html", "run_tables", "run_text", "run_title", "run_without", "scored_of"]
 
+_ROUNDING = 1e-6
 _LEFT = ("metric", "judges", "by", "rubric", "template", "rules")
 
 
@@ -23,7 +24,8 @@ def run_text(run: Run) -> str:
     if run.error:
         parts.append(run.error)
     for title, rows in run_tables(run):
-        parts.append(f"\n{title}\n{text_table(rows, left=_LEFT)}")
+        rest = run_without(run) if title == "scores" else ""
+        parts.append("\n".join(filter(None, [f"\n{title}", text_table(rows, left=_LEFT), rest])))
     parts.append("\n" + "\n".join(f"{name}: {value}" for name, value in run_facts(run)))
     return "\n".join(printable(part) for part in parts)
 
@@ -33,7 +35,10 @@ def run_html(run: Run) -> str:
     parts = [f"<h4>{html.escape(run_title(run))}</h4>"]
     if run.error:
         parts.append(f"<p>{html.escape(run.error)}</p>")
-    parts += [html_table(rows, texts=_LEFT, caption=title) for title, rows in run_tables(run)]
+    for title, rows in run_tables(run):
+        rest = run_without(run) if title == "scores" else ""
+        parts.append(html_table(rows, texts=_LEFT, caption=title))
+        parts += [f"<p class='note'>{html.escape(rest)}</p>"] if rest else []
     parts += [f"<p class='note'>{html.escape(name)}: {html.escape(value)}</p>" for name, value in run_facts(run)]
     return html_page(parts)
 
@@ -56,29 +61,68 @@ def run_tables(run: Run) -> Iterator[tuple[str, list[dict[str, str]]]]:
 
 
 def _scores(run: Run) -> list[dict[str, str]]:
-    """Figures with their standard error and the share that is scored; the counts where receipts give them."""
-    counts = {one.task: one.n_samples for one in run.tasks}
-    names: dict[str, set[str]] = {}
-    for one in run.scores:
-        names.setdefault(one.task, set()).add(one.metric)
+    """Figures with their standard error, the samples behind them and the share that is scored; judged ones first."""
+    names = _names(run)
     rows = []
-    for one in run.scores:
-        if is_count(one.metric, names[one.task]) and (one.metric.endswith("_n") or not one.value):
-            continue  # beside its figure stands how many were scored, and none was empty
-        n_samples = counts.get(one.task)
+    judged = {task: run.judged(task) for task in names}
+    order = {task: at for at, task in enumerate(names)}
+    for one in sorted(run.scores, key=lambda one: (order[one.task], not is_of(one.metric, judged[one.task]))):
+        counts = is_count(one.metric, names[one.task])
+        if _is_absent(one, names[one.task]) or (
+            counts and (one.metric.endswith(("_n", "_n_verdicts")) or not one.value)
+        ):
+            continue  # below the table; beside its figure; or none was empty
+        n, whole = scored_of(run, one)
         covered = "NA" if one.coverage is None else f"{one.coverage:.0%}"
-        if one.coverage is not None and n_samples:
-            covered = f"{count_of(round(one.coverage * n_samples), n_samples)} ({covered})"
         rows.append(
             {
                 "task": one.task,
                 "metric": one.metric,
-                "value": figure(one.value, digits=3),
-                "stderr": figure(one.stderr, digits=3),
-                "scored": covered,
+                "value": _whole(one.value) if counts else figure(one.value, digits=3),
+                "stderr": "" if counts else figure(one.stderr, digits=3),
+                "n": "" if counts else _whole(n),
+                "scored": "" if counts else covered if whole is None else f"{count_of(n, whole)} ({covered})",
             }
         )
     return rows
+
+
+def scored_of(run: Run, score: RunScore) -> tuple[float | None, int | None]:
+    """How many samples are behind a figure, and of how many: verdicts of a pass rate, answers that a criterion is for.
+
+    None where it is not known; the means that LightEval takes over a group of tasks have a mean number, of none.
+    """
+    name = count_name(score.metric)
+    n = next((one.value for one in run.scores if (one.task, one.metric) == (score.task, name)), None)
+    n_samples = next((one.n_samples for one in run.tasks if one.task == score.task), None)
+    if n is not None and score.coverage and abs((whole := n / score.coverage) - round(whole)) < _ROUNDING:
+        return n, round(whole)
+    if score.coverage is None or not n_samples:
+        return n, None
+    return float(round(score.coverage * n_samples)), n_samples
+
+
+def run_without(run: Run) -> str:
+    """A line on the figures that have no value and no coverage, as criteria that apply to no sample; blank for none."""
+    names = _names(run)
+    return no_values((one.task, one.metric) for one in run.scores if _is_absent(one, names[one.task]))
+
+
+def _names(run: Run) -> dict[str, set[str]]:
+    names: dict[str, set[str]] = {}
+    for one in run.scores:
+        names.setdefault(one.task, set()).add(one.metric)
+    return names
+
+
+def _is_absent(score: RunScore, names: Collection[str]) -> bool:
+    return score.value is None and score.coverage is None and not is_count(score.metric, names)
+
+
+def _whole(value: float | None) -> str:
+    if value is None:
+        return "NA"
+    return f"{value:.0f}" if float(value).is_integer() else f"{value:.1f}"
 
 
 def _receipt(receipt: Receipt) -> dict[str, str]:

@@ -8,11 +8,14 @@ from typing import Any
 from evalkit.errors import counted
 from evalkit.figures import count_of, figure
 from evalkit.running import Run, RunScore
-from evalkit.running.views import run_facts, run_tables, run_title
+from evalkit.running.views import run_facts, run_tables, run_title, scored_of
 
 __all__ = ["run_payload", "runs_payload"]
 
-_BESIDE = {"pass_rate": "pass rate", "alpha": "alpha", "n": "n", "n_unscored": "unscored", "n_empty": "empty"}
+_BESIDE = {
+    "pass_rate": "pass rate", "n_verdicts": "verdicts", "alpha": "alpha", "n": "n", "n_unscored": "unscored",
+    "n_empty": "empty",
+}  # fmt: skip
 """What stands beside a figure whose name it begins with, and what it is called there."""
 _NOTHING = ("_n_unscored", "_n_empty")
 """Counts of what went wrong: 0 is no news."""
@@ -72,9 +75,10 @@ def _scores(run: Run) -> Iterator[dict[str, Any]]:
             continue
         n_samples = counts.get(one.task)
         beside = {
-            title: _short(part, found)
+            title: _verdicts(run, found) if part == "pass_rate" else _short(part, found)
             for part, title in _BESIDE.items()
             if (found := known.get((one.task, f"{one.metric}_{part}"))) is not None
+            and part != "n_verdicts"  # stands with the pass rate
             and not (part.startswith("n") and found.value in (0, n_samples))  # says nothing that is not said
         }
         yield {
@@ -94,6 +98,12 @@ def _stands_elsewhere(score: RunScore, known: Container[tuple[str, str]]) -> boo
         for part in _BESIDE
         if score.metric.endswith(f"_{part}")
     )
+
+
+def _verdicts(run: Run, score: RunScore) -> str:
+    """A pass rate with what it is of: where judges tie there is a score, and no verdict."""
+    n, whole = scored_of(run, score)
+    return f"{figure(score.value)} of {count_of(n, whole) if whole else 'an unknown number of'} verdicts"
 
 
 def _short(part: str, score: RunScore) -> str:

@@ -13,7 +13,7 @@ from lighteval.metrics.utils.metric_utils import SampleLevelMetric
 
 from evalkit.agreement import reliability
 from evalkit.contract import Scoring
-from evalkit.errors import ConfigError, InputError, listed
+from evalkit.errors import ConfigError, InputError, counted, listed
 from evalkit.lighteval.declarations import Declared
 from evalkit.lighteval.items import answer_of, items_of
 from evalkit.lighteval.metrics import RubricScore
@@ -79,10 +79,11 @@ def pollux_metric(
         `_violated` (1 or 0; NaN: no critical one is decided), `_critical` (those violated), `_coverage` (share of the
         judgments with a score), `_n_criteria`, `_n_skipped`, `_n_unscored`, `_error` (``""`` when scored),
         `_explanation`, `_criteria` (JSON, criterion -> figures) and `_judgments` (JSON). Corpus: `<name>`, `_stderr`,
-        `_coverage` (share of answers with a score), `_n_unscored`, `_n_empty`, `_n_skipped`, `_critical_rate`,
+        `_n`, `_coverage` (share of answers with a score), `_n_unscored`, `_n_empty`, `_n_skipped`, `_critical_rate`,
         `_plain` (`_plain_stderr`, `_plain_n`), `_grand_mean` (over answers × criteria instead of over answers), for
-        each criterion shown `<name>_<id>` (mean of `score_norm`), its `_stderr` and `_coverage` (share of the answers
-        to which it applies), and for juries `_alpha`. In deterministic mode nothing is judged: `_coverage` is 0.
+        each criterion shown `<name>_<id>` (mean of `score_norm`), its `_stderr`, `_n` and `_coverage` (share of the
+        answers to which it applies), and for juries `_alpha`. In deterministic mode nothing is judged, and `_coverage`
+        is 0.
 
     Raises
     ------
@@ -166,7 +167,9 @@ class PolluxScore(SampleLevelComputation):  # type: ignore[misc,unused-ignore]  
     def compute(self, responses: Sequence[Any], docs: Sequence[Any], **_: Any) -> list[dict[str, Any]]:  # type: ignore[override,unused-ignore]
         """One row a sample; see `pollux_metric`."""
         if len(responses) != len(docs):
-            raise InputError(f"{len(responses)} responses for {len(docs)} documents; give one response per document")
+            raise InputError(
+                f"{counted(len(responses), 'response')} for {counted(len(docs), 'document')}; give one each"
+            )
         scoring = Scoring.from_environ()
         if not docs or scoring.mode == "deterministic":
             return [{f"{self.name}_coverage": 0.0, f"{self.name}_error": "deterministic"} for _ in docs]

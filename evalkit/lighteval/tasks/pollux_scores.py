@@ -22,8 +22,8 @@ scored), `explanation`."""
 
 
 RESERVED = frozenset({
-    "stderr", "coverage", "n_unscored", "n_empty", "n_skipped", "critical_rate", "plain", "plain_stderr", "plain_n",
-    "grand_mean", "alpha",
+    "stderr", "n", "coverage", "n_unscored", "n_empty", "n_skipped", "critical_rate", "plain", "plain_stderr",
+    "plain_n", "grand_mean", "alpha",
 })  # fmt: skip
 """Ends of the names of a task's figures, which no criterion may have as its id."""
 
@@ -130,7 +130,7 @@ def corpus_of(name: str, rows: Sequence[Mapping[str, Any]], shown: Iterable[str]
     parts = [(orjson.loads(row[f"{name}_criteria"]), bool(row[f"{name}_critical"])) for row in rows]
     n_rows = len(rows)
     scores = mean_row(name, [row[name] for row in rows])
-    figures = {name: scores[name], f"{name}_stderr": scores[f"{name}_stderr"]}
+    figures = dict(scores)
     figures |= {
         f"{name}_coverage": scores[f"{name}_n"] / n_rows if n_rows else math.nan,
         f"{name}_n_unscored": n_rows - scores[f"{name}_n"],
@@ -149,6 +149,5 @@ def corpus_of(name: str, rows: Sequence[Mapping[str, Any]], shown: Iterable[str]
     for key in shown:
         mine = [found[key]["score_norm"] for found, _ in parts if key in found]
         figures |= mean_row(f"{name}_{key}", [math.nan if value is None else value for value in mine])
-        n_scored = figures.pop(f"{name}_{key}_n")
-        figures[f"{name}_{key}_coverage"] = n_scored / len(mine) if mine else math.nan
+        figures[f"{name}_{key}_coverage"] = figures[f"{name}_{key}_n"] / len(mine) if mine else math.nan
     return figures
