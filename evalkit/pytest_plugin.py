@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["Verdict", "verdict"]
 
 _TEXTS = {
-    "judge": "who judges: provider:model, fake, or none (default): recorded and cached judgments only",
+    "judge": "who judges: provider:model, fake, profile (all judges of the profile), or none (default): what is "
+    "recorded or cached",
     "model": "model for a judge that names only its provider",
     "base-url": "OpenAI-compatible server",
     "api-key-env": "environment variable that holds the key",

@@ -826,3 +826,18 @@ def test_outputs_that_cannot_be_written_are_named(monkeypatch: pytest.MonkeyPatc
     Path("f.csv").mkdir()
     with pytest.raises(InputError, match="is a folder"):
         tables.check_target("f.csv")
+
+
+def test_the_judge_profile_is_all_judges_of_the_profile(run):
+    Path("two.yaml").write_text(
+        "profile: two\njudges: [{provider: fake, model: strict}, {provider: fake, model: first}]\n"
+    )
+    asked = ("judge", "items.jsonl", "--rubric", "faithfulness", "--quiet", "--json")
+    made = [run(*asked, "--profile", "two.yaml", *flags) for flags in ((), ("--judge", "profile"))]
+    assert [code for code, _, _ in made] == [0, 0]
+    judges = [[row["judge"] for row in json.loads(out)] for _, out, _ in made]
+    assert judges[0] == judges[1]
+    assert set(judges[1]) == {"fake:strict", "fake:first"}
+    for flags in (("--judge", "profile"), ("--profile", "two.yaml", "--judge", "profile", "--judge", "fake")):
+        code, _, err = run(*asked, *flags)
+        assert (code, "--judge profile asks all judges of --profile, so it stands alone" in err) == (2, True)

@@ -299,9 +299,120 @@ def test_the_ways_out_work_as_they_are_printed(here: Path, capsys: pytest.Captur
     assert main(["ci", *FILES, "--profile", "p.yaml", "--judge-samples", "4"]) == 2
     ways = [line.partition(": evalkit ")[2] for line in capsys.readouterr().err.splitlines() if ": evalkit " in line]
     assert ways[:2] == [
-        "ci --config eval.json --trace-file traces.jsonl --judge fake --profile p.yaml --judge-samples 4",
-        "judge --config eval.json --trace-file traces.jsonl --judge fake --profile p.yaml --judge-samples 4",
+        "ci --config eval.json --trace-file traces.jsonl --judge profile --profile p.yaml --judge-samples 4",
+        "judge --config eval.json --trace-file traces.jsonl --judge profile --profile p.yaml --judge-samples 4",
     ]
     for way in reversed(ways[:2]):
         assert main(way.split()) == 0
     assert main(["ci", *FILES, "--profile", "p.yaml", "--judge-samples", "4"]) == 0
+
+
+# -- who is asked: what names a judge asks no others
+
+DESK = """\
+profile: desk
+judges:
+  - {{provider: fake, model: strict}}
+  - {{provider: fake, model: lenient}}
+  - {{provider: openai, model: m, base_url: '{url}'}}
+"""
+
+
+def desk(server: JudgeServer, *, fakes_only: bool = False) -> None:
+    text = DESK.format(url=server.url)
+    Path("desk.yaml").write_text("".join(text.splitlines(keepends=True)[: 4 if fakes_only else 5]), encoding="utf-8")
+
+
+@pytest.mark.parametrize("command", ["ci", "judge"])
+@pytest.mark.parametrize("named_by", ["flag", "file"])
+@pytest.mark.parametrize("judge", ["fake", "openai"])
+def test_a_provider_alone_asks_no_judges_of_others(
+    here: Path, server: JudgeServer, capsys: pytest.CaptureFixture[str], judge: str, named_by: str, command: str
+) -> None:
+    write(1)
+    desk(server)
+    flags = ["--profile", "desk.yaml"] if named_by == "flag" else []
+    if not flags:
+        Path("eval.json").write_text(json.dumps(json.loads(Path("eval.json").read_text()) | {"profile": "desk.yaml"}))
+    before = Path("traces.jsonl").read_bytes()
+    assert main([command, *FILES, *flags, "--judge", judge]) == 2
+    said = capsys.readouterr().err
+    assert f"--judge {judge} asks no judge but those of '{judge}'" in said
+    assert "--judge profile" in said
+    assert (judge == "fake") == ("--judge fake:strict" in said)
+    assert (server.seen, Path("traces.jsonl").read_bytes()) == ([], before), "nobody was asked, nothing written"
+    # what the message offers
+    assert main([command, *FILES, *flags, "--judge", "fake:strict"]) == 0
+    assert server.seen == []
+    assert main([command, *FILES, *flags, "--judge", "profile", "--judge-refresh"]) == 0
+    assert n_paid(server) == 3, "the jury: three samples of its real judge"
+
+
+def test_what_makes_a_run_live_asks_only_whom_it_names(
+    here: Path, server: JudgeServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(1)
+    desk(server)
+    asked = ("ci", *FILES, "--profile", "desk.yaml")
+    for variable in ("fake", "fake:strict", "openai", "openai:m"):
+        monkeypatch.setenv("VERDICT_JUDGE", variable)
+        assert main(list(asked)) == 2
+        assert f"VERDICT_JUDGE={variable} asks no judge but" in capsys.readouterr().err
+    monkeypatch.setenv("VERDICT_JUDGE", "profile")
+    assert main([*asked, "--judge-model", "m"]) == 2, "the flag names another judge than the profile's"
+    assert server.seen == []
+    assert main(list(asked)) == 0
+    assert n_paid(server) == 3
+    monkeypatch.setenv("VERDICT_JUDGE", "fake")
+    assert main([*asked, "--no-judge"]) == 0, "nobody is asked, so nothing is refused: the jury is looked up"
+    desk(server, fakes_only=True)
+    server.seen.clear()
+    found = run_gate("eval.json", "traces.jsonl", GateOptions(judge="fake", profile="desk.yaml"))
+    assert found.tests[0].metrics[0].measured[0].judgment.judge == ("fake:strict", "fake:lenient"), "a jury of fakes"
+    assert server.seen == []
+
+
+def test_the_judge_profile_needs_one_with_judges(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(1)
+    Path("bare.yaml").write_text("profile: bare\nsamples: 3\n", encoding="utf-8")
+    for flags, said in (
+        ((), "there is no profile; name one: --profile P"),
+        (("--profile", "bare.yaml"), "'bare' names none; name one with --judge provider:model"),
+        (("--profile", "bare.yaml", "--judge-model", "m"), "flag names the model 'm': keep one"),
+    ):
+        assert main(["ci", *FILES, "--judge", "profile", *flags]) == 2
+        assert said in capsys.readouterr().err
+    assert main(["ci", *FILES, "--judge", "profile:m"]) == 2
+    assert "unknown judge 'profile:m'; allowed are none, profile, openai" in capsys.readouterr().err
+    settings = json.loads(Path("eval.json").read_text()) | {"settings": {"judge": "profile"}, "profile": "two.yaml"}
+    Path("two.yaml").write_text(
+        "profile: two\njudges: [{provider: fake, model: strict}, {provider: fake, model: first}]\n"
+    )
+    Path("eval.json").write_text(json.dumps(settings))
+    assert main(["ci", *FILES]) == 0, "settings say it as well"
+
+
+def test_one_gap_has_one_exit_code_recorded_before_or_not(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(2)
+    first, second = (json.loads(line) for line in Path("traces.jsonl").read_text().splitlines())
+    second.pop("context")  # faithfulness cannot be judged without
+    write_lines(Path("traces.jsonl"), [first, second])
+    said = []
+    for _ in range(2):
+        assert main(["judge", *FILES, "--judge", "fake"]) == 0
+        said.append(capsys.readouterr().err)
+    assert "recorded 1 judgment in" in said[0]
+    assert "recorded 0 judgments in" in said[1]
+    assert all("not judged: test 't1'" in one for one in said)
+    write_lines(Path("traces.jsonl"), [second])
+    for _ in range(2):
+        assert main(["judge", *FILES, "--judge", "fake"]) == 2, "nothing at all is judged"
+
+
+def test_a_server_that_is_down_ends_recording_with_2_until_something_is_judged(here: Path, server: JudgeServer) -> None:
+    write(2)
+    asked = ["judge", *FILES, "--judge", "openai:m", "--judge-base-url", server.url]
+    server.faults = lambda _: {"status": 400}
+    assert [main(asked) for _ in range(2)] == [2, 2]
+    server.faults = lambda body: {"status": 400} if "QID-000001" in body["messages"][-1]["content"] else None
+    assert [main(asked) for _ in range(2)] == [0, 0]

@@ -386,7 +386,7 @@ class ReplyStore:
         wanted = f"delete {found.n_replies} replies"
         if confirm != wanted:
             raise CacheError(
-                f"this would remove all of {self.path}, {counted(found.n_replies, 'reply', 'replies')} for US$ "
+                f"this would remove all {counted(found.n_replies, 'reply', 'replies')} of {self.path}, which cost US$ "
                 f"{found.cost_usd:.2f}; "
                 f"nothing was removed. To do it: clear(confirm={wanted!r}); to remove some: prune()"
             )

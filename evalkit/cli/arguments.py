@@ -79,7 +79,7 @@ def add_what(parser: Parser) -> None:
         action="append",
         default=[],
         help="provider:model, as in openai:gpt-4o-mini; again for a jury; 'fake' needs no model and no network; "
-        "'none' asks nobody: only what is cached, under the profile's judges",
+        "'profile': all judges of the profile; 'none' asks nobody: only what is cached, under the profile's judges",
     )
     group.add_argument("--judge-model", metavar="MODEL", help="model for a --judge that names only its provider")
     group.add_argument(

@@ -24,7 +24,7 @@ __all__ = ["add", "enrich_traces"]
 _REPORTS = {"junit": "junit.xml", "markdown": "report.md", "json": "result.json"}
 _TRACES = "traces.jsonl"
 _HIDDEN = "[REDACTED]"
-_USAGE = "--config FILE.yaml --trace-file FILE.jsonl [--judge none|openai|fake] [options]"
+_USAGE = "--config FILE.yaml --trace-file FILE.jsonl [--judge none|profile|openai|fake] [options]"
 _END = """\
   evalkit ci --config eval.yaml --trace-file traces.jsonl                   offline: recorded and cached judgments
   evalkit ci --config eval.yaml --trace-file traces.jsonl --judge openai --judge-model gpt-4o-mini --budget-usd 2
@@ -42,7 +42,10 @@ def add(commands: Commands) -> None:
     parser.add_argument("--trace-file", metavar="FILE", required=True, help="traces, one JSON object a line")
     judging = parser.add_argument_group("who judges")
     judging.add_argument(
-        "--judge", metavar="J", help="none (default: recorded and cached judgments only), openai, fake, provider:model"
+        "--judge",
+        metavar="J",
+        help="none (default: recorded and cached judgments only), profile (all judges of the profile), openai, fake, "
+        "provider:model",
     )
     judging.add_argument("--no-judge", action="store_true", help="the same as --judge none")
     judging.add_argument("--judge-model", metavar="MODEL", help="model for a --judge that names only its provider")
@@ -182,13 +185,13 @@ def _tell_ways_out(args: argparse.Namespace, result: GateResult) -> None:
 
 
 def _judge_of(result: GateResult) -> str | None:
-    """Who was looked up in the cache, as ``--judge`` takes it: the provider alone where a profile says the rest."""
+    """Who was looked up in the cache, as ``--judge`` takes it: ``profile`` where the judges come from one."""
     for metric in (metric for test in result.tests for metric in test.metrics):
         for one in metric.measured:
             if one.judgment is not None and one.judgment.reasons and one.judgment.parts:
                 judge = one.judgment.parts["judges"][0]
                 own = not metric.sources.get("model", "profile").startswith("profile")
-                return f"{judge['provider']}:{judge['model']}" if own else str(judge["provider"])
+                return f"{judge['provider']}:{judge['model']}" if own else "profile"
     return None
 
 
@@ -248,4 +251,4 @@ def enrich_traces(args: argparse.Namespace) -> int:
         tell(f"not judged: {counted(len(lost) - 20, 'test')} more")
     for note in result.notes:
         tell(note)
-    return 2 if (lost and not count) or result.is_over_budget else 0
+    return 2 if (lost and not result.has_judgments) or result.is_over_budget else 0

@@ -37,9 +37,11 @@ def judges_of(args: argparse.Namespace) -> list[Judge] | Literal["none"] | None:
         if given or changes or args.judge_model:
             raise ConfigError("--judge none asks nobody, so it stands alone; to look up another judge use --offline")
         return "none"
-    if not given:
+    if "profile" in given and (given != ["profile"] or args.profile is None):
+        raise ConfigError("--judge profile asks all judges of --profile, so it stands alone, beside --profile")
+    if not given or given == ["profile"]:
         if changes or args.judge_model:
-            raise ConfigError("--judge-… flags change what --judge names, and there is no --judge")
+            raise ConfigError("--judge-… flags change the judges that --judge names, and it names none")
         return None
     bare = [text for text in given if _is_bare(text)]
     if args.judge_model and not bare:

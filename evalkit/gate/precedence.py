@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from evalkit.errors import ConfigError, EvalkitError
+from evalkit.errors import ConfigError, EvalkitError, listed
 from evalkit.evaluation import Rules
 from evalkit.gate.configs import Expected, GateConfig, place_of
 from evalkit.judging import Spec
@@ -17,6 +17,8 @@ from evalkit.records import PROVIDERS, Judge
 from evalkit.rubrics import Profile, Rubric, load_profile, load_rubric
 
 __all__ = ["Asked", "GateOptions", "Resolver"]
+
+_PROFILE = "profile"  # the judge that stands for all judges of the profile
 
 _DEFAULTS = {"samples": 3}
 _NAMES = ("judge", "model", "samples", "temperature", "max_tokens")
@@ -29,7 +31,7 @@ class GateOptions:
     Attributes
     ----------
     judge, model, samples, base_url, api_key_env, profile
-        Who is asked, how often, where.
+        Who is asked, how often, where; the judge ``profile`` is all judges of the profile.
     refresh
         Ask again, whatever trace and cache hold.
     no_promoted
@@ -188,6 +190,8 @@ class Resolver:
         changes = {name: value for name in ("temperature", "max_tokens") if (value := first(name)) is not None}
         lacks = sources.get("model") == "missing"  # no fault before a call is needed
         judges: list[Judge] = [judge] if judge is not None else [] if profile is None or lacks else list(profile.judges)
+        if live:
+            self._refuse_others(places, judges, sources)
         judges = [self._served(one.replace(**changes), own=judge is not None, sources=sources) for one in judges]
         subject = rubric if profile is None else profile.with_rubric(rubric)
         spec = Spec.of(subject, judges, samples) if judges else None
@@ -239,6 +243,14 @@ class Resolver:
             return Judge("openai", models[0][2]), live
         provider, _, model = who[1].partition(":")
         _check_provider(who[1], "judge")
+        if provider == _PROFILE:
+            if models and models[0][0] <= who[0]:
+                raise ConfigError(
+                    f"judge 'profile' asks the profile's judges, and {models[0][1]} names the model "
+                    f"{models[0][2]!r}: keep one"
+                )
+            sources["model"] = f"profile {self._with_judges().profile}"
+            return None, live
         mine = [(place, name) for rank, place, name in models if provider != "fake" or rank <= who[0]]
         if model and mine and models[0][0] <= who[0]:
             raise ConfigError(
@@ -246,7 +258,8 @@ class Resolver:
             )
         if not model and mine:
             sources["model"], model = mine[0]
-        if not model and self.profile is not None and any(one.provider == provider for one in self.profile.judges):
+        own = () if self.profile is None else self.profile.judges
+        if not model and self.profile is not None and any(provider in ("fake", one.provider) for one in own):
             sources["model"] = f"profile {self.profile.profile}"
             return None, live
         if not model and provider == "fake":
@@ -256,11 +269,39 @@ class Resolver:
             return None, live
         return Judge(provider, model), live
 
+    def _with_judges(self) -> Profile:
+        if self.profile is None:
+            raise ConfigError("judge 'profile' asks a profile's judges, and there is no profile; name one: --profile P")
+        if not self.profile.judges:
+            raise ConfigError(
+                f"judge 'profile' asks a profile's judges, and {self.profile.profile!r} names none; "
+                "name one with --judge provider:model"
+            )
+        return self.profile
+
+    def _refuse_others(
+        self, places: list[tuple[str, Mapping[str, Any]]], judges: list[Judge], sources: Mapping[str, str]
+    ) -> None:
+        """Whoever names a provider's judges asks no others, whatever else the profile has (docs/adr/0011)."""
+        place, said = next((place, values["judge"]) for place, values in places if "judge" in values)
+        provider = said.partition(":")[0]
+        others = [one.name for one in judges if one.provider != provider]
+        if provider == _PROFILE:
+            others = [] if sources.get("model", "").startswith("profile ") else others
+        if not others:
+            return
+        shown = {"flag": f"--judge {said}", "variable": f"VERDICT_JUDGE={said}"}.get(place, f"judge: {said} of {place}")
+        named = "--judge fake:strict tries without them" if provider == "fake" else f"--judge {provider}:MODEL one"
+        raise ConfigError(
+            f"{shown} asks no judge but those of '{provider}', and {listed(others)} "
+            f"{'is' if len(others) == 1 else 'are'} among those to ask; --judge profile asks all of a profile, {named}"
+        )
+
 
 def _check_provider(text: str, place: str) -> None:
-    if text != "none" and text.partition(":")[0] not in PROVIDERS:
+    if text not in ("none", _PROFILE) and text.partition(":")[0] not in PROVIDERS:
         raise ConfigError(
-            f"{place}: unknown judge {text!r}; allowed are none, {', '.join(PROVIDERS)}, or provider:model"
+            f"{place}: unknown judge {text!r}; allowed are none, profile, {', '.join(PROVIDERS)}, or provider:model"
         )
 
 

@@ -112,14 +112,23 @@ class GateResult:
         return bool({"cache_miss", "not_recorded"} & self._reasons)
 
     @property
+    def has_judgments(self) -> bool:
+        """Whether anything at all is judged, now or as recorded: a score, or replies without one."""
+        return any(one.judgment is not None and one.judgment.is_final for one in self._measured)
+
+    @property
     def is_over_budget(self) -> bool:
         """Whether samples are missing because the budget was reached."""
         return "budget" in self._reasons
 
     @property
     def _reasons(self) -> set[str]:
-        judgments = [one.judgment for test in self.tests for metric in test.metrics for one in metric.measured]
+        judgments = [one.judgment for one in self._measured]
         return {reason for one in judgments if one is not None for reason in one.reasons or {}}
+
+    @property
+    def _measured(self) -> list[Measured]:
+        return [one for test in self.tests for metric in test.metrics for one in metric.measured]
 
     @property
     def exit_code(self) -> int:
