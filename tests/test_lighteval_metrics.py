@@ -151,6 +151,16 @@ def test_empty_answers_are_flagged_and_not_judged(run, tmp_path):
     assert (receipt.n_items, receipt.n_scored, receipt.n_empty, receipt.n_judgments) == (5, 2, 3, 6)
 
 
+def test_half_a_sign_in_one_answer_or_document_costs_nothing(run):
+    docs = docs_of(3)
+    docs[1].specific["reference_answer"] += " \ud83d"
+    responses = [ModelResponse(text=[text]) for text in ("half \ud83d sign", "2", "4")]
+    rows, figures = run(judge_metric("correctness"), "judge", {"judges": [fake("strict")]}, docs, responses)
+    assert [row["correctness_error"] for row in rows] == ["", "", ""]
+    assert figures["correctness_coverage"] == 1.0
+    json.dumps(rows, ensure_ascii=False).encode()
+
+
 @pytest.mark.parametrize("n", [1, 4])
 def test_nothing_but_empty_answers_ends_with_a_coverage_of_0(run, n):
     rows, figures = run(

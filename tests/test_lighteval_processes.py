@@ -238,3 +238,31 @@ def test_the_plugin_module_works_by_its_path_in_plain_lighteval(parts, tmp_path)
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     assert LightevalArtifacts.at(tmp_path / "out").results["grounded_qa|0"]["faithfulness_coverage"] == 1.0
+
+
+def test_half_a_sign_in_an_answer_and_in_a_document_loses_no_run(parts, tmp_path):
+    folder = make_parts(tmp_path / "own", 3)
+    model = (folder / "model.py").read_text()
+    said = 'return doc.specific["reference_answer"] + (" \\ud83d" if "1 plus 1" in doc.query else "")'
+    changed = model.replace('return "" if "4 plus 4" in doc.query else doc.specific["reference_answer"]', said)
+    assert changed != model
+    (folder / "model.py").write_text(changed)
+    tasks = (folder / "tasks.py").read_text()
+    changed = tasks.replace('query=line["question"]', 'query=line["question"] + " \\ude00"')
+    assert changed != tasks
+    (folder / "tasks.py").write_text(changed)
+    (folder / "uncached.py").write_text(
+        (folder / "model.py").read_text().replace("@cached(SamplingMethod.GENERATIVE)", "")
+    )
+    for name in ("model", "uncached"):
+        words = ["custom", "parrot", str(folder / f"{name}.py"), "sums|0", "--custom-tasks", str(folder / "tasks.py")]
+        with judge_server(always={"content": GOOD}) as judge:
+            done = lighteval(
+                *words, place=tmp_path, out=name, environ=environ_of(tmp_path, **scoring("judge", judge.url))
+            )
+        assert done.returncode == 0, done.stderr[-2000:]
+        saved = LightevalArtifacts.at(tmp_path / name)
+        assert saved.results["sums|0"]["correctness_coverage"] == 1.0
+        details = saved.details("sums|0")
+        assert [one["text"][0] for one in details["model_response"]].count("1 plus 1 is 2 \ufffd") == 1
+        assert all(doc["query"].endswith("\ufffd") for doc in details["doc"])

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from evalkit.errors import ConfigError
 
@@ -12,6 +15,7 @@ pytest.importorskip("lighteval")
 
 from evalkit.lighteval.launching import settle_environment, with_custom_tasks
 from evalkit.lighteval.preparing import _content, _names, _names_twice, _tasks
+from evalkit.lighteval.texts import mended
 
 
 def test_what_is_wrapped_is_there_with_its_arguments():
@@ -31,6 +35,11 @@ def test_what_is_wrapped_is_there_with_its_arguments():
     assert words(Pipeline._init_tasks_and_requests) == ["self", "tasks"]
     assert words(SampleCache.__init__) == ["self", "model_config"]
     assert words(SampleCache._get_task_hash) == ["self", "full_task_name"]
+    assert words(SampleCache._dump_sample) == ["self", "result"]
+    assert words(Pipeline._post_process_outputs) == ["self", "sampling_method_responses"]
+    order = inspect.getsource(Pipeline.evaluate)
+    assert order.index("_post_process_outputs") < order.index("_compute_metrics"), "texts are mended before any metric"
+    assert "self._dump_sample(result)" in inspect.getsource(SampleCache.cache_samples)
     source = inspect.getsource(Pipeline.__init__)
     assert source.index("_init_tasks_and_requests") < source.index("_init_model"), "checks come before the model"
     inside = inspect.getsource(Pipeline._init_tasks_and_requests)
@@ -167,3 +176,32 @@ def test_no_documents_are_no_run(n, tmp_path):
     with pytest.raises(ConfigError, match="max_samples must be a whole number ≥ 1"):
         run_lighteval("sums|0", "model_name=x", max_samples=n, folder=tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "mended_"),
+    [
+        ("plain \U0001f600", "plain \U0001f600"),
+        ("half \ud83d of it", "half \ufffd of it"),
+        ("\ude00 the other half", "\ufffd the other half"),
+        ("\ud83d\ude00", "\U0001f600"),  # both halves, as two escapes of JSON have them
+        (["\ud83d", {"\ud83d": ("\ud83d", 1, None)}], ["\ufffd", {"\ufffd": ("\ufffd", 1, None)}]),
+        ("", ""),
+    ],
+    ids=["whole", "high", "low", "pair", "nested", "empty"],
+)
+def test_half_signs_are_replaced_and_all_else_stays(given, mended_):
+    assert mended(given) == mended_
+    json.dumps(mended(given), ensure_ascii=False).encode()  # raised UnicodeEncodeError before
+
+
+@given(st.text(st.characters()))
+def test_any_text_can_be_encoded_after_it_and_one_that_can_stays(text):
+    found = mended(text)
+    found.encode()
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        assert found != text
+    else:
+        assert found is text

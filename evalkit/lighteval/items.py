@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from evalkit.errors import InputError, listed
+from evalkit.lighteval.texts import mended
 from evalkit.rubrics import Rubric
 from evalkit.tables import is_missing
 
@@ -20,9 +21,12 @@ _FROM_SPECIFIC = {"context": "context", "reference": "reference_answer"}
 
 
 def answer_of(response: Any) -> str:
-    """What is judged of a response: its first text, after LightEval has taken out what is reasoning."""
+    """What is judged of a response: its first text, after LightEval has taken out what is reasoning.
+
+    Half a surrogate pair is U+FFFD: the other answers of the task can be judged.
+    """
     texts = response.final_text
-    return str(texts[0]) if texts and texts[0] is not None else ""
+    return mended(str(texts[0])) if texts and texts[0] is not None else ""
 
 
 def items_of(docs: Sequence[Any], responses: Iterable[Any], rubric: Rubric, fields: Fields) -> pd.DataFrame:
@@ -44,7 +48,7 @@ def items_of(docs: Sequence[Any], responses: Iterable[Any], rubric: Rubric, fiel
         for name in names:
             value = answer_of(response) if name == "answer" and name not in fields else _input(doc, name, fields)
             if value is not None:
-                row[name] = value
+                row[name] = mended(value)
         _check(row, doc, rubric)
         rows.append(row)
     return pd.DataFrame(rows, columns=["item_id", *[name for name in names if any(name in row for row in rows)]])

@@ -15,9 +15,11 @@ from evalkit.caching import ReplyStore
 from evalkit.errors import ConfigError, InputError, JudgeError, MissingExtraError, advise_extra, counted
 from evalkit.judging import Options, Spec, Work
 from evalkit.judging.runs import judge_work
+from evalkit.lighteval.items import answer_of
 from evalkit.lighteval.pollux_judges import PolluxJudge
 from evalkit.lighteval.pollux_parsers import Pattern, ReplyReader, checked_pattern, form_of, written_form
 from evalkit.lighteval.pollux_prompts import PolluxAsking
+from evalkit.lighteval.texts import mended
 from evalkit.providers.secrets import NO_KEY
 from evalkit.records import ENGINE_REASONS, Reply
 from evalkit.tables import is_missing
@@ -280,10 +282,6 @@ def _shown(value: Any) -> str:
 
 
 def _row(doc: Any, response: Any) -> dict[str, str]:
-    texts = response.final_text
-    row = {
-        "question": "" if doc.query is None else str(doc.query),
-        "answer": str(texts[0]) if texts and texts[0] is not None else "",
-    }
+    row = {"question": "" if doc.query is None else mended(str(doc.query)), "answer": answer_of(response)}
     reference = (doc.specific or {}).get("reference_answer")
-    return row if is_missing(reference) or not str(reference).strip() else row | {"reference": str(reference)}
+    return row if is_missing(reference) or not str(reference).strip() else row | {"reference": mended(str(reference))}

@@ -1,6 +1,6 @@
 """Making LightEval's own command line right for evalkit: checks before a model is loaded, offline, no stale answers.
 
-LightEval 0.13 has no place to hook these in, so four of its functions are wrapped; a test pins what is used of them.
+LightEval 0.13 has no place to hook these in, so a few of its functions are wrapped; a test pins what is used of them.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from evalkit.errors import ConfigError, EvalkitError
+from evalkit.lighteval.texts import mend_document, mend_response, mended_sample
 
 __all__ = ["prepare"]
 
@@ -37,6 +38,8 @@ def prepare(folder: Path) -> None:
     - Tasks without stop sequences work with every model.
     - Answers of the model that LightEval keeps are found again only for the same documents, not for the same row
       numbers, and lie in `folder`.
+    - Half a surrogate pair in a document or an answer is U+FFFD: LightEval's files take no such text, and one answer
+      would cost the whole run.
     """
     _keep_litellm(folder / "litellm")
     from lighteval.pipeline import Pipeline
@@ -48,6 +51,8 @@ def prepare(folder: Path) -> None:
     _wrap(registry.Registry, "__init__", functools.partial(_noting_tasks, wanted))
     registry.Registry.load_all_task_configs = functools.partial(_tasks, wanted)  # type: ignore[method-assign]
     _wrap(Pipeline, "_init_tasks_and_requests", functools.partial(_checking, documents))
+    _wrap(Pipeline, "_post_process_outputs", _mending)
+    _wrap(SampleCache, "_dump_sample", _keeping_texts)
     _wrap(SampleCache, "__init__", functools.partial(_keeping_in, folder))
     _wrap(SampleCache, "_get_task_hash", functools.partial(_hashing, documents))
 
@@ -156,10 +161,11 @@ def _checking(documents: dict[str, str], plain: Callable[..., None], pipeline: A
     faults: dict[str, None] = {}
     for task in pipeline.tasks_dict.values():
         docs = pipeline.documents_dict[task.full_name]
-        documents[task.full_name] = _content(docs)
         for doc in docs:
             # a task that names no stop sequence has a tuple, to which accelerate's model adds a list
             doc.stop_sequences = list(doc.stop_sequences or ())
+            mend_document(doc)
+        documents[task.full_name] = _content(docs)
         faults |= dict.fromkeys(_names_twice(task))
         for metric in task.metrics:
             check = getattr(metric.sample_level_fn, "check", None)
@@ -199,6 +205,17 @@ def _keeping_in(folder: Path, plain: Callable[..., None], _cache: Any, model_con
     if model_config.cache_dir == default:
         model_config.cache_dir = str(folder)
     plain(model_config)
+
+
+def _mending(plain: Callable[..., None], _pipeline: Any, responses: Mapping[Any, Sequence[Any]]) -> None:
+    for mine in responses.values():
+        for response in mine:
+            mend_response(response)
+    plain(responses)
+
+
+def _keeping_texts(plain: Callable[..., dict[str, Any]], _cache: Any, result: Any) -> dict[str, Any]:
+    return mended_sample(plain(result))
 
 
 def _hashing(documents: Mapping[str, str], plain: Callable[..., str], _cache: Any, full_task_name: str) -> str:

@@ -29,7 +29,7 @@ from lighteval.tasks.requests import Doc, SamplingMethod
 
 import evalkit as ek
 from evalkit.calling import breakers
-from evalkit.errors import ConfigError, InputError, JudgeError, RubricError
+from evalkit.errors import ConfigError, EvalkitWarning, InputError, JudgeError, RubricError
 from evalkit.lighteval import (
     POLLUX_TAGGED_FEEDBACK_RE,
     POLLUX_TAGGED_SCORE_RE,
@@ -265,6 +265,20 @@ def test_blank_answers_are_flagged_and_not_judged(server: JudgeServer, caplog: p
     assert scores(metric_of(server).compute(**rows)) == ["empty", "empty", 2.0, "empty"]
     assert len(server.seen) == 1
     assert "3 answers were empty and not judged" in caplog.text
+
+
+@pytest.mark.network
+def test_half_a_sign_in_one_answer_costs_no_other(server: JudgeServer) -> None:
+    assert scores(metric_of(server).compute(**rows_of("ITEM-1 \ud83d", "ITEM-2"))) == [1.0, 2.0]
+    assert sum("ITEM-1 \ufffd" in one.body["messages"][0]["content"] for one in server.seen) == 1
+
+
+@pytest.mark.network
+def test_a_document_without_a_query_has_no_question_of_that_name(server: JudgeServer) -> None:
+    doc = Doc(query=None, choices=[""], gold_index=0)  # type: ignore[arg-type]
+    with pytest.warns(EvalkitWarning, match="an empty 'question'"):
+        assert scores(metric_of(server).compute([ModelResponse(text=["ITEM-1"])], [doc])) == [1.0]
+    assert "None" not in server.seen[0].body["messages"][0]["content"]
 
 
 @pytest.mark.network
