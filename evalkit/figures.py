@@ -13,7 +13,7 @@ import pandas as pd
 
 from evalkit.errors import counted
 
-__all__ = ["Bill", "count_of", "figure", "html_page", "html_table", "html_text", "text_table"]
+__all__ = ["Bill", "count_of", "figure", "html_page", "html_table", "html_text", "html_tiles", "text_table"]
 
 
 def figure(value: Any, low: Any = None, high: Any = None, *, digits: int = 2) -> str:
@@ -101,6 +101,7 @@ def _is_na(value: Any) -> bool:
 _TINY = 1e-9
 _LONG = 40
 _SHORTEST, _FEW = 12, 6
+_FEWEST_TILES, _MOST_TILES = 4, 6
 
 
 def text_table(
@@ -178,7 +179,8 @@ def _printable(text: str) -> str:
 
 _STYLE = (
     "<style>.ek{font:13px/1.45 system-ui,sans-serif;color:var(--jp-content-font-color1,inherit);max-width:1100px}"
-    ".ek h4{margin:.9em 0 .3em;font-size:14px}.ek .tiles{display:flex;flex-wrap:wrap;gap:8px;margin:.4em 0}"
+    ".ek h4{margin:.9em 0 .3em;font-size:14px}.ek .tiles{display:grid;gap:8px;margin:.4em 0;"
+    "grid-template-columns:repeat(auto-fill,minmax(max(150px,calc((100% + 8px)/var(--columns,6) - 8px)),1fr))}"
     ".ek .tile{border:1px solid var(--jp-border-color2,#8888);border-radius:6px;padding:6px 10px;min-width:120px}"
     ".ek .tile b{display:block;font-size:18px;font-variant-numeric:tabular-nums}.ek .tile span{opacity:.8}"
     ".ek .wide{overflow-x:auto}.ek table{border-collapse:collapse;font:inherit;font-variant-numeric:tabular-nums}"
@@ -211,6 +213,20 @@ def html_table(rows: Iterable[Mapping[str, str]], *, texts: Iterable[str] = (), 
     )
     over = f"<caption>{html.escape(caption)}</caption>" if caption else ""
     return f"<div class='wide'><table>{over}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+
+
+def html_tiles(tiles: Iterable[tuple[str, str, str]]) -> str:
+    """Tiles of (value, title, note), every text escaped; where there is room for all, in rows of equal length."""
+    listed = list(tiles)
+    if not listed:
+        return ""
+    rows = -(-len(listed) // _MOST_TILES)
+    columns = max(_FEWEST_TILES, -(-len(listed) // rows))
+    cells = "".join(
+        f"<div class='tile'><b>{html.escape(value)}</b><span>{html.escape(title)}<br>{html.escape(note)}</span></div>"
+        for value, title, note in listed
+    )
+    return f"<div class='tiles' style='--columns:{columns}'>{cells}</div>"
 
 
 def html_text(text: str) -> str:

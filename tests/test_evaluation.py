@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import html
 import re
 
 import pandas as pd
 import pytest
+from servers import judge_server
 
 import evalkit as ek
 from evalkit.caching import ReplyStore
 from evalkit.errors import ConfigError, InputError
 from evalkit.evaluation import Cost, Evaluation, Rules
+from evalkit.figures import html_tiles
 from evalkit.records import Judge, Reply
 from evalkit.tables import columns_of
 
@@ -418,3 +421,56 @@ def test_rules_are_tried_on_pairs_and_nominal_scales_too():
     pairs = [{"question": "q", "answer_a": "It is so.", "answer_b": "No."}]
     for method in ("mean", "majority", "min"):
         assert len(ek.evaluate(pairs, "preference", JURY, samples=1, aggregate=method).scores) == 1
+
+
+def test_a_note_about_an_interval_says_of_which_figure():
+    """One item: the mean has no interval, its pass rate has Wilson's [.21, 1]."""
+    evaluation = ek.evaluate(rows(1), "relevancy", JURY)
+    shown = str(evaluation)
+    assert re.search(r"[01]\.00 \[[0-9.]+, [0-9.]+\]", shown)
+    assert "no interval of the mean: fewer than two clusters" in shown
+    assert "no interval: " not in shown
+
+
+def test_sentences_are_no_headings(tmp_path):
+    items = rows(2)
+    criteria = [{"name": name, "scale": {0: "no", 1: "yes"}, "pass_at": 1} for name in ("right", "complete")]
+    given = ek.Rubric(id="two", inputs=["answer"], criteria=criteria)
+    ids = [str(at) for at in range(2)]
+    said = pd.DataFrame({"item_id": ids, "criterion": "right", "annotator": "ann", "label": "1"})
+    frame = pd.DataFrame(items).assign(item_id=ids)
+    evaluation = ek.evaluate(frame, given, JURY, labels=said)
+    page = evaluation._repr_html_()
+    written = ek.report(evaluation, tmp_path / "r.html").read_text(encoding="utf-8")
+    for text in ("Cost: ", "no labels for complete"):
+        assert f"<p class='note'>{text}" in page
+        assert f"<p class='note'>{text}" in written
+        assert f"<h4>{text}" not in page
+        assert f"<h3>{text}" not in written
+        assert any(line.startswith(text) for line in str(evaluation).splitlines())
+
+
+def test_a_missed_quorum_is_said_with_what_it_is():
+    """One of two judges is down: half of the weight scored, and more than half is wanted."""
+    with judge_server(always={"status": 500}) as server:
+        down = ek.Judge("openai", "m", name="down", base_url=server.url)
+        half = ek.evaluate(rows(2), "relevancy", ["fake:strict", down], samples=1, retries=0)
+        least = ek.evaluate(rows(2), "relevancy", ["fake:strict", down], samples=1, retries=0, quorum=0.4)
+    said = "quorum missed on 2 items: more than half of the judges' weight must have scored, and less did"
+    assert "nothing scored: server_error 2" in str(half)
+    assert said in " ".join(str(half).split())
+    assert said in html.unescape(half._repr_html_())
+    assert "quorum" not in str(least), "one of two is enough"
+
+
+@pytest.mark.parametrize(("n", "columns"), [(1, 4), (6, 6), (7, 4), (8, 4), (9, 5), (13, 5)])
+def test_tiles_stand_in_rows_of_about_equal_length(n, columns):
+    page = html_tiles([(str(at), "<b>", "note") for at in range(n)])
+    assert f"--columns:{columns}'" in page
+    assert page.count("class='tile'") == n
+    assert "<b><b>" not in page
+    assert "&lt;b&gt;" in page
+
+
+def test_no_tiles():
+    assert html_tiles([]) == ""

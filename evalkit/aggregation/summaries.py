@@ -158,7 +158,7 @@ def _figures(rows: pd.DataFrame, units: Ints) -> dict[str, Any]:
         "n_passed": int(np.nansum(passed)),
         "n_verdicts": int(verdicts.sum()),
         "n_clusters": len(np.unique(units)),
-        "notes": _notes(unit, units),
+        "notes": _notes(unit, units, scored=bool(valued.any())),
     }
 
 
@@ -174,8 +174,10 @@ def _mean(values: Any) -> float:
     return float(there.mean()) if len(there) else np.nan
 
 
-def _notes(interval: Interval, units: Ints) -> str | None:
+def _notes(interval: Interval, units: Ints, *, scored: bool) -> str | None:
     if interval.reason is not None:
-        return f"no interval: {interval.reason}"
+        # a pass rate may have one all the same (Wilson's): the note says of which figure there is none
+        whose = " of the mean" if scored else ""
+        return f"no interval{whose}: {interval.reason}"
     n_clusters = len(np.unique(units))
     return f"only {counted(n_clusters, 'cluster')}" if n_clusters < FEW_CLUSTERS else None

@@ -13,7 +13,7 @@ import pandas as pd
 
 from evalkit.aggregation import summarize
 from evalkit.errors import counted
-from evalkit.figures import count_of, figure, html_page, html_table, text_table
+from evalkit.figures import count_of, figure, html_page, html_table, html_tiles, text_table
 from evalkit.intervals import cluster_codes, mean_interval
 from evalkit.tables.grouping import clusters_of
 
@@ -55,7 +55,8 @@ def page(evaluation: Evaluation) -> str:
     parts = [f"<p>{html.escape(line)}</p>" for line in heading(evaluation).splitlines()]
     parts.append(tiles(evaluation) if len(evaluation.items) else "")
     for title, rows, note in sections(evaluation):
-        parts.append(f"<h4>{html.escape(title)}</h4>{html_table(rows) if rows else ''}")
+        head = f"<h4>{html.escape(title)}</h4>" if title else ""
+        parts.append(f"{head}{html_table(rows) if rows else ''}")
         parts += [f"<p class='note'>{html.escape(line)}</p>" for line in note.splitlines()]
     return html_page(parts)
 
@@ -74,7 +75,7 @@ def heading(evaluation: Evaluation) -> str:
 
 
 def sections(evaluation: Evaluation) -> Iterator[tuple[str, Rows, str]]:
-    """Title, rows and note of each part."""
+    """Title, rows and note of each part; without a title it is a sentence."""
     if evaluation.items.empty:
         yield "No items: nothing to judge, no figures", [], ""
         return
@@ -84,7 +85,7 @@ def sections(evaluation: Evaluation) -> Iterator[tuple[str, Rows, str]]:
         yield from _alignment(evaluation, evaluation.alignment)
     unscored = int(evaluation.judgments["error"].notna().sum())
     hint = f"{counted(unscored, 'judgment')} unscored: ek.explain(evaluation.judgments) says why" if unscored else ""
-    yield f"Cost: {evaluation.cost}", [], hint
+    yield "", [], "\n".join(filter(None, [f"Cost: {evaluation.cost}", hint]))
 
 
 def _summaries(evaluation: Evaluation) -> list[dict[str, Any]]:
@@ -129,6 +130,9 @@ def _gaps(evaluation: Evaluation, row: dict[str, Any]) -> Iterator[str]:
         scores = evaluation.scores if name != _ALL else evaluation.rubric_scores.assign(criterion=_ALL, label=None)
         silent = scores[(scores["criterion"] == name) & scores["score_norm"].isna() & scores["label"].isna()]
         why = ", ".join(f"{reason} {n}" for reason, n in silent["reason"].astype(object).value_counts().items())
+        missed = 0 if name == _ALL else int((silent["n_scored"] > 0).sum())
+        if missed and len(evaluation.spec.judges) > 1:
+            why += f"; quorum missed on {counted(missed, 'item')}: {_quorum(evaluation.rules.quorum)}"
         yield f"{'nothing' if not row['n_scored'] else 'not all'} scored: {why}" if why else "not all scored"
     if not row["n_scored"]:
         return
@@ -140,6 +144,14 @@ def _gaps(evaluation: Evaluation, row: dict[str, Any]) -> Iterator[str]:
         yield "no verdict" if rule or (whole and rubric.pass_at is not None) else "no pass rule"
     if not pd.isna(row["notes"]):
         yield str(row["notes"])
+
+
+def _quorum(share: float) -> str:
+    """How much of a jury must have scored."""
+    if share == 1.0:
+        return "all judges must have scored, some did not"
+    least = "more than half" if share == 0.5 else f"more than {share:.0%}"
+    return f"{least} of the judges' weight must have scored, and less did"
 
 
 def _noted(notes: list[tuple[str, str]], n_rows: int) -> list[str]:
@@ -213,7 +225,7 @@ def _alignment(evaluation: Evaluation, alignment: pd.DataFrame) -> Iterator[tupl
     if len(by_score):
         yield "Judges against people, by score", *_aligned(by_score, _BY_SCORE)
     if unlabelled:
-        yield unlabelled, [], ""
+        yield "", [], unlabelled
 
 
 def _aligned(table: pd.DataFrame, titles: dict[str, str]) -> tuple[Rows, str]:
@@ -293,8 +305,4 @@ def tiles(evaluation: Evaluation) -> str:
             )
             for _, row in labelled.drop_duplicates("criterion").iterrows()  # the jury stands first
         ]
-    cells = "".join(
-        f"<div class='tile'><b>{html.escape(value)}</b><span>{html.escape(name)}<br>{html.escape(note)}</span></div>"
-        for value, name, note in found
-    )
-    return f"<div class='tiles'>{cells}</div>"
+    return html_tiles(found)

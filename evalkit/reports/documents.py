@@ -146,7 +146,8 @@ def _figures(evaluation: Evaluation) -> str:
     for title, rows, note in cards.sections(evaluation):
         table = html_table(rows, caption=f"{title}: figures with 95 % intervals") if rows else ""
         notes = "".join(f"<p class='note'>{html.escape(_here(line))}</p>" for line in note.splitlines())
-        parts.append(f"<h3>{html.escape(title)}</h3>{table}{notes}")
+        head = f"<h3>{html.escape(title)}</h3>" if title else ""
+        parts.append(f"{head}{table}{notes}")
     return "".join(parts)
 
 

@@ -16,7 +16,8 @@ h2{{font-size:1.25rem;margin:1.8em 0 .4em;border-bottom:1px solid var(--line);pa
 h3{{font-size:1.05rem;margin:1.4em 0 .3em;overflow-wrap:anywhere}} h4{{font-size:1rem}}
 a{{color:var(--link)}} .mind{{color:var(--mind);font-weight:600}} .ek .note{{opacity:1;color:var(--quiet)}}
 nav ul{{list-style:none;display:flex;flex-wrap:wrap;gap:.2em 1.2em;padding:0}}
-.ek .tiles{{display:grid;grid-template-columns:repeat(auto-fill,minmax(210px,1fr))}} .ek .tile{{background:var(--soft)}}
+.ek .tiles{{grid-template-columns:repeat(auto-fill,minmax(max(170px,calc((100% + 8px)/var(--columns,6) - 8px)),1fr))}}
+.ek .tile{{background:var(--soft)}}
  .ek .tile span,.ek caption{{opacity:1;color:var(--quiet)}}
 .ek caption{{font-size:.9em}} .ek table{{font-size:14px}}
 pre,.text{{white-space:pre-wrap;overflow-wrap:anywhere;background:var(--soft);border:1px solid var(--line);

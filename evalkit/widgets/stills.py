@@ -6,8 +6,8 @@ import html
 from typing import Any
 
 from evalkit.errors import counted
-from evalkit.figures import html_page, html_table, text_table
-from evalkit.widgets.rows import Query, page_of
+from evalkit.figures import html_page, html_table, html_tiles, text_table
+from evalkit.widgets.rows import Query, Row, page_of
 from evalkit.widgets.sessions import Session
 
 __all__ = ["page", "text"]
@@ -27,25 +27,22 @@ def text(session: Session) -> str:
 
 def page(session: Session) -> str:
     """The session as HTML: tiles, matrix and the rows that need eyes first."""
-    cells = "".join(
-        f"<div class='tile'><b>{html.escape(tile.value)}</b><span>{html.escape(tile.title)}<br>"
-        f"{html.escape(' · '.join(filter(None, [tile.note, tile.moved])))}</span></div>"
-        for tile in session.tiles()
-    )
-    parts = [f"<p>{html.escape(_head(session))}</p>", f"<div class='tiles'>{cells}</div>" if cells else ""]
+    tiles = [(tile.value, tile.title, " · ".join(filter(None, [tile.note, tile.moved]))) for tile in session.tiles()]
+    parts = [f"<p>{html.escape(_head(session))}</p>", html_tiles(tiles)]
     if matrix := _matrix(session):
         parts.append(html_table(matrix, texts=["people"], caption="People's labels (rows) and the jury's, dev labels"))
-    rows = page_of(session.rows(), Query(), _ROWS).rows
-    if rows:
-        shown = [_cells(row) for row in rows]
-        parts.append(
-            html_table(
-                shown,
-                texts=list(shown[0]),
-                caption=f"What needs eyes: {len(shown)} of {counted(len(session.items), 'item')}",
-            )
-        )
+    if rows := session.rows():
+        shown = [_cells(row) for row in page_of(rows, Query(), _ROWS).rows]
+        parts.append(html_table(shown, texts=list(shown[0]), caption=_caption(len(shown), rows)))
     return html_page([*parts, "<p class='note'>Run the cell to tune: the widget needs a kernel.</p>"])
+
+
+def _caption(n_shown: int, rows: list[Row]) -> str:
+    n_urgent = sum(row.urgency > 0 for row in rows)
+    shown = "" if n_shown == len(rows) else f"the first {n_shown} of "
+    need = f"{n_urgent or 'none'} {'needs' if n_urgent == 1 else 'need'} eyes"
+    why = "(jury not where people are, newly broken, not fully scored, judges split)"
+    return f"{shown}{counted(len(rows), 'item')}; {need} {why}{': first' if n_urgent else ''}"
 
 
 def _head(session: Session) -> str:
@@ -61,7 +58,8 @@ def _head(session: Session) -> str:
 def _matrix(session: Session) -> list[dict[str, str]]:
     rows: dict[str, dict[str, str]] = {}
     for cell in session.cells():
-        rows.setdefault(cell.human, {"people": cell.human})[cell.jury or "no label"] = str(cell.n)
+        column = " ".join(filter(None, [cell.jury or "no label", cell.verdict]))
+        rows.setdefault(cell.human, {"people": cell.human})[column] = str(cell.n)
     return list(rows.values())
 
 
@@ -69,8 +67,8 @@ def _cells(row: Any) -> dict[str, str]:
     return {
         "item": row.item_id,
         "people": "held out" if row.held else ", ".join(row.people.values()),
-        "jury": row.jury or row.status,
-        "judges": ", ".join(label or "–" for _, label, _ in row.votes),
+        "jury": " ".join(filter(None, [row.jury or row.status, row.beside.get("")])),
+        "judges": ", ".join(" ".join(filter(None, [label or "–", row.beside.get(who)])) for who, label, _ in row.votes),
         "change": row.change,
         "text": row.text[:160],
     }
