@@ -17,6 +17,7 @@ from servers import judge_server
 
 import evalkit as ek
 from evalkit.errors import CacheError, ConfigError, InputError, JudgeError, MissingExtraError, RubricError
+from evalkit.figures import figure
 from evalkit.widgets import Session
 from evalkit.widgets.drafts import form_of, from_form, from_yaml
 from evalkit.widgets.histories import History, Version, rebased
@@ -87,7 +88,7 @@ def test_tiles_show_agreement_kappa_coverage_and_change(session):
     assert tiles["Kappa"].value.startswith("0.00")
     assert tiles["Scored"].value == "4 of 4"
     assert tiles["Pass rate"].value.startswith("0.50")
-    assert tiles["Changed"].value == "NA"
+    assert tiles["Changed"].value == "–"
     edit(session)
     tiles = {tile.title: tile for tile in session.tiles()}
     assert tiles["Agreement with people"].value.startswith("0.75")
@@ -113,6 +114,52 @@ def test_a_judge_without_a_price_makes_the_cost_unknown_everywhere(tmp_path):
     heads = str(ek.compare(session.evaluation, session.evaluation)).splitlines()[:2]
     assert all("of unknown price" in head and "US$" not in head for head in heads)
     assert "US$ 0.0000)" not in session.evaluation._repr_html_().split("asked now")[1][:40]
+
+
+def test_matrix_marks_and_filter_go_by_one_rule_the_verdict(tmp_path):
+    """Three judges say 2, 2, 0 of a: the mean is 1.33, nearest to 1 which fails, but two of three pass it."""
+    jury = [ek.Judge("openai", name, name=name, base_url="http://127.0.0.1:9/v1") for name in ("x", "y", "z")]
+    for judge, said in zip(jury, (["2", "0", "2", "0"], ["2", "2", "2", "0"], ["0", "1", "1", "0"]), strict=True):
+        ek.record(ITEMS, RUBRIC, judge, [[text] for text in said], overwrite=True)
+    session = start(tmp_path, people({"a": "2", "b": "0", "c": "0", "d": "2"}), judges=jury)
+    session.run()
+    # b: 0, 2, 1 is 1, fails. c: 2, 2, 1 is 1.67, nearest to 2, passes. d: 0, fails
+    seen = {(cell.human, cell.jury, cell.verdict): (cell.n, cell.kind) for cell in session.cells() if cell.n}
+    assert seen == {
+        ("2", "1", "pass"): (1, "near"),  # in the matrix of labels alone this was a false fail, in the table a ✓
+        ("0", "1", ""): (1, "near"),
+        ("0", "2", ""): (1, "false pass"),
+        ("2", "0", ""): (1, "false fail"),
+    }
+    rows = {row.item_id: row for row in session.rows()}
+    assert {item: row.wrong for item, row in rows.items()} == {"a": False, "b": False, "c": True, "d": True}
+    assert rows["a"].beside == {"": "pass"}
+    assert session.page().counts["wrong"] == 2
+    columns = list(dict.fromkeys((cell.jury, cell.verdict) for cell in session.cells()))
+    assert columns == [("0", ""), ("1", ""), ("1", "pass"), ("2", "")]
+    session.query = Query.of({"cell": ["2", "1", "pass"]})
+    assert [row.item_id for row in session.page().rows] == ["a"]
+    session.query = Query.of({"cell": ["2", "1", ""]})
+    assert session.page().rows == []
+
+
+@pytest.mark.parametrize("criterion", ["faithfulness", "correctness"])
+def test_each_cell_shows_its_items_and_errors_are_the_wrong_ones(tmp_path, criterion):
+    items, labels = ek.load_example({"faithfulness": "support", "correctness": "facts"}[criterion])
+    one = labels[labels["annotator"] == "ann1"].sample(frac=1, random_state=3)
+    session = Session(items, criterion, ["fake:strict", "fake:lenient", "fake:verbose"], labels=one, folder=tmp_path)
+    session.run()
+    wrong = set()
+    for cell in session.cells():
+        session.query = Query(cell=(cell.human, cell.jury, cell.verdict))
+        assert session.page().n == cell.n, cell
+        found = page_of(session.rows(), session.query, 100).rows
+        if cell.kind.startswith("false"):
+            wrong |= {row.item_id for row in found}
+        elif cell.kind in ("same", "near"):
+            assert all(row.wrong is False for row in found)
+    assert sum(cell.n for cell in session.cells()) == len(one)
+    assert wrong == {row.item_id for row in session.rows() if row.wrong}
 
 
 def test_the_matrix_counts_labels_and_names_errors(session):
@@ -144,10 +191,10 @@ def test_rows_come_in_the_order_of_what_needs_eyes(session):
         (Query(filter="changed"), {"c"}),
         (Query(filter="broke"), set()),
         (Query(filter="unlabelled"), set()),
-        (Query(cell=("2", "1")), {"d"}),
-        (Query(cell=("0", "0")), {"b", "c"}),
+        (Query(cell=("2", "1", "")), {"d"}),
+        (Query(cell=("0", "0", "")), {"b", "c"}),
         (Query(search="SECOND"), {"b"}),
-        (Query(search="d", cell=("2", "2")), set()),
+        (Query(search="d", cell=("2", "2", "")), set()),
         (Query(page=99), set("abcd")),
     ],
     ids=["wrong", "fixed", "changed", "broke", "unlabelled", "cell", "cell-two", "search", "search-cell", "beyond"],
@@ -996,6 +1043,33 @@ def test_progress_is_told_while_it_runs(tuner):
     tuner._screen.progress(SimpleNamespace(done=3, total=9, n_failed=1, cost_usd=0.5, n_unpriced=0, stopped=False))
     assert seen[-1]["text"] == "3 of 9 replies, 1 failed, US$ 0.5000"
     assert (seen[-1]["done"], seen[-1]["total"], seen[-1]["running"]) == (4, 9, True)
+
+
+def test_alignment_and_tiles_count_the_same_annotators(tmp_path):
+    """Two annotators gave 24 labels each, a third one: the third counts in neither, and is in `labels` and `wide`."""
+    items, labels = ek.load_example("support")
+    tuner = ek.RubricTuner(items, "faithfulness", ["fake:strict", "fake:lenient"], labels, folder=tmp_path)
+    tuner.run()
+    before = tuner.alignment.iloc[0]
+    tuner.label("gym-cora", 0)
+    row = tuner.alignment.iloc[0]
+    tile = next(tile for tile in tuner.session.tiles() if tile.title == "Agreement with people")
+    assert (row["n_annotators"], row["accuracy"]) == (2, before["accuracy"])
+    assert tile.value == figure(row["accuracy"], row["accuracy_low"], row["accuracy_high"])
+    assert "without me" in tile.note
+    assert "me" in set(tuner.labels["annotator"])
+    assert "faithfulness_me" in tuner.wide().columns
+
+
+def test_what_an_exported_table_says_of_its_rows_is_true(tmp_path):
+    """Ten of 24 rows are shown; how many of the 24 need eyes is counted by hand from the rows."""
+    items, labels = ek.load_example("support")
+    tuner = ek.RubricTuner(items, "faithfulness", "fake:strict", labels, folder=tmp_path)
+    tuner.run()
+    n_wrong = sum(row.wrong is True for row in tuner.session.rows())
+    assert 0 < n_wrong < 24
+    n_more = sum(row.wrong is not True and row.status != "ok" for row in tuner.session.rows())
+    assert f"the first 10 of 24 items; {n_wrong + n_more} need eyes (" in tuner._repr_html_()
 
 
 def test_what_is_exported_is_html_without_script_and_escaped(tuner):

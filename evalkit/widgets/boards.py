@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -10,13 +11,16 @@ import pandas as pd
 from evalkit.errors import counted
 from evalkit.evaluation import Evaluation
 from evalkit.figures import count_of, figure
+from evalkit.rubrics.scales import Scale
 from evalkit.suggesting import change_of
 from evalkit.validity import align, confusion
 from evalkit.widgets.books import ENOUGH_LABELS, counting, fitting
+from evalkit.widgets.rows import verdict_beside
 
-__all__ = ["Cell", "Tile", "aligned", "cells_of", "tiles_of"]
+__all__ = ["Cell", "Tile", "aligned", "cells_of", "counted_labels", "tiles_of"]
 
 Mark = Literal["", "better", "worse"]
+Kind = Literal["same", "near", "false pass", "false fail", "differs", "none"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +40,16 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """How many human labels `human` stand against the label `jury` (None: no label)."""
+    """How many human labels `human` stand against the label `jury` (None: no label).
+
+    `kind` goes by verdicts where the criterion has a pass rule; `verdict` is the jury's where its label says another.
+    """
 
     human: str
     jury: str | None
     n: int
-    kind: Literal["same", "near", "false pass", "false fail", "differs", "none"]
+    kind: Kind
+    verdict: str = ""
 
 
 def tiles_of(
@@ -161,7 +169,7 @@ def _split(evaluation: Evaluation, criterion: str) -> Tile:
 
 def _changed(evaluation: Evaluation, dev: pd.DataFrame, criterion: str, against: Evaluation | None, name: str) -> Tile:
     if against is None:
-        return Tile("Changed", "NA", "the first version: nothing to compare with")
+        return Tile("Changed", "–", "first version: nothing to compare with")
     row, why = change_of(evaluation, against, dev, criterion)
     if row is None:
         return Tile("Changed", "NA", why)
@@ -205,34 +213,56 @@ def _cost(evaluation: Evaluation) -> Tile:
     return Tile("Cost of this run", paid, "; ".join(filter(None, [share, unpriced])))
 
 
+def counted_labels(evaluation: Evaluation, labels: pd.DataFrame) -> pd.DataFrame:
+    """The dev labels of all criteria that count in the tiles: of each, of those who gave enough."""
+    parts = [_counted(evaluation, labels, name)[0] for name in evaluation.rubric.names]
+    return pd.concat(parts, ignore_index=True)
+
+
 def cells_of(evaluation: Evaluation, labels: pd.DataFrame, criterion: str) -> list[Cell]:
-    """The confusion matrix of one criterion on the dev labels; empty without labels."""
+    """The confusion matrix of one criterion on the dev labels; empty without labels.
+
+    A jury's label stands in two columns where its verdict is not always what the label says by itself.
+    """
     dev = _dev(evaluation, labels, criterion)
     scores = evaluation.scores[evaluation.scores["criterion"] == criterion]
     if dev.empty or scores.empty:
         return []
     scale = evaluation.rubric.criterion(criterion).scale
-    made = []
-    for row in confusion(scores, dev).to_dict("records"):
-        human, jury = str(row["label_human"]), None if pd.isna(row["label_judge"]) else str(row["label_judge"])
-        made.append(Cell(human, jury, int(row["n"]), _kind(human, jury, scale)))
-    return made
+    answers = zip(scores["label"].astype(object), scores["passed"].astype(object), strict=True)
+    beside = pd.Series([verdict_beside(label, passed, scale) for label, passed in answers], index=scores.index)
+    if set(dev["label"].astype(str)) <= {"true", "false"}:
+        beside[:] = ""  # people gave verdicts, and verdicts are what is counted
+    made: list[Cell] = []
+    for verdict in ("", "pass", "fail", "no verdict"):
+        part = scores[(beside == verdict).to_numpy()]
+        if len(part):
+            found = confusion(part, dev).to_dict("records")
+            shown = {str(row["label_judge"]) for row in found if row["n"] or not verdict}
+            made += [_cell(row, verdict, scale) for row in found if str(row["label_judge"]) in shown]
+    order = {label: at for at, label in enumerate(dict.fromkeys([*scale.labels, *(cell.jury for cell in made)]))}
+    return sorted(made, key=lambda cell: (cell.jury is None, order[cell.jury]))
 
 
-def _kind(human: str, jury: str | None, scale: Any) -> Any:
-    if jury is None:
-        return "none"
-    if human == jury:
-        return "same"
+def _cell(row: Mapping[Any, Any], verdict: str, scale: Scale) -> Cell:
+    human, jury = str(row["label_human"]), None if pd.isna(row["label_judge"]) else str(row["label_judge"])
+    return Cell(human, jury, int(row["n"]), _kind(human, jury, verdict, scale), verdict)
+
+
+def _kind(human: str, jury: str | None, verdict: str, scale: Scale) -> Kind:
+    """By verdicts where the criterion has a pass rule, else by labels."""
     if not scale.has_rule:
-        return "differs"
-    said, meant = (_passes(text, scale) for text in (jury, human))
+        return "none" if jury is None else "same" if human == jury else "differs"
+    meant = _passes(human, scale)
+    said = {"pass": True, "fail": False}.get(verdict) if verdict or jury is None else _passes(jury, scale)
+    if said is None:
+        return "none"
     if said == meant:
-        return "near"
+        return "same" if human == jury else "near"
     return "false pass" if said else "false fail"
 
 
-def _passes(label: str, scale: Any) -> bool | None:
+def _passes(label: str, scale: Scale) -> bool | None:
     if label in ("true", "false"):
         return label == "true"
     code = scale.code(label)

@@ -15,7 +15,7 @@ from evalkit.suggesting.cases import kinds_of
 from evalkit.validity.people import people
 from evalkit.widgets.books import fitting
 
-__all__ = ["FILTERS", "PAGE", "SORTS", "Page", "Query", "Row", "page_of", "rows_of"]
+__all__ = ["FILTERS", "PAGE", "SORTS", "Page", "Query", "Row", "page_of", "rows_of", "verdict_beside"]
 
 PAGE = 25
 
@@ -41,6 +41,8 @@ class Row:
         The verdict of the majority of people; None without a pass rule, or where there is none.
     wrong
         The jury is not where the majority of people is; None where that cannot be said.
+    beside
+        jury (``""``) or judge -> its verdict, of those whose label says another (see `verdict_beside`).
     """
 
     item_id: str
@@ -55,6 +57,7 @@ class Row:
     change: str
     people_passed: bool | None
     wrong: bool | None
+    beside: dict[str, str] = field(default_factory=dict)
 
     @property
     def urgency(self) -> float:
@@ -87,10 +90,10 @@ SORTS: dict[str, Callable[[Row], Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """Which rows to show: filter, confusion cell (human, jury), search text, order, page (0-based)."""
+    """Which rows to show: filter, cell of the matrix (human, jury, verdict beside), search, order, page (0-based)."""
 
     filter: str = "all"
-    cell: tuple[str, str | None] | None = None
+    cell: tuple[str, str | None, str] | None = None
     search: str = ""
     sort: str = "eyes"
     down: bool = True
@@ -102,7 +105,7 @@ class Query:
         cell = given.get("cell")
         return cls(
             filter=str(given.get("filter", "all")),
-            cell=None if not cell else (str(cell[0]), None if cell[1] is None else str(cell[1])),
+            cell=None if not cell else (str(cell[0]), None if cell[1] is None else str(cell[1]), "".join(cell[2:])),
             search=str(given.get("search", "")),
             sort=str(given.get("sort", "eyes")),
             down=bool(given.get("down", True)),
@@ -160,9 +163,35 @@ def rows_of(
             change="" if last is None else _change(int(last[at]), int(now[at]), int(truth[at]), scale),
             people_passed=bool(truth[at]) if scale.has_rule and truth[at] >= 0 else None,
             wrong=None if truth[at] < 0 or now[at] < 0 else bool(truth[at] != now[at]),
+            beside=_beside([("", jury[at], passed[at]), *votes.get(item, ())], scale),
         )
         for at, item in enumerate(ids)
     ]
+
+
+def verdict_beside(label: Any, passed: Any, scale: Scale) -> str:
+    """``pass``, ``fail`` or ``no verdict`` where a verdict is not what the label says by itself, else empty.
+
+    A verdict is what most judges (or samples) say; the label is the level nearest to their mean. The two may differ,
+    and the verdict is what counts.
+
+    Examples
+    --------
+    >>> scale = Scale.of({0: "no", 1: "nearly", 2: "yes"}, pass_at=2)
+    >>> verdict_beside("1", True, scale), verdict_beside("1", False, scale), verdict_beside("2", None, scale)
+    ('pass', '', 'no verdict')
+    """
+    if not scale.has_rule:
+        return ""
+    code = None if label is None or pd.isna(label) else scale.code(label)
+    said = None if code is None else scale.passed(code)
+    given = None if passed is None or pd.isna(passed) else bool(passed)
+    return "" if said == given else {True: "pass", False: "fail", None: "no verdict"}[given]
+
+
+def _beside(answers: list[tuple[str, Any, Any]], scale: Scale) -> dict[str, str]:
+    found = {who: verdict_beside(label, passed, scale) for who, label, passed in answers}
+    return {who: verdict for who, verdict in found.items() if verdict}
 
 
 def _by_item(table: pd.DataFrame, criterion: str, ids: pd.Index) -> pd.DataFrame:
@@ -219,12 +248,15 @@ def page_of(rows: list[Row], query: Query, size: int = PAGE) -> Page:
     return Page(kept[page * size : (page + 1) * size], len(kept), page, n_pages, counts)
 
 
-def _in_cell(row: Row, cell: tuple[str, str | None] | None) -> bool:
+def _in_cell(row: Row, cell: tuple[str, str | None, str] | None) -> bool:
     if cell is None:
         return True
-    human, jury = cell
-    said = row.jury if jury not in ("true", "false") else {True: "true", False: "false"}.get(row.passed)  # type: ignore[arg-type]
-    return human in row.people.values() and said == jury
+    human, jury, verdict = cell
+    if human not in row.people.values():
+        return False
+    if row.jury != jury and jury in ("true", "false"):  # people gave verdicts, which are counted as such
+        return {True: "true", False: "false"}.get(row.passed) == jury  # type: ignore[arg-type]
+    return row.jury == jury and row.beside.get("", "") == verdict
 
 
 def _found(row: Row, search: str) -> bool:

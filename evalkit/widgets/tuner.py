@@ -14,6 +14,7 @@ from evalkit.judging import Plan
 from evalkit.rubrics import Rubric
 from evalkit.suggesting import Edit
 from evalkit.widgets import stills
+from evalkit.widgets.boards import counted_labels
 from evalkit.widgets.sessions import Session
 from evalkit.widgets.snippets import code_of
 
@@ -111,6 +112,9 @@ class RubricTuner:
         evaluation = self.evaluation if name in ("alignment", "wide") else self.session.evaluation
         if evaluation is None:
             raise AttributeError(f"nothing was judged yet: {name!r} is there after a run")
+        if name == "alignment" and evaluation.labels is not None:  # by whose labels the tiles go
+            counted = counted_labels(evaluation, self.session.book.table)
+            evaluation = replace(evaluation, labels=counted.drop(columns="part"))
         return getattr(evaluation, name)
 
     def plan(self) -> Plan:

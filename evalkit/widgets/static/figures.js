@@ -1,6 +1,6 @@
 // Tiles, the confusion matrix, and what there is to say of labels.
 const KINDS = {
-  same: "agree", near: "other level", "false pass": "✗ false pass", "false fail": "✗ false fail", differs: "✗ differs", none: "no label",
+  same: "agree", near: "other level", "false pass": "✗ false pass", "false fail": "✗ false fail", differs: "✗ differs", none: "no verdict",
 };
 
 function figuresPart(ctx) {
@@ -35,16 +35,19 @@ function figuresPart(ctx) {
     const cells = get("board").cells || [], chosen = get("page").query?.cell;
     if (!cells.length) return put(".ekw-matrix", "");
     const humans = [...new Set(cells.map((cell) => cell.human))];
-    const juries = [...new Set(cells.map((cell) => cell.jury))];
-    const of = (human, jury) => cells.find((cell) => cell.human === human && cell.jury === jury) || { human, jury, n: 0, kind: "none" };
+    const column = (cell) => [cell.jury ?? "none", cell.verdict].filter(Boolean).join(" ");
+    const juries = [...new Set(cells.map(column))];
+    const of = (human, jury) => cells.find((cell) => cell.human === human && column(cell) === jury) || { human, jury, verdict: "", n: 0, kind: "none" };
+    const kind = (cell) => (cell.kind === "none" && cell.jury === null ? "no label" : KINDS[cell.kind]);
     const button = (cell, key) => {
-      const on = chosen && chosen[0] === cell.human && chosen[1] === cell.jury;
+      const on = chosen && chosen[0] === cell.human && chosen[1] === cell.jury && (chosen[2] || "") === cell.verdict;
       return `<td><button class="ekw-cell ekw-${esc(cell.kind.replace(" ", "-"))}" data-do="cell" data-key="cell ${key}" data-cell="${key}" aria-pressed="${Boolean(on)}" ${cell.n ? "" : "disabled"}
-        aria-label="people ${esc(cell.human)}, jury ${esc(cell.jury ?? "no label")}: ${+cell.n} labels, ${esc(KINDS[cell.kind])}"><b>${+cell.n}</b><small>${esc(KINDS[cell.kind])}</small></button></td>`;
+        aria-label="people ${esc(cell.human)}, jury ${esc(column(cell))}: ${+cell.n} labels, ${esc(kind(cell))}"><b>${+cell.n}</b><small>${esc(kind(cell))}</small></button></td>`;
     };
-    put(".ekw-matrix", `<table><caption>People ↓ &nbsp; Jury →</caption><thead><tr><td></td>${juries.map((jury) => `<th scope="col">${esc(jury ?? "none")}</th>`).join("")}</tr></thead><tbody>${humans
+    put(".ekw-matrix", `<table><caption>People ↓ &nbsp; Jury →</caption><thead><tr><td></td>${juries.map((jury) => `<th scope="col">${esc(jury)}</th>`).join("")}</tr></thead><tbody>${humans
       .map((human) => `<tr><th scope="row">${esc(human)}</th>${juries.map((jury) => button(of(human, jury), cells.indexOf(of(human, jury)))).join("")}</tr>`).join("")}</tbody></table>
-      <small>each annotator's label counts once; choose a cell to see its items</small>`);
+      <small>each annotator's label counts once, ✗ goes by verdicts; choose a cell to see its items${cells.some((cell) => cell.verdict && cell.n)
+        ? "<br>“1 pass”: most judges passed it, though the level nearest to their mean is 1 (“fail”, “no verdict” likewise); the verdict counts" : ""}</small>`);
   }
   return { drawTop, drawMatrix };
 }

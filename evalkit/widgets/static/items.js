@@ -6,10 +6,11 @@ const COLUMNS = [
 function itemsPart(ctx) {
   const { root, find, put, get } = ctx;
   const verdict = (passed) => (passed === true ? "pass" : passed === false ? "fail" : "none");
-  function chip(label, passed, people, who) {
+  // where a verdict is not what the label says by itself, the chip says the verdict too
+  function chip(label, passed, people, who, beside) {
     const off = people !== null && passed !== null && passed !== people;
     const said = label === null ? "no label" : label;
-    return `<span class="ekw-chip ekw-${verdict(passed)}${off ? " ekw-off" : ""}" title="${esc(who)}: ${esc(said)}, ${verdict(passed) === "none" ? "no verdict" : verdict(passed)}"><span aria-hidden="true">${esc(label === null ? "–" : label)}</span><span class="ekw-sr">${esc(who)} ${esc(said)} ${verdict(passed)}${off ? ", against people" : ""}</span></span>`;
+    return `<span class="ekw-chip ekw-${verdict(passed)}${off ? " ekw-off" : ""}" title="${esc(who)}: ${esc(said)}, ${verdict(passed) === "none" ? "no verdict" : verdict(passed)}"><span aria-hidden="true">${esc(label === null ? "–" : label)}${beside ? ` <i>${esc(beside)}</i>` : ""}</span><span class="ekw-sr">${esc(who)} ${esc(said)} ${verdict(passed)}${off ? ", against people" : ""}</span></span>`;
   }
   const SIGN = { fixed: "▲ fixed", broke: "▼ broke", "now passes": "△ now passes", "now fails": "▽ now fails", changed: "◇ changed" };
   function drawRows() {
@@ -31,8 +32,8 @@ function itemsPart(ctx) {
     const body = page.rows.map((row) => `<tr data-do="select" data-key="row ${esc(row.item_id)}" data-id="${esc(row.item_id)}" tabindex="${row.item_id === focus ? 0 : -1}" aria-selected="${row.item_id === item}">
         <th scope="row">${esc(row.item_id)}</th>
         <td>${row.held ? '<small title="its labels stay unseen while you tune">held out</small>' : Object.entries(row.people).map(([who, label]) => `<span class="ekw-human" title="${esc(who)}">${esc(label)}</span>`).join(" ") || "<small>–</small>"}</td>
-        <td>${chip(row.jury, row.passed, row.people_passed, "jury")} ${row.wrong === true ? '<b class="ekw-worse" title="not where the majority of people is">✗</b>' : row.wrong === false ? '<span class="ekw-better" title="where the majority of people is">✓</span>' : ""}${row.status === "ok" ? "" : ` <small>${esc(row.status)}</small>`}</td>
-        <td>${row.votes.map(([who, label, passed]) => chip(label, passed, row.people_passed, who)).join("")}</td>
+        <td>${chip(row.jury, row.passed, row.people_passed, "jury", row.beside[""])} ${row.wrong === true ? '<b class="ekw-worse" title="not where the majority of people is">✗</b>' : row.wrong === false ? '<span class="ekw-better" title="where the majority of people is">✓</span>' : ""}${row.status === "ok" ? "" : ` <small>${esc(row.status)}</small>`}</td>
+        <td>${row.votes.map(([who, label, passed]) => chip(label, passed, row.people_passed, who, row.beside[who])).join("")}</td>
         <td>${row.split ? row.split.toFixed(2) : row.split === 0 ? "–" : ""}</td>
         <td class="ekw-${row.change === "fixed" ? "better" : row.change === "broke" ? "worse" : "as"}">${esc(SIGN[row.change] || "")}</td>
         <td class="ekw-text">${esc(row.text)}</td></tr>`).join("");
@@ -40,7 +41,7 @@ function itemsPart(ctx) {
     put(".ekw-scroll", `<table role="grid" aria-label="Judged items" aria-rowcount="${+page.n}"><thead><tr>${head}</tr></thead><tbody>${body || `<tr><td colspan="7" class="ekw-empty">No item is like that. Clear the filter or the search.</td></tr>`}</tbody></table>`);
     find(".ekw-scroll").scrollTop = scroll;
     const turn = (step, name, sign, off) => `<button data-do="turn" data-key="turn ${step}" data-step="${step}" aria-label="${name} page" ${off ? "disabled" : ""}>${sign}</button>`;
-    const cell = query.cell ? `<button data-do="uncell" data-key="uncell">× people ${esc(query.cell[0])}, jury ${esc(query.cell[1] ?? "none")}</button>` : "";
+    const cell = query.cell ? `<button data-do="uncell" data-key="uncell">× people ${esc(query.cell[0])}, jury ${esc([query.cell[1] ?? "none", query.cell[2]].filter(Boolean).join(" "))}</button>` : "";
     put(".ekw-foot", `<span role="status">${+page.n} of ${+page.n_items} items</span>${cell}${query.sort === "eyes" ? "<small>first what needs eyes: wrong, broke, unscored, split</small>" : '<button data-do="sort" data-name="eyes" data-key="sort eyes">First what needs eyes</button>'}
       <span class="ekw-push"></span>${page.n_pages > 1 ? `${turn(-1, "Previous", "‹", page.page === 0)} ${page.page + 1}/${page.n_pages} ${turn(1, "Next", "›", page.page + 1 >= page.n_pages)}` : ""}`);
   }

@@ -87,7 +87,7 @@ function render({ model, el }) {
     code: () => send({ do: "code" }),
     cell: (one) => {
       const cell = get("board").cells[one.dataset.cell], same = one.getAttribute("aria-pressed") === "true";
-      ask({ cell: same ? null : [cell.human, cell.jury] });
+      ask({ cell: same ? null : [cell.human, cell.jury, cell.verdict] });
     },
     uncell: () => ask({ cell: null }),
     filter: (one) => ask({ filter: one.dataset.name }),
