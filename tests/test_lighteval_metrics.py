@@ -15,6 +15,7 @@ import pytest
 from servers import judge_server
 
 import evalkit as ek
+from evalkit.cli.messages import spoken
 from evalkit.contract import TaskBindings, read_receipts
 from evalkit.errors import ConfigError, InputError, JudgeError, RubricError
 
@@ -304,7 +305,8 @@ MISUSE = {
     "unknown profile": (judge_metric("correctness"), "judge", {"judges": [fake("strict")], "profile": "nope"},
                         ConfigError, "there is no profile 'nope'"),
     "no key": (judge_metric("correctness"), "judge", {"judges": [{"judge_model_name": "m", "judge_backend": "openai"}]},
-               JudgeError, "OPENAI_API_KEY is not set"),
+               JudgeError,
+               "OPENAI_API_KEY is not set; set it, or name another variable as api_key_env of this judge in the"),
     "a jury by the metric in judge mode": (judge_metric("correctness", judges=["fake:strict", "fake:lenient"]), "judge",
                                            None, ConfigError, "takes one judge and the task names 2"),
     "an unknown persona": (judge_metric("correctness"), "judge", {"judges": [fake("nobody")]}, ConfigError, "nobody"),
@@ -320,6 +322,7 @@ def test_misuse_is_told_when_lighteval_takes_the_task_up(case, run, monkeypatch)
     with pytest.raises(kind) as problem:
         copy.deepcopy(metric)
     assert said in str(problem.value)
+    assert "--" not in spoken(str(problem.value)), "a run has no flags for judges"
 
 
 def test_a_profile_of_another_rubric_is_refused(run, tmp_path):

@@ -20,6 +20,7 @@ from evalkit.lighteval.items import Fields, answer_of, check_fields, items_of
 from evalkit.lighteval.progress import Told
 from evalkit.lighteval.rows import EMPTY_ANSWER, check_rubric, corpus_row, sample_rows, unjudged_row
 from evalkit.lighteval.scorings import Settled, settle
+from evalkit.records import Judge
 
 __all__ = ["RubricScore", "judge_metric", "jury_metric"]
 
@@ -192,14 +193,12 @@ class RubricScore(SampleLevelComputation):
         scoring = Scoring.from_environ()
         if scoring.mode == "deterministic":
             return None
-        from evalkit.providers import check_ready
-
         settled = settle(self.declared, task, scoring)
         if settled.spec.rubric is not self.declared.rubric:
             check_rubric(settled.spec.rubric)
         if not self._options.get("offline"):
             for judge in settled.spec.judges:
-                check_ready(judge)
+                _check_ready(judge)
         check_fields(docs, settled.spec.rubric, self._fields)
         return settled
 
@@ -278,3 +277,16 @@ def _counts(
         "n_cached": 0 if cost is None else cost.n_cached + cost.n_recorded,
         "cost_usd": 0.0 if cost is None else cost.paid_usd,
     }
+
+
+def _check_ready(judge: Judge) -> None:
+    """As the engine checks it; what is advised is what a run can do, which has no options for judges."""
+    from evalkit.providers import check_ready
+
+    try:
+        check_ready(judge)
+    except JudgeError as problem:
+        raise JudgeError(
+            f"{str(problem).partition('; ')[0]}; set it, or name another variable as api_key_env of this judge "
+            "in the scoring config (or in the profile or task that names it)"
+        ) from None
