@@ -7,7 +7,7 @@ the fixture. Judge, samples and cache are those of the gate: option > ``VERDICT_
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -72,7 +72,7 @@ class Verdict:
         item
             ``{"question": …, "answer": …, "context": …}`` and what else the rubric reads, or a trace.
         rubric
-            Its id, such as ``faithfulness``.
+            Its id, such as ``faithfulness``. A profile goes by ``--verdict-profile``.
         min_score
             Least score, 0-1; None: the verdict has to be "passed".
         rubric_version, samples
@@ -95,10 +95,11 @@ class Verdict:
         expected = {"type": rubric, "min_score": min_score, "rubric_version": rubric_version, "samples": samples}
         given = {name: value for name, value in expected.items() if value is not None}
         try:
-            tests: list[Any] = [{"id": self._name, "expected": given}]
+            tests: list[Any] = [{"id": self._name, "expected": _checked(given, rubric)}]
             result = run_gate(GateConfig(tests=tests), [self._trace(item)], self._options())
         except EvalkitError as problem:
-            pytest.fail(f"{rubric}: could not be judged: {_spoken(str(problem))}", pytrace=False)
+            what = rubric if isinstance(rubric, str) else self._name
+            pytest.fail(f"{what}: could not be judged: {_spoken(str(problem))}", pytrace=False)
         measured = result.tests[0].metrics[0].measured[0]
         self._count(measured, result.cost_usd)
         status = result.tests[0].status
@@ -108,16 +109,26 @@ class Verdict:
         return measured.judgment
 
     def _trace(self, item: Mapping[str, Any] | Trace) -> Trace:
-        from evalkit.errors import InputError
+        from evalkit.errors import InputError, listed
         from evalkit.gate import Trace
 
         if isinstance(item, Trace):
             return Trace(1, self._name, item.prompt, item.context, item.answer, None, item.recorded, item.extra)
+        if not hasattr(item, "items"):  # a row of a table has them, too
+            raise InputError(
+                f"the item is of type {type(item).__name__}; give a mapping with 'question' and 'answer' "
+                "(and what else the rubric reads), or a Trace"
+            )
+        item = dict(item.items())
         missing = [name for name in ("question", "answer") if not isinstance(item.get(name), str)]
         if missing:
-            raise InputError(f"the item has no text in {' and '.join(map(repr, missing))}; it has {', '.join(item)}")
+            raise InputError(f"the item has no text in {' and '.join(map(repr, missing))}; it has {listed(item)}")
         context = item.get("context")
+        if context is not None and (isinstance(context, Mapping) or not isinstance(context, Iterable)):
+            raise InputError(f"the item's context is of type {type(context).__name__}; give a text or a list of texts")
         texts = None if context is None else (context,) if isinstance(context, str) else tuple(context)
+        if not all(isinstance(text, str) for text in texts or ()):
+            raise InputError("the item's context holds what is no text; give a text or a list of texts")
         extra = {name: value for name, value in item.items() if name not in ("question", "answer", "context")}
         return Trace(1, self._name, item["question"], texts, item["answer"], extra=extra)
 
@@ -148,6 +159,29 @@ class Verdict:
         tally["live"] += judgment is not None and judgment.source == "live"
         tally["cost_usd"] += cost_usd or 0.0
         tally["n_unpriced"] += cost_usd is None
+
+
+def _checked(given: dict[str, Any], rubric: object) -> dict[str, Any]:
+    """What is expected; InputError for what no expectation can be, in the words of `Verdict.check`."""
+    from pydantic import ValidationError
+
+    from evalkit.errors import InputError
+    from evalkit.gate.configs import CHECKS, Expected
+
+    if not isinstance(rubric, str):
+        name = type(rubric).__name__
+        way = "a profile goes by --verdict-profile" if name == "Profile" else "give its id"
+        raise InputError(f"verdict.check takes the id of a rubric, such as 'faithfulness', not a {name}; {way}")
+    if rubric in CHECKS:
+        raise InputError(f"verdict.check asks a judge, and {rubric!r} needs none: assert it, or use evalkit ci")
+    try:
+        Expected(**given)
+    except ValidationError as problem:
+        fault = problem.errors()[0]
+        raise InputError(
+            f"verdict.check got {fault['loc'][0]}={fault['input']!r}: {fault['msg'][0].lower()}{fault['msg'][1:]}"
+        ) from None
+    return given
 
 
 def _spoken(text: str) -> str:

@@ -88,6 +88,66 @@ def test_c(verdict):
     assert "min_score" in said
 
 
+def test_arguments_that_are_none_are_told_in_a_line(tmp_path: Path) -> None:
+    (tmp_path / "desk.yaml").write_text("profile: desk\njudges: [{provider: fake, model: strict}]\n")
+    test = f"""
+import evalkit as ek
+import pandas as pd
+import pytest
+
+RUBRICS = [ek.load_profile("desk.yaml"), ek.load_rubric("faithfulness"), None, "regex"]
+ITEMS = [["q"], None, {GOOD} | {{"context": 5}}, {GOOD} | {{"context": ["a", 5]}}]
+
+@pytest.mark.parametrize("rubric", RUBRICS, ids=[*"abcd"])
+def test_rubric(verdict, rubric):
+    verdict.check({GOOD}, rubric)
+
+@pytest.mark.parametrize("wrong", [{{"min_score": "high"}}, {{"samples": 0}}, {{"rubric_version": 3}}], ids=[*"abc"])
+def test_option(verdict, wrong):
+    verdict.check({GOOD}, "faithfulness", **wrong)
+
+@pytest.mark.parametrize("item", ITEMS, ids=[*"abcd"])
+def test_item(verdict, item):
+    verdict.check(item, "faithfulness")
+
+def test_row_of_a_table(verdict):
+    verdict.check(pd.Series({GOOD}), "faithfulness")
+"""
+    code, said = ran(tmp_path, test, "--verdict-judge", "fake")
+    assert (code, "11 failed, 1 passed" in said) == (1, True), said
+    assert "ValidationError" not in said
+    assert "Traceback" not in said
+    for line in (
+        "not a Profile; a profile goes by --verdict-profile",
+        "such as 'faithfulness', not a Rubric; give its id",
+        "not a NoneType; give its id",
+        "verdict.check asks a judge, and 'regex' needs none",
+        "verdict.check got min_score='high': input should be a valid number",
+        "verdict.check got samples=0: input should be greater than or equal to 1",
+        "verdict.check got rubric_version=3: input should be a valid string",
+        "the item is of type list; give a mapping",
+        "the item is of type NoneType; give a mapping",
+        "the item's context is of type int; give a text or a list of texts",
+        "the item's context holds what is no text",
+    ):
+        assert line in said, line
+
+
+def test_a_profile_goes_by_option(tmp_path: Path) -> None:
+    judges = "judges: [{provider: fake, model: strict}, {provider: fake, model: lenient}]"
+    (tmp_path / "desk.yaml").write_text(f"profile: desk\n{judges}\n")
+    test = f"""
+def test_a(verdict):
+    assert verdict.check({GOOD}, "faithfulness").judge == ("fake:strict", "fake:lenient")
+"""
+    code, said = ran(tmp_path, test, "--verdict-profile", "desk.yaml", "--verdict-judge", "profile")
+    assert code == 0, said
+    (tmp_path / "desk.yaml").write_text(f"profile: desk\n{judges[:-1]}, {{provider: openai, model: m}}]\n")
+    code, said = ran(tmp_path, test, "--verdict-profile", "desk.yaml", "--verdict-judge", "fake")
+    assert code == 1
+    assert "--verdict-judge profile asks all of a profile, --verdict-judge fake:strict tries without them" in said
+
+
 def test_a_rubric_with_a_reference_and_options_by_variable(tmp_path: Path) -> None:
     test = """
 def test_a(verdict):
