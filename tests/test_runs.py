@@ -92,8 +92,8 @@ def test_names_become_paths_hashes_and_texts(local: Registry, tmp_path: Path) ->
     assert (tone.plugin_path, tone.plugin_version) == (str(tmp_path / "tone_plugin"), "1")
     assert [text.version for text in tone.templates] == ["v2"], "a name alone is the registry's newest"
     assert found.bindings.of_task("plain").templates == [], "the plugin has it, so its text need not travel"
-    assert set(found.hashes["templates"]) == {"fresh@v2", "plain@v1", "default@v1"}
-    assert found.hashes["profiles"].keys() == {"tone-strict@1"}
+    assert set(found.hashes["templates"]) == {"fresh@v2", "tone:plain@v1", "default@v1"}
+    assert found.hashes["profiles"].keys() == {"tone:tone-strict@1"}
     deterministic = resolve(local, local.pack("support"), "deterministic", {"nonsense": 1})
     assert deterministic.scoring.config is None
     assert deterministic.bindings.of_task("tone").templates == []

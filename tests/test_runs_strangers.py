@@ -23,7 +23,7 @@ from evalkit.contract import Receipt, TaskBindings
 from evalkit.contract.secrets import is_key, without_keys
 from evalkit.registry import Registry
 from evalkit.registry.tables import ReceiptRow, RunRow
-from evalkit.running import Run, Runner, RunScore, Worker, compare_runs, leaderboard
+from evalkit.running import Run, Runner, RunScore, Worker, compare_runs, leaderboard, resolve
 from evalkit.running.attending import child_environment
 from evalkit.running.children import Tail
 from evalkit.running.commands import check_flags, model_facts, placed_model
@@ -398,3 +398,53 @@ def test_a_profile_of_the_project_that_changed_while_its_run_waited_fails_the_ru
     profile.unlink()
     Worker(runner).work(once=True)
     assert "there is no profile 'mine'" in str(runner.run(gone).error)
+
+
+def test_a_template_of_the_project_that_changed_while_its_run_waited_fails_the_run(
+    local: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("EVALKIT_RUBRICS", raising=False)
+    mine = tmp_path / "rubrics" / "templates" / "mine" / "v1.jinja"
+    mine.parent.mkdir(parents=True)
+    mine.write_text(TEMPLATE)
+    local.add_template("kept", "v1", TEMPLATE)
+    local.register_plugin("tone", "1", str(make_plugin(tmp_path)))
+    names = ("mine", "kept", "plain", "default")  # of the project, of the registry, of the plugin, of evalkit
+    local.apply_pack(pack(*(bound(f"t-{name}", judge_template_id=f"{name}@v1") for name in names), name="four"))
+    runner = runner_of(local, tmp_path)
+
+    def queued() -> str:
+        return runner.queue("four", "model_name=m", scoring_mode="judge", scoring_config=JUDGE).id
+
+    first = queued()
+    assert set(runner.run(first).resolution["templates"]) == {"mine@v1", "kept@v1", "tone:plain@v1", "default@v1"}
+    Worker(runner).work(once=True)
+    assert runner.run(first).status == "succeeded", runner.run(first).error
+    second = queued()
+    mine.write_text(f"{TEMPLATE} Be strict.")
+    Worker(runner).work(once=True)
+    run = runner.run(second)
+    assert (run.status, run.error) == (
+        "failed", "template 'mine@v1' is not what it was when the run was made; start a new run",
+    )  # fmt: skip
+    third = queued()
+    mine.unlink()
+    Worker(runner).work(once=True)
+    assert "there is no template 'mine@v1'" in str(runner.run(third).error)
+
+
+def test_profiles_of_one_label_in_plugin_and_project_are_both_kept(
+    local: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("EVALKIT_RUBRICS", raising=False)
+    other = tmp_path / "rubrics" / "profiles" / "other.yaml"
+    other.parent.mkdir(parents=True)
+    other.write_text("profile: tone-strict\nversion: '1'\nsamples: 1\n")
+    local.register_plugin("tone", "1", str(make_plugin(tmp_path)))
+    for order in (("tone-strict", "other"), ("other", "tone-strict")):
+        tasks = [bound(f"t-{name}", judge_profile=name) for name in order]
+        found = resolve(local, local.apply_pack(pack(*tasks, name="-".join(order))), "judge", JUDGE).hashes["profiles"]
+        assert set(found) == {"tone-strict@1", "tone:tone-strict@1"}
+        assert len(set(found.values())) == 2, "two contents"

@@ -144,6 +144,8 @@ class _Found:
             [("binding", self.binding.judge_template_id), *self._profiled("template")],
             rubric.template, origins, fallback="rubric",
         )  # fmt: skip
+        if all(judge.template for judge in judges):
+            origins["template"] = "judge"
         names = {name for judge in judges if (name := judge.template or common)}
         templates = {name: self._template(name) for name in names}
         judges = tuple(judge.replace(template=templates[judge.template].label) if judge.template else judge

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 
@@ -20,6 +20,7 @@ from evalkit.rubrics import Profile, load_profile
 
 __all__ = ["Search", "bind"]
 
+Place = Literal["registry", "plugin", "folders"]
 _NAMES_JUDGES = frozenset({"judges", "judge", "judge_model_name", "profile"})
 
 
@@ -36,7 +37,7 @@ class Search:
     plugins, layouts
         By ``name@version``; no layout where a plugin cannot be used.
     profiles, templates
-        Content hashes by ``name@version``.
+        Content hashes by ``name@version``, of a plugin's own by ``plugin:name@version``.
     benchmarks
         As of `Registry.benchmarks`.
     is_config_read
@@ -76,9 +77,9 @@ def bind(search: Search, task: PackTask) -> TaskBinding | None:
     }
     if search.scoring.mode == "deterministic":
         return TaskBinding(**given)
-    profile = _profile(search, task, layout)
+    profile = _profile(search, task, plugin, layout)
     _check_judges(search, task, profile, layout)
-    texts = _templates(search, task, profile, layout)
+    texts = _templates(search, task, profile, plugin, layout)
     return TaskBinding(
         **given,
         judge_profile=over.get("judge_profile"),
@@ -153,7 +154,12 @@ def _nodes(file: Path) -> Iterator[ast.AST]:
         return  # its own import will say so, with the line
 
 
-def _profile(search: Search, task: PackTask, layout: PluginLayout | None) -> Profile | None:
+def _owned(plugin: Plugin | None, label: str) -> str:
+    """Under which name something is kept: two plugins, and the project, may each have one of that label."""
+    return label if plugin is None else f"{plugin.name}:{label}"
+
+
+def _profile(search: Search, task: PackTask, plugin: Plugin | None, layout: PluginLayout | None) -> Profile | None:
     """The profile that judges a task; None where there is none, or where it cannot be used (said already)."""
     config = search.scoring.config
     name = task.overrides.get("judge_profile") or (config.profile if config is not None else None)
@@ -168,7 +174,8 @@ def _profile(search: Search, task: PackTask, layout: PluginLayout | None) -> Pro
         inside = f" (nor has its plugin; there are {listed(layout.profiles)})" if layout is not None else ""
         search.add(task, f"{problem}{inside}")
         return None
-    search.profiles[f"{profile.profile}@{profile.version}"] = digest(profile.to_dict())
+    owner = plugin if layout is not None and name in layout.profiles else None
+    search.profiles[_owned(owner, f"{profile.profile}@{profile.version}")] = digest(profile.to_dict())
     if profile.rubric is not None:
         try:
             profile.load()
@@ -208,21 +215,21 @@ def _code_names_judges(layout: PluginLayout | None) -> bool:
 
 
 def _templates(
-    search: Search, task: PackTask, profile: Profile | None, layout: PluginLayout | None
+    search: Search, task: PackTask, profile: Profile | None, plugin: Plugin | None, layout: PluginLayout | None
 ) -> list[TemplateText]:
     """Check every template that judges of a task name; the texts of those that only the registry has."""
     texts: dict[str, TemplateText] = {}
     for name in _template_names(search.scoring.config, task, profile):
         try:
-            template, kept = _template(search.registry, name, layout)
+            template, place = _template(search.registry, name, layout)
             if profile is not None and profile.rubric is not None:
                 template.check(profile.load().inputs)
             _check_fields(search, task, template)
         except (ConfigError, RubricError) as problem:
             search.add(task, problem)
             continue
-        search.templates[template.label] = template.hash
-        if kept:
+        search.templates[_owned(plugin if place == "plugin" else None, template.label)] = template.hash
+        if place == "registry":
             texts[template.label] = TemplateText(
                 name=template.name, version=template.version, text=template.source, hash=template.hash
             )
@@ -238,8 +245,8 @@ def _template_names(config: ScoringConfig | None, task: PackTask, profile: Profi
     return list(dict.fromkeys(name for name in names if name))
 
 
-def _template(registry: Registry, name: str, layout: PluginLayout | None) -> tuple[Template, bool]:
-    """A template by id, and whether it comes from the registry."""
+def _template(registry: Registry, name: str, layout: PluginLayout | None) -> tuple[Template, Place]:
+    """A template by id, and where it was found."""
     plain, _, version = name.partition("@")
     searched = []
     try:
@@ -249,16 +256,16 @@ def _template(registry: Registry, name: str, layout: PluginLayout | None) -> tup
             raise
         searched.append(f"registry: {problem}")
     else:
-        return Template.of(found.name, found.version, found.prompt_template), True
+        return Template.of(found.name, found.version, found.prompt_template), "registry"
     if layout is not None:
         try:
             label, file = layout.template(name)
         except ConfigError as problem:
             searched.append(f"plugin: {problem}")
         else:
-            return Template.of(plain, label.rpartition("@")[2], file.read_text(encoding="utf-8")), False
+            return Template.of(plain, label.rpartition("@")[2], file.read_text(encoding="utf-8")), "plugin"
     try:
-        return load_template(name), False
+        return load_template(name), "folders"
     except RubricError as problem:
         searched.append(f"rubrics/templates: {problem}")
     raise ConfigError(f"template {name!r} is nowhere; searched {'; '.join(searched)}")

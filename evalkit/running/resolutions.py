@@ -11,6 +11,7 @@ from evalkit.contract import Scoring, ScoringConfig, TaskBinding, TaskBindings
 from evalkit.contract.layouts import PluginLayout
 from evalkit.errors import ConfigError, EvalkitError, RegistryError, listed
 from evalkit.keys import digest
+from evalkit.prompts import load_template
 from evalkit.registry import Pack, Registry
 from evalkit.registry.benchmarks import unknown_tasks
 from evalkit.rubrics import load_profile
@@ -32,7 +33,8 @@ class Resolution:
     bindings
         What each bound task gets from ``EVALKIT_TASK_BINDINGS``.
     hashes
-        Content hashes: of the pack, of `plugins`, `profiles` and `templates` by name.
+        Content hashes: of the pack, of `plugins`, `profiles` and `templates` by name (of a plugin's own with its name
+        before it).
     warnings
         What does not stop a run: keys that are not set here.
     """
@@ -116,7 +118,7 @@ def relocate(registry: Registry, kept: Mapping[str, Any], config: Mapping[str, A
     Raises
     ------
     ConfigError
-        One message with every plugin or profile that is not here, or changed since the run was made.
+        One message with every plugin, profile or template that is not here, or changed since the run was made.
     """
     problems: list[str] = []
     places: dict[str, PluginLayout] = {}
@@ -129,6 +131,7 @@ def relocate(registry: Registry, kept: Mapping[str, Any], config: Mapping[str, A
                 raise
             problems.append(str(problem))
     problems += _changed_profiles(kept, config or {}, places)
+    problems += _changed_templates(kept)
     if problems:
         raise ConfigError("; ".join(problems))
     bindings: dict[str, Any] = {}
@@ -161,6 +164,25 @@ def _changed_profiles(
             continue
         if kept.get("profiles", {}).get(f"{profile.profile}@{profile.version}") != digest(profile.to_dict()):
             yield f"profile {name!r} is not what it was when the run was made; start a new run"
+
+
+def _changed_templates(kept: Mapping[str, Any]) -> Iterator[str]:
+    """Those of ``rubrics/templates/`` of whoever runs: the registry's travel along, plugins' are pinned by theirs."""
+    carried = {
+        f"{one['name']}@{one['version']}"
+        for given in kept.get("bindings", {}).values()
+        for one in given.get("templates", ())
+    }
+    for label, then in kept.get("templates", {}).items():
+        if ":" in label or label in carried:
+            continue
+        try:
+            now = load_template(label).hash
+        except EvalkitError as problem:
+            yield str(problem)
+            continue
+        if now != then:
+            yield f"template {label!r} is not what it was when the run was made; start a new run"
 
 
 def _as_far_as_read(mode: str, config: Any) -> Scoring:
