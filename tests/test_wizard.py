@@ -163,6 +163,7 @@ def test_calls_are_items_times_judges_times_samples_times_criteria():
     assert TaskCalls("t", None, 1, 2, 3).calls is None
     assert TaskCalls("t", None, 0, 2, 3).calls == 0
     assert Estimate((), 0.0, {}).lines() == ["no judge is asked"]
+    assert str(Estimate((), 0.0, {})) == "no judge is asked"
 
 
 def test_deterministic_runs_ask_nobody(make):
@@ -170,7 +171,9 @@ def test_deterministic_runs_ask_nobody(make):
 
 
 def test_before_the_first_run_it_says_what_is_not_known(make):
-    lines = make(scoring_mode="judge", scoring_config=JUDGE).plan().lines()
+    plan = make(scoring_mode="judge", scoring_config=JUDGE).plan()
+    lines = plan.lines()
+    assert str(plan).splitlines() == lines
     assert [line.split(" (")[0] for line in lines] == ["not known before: tone", "not known before: plain"]
 
 
@@ -258,6 +261,15 @@ def test_a_run_is_started_followed_and_shown(make):
 
 def test_a_run_that_cannot_be_starts_nothing_and_says_everything(make, registry):
     wizard = make(model="", scoring_mode="jury", scoring_config=JUDGE)
+    assert wizard.faults["model"] == "this is missing"
+    assert "takes two judges" in wizard.faults["scoring_mode"]
+    wizard.set(pack="nope@1")
+    assert wizard.faults["pack"].startswith("there is no pack 'nope'")
+    wizard.set(pack="")
+    assert wizard.faults["pack"] == "this is missing"
+    assert "pack" not in wizard._screen.view.check["faults"], "on screen it is being chosen"
+    wizard.set(pack="support")
+    assert "pack" not in wizard.faults
     with pytest.raises(ConfigError, match="choose a pack and name a model"):
         wizard.start()
     wizard.set(model="m")

@@ -108,6 +108,9 @@ class Estimate:
         said += [f"not known before: {one.task} ({one.note})" for one in unknown]
         return said
 
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
     def _money(self) -> str:
         dear = {name: price for name, price in self.prompt_prices.items() if price}
         nobody = [name for name, price in self.prompt_prices.items() if price is None]

@@ -82,8 +82,14 @@ class RunWizard:
 
     @property
     def faults(self) -> dict[str, str]:
-        """What is wrong with what is filled in, by field; the pack's own problems are found by `plan`."""
-        return self._screen.faults
+        """What is wrong with what is filled in, or missing, by field; what the pack's names lack is found by `plan`.
+
+        Raises
+        ------
+        RegistryError
+            When the registry is away.
+        """
+        return {**self._screen.gaps, **self._screen.faults}
 
     @property
     def run(self) -> Run | None:

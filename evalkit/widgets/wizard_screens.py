@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from evalkit.errors import ConfigError, EvalkitError, InputError
+from evalkit.errors import ConfigError, EvalkitError, InputError, RegistryError
 from evalkit.prompts import list_templates
 from evalkit.rubrics.files import write_new
 from evalkit.running import Run, Runner
@@ -69,6 +69,21 @@ class WizardScreen:
         found: dict[str, str] = {}
         for place, said in [*self.form.faults(), *self._model_fault()]:
             found[place] = f"{found[place]}; {said}" if place in found else said
+        return found
+
+    @property
+    def gaps(self) -> dict[str, str]:
+        """What is not filled in, and a pack that the registry has not: no fault on screen, where it is being chosen."""
+        form = self.form
+        found = {name: "this is missing" for name in ("pack", "model") if not getattr(form, name)}
+        if form.pack:
+            name, _, version = form.pack.partition("@")
+            try:
+                self.registry.pack(name, version or None)
+            except RegistryError as problem:
+                if problem.__cause__ is not None:  # the database itself
+                    raise
+                found["pack"] = str(problem)
         return found
 
     @property
