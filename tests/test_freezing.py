@@ -292,3 +292,26 @@ class TestPromote:
             promote("hand", "v1", "v2")
         with pytest.raises(RubricError, match="no version v7"):
             promote("hand", "v1", "v7")
+
+
+def test_a_version_whose_file_was_changed_is_told_once_before_it_is_paid_for():
+    """Two rows, two criteria, one judge, one sample: four replies, two of them to the criterion that was changed."""
+    saved()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ek.judge(ROWS[:2], "hand@v1", "fake:strict", samples=1)
+        ek.judge(ROWS, ek.load_rubric("hand@v1").edit("kind", scale={1: "so so"}), "fake:strict", samples=1)
+        ek.judge(ROWS, "hand@v1", "fake:strict", samples=1)  # an edit that was not saved is no change of the file
+    path = Path("rubrics/hand/v1.yaml")
+    path.write_text(path.read_text(encoding="utf-8").replace("rude", "rude or cold"), encoding="utf-8")
+    said = r"hand@v1 is not the text that 8 cached replies were given for"  # 4 to kind, 4 to its edit
+    with pytest.warns(EvalkitWarning, match=said) as told:
+        ek.plan(ROWS, "hand@v1", "fake:strict", samples=1)
+    assert len(told) == 1
+    with pytest.warns(EvalkitWarning, match=said):
+        ek.judge(ROWS, "hand@v1", "fake:strict", samples=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ek.judge(ROWS, "hand@v1", "fake:strict", samples=2)  # said before; what is asked now is of this text too
+        made = hand(criteria=[{"name": "clear", "scale": {0: "no", 1: "yes"}}])  # no file says so: made by hand
+        ek.judge(ROWS, made, "fake:strict", samples=1)

@@ -12,7 +12,7 @@ from evalkit.caching.rows import key_function, shared_json
 from evalkit.caching.writing import chunks, marks
 from evalkit.keys import KeyParts
 
-__all__ = ["KeyCounts", "by_content", "count", "known_facts", "nearest", "values"]
+__all__ = ["KeyCounts", "by_content", "count", "known_facts", "nearest", "texts_of", "values"]
 
 _VALUES = "SELECT key, value FROM replies WHERE key IN ({}) ORDER BY key, generation"
 _MARKED = (
@@ -23,6 +23,7 @@ _BY_CONTENT = (
     "SELECT key, created, source, promoted_from IS NOT NULL, value, content_key FROM replies "
     "WHERE content_key IN ({}) ORDER BY key, generation"
 )
+_COUNT = "SELECT count(*) FROM replies WHERE call_id = ?"
 _OTHER_SAMPLES = 32
 
 _Newest = tuple[float, str, int, bytes]
@@ -125,6 +126,18 @@ def _difference(call: bytes, sample: int, asked: dict[str, Any], parts: KeyParts
     if sample != parts.sample:
         fields["sample"] = sample, parts.sample
     return fields
+
+
+def texts_of(connection: sqlite3.Connection, rubric: str, version: str, *, count: bool) -> dict[tuple[str, str], int]:
+    """(template hash, rubric hash) -> replies of a rubric's version, all generations; not counted unless `count`."""
+    found: dict[tuple[str, str], int] = {}
+    for number, text in connection.execute("SELECT call_id, parts FROM calls").fetchall():
+        parts = orjson.loads(text)
+        if (parts["rubric"], parts["rubric_version"]) == (rubric, version):
+            pair = parts["template_hash"], parts["rubric_hash"]
+            (n,) = connection.execute(_COUNT, (number,)).fetchone() if count else (0,)
+            found[pair] = found.get(pair, 0) + n
+    return found
 
 
 def known_facts(connection: sqlite3.Connection, service: str, model: str) -> dict[str, Any]:

@@ -172,6 +172,11 @@ class ReplyStore:
         with self._connections.reading() as connection:
             return None if connection is None else lookups.nearest(connection, parts)
 
+    def texts_of(self, rubric: str, version: str, *, count: bool = False) -> dict[tuple[str, str], int]:
+        """(template hash, rubric hash) -> replies of a version; 0 for each without `count`, which reads all of them."""
+        with self._connections.reading() as connection:
+            return {} if connection is None else lookups.texts_of(connection, rubric, version, count=count)
+
     def put(
         self, parts: KeyParts, reply: Reply, *, overwrite: bool = False, newer_than: float | None = None
     ) -> Future[bytes]:

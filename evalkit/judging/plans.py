@@ -17,6 +17,7 @@ from evalkit.errors import counted
 from evalkit.figures import figure, html_page, html_table, text_table
 from evalkit.judging.runs import Options
 from evalkit.judging.specs import Spec
+from evalkit.judging.versions import tell_changed_text
 from evalkit.judging.works import Work
 
 __all__ = ["Plan", "plan"]
@@ -135,6 +136,8 @@ def plan(
     work = Work.of(Spec.of(rubric, judges, samples, template), items, item_id)
     store = ReplyStore.open(cache)
     tally = _Tally.of(work, store, takes_recorded=takes_recorded, adopt=adopt)
+    if any(tally.missing):
+        tell_changed_text(work.spec, store)
     rows = [
         (
             work.spec.judges[at].name,

@@ -21,6 +21,7 @@ from evalkit.judging.collecting import quiet_gc
 from evalkit.judging.columns import Columns
 from evalkit.judging.progress import Bar
 from evalkit.judging.specs import Spec, is_none
+from evalkit.judging.versions import tell_changed_text
 from evalkit.judging.works import Work
 from evalkit.records import Draft
 
@@ -348,6 +349,7 @@ def judge_work(work: Work, options: Options) -> pd.DataFrame:
         return run.table()
     from evalkit.calling import fetch
 
+    tell_changed_text(work.spec, run.store)
     drafts = run.drafts()
     try:
         with Bar(run.work.n_rows, len(run.missing), run.store.folder, options.progress) as bar:
@@ -381,6 +383,7 @@ async def ajudge(items: Any, rubric: Any, judges: Any = None, **options: Any) ->
         return run.table()
     from evalkit.calling import afetch
 
+    tell_changed_text(spec, run.store)
     drafts = run.drafts()
     with Bar(run.work.n_rows, len(run.missing), run.store.folder, chosen.progress) as bar:
         limits = _limits(chosen)
