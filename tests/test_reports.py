@@ -284,7 +284,7 @@ class TestFile:
         )
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
         assert done.returncode == 0, done.stderr
-        assert "extra notebook" in check(Page(tmp_path / "report.html")).text
+        assert "extra 'notebook'" in check(Page(tmp_path / "report.html")).text
 
 
 class TestCommand:
