@@ -41,7 +41,7 @@ def judges_of(args: argparse.Namespace) -> list[Judge] | Literal["none"] | None:
         raise ConfigError("--judge profile asks all judges of --profile, so it stands alone, beside --profile")
     if not given or given == ["profile"]:
         if changes or args.judge_model:
-            raise ConfigError("--judge-… flags change the judges that --judge names, and it names none")
+            raise ConfigError("--judge-… flags change what --judge names, and there is no --judge that names any")
         return None
     bare = [text for text in given if _is_bare(text)]
     if args.judge_model and not bare:
