@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import sqlite3
+import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
@@ -512,3 +515,51 @@ def test_the_place_is_that_of_the_environment_or_the_cache(monkeypatch: pytest.M
     monkeypatch.setenv("EVALKIT_REGISTRY", str(tmp_path / "elsewhere.db"))
     assert "elsewhere.db" in repr(Registry.open())
     assert ek.Registry is Registry
+
+
+_READING = """
+import os, shutil, sys
+from evalkit.cli import main
+
+pack, registry, spare = sys.argv[1:]
+
+def each(registry):
+    for words in (["run", "list"], ["run", "show", "last"], ["pack", "list"], ["run", "leaderboard", "smoke"],
+                  ["pack", "apply", pack], ["run", "start", "smoke", "--model", "m", "--queue"]):
+        yield main([*words, "--registry", registry])
+
+shutil.copy(registry, spare)
+print(*each(spare))  # who runs Python may be the only one that can read its modules: all are imported by now
+if os.geteuid() == 0:
+    os.setuid(65534)
+print("codes", *each(registry))
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs permissions of files")
+@pytest.mark.parametrize("folder_too", [False, True], ids=["file", "folder"])
+def test_a_registry_that_can_only_be_read_is_read(tmp_path: Path, folder_too: bool) -> None:
+    """A process that is not root, in a folder that others may enter."""
+    from evalkit.running import Runner
+
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place, "kept")
+        folder.mkdir()
+        Path(place).chmod(0o755)
+        folder.chmod(0o777)
+        path = folder / "registry.sqlite"
+        opened = Registry.open(path)
+        opened.apply_pack({"pack": "smoke", "version": 1, "tasks": [{"task": "tool_use"}]})
+        run = Runner(opened, folder=tmp_path).queue("smoke", "gpt2")
+        opened.close()
+        file = folder / "pack.yaml"
+        file.write_text("pack: other\nversion: 1\ntasks: [{task: tool_use}]\n")
+        path.chmod(0o444)
+        folder.chmod(0o555 if folder_too else 0o777)
+        environ = {**os.environ, "EVALKIT_CACHE": str(folder / "cache"), "PYTHONDONTWRITEBYTECODE": "1"}
+        words = [sys.executable, "-c", _READING, str(file), str(path), str(tmp_path / "spare.sqlite")]
+        done = subprocess.run(words, env=environ, cwd=place, capture_output=True, text=True, check=False, timeout=120)
+        folder.chmod(0o777)
+    assert done.stdout.endswith("codes 0 0 0 0 2 2\n"), done.stdout + done.stderr
+    assert done.stdout.count(f"run {run.id}: smoke@1") == 2, "of the copy and of the one that can only be read"
+    assert done.stderr.count("it can only be read here; name another one") == 2, done.stderr

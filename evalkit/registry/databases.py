@@ -65,6 +65,14 @@ class Database:
         """Whether it is a file on this machine."""
         return str(self._url.get_backend_name()) == "sqlite"
 
+    @property
+    def is_read_only(self) -> bool:
+        """Whether it is a file that can be read here and not written, or whose folder cannot."""
+        if not self.is_sqlite:
+            return False
+        path = Path(str(self._url.database))
+        return path.is_file() and not all(os.access(place, os.W_OK) for place in (path, path.parent))
+
     @contextlib.contextmanager
     def session(self) -> Iterator[Session]:
         """One transaction: committed at the end, rolled back after an error. SQL errors come out as RegistryError."""
@@ -88,8 +96,9 @@ class Database:
         if self._engine is None:
             engine = self._made()
             try:
-                _upgrade(engine, self.shown)
-                if self.is_sqlite:
+                read_only = self.is_read_only
+                _upgrade(engine, self.shown, read_only=read_only)
+                if self.is_sqlite and not read_only:
                     _keep_readers_going(engine)
             except BaseException:
                 engine.dispose()
@@ -112,10 +121,13 @@ class Database:
                 f"registry {path} is on a network file system ({network}), where SQLite's locks do not hold; set "
                 "EVALKIT_REGISTRY to a local file or to a PostgreSQL URL"
             )
-        path.parent.mkdir(parents=True, exist_ok=True)
-        engine = create_engine(self._url, poolclass=NullPool, connect_args={"timeout": _BUSY_S})
+        if self.is_read_only:
+            engine = create_engine(self._url, poolclass=NullPool, creator=lambda: _connect_read_only(path))
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            engine = create_engine(self._url, poolclass=NullPool, connect_args={"timeout": _BUSY_S})
+            event.listen(engine, "begin", _begin_immediate)
         event.listen(engine, "connect", _set_up_sqlite)
-        event.listen(engine, "begin", _begin_immediate)
         return engine
 
     @contextlib.contextmanager
@@ -125,6 +137,8 @@ class Database:
         except (DBAPIError, SQLAlchemyError) as problem:
             cause = getattr(problem, "orig", None) or problem
             said = " ".join(str(cause).split())[:300]
+            if self.is_read_only and "readonly" in said:
+                said = "it can only be read here; name another one, or do this where its file and folder can be written"
             raise RegistryError(f"registry {self.shown}: {said}") from problem
         except (OSError, UnicodeError) as problem:
             raise RegistryError(f"registry {self.shown}: {problem}") from problem
@@ -180,12 +194,20 @@ def _keep_readers_going(engine: Engine) -> None:
         connection.cursor().execute("PRAGMA journal_mode = WAL")
 
 
+def _connect_read_only(path: Path) -> sqlite3.Connection:
+    """Without a write-ahead log to look at, nothing is needed beside the file: the folder may be read-only too."""
+    log = path.with_name(f"{path.name}-wal")
+    is_alone = not (log.is_file() and log.stat().st_size)
+    alone = "&immutable=1" if is_alone and not os.access(path.parent, os.W_OK) else ""
+    return sqlite3.connect(f"{path.as_uri()}?mode=ro{alone}", uri=True, timeout=_BUSY_S)
+
+
 def _begin_immediate(connection: Connection) -> None:
     # a read that turns into a write in the middle would fail as "locked" instead of waiting
     connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
-def _upgrade(engine: Engine, shown: str) -> None:
+def _upgrade(engine: Engine, shown: str, *, read_only: bool) -> None:
     """Bring the schema up to date in one transaction; two processes do it one after the other."""
     from alembic import command
     from alembic.config import Config
@@ -202,6 +224,11 @@ def _upgrade(engine: Engine, shown: str) -> None:
         now = MigrationContext.configure(connection).get_current_revision()
         if now == newest:
             return
+        if read_only:
+            raise RegistryError(
+                f"registry {shown} can only be read here and has the schema {now!r}, not {newest!r}; open it "
+                "once where it can be written"
+            )
         if now is None and inspect(connection).get_table_names():
             raise RegistryError(f"registry {shown} holds tables that are not evalkit's; name another database or file")
         config.attributes["connection"] = connection
