@@ -24,8 +24,8 @@ function figuresPart(ctx) {
     const split = !tiles ? "" : board.split
       ? `<div class="ekw-held" role="status">${looked} <button data-do="held_out" data-key="held_out">Look at held-out labels</button></div>`
       : board.cells?.length ? '<div class="ekw-held">Tuned on these labels: under 50 labelled items nothing is held out.</div>' : "";
-    const strays = board.strays ? `<div class="ekw-held">${board.strays} labels in the file are about other texts and are left out.</div>` : "";
-    const off = board.off_scale ? `<div class="ekw-held">${+board.off_scale} labels of this criterion are not on its scale as it is now, and are left out.</div>` : "";
+    const strays = board.strays ? `<div class="ekw-held">${counted(board.strays, "label")} in the file ${board.strays === 1 ? "is" : "are"} about other texts, and left out.</div>` : "";
+    const off = board.off_scale ? `<div class="ekw-held">${counted(board.off_scale, "label")} of this criterion ${board.off_scale === 1 ? "is" : "are"} not on its scale as it is now, and left out.</div>` : "";
     const name = (key) => (board.versions || []).find((one) => one.key === key)?.label;
     const which = !tiles || !name(board.current) ? "" : `<div class="ekw-held">Shown is ${esc(name(board.current))}${name(board.against) ? `, compared with ${esc(name(board.against))}` : ""}.</div>`;
     put(".ekw-top", tabs + (tiles ? `<dl class="ekw-tiles">${tiles}</dl>` : "") + which + split + strays + off);
@@ -42,7 +42,7 @@ function figuresPart(ctx) {
     const button = (cell, key) => {
       const on = chosen && chosen[0] === cell.human && chosen[1] === cell.jury && (chosen[2] || "") === cell.verdict;
       return `<td><button class="ekw-cell ekw-${esc(cell.kind.replace(" ", "-"))}" data-do="cell" data-key="cell ${key}" data-cell="${key}" aria-pressed="${Boolean(on)}" ${cell.n ? "" : "disabled"}
-        aria-label="people ${esc(cell.human)}, jury ${esc(column(cell))}: ${+cell.n} labels, ${esc(kind(cell))}"><b>${+cell.n}</b><small>${esc(kind(cell))}</small></button></td>`;
+        aria-label="people ${esc(cell.human)}, jury ${esc(column(cell))}: ${counted(cell.n, "label")}, ${esc(kind(cell))}"><b>${+cell.n}</b><small>${esc(kind(cell))}</small></button></td>`;
     };
     put(".ekw-matrix", `<table><caption>People ↓ &nbsp; Jury →</caption><thead><tr><td></td>${juries.map((jury) => `<th scope="col">${esc(jury)}</th>`).join("")}</tr></thead><tbody>${humans
       .map((human) => `<tr><th scope="row">${esc(human)}</th>${juries.map((jury) => button(of(human, jury), cells.indexOf(of(human, jury)))).join("")}</tr>`).join("")}</tbody></table>

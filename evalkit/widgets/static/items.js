@@ -17,7 +17,7 @@ function itemsPart(ctx) {
     const page = get("page"), query = page.query || {}, item = get("item").item_id;
     if (!page.judged) {
       ["tools", "foot"].forEach((name) => put(`.ekw-${name}`, ""));
-      put(".ekw-scroll", `<div class="ekw-first"><h3>${+page.n_items} items, nothing judged yet</h3><ol><li>Look at the plan below Run: what it asks, what it costs.</li>
+      put(".ekw-scroll", `<div class="ekw-first"><h3>${counted(page.n_items, "item")}, nothing judged yet</h3><ol><li>Look at the plan below Run: what it asks, what it costs.</li>
         <li>Run. What was judged once is not asked again.</li><li>Look at the items that need eyes, label them, edit the rubric, run again: you see what the edit fixed and broke, and how much of it is chance.</li></ol></div>`);
       return;
     }
@@ -42,7 +42,7 @@ function itemsPart(ctx) {
     find(".ekw-scroll").scrollTop = scroll;
     const turn = (step, name, sign, off) => `<button data-do="turn" data-key="turn ${step}" data-step="${step}" aria-label="${name} page" ${off ? "disabled" : ""}>${sign}</button>`;
     const cell = query.cell ? `<button data-do="uncell" data-key="uncell">× people ${esc(query.cell[0])}, jury ${esc([query.cell[1] ?? "none", query.cell[2]].filter(Boolean).join(" "))}</button>` : "";
-    put(".ekw-foot", `<span role="status">${+page.n} of ${+page.n_items} items</span>${cell}${query.sort === "eyes" ? "<small>first what needs eyes: wrong, broke, unscored, split</small>" : '<button data-do="sort" data-name="eyes" data-key="sort eyes">First what needs eyes</button>'}
+    put(".ekw-foot", `<span role="status">${+page.n} of ${counted(page.n_items, "item")}</span>${cell}${query.sort === "eyes" ? "<small>first what needs eyes: wrong, broke, unscored, split</small>" : '<button data-do="sort" data-name="eyes" data-key="sort eyes">First what needs eyes</button>'}
       <span class="ekw-push"></span>${page.n_pages > 1 ? `${turn(-1, "Previous", "‹", page.page === 0)} ${page.page + 1}/${page.n_pages} ${turn(1, "Next", "›", page.page + 1 >= page.n_pages)}` : ""}`);
   }
 

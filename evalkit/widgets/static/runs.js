@@ -16,7 +16,7 @@ function runsPart(ctx) {
   function drawJury() {
     const jury = get("jury"), judges = jury.judges || [];
     const on = judges.filter((judge) => judge.on).length;
-    find('[data-box="jury"] > summary').textContent = `Jury: ${on} ${on === 1 ? "judge" : "judges"} × ${jury.samples} samples, ${jury.aggregate}`;
+    find('[data-box="jury"] > summary').textContent = `Jury: ${counted(on, "judge")} × ${counted(jury.samples, "sample")}, ${jury.aggregate}`;
     put(".ekw-jury", `<table><thead><tr><th scope="col">Judge</th><th scope="col">Weight</th></tr></thead><tbody>${judges
       .map((judge) => `<tr><td><label class="ekw-check"><input type="checkbox" data-jury="on" data-key="on ${esc(judge.name)}" data-name="${esc(judge.name)}" ${judge.on ? "checked" : ""}>${esc(judge.name)}</label></td>
         <td><input type="number" min="0" step="0.5" data-jury="weight" data-key="weight ${esc(judge.name)}" data-name="${esc(judge.name)}" value="${+judge.weight}" aria-label="Weight of ${esc(judge.name)}"></td></tr>`)

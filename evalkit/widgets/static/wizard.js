@@ -106,7 +106,7 @@ function wizardPart(ctx) {
       const waits = now.status === "queued" ? "<p>It waits for a worker: <code>evalkit worker</code></p>" : "";
       put(".ekw-progress", `<div class="ekw-head"><h3>${esc(now.id)} <small>${esc(now.pack)} with ${esc(now.model)}</small></h3>${mark(now.status)}</div>${waits}
         <progress aria-label="Calls judged" ${total ? `value="${+done}" max="${+total}"` : ""}></progress>
-        <small class="ekw-count" role="status">${total ? `${+done} of ${+total} calls judged` : now.stopping ? "stopping …" : "no call judged yet"}</small>
+        <small class="ekw-count" role="status">${total ? `${+done} of ${counted(total, "call")} judged` : now.stopping ? "stopping …" : "no call judged yet"}</small>
         <ul class="ekw-lines">${(now.tasks || []).map(([task, said]) => `<li>${esc(task)}${said ? `: ${esc(said)}` : ""}</li>`).join("")}</ul>${log(now, false)}`);
     }
     const pre = find(".ekw-log");
