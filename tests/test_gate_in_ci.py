@@ -75,3 +75,15 @@ def test_the_workflow_runs_the_command_that_there_is() -> None:
     (command,) = [step for step in steps if step.startswith("evalkit")]
     assert command in SHELL[0], "the same line as in the shell example, which is run"
     assert "secrets" not in WORKFLOWS[0]
+
+
+def test_no_line_installs_the_other_project_of_that_name() -> None:
+    """On the public index `evalkit` is not this one: only paths, as './evalkit[gate]' or '.[gate]', are right."""
+    bare = re.compile(r"pip install\s+(?:-\S+\s+)*[\"'`(\\]*evalkit(?![\w/-])")
+    assert bare.search("pip install 'evalkit[parquet]'")
+    assert bare.search("pip install -q evalkit")
+    assert not bare.search("pip install './evalkit[gate]'")
+    kinds = ("docs/**/*.md", "evalkit/**/*.py", "evalkit/**/*.tmpl", "notebooks/*.ipynb", "*.md")
+    files = sorted({path for kind in kinds for path in ROOT.glob(kind)})
+    assert len(files) > 100
+    assert [path.name for path in files if bare.search(path.read_text(encoding="utf-8"))] == []
