@@ -265,6 +265,11 @@ def test_a_judges_own_template_comes_before_all(run, tmp_path):
     run(judge_metric("correctness"), "jury", {"judges": judges}, bindings=bindings)
     (receipt,) = read_receipts(tmp_path / "receipts.json")
     assert [judge.template for judge in receipt.judges] == ["tagged@v1", "number@v1"]
+    assert receipt.origins["template"] == "binding", "one judge takes it from there"
+    judges[1]["judge_template_id"] = "label"
+    run(judge_metric("correctness"), "jury", {"judges": judges}, bindings=bindings)
+    (receipt,) = read_receipts(tmp_path / "receipts.json")
+    assert receipt.origins["template"] == "judge", "nobody takes the common one"
 
 
 def test_a_template_of_the_registry_is_used_by_its_text(run, tmp_path):
