@@ -251,7 +251,8 @@ def test_judgments_are_browsed(notebook):
 import evalkit as ek, ipykernel
 print("ipykernel", ipykernel.version_info[0])
 items, _ = ek.load_example("support")
-ek.JudgmentBrowser(ek.judge(items, "faithfulness", ["fake:strict", "fake:lenient"], samples=1), items)"""
+judgments = ek.judge(items, "faithfulness", ["fake:strict", "fake:lenient"], samples=1, progress=False)
+ek.JudgmentBrowser(judgments, items)"""
     browser = notebook.open(cell).tuner
     old = notebook.kernel == "ipykernel6"
     expect(notebook.page.locator(".jp-OutputArea-output", has_text="ipykernel ")).to_have_text(
