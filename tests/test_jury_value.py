@@ -257,7 +257,7 @@ def test_judges_of_one_family_and_of_their_own_answers_are_named():
         made = by_judge(jury_value(votes, labels, items=items))
     said = [str(one.message) for one in caught]
     assert any("'openai:gpt-4o', 'openai:o3-mini' share the model family gpt" in text for text in said)
-    assert "'anthropic:claude-4' judged 1 answers of its own model family" in made.loc["anthropic:claude-4", "notes"]
+    assert "'anthropic:claude-4' judged 1 answer of its own model family" in made.loc["anthropic:claude-4", "notes"]
     assert "share the model family gpt" in made.loc["jury", "notes"]
     related = kin({"x": "Baseline"}, pd.DataFrame({"judge": ["x", "x"], "item_id": ["p", "q"]}), None)
     assert related.families == {}

@@ -141,10 +141,12 @@ class Notebook:
     IDLE = """() => { const w = window.jupyterapp?.shell?.currentWidget;
         return w?.context?.sessionContext?.session?.kernel?.status === 'idle'; }"""
 
+    # opened before what was there goes: an empty main area gets a launcher, which takes the focus when it comes
     INSTEAD = """async (path) => { const { shell, commands } = window.jupyterapp;
-        [...shell.widgets('main')].forEach((one) => one.dispose());
         await commands.execute('apputils:change-theme', { theme: 'JupyterLab Light' });
-        await commands.execute('docmanager:open', { path, factory: 'Notebook' }); }"""
+        const opened = await commands.execute('docmanager:open', { path, factory: 'Notebook' });
+        [...shell.widgets('main')].filter((one) => one !== opened).forEach((one) => one.dispose());
+        shell.activateById(opened.id); }"""
 
     def __init__(self, page: Any, lab: Lab, kernel: str = "python3") -> None:
         self.page, self.lab, self.kernel = page, lab, kernel
@@ -166,8 +168,10 @@ class Notebook:
         ]
         kernel = {"kernelspec": {"name": self.kernel, "display_name": self.kernel, "language": "python"}}
         text = json.dumps({"cells": made, "metadata": kernel, "nbformat": 4, "nbformat_minor": 5})
-        (self.folder / "test.ipynb").write_text(text)
-        path = f"{self.folder.name}/test.ipynb"
+        # a name of its own each time: a path that was open before may take up what is left of the notebook there
+        name = f"test{len(list(self.folder.glob('*.ipynb')))}.ipynb"
+        (self.folder / name).write_text(text)
+        path = f"{self.folder.name}/{name}"
         if self.page.evaluate("() => !!window.jupyterapp"):  # to load JupyterLab takes longer than most tests
             self._bounded(f"({self.INSTEAD})({json.dumps(path)})")
         else:

@@ -364,7 +364,7 @@ def test_edits_are_suggested_and_tried(notebook):
     first.get_by_role("button", name="Try suggestion 1").press("Enter")
     expect(tile(first, "Effect, dev labels")).to_contain_text("fixed")
     expect(tile(first, "Effect, held-out labels")).to_contain_text("broke")
-    expect(first).to_contain_text(re.compile(r"verdicts changed, labelled or not \(about [\d.]+ by chance\)"))
+    expect(first).to_contain_text(re.compile(r"verdicts? changed, labelled or not \(about [\d.]+ by chance\)"))
     expect(tile(first, "Agreement, held-out labels")).to_contain_text(
         re.compile("look [24]")  # before and after; the other kernel looked at them first
     )
