@@ -382,11 +382,11 @@ def test_a_figure_is_shown_with_spread_and_coverage(registry, tmp_path):
     # samples() of the stand-in: 6 of 8 are scored, stderr 0.1, pass rate 0.5
     first = shown["scores"][0]
     assert (first["task"], first["metric"], first["primary"]) == ("tone|0", "quality", True)
-    said = "pass rate 0.50 of an unknown number of verdicts"
+    said = "pass rate 0.50 (of an unknown number of verdicts)"
     assert (first["spread"], first["scored"], first["beside"]) == ("± 0.100", "6 of 8", said)
     scores = (*run.scores, RunScore("tone|0", "quality_n_verdicts", 4.0))
     scores = tuple(replace(one, coverage=0.5) if one.metric == "quality_pass_rate" else one for one in scores)
-    assert run_payload(replace(run, scores=scores))["scores"][0]["beside"] == "pass rate 0.50 of 4 of 8 verdicts"
+    assert run_payload(replace(run, scores=scores))["scores"][0]["beside"] == "pass rate 0.50 (4 of 8 have a verdict)"
     assert [one["metric"] for one in shown["scores"]] == ["quality", "length"] * 2
     tiles = {one["title"]: one["value"] for one in shown["tiles"]}
     assert tiles["Answers scored"] == "6 of 8"

@@ -103,7 +103,8 @@ def _stands_elsewhere(score: RunScore, known: Container[tuple[str, str]]) -> boo
 def _verdicts(run: Run, score: RunScore) -> str:
     """A pass rate with what it is of: where judges tie there is a score, and no verdict."""
     n, whole = scored_of(run, score)
-    return f"{figure(score.value)} of {count_of(n, whole) if whole else 'an unknown number of'} verdicts"
+    base = f"{count_of(n, whole)} have a verdict" if whole else "of an unknown number of verdicts"
+    return f"{figure(score.value)} ({base})"
 
 
 def _short(part: str, score: RunScore) -> str:
