@@ -304,7 +304,7 @@ def test_stop_cancels_and_another_wizard_finds_the_run_that_goes_on(make, tmp_pa
     assert second.form.pack == ""
     third = ek.RunWizard(runner=first.runner)
     assert third.form == first.form  # filled in as the newest run was
-    third._screen._worker.wait(30)
+    third._screen.worker.wait(30)
     assert third._screen.followed.run_id == run.id
     third.stop()
     assert third.wait(60).status == "cancelled"

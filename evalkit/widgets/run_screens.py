@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import anywidget
 import traitlets
 
+from evalkit.widgets.stages import joined
+
 __all__ = ["RunScreen"]
-
-_STATIC = Path(__file__).parent / "static"
-_SCRIPTS = ("texts", "wizard", "runview")
-_STYLES = ("tuner", "runs")
-
-
-def _joined(names: tuple[str, ...], kind: str) -> str:
-    """The files one after the other: an anywidget is one module, and may import nothing that lies beside it."""
-    return "\n".join((_STATIC / f"{name}.{kind}").read_text(encoding="utf-8") for name in names)
 
 
 class RunScreen(anywidget.AnyWidget):
     """What is on screen; it draws what the traits hold and sends back what a person does."""
 
-    _esm = _joined(_SCRIPTS, "js")
-    _css = _joined(_STYLES, "css")
+    _esm = joined("js", "texts", "stage", "wizard", "runview")
+    _css = joined("css", "tuner", "runs")
     form = traitlets.Dict().tag(sync=True)
     choices = traitlets.Dict().tag(sync=True)
     check = traitlets.Dict().tag(sync=True)

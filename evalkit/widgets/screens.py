@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from evalkit.errors import EvalkitError, counted
+from evalkit.errors import counted
 from evalkit.figures import Bill
 from evalkit.rubrics import Rubric
 from evalkit.widgets.drafts import from_form, from_yaml
@@ -14,22 +14,22 @@ from evalkit.widgets.payloads import advice_of, board_of, draft_of, item_of, jur
 from evalkit.widgets.rows import Query
 from evalkit.widgets.sessions import Session
 from evalkit.widgets.snippets import code_of
+from evalkit.widgets.stages import Stage
 from evalkit.widgets.views import View
-from evalkit.widgets.workers import Worker
 
 __all__ = ["Screen"]
 
 
-class Screen:
+class Screen(Stage):
     """Draws a session in a view, and does what the view says that a person wants.
 
     Nothing waits in a callback of the kernel: what takes long is done by the worker, one thing after the other.
     """
 
     def __init__(self, session: Session) -> None:
-        self.session, self.view, self.worker = session, View(), Worker()
+        super().__init__(View())
+        self.session = session
         self._revision, self._said = 0, ""
-        self.view.on_msg(self._receive)
         self._status(text="")
         self.show("draft", "jury", "board", "page", "advice")
         if session.current:
@@ -63,8 +63,8 @@ class Screen:
         plan = self.view.status.get("plan", "")
         self.view.status = {"running": False, "done": 0, "total": 0, "text": "", "plan": plan, **values}
 
-    def _alert(self, text: str) -> None:
-        self.view.alert = text
+    def _failed(self) -> None:
+        self._status()
 
     def progress(self, progress: Any) -> None:
         """Say how far a run is."""
@@ -76,22 +76,6 @@ class Screen:
         self._status(running=True, done=progress.done + progress.n_failed, total=progress.total, text=text)
 
     # -- what a person does
-    def _receive(self, _widget: Any, content: Any, _buffers: Any) -> None:
-        self._safely(lambda: self._act(content))
-
-    def _safely(self, job: Callable[[], object]) -> None:
-        try:
-            job()
-        except EvalkitError as problem:
-            self._alert(str(problem))
-            self._status()
-        except Exception as problem:  # noqa: BLE001  # a callback's or thread's traceback is seen by nobody
-            self._alert(f"{type(problem).__name__}: {problem}")
-            self._status()
-
-    def _do(self, name: str, job: Callable[[], object]) -> None:
-        self.worker.do(name, lambda: self._safely(job))
-
     def _begun(self, name: str, job: Callable[[], object]) -> None:
         """A job that Stop is about, from the click on."""
 

@@ -17,6 +17,7 @@ from evalkit.widgets.orders import RunForm, choices
 from evalkit.widgets.progresses import Follower
 from evalkit.widgets.run_payloads import runs_payload
 from evalkit.widgets.run_views import Pages, new_screen
+from evalkit.widgets.stages import Stage
 from evalkit.widgets.workers import Worker
 
 __all__ = ["WizardScreen"]
@@ -26,7 +27,7 @@ _GOING = ("queued", "running")
 _CLOSE_WAIT_S = 60.0
 
 
-class WizardScreen:
+class WizardScreen(Stage):
     """Draws a form and a run in a view, and does what the view says that a person wants.
 
     Nothing waits in a callback of the kernel: what takes long is done by workers, and a run by a process of its own.
@@ -42,13 +43,12 @@ class WizardScreen:
     """
 
     def __init__(self, runner: Runner, form: RunForm) -> None:
+        super().__init__(new_screen("RunWizard"))
         self.runner, self.registry, self.form = runner, runner.registry, form
-        self.view = new_screen("RunWizard")
         self.pages = Pages(self.view)
-        self._worker, self._checker = Worker(), Worker()
+        self._checker = Worker()
         self._follower: Follower | None = None
         self._revision, self._looked_into = 0, ""
-        self.view.on_msg(self._receive)
         self.view.choices = choices() | {
             "packs": self._packs(), "templates": self._templates(), "profiles": list(_PROFILES)
         }  # fmt: skip
@@ -139,7 +139,7 @@ class WizardScreen:
 
     def close(self) -> None:
         """As `RunWizard.close`."""
-        for worker in (self._worker, self._checker):
+        for worker in (self.worker, self._checker):
             worker.wait(_CLOSE_WAIT_S)
         if self._follower is not None:
             self._follower.stop()
@@ -226,24 +226,7 @@ class WizardScreen:
         if going and self._follower is None:
             self.follow(going[0]["id"])
 
-    def _alert(self, text: str) -> None:
-        self.view.alert = text
-
     # -- what a person does
-    def _receive(self, _widget: Any, content: Any, _buffers: Any) -> None:
-        self._safely(lambda: self._act(content))
-
-    def _safely(self, job: Callable[[], object]) -> None:
-        try:
-            job()
-        except EvalkitError as problem:
-            self._alert(str(problem))
-        except Exception as problem:  # noqa: BLE001  # a callback's or thread's traceback is seen by nobody
-            self._alert(f"{type(problem).__name__}: {problem}")
-
-    def _do(self, name: str, job: Callable[[], object]) -> None:
-        self._worker.do(name, lambda: self._safely(job))
-
     def _act(self, content: Any) -> None:
         actions: dict[str, Callable[[Any], object]] = {
             "form": self._typed,

@@ -9,7 +9,7 @@ const RUN_SKELETON = `
   <details class="ekw-box" data-box="runs"><summary></summary><div class="ekw-runs"></div></details>
   <section class="ekw-progress" aria-label="Progress"></section>
 </div>
-<section class="ekw-run-view" aria-label="Run"></section>
+<section class="ekw-run-view" data-keep aria-label="Run"></section>
 <section class="ekw-samples" aria-label="Samples"><div class="ekw-tools" role="toolbar" aria-label="Which samples"></div>
   <div class="ekw-scroll"></div><div class="ekw-foot"></div></section>
 <div class="ekw-item" role="region" aria-label="Sample" tabindex="-1"></div>`;
@@ -65,95 +65,30 @@ function runPart(ctx) {
 }
 
 function render({ model, el }) {
-  const root = document.createElement("div");
-  root.className = "ekw ekw-runs-root";
-  root.setAttribute("data-lm-suppress-shortcuts", "true"); // JupyterLab's shortcuts would take letters and arrows
-  root.innerHTML = RUN_SKELETON;
-  el.appendChild(root);
-  const find = (selector) => root.querySelector(selector);
-  const get = (name) => model.get(name) || {};
-  const send = (message) => model.send(message);
-  // Redraw a region; what had the focus has it afterwards, and what was open is open.
-  function put(selector, html) {
-    const region = find(selector), held = document.activeElement;
-    const key = region.contains(held) ? held.dataset.key : null;
-    const range = key && "selectionStart" in held ? [held.selectionStart, held.selectionEnd] : null;
-    const open = [...region.querySelectorAll("details")].map((one) => one.open);
-    region.innerHTML = html;
-    if (selector === ".ekw-run-view") region.querySelectorAll("details").forEach((one, at) => { if (at in open) one.open = open[at]; });
-    if (!key) return;
-    const again = region.querySelector(`[data-key="${CSS.escape(key)}"]`);
-    if (!again) return;
-    again.focus({ preventScroll: true });
-    if (range && range[0] !== null) again.setSelectionRange(...range);
-  }
-  const ctx = { root, find, put, get, send, id: `ekw-${Math.random().toString(36).slice(2, 10)}` };
+  const ctx = stage(model, el, "ekw ekw-runs-root", RUN_SKELETON), { root, get, send, ask, drawAlert } = ctx;
   const wizard = wizardPart(ctx), run = runPart(ctx);
   root.classList.toggle("ekw-only-run", !get("form").scoring_mode);
 
-  function drawAlert() {
-    const text = model.get("alert");
-    put(".ekw-alert", text ? `<div>${text.split("\n").map((line) => `<p>${esc(line)}</p>`).join("")}</div><button data-do="dismiss" aria-label="Dismiss the message">×</button>` : "");
-  }
-  const ask = (changes) => send({ do: "query", query: { ...get("page").query, page: 0, ...changes } });
-  let choosing = null, searching = null;
-  function choose(number) {
-    clearTimeout(choosing);
-    root.querySelectorAll("tr[data-number]").forEach((row) => {
-      row.setAttribute("aria-selected", Number(row.dataset.number) === number);
-      row.tabIndex = Number(row.dataset.number) === number ? 0 : -1;
-    });
-    choosing = setTimeout(() => send({ do: "select", task: get("page").query.task, number }), 60); // arrow keys held down ask once
-  }
+  const rows = rowsOf(ctx, "number", (number) => send({ do: "select", task: get("page").query.task, number: Number(number) }));
   const ACTIONS = {
     ...wizard.actions,
     dismiss: () => send({ do: "dismiss" }),
     task: (one) => ask({ task: one.dataset.name, search: "" }),
     turn: (one) => ask({ page: get("page").page + Number(one.dataset.step) }),
-    select: (one) => { one.focus(); choose(Number(one.dataset.number)); },
+    select: (one) => { one.focus(); rows.choose(one.dataset.number); },
   };
-  root.addEventListener("click", (event) => {
-    const one = event.target.closest("[data-do]");
-    // Start and Stop keep the focus while they are off: a disabled button would drop it
-    if (one && root.contains(one) && !one.disabled && one.ariaDisabled !== "true") ACTIONS[one.dataset.do]?.(one);
-  });
-  root.addEventListener("input", (event) => {
-    const one = event.target;
-    if (one.dataset.place) wizard.typed(one);
-    else if (one.matches("[data-search]")) {
-      clearTimeout(searching);
-      searching = setTimeout(() => ask({ search: one.value }), 200);
-    }
-  });
+  listen(ctx, ACTIONS, ({ target }) => target.dataset.place && (wizard.typed(target), true));
   root.addEventListener("change", (event) => {
     if (event.target.matches("[data-order]")) ask({ order: event.target.value });
   });
   root.addEventListener("keydown", (event) => {
     event.stopPropagation();
-    const row = event.target.closest("tr[data-number]");
-    if (row && row === event.target) {
-      const rows = [...root.querySelectorAll("tr[data-number]")], at = rows.indexOf(row);
-      const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: rows.length - 1 }[event.key];
-      if (to !== undefined) {
-        event.preventDefault();
-        if (rows[to]) { rows[to].focus(); choose(Number(rows[to].dataset.number)); }
-      } else if (event.key === "Enter" || event.key === " ") {
-        event.preventDefault();
-        choose(Number(row.dataset.number));
-        find(".ekw-item").focus();
-      }
-    } else if (event.key === "Escape" && event.target.closest(".ekw-item")) root.querySelector('tr[data-number][tabindex="0"]')?.focus();
+    rows.pressed(event);
   });
   const draws = {
     form: [wizard.drawForm], check: [wizard.drawCheck], runs: [wizard.drawRuns], progress: [wizard.drawProgress], alert: [drawAlert],
     run: [run.drawRun, wizard.drawRuns], page: [run.drawSamples, run.drawSample], sample: [run.drawSample],
   };
-  const stops = Object.entries(draws).map(([name, all]) => {
-    const draw = () => all.forEach((one) => one());
-    model.on(`change:${name}`, draw);
-    draw();
-    return () => model.off(`change:${name}`, draw);
-  });
-  return () => stops.forEach((stop) => stop());
+  return follow(model, draws);
 }
 export default { render };

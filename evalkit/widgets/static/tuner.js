@@ -20,39 +20,9 @@ const SKELETON = `
 </div>`;
 
 function render({ model, el }) {
-  const root = document.createElement("div");
-  root.className = "ekw";
-  root.setAttribute("data-lm-suppress-shortcuts", "true"); // JupyterLab's shortcuts would take letters and arrows
-  root.innerHTML = SKELETON;
-  el.appendChild(root);
-  const find = (selector) => root.querySelector(selector);
-  const get = (name) => model.get(name) || {};
-  const send = (message) => model.send(message);
-  let choosing = null;
-
-  // Redraw a region; what had the focus has it afterwards.
-  function put(selector, html) {
-    const region = find(selector), held = document.activeElement;
-    const key = region.contains(held) ? held.dataset.key : null;
-    const range = key && "selectionStart" in held ? [held.selectionStart, held.selectionEnd] : null;
-    region.innerHTML = html;
-    if (!key) return;
-    const again = region.querySelector(`[data-key="${CSS.escape(key)}"]`);
-    if (!again) return;
-    again.focus({ preventScroll: true });
-    if (range && range[0] !== null) again.setSelectionRange(...range);
-  }
-
-  const ctx = { root, find, put, get, send, id: `ekw-${Math.random().toString(36).slice(2, 10)}` };
+  const ctx = stage(model, el, "ekw", SKELETON), { root, find, get, send, ask, drawAlert } = ctx;
   const figures = figuresPart(ctx), editor = editorPart(ctx), items = itemsPart(ctx), runs = runsPart(ctx);
 
-  function ask(changes) {
-    send({ do: "query", query: { ...get("page").query, page: 0, ...changes } });
-  }
-  function drawAlert() {
-    const text = model.get("alert");
-    put(".ekw-alert", text ? `<div>${text.split("\n").map((line) => `<p>${esc(line)}</p>`).join("")}</div><button data-do="dismiss" aria-label="Dismiss the message">×</button>` : "");
-  }
   function drawCode() {
     const text = model.get("code"), box = find(".ekw-codetext");
     if (!text || !box) return;
@@ -93,31 +63,17 @@ function render({ model, el }) {
     filter: (one) => ask({ filter: one.dataset.name }),
     sort: (one) => { const query = get("page").query, name = one.dataset.name; ask({ sort: name, down: query.sort === name ? !query.down : name !== "item" }); },
     turn: (one) => ask({ page: get("page").page + Number(one.dataset.step) }),
-    select: (one) => { one.focus(); choose(one.dataset.id); },
+    select: (one) => { one.focus(); rows.choose(one.dataset.id); },
     label: (one) => send({ do: "label", item_id: get("item").item_id, label: one.dataset.label }),
     unlabel: () => send({ do: "label", item_id: get("item").item_id, label: null }),
   };
-  function choose(id) {
-    clearTimeout(choosing);
-    root.querySelectorAll("tr[data-id]").forEach((row) => {
-      row.setAttribute("aria-selected", row.dataset.id === id);
-      row.tabIndex = row.dataset.id === id ? 0 : -1;
-    });
-    ctx.wanted = id;
-    choosing = setTimeout(() => send({ do: "select", item_id: id }), 60); // arrow keys held down ask once
-  }
-  root.addEventListener("click", (event) => {
-    const one = event.target.closest("[data-do]");
-    if (one && root.contains(one) && !one.disabled) ACTIONS[one.dataset.do]?.(one);
+  const rows = rowsOf(ctx, "id", (id) => { ctx.wanted = id; send({ do: "select", item_id: id }); }, (row, event) => {
+    const codes = get("item").item_id === row.dataset.id && get("item").codes;
+    if (!codes || !codes.includes(event.key)) return false;
+    send({ do: "label", item_id: row.dataset.id, label: event.key });
+    return true;
   });
-  let searching = null;
-  root.addEventListener("input", (event) => {
-    if (event.target.closest(".ekw-fields")) editor.typed(event);
-    else if (event.target.matches("[data-search]")) {
-      clearTimeout(searching);
-      searching = setTimeout(() => ask({ search: event.target.value }), 200);
-    }
-  });
+  listen(ctx, ACTIONS, (event) => event.target.closest(".ekw-fields") && (editor.typed(event), true));
   root.addEventListener("change", (event) => {
     const one = event.target;
     if (one.dataset.jury) jury();
@@ -126,23 +82,8 @@ function render({ model, el }) {
   });
   root.addEventListener("keydown", (event) => {
     event.stopPropagation();
-    const row = event.target.closest("tr[data-id]");
-    if (row && row === event.target) {
-      const rows = [...root.querySelectorAll("tr[data-id]")], at = rows.indexOf(row);
-      const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: rows.length - 1 }[event.key];
-      if (to !== undefined) {
-        event.preventDefault();
-        if (rows[to]) { rows[to].focus(); choose(rows[to].dataset.id); }
-      } else if (get("item").item_id === row.dataset.id && get("item").codes?.includes(event.key)) {
-        send({ do: "label", item_id: row.dataset.id, label: event.key });
-      } else if (event.key === "Enter" || event.key === " ") {
-        event.preventDefault();
-        choose(row.dataset.id);
-        find(".ekw-item").focus();
-      }
-    } else if (event.key === "Escape" && event.target.closest(".ekw-item")) {
-      root.querySelector('tr[data-id][tabindex="0"]')?.focus();
-    } else if (event.key === "Enter" && event.target.matches("[data-new]")) ACTIONS.judge();
+    if (rows.pressed(event)) return;
+    if (event.key === "Enter" && event.target.matches("[data-new]")) ACTIONS.judge();
     else if (event.key === "Enter" && event.target.matches("[data-adviser]")) find('[data-do="suggest"]').click();
   });
 
@@ -152,12 +93,6 @@ function render({ model, el }) {
     item: [drawItem, mark, reveal], advice: [drawAdvice], board: [drawTop, drawMatrix, drawVersions, drawItem, drawAdvice],
     page: [drawRows, drawMatrix, drawItem, drawAdvice],
   };
-  const stops = Object.entries(draws).map(([name, all]) => {
-    const draw = () => all.forEach((one) => one());
-    model.on(`change:${name}`, draw);
-    draw();
-    return () => model.off(`change:${name}`, draw);
-  });
-  return () => stops.forEach((stop) => stop());
+  return follow(model, draws);
 }
 export default { render };

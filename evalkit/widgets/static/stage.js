@@ -1,0 +1,93 @@
+// What every widget here stands on: its root, regions that are redrawn without losing the focus, rows that are chosen by
+// click or keyboard, and the traits that are followed.
+function stage(model, el, kind, skeleton) {
+  const root = document.createElement("div");
+  root.className = kind;
+  root.setAttribute("data-lm-suppress-shortcuts", "true"); // JupyterLab's shortcuts would take letters and arrows
+  root.innerHTML = skeleton;
+  el.appendChild(root);
+  const find = (selector) => root.querySelector(selector);
+  const get = (name) => model.get(name) || {};
+  const send = (message) => model.send(message);
+  // Redraw a region; what had the focus has it afterwards, and where the region says so what was open is open.
+  function put(selector, html) {
+    const region = find(selector), held = document.activeElement;
+    const key = region.contains(held) ? held.dataset.key : null;
+    const range = key && "selectionStart" in held ? [held.selectionStart, held.selectionEnd] : null;
+    const open = "keep" in region.dataset ? [...region.querySelectorAll("details")].map((one) => one.open) : [];
+    region.innerHTML = html;
+    if (open.length) region.querySelectorAll("details").forEach((one, at) => { if (at in open) one.open = open[at]; });
+    if (!key) return;
+    const again = region.querySelector(`[data-key="${CSS.escape(key)}"]`);
+    if (!again) return;
+    again.focus({ preventScroll: true });
+    if (range && range[0] !== null) again.setSelectionRange(...range);
+  }
+  function drawAlert() {
+    const text = model.get("alert");
+    put(".ekw-alert", text ? `<div>${text.split("\n").map((line) => `<p>${esc(line)}</p>`).join("")}</div><button data-do="dismiss" aria-label="Dismiss the message">×</button>` : "");
+  }
+  const ask = (changes) => send({ do: "query", query: { ...get("page").query, page: 0, ...changes } });
+  return { root, find, put, get, send, drawAlert, ask, id: `ekw-${Math.random().toString(36).slice(2, 10)}` };
+}
+
+// Rows with `data-<name>`: `tell` is called with that of the chosen one. `pressed` says whether a key was one of theirs;
+// `other` may take keys that a row has besides.
+function rowsOf({ root, find }, name, tell, other = () => false) {
+  const all = () => [...root.querySelectorAll(`tr[data-${name}]`)];
+  let choosing = null;
+  function choose(value) {
+    clearTimeout(choosing);
+    all().forEach((row) => {
+      row.setAttribute("aria-selected", row.dataset[name] === value);
+      row.tabIndex = row.dataset[name] === value ? 0 : -1;
+    });
+    choosing = setTimeout(() => tell(value), 60); // arrow keys held down ask once
+  }
+  function pressed(event) {
+    const row = event.target.closest(`tr[data-${name}]`);
+    if (!row || row !== event.target) {
+      if (event.key !== "Escape" || !event.target.closest(".ekw-item")) return false;
+      root.querySelector(`tr[data-${name}][tabindex="0"]`)?.focus();
+      return true;
+    }
+    const rows = all(), at = rows.indexOf(row);
+    const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: rows.length - 1 }[event.key];
+    if (to !== undefined) {
+      event.preventDefault();
+      if (rows[to]) { rows[to].focus(); choose(rows[to].dataset[name]); }
+    } else if (!other(row, event) && (event.key === "Enter" || event.key === " ")) {
+      event.preventDefault();
+      choose(row.dataset[name]);
+      find(".ekw-item").focus();
+    }
+    return true;
+  }
+  return { choose, pressed };
+}
+
+// What is typed and clicked: `typed` may take a field, the search asks when typing pauses.
+function listen({ root, ask }, actions, typed) {
+  let searching = null;
+  root.addEventListener("click", (event) => {
+    const one = event.target.closest("[data-do]");
+    // some buttons keep the focus while they are off: a disabled one would drop it
+    if (one && root.contains(one) && !one.disabled && one.ariaDisabled !== "true") actions[one.dataset.do]?.(one);
+  });
+  root.addEventListener("input", (event) => {
+    if (typed(event) || !event.target.matches("[data-search]")) return;
+    clearTimeout(searching);
+    searching = setTimeout(() => ask({ search: event.target.value }), 200);
+  });
+}
+
+// Draw each trait now and whenever it changes; returns what ends that.
+function follow(model, draws) {
+  const stops = Object.entries(draws).map(([name, all]) => {
+    const draw = () => all.forEach((one) => one());
+    model.on(`change:${name}`, draw);
+    draw();
+    return () => model.off(`change:${name}`, draw);
+  });
+  return () => stops.forEach((stop) => stop());
+}
