@@ -22,7 +22,7 @@ from evalkit.lighteval.rows import EMPTY_ANSWER, check_rubric, corpus_row, sampl
 from evalkit.lighteval.scorings import Settled, settle
 from evalkit.records import Judge
 
-__all__ = ["RubricScore", "judge_metric", "jury_metric"]
+__all__ = ["RubricScore", "batched_metric", "judge_metric", "jury_metric"]
 
 _log = logging.getLogger("evalkit")
 
@@ -135,6 +135,11 @@ def _metric(
             f"{listed(declared.rubric.input_names)}"
         )
     score = RubricScore(declared, name or declared.rubric.id, dict(fields or {}), dict(options))
+    return batched_metric(score)
+
+
+def batched_metric(score: Any) -> SampleLevelMetric:
+    """The metric of a computation with a `name` and a `corpus` function that takes all samples of a task at once."""
     return SampleLevelMetric(
         metric_name=score.name,
         higher_is_better=True,

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from lighteval.metrics.metrics_sample import SampleLevelComputation
 from lighteval.metrics.utils.metric_utils import SampleLevelMetric
-from lighteval.tasks.requests import SamplingMethod
 
 from evalkit.errors import InputError, counted
 from evalkit.lighteval.items import answer_of
+from evalkit.lighteval.metrics import batched_metric
 from evalkit.lighteval.rows import EMPTY_ANSWER
 
-__all__ = ["Check", "CheckScore", "answered_metric", "batched_metric", "check_metric", "mean_row"]
+__all__ = ["Check", "CheckScore", "answered_metric", "check_metric", "mean_row"]
 
 Check = Callable[[str, Any], tuple[Mapping[str, float], str]]
 """Answer and document -> figures (NaN: not known, or not asked of this document) and a note on what was found."""
@@ -43,18 +43,6 @@ def check_metric(name: str, check: Check, keys: Sequence[str], *, empty: bool = 
         (sd with ddof 1 over √n; NaN under two) and ``_n`` (samples behind it), and ``<name>_n_empty``.
     """
     return batched_metric(CheckScore(name, check, tuple(keys), empty=empty))
-
-
-def batched_metric(score: Any) -> SampleLevelMetric:
-    """The metric of a computation with a `name` and a `corpus` function that takes all samples of a task at once."""
-    return SampleLevelMetric(
-        metric_name=score.name,
-        higher_is_better=True,
-        category=SamplingMethod.GENERATIVE,
-        sample_level_fn=score,
-        corpus_level_fn=score.corpus,
-        batched_compute=True,
-    )
 
 
 class CheckScore(SampleLevelComputation):  # type: ignore[misc,unused-ignore]  # Any without LightEval

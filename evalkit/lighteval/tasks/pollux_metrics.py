@@ -16,10 +16,9 @@ from evalkit.contract import Scoring
 from evalkit.errors import ConfigError, InputError, counted, listed
 from evalkit.lighteval.declarations import Declared
 from evalkit.lighteval.items import answer_of, items_of
-from evalkit.lighteval.metrics import RubricScore
+from evalkit.lighteval.metrics import RubricScore, batched_metric
 from evalkit.lighteval.rows import judgments_of
 from evalkit.lighteval.scorings import Settled, settle
-from evalkit.lighteval.tasks.checks import batched_metric
 from evalkit.lighteval.tasks.pollux_criteria import PolluxCriteria
 from evalkit.lighteval.tasks.pollux_inline import as_gate, criterion_of
 from evalkit.lighteval.tasks.pollux_judging import JudgedCriteria, judge_criteria
