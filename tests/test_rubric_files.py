@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -182,20 +183,18 @@ class TestSave:
         assert sorted(path.name for path in (home / "mine").iterdir()) == ["v1.yaml", "v2.yaml", "v3.yaml"]
 
     def test_many_threads_at_once(self, home):
-        found: list[str] = []
-        barrier = threading.Barrier(8)
+        # over and over, each time where no folder is yet: two that make it meet seldom
+        for turn in range(15):
+            barrier = threading.Barrier(8)
 
-        def work(number: int) -> None:
-            barrier.wait()
-            found.append(save(rubric(description=str(number))).version)
+            def work(number: int, turn=turn, barrier=barrier) -> str:
+                barrier.wait(timeout=60)
+                return save(rubric(id=f"mine{turn}", description=str(number))).version
 
-        threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert sorted(found) == [f"v{number}" for number in range(1, 9)]
-        assert sorted(path.stem for path in (home / "mine").iterdir()) == sorted(found)
+            with ThreadPoolExecutor(8) as threads:
+                found = sorted(threads.map(work, range(8)))
+            assert found == [f"v{number}" for number in range(1, 9)]
+            assert sorted(path.stem for path in (home / f"mine{turn}").iterdir()) == found
 
     def test_write_new_never_overwrites(self, tmp_path):
         write_new(tmp_path / "a" / "x.yaml", "one")

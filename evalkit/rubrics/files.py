@@ -105,8 +105,7 @@ def write_new(path: Path, text: str) -> None:
     """Write a file that must not be there yet (else FileExistsError); it appears whole or not at all."""
     scratch = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
     try:
-        if not path.parent.is_dir():
-            path.parent.mkdir(parents=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         scratch.write_text(text, encoding="utf-8", newline="\n")
         os.link(scratch, path)
     except OSError as problem:
