@@ -77,3 +77,25 @@ def published_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no published data: EVALKIT_DATA is {named!r} and {folder.name}/ is not beside the project")
     return folder
+
+
+@pytest.fixture(scope="module")
+def postgres_url() -> Iterator[str]:
+    """A PostgreSQL server of the file's own; its URL."""
+    from postgres import postgres_server, tools
+
+    if tools() is None:
+        pytest.skip("no PostgreSQL on this machine (Debian: apt install postgresql)")
+    pytest.importorskip("psycopg")
+    with postgres_server() as url:
+        yield url
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A database that holds nothing: a SQLite file, or one on the PostgreSQL server."""
+    if request.param == "sqlite":
+        return str(tmp_path / "registry.sqlite")
+    from postgres import fresh_database
+
+    return fresh_database(request.getfixturevalue("postgres_url"), tmp_path.name)

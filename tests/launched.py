@@ -50,15 +50,6 @@ def runner_of(registry: Registry, folder: Path, **options: Any) -> Runner:
     return Runner(registry, folder=folder / "runs", command=FAKE, **({"heartbeat_s": 0.2, "patience_s": 5.0} | options))
 
 
-def fresh_database(base: str, name: str) -> str:
-    """A new database on a PostgreSQL server; its URL."""
-    import psycopg
-
-    with psycopg.connect(base, autocommit=True) as connection:
-        connection.execute(f'CREATE DATABASE "{name}"')  # type: ignore[arg-type]
-    return f"{base.rsplit('/', 1)[0]}/{name}"
-
-
 def wait_for(is_so: Callable[[], Any]) -> Any:
     deadline = time.monotonic() + WAIT_S
     while not (found := is_so()):

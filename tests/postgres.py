@@ -106,6 +106,15 @@ def postgres_server() -> Iterator[str]:
         yield server.url
 
 
+def fresh_database(base: str, name: str) -> str:
+    """A new database on a PostgreSQL server; its URL."""
+    import psycopg
+
+    with psycopg.connect(base, autocommit=True) as connection:
+        connection.execute(f'CREATE DATABASE "{name}"')  # type: ignore[arg-type]
+    return f"{base.rsplit('/', 1)[0]}/{name}"
+
+
 def _wait(port: int, server: subprocess.Popen[bytes]) -> None:
     import psycopg
 

@@ -18,7 +18,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from plugins import write_plugin
-from postgres import postgres_server, tools
 from registries import apply_pack
 
 import evalkit as ek
@@ -52,31 +51,9 @@ PACK: dict[str, Any] = {
 TEMPLATE = "{# evalkit\nform: number #}\nRate {{ fence('answer') }} for {{ criterion.name }}."
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    if tools() is None:
-        pytest.skip("no PostgreSQL on this machine (Debian: apt install postgresql)")
-    pytest.importorskip("psycopg")
-    with postgres_server() as url:
-        yield url
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
-        return str(tmp_path / "registry.sqlite")
-    base = request.getfixturevalue("server")
-    name = f"t{abs(hash(request.node.name)) % 10**9}_{id(tmp_path) % 10**6}"
-    engine = create_engine(base.replace("postgresql:", "postgresql+psycopg:"), isolation_level="AUTOCOMMIT")
-    with engine.connect() as connection:
-        connection.execute(text(f"CREATE DATABASE {name}"))
-    engine.dispose()
-    return base.rsplit("/", 1)[0] + f"/{name}"
-
-
 @pytest.fixture
-def registry(url: str) -> Iterator[Registry]:
-    opened = Registry.open(url)
+def registry(database_url: str) -> Iterator[Registry]:
+    opened = Registry.open(database_url)
     yield opened
     opened.close()
 
@@ -256,27 +233,27 @@ def test_a_task_that_a_run_would_not_see_is_said(registry: Registry, tmp_path: P
     )
 
 
-def test_benchmarks_that_several_add_at_once_are_there_once(url: str) -> None:
+def test_benchmarks_that_several_add_at_once_are_there_once(database_url: str) -> None:
     def add(number: int) -> None:
-        registry = Registry.open(url)
+        registry = Registry.open(database_url)
         with registry.database.session() as session:
             add_tasks(session, OWN[number % 3 :] + OWN[: number % 3], f"lighteval {number}", None)
         registry.close()
 
-    first = Registry.open(url)
+    first = Registry.open(database_url)
     assert first.benchmarks().empty
     first.close()
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(add, range(8)))
-    registry = Registry.open(url)
+    registry = Registry.open(database_url)
     assert registry.benchmarks()["name"].tolist() == [entry["name"] for entry in OWN]
     registry.close()
 
 
-def test_a_connection_that_was_lost_is_made_again(server: str) -> None:
-    registry = Registry.open(server)
+def test_a_connection_that_was_lost_is_made_again(postgres_url: str) -> None:
+    registry = Registry.open(postgres_url)
     registry.packs()
-    engine = create_engine(server.replace("postgresql:", "postgresql+psycopg:"), isolation_level="AUTOCOMMIT")
+    engine = create_engine(postgres_url.replace("postgresql:", "postgresql+psycopg:"), isolation_level="AUTOCOMMIT")
     with engine.connect() as connection:
         others = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND usename"
         assert connection.execute(text(f"{others} = current_user")).all(), "there was one to lose"
@@ -389,9 +366,9 @@ def _revisions() -> list[str]:
     return [script.revision for script in ScriptDirectory.from_config(_alembic()).walk_revisions()][::-1]
 
 
-def _filled(url: str, revision: str) -> None:
+def _filled(database_url: str, revision: str) -> None:
     """A database of that schema, filled as an evalkit of that time did."""
-    engine = create_engine(Database(url)._url)
+    engine = create_engine(Database(database_url)._url)
     config = _alembic()
     with engine.begin() as connection:
         config.attributes["connection"] = connection
@@ -410,9 +387,9 @@ def test_every_schema_has_its_data() -> None:
 
 
 @pytest.mark.parametrize("revision", sorted(path.stem for path in SCHEMAS.glob("*.sql")))
-def test_a_registry_of_an_earlier_schema_keeps_what_it_holds(url: str, revision: str, tmp_path: Path) -> None:
-    _filled(url, revision)
-    registry = Registry.open(url)
+def test_a_registry_of_an_earlier_schema_keeps_what_it_holds(database_url: str, revision: str, tmp_path: Path) -> None:
+    _filled(database_url, revision)
+    registry = Registry.open(database_url)
     try:
         pack = registry.pack("support")
         assert pack.label == "support@1"
@@ -441,14 +418,14 @@ def test_a_registry_of_an_earlier_schema_keeps_what_it_holds(url: str, revision:
             registry.apply_pack(gsm8k | {"version": 1})
     finally:
         registry.close()
-    test_the_migrations_make_the_tables_that_the_code_knows(url)
+    test_the_migrations_make_the_tables_that_the_code_knows(database_url)
 
 
-def test_the_migrations_make_the_tables_that_the_code_knows(url: str) -> None:
+def test_the_migrations_make_the_tables_that_the_code_knows(database_url: str) -> None:
     from alembic.autogenerate import compare_metadata
     from alembic.runtime.migration import MigrationContext
 
-    database = Database(url)
+    database = Database(database_url)
     database.upgrade()
     with database._opened().connect() as connection:
         assert compare_metadata(MigrationContext.configure(connection), Base.metadata) == []
@@ -456,14 +433,14 @@ def test_the_migrations_make_the_tables_that_the_code_knows(url: str) -> None:
     database.close()
 
 
-def test_a_database_of_somebody_else_or_of_a_newer_evalkit_is_left_alone(url: str) -> None:
-    database = Database(url)
+def test_a_database_of_somebody_else_or_of_a_newer_evalkit_is_left_alone(database_url: str) -> None:
+    database = Database(database_url)
     database.upgrade()
     with database.session() as session:
         session.execute(text("UPDATE alembic_version SET version_num = '9999'"))
     database.close()
     with pytest.raises(RegistryError, match="has the schema '9999', which this evalkit does not know"):
-        Database(url).upgrade()
+        Database(database_url).upgrade()
 
 
 def test_foreign_tables_are_refused(tmp_path: Path) -> None:
@@ -479,11 +456,13 @@ def test_foreign_tables_are_refused(tmp_path: Path) -> None:
         Registry.open(path).packs()
 
 
-def test_processes_open_a_new_registry_at_the_same_time(url: str) -> None:
+def test_processes_open_a_new_registry_at_the_same_time(database_url: str) -> None:
     with multiprocessing.get_context("spawn").Pool(4) as pool:
-        made = pool.starmap(apply_pack, [(url, PACK | {"version": number % 4}) for number in range(8)], chunksize=1)
+        made = pool.starmap(
+            apply_pack, [(database_url, PACK | {"version": number % 4}) for number in range(8)], chunksize=1
+        )
     assert sorted(set(made)) == ["support@0", "support@1", "support@2", "support@3"]
-    registry = Registry.open(url)
+    registry = Registry.open(database_url)
     assert len(registry.packs()) == 4, "no row was lost or doubled"
     registry.close()
 

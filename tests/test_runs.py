@@ -15,13 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from postgres import postgres_server, tools
 
 from evalkit.errors import ConfigError, InputError, RegistryError
 
 pytest.importorskip("alembic")
 
-from launched import JUDGE, JURY, TEMPLATE, bound, fresh_database, make_plugin, pack, processes_of, runner_of
+from launched import JUDGE, JURY, TEMPLATE, bound, make_plugin, pack, processes_of, runner_of
 
 from evalkit.contract import Receipt
 from evalkit.contract.artifacts import LightevalArtifacts
@@ -33,22 +32,9 @@ from evalkit.running.runs import RunScore, RunTask
 pytestmark = pytest.mark.filterwarnings("ignore:pack support@1:evalkit.errors.EvalkitWarning")
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    if tools() is None:
-        pytest.skip("no PostgreSQL on this machine (Debian: apt install postgresql)")
-    pytest.importorskip("psycopg")
-    with postgres_server() as url:
-        yield url
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def registry(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Registry]:
-    if request.param == "sqlite":
-        url = str(tmp_path / "registry.sqlite")
-    else:
-        url = fresh_database(request.getfixturevalue("server"), tmp_path.name)
-    opened = Registry.open(url)
+@pytest.fixture
+def registry(database_url: str) -> Iterator[Registry]:
+    opened = Registry.open(database_url)
     yield opened
     opened.close()
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from postgres import postgres_server, stoppable_server, tools
+from postgres import stoppable_server, tools
 
 from evalkit.errors import ConfigError, RegistryError
 
@@ -24,7 +24,6 @@ from launched import (
     WAIT_S,
     begin,
     bound,
-    fresh_database,
     heard,
     make_plugin,
     pack,
@@ -46,25 +45,9 @@ _PROCESSES = multiprocessing.get_context("forkserver")
 _PROCESSES.set_forkserver_preload(["evalkit.running", "evalkit.rubrics", "alembic.command", "sqlalchemy.orm"])
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    if tools() is None:
-        pytest.skip("no PostgreSQL on this machine (Debian: apt install postgresql)")
-    pytest.importorskip("psycopg")
-    with postgres_server() as url:
-        yield url
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
-        return str(tmp_path / "registry.sqlite")
-    return fresh_database(request.getfixturevalue("server"), tmp_path.name)
-
-
 @pytest.fixture
-def registry(url: str) -> Iterator[Registry]:
-    opened = Registry.open(url)
+def registry(database_url: str) -> Iterator[Registry]:
+    opened = Registry.open(database_url)
     opened.apply_pack(pack())
     yield opened
     opened.close()
@@ -94,12 +77,12 @@ def first_heard(folder: Path) -> str:
 
 
 def test_twenty_runs_killed_at_random_moments(
-    url: str, registry: Registry, tmp_path: Path, spawn: Callable[..., Any]
+    database_url: str, registry: Registry, tmp_path: Path, spawn: Callable[..., Any]
 ) -> None:
     draw, alive = random.Random(20), 0
     for number in range(1, 5):  # five at a time
         models = ["model_name=m,sleep=60,child=1"] * 2 + [f"model_name=m,sleep={draw.choice([0, 0.1, 0.3])}"] * 3
-        processes = [spawn(begin, url, tmp_path, model) for model in models]
+        processes = [spawn(begin, database_url, tmp_path, model) for model in models]
         wait_for(lambda wanted=5 * number: len(heard(tmp_path / "begun")) == wanted)
         for process in draw.sample(processes, len(processes)):
             time.sleep(draw.uniform(0, 0.15))
@@ -145,9 +128,9 @@ def test_a_killed_guard_and_a_killed_lighteval_end_the_run(registry: Registry, t
 
 
 def test_runner_and_guard_killed_together_leave_nothing_at_the_next_start(
-    url: str, registry: Registry, tmp_path: Path, spawn: Callable[..., Any]
+    database_url: str, registry: Registry, tmp_path: Path, spawn: Callable[..., Any]
 ) -> None:
-    process = spawn(begin, url, tmp_path, "model_name=m,sleep=60,child=1")
+    process = spawn(begin, database_url, tmp_path, "model_name=m,sleep=60,child=1")
     run_id = first_heard(tmp_path)
     found = wait_for(
         lambda: [one for one in processes_of(run_id) if "time.sleep(600)" in one[1]] and processes_of(run_id)
@@ -171,11 +154,11 @@ def test_a_stubborn_lighteval_is_killed(registry: Registry, tmp_path: Path) -> N
 
 
 def test_four_workers_on_one_queue_with_fifty_runs(
-    url: str, registry: Registry, tmp_path: Path, spawn: Callable[..., Any]
+    database_url: str, registry: Registry, tmp_path: Path, spawn: Callable[..., Any]
 ) -> None:
     runner = runner_of(registry, tmp_path)
     queued = [runner.queue("support", f"model_name=m{number}").id for number in range(50)]
-    workers = [spawn(work, url, tmp_path, once=True) for _ in range(4)]
+    workers = [spawn(work, database_url, tmp_path, once=True) for _ in range(4)]
     for worker in workers:
         worker.join(WAIT_S * 2)
         assert worker.exitcode == 0
@@ -189,12 +172,12 @@ def test_four_workers_on_one_queue_with_fifty_runs(
 
 
 def test_the_run_of_a_dead_worker_is_taken_over_once(
-    url: str, registry: Registry, tmp_path: Path, spawn: Callable[..., Any]
+    database_url: str, registry: Registry, tmp_path: Path, spawn: Callable[..., Any]
 ) -> None:
     runner = runner_of(registry, tmp_path)
     run_id = runner.queue("support", "model_name=m,sleep=60,child=1").id
     for number, wanted in enumerate(("queued", "failed"), 1):
-        worker = spawn(work, url, tmp_path, once=False)
+        worker = spawn(work, database_url, tmp_path, once=False)
         wait_for(lambda wanted=number: len(heard(tmp_path / "begun")) == wanted)
         worker.kill()
         worker.join(WAIT_S)
@@ -209,12 +192,12 @@ def test_the_run_of_a_dead_worker_is_taken_over_once(
 
 
 def test_sigterm_queues_the_run_again_and_another_worker_ends_it(
-    url: str, registry: Registry, tmp_path: Path, spawn: Callable[..., Any]
+    database_url: str, registry: Registry, tmp_path: Path, spawn: Callable[..., Any]
 ) -> None:
     runner = runner_of(registry, tmp_path)
     mark = tmp_path / "fast"
     run_id = runner.queue("support", f"model_name=m,slow_unless={mark}").id
-    worker = spawn(work, url, tmp_path, once=False)
+    worker = spawn(work, database_url, tmp_path, once=False)
     assert first_heard(tmp_path) == run_id
     wait_for(lambda: processes_of(run_id))
     worker.terminate()
@@ -265,9 +248,9 @@ def test_a_runner_that_lost_its_run_stops(registry: Registry, tmp_path: Path) ->
     assert processes_of(run.id) == []
 
 
-def test_a_full_disk(registry: Registry, url: str, tmp_path: Path, spawn: Callable[..., Any]) -> None:
+def test_a_full_disk(registry: Registry, database_url: str, tmp_path: Path, spawn: Callable[..., Any]) -> None:
     # no file of the runner or of LightEval may grow beyond this any more
-    process = spawn(begin, url, tmp_path, "model_name=m,sleep=0.2", file_size=10)
+    process = spawn(begin, database_url, tmp_path, "model_name=m,sleep=0.2", file_size=10)
     run_id = first_heard(tmp_path)
     process.join(WAIT_S)
     found = runner_of(registry, tmp_path).start("support", "model_name=after")
