@@ -1004,6 +1004,31 @@ def test_what_goes_wrong_is_told_on_screen(tuner, said, message):
     assert tuner._screen.view.alert == ""
 
 
+def test_a_label_is_of_the_criterion_that_was_on_screen(tmp_path):
+    fields = RUBRIC.to_dict()
+    two = ek.Rubric(
+        **fields
+        | {"template": "default", "criteria": [one | {"name": name} for one in fields["criteria"] for name in "cd"]}
+    )
+    tuner = ek.RubricTuner(ITEMS, two, JUDGES[:1], samples=1, folder=tmp_path)
+    do(tuner, do="criterion", name="d")
+    do(tuner, do="label", item_id="a", criterion="c", label="1")  # said before the other criterion was drawn
+    assert tuner.labels[["item_id", "criterion", "label"]].astype(str).to_numpy().tolist() == [["a", "c", "1"]]
+
+
+def test_a_run_is_of_the_draft_that_was_on_screen(tuner):
+    form = form_of(RUBRIC)
+    form["criteria"][0]["scale"][1][1] = "nearly so"
+    release = threading.Event()
+    tuner._screen._do("slow", release.wait)  # something is under way
+    tuner._screen._receive(None, {"do": "run"}, [])
+    tuner._screen._receive(None, {"do": "form", "form": form}, [])
+    release.set()
+    assert tuner._screen.worker.wait(20)
+    assert [version["label"] for version in tuner._screen.view.board["versions"]] == ["v1"]
+    assert tuner.rubric.edited
+
+
 def test_a_judge_that_fails_is_told_with_what_to_do(tuner):
     tuner.session.options["retries"] = 0
     form = form_of(RUBRIC)

@@ -60,8 +60,9 @@ class Screen(Stage):
         self._plan()
 
     def _status(self, **values: Any) -> None:
-        plan = self.view.status.get("plan", "")
-        self.view.status = {"running": False, "done": 0, "total": 0, "text": "", "plan": plan, **values}
+        with self.session.lock:  # kernel and worker both tell
+            plan = self.view.status.get("plan", "")
+            self.view.status = {"running": False, "done": 0, "total": 0, "text": "", "plan": plan, **values}
 
     def _failed(self) -> None:
         self._status()
@@ -124,14 +125,15 @@ class Screen(Stage):
     def _tell_plan(self) -> None:
         if not self.session.problem:
             head = str(self.session.plan()).splitlines()[0]
-            self.view.status = {**self.view.status, "plan": head}
+            with self.session.lock:
+                self.view.status = {**self.view.status, "plan": head}
 
     def _start(self) -> None:
-        self.session.proposal()  # a fault is told before anything is shown as running
+        version = self.session.proposal()  # as it is now; a fault is told before anything is shown as running
         self.session.begin()
         self._alert("")
         self._status(running=True, text="looking up what is cached …")
-        self._begun("run", lambda: self.shown(self.session.run(self.progress)))
+        self._begun("run", lambda: self.shown(self.session.run(self.progress, version)))
 
     def shown(self, said: str, *more: str) -> None:
         """Draw what a run brought, tiles first."""
@@ -181,7 +183,7 @@ class Screen(Stage):
         self.show("item")
 
     def _label(self, said: Mapping[str, Any]) -> None:
-        self.session.label(str(said["item_id"]), said["label"])
+        self.session.label(str(said["item_id"]), said["label"], criterion=said.get("criterion"))
         self.show("page", "item")
         self._do("board", lambda: self.show("board"))
 

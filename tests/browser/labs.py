@@ -187,6 +187,12 @@ class Notebook:
         self.page.wait_for_function(self.IDLE)
         return self
 
+    def run_code(self, text: str) -> Notebook:
+        """Run code in the kernel, in no cell."""
+        kernel = "window.jupyterapp.shell.currentWidget.sessionContext.session.kernel"
+        self._bounded(f"{kernel}.requestExecute({json.dumps({'code': text})}).done")
+        return self
+
     def restart(self) -> Notebook:
         """Restart the kernel, clear what it showed, and run all cells again."""
         self._bounded("window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()")

@@ -319,6 +319,7 @@ def test_criteria_and_levels_by_keyboard(notebook):
     tuner.get_by_role("button", name="tone", exact=True).press("Enter")
     tuner.locator("tr[data-id='gym-cora']").click()
     item = tuner.get_by_role("region", name="Item", exact=True)
+    expect(item.get_by_role("heading", name="gym-cora tone")).to_be_visible()
     item.get_by_role("button", name="2", exact=True).click()
     expect(item.get_by_text("me: 2")).to_be_visible()  # a criterion that the cell does not know is labelled too
 
@@ -333,6 +334,33 @@ def test_criteria_and_levels_by_keyboard(notebook):
     tuner.get_by_role("button", name="Remove criterion faithfulness").press("Enter")
     expect(tuner.locator(".ekw-problem")).to_contain_text("criteria")
     expect(tuner.get_by_role("button", name="Run")).to_be_disabled()
+    assert page.console_errors == []
+
+
+def test_a_press_is_not_lost_when_what_is_pressed_is_drawn_anew(notebook):
+    from playwright.sync_api import expect
+
+    page = notebook.page
+    tuner = notebook.open(SUPPORT).tuner
+    plan, button = tuner.locator(".ekw-plan"), tuner.get_by_role("button", name="Run")
+    expect(plan).to_contain_text("216 judgments")
+    box = button.bounding_box()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.mouse.down()
+    notebook.run_code("tuner.edit('faithfulness', scale={2: 'other'}); tuner._screen.worker.wait(20)")
+    expect(tuner.get_by_label("What level 2 means")).not_to_have_value("other")  # waits for the end of the press
+    page.mouse.up()
+    expect(tuner.get_by_label("What level 2 means")).to_have_value("other")
+    expect(tile(tuner, "Agreement with people").locator("b")).to_contain_text("[")
+
+    # so by the keyboard: a button is pressed when Space is let go
+    notebook.run_code("tuner.edit('faithfulness', scale={2: 'another'}); tuner._screen.worker.wait(20)")
+    expect(tuner.get_by_label("What level 2 means")).to_have_value("another")
+    button.focus()
+    page.keyboard.down(" ")
+    notebook.run_code("tuner.edit('faithfulness', scale={2: 'third'}); tuner._screen.worker.wait(20)")
+    page.keyboard.up(" ")
+    expect(tile(tuner, "Changed")).to_contain_text("by chance, against")
     assert page.console_errors == []
 
 

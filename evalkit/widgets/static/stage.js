@@ -81,13 +81,36 @@ function listen({ root, ask }, actions, typed) {
   });
 }
 
+// A press ends on what it began on: a button that is drawn anew between down and up is not clicked. What comes meanwhile
+// waits until the click is through.
+function presses(root) {
+  const ends = new AbortController(), signal = ends.signal, waiting = new Set();
+  let down = false;
+  function release(event) {
+    if (!down || (event.type === "pointermove" && event.buttons) || (event.type === "blur" && event.target !== window)) return;
+    setTimeout(() => { // the click comes after pointerup and keyup
+      down = false;
+      const draws = [...waiting];
+      waiting.clear();
+      draws.forEach((draw) => draw());
+    });
+  }
+  root.addEventListener("pointerdown", ({ target }) => { if (!target.closest("select")) down = true; }, { capture: true, signal }); // a list that opens keeps the release
+  root.addEventListener("keydown", ({ key, target }) => {
+    if (key === " " && target.closest("button, summary, [type=checkbox], [type=radio]")) down = true;
+  }, { capture: true, signal });
+  ["pointerup", "pointercancel", "pointermove", "keyup", "blur"].forEach((name) => window.addEventListener(name, release, { capture: true, signal }));
+  return { free: (draw) => (down ? waiting.add(draw) : draw()), end: () => ends.abort() };
+}
+
 // Draw each trait now and whenever it changes; returns what ends that.
-function follow(model, draws) {
+function follow(model, root, draws) {
+  const { free, end } = presses(root);
   const stops = Object.entries(draws).map(([name, all]) => {
-    const draw = () => all.forEach((one) => one());
-    model.on(`change:${name}`, draw);
+    const draw = () => all.forEach((one) => one()), changed = () => free(draw);
+    model.on(`change:${name}`, changed);
     draw();
-    return () => model.off(`change:${name}`, draw);
+    return () => model.off(`change:${name}`, changed);
   });
-  return () => stops.forEach((stop) => stop());
+  return () => [end, ...stops].forEach((stop) => stop());
 }

@@ -40,6 +40,8 @@ function render({ model, el }) {
     const value = (name) => find(`[data-jury="${name}"]`).value;
     send({ do: "jury", active, samples: Number(value("samples")) || 0, aggregate: value("aggregate"), budget_usd: value("budget") });
   }
+  // what is labelled is what is on screen, even where the kernel is further by then
+  const label = (item_id, code) => send({ do: "label", item_id, criterion: get("item").criterion, label: code });
   const ACTIONS = {
     run: () => { editor.flush(); send({ do: "run" }); },
     stop: () => send({ do: "stop" }),
@@ -64,13 +66,13 @@ function render({ model, el }) {
     sort: (one) => { const query = get("page").query, name = one.dataset.name; ask({ sort: name, down: query.sort === name ? !query.down : name !== "item" }); },
     turn: (one) => ask({ page: get("page").page + Number(one.dataset.step) }),
     select: (one) => { one.focus(); rows.choose(one.dataset.id); },
-    label: (one) => send({ do: "label", item_id: get("item").item_id, label: one.dataset.label }),
-    unlabel: () => send({ do: "label", item_id: get("item").item_id, label: null }),
+    label: (one) => label(get("item").item_id, one.dataset.label),
+    unlabel: () => label(get("item").item_id, null),
   };
   const rows = rowsOf(ctx, "id", (id) => { ctx.wanted = id; send({ do: "select", item_id: id }); }, (row, event) => {
     const codes = get("item").item_id === row.dataset.id && get("item").codes;
     if (!codes || !codes.includes(event.key)) return false;
-    send({ do: "label", item_id: row.dataset.id, label: event.key });
+    label(row.dataset.id, event.key);
     return true;
   });
   listen(ctx, ACTIONS, (event) => event.target.closest(".ekw-fields") && (editor.typed(event), true));
@@ -93,6 +95,6 @@ function render({ model, el }) {
     item: [drawItem, mark, reveal], advice: [drawAdvice], board: [drawTop, drawMatrix, drawVersions, drawItem, drawAdvice],
     page: [drawRows, drawMatrix, drawItem, drawAdvice],
   };
-  return follow(model, draws);
+  return follow(model, root, draws);
 }
 export default { render };
