@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from evalkit.gate import from_traces as from_traces
     from evalkit.gate import run_gate as run_gate
     from evalkit.gate import to_traces as to_traces
+    from evalkit.judges import Judge as Judge
     from evalkit.judging import Plan as Plan
     from evalkit.judging import ajudge as ajudge
     from evalkit.judging import explain as explain
@@ -78,7 +79,6 @@ if TYPE_CHECKING:
     from evalkit.prompts import lint as lint
     from evalkit.prompts import list_templates as list_templates
     from evalkit.providers.local import release_models as release_models
-    from evalkit.records import Judge as Judge
     from evalkit.records import Prompt as Prompt
     from evalkit.records import Reply as Reply
     from evalkit.registry import Registry as Registry
@@ -142,6 +142,7 @@ _PLACES = {
     ),
     "evalkit.evaluation": ("Evaluation", "cache_stats", "evaluate", "freeze", "load_example", "show"),
     "evalkit.gate": ("from_traces", "run_gate", "to_traces"),
+    "evalkit.judges": ("Judge",),
     "evalkit.judging": ("Plan", "ajudge", "explain", "judge", "judge_chunk", "plan", "record", "replies"),
     "evalkit.lighteval.runs": ("LightevalRun", "run_lighteval"),
     "evalkit.parsing": ("parse_reply",),
@@ -167,7 +168,7 @@ _PLACES = {
     ),
     "evalkit.prompts": ("build_prompt", "lint", "list_templates"),
     "evalkit.providers.local": ("release_models",),
-    "evalkit.records": ("Judge", "Prompt", "Reply"),
+    "evalkit.records": ("Prompt", "Reply"),
     "evalkit.registry": ("Registry",),
     "evalkit.reports": ("report",),
     "evalkit.rubrics": (

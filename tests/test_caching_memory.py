@@ -26,8 +26,9 @@ from evalkit.caching.backend import ReplyBackend
 from evalkit.caching.memory import ReplyMemory
 from evalkit.caching.rows import decoded
 from evalkit.errors import CacheError, ConfigError, InputError
+from evalkit.judges import Judge
 from evalkit.keys import KeyParts
-from evalkit.records import Judge, Prompt, Reply, Request
+from evalkit.records import Prompt, Reply, Request
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,9 @@ from stored import BASE, parts, reply
 from evalkit.caching import Counters, ReplyStore
 from evalkit.caching.rows import decoded, encoded, row_of, shared_json
 from evalkit.errors import CacheError, InputError
+from evalkit.judges import Params
 from evalkit.keys import canonical_json
-from evalkit.records import Params, Reply
+from evalkit.records import Reply
 
 
 @pytest.fixture

@@ -25,7 +25,8 @@ from evalkit.caching.store import ReplyStore
 from evalkit.calling import Limits, LoopThread, Outcome, Progress, afetch, breakers, fetch, submit
 from evalkit.calling.budgets import upper_bound
 from evalkit.errors import CacheError, ConfigError, EvalkitWarning, JudgeError
-from evalkit.records import Judge, Reply
+from evalkit.judges import Judge
+from evalkit.records import Reply
 
 pytestmark = pytest.mark.network
 KEY = "sk-secret-0123456789"
@@ -513,7 +514,8 @@ from pathlib import Path
 from asked import request_of
 from evalkit.caching.store import ReplyStore
 from evalkit.calling import Limits, fetch
-from evalkit.records import Judge, Reply
+from evalkit.judges import Judge
+from evalkit.records import Reply
 judge = Judge("openai", "m", base_url=sys.argv[1])
 store = ReplyStore.open(Path(sys.argv[2]))
 try:
@@ -558,7 +560,8 @@ from pathlib import Path
 from asked import request_of
 from evalkit.caching.store import ReplyStore
 from evalkit.calling import fetch
-from evalkit.records import Judge, Reply
+from evalkit.judges import Judge
+from evalkit.records import Reply
 judge = Judge("openai", "m", base_url=sys.argv[1])
 store = ReplyStore.open(Path(sys.argv[2]))
 ask = lambda items: [o.value is not None for o in fetch([request_of(judge, item) for item in items], store)]

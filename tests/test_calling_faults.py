@@ -23,7 +23,8 @@ from evalkit.calling import Limits, afetch, breakers, fetch, submit
 from evalkit.calling.budgets import upper_bound
 from evalkit.calling.lanes import Lane
 from evalkit.errors import ConfigError, JudgeError, RubricError
-from evalkit.records import Draft, Judge, Prompt
+from evalkit.judges import Judge
+from evalkit.records import Draft, Prompt
 
 pytestmark = pytest.mark.network
 KEY = "sk-secret-0123456789"

@@ -17,7 +17,7 @@ from servers import judge_server
 from evalkit.caching.store import ReplyStore
 from evalkit.calling import Limits, Outcome, check_server, fetch
 from evalkit.errors import ConfigError
-from evalkit.records import Judge
+from evalkit.judges import Judge
 
 pytestmark = pytest.mark.network
 

@@ -312,8 +312,8 @@ def test_each_task_holds_all_levels(items, given, task):
 
 def test_the_embedded_juror_beats_chance_and_errs(items, given):
     """Cohen's kappa of pass or fail with the first annotator: 0 is chance, 1 is perfect."""
+    from evalkit.judges import Judge
     from evalkit.providers.fake import FakeClient
-    from evalkit.records import Judge
 
     client = FakeClient(Judge.of("fake:strict"))
     pairs = []

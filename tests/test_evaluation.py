@@ -14,7 +14,8 @@ from evalkit.caching import ReplyStore
 from evalkit.errors import ConfigError, InputError
 from evalkit.evaluation import Cost, Evaluation, Rules
 from evalkit.figures import html_tiles
-from evalkit.records import Judge, Reply
+from evalkit.judges import Judge
+from evalkit.records import Reply
 from evalkit.tables import columns_of
 
 JURY = ["fake:strict", "fake:noisy"]

@@ -11,7 +11,7 @@ import evalkit as ek
 from evalkit.caching import ReplyStore
 from evalkit.errors import ConfigError, EvalkitWarning, RubricError
 from evalkit.evaluation import promote, write_profile
-from evalkit.records import Judge
+from evalkit.judges import Judge
 
 JURY = ["fake:strict", "fake:noisy"]
 ROWS = [{"question": f"What is {at}?", "answer": f"It is {at * at}."} for at in range(4)]

@@ -16,9 +16,10 @@ import pytest
 import evalkit as ek
 from evalkit.caching import ReplyStore
 from evalkit.errors import CacheMiss, ConfigError, EvalkitWarning, InputError, RubricError
+from evalkit.judges import Judge
 from evalkit.judging import Options, Spec, judge_chunk
 from evalkit.keys import KeyParts
-from evalkit.records import Judge, Reply
+from evalkit.records import Reply
 from evalkit.tables import columns_of
 
 FAKE = "fake:strict"

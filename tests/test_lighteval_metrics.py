@@ -134,7 +134,7 @@ def test_deterministic_mode_builds_no_judge(run, monkeypatch, tmp_path):
         raise AssertionError("a socket was opened or a judge was built in deterministic mode")
 
     monkeypatch.setattr(socket, "socket", forbidden)
-    monkeypatch.setattr("evalkit.records.Judge.__post_init__", forbidden)
+    monkeypatch.setattr("evalkit.judges.Judge.__post_init__", forbidden)
     monkeypatch.setattr("evalkit.lighteval.metrics.settle", forbidden)
     rows, figures = run(judge_metric("correctness"), "deterministic", {"judges": "not even read"})
     assert figures == {"correctness_coverage": 0.0}

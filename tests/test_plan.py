@@ -12,9 +12,10 @@ import evalkit as ek
 from evalkit.caching import ReplyStore
 from evalkit.calling.budgets import upper_bound
 from evalkit.errors import ConfigError, InputError, RubricError
+from evalkit.judges import Judge
 from evalkit.judging import Spec, Work
 from evalkit.keys import canonical_json
-from evalkit.records import REASONS, Judge, Reply
+from evalkit.records import REASONS, Reply
 from evalkit.tables import empty
 
 RUBRIC = ek.Rubric(

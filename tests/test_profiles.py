@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalkit.errors import ConfigError, RubricError
-from evalkit.records import Judge
+from evalkit.judges import Judge
 from evalkit.rubrics import Profile, Rubric, load_profile, load_rubric, save
 from evalkit.rubrics.files import dump_yaml
 from evalkit.rubrics.profiles import AGGREGATES, VOTES

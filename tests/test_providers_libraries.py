@@ -13,8 +13,9 @@ from servers import judge_server
 import evalkit as ek
 from evalkit.calling import LoopThread
 from evalkit.errors import ConfigError, JudgeError, MissingExtraError
+from evalkit.judges import Judge
 from evalkit.providers import ProviderError, check_ready, connect
-from evalkit.records import Judge, Reply
+from evalkit.records import Reply
 
 pytestmark = pytest.mark.network
 BOTH = [

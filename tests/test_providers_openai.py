@@ -16,12 +16,13 @@ from servers import judge_server
 
 from evalkit.calling import LoopThread
 from evalkit.errors import ConfigError, JudgeError
+from evalkit.judges import Judge
 from evalkit.providers import ProviderError, check_ready, connect
 from evalkit.providers.answers import replies_of
 from evalkit.providers.openai import request_body
 from evalkit.providers.prices import cost_of, price_of, shares
 from evalkit.providers.transport import Answer
-from evalkit.records import Judge, Reply, Request
+from evalkit.records import Reply, Request
 
 LOCAL = "http://127.0.0.1:1/v1"
 

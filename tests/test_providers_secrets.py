@@ -10,9 +10,9 @@ from servers import judge_server
 
 import evalkit as ek
 from evalkit.errors import ConfigError, JudgeError
+from evalkit.judges import Judge
 from evalkit.providers import check_ready
 from evalkit.providers.secrets import NO_KEY, hold_key, key_in, told
-from evalkit.records import Judge
 
 SECRET = "sk-given-by-value-0123456789"
 RUBRIC = ek.Rubric(id="numbers", inputs=["answer"], criteria=[{"name": "number", "scale": {0: "nought", 1: "one"}}])

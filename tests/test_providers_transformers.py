@@ -23,9 +23,10 @@ import evalkit as ek
 from evalkit.caching.schema import FILE_NAME
 from evalkit.calling import LoopThread
 from evalkit.errors import ConfigError, MissingExtraError
+from evalkit.judges import Judge
 from evalkit.providers import ProviderError, check_ready, connect
 from evalkit.providers.local import release_models
-from evalkit.records import Judge, Message, Reply, Request
+from evalkit.records import Message, Reply, Request
 
 pytest.importorskip("torch", reason="needs the extra transformers")
 transformers = pytest.importorskip("transformers", reason="needs the extra transformers")

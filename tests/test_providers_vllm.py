@@ -16,9 +16,10 @@ from asked import SCHEMA, request_of
 import evalkit as ek
 from evalkit.calling import LoopThread
 from evalkit.errors import ConfigError, MissingExtraError
+from evalkit.judges import Judge
 from evalkit.providers import ProviderError, check_ready, connect
 from evalkit.providers.local import release_models
-from evalkit.records import Judge, Message, Reply, Request
+from evalkit.records import Message, Reply, Request
 
 INSTALLED = importlib.util.find_spec("vllm") is not None
 

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalkit.errors import ConfigError
+from evalkit.judges import Judge, Params, host_of
 from evalkit.keys import KeyParts
-from evalkit.records import ENGINE_REASONS, REASONS, Judge, Message, Params, Prompt, Reply, Request, host_of
+from evalkit.records import ENGINE_REASONS, REASONS, Message, Prompt, Reply, Request
 
 SECRET = "sk-live-0123456789"
 

@@ -14,9 +14,9 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from evalkit.errors import EvalkitError, RubricError
+from evalkit.judges import Judge
 from evalkit.prompts.templates import load_template
 from evalkit.providers.fake import FakeClient
-from evalkit.records import Judge
 from evalkit.resources import rubrics_folder
 from evalkit.rubrics import Rubric, list_rubrics, load_profile, load_rubric, rubric_folders, save
 from evalkit.rubrics.files import dump_yaml, read_yaml, write_new

@@ -1,4 +1,7 @@
-"""`ReplyStore`: raw replies by key, in one SQLite file that many threads and processes share."""
+"""`ReplyStore`: raw replies by key, in one SQLite file that many threads and processes share.
+
+One class, the whole of what may be done with the file; how each of it is done lies in the modules beside.
+"""
 
 from __future__ import annotations
 

@@ -6,9 +6,10 @@ import asyncio
 
 from evalkit.calling.limits import Limits
 from evalkit.errors import ConfigError
+from evalkit.judges import Judge
 from evalkit.keys import canonical_json
 from evalkit.providers.prices import price_of
-from evalkit.records import Judge, Request
+from evalkit.records import Request
 
 __all__ = ["Budget", "upper_bound"]
 

@@ -11,9 +11,10 @@ import orjson
 
 from evalkit.calling.loop import LoopThread
 from evalkit.errors import ConfigError, JudgeError
+from evalkit.judges import Judge
 from evalkit.keys import KeyParts
 from evalkit.providers import ProviderError, check_ready, connect
-from evalkit.records import Judge, Message, Prompt, Reply, Request
+from evalkit.records import Message, Prompt, Reply, Request
 
 __all__ = ["ServerReport", "Works", "check_server"]
 

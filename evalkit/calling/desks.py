@@ -1,4 +1,7 @@
-"""A desk: one judge in one run. Its workers take calls off a queue, ask, store replies, or put calls back."""
+"""A desk: one judge in one run. Its workers take calls off a queue, ask, store replies, or put calls back.
+
+Long, but one thing: where a call is, and that it ends once only, can be seen here alone.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +20,10 @@ from evalkit.calling.calls import Call, ElsewhereError, GaveUpError
 from evalkit.calling.lanes import lane_of
 from evalkit.calling.limits import Outcome
 from evalkit.errors import CacheError
+from evalkit.judges import Judge
 from evalkit.providers import ProviderError, connect
 from evalkit.providers.prices import price_of
-from evalkit.records import Failure, Judge, Reply
+from evalkit.records import Failure, Reply
 
 if TYPE_CHECKING:
     from evalkit.calling.runs import Run

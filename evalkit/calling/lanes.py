@@ -7,7 +7,7 @@ from collections import deque
 from weakref import WeakKeyDictionary
 
 from evalkit.calling.limits import Limits
-from evalkit.records import Judge
+from evalkit.judges import Judge
 
 __all__ = ["Lane", "lane_of"]
 

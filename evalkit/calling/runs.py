@@ -14,8 +14,9 @@ from evalkit.calling.calls import Call, keys_of
 from evalkit.calling.desks import Desk
 from evalkit.calling.flights import FlightKey, flights_here, is_owners
 from evalkit.calling.limits import Limits, Outcome, Progress
+from evalkit.judges import Judge
 from evalkit.providers import check_ready
-from evalkit.records import Draft, Failure, Judge, Reply, Request
+from evalkit.records import Draft, Failure, Reply, Request
 
 if TYPE_CHECKING:
     from evalkit.caching.store import ReplyStore

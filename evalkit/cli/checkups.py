@@ -56,7 +56,7 @@ def _doctor(args: argparse.Namespace) -> None:
 
 def _server(args: argparse.Namespace) -> Any:
     from evalkit.calling import check_server
-    from evalkit.records import Judge
+    from evalkit.judges import Judge
 
     given = {"base_url": args.judge_base_url, "api_key_env": args.judge_api_key_env}
     judge = Judge.of(args.judge)

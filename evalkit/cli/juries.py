@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from evalkit.errors import ConfigError
 
 if TYPE_CHECKING:
-    from evalkit.records import Judge
+    from evalkit.judges import Judge
 
 __all__ = ["judges_of", "options_of", "spec_arguments", "subject_of"]
 
@@ -56,7 +56,7 @@ def _is_bare(text: str) -> bool:
 
 
 def _judge(text: str, model: str | None, changes: dict[str, Any]) -> Judge:
-    from evalkit.records import PROVIDERS, Judge
+    from evalkit.judges import PROVIDERS, Judge
 
     if _is_bare(text) and text in PROVIDERS:
         if not model:

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from evalkit.contract.secrets import is_key
 from evalkit.errors import ConfigError, listed
-from evalkit.records import Judge
+from evalkit.judges import Judge
 
 __all__ = [
     "AGGREGATIONS",

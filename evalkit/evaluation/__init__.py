@@ -1,7 +1,9 @@
 """Evaluations: everything at once, shown with coverage and spread, frozen for other places."""
 
-from evalkit.evaluation.evaluations import Cost, Evaluation, Rules, evaluate, evaluate_spec
+from evalkit.evaluation.costs import Cost
+from evalkit.evaluation.evaluations import Evaluation, evaluate, evaluate_spec
 from evalkit.evaluation.freezing import freeze, promote, write_profile
+from evalkit.evaluation.rules import Rules
 from evalkit.evaluation.showing import View, cache_stats, load_example, show
 
 __all__ = [

@@ -11,137 +11,24 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evalkit.aggregation import aggregate, combine, summarize
+from evalkit.aggregation import combine, summarize
 from evalkit.agreement import disagreement, reliability
-from evalkit.errors import ConfigError, InputError, listed
+from evalkit.errors import InputError
 from evalkit.evaluation import cards
+from evalkit.evaluation.costs import Cost
 from evalkit.evaluation.joining import joined
-from evalkit.figures import Bill
-from evalkit.judging.runs import Options, judge_work
+from evalkit.evaluation.rules import Rules
+from evalkit.judging.options import Options
+from evalkit.judging.runs import judge_work
 from evalkit.judging.specs import Spec, is_none
 from evalkit.judging.works import Work
-from evalkit.rubrics import Profile, Rubric
-from evalkit.tables import LABEL_KEY, as_items, check, empty, table
+from evalkit.rubrics import Rubric
+from evalkit.tables import LABEL_KEY, as_items, check
 from evalkit.tables import labels as long_labels
 from evalkit.validity import align
 from evalkit.validity.people import coded
-from evalkit.voting import vote
 
-__all__ = ["Cost", "Evaluation", "Rules", "evaluate", "evaluate_spec"]
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """How samples become votes and votes scores; see `vote` and `aggregate`."""
-
-    vote: str = "mean"
-    ties: str = "na"
-    min_self_agreement: float | None = None
-    aggregate: str = "mean"
-    quorum: float = 0.5
-
-    @classmethod
-    def of(cls, profile: Profile | None, changes: Mapping[str, Any]) -> Rules:
-        """Those of a profile, with some changed; ConfigError, before anything is paid, for what is no rule."""
-        unknown = [name for name in changes if name not in cls.__slots__]
-        if unknown:
-            raise ConfigError(f"unknown rule {listed(unknown)}; the rules are {', '.join(cls.__slots__)}")
-        given = {} if profile is None else {name: getattr(profile, name) for name in cls.__slots__}
-        rules = cls(**(given | {name: value for name, value in changes.items() if value is not None}))
-        rules.aggregate_votes(rules.vote_judgments(empty("judgments")))
-        return rules
-
-    def vote_judgments(self, judgments: pd.DataFrame) -> pd.DataFrame:
-        """Samples to votes."""
-        return vote(
-            judgments,
-            method=self.vote,  # type: ignore[arg-type]  # checked there
-            ties=self.ties,  # type: ignore[arg-type]
-            min_self_agreement=self.min_self_agreement,
-        )
-
-    def aggregate_votes(self, votes: pd.DataFrame) -> pd.DataFrame:
-        """Votes to scores."""
-        return aggregate(votes, method=self.aggregate, quorum=self.quorum)  # type: ignore[arg-type]
-
-    def try_on(self, spec: Spec) -> None:
-        """Refuse rules that these judges and scales cannot follow: on answers, they would after everything was paid."""
-        each = [
-            (criterion, judge, order)
-            for criterion in spec.rubric.criteria
-            for judge in spec.judges
-            for order in spec.orders
-        ]
-        columns: dict[str, Any] = {
-            "rubric": [spec.rubric.id] * len(each),
-            "rubric_version": [spec.rubric.version] * len(each),
-            "item_id": ["0"] * len(each),
-            "criterion": [criterion.name for criterion, _, _ in each],
-            "judge": [judge.name for _, judge, _ in each],
-            "order": [order for _, _, order in each],
-            "sample": [0] * len(each),
-            "error": ["unreadable"] * len(each),
-            "weight": [judge.weight for _, judge, _ in each],
-            "level": [criterion.level for criterion, _, _ in each],
-            "scale": [criterion.scale.to_json() for criterion, _, _ in each],
-        }
-        self.aggregate_votes(self.vote_judgments(table("judgments", columns)))
-
-
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """What an evaluation cost.
-
-    Attributes
-    ----------
-    paid_usd
-        US$ for the replies bought in this call; None if a price is unknown.
-    reused_usd
-        US$ that replies from the cache had cost when they were bought; None if unknown.
-    n_live, n_cached, n_recorded, n_missing
-        Replies by where they came from, and how many did not come; one that several judgments share
-        counts once.
-    known_usd, n_unpriced
-        US$ for those bought in this call whose price is known, and how many are of unknown price.
-    """
-
-    paid_usd: float | None
-    reused_usd: float | None
-    n_live: int
-    n_cached: int
-    n_recorded: int
-    n_missing: int
-    known_usd: float = 0.0
-    n_unpriced: int = 0
-
-    @classmethod
-    def of(cls, judgments: pd.DataFrame) -> Cost:
-        """The cost of a judgments table; a reply that several rows share counts once."""
-        source = judgments["source"].astype(object)
-        bills = {kind: Bill.of(judgments.loc[(source == kind).to_numpy()]) for kind in ("live", "cache", "recorded")}
-        paid, reused = bills["live"], bills["cache"]
-        return cls(
-            paid_usd=None if paid.n_unpriced else paid.known_usd,
-            reused_usd=None if reused.n_unpriced else reused.known_usd,
-            n_live=paid.n_replies,
-            n_cached=reused.n_replies,
-            n_recorded=bills["recorded"].n_replies,
-            n_missing=int(judgments.loc[source.isna().to_numpy(), "key"].nunique(dropna=False)),
-            known_usd=paid.known_usd,
-            n_unpriced=paid.n_unpriced,
-        )
-
-    @property
-    def paid(self) -> Bill:
-        """What the replies bought in this call cost."""
-        return Bill(self.known_usd, self.n_live, self.n_unpriced)
-
-    def __str__(self) -> str:
-        reused = "unknown price" if self.reused_usd is None else f"US$ {self.reused_usd:.4f}"
-        text = f"{self.n_live} asked now ({self.paid}), {self.n_cached} from the cache ({reused} when bought)"
-        if self.n_recorded:
-            text += f", {self.n_recorded} recorded"
-        return text + (f", {self.n_missing} without a reply" if self.n_missing else "")
+__all__ = ["Evaluation", "evaluate", "evaluate_spec"]
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,8 @@ from typing import Any
 
 from evalkit.caching import ReplyStore
 from evalkit.errors import ConfigError, EvalkitError, EvalkitWarning, InputError, RubricError
-from evalkit.evaluation.evaluations import Evaluation, Rules
+from evalkit.evaluation.evaluations import Evaluation
+from evalkit.evaluation.rules import Rules
 from evalkit.judging.specs import Spec
 from evalkit.judging.works import Work
 from evalkit.rubrics import Profile, Rubric, list_rubrics, load_profile, load_rubric, save

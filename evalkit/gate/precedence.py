@@ -12,8 +12,8 @@ from typing import Any
 from evalkit.errors import ConfigError, EvalkitError, listed
 from evalkit.evaluation import Rules
 from evalkit.gate.configs import Expected, GateConfig, place_of
+from evalkit.judges import PROVIDERS, Judge
 from evalkit.judging import Spec
-from evalkit.records import PROVIDERS, Judge
 from evalkit.rubrics import Profile, Rubric, load_profile, load_rubric
 
 __all__ = ["Asked", "GateOptions", "Resolver"]

@@ -1,9 +1,10 @@
 """Judging: items → keys → what is missing → calls → the judgments table."""
 
 from evalkit.judging.explaining import explain
+from evalkit.judging.options import Options
 from evalkit.judging.plans import Plan, plan
 from evalkit.judging.recording import record, replies
-from evalkit.judging.runs import Options, ajudge, judge, judge_chunk
+from evalkit.judging.runs import ajudge, judge, judge_chunk
 from evalkit.judging.specs import Spec
 from evalkit.judging.works import Work
 

@@ -15,7 +15,7 @@ import pandas as pd
 from evalkit.caching import ReplyStore
 from evalkit.errors import counted
 from evalkit.figures import figure, html_page, html_table, text_table
-from evalkit.judging.runs import Options
+from evalkit.judging.options import Options
 from evalkit.judging.specs import Spec
 from evalkit.judging.versions import tell_changed_text
 from evalkit.judging.works import Work

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from evalkit.errors import ConfigError, EvalkitWarning, listed
+from evalkit.judges import Judge
 from evalkit.prompts import Asking, Template
-from evalkit.records import Judge
 from evalkit.rubrics import Profile, Rubric, load_profile, load_rubric
 from evalkit.rubrics.files import read_yaml
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from evalkit.errors import ConfigError
 from evalkit.evaluation import Rules
-from evalkit.records import Judge
+from evalkit.judges import Judge
 from evalkit.rubrics import Profile, Rubric, load_profile, load_rubric
 
 __all__ = ["Declared", "profile_of"]

@@ -14,13 +14,13 @@ from lighteval.tasks.requests import SamplingMethod
 from evalkit.contract import Scoring, TaskBindings
 from evalkit.errors import ConfigError, InputError, JudgeError, counted, listed
 from evalkit.evaluation import Evaluation, evaluate_spec
+from evalkit.judges import Judge
 from evalkit.judging import Options
 from evalkit.lighteval.declarations import Declared
 from evalkit.lighteval.items import Fields, answer_of, check_fields, items_of
 from evalkit.lighteval.progress import Told
 from evalkit.lighteval.rows import EMPTY_ANSWER, check_rubric, corpus_row, sample_rows, unjudged_row
 from evalkit.lighteval.scorings import Settled, settle
-from evalkit.records import Judge
 
 __all__ = ["RubricScore", "batched_metric", "judge_metric", "jury_metric"]
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from evalkit.contract import BACKENDS
 from evalkit.errors import ConfigError, listed
+from evalkit.judges import Judge, host_of
 from evalkit.judging import Options
 from evalkit.providers.secrets import NO_KEY, hold_key
-from evalkit.records import Judge, host_of
 
 __all__ = ["BACKEND_OPTIONS", "PolluxJudge"]
 

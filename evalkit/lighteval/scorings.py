@@ -13,11 +13,11 @@ from evalkit.contract.layouts import PluginLayout
 from evalkit.contract.receipts import JudgeUsed
 from evalkit.errors import ConfigError, EvalkitError, RubricError, listed
 from evalkit.evaluation import Rules
+from evalkit.judges import Judge
 from evalkit.judging import Spec
 from evalkit.judging.specs import DEFAULT_SAMPLES
 from evalkit.lighteval.declarations import Declared, profile_of
 from evalkit.prompts import Template, list_templates, load_template
-from evalkit.records import Judge
 from evalkit.rubrics import Profile, Rubric, rubric_folders
 
 __all__ = ["Settled", "settle"]

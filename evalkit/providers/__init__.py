@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any, Literal, Protocol
 
 from evalkit.errors import JudgeError
+from evalkit.judges import Judge
 from evalkit.providers.secrets import key_in
-from evalkit.records import Judge, Reply, Request
+from evalkit.records import Reply, Request
 
 __all__ = ["Client", "ProblemKind", "ProviderError", "check_ready", "connect"]
 

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import orjson
 
 from evalkit.errors import JudgeError
+from evalkit.judges import Judge
 from evalkit.providers import ProblemKind, ProviderError
 from evalkit.providers.answers import problem_of, replies_of, without_prompt
 from evalkit.providers.local import check_extra
@@ -18,7 +19,7 @@ from evalkit.providers.openai import check_params, request_body
 from evalkit.providers.prices import price_of
 from evalkit.providers.secrets import key_in
 from evalkit.providers.transport import Answer
-from evalkit.records import Judge, Reply, Request
+from evalkit.records import Reply, Request
 
 __all__ = ["InferenceProvidersClient", "check_inference_providers", "connect_inference_providers"]
 

@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 
 from evalkit.errors import ConfigError, JudgeError, listed
+from evalkit.judges import Judge
 from evalkit.providers import ProviderError
 from evalkit.providers.answers import problem_of, replies_of, without_prompt
 from evalkit.providers.local import check_extra
@@ -19,7 +20,7 @@ from evalkit.providers.openai import check_params, request_body
 from evalkit.providers.prices import price_of
 from evalkit.providers.secrets import key_in
 from evalkit.providers.transport import Answer
-from evalkit.records import Judge, Reply, Request
+from evalkit.records import Reply, Request
 
 __all__ = ["LiteLLMClient", "check_litellm", "connect_litellm"]
 

@@ -20,11 +20,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from evalkit.errors import ConfigError, MissingExtraError, advise_extra, listed
+from evalkit.judges import Judge
 from evalkit.keys import canonical_json
 from evalkit.providers import ProviderError
 from evalkit.providers.models import ENDING, Model, Written, stops_of
 from evalkit.providers.prices import cost_of, price_of, shares
-from evalkit.records import Judge, Reply, Request
+from evalkit.records import Reply, Request
 
 __all__ = ["LocalClient", "check_extra", "check_local", "release_models"]
 

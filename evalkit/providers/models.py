@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from evalkit.judges import Judge
 from evalkit.providers import ProviderError
-from evalkit.records import Judge, Message, Request
+from evalkit.records import Message, Request
 
 __all__ = ["ENDING", "MOST_TOKENS", "Model", "Written", "seed_of", "stops_of", "without_system"]
 

@@ -19,12 +19,13 @@ import openai
 import orjson
 
 from evalkit.errors import ConfigError
+from evalkit.judges import Judge, host_of
 from evalkit.providers import ProviderError
 from evalkit.providers.answers import problem_of, replies_of, without_prompt
 from evalkit.providers.prices import price_of
 from evalkit.providers.secrets import key_in
 from evalkit.providers.transport import Answer, Transport, proxy_of
-from evalkit.records import Judge, Reply, Request, host_of
+from evalkit.records import Reply, Request
 
 __all__ = ["OpenAIClient", "check_params", "close_all", "connect_openai", "request_body"]
 

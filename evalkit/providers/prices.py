@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from functools import lru_cache
 
-from evalkit.records import Judge
+from evalkit.judges import Judge
 
 __all__ = ["cost_of", "price_of", "shares"]
 

@@ -15,10 +15,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from evalkit.errors import ConfigError, listed
+from evalkit.judges import Judge
 from evalkit.providers import ProviderError
 from evalkit.providers.local import LocalClient, check_extra, check_local
 from evalkit.providers.models import ENDING, MOST_TOKENS, Written, seed_of, stops_of, without_system
-from evalkit.records import Judge, Message, Request
+from evalkit.records import Message, Request
 
 __all__ = ["VllmModel", "check_vllm", "connect_vllm"]
 

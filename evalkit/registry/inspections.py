@@ -18,7 +18,7 @@ from evalkit.prompts import Template
 from evalkit.registry.children import ask_child
 from evalkit.registry.sources import requirements_of
 from evalkit.rubrics import load_profile, load_rubric
-from evalkit.rubrics.models import problems
+from evalkit.rubrics.criteria import problems
 
 __all__ = ["Need", "Part", "PluginReport", "PluginTask", "dataset_of", "inspect_plugin", "lighteval_tasks"]
 

@@ -11,8 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from evalkit.errors import ConfigError, RubricError, listed
 from evalkit.keys import digest
 from evalkit.registry.entries import Pack, PackTask
+from evalkit.rubrics.criteria import problems
 from evalkit.rubrics.files import dump_yaml, read_yaml
-from evalkit.rubrics.models import problems
 
 __all__ = ["PackFile", "content_of", "pack_yaml", "read_pack"]
 

@@ -1,8 +1,9 @@
 """Rubrics, criteria, scales and profiles: what is judged, and how."""
 
+from evalkit.rubrics.criteria import Criterion
 from evalkit.rubrics.drafts import draft
 from evalkit.rubrics.files import list_rubrics, load_rubric, rubric_folders, save
-from evalkit.rubrics.models import Criterion, Rubric
+from evalkit.rubrics.models import Rubric
 from evalkit.rubrics.pollux import load_pollux
 from evalkit.rubrics.profiles import Profile, load_profile
 from evalkit.rubrics.scales import Code, Level, Scale, code_text, number

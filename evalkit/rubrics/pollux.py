@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from evalkit.errors import RubricError, listed
-from evalkit.rubrics.models import Criterion, problems
+from evalkit.rubrics.criteria import Criterion, problems
 
 __all__ = ["load_pollux"]
 

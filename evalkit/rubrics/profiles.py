@@ -10,9 +10,10 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError,
 
 from evalkit.errors import ConfigError, EvalkitError, RubricError, guess, listed
 from evalkit.figures import html_text
-from evalkit.records import Judge
+from evalkit.judges import Judge
+from evalkit.rubrics.criteria import problems
 from evalkit.rubrics.files import dump_yaml, load_rubric, read_yaml, rubric_folders
-from evalkit.rubrics.models import Rubric, problems
+from evalkit.rubrics.models import Rubric
 
 __all__ = ["AGGREGATES", "VOTES", "Profile", "load_profile"]
 

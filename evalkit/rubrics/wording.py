@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Literal
 
-from evalkit.rubrics.models import Criterion, Rubric
+from evalkit.rubrics.criteria import Criterion
+from evalkit.rubrics.models import Rubric
 from evalkit.rubrics.scales import code_text
 
 __all__ = ["Finding", "diff", "review"]

@@ -13,8 +13,9 @@ import pandas as pd
 
 from evalkit.caching import ReplyStore
 from evalkit.errors import CacheMiss, ConfigError, JudgeError
+from evalkit.judges import Judge
 from evalkit.keys import KeyParts, digest
-from evalkit.records import Draft, Judge, Prompt, Reply
+from evalkit.records import Draft, Prompt, Reply
 from evalkit.rubrics import Rubric
 from evalkit.suggesting.cases import Cases, cases_of, dev_labels
 from evalkit.suggesting.edits import Suggestions

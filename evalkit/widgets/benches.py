@@ -13,8 +13,8 @@ from typing import Any
 from evalkit import tables
 from evalkit.errors import ConfigError, EvalkitError, InputError, RubricError, counted, listed
 from evalkit.evaluation import Evaluation, Rules, evaluate
+from evalkit.judges import Judge
 from evalkit.judging import Options, Plan, Spec, plan
-from evalkit.records import Judge
 from evalkit.rubrics import Rubric
 from evalkit.rubrics.profiles import judge_dict
 from evalkit.tables import as_items, load_items

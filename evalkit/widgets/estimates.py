@@ -8,8 +8,8 @@ from functools import cached_property
 
 from evalkit.contract import TaskBindings
 from evalkit.errors import counted
+from evalkit.judges import Judge
 from evalkit.providers.prices import price_of
-from evalkit.records import Judge
 from evalkit.registry import Pack, PackTask, Registry
 from evalkit.rubrics import Profile, load_profile
 from evalkit.running import Run, resolve

@@ -13,8 +13,8 @@ from typing import Any
 import orjson
 
 from evalkit.errors import CacheError, ConfigError, RubricError
+from evalkit.judges import Judge
 from evalkit.keys import digest
-from evalkit.records import Judge
 from evalkit.rubrics import Rubric
 from evalkit.rubrics.profiles import judge_dict
 

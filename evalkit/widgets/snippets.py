@@ -5,7 +5,7 @@ from __future__ import annotations
 from pprint import pformat
 from typing import Any
 
-from evalkit.records import Judge
+from evalkit.judges import Judge
 from evalkit.rubrics import Rubric
 from evalkit.rubrics.profiles import judge_dict
 from evalkit.widgets.books import counting

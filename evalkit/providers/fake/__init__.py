@@ -10,13 +10,14 @@ from hashlib import blake2b, sha256
 from typing import Any
 
 from evalkit.errors import ConfigError, guess
+from evalkit.judges import Judge
 from evalkit.keys import canonical_json
 from evalkit.providers.fake.evidence import Finding
 from evalkit.providers.fake.qualities import field, is_inverted, quality
 from evalkit.providers.fake.replies import FAULTS, Code, broken_reply, write_reply
 from evalkit.providers.fake.wordings import asks_for_edits, write_edits
 from evalkit.providers.fake.words import demand, tokens
-from evalkit.records import Judge, Prompt, Reply, Request
+from evalkit.records import Prompt, Reply, Request
 
 __all__ = ["PERSONAS", "FakeClient"]
 

@@ -1,0 +1,67 @@
+"""What an evaluation cost, now and when its replies were bought."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+from evalkit.figures import Bill
+
+__all__ = ["Cost"]
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What an evaluation cost.
+
+    Attributes
+    ----------
+    paid_usd
+        US$ for the replies bought in this call; None if a price is unknown.
+    reused_usd
+        US$ that replies from the cache had cost when they were bought; None if unknown.
+    n_live, n_cached, n_recorded, n_missing
+        Replies by where they came from, and how many did not come; one that several judgments share
+        counts once.
+    known_usd, n_unpriced
+        US$ for those bought in this call whose price is known, and how many are of unknown price.
+    """
+
+    paid_usd: float | None
+    reused_usd: float | None
+    n_live: int
+    n_cached: int
+    n_recorded: int
+    n_missing: int
+    known_usd: float = 0.0
+    n_unpriced: int = 0
+
+    @classmethod
+    def of(cls, judgments: pd.DataFrame) -> Cost:
+        """The cost of a judgments table; a reply that several rows share counts once."""
+        source = judgments["source"].astype(object)
+        bills = {kind: Bill.of(judgments.loc[(source == kind).to_numpy()]) for kind in ("live", "cache", "recorded")}
+        paid, reused = bills["live"], bills["cache"]
+        return cls(
+            paid_usd=None if paid.n_unpriced else paid.known_usd,
+            reused_usd=None if reused.n_unpriced else reused.known_usd,
+            n_live=paid.n_replies,
+            n_cached=reused.n_replies,
+            n_recorded=bills["recorded"].n_replies,
+            n_missing=int(judgments.loc[source.isna().to_numpy(), "key"].nunique(dropna=False)),
+            known_usd=paid.known_usd,
+            n_unpriced=paid.n_unpriced,
+        )
+
+    @property
+    def paid(self) -> Bill:
+        """What the replies bought in this call cost."""
+        return Bill(self.known_usd, self.n_live, self.n_unpriced)
+
+    def __str__(self) -> str:
+        reused = "unknown price" if self.reused_usd is None else f"US$ {self.reused_usd:.4f}"
+        text = f"{self.n_live} asked now ({self.paid}), {self.n_cached} from the cache ({reused} when bought)"
+        if self.n_recorded:
+            text += f", {self.n_recorded} recorded"
+        return text + (f", {self.n_missing} without a reply" if self.n_missing else "")

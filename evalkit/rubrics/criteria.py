@@ -1,0 +1,195 @@
+"""Criterion: one question with its scale."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from evalkit.errors import RubricError, guess, listed
+from evalkit.rubrics.scales import Level, Scale, number
+
+__all__ = ["Criterion", "problems"]
+
+ID = re.compile(r"[a-z0-9][a-z0-9_-]*")
+STRICT = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
+
+
+def problems(error: ValidationError, allowed: Iterable[str]) -> str:
+    """A pydantic error in one line: which key, what is wrong, what is allowed."""
+    found, known = [], list(allowed)
+    # a misspelt key first: what else is wrong may well follow from it
+    for detail in sorted(error.errors(include_url=False), key=lambda one: one["type"] != "extra_forbidden"):
+        place = ".".join(str(part) for part in detail["loc"])
+        if detail["type"] == "extra_forbidden":
+            found.append(_unknown(place, known))
+        elif detail["type"] == "missing":
+            found.append(f"the key '{place}' is missing")
+        else:
+            message = detail["msg"].removeprefix("Value error, ")
+            found.append(f"{place + ': ' if place else ''}{message[:1].lower()}{message[1:]}")
+    return "; ".join(found)
+
+
+def _unknown(key: str, allowed: Sequence[str]) -> str:
+    meant = guess(key, allowed).strip()
+    return f"unknown key '{key}' (allowed are {', '.join(allowed)}{f'; {meant}' if meant else ''})"
+
+
+class Criterion(BaseModel):
+    """One question with its scale.
+
+    Attributes
+    ----------
+    name
+        Names the criterion in tables; one line in any script.
+    description
+        What is asked; reaches the prompt.
+    level, scale, pass_at, pass_if, better
+        See `Scale`: ``scale`` is a mapping from code to description.
+    steps
+        Evaluation steps for templates that show them (G-Eval).
+    weight
+        Relative weight in `combine`, ≥ 0.
+    critical
+        A failed critical criterion makes the rubric score 0.
+
+    Raises
+    ------
+    RubricError
+        When something is missing, unknown or contradictory.
+
+    Examples
+    --------
+    >>> Criterion(name="clarity", scale={0: "unclear", 1: "clear"}, pass_at=1).scale.codes
+    (0, 1)
+    """
+
+    model_config = STRICT
+
+    name: str
+    description: str = ""
+    level: Level = "ordinal"
+    scale: Scale
+    pass_at: int | float | None = None
+    pass_if: tuple[int | float | str, ...] | None = None
+    better: Literal["high", "low"] = "high"
+    steps: tuple[str, ...] = ()
+    weight: float = Field(default=1.0, ge=0, allow_inf_nan=False)
+    critical: bool = False
+
+    def __init__(self, **fields: Any) -> None:
+        try:
+            super().__init__(**fields)
+        except ValidationError as error:
+            name = fields.get("name", "?")
+            raise RubricError(f"criterion {name!r}: {problems(error, type(self).model_fields)}") from None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _make_scale(cls, fields: Any) -> Any:
+        if not isinstance(fields, Mapping) or "scale" not in fields:
+            return fields
+        fields = dict(fields)
+        if unknown := [str(name) for name in fields if name not in cls.model_fields]:
+            # before the scale: a misspelt `level` or `pass_at` would be told as a fault of the codes
+            raise ValueError("; ".join(_unknown(name, list(cls.model_fields)) for name in unknown))
+        try:
+            scale = Scale.of(
+                fields["scale"],
+                level=fields.get("level", "ordinal"),
+                better=fields.get("better", "high"),
+                pass_at=fields.get("pass_at"),
+                pass_if=fields.get("pass_if"),
+            )
+        except RubricError as problem:
+            raise ValueError(str(problem)) from None
+        return fields | {"scale": scale, "pass_at": scale.pass_at, "pass_if": scale.pass_if}
+
+    @field_validator("name")
+    @classmethod
+    def _check_name(cls, name: str) -> str:
+        name = name.strip()
+        if len(name.splitlines()) != 1 or len(name) > 200:
+            raise ValueError("a criterion's name is one line of 1 to 200 characters")
+        return name
+
+    @model_validator(mode="after")
+    def _check_critical(self) -> Criterion:
+        if self.critical and not self.scale.has_rule:
+            raise ValueError(f"criterion {self.name!r} is critical and needs a pass rule (pass_at or pass_if)")
+        return self
+
+    def to_dict(self) -> dict[str, Any]:
+        """The criterion as it stands in a rubric file, defaults left out."""
+        values: dict[str, Any] = {"name": self.name}
+        if self.description:
+            values["description"] = self.description
+        values["level"] = self.level
+        values["scale"] = dict(self.scale)
+        defaults = {"pass_at": None, "pass_if": None, "better": "high", "steps": (), "weight": 1.0, "critical": False}
+        for key, default in defaults.items():
+            value = getattr(self, key)
+            if value != default:
+                values[key] = list(value) if isinstance(value, tuple) else value
+        return values
+
+    def edit(self, **changes: Any) -> Criterion:
+        """A changed copy; `scale` may name only the levels whose description changes (None removes one)."""
+        unknown = [name for name in changes if name not in type(self).model_fields]
+        if unknown:
+            raise RubricError(
+                f"unknown criterion key {listed(unknown)}; allowed are {', '.join(type(self).model_fields)}"
+            )
+        values = self.to_dict()
+        if isinstance(changes.get("scale"), Mapping):
+            values["scale"] = _merged(self.scale, changes.pop("scale"))
+        if changes.get("pass_at") is not None:
+            values.pop("pass_if", None)
+        if changes.get("pass_if") is not None:
+            values.pop("pass_at", None)
+        return Criterion(**(values | changes))
+
+    @property
+    def prompt_content(self) -> dict[str, Any]:
+        """All of the criterion that can reach a prompt; pass rule and weight cannot."""
+        return {
+            "name": self.name,
+            "description": self.description,
+            "steps": list(self.steps),
+            "level": self.level,
+            "codes": list(self.scale.codes),
+            "texts": list(self.scale.texts),
+        }
+
+    @classmethod
+    def from_pollux(cls, name: str, rubrics: Mapping[Any, str], **fields: Any) -> Criterion:
+        """A POLLUX criterion: a name and a mapping score -> description (keys int or text).
+
+        The scale counts as interval (a decimal is a score), its range is checked. A scale of two
+        levels passes at the higher one.
+
+        Examples
+        --------
+        >>> Criterion.from_pollux("Отсутствие ошибок", {"0": "есть", "1": "нет"}).level
+        'interval'
+        """
+        fields.setdefault("level", "interval")
+        if len(rubrics) == 2 and "pass_at" not in fields and "pass_if" not in fields:
+            codes = [code for code in map(number, rubrics) if code is not None]
+            fields["pass_at"] = max(codes, default=None)
+        return cls(name=name, scale=dict(rubrics), **fields)
+
+
+def _merged(scale: Scale, changes: Mapping[Any, str | None]) -> dict[Any, str]:
+    merged: dict[Any, str] = dict(scale)
+    for given, text in changes.items():
+        code = scale.code(given)
+        code = given if code is None or code not in scale.codes else code
+        if text is None:
+            merged.pop(code, None)
+        else:
+            merged[code] = text
+    return merged
