@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import signal
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,10 @@ from hypothesis import settings
 # A slow machine is no failure, and the failing example is printed so that it can be replayed.
 settings.register_profile("evalkit", deadline=None, print_blob=True)
 settings.load_profile("evalkit")
+
+# A script's `make test &` has Ctrl-C ignored, and every process that a test starts would have it so too.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _FOREIGN = ("EVALKIT_", "EVALUATOR_", "VERDICT_", "OPENAI_", "HF_", "HUGGING_FACE_", "LITELLM_")
 _KEPT = ("EVALKIT_DATA",)
