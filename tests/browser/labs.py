@@ -193,6 +193,15 @@ class Notebook:
         self._bounded(f"{kernel}.requestExecute({json.dumps({'code': text})}).done")
         return self
 
+    def value(self, expression: str) -> str:
+        """What an expression is in the kernel, as `repr` writes it."""
+        kernel = "window.jupyterapp.shell.currentWidget.sessionContext.session.kernel"
+        asked = json.dumps({"code": "", "user_expressions": {"value": expression}})
+        found = self.page.evaluate(
+            f"async () => (await {kernel}.requestExecute({asked}).done).content.user_expressions"
+        )
+        return str(found["value"]["data"]["text/plain"])
+
     def restart(self) -> Notebook:
         """Restart the kernel, clear what it showed, and run all cells again."""
         self._bounded("window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()")

@@ -364,6 +364,106 @@ def test_a_press_is_not_lost_when_what_is_pressed_is_drawn_anew(notebook):
     assert page.console_errors == []
 
 
+SLOW_SAVE = """\
+import time
+save = tuner.session.save
+tuner.session.save = lambda *given: (time.sleep(1), save(*given))[1]"""
+
+
+def test_what_is_typed_stays_whatever_the_kernel_says_meanwhile(notebook):
+    from playwright.sync_api import expect
+
+    page = notebook.page
+    tuner = notebook.open(SUPPORT).tuner
+    text, said = tuner.get_by_label("What level 2 means"), tuner.locator(".ekw-said")
+    run(tuner)
+    expect(tile(tuner, "Scored")).to_be_visible()
+    notebook.run_code(SLOW_SAVE)
+    text.fill("first")
+    tuner.get_by_role("button", name="Save version").click()
+    text.press("End")  # on while it is saved
+    page.keyboard.type(" and second")
+    expect(said).to_contain_text("saved as faithfulness@v2")
+    expect(text).to_be_focused()
+    page.keyboard.type(" and third")
+    expect(text).to_have_value("first and second and third")
+    expect(tuner.locator(".ekw-label")).to_have_text(re.compile("v2.*edited"))
+    saved = (notebook.folder / "rubrics" / "faithfulness" / "v2.yaml").read_text()
+    assert re.search("first( and( second)?)?\n", saved)
+
+    # what was typed before an action counts before it: the version that is taken over is the one that is there then
+    tuner.get_by_text("Versions: 1").click()
+    text.fill("lost")
+    tuner.get_by_role("button", name="Edit the shown one").click()
+    expect(text).not_to_have_value("lost")
+    page.wait_for_timeout(600)  # longer than typing is waited for
+    expect(text).not_to_have_value("lost")
+    assert page.console_errors == []
+
+
+SLOW_JURY = """\
+import time
+set_jury = tuner.session.set_jury
+tuner.session.set_jury = lambda *given: (time.sleep(1), set_jury(*given))[1]"""
+
+
+def test_what_is_filled_in_stays_until_it_is_answered_and_what_is_open_stays_open(notebook):
+    from playwright.sync_api import expect
+
+    page = notebook.page
+    tuner = notebook.open(SUPPORT).tuner
+    head = tuner.get_by_text(re.compile("Jury: 3 judges × . samples?"))
+    head.click()
+    notebook.run_code(SLOW_JURY)
+    samples, budget = tuner.get_by_label("Samples"), tuner.get_by_label("Spend at most US$")
+    another = tuner.get_by_label("Another judge, provider:model")
+    another.fill("fake:noisy")
+    samples.fill("2")
+    budget.click()
+    page.keyboard.type("0.")  # the answer about the samples comes now
+    expect(head).to_have_text(re.compile("3 judges × 2 samples"))
+    page.keyboard.type("25")
+    expect(budget).to_have_value("0.25")
+    samples.focus()
+    expect(tuner.locator(".ekw-plan")).to_contain_text("144 judgments")
+    expect(another).to_have_value("fake:noisy")
+    another.press("Enter")
+    expect(tuner.get_by_label("fake:noisy", exact=True)).to_be_checked()
+    expect(another).to_have_value("")  # it was taken in
+    expect(budget).to_have_value("0.25")
+    assert notebook.value("tuner.session.budget_usd, tuner.session.samples") == "(0.25, 2)"
+
+    run(tuner)
+    tuner.locator("tr[data-id='gym-cora']").click()
+    item = tuner.get_by_role("region", name="Item", exact=True)
+    expect(item.get_by_role("heading", name="gym-cora")).to_be_visible()
+    reply = item.get_by_label("Raw reply 1 of fake:strict")
+    reply.click()
+    item.get_by_role("button", name="1", exact=True).click()
+    expect(item.get_by_text("me: 1")).to_be_visible()
+    assert reply.evaluate("(one) => one.parentElement.open")
+    tuner.locator("tr[data-id]:not([data-id='gym-cora'])").first.click()
+    expect(item.get_by_role("heading", name="gym-cora")).to_be_hidden()
+    assert not reply.evaluate("(one) => one.parentElement.open")
+    assert page.console_errors == []
+
+
+def test_two_views_of_one_tuner_say_the_same(notebook):
+    from playwright.sync_api import expect
+
+    both = notebook.open(SUPPORT, "tuner").tuner
+    one, other = both.first, both.last
+    expect(both).to_have_count(2)
+    texts = [view.get_by_label("What level 2 means") for view in (one, other)]
+    texts[0].fill("typed in the first")
+    expect(texts[1]).to_have_value("typed in the first")
+    texts[1].fill("typed in the second")
+    expect(texts[0]).to_have_value("typed in the second")
+    one.get_by_role("button", name="YAML").click()
+    expect(one.get_by_label("Rubric as YAML")).to_have_value(re.compile("typed in the second"))
+    assert notebook.page.console_errors == []
+
+
 MANY = """\
 import evalkit as ek, pandas as pd
 items, labels = ek.load_example("support")

@@ -3,7 +3,7 @@ const LEVELS = ["ordinal", "nominal", "interval"];
 
 function editorPart(ctx) {
   const { root, find, get, send } = ctx;
-  let drawn = -1, yaml = false, typing = null, rests = [], sent = 0, turning = false;
+  let drawn = -1, yaml = false, typing = null, rests = [], sent = 0, heard = 0, drawnAs = null, elsewhere = "", turning = false;
 
   function level(code, text, at) {
     return `<div class="ekw-level"><input class="ekw-code" value="${esc(code)}" aria-label="Code of level ${at + 1}" data-part="code">
@@ -30,26 +30,35 @@ function editorPart(ctx) {
       <label class="ekw-short">Template <input data-part="template" list="${ctx.id}-templates" value="${esc(form.template)}"></label></div>
       <datalist id="${ctx.id}-templates">${draft.templates.map((name) => `<option value="${esc(name)}">`).join("")}</datalist>`;
   }
-  // The kernel has seen all that was typed: until then the other form of the rubric would be an old one.
-  const settled = () => typing === null && (!sent || get("draft").said === `${ctx.id} ${sent}`);
+  // The kernel has seen all that was typed here: until then what it says of the rubric is older than what is on screen.
+  const settled = () => typing === null && heard === sent;
+  function hear(said) {
+    const [who, number] = said.split(" ");
+    if (who === ctx.id) heard = Number(number);
+    else if (said && said !== elsewhere) [elsewhere, drawn] = [said, -1]; // typed in another view of this tuner
+  }
+  const parts = (form) => JSON.stringify([form.description, form.template, form.criteria.map((one) => [one.name, one.level, one.description, one.scale, one.passes, one.rule, one.rest])]);
+  const says = (draft) => (yaml ? find(".ekw-yaml").value === draft.yaml : parts(collect()) === parts(draft.form));
   function turn() {
     turning = false;
     if (get("draft").problem) return; // what has a fault has no other form
     yaml = !yaml;
-    drawn = -1;
     drawDraft();
     find('[data-do="toggle"]').focus();
   }
   function drawDraft() {
     const draft = get("draft");
     if (!draft.form) return;
+    hear(draft.said);
     if (turning && settled()) return turn();
-    if (drawn !== draft.revision || !find(".ekw-fields")) {
-      drawn = draft.revision;
+    const there = find(".ekw-fields") && drawnAs === yaml;
+    if (!there || (drawn !== draft.revision && settled() && !says(draft))) { // what is being typed stays
+      drawnAs = yaml;
       const body = yaml ? `<textarea class="ekw-yaml" rows="22" spellcheck="false" aria-label="Rubric as YAML">${esc(draft.yaml)}</textarea>` : fields(draft);
       find(".ekw-editor").innerHTML = `<div class="ekw-head"><h3>${esc(draft.id)} <small class="ekw-label"></small></h3>
         <button data-do="toggle" aria-pressed="${yaml}">YAML</button></div><div class="ekw-fields">${body}</div><div class="ekw-problem" role="alert"></div><div class="ekw-warnings"></div>`;
     }
+    drawn = draft.revision;
     find(".ekw-label").textContent = draft.edited ? `${draft.label}, edited` : draft.label;
     find(".ekw-problem").textContent = draft.problem;
     root.classList.toggle("ekw-faulty", Boolean(draft.problem));

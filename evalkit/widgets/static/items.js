@@ -47,8 +47,11 @@ function itemsPart(ctx) {
   }
 
   // -- one item
+  let shown = null;
   function drawItem() {
     const item = get("item"), board = get("board");
+    find(".ekw-item").toggleAttribute("data-keep", shown === item.item_id); // of another item nothing was open
+    shown = item.item_id;
     if (!item.item_id) return put(".ekw-item", get("page").judged ? '<p class="ekw-empty">Choose an item: its prompt, each judge\'s replies and reasons, the labels. Arrow keys move, a level\'s key (0, 1 …) labels the open item, Enter goes in, Escape comes back.</p>' : "");
     const mine = item.labels[board.annotator];
     const labels = Object.entries(item.labels).map(([who, label]) => `<span class="ekw-human">${esc(who)}: ${esc(label)}</span>`).join(" ");

@@ -3,6 +3,7 @@ const clock = (at) => (Number.isNaN(Date.parse(at)) ? at : new Date(at).toLocale
 
 function runsPart(ctx) {
   const { find, put, get } = ctx;
+  let n = 0;
   function drawRun() {
     const status = get("status"), draft = get("draft"), running = Boolean(status.running);
     const bar = running
@@ -15,7 +16,9 @@ function runsPart(ctx) {
   }
   function drawJury() {
     const jury = get("jury"), judges = jury.judges || [];
-    const on = judges.filter((judge) => judge.on).length;
+    const on = judges.filter((judge) => judge.on).length, box = find("[data-new]");
+    if (box && judges.length > n) box.value = ""; // it was taken in
+    n = judges.length;
     find('[data-box="jury"] > summary').textContent = `Jury: ${counted(on, "judge")} × ${counted(jury.samples, "sample")}, ${jury.aggregate}`;
     put(".ekw-jury", `<table><thead><tr><th scope="col">Judge</th><th scope="col">Weight</th></tr></thead><tbody>${judges
       .map((judge) => `<tr><td><label class="ekw-check"><input type="checkbox" data-jury="on" data-key="on ${esc(judge.name)}" data-name="${esc(judge.name)}" ${judge.on ? "checked" : ""}>${esc(judge.name)}</label></td>
@@ -71,9 +74,8 @@ function runsPart(ctx) {
     const advice = get("advice"), rows = advice.rows || [], running = Boolean(get("status").running), board = get("board");
     find('[data-box="advice"] > summary').textContent = rows.length ? `Suggestions: ${rows.length}, of ${advice.of}` : "Suggestions";
     if (!get("page").judged) return put(".ekw-advice", "<p class='ekw-empty'>After a run a judge can suggest edits, from dev items where jury and people disagree.</p>");
-    const asked = find("[data-adviser]"), judge = asked ? asked.value : advice.judge;
     const look = advice.held ? "Trying one looks at the held-out labels, and the look is counted." : "Few labels: nothing is held out, so an effect is measured on the labels that it was made from.";
-    put(".ekw-advice", `<div class="ekw-line"><label class="ekw-short">Ask <input data-adviser data-key="adviser" list="${ctx.id}-advisers" value="${esc(judge)}" aria-label="Judge to ask for suggestions"></label>
+    put(".ekw-advice", `<div class="ekw-line"><label class="ekw-short">Ask <input data-adviser data-key="adviser" list="${ctx.id}-advisers" value="${esc(advice.judge)}" aria-label="Judge to ask for suggestions"></label>
       <datalist id="${ctx.id}-advisers">${(advice.judges || []).map((name) => `<option value="${esc(name)}">`).join("")}</datalist>
       <button data-do="suggest" data-key="suggest" ${running || !board.current ? "disabled" : ""}>${rows.length ? "Suggest others" : "Suggest edits"}</button></div>
       <small>One question to this judge, with dev items where jury and people disagree. ${look}</small>

@@ -89,6 +89,6 @@ function render({ model, el }) {
     form: [wizard.drawForm], check: [wizard.drawCheck], runs: [wizard.drawRuns], progress: [wizard.drawProgress], alert: [drawAlert],
     run: [run.drawRun, wizard.drawRuns], page: [run.drawSamples, run.drawSample], sample: [run.drawSample],
   };
-  return follow(model, root, draws);
+  return follow(ctx, model, draws);
 }
 export default { render };

@@ -9,13 +9,43 @@ function stage(model, el, kind, skeleton) {
   const find = (selector) => root.querySelector(selector);
   const get = (name) => model.get(name) || {};
   const send = (message) => model.send(message);
-  // Redraw a region; what had the focus has it afterwards, and where the region says so what was open is open.
+  // What was drawn into a field, and what stands in it now.
+  function values(field) {
+    if (field.type === "checkbox") return [field.defaultChecked, field.checked];
+    if (field.tagName === "SELECT") return [[...field.options].find((one) => one.defaultSelected)?.value, field.value];
+    return [field.defaultValue, field.value];
+  }
+  // Fields of a region by key that a person has filled in and Python has not answered to yet.
+  function filled(region) {
+    const fields = [...region.querySelectorAll("input[data-key], select[data-key]")].map((one) => [one.dataset.key, values(one)]);
+    return new Map(fields.filter(([, [drawn, now]]) => drawn !== now));
+  }
+  function refill(region, before, key) {
+    region.querySelectorAll("input[data-key], select[data-key]").forEach((one) => {
+      const [drawn, now] = before.get(one.dataset.key) || [];
+      if (now === undefined || (values(one)[0] !== drawn && one.dataset.key !== key)) return; // there is an answer
+      one[one.type === "checkbox" ? "checked" : "value"] = now;
+    });
+  }
+  const last = new WeakMap(), later = new Map();
+  const { free, end } = presses(root);
+  // A number that is half typed ("0.") cannot be read from its field, nor be put back: its region waits until it is left.
+  const halfTyped = (field) => field.type === "number" && (field.validity.badInput || field.value !== field.defaultValue);
+  root.addEventListener("focusout", () => setTimeout(() => free(() => [...later].forEach(([selector, html]) => put(selector, html)))));
+  // Redraw a region; what had the focus has it afterwards. Where the region says so what was open is open (`keep`), and
+  // what was filled in stays until it is answered (`stay`).
   function put(selector, html) {
-    const region = find(selector), held = document.activeElement;
+    const region = find(selector), held = document.activeElement, stay = "stay" in region.dataset;
+    if (stay && region.contains(held) && halfTyped(held)) return void later.set(selector, html);
+    later.delete(selector);
+    if (stay && last.get(region) === html) return;
     const key = region.contains(held) ? held.dataset.key : null;
     const range = key && "selectionStart" in held ? [held.selectionStart, held.selectionEnd] : null;
     const open = "keep" in region.dataset ? [...region.querySelectorAll("details")].map((one) => one.open) : [];
+    const before = stay ? filled(region) : new Map();
     region.innerHTML = html;
+    last.set(region, html);
+    refill(region, before, key);
     if (open.length) region.querySelectorAll("details").forEach((one, at) => { if (at in open) one.open = open[at]; });
     if (!key) return;
     const again = region.querySelector(`[data-key="${CSS.escape(key)}"]`);
@@ -28,7 +58,7 @@ function stage(model, el, kind, skeleton) {
     put(".ekw-alert", text ? `<div>${text.split("\n").map((line) => `<p>${esc(line)}</p>`).join("")}</div><button data-do="dismiss" aria-label="Dismiss the message">×</button>` : "");
   }
   const ask = (changes) => send({ do: "query", query: { ...get("page").query, page: 0, ...changes } });
-  return { root, find, put, get, send, drawAlert, ask, id: `ekw-${Math.random().toString(36).slice(2, 10)}` };
+  return { root, find, put, get, send, drawAlert, ask, free, end, id: `ekw-${Math.random().toString(36).slice(2, 10)}` };
 }
 
 // Rows with `data-<name>`: `tell` is called with that of the chosen one. `pressed` says whether a key was one of theirs;
@@ -104,8 +134,7 @@ function presses(root) {
 }
 
 // Draw each trait now and whenever it changes; returns what ends that.
-function follow(model, root, draws) {
-  const { free, end } = presses(root);
+function follow({ free, end }, model, draws) {
   const stops = Object.entries(draws).map(([name, all]) => {
     const draw = () => all.forEach((one) => one()), changed = () => free(draw);
     model.on(`change:${name}`, changed);

@@ -7,21 +7,23 @@ const SKELETON = `
   <section class="ekw-left" aria-label="Rubric and jury">
     <div class="ekw-run"></div>
     <div class="ekw-editor"></div>
-    <details class="ekw-box" data-box="jury"><summary></summary><div class="ekw-jury"></div></details>
-    <details class="ekw-box" data-box="advice"><summary></summary><div class="ekw-advice"></div></details>
+    <details class="ekw-box" data-box="jury"><summary></summary><div class="ekw-jury" data-stay></div></details>
+    <details class="ekw-box" data-box="advice"><summary></summary><div class="ekw-advice" data-stay></div></details>
     <details class="ekw-box" data-box="versions"><summary></summary><div class="ekw-versions"></div></details>
   </section>
   <section class="ekw-right" aria-label="Items">
     <div class="ekw-list"><div class="ekw-matrix"></div><div class="ekw-rows">
       <div class="ekw-tools" role="toolbar" aria-label="Which items"></div>
       <div class="ekw-scroll"></div><div class="ekw-foot"></div></div></div>
-    <div class="ekw-item" role="region" aria-label="Item" tabindex="-1"></div>
+    <div class="ekw-item" data-stay role="region" aria-label="Item" tabindex="-1"></div>
   </section>
 </div>`;
 
 function render({ model, el }) {
-  const ctx = stage(model, el, "ekw", SKELETON), { root, find, get, send, ask, drawAlert } = ctx;
+  const ctx = stage(model, el, "ekw", SKELETON), { root, find, get, ask, drawAlert } = ctx;
   const figures = figuresPart(ctx), editor = editorPart(ctx), items = itemsPart(ctx), runs = runsPart(ctx);
+
+  const send = (message) => { editor.flush(); ctx.send(message); }; // what was typed before comes before
 
   function drawCode() {
     const text = model.get("code"), box = find(".ekw-codetext");
@@ -43,9 +45,9 @@ function render({ model, el }) {
   // what is labelled is what is on screen, even where the kernel is further by then
   const label = (item_id, code) => send({ do: "label", item_id, criterion: get("item").criterion, label: code });
   const ACTIONS = {
-    run: () => { editor.flush(); send({ do: "run" }); },
+    run: () => send({ do: "run" }),
     stop: () => send({ do: "stop" }),
-    save: () => { editor.flush(); send({ do: "save" }); },
+    save: () => send({ do: "save" }),
     held_out: () => send({ do: "held_out" }),
     dismiss: () => send({ do: "dismiss" }),
     criterion: (one) => send({ do: "criterion", name: one.dataset.name }),
@@ -95,6 +97,6 @@ function render({ model, el }) {
     item: [drawItem, mark, reveal], advice: [drawAdvice], board: [drawTop, drawMatrix, drawVersions, drawItem, drawAdvice],
     page: [drawRows, drawMatrix, drawItem, drawAdvice],
   };
-  return follow(model, root, draws);
+  return follow(ctx, model, draws);
 }
 export default { render };
