@@ -9,6 +9,7 @@ import sqlite3
 import struct
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -502,3 +503,34 @@ def test_a_disk_without_hard_links(folder: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(Path, "hardlink_to", refuse)
     assert len(ReplyStore(folder, read_only=False).put_many([(parts(), reply())])) == 1
     assert sorted(path.name for path in folder.iterdir() if "-" not in path.name) == [".gitignore", "replies.sqlite"]
+
+
+def test_two_stores_made_at_once_on_a_disk_without_hard_links_are_one(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the look whether the name is free and the renaming, nobody else may make the file."""
+    rename = Path.rename
+
+    def write() -> None:
+        other = ReplyStore(folder, read_only=False)
+        other.put(parts(2), reply()).result()
+        other.close()  # nothing of it is in a log any more
+
+    second = threading.Thread(target=write)
+
+    def refuse(self: Path, target: Path) -> None:
+        raise PermissionError("no links here")
+
+    def slow_rename(self: Path, target: Path) -> Path:
+        monkeypatch.setattr(Path, "rename", rename)
+        second.start()
+        second.join(1.0)  # it cannot end before this one has: it waits, or is faster and loses what it wrote
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "hardlink_to", refuse)
+    monkeypatch.setattr(Path, "rename", slow_rename)
+    store = ReplyStore(folder, read_only=False)
+    store.put(parts(1), reply()).result()
+    second.join(30)
+    assert len(store.get_many([parts(1).key, parts(2).key])) == 2
+    store.close()

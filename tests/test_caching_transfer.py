@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import random
 import sqlite3
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from stored import parts, ran, reply
 
-from evalkit.caching import ReplyStore
+from evalkit.caching import ReplyStore, transfer
 from evalkit.caching.rows import decoded
 from evalkit.errors import CacheError
 from evalkit.records import Reply
@@ -494,6 +497,71 @@ def test_prune_needs_a_condition_and_a_new_file(store: ReplyStore, tmp_path: Pat
     with pytest.raises(CacheError, match="could not be exported"):
         store.prune(model="other", apply=True, export_to=tmp_path / "missing" / "x.jsonl")
     assert store.stats()["n_replies"] == 10
+
+
+def at_once(*calls: Callable[[], Any]) -> list[Any]:
+    """What the calls gave, each in a thread of its own; a CacheError as its text."""
+    start = threading.Barrier(len(calls))
+
+    def run(call: Callable[[], Any]) -> Any:
+        start.wait(30)
+        try:
+            return call()
+        except CacheError as problem:
+            return str(problem)
+
+    with ThreadPoolExecutor(len(calls)) as pool:
+        return list(pool.map(run, calls))
+
+
+def test_two_prunes_at_once_into_one_file_lose_nothing(store: ReplyStore, other: ReplyStore, tmp_path: Path) -> None:
+    """Who comes second finds the file there, and does not replace it by an empty one."""
+    for turn in range(3):
+        store.put(parts(turn), reply(str(turn))).result()
+        target = tmp_path / f"pruned-{turn}.jsonl"
+        prune = partial(store.prune, model="gpt-4o-mini", apply=True, export_to=target)
+        found = at_once(prune, prune)
+        refused = [one for one in found if isinstance(one, str)]
+        assert len(refused) == 1, found
+        assert "exists: name another export_to; nothing was removed" in refused[0]
+        assert other.import_(target).n_added == 1
+
+
+def test_a_prune_replaces_no_file_that_another_store_just_wrote(
+    store: ReplyStore, other: ReplyStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(store)
+    fill(other)
+    target, lines = tmp_path / "pruned.jsonl", transfer._lines
+
+    def slow_lines(*given: Any) -> Iterator[bytes]:
+        yield from lines(*given)
+        if given[1].model == "gpt-4o-mini":
+            other.prune(model="other", apply=True, export_to=target)
+
+    monkeypatch.setattr(transfer, "_lines", slow_lines)
+    with pytest.raises(CacheError, match="exists: name another export_to; nothing was removed"):
+        store.prune(model="gpt-4o-mini", apply=True, export_to=target)
+    assert store.stats()["n_replies"] == 10
+    assert {line["parts"]["model"] for line in lines_of(target)} == {"other"}
+    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["pruned.jsonl"]
+
+
+def test_exports_at_once_into_one_file_are_each_whole(store: ReplyStore, tmp_path: Path) -> None:
+    fill(store)
+    target = tmp_path / "all.jsonl"
+    for _ in range(3):
+        assert at_once(*[partial(store.export, target)] * 4) == [10] * 4
+        assert len(lines_of(target)) == 10
+    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["all.jsonl"]
+
+
+def test_imports_at_once_add_each_reply_once(store: ReplyStore, other: ReplyStore, tmp_path: Path) -> None:
+    fill(store)
+    store.export(tmp_path / "all.jsonl")
+    found = at_once(*[partial(other.import_, tmp_path / "all.jsonl")] * 3)
+    assert sorted(report.n_added for report in found) == [0, 0, 10]
+    assert everything(other) == everything(store)
 
 
 def test_prune_gives_the_space_back(store: ReplyStore) -> None:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import secrets
 import sqlite3
@@ -15,6 +16,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from evalkit.errors import CacheError
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 __all__ = [
     "APPLICATION_ID",
@@ -27,6 +33,7 @@ __all__ = [
     "create",
     "log_of",
     "migrate",
+    "place",
     "schema_of",
     "transaction",
 ]
@@ -194,7 +201,7 @@ def create(path: Path) -> None:
             raise CacheError(f"{log} lies there without its {path.name}: restore that file, or remove the log")
         _build(fresh)
         with contextlib.suppress(FileExistsError):
-            _place(fresh, path)
+            place(fresh, path)
     except (sqlite3.Error, OSError) as problem:
         raise cache_error(path, problem) from problem
     finally:
@@ -220,22 +227,39 @@ def _build(path: Path) -> None:
         connection.execute("PRAGMA journal_mode = WAL")
 
 
-def _place(fresh: Path, path: Path) -> None:
+def place(fresh: Path, path: Path) -> None:
+    """Give a whole file its name for good; FileExistsError where that is taken, by whoever was faster."""
     try:
         path.hardlink_to(fresh)
     except FileExistsError:
         raise
-    except OSError:
-        # no hard links here (FAT, some shares); a rename would replace a file that another process just made
-        if path.exists():
-            raise FileExistsError(path) from None
-        fresh.rename(path)
+    except OSError:  # no hard links here (FAT, some shares)
+        with _held(path.parent):
+            # a rename would replace a file that another process just made, and what was written into it since
+            if path.exists():
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path)) from None
+            fresh.rename(path)
     if os.name == "posix":
         folder = os.open(path.parent, os.O_RDONLY)
         try:
             os.fsync(folder)
         finally:
             os.close(folder)
+
+
+@contextlib.contextmanager
+def _held(folder: Path) -> Iterator[None]:
+    """Hold off other processes and threads that place a file there; Windows renames over no file by itself."""
+    if fcntl is None:
+        yield
+        return
+    there = os.open(folder, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):  # a folder that cannot be locked: as well as it goes
+            fcntl.flock(there, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(there)
 
 
 def migrate(path: Path, connection: sqlite3.Connection) -> None:

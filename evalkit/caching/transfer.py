@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import sqlite3
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from evalkit.caching.connections import Connections
 from evalkit.caching.rows import Row, row_of
-from evalkit.caching.schema import transaction
+from evalkit.caching.schema import place, transaction
 from evalkit.caching.upkeep import Chosen, PruneReport, call_parts, snapshot, tally
 from evalkit.errors import CacheError, counted
 from evalkit.keys import KeyParts, canonical_json
@@ -124,9 +125,12 @@ class ImportReport:
         return text
 
 
-def export(connection: sqlite3.Connection | None, path: Path, chosen: Chosen) -> int:
-    """Write the chosen replies to a file that appears whole or not at all; returns their number."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+def export(connection: sqlite3.Connection | None, path: Path, chosen: Chosen, *, fresh: bool = False) -> int:
+    """Write the chosen replies to a file that appears whole or not at all; returns their number.
+
+    With `fresh` it replaces no other file.
+    """
+    part = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.part")
     n_lines = 0
     try:
         with part.open("wb") as file:
@@ -135,7 +139,12 @@ def export(connection: sqlite3.Connection | None, path: Path, chosen: Chosen) ->
                 n_lines += 1
             file.flush()
             os.fsync(file.fileno())
-        part.replace(path)
+        if fresh:
+            place(part, path)
+        else:
+            part.replace(path)
+    except FileExistsError:
+        raise CacheError(f"{path} exists: name another export_to; nothing was removed") from None
     except OSError as problem:
         raise CacheError(f"replies could not be exported to {path}: {problem}") from problem
     finally:
@@ -241,11 +250,12 @@ def _take_over(connection: sqlite3.Connection, n_lines: int) -> ImportReport:
 
 def remove(connections: Connections, chosen: Chosen, target: Path) -> PruneReport:
     """Export the chosen replies to a new file, then remove them, in one transaction."""
-    if target.exists():
-        raise CacheError(f"{target} exists: name another export_to; nothing was removed")
     with connections.writing() as connection:
+        # not before the lock: another prune to this file may have ended in between, and what it removed lies there
+        if target.exists():
+            raise CacheError(f"{target} exists: name another export_to; nothing was removed")
         found = tally(connection, chosen)
-        export(connection, target, chosen)
+        export(connection, target, chosen, fresh=True)
         where, parameters = chosen.where(connection)
         connection.execute(_REMOVE.format(where), parameters)
     connections.compact()
