@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from plugins import write_plugin
 from registries import apply_pack
+from stored import ran
 
 import evalkit as ek
 from evalkit.errors import ConfigError, EvalkitWarning, RegistryError, RubricError
@@ -464,6 +465,42 @@ def test_processes_open_a_new_registry_at_the_same_time(database_url: str) -> No
     assert sorted(set(made)) == ["support@0", "support@1", "support@2", "support@3"]
     registry = Registry.open(database_url)
     assert len(registry.packs()) == 4, "no row was lost or doubled"
+    registry.close()
+
+
+THREADS = """
+import sys, threading
+from evalkit.registry import Registry
+start = threading.Barrier(4)
+def work(number):
+    registry = Registry.open(f"{sys.argv[1]}/{number}.sqlite")
+    start.wait(30)
+    registry.apply_pack({"pack": "smoke", "version": number, "tasks": [{"task": "tool_use"}]})
+    made[number] = registry.packs()["version"].tolist()
+    registry.close()
+for turn in range(2):
+    made = {}
+    numbers = range(4 * turn, 4 * turn + 4)
+    threads = [threading.Thread(target=work, args=(number,)) for number in numbers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert made == {number: [str(number)] for number in numbers}, made
+"""
+
+
+def test_threads_open_new_registries_at_the_same_time(tmp_path: Path) -> None:
+    """In a process of its own: migrations that meet in one connection end Python itself."""
+    ran(THREADS, tmp_path)
+
+
+def test_threads_share_one_registry_that_is_new(tmp_path: Path) -> None:
+    registry = Registry.open(tmp_path / "registry.sqlite")
+    with ThreadPoolExecutor(4) as pool:
+        made = list(pool.map(lambda number: registry.apply_pack(PACK | {"version": number % 2}).label, range(4)))
+    assert made == ["support@0", "support@1"] * 2
+    assert registry.packs()["version"].sort_values().tolist() == ["0", "1"]
     registry.close()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,8 @@ FILE_NAME = "registry.sqlite"
 _BUSY_S = 30.0
 # Serialises migrations of two processes on PostgreSQL; any number that nobody else locks
 _ADVISORY_LOCK = 0x65_76_61_6C
+# Alembic keeps what it migrates in modules: two threads that migrate at once meet in one connection, and Python crashes
+_migrating = threading.Lock()
 _SCHEMES = {"postgres": "postgresql+psycopg", "postgresql": "postgresql+psycopg"}
 
 
@@ -88,12 +91,13 @@ class Database:
 
     def close(self) -> None:
         """Close the connections; a later use opens them again."""
-        if self._engine is not None:
-            self._engine.dispose()
-            self._engine = None
+        engine, self._engine = self._engine, None
+        if engine is not None:
+            engine.dispose()
 
     def _opened(self) -> Engine:
-        if self._engine is None:
+        there = self._engine
+        if there is None:
             engine = self._made()
             try:
                 read_only = self.is_read_only
@@ -103,8 +107,10 @@ class Database:
             except BaseException:
                 engine.dispose()
                 raise
-            self._engine = engine
-        return self._engine
+            there = self._engine = self._engine or engine
+            if there is not engine:  # another thread was faster
+                engine.dispose()
+        return there
 
     def _made(self) -> Engine:
         if not self.is_sqlite:
@@ -207,6 +213,15 @@ def _begin_immediate(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
+def _start_afresh_in_child() -> None:
+    global _migrating
+    _migrating = threading.Lock()  # another thread of the parent may hold its own for ever
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_start_afresh_in_child)
+
+
 def _upgrade(engine: Engine, shown: str, *, read_only: bool) -> None:
     """Bring the schema up to date in one transaction; two processes do it one after the other."""
     from alembic import command
@@ -233,7 +248,8 @@ def _upgrade(engine: Engine, shown: str, *, read_only: bool) -> None:
             raise RegistryError(f"registry {shown} holds tables that are not evalkit's; name another database or file")
         config.attributes["connection"] = connection
         try:
-            command.upgrade(config, "head")
+            with _migrating:
+                command.upgrade(config, "head")
         except CommandError:
             raise RegistryError(
                 f"registry {shown} has the schema {now!r}, which this evalkit does not know; its newest is {newest!r}. "
