@@ -10,7 +10,7 @@ import pytest
 import evalkit as ek
 from evalkit.caching import ReplyStore
 from evalkit.errors import ConfigError, EvalkitWarning, RubricError
-from evalkit.evaluation import promote, write_profile
+from evalkit.evaluation import freezing, promote, write_profile
 from evalkit.judges import Judge
 
 JURY = ["fake:strict", "fake:noisy"]
@@ -157,6 +157,41 @@ def test_the_same_frozen_twice_stays_as_it_is():
             ek.freeze(other, "p.yaml")
     assert [path.read_bytes() for path in files] == before
     assert len(list(Path("rubrics/hand").iterdir())) == 3, "refused before anything was saved"
+
+
+def frozen_meanwhile(monkeypatch: pytest.MonkeyPatch, step: str, evaluation: ek.Evaluation) -> None:
+    """Somebody else freezes an evaluation as p.yaml, right before the next freezing takes a step of its own."""
+    do = getattr(freezing, step)
+
+    def late(*given: object) -> object:
+        monkeypatch.setattr(freezing, step, do)
+        ek.freeze(evaluation, "p.yaml")
+        return do(*given)
+
+    monkeypatch.setattr(freezing, step, late)
+
+
+STEPS = pytest.mark.parametrize("step", ["_saved", "write_new"])
+
+
+@STEPS
+def test_the_same_frozen_at_the_same_moment_is_there_once(monkeypatch, step):
+    """Two notebooks, or a notebook and a script: who comes second finds what it was about to write."""
+    edited = ek.evaluate(ROWS, saved().edit("kind", scale={2: "kind and warm"}), JURY)
+    frozen_meanwhile(monkeypatch, step, edited)
+    assert ek.freeze(edited, "p.yaml") == ek.load_profile("p.yaml")
+    assert sorted(path.name for path in Path("rubrics/hand").iterdir()) == ["v1.yaml", "v2.yaml"]
+    assert [path.name for path in Path().glob("*p.yaml*")] == ["p.yaml"]
+
+
+@STEPS
+def test_another_judge_that_was_frozen_a_moment_ago_is_not_taken_for_this_one(monkeypatch, step):
+    """The file appears after the look whether there is one: it is compared all the same."""
+    evaluation, other = (ek.evaluate(ROWS, saved(), JURY, aggregate=rule) for rule in ("mean", "min"))
+    frozen_meanwhile(monkeypatch, step, other)
+    with pytest.raises(ConfigError, match=r"p\.yaml was written by somebody else just now, as another judge"):
+        ek.freeze(evaluation, "p.yaml")
+    assert ek.load_profile("p.yaml").aggregate == "min"
 
 
 def test_rubrics_saved_where_none_is_looked_up_are_warned_of(monkeypatch):

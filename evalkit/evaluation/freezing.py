@@ -165,12 +165,15 @@ def _frozen(target: Path, spec: Spec, rules: Rules) -> Rubric | None:
 
 
 def _write(target: Path, profile: Profile) -> None:
-    if target.exists():  # the same: it was compared
-        return
-    try:
-        write_new(target, profile_yaml(profile))
-    except FileExistsError:
-        raise ConfigError(f"{target} was written by somebody else just now; choose another name") from None
+    if not target.exists():
+        try:
+            write_new(target, profile_yaml(profile))
+        except FileExistsError:
+            pass  # by somebody else, just now: perhaps the same
+        else:
+            return
+    if load_profile(target) != profile:
+        raise ConfigError(f"{target} was written by somebody else just now, as another judge; choose another name")
 
 
 def _profile(name: str, rubric: Rubric, spec: Spec, rules: Rules) -> Profile:
