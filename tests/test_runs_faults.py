@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import random
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -189,6 +190,44 @@ def test_the_run_of_a_dead_worker_is_taken_over_once(
     assert len(run.artifacts["attempts"]) == 2
     assert "second worker" in str(run)
     assert "attempts: " in str(run)
+
+
+def test_who_comes_late_to_a_dead_workers_run_leaves_its_new_owner_alone(
+    registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two saw the death; one took the run over and has LightEval at work by the time the other clears up."""
+    runner, here = runner_of(registry, tmp_path), Owner.here()
+    run_id = runner.queue("support", "model_name=m").id
+    dead = Owner(here.host, here.boot, here.pid, "0", "dead0000")
+    assert runner.store.claim(dead) == run_id
+    sleepers = []
+
+    def start(nonce: str) -> subprocess.Popen[bytes]:
+        environment = os.environ | {"EVALKIT_RUN_ID": run_id, "EVALKIT_RUN_OWNER": nonce}
+        sleepers.append(subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], env=environment))
+        return sleepers[-1]
+
+    left, stale = start(dead.nonce), runner.store.stale
+
+    def seen() -> list[tuple[str, Owner]]:
+        found = stale()
+        assert runner.store.give_up(run_id, dead) == "queued"
+        assert runner.store.claim(here) == run_id
+        start(here.nonce)
+        wait_for(lambda: len(processes_of(run_id)) == 2)
+        return found
+
+    monkeypatch.setattr(runner.store, "stale", seen)
+    try:
+        assert runner.recover() == []
+        assert left.wait(WAIT_S) == -signal.SIGKILL
+        assert sleepers[1].poll() is None, "that of the new owner goes on"
+        assert [pid for pid, _ in processes_of(run_id)] == [sleepers[1].pid]
+        assert runner.store.beat(run_id, here) == "going"
+    finally:
+        for sleeper in sleepers:
+            sleeper.kill()
+            sleeper.wait()
 
 
 def test_sigterm_queues_the_run_again_and_another_worker_ends_it(

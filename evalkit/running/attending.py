@@ -94,7 +94,7 @@ def attend(
                     return Ending("failed", "another process took it over")
     finally:
         child.stop()
-        kill_leftovers(run.id)  # what left the process group
+        kill_leftovers(run.id, watch.owner)  # what left the process group
 
 
 def _ended(run: Run, code: int) -> Ending:

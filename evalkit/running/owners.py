@@ -10,10 +10,12 @@ import socket
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["RUN_VARIABLE", "Owner", "kill_leftovers"]
+__all__ = ["OWNER_VARIABLE", "RUN_VARIABLE", "Owner", "kill_leftovers"]
 
 RUN_VARIABLE = "EVALKIT_RUN_ID"
-"""Set in the processes of a run: what is left of them is found by it."""
+"""Set in the processes of a run, to its id."""
+OWNER_VARIABLE = "EVALKIT_RUN_OWNER"
+"""Set beside it, to the owner's nonce: what is left of an owner's processes is found by both."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +77,16 @@ class Owner:
         return _started(self.pid) != self.started
 
 
-def kill_leftovers(run_id: str) -> int:
-    """Kill what is left of a run whose owner died with its guard: processes that carry the run's id; how many."""
-    mark = f"{RUN_VARIABLE}={run_id}".encode()
+def kill_leftovers(run_id: str, owner: Owner) -> int:
+    """Kill what is left of a run whose owner died with its guard: processes that carry its id and nonce; how many.
+
+    Not by the run's id alone: another process may have taken the run over a moment ago, and have its own at work.
+    """
+    marks = {f"{RUN_VARIABLE}={run_id}".encode(), f"{OWNER_VARIABLE}={owner.nonce}".encode()}
     n_killed = 0
     for place in Path("/proc").glob("[0-9]*/environ"):
         with contextlib.suppress(OSError):
-            if mark in place.read_bytes().split(b"\0"):
+            if marks <= set(place.read_bytes().split(b"\0")):
                 os.kill(int(place.parent.name), signal.SIGKILL)
                 n_killed += 1
     return n_killed

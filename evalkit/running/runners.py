@@ -16,7 +16,7 @@ from evalkit.running.commands import check_flags, model_facts, same_files
 from evalkit.running.environments import environment_facts
 from evalkit.running.findings import read_findings
 from evalkit.running.orders import as_given, check_same
-from evalkit.running.owners import Owner, kill_leftovers
+from evalkit.running.owners import OWNER_VARIABLE, Owner, kill_leftovers
 from evalkit.running.resolutions import resolve
 from evalkit.running.rows import Ending
 from evalkit.running.runs import Run
@@ -241,7 +241,8 @@ class Runner:
         if on_start is not None:
             on_start(run)
         watch = Watch(self.store, run_id, owner, self.heartbeat_s)
-        return attend(run, self.command, child_environment(self.registry, run), watch, give_back, on_line)
+        environment = child_environment(self.registry, run) | {OWNER_VARIABLE: owner.nonce}
+        return attend(run, self.command, environment, watch, give_back, on_line)
 
     def recover(self) -> list[Run]:
         """Close runs whose process is gone; those that a worker had are queued once more.
@@ -258,7 +259,7 @@ class Runner:
         found = []
         for run_id, owner in self.store.stale():
             if owner.is_near():
-                kill_leftovers(run_id)
+                kill_leftovers(run_id, owner)
             ending = kept_ending(self.store, self.folder / run_id, run_id)
             if ending is not None:
                 done: object = store_ending(self.store, run_id, owner, ending)
