@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -219,6 +220,12 @@ class TestLookUp:
         assert load_rubric(path) == load_rubric(str(path))
         with pytest.raises(RubricError, match=r"there is no rubric file .*nothing\.yaml"):
             load_rubric(tmp_path / "nothing.yaml")
+
+    def test_an_edited_file_of_the_same_time_and_size_is_read_again(self, home):
+        for word in ("c", "d"):
+            path = put(home, "mine/v1.yaml", GOOD.replace("name: c", f"name: {word}"))
+            os.utime(path, ns=(10**18, 10**18))  # as of two writings within a tick of the clock
+            assert load_rubric("mine").names == (word,)
 
     def test_an_edited_file_is_read_again(self, home):
         path = put(home, "mine/v1.yaml", GOOD)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import pickle
 
 import pytest
@@ -52,6 +53,13 @@ class TestLookUp:
         before = load_template("mine").hash
         folder("mine", 1, HEADER + "another")
         assert load_template("mine").hash != before
+
+    def test_an_edited_file_of_the_same_time_and_size_is_read_again(self, folder, tmp_path):
+        path = tmp_path / "templates" / "mine" / "v1.jinja"
+        for word in ("one", "two"):
+            folder("mine", 1, HEADER + word)
+            os.utime(path, ns=(10**18, 10**18))  # as of two writings within a tick of the clock
+            assert load_template("mine").source == HEADER + word
 
     @pytest.mark.parametrize("name", ["nothing", "default@v9"])
     def test_missing_lists_what_is_there(self, name):

@@ -305,16 +305,17 @@ def load_template(name: str) -> Template:
         there = list_templates()
         meant = guess(match[1], [label.partition("@")[0] for label in there])
         raise RubricError(f"there is no template {name!r}; {meant}there are {listed(there, most=20)} (in {searched})")
-    stat = versions[number].stat()
-    return _load(match[1], number, versions[number], stat.st_mtime_ns, stat.st_size)
-
-
-@lru_cache(maxsize=256)
-def _load(name: str, number: int, path: Path, _changed: int, _size: int) -> Template:
+    path = versions[number]
     try:
         source = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as problem:
         raise RubricError(f"{path} cannot be read: {problem}") from None
+    # by its text: time and size stay as they were where a file is written twice within a tick of the clock
+    return _load(match[1], number, source)
+
+
+@lru_cache(maxsize=256)
+def _load(name: str, number: int, source: str) -> Template:
     return Template.of(name, f"v{number}", source)
 
 

@@ -58,17 +58,28 @@ def _own_folder() -> Path:
 
 def read_yaml(path: Path) -> Any:
     """The content of a YAML file, loaded safely; RubricError names the file and line of a fault."""
+    return _parsed(path, _text_of(path))
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as problem:
+        raise RubricError(f"{path} cannot be read: {problem.strerror or problem}") from None
+    except UnicodeDecodeError as problem:
+        raise RubricError(f"{path}: this is no valid YAML ({problem})") from None
+
+
+def _parsed(path: Path, text: str) -> Any:
     from ruamel.yaml import YAML
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
     try:
-        return YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
-    except OSError as problem:
-        raise RubricError(f"{path} cannot be read: {problem.strerror or problem}") from None
+        return YAML(typ="safe", pure=True).load(text)
     except MarkedYAMLError as problem:
         at = f", line {problem.problem_mark.line + 1}" if problem.problem_mark else ""
         raise RubricError(f"{path}{at}: this is no valid YAML ({problem.problem})") from None
-    except (YAMLError, UnicodeDecodeError, ValueError) as problem:
+    except (YAMLError, ValueError) as problem:
         raise RubricError(f"{path}: this is no valid YAML ({problem})") from None
     except RecursionError:
         raise RubricError(f"{path}: this YAML is nested too deeply") from None
@@ -175,15 +186,16 @@ def load_rubric(name: str | Path) -> Rubric:
 
 def _load_file(path: Path) -> Rubric:
     try:
-        stat = path.stat()
+        path.stat()
     except OSError:
         raise RubricError(f"there is no rubric file {path}") from None
-    return _load_stat(path, stat.st_mtime_ns, stat.st_size)
+    # by its text: time and size stay as they were where a file is written twice within a tick of the clock
+    return _load_text(path, _text_of(path))
 
 
 @lru_cache(maxsize=256)
-def _load_stat(path: Path, _changed: int, _size: int) -> Rubric:
-    values = read_yaml(path)
+def _load_text(path: Path, text: str) -> Rubric:
+    values = _parsed(path, text)
     if not isinstance(values, Mapping):
         raise RubricError(f"{path}: a rubric file is a mapping with id, version, inputs and criteria")
     try:
