@@ -1,6 +1,7 @@
 """What the gate reads is refused where it is doubtful, and what it writes is there whole or not at all."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -200,6 +201,33 @@ def test_a_trace_file_that_changed_since_it_was_judged_is_left_alone(here: Path)
     with pytest.raises(InputError, match="was changed since it was judged"):
         enrich("traces.jsonl", "traces.jsonl", {1: {"r": {"score": 1.0}}}, since=since)
     assert Path("traces.jsonl").read_text(encoding="utf-8") == changed
+
+
+def test_two_who_judge_a_trace_file_at_once_lose_nothing_unsaid(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second comes after the first looked whether the file changed, and before it is replaced."""
+    since, fsync, refused = stamp_of("traces.jsonl"), os.fsync, []
+
+    def write() -> None:
+        try:
+            enrich("traces.jsonl", "traces.jsonl", {1: {"second": {"score": 0.0}}}, since=since)
+        except InputError as problem:
+            refused.append(str(problem))
+
+    second = threading.Thread(target=write)
+
+    def slow_fsync(file: int) -> None:
+        monkeypatch.setattr(os, "fsync", fsync)
+        second.start()
+        second.join(0.5)  # it waits for the first to end, or is faster and loses what it wrote
+        fsync(file)
+
+    monkeypatch.setattr(os, "fsync", slow_fsync)
+    enrich("traces.jsonl", "traces.jsonl", {1: {"first": {"score": 1.0}}}, since=since)
+    second.join(30)
+    assert len(refused) == 1
+    assert refused[0].startswith("traces.jsonl was changed since it was judged; nothing was written")
+    assert list(json.loads(Path("traces.jsonl").read_text("utf-8"))["meta"]["verdict"]["judge"]) == ["first"]
+    assert sorted(path.name for path in here.iterdir()) == ["eval.yaml", "traces.jsonl"]
 
 
 @pytest.mark.parametrize("content", [[], [b""]], ids=["none", "empty"])
