@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from launched import JUDGE, JURY, bound, make_plugin, pack, runner_of
+from launched import JUDGE, JURY, bound, make_plugin, pack, runner_of, wait_for
 from pyarrow import parquet
 
 import evalkit as ek
@@ -257,6 +257,26 @@ def test_a_run_is_started_followed_and_shown(make):
     # what the run showed of its tasks is in the plan of the next one: 8 items, two judges, three samples, one criterion
     assert view.check["plan"][0] == "at most 48 judge calls"
     assert view.alert == ""
+
+
+def test_start_pressed_twice_is_one_run(make, tmp_path):
+    wizard = make(model=f"model_name=slow,slow_unless={tmp_path / 'go'}")
+    screen = wizard._screen
+    wait_for(lambda: screen.view.check["ready"])
+    try:
+        screen._receive(None, {"do": "start"}, [])
+        screen._receive(None, {"do": "start"}, [])
+        wait_for(lambda: screen.view.progress.get("status") == "running")
+        screen._receive(None, {"do": "start"}, [])  # of a view that has not drawn it yet
+        assert screen.worker.wait(30)
+        assert len(screen.registry.runs()) == 1
+    finally:
+        (tmp_path / "go").touch()  # else it would go on for ever
+    assert ended(wizard).status == "succeeded"
+    screen._receive(None, {"do": "start"}, [])  # when it is over, another one
+    assert screen.worker.wait(30)
+    assert len(screen.registry.runs()) == 2
+    assert ended(wizard).status == "succeeded"
 
 
 def test_a_run_that_cannot_be_starts_nothing_and_says_everything(make, registry):

@@ -49,6 +49,7 @@ class WizardScreen(Stage):
         self._checker = Worker()
         self._follower: Follower | None = None
         self._revision, self._looked_into = 0, ""
+        self._said, self._starting = "", False
         self.view.choices = choices() | {
             "packs": self._packs(), "templates": self._templates(), "profiles": list(_PROFILES)
         }  # fmt: skip
@@ -60,8 +61,11 @@ class WizardScreen(Stage):
         """Take over a form that was filled in elsewhere; its fields are drawn anew."""
         self.form = form
         self._revision += 1
-        self.view.form = form.to_dict() | {"revision": self._revision}
+        self._show_form()
         self._check()
+
+    def _show_form(self) -> None:
+        self.view.form = self.form.to_dict() | {"revision": self._revision, "said": self._said}
 
     @property
     def faults(self) -> dict[str, str]:
@@ -245,21 +249,24 @@ class WizardScreen(Stage):
     def _typed(self, said: Mapping[str, Any]) -> None:
         form = RunForm.of(said["form"])
         if form != self.form:
-            self.form = form
-            # the revision stays: the fields are drawn already, and another view of this one finds them so
-            self.view.form = form.to_dict() | {"revision": self._revision}
+            self.form, self._said = form, str(said.get("said", ""))
+            self._show_form()  # the revision stays: the view that it was typed in has drawn it already
             self._check()
 
     def _begin(self) -> None:
+        if self._starting or self.view.progress.get("status") in _GOING:
+            return  # pressed twice: it would be a run more
         self._refuse_faults()
         self._alert("")
         self.view.check = {**self.view.check, "ready": False, "plan": ["starting …"]}
+        self._starting = True
         self._do("start", self._started)
 
     def _started(self) -> None:
         try:
             self.start()
         finally:
+            self._starting = False
             self._check()
 
     def _save_as(self, said: Mapping[str, Any]) -> None:

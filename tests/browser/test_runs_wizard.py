@@ -183,6 +183,34 @@ def test_the_view_by_keyboard_in_all_widths_light_and_dark(notebook):
     assert page.console_errors == []
 
 
+def test_two_views_of_one_wizard_say_the_same_and_a_double_click_starts_one_run(notebook):
+    from playwright.sync_api import expect
+
+    page = notebook.page
+    both = notebook.open(WIZARD.replace("ek.RunWizard(", "wizard = ek.RunWizard(") + "\nwizard", "wizard").tuner
+    expect(both).to_have_count(2)
+    one, other = both.first, both.last
+    one.get_by_label("Pack").select_option("support@1")
+    model, limit = "model_name=good,slow_unless=go", "Most samples a task"
+    one.get_by_label("Model", exact=True).first.fill(model)
+    expect(other.get_by_label("Model", exact=True).first).to_have_value(model)
+    other.get_by_label(limit).fill("3")
+    expect(one.get_by_label(limit)).to_have_value("3")
+    assert "support@1" in notebook.value("wizard.form")  # the second view undid nothing of the first
+    one.get_by_label("judge", exact=True).check()
+    one.get_by_role("button", name="Add a judge").click()
+    page.keyboard.type("noisy")  # instead of what was proposed
+    expect(other.locator("[data-place='judges.0.judge_model_name']")).to_have_value("noisy")
+    start = one.get_by_role("button", name="Start the run")
+    expect(start).to_be_enabled()
+    start.dblclick()
+    expect(one.locator(".ekw-log")).to_contain_text("fake: begun")
+    (notebook.folder / "go").touch()
+    expect(one.get_by_role("region", name="Run", exact=True).get_by_text("succeeded", exact=True)).to_be_visible()
+    assert notebook.value("len(registry.runs())") == "1"
+    assert page.console_errors == []
+
+
 def test_a_run_by_keyboard_alone(notebook):
     from playwright.sync_api import expect
 

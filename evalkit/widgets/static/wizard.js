@@ -12,7 +12,7 @@ const OVER = ["succeeded", "failed", "cancelled"];
 
 function wizardPart(ctx) {
   const { root, find, put, get, send } = ctx;
-  let form = null, drawn = null, timer = null, sent = 0, told = null;
+  let form = null, drawn = null, timer = null, sent = 0, told = null, heard = "";
 
   const fault = (place) => `<span class="ekw-fault" id="${ctx.id}-${place.replaceAll(".", "-")}" data-fault="${place}"></span>`;
   const described = (place) => `aria-describedby="${ctx.id}-${place.replaceAll(".", "-")}" data-place="${place}" data-key="${place}"`;
@@ -33,8 +33,9 @@ function wizardPart(ctx) {
   }
   function drawForm() {
     const given = get("form");
-    if (!given.scoring_mode || (drawn === given.revision && form)) return;
-    drawn = given.revision;
+    const said = given.said || "", elsewhere = said !== heard && !said.startsWith(`${ctx.id} `) && timer === null;
+    if (!given.scoring_mode || (drawn === given.revision && form && !elsewhere)) return;
+    [drawn, heard] = [given.revision, said];
     form = structuredClone(given);
     drawFields();
   }
@@ -126,6 +127,7 @@ function wizardPart(ctx) {
   }
   function flush() {
     clearTimeout(timer);
+    timer = null;
     if (form) send({ do: "form", form, said: `${ctx.id} ${(sent += 1)}` });
   }
   function typed(one) {
@@ -143,7 +145,9 @@ function wizardPart(ctx) {
     judge_add: () => {
       form.judges = [...form.judges, { judge_backend: "fake", judge_model_name: ["strict", "lenient", "verbose", "noisy"][form.judges.length] || "" }];
       drawFields();
-      find(`[data-place="judges.${form.judges.length - 1}.judge_model_name"]`).focus();
+      const name = find(`[data-place="judges.${form.judges.length - 1}.judge_model_name"]`);
+      name.focus();
+      name.select(); // what is proposed gives way to what is typed
       tell();
     },
     judge_drop: (one) => { form.judges.splice(Number(one.dataset.at), 1); drawFields(); find('[data-do="judge_add"]').focus(); tell(); },
