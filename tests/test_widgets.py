@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from launched import wait_for
 from servers import judge_server
 
 import evalkit as ek
@@ -1054,6 +1055,129 @@ def test_stop_after_a_fault_is_not_about_the_next_run(tuner):
     tuner.session.heed_stop()  # raises where something is to end
     do(tuner, do="run")
     assert tuner._screen.view.page["n"] == 4
+
+
+@pytest.fixture
+def slow(tmp_path):
+    """A tuner of 12 items whose only judge takes its time, and the server that answers for it."""
+    with judge_server(always={"delay": 0.1}) as server:
+        items = [{"item_id": str(at), "answer": f"ITEM-1 {at}"} for at in range(12)]
+        judge = ek.Judge("openai", "m", base_url=server.url)
+        yield ek.RubricTuner(items, RUBRIC, judge, samples=1, folder=tmp_path, concurrency=1, retries=0), server
+
+
+def test_run_pressed_twice_is_one_run_and_one_stop_ends_it(slow):
+    tuner, server = slow
+    for said in ("run", "run", "suggest", "try"):
+        tuner._screen._receive(None, {"do": said, "judge": "fake:strict", "number": 0}, [])
+    wait_for(lambda: len(server.seen) >= 2)
+    do(tuner, do="stop")
+    assert tuner._screen.view.status["text"].startswith("stopped:")
+    n_asked = len(server.seen)
+    assert 2 <= n_asked < 12
+    do(tuner, do="run")  # pressed anew it goes on
+    assert len(server.seen) == 12
+    assert tuner._screen.view.status["running"] is False
+
+
+def test_a_fault_while_something_runs_leaves_it_running(slow):
+    tuner, server = slow
+    tuner._screen._receive(None, {"do": "run"}, [])
+    wait_for(lambda: server.seen)
+    seen = []
+    tuner._screen.view.observe(lambda change: seen.append(change["new"]["running"]), "status")
+    tuner._screen._receive(None, {"do": "judge", "judge": "nobody:x"}, [])
+    assert "unknown judge provider" in tuner._screen.view.alert
+    tuner._screen._receive(None, {"do": "stop"}, [])
+    assert tuner._screen.worker.wait(20)
+    assert seen[-1] is False
+    assert seen.index(False) == len([one for one in seen if one])  # it never looked as if nothing ran
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"samples": 0}, "samples must be a whole number from 1 to 25, not 0"),
+        ({"samples": 100000}, "samples must be a whole number from 1 to 25, not 100000"),
+        ({"budget_usd": "-5"}, "the most to spend is a number of US$ ≥ 0, not -5"),
+        ({"active": {"x": -1}}, "must be a number ≥ 0"),
+    ],
+    ids=["none", "huge", "budget", "weight"],
+)
+def test_a_refused_jury_is_told_until_it_is_mended_and_changes_nothing(tuner, change, message):
+    sound = {"active": {"x": 2}, "samples": 1, "aggregate": "mean", "budget_usd": "0.5"}
+    do(tuner, do="jury", **sound, said="view 1")
+    do(tuner, do="jury", **sound | change, said="view 2")
+    assert message in tuner._screen.view.alert
+    jury = tuner._screen.view.jury
+    assert jury["said"] == "view 2"  # the view hears that this is the answer
+    assert (jury["samples"], jury["budget_usd"], jury["judges"][0]["weight"]) == (1, 0.5, 2.0)
+    do(tuner, do="query", query={})  # what else goes well says nothing of it
+    assert message in tuner._screen.view.alert
+    do(tuner, do="jury", **sound, said="view 3")
+    assert tuner._screen.view.alert == ""
+
+
+def test_what_was_given_as_samples_may_be_kept(tmp_path):
+    session = start(tmp_path, samples=40)
+    session.set_jury({"x": 2.0}, 40, "mean")
+    with pytest.raises(ConfigError, match="from 1 to 40, not 41"):
+        session.set_jury({"x": 2.0}, 41, "mean")
+
+
+def test_without_a_judge_there_is_no_plan_until_there_is_one(tuner):
+    jury = {"samples": 1, "aggregate": "mean", "budget_usd": ""}
+    plan = tuner._screen.view.status["plan"]
+    assert "4 judgments" in plan
+    do(tuner, do="jury", active={}, **jury)
+    do(tuner, do="run")
+    assert "no judge is switched on" in tuner._screen.view.alert
+    assert tuner._screen.view.status["plan"] == ""
+    do(tuner, do="jury", active={"x": 1}, **jury)
+    assert (tuner._screen.view.alert, tuner._screen.view.status["plan"]) == ("", plan)
+
+
+def test_a_faulty_draft_is_shown_to_another_view_as_it_was_typed(tuner):
+    form = form_of(RUBRIC)
+    form["criteria"][0]["scale"][0][0] = "2"
+    do(tuner, do="form", form=form, said="view 1")
+    assert tuner._screen.view.draft["typed"] == {"form": form}
+    do(tuner, do="yaml", text="- 1", said="view 2")
+    assert tuner._screen.view.draft["typed"] == {"text": "- 1"}
+    tuner.edit("c", scale={1: "nearly so"})
+    assert (tuner._screen.view.draft["typed"], tuner._screen.view.draft["problem"]) == ({}, "")
+    do(tuner, do="form", form=form_of(EDITED), said="view 3")
+    assert tuner._screen.view.draft["typed"] == {}
+
+
+def test_labels_under_the_old_name_of_a_criterion_are_said(tmp_path):
+    tuner = ek.RubricTuner(ITEMS, RUBRIC, "fake:strict", people(), samples=1, folder=tmp_path)
+    tuner.run()
+    assert tuner._screen.view.board["elsewhere"] == {}
+    form = form_of(RUBRIC)
+    form["criteria"][0]["name"] = "renamed"
+    do(tuner, do="form", form=form)
+    do(tuner, do="run")
+    assert tuner._screen.view.board["elsewhere"] == {"c": 4}
+
+
+def test_a_criterion_that_leaves_the_draft_stays_in_sight_until_the_next_run(tmp_path):
+    fields = RUBRIC.to_dict()
+    two = ek.Rubric(
+        **fields
+        | {"template": "default", "criteria": [one | {"name": name} for one in fields["criteria"] for name in "cd"]}
+    )
+    tuner = ek.RubricTuner(ITEMS, two, "fake:strict", samples=1, folder=tmp_path)
+    do(tuner, do="run")
+    do(tuner, do="criterion", name="d")
+    do(tuner, do="select", item_id="a")
+    form = form_of(two)
+    del form["criteria"][1]
+    do(tuner, do="form", form=form)
+    do(tuner, do="label", item_id="a", criterion="d", label="1")
+    assert (tuner._screen.view.item["criterion"], tuner._screen.view.item["labels"]) == ("d", {"me": "1"})
+    do(tuner, do="run")
+    assert (tuner._screen.view.item["criterion"], tuner._screen.view.board["criterion"]) == ("c", "c")
 
 
 @pytest.mark.parametrize("said", [None, "run", {}, {"do": "rm"}, {"do": "query"}], ids=str)

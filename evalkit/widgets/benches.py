@@ -24,6 +24,7 @@ __all__ = ["AGGREGATES", "Bench", "Stopped"]
 
 AGGREGATES = ("mean", "median", "majority", "min", "max", "dawid_skene")
 _REMEMBERED = 8
+_MOST_SAMPLES = 25
 
 
 class Stopped(Exception):
@@ -130,9 +131,7 @@ class Bench:
             except EvalkitError as problem:
                 self.problem = str(problem)
                 return
-            self.draft, self.problem = made, ""
-            if self.criterion not in made.names:
-                self.criterion = made.names[0]
+            self.draft, self.problem = made, ""  # what is looked at stays: it is of the version that is shown
             self.keep()
 
     @property
@@ -167,8 +166,9 @@ class Bench:
         pool = [judge.replace(weight=active.get(judge.name, judge.weight)) for judge in self.pool]
         if aggregate not in AGGREGATES:
             raise ConfigError(f"aggregate {aggregate!r} is unknown; allowed are {', '.join(AGGREGATES)}")
-        if samples < 1:
-            raise ConfigError(f"samples must be a whole number ≥ 1, not {samples!r}")
+        most = max(_MOST_SAMPLES, self.spec.samples)
+        if not 1 <= samples <= most:
+            raise ConfigError(f"samples must be a whole number from 1 to {most}, not {samples!r}")
         with self.lock:
             self.pool, self.active = pool, set(active)
             self.samples, self.aggregate = samples, aggregate
@@ -238,6 +238,11 @@ class Bench:
         if not self._busy:
             self._busy = True
             self._stop.clear()
+
+    @property
+    def busy(self) -> bool:
+        """Whether something runs that `stop` would end."""
+        return self._busy
 
     def end(self) -> None:
         """What was begun is over."""

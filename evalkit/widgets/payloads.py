@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -19,16 +20,17 @@ from evalkit.widgets.sessions import AGGREGATES, Session
 __all__ = ["advice_of", "board_of", "draft_of", "item_of", "jury_of", "page_payload", "rows_payload", "unscored_of"]
 
 
-def draft_of(session: Session, revision: int, said: str = "") -> dict[str, Any]:
+def draft_of(session: Session, revision: int, said: Mapping[str, Any]) -> dict[str, Any]:
     """The rubric as it is edited; the view redraws its fields when `revision` changes.
 
-    `said` marks the last message about it that was taken in.
+    `said` is the last message about it; where that has a fault, another view shows it as it was typed.
     """
     draft = session.draft
     findings = lint(draft) if not session.problem else None
     return {
         "revision": revision,
-        "said": said,
+        "said": str(said.get("said", "")),
+        "typed": {key: said[key] for key in ("form", "text") if key in said} if session.problem else {},
         "id": draft.id,
         "label": draft.label,
         "edited": draft.edited,
@@ -40,9 +42,10 @@ def draft_of(session: Session, revision: int, said: str = "") -> dict[str, Any]:
     }
 
 
-def jury_of(session: Session) -> dict[str, Any]:
-    """Judges, samples, rule and budget."""
+def jury_of(session: Session, said: str = "") -> dict[str, Any]:
+    """Judges, samples, rule and budget; `said` marks the last message about them, taken in or refused."""
     return {
+        "said": said,
         "judges": [
             {"name": judge.name, "on": judge.name in session.active, "weight": judge.weight} for judge in session.pool
         ],
@@ -67,6 +70,7 @@ def board_of(session: Session) -> dict[str, Any]:
         "held_out": session.held_out,
         "strays": session.book.strays,
         "off_scale": session.n_off_scale,
+        "elsewhere": _elsewhere(session),
         "annotator": session.annotator,
         "versions": [
             {
@@ -81,6 +85,15 @@ def board_of(session: Session) -> dict[str, Any]:
         "against": session.against,
         "diff": _diff_of(session),
     }
+
+
+def _elsewhere(session: Session) -> dict[str, int]:
+    """Labels of criteria that the shown version has not, by criterion: one was renamed, say."""
+    if session.evaluation is None:
+        return {}
+    names = session.book.table["criterion"].astype(str)
+    known = names[~names.isin(session.evaluation.rubric.names)].value_counts(sort=False)
+    return {str(name): int(n) for name, n in known.items()}
 
 
 def _diff_of(session: Session) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from evalkit.errors import counted
+from evalkit.errors import ConfigError, counted
 from evalkit.figures import Bill
 from evalkit.rubrics import Rubric
 from evalkit.widgets.drafts import from_form, from_yaml
@@ -19,6 +19,8 @@ from evalkit.widgets.views import View
 
 __all__ = ["Screen"]
 
+_ASKING = ("run", "suggest", "try")
+
 
 class Screen(Stage):
     """Draws a session in a view, and does what the view says that a person wants.
@@ -29,7 +31,9 @@ class Screen(Stage):
     def __init__(self, session: Session) -> None:
         super().__init__(View())
         self.session = session
-        self._revision, self._said = 0, ""
+        self._revision, self._going = 0, False
+        self._said: Mapping[str, Any] = {}
+        self._said_of_jury = ""
         self._status(text="")
         self.show("draft", "jury", "board", "page", "advice")
         if session.current:
@@ -43,7 +47,7 @@ class Screen(Stage):
             if "draft" in names:
                 view.draft = draft_of(session, self._revision, self._said)
             if "jury" in names:
-                view.jury = jury_of(session)
+                view.jury = jury_of(session, self._said_of_jury)
             if "board" in names:
                 view.board = board_of(session)
             if "page" in names:
@@ -56,6 +60,7 @@ class Screen(Stage):
     def redraw(self) -> None:
         """The draft was changed from elsewhere: its fields are drawn anew."""
         self._revision += 1
+        self._said = {"said": self._said.get("said", "")}  # what was typed before is no more
         self.show("draft")
         self._plan()
 
@@ -65,7 +70,8 @@ class Screen(Stage):
             self.view.status = {"running": False, "done": 0, "total": 0, "text": "", "plan": plan, **values}
 
     def _failed(self) -> None:
-        self._status()
+        if not self._going and not self.session.busy:
+            self._status()
 
     def progress(self, progress: Any) -> None:
         """Say how far a run is."""
@@ -79,12 +85,14 @@ class Screen(Stage):
     # -- what a person does
     def _begun(self, name: str, job: Callable[[], object]) -> None:
         """A job that Stop is about, from the click on."""
+        self._going = True
 
         def done() -> None:
             try:
                 job()
             finally:
                 self.session.end()
+                self._going = False
 
         self._do(name, done)
 
@@ -111,11 +119,13 @@ class Screen(Stage):
             "dismiss": lambda _: self._alert(""),
         }
         if isinstance(content, Mapping) and content.get("do") in actions:
+            if content["do"] in _ASKING and self._going:
+                return  # pressed twice: it would be asked, and paid, once more after the first
             actions[content["do"]](content)
 
     def _draft(self, said: Mapping[str, Any], make: Callable[[Rubric, Rubric], Rubric]) -> None:
         self.session.propose(make)
-        self._said = str(said.get("said", ""))
+        self._said = said
         self.show("draft")
         self._plan()
 
@@ -124,9 +134,12 @@ class Screen(Stage):
 
     def _tell_plan(self) -> None:
         if not self.session.problem:
-            head = str(self.session.plan()).splitlines()[0]
-            with self.session.lock:
-                self.view.status = {**self.view.status, "plan": head}
+            head = ""  # what cannot be planned has no plan, rather than the last one
+            try:
+                head = str(self.session.plan()).splitlines()[0]
+            finally:
+                with self.session.lock:
+                    self.view.status = {**self.view.status, "plan": head}
 
     def _start(self) -> None:
         version = self.session.proposal()  # as it is now; a fault is told before anything is shown as running
@@ -138,8 +151,8 @@ class Screen(Stage):
     def shown(self, said: str, *more: str) -> None:
         """Draw what a run brought, tiles first."""
         self.show("board", "page", "item", *more)
-        self._status(text=said or "done: everything was cached")
         self._tell_unscored()
+        self._status(text=said or "done: everything was cached")
         self._plan()
 
     def _tell_unscored(self) -> None:
@@ -153,12 +166,17 @@ class Screen(Stage):
         self._tell_unscored()
 
     def _jury(self, said: Mapping[str, Any]) -> None:
-        weights = {name: float(weight) for name, weight in said["active"].items()}
-        budget = said.get("budget_usd")
-        self.session.set_jury(weights, int(said["samples"]), said["aggregate"])
-        self.session.budget_usd = None if budget in (None, "") else float(budget)
-        self.session.keep()
-        self.show("jury")
+        self._said_of_jury = str(said.get("said", ""))
+        try:
+            weights = {name: float(weight) for name, weight in said["active"].items()}
+            budget = _budget(said.get("budget_usd"))
+            self.session.set_jury(weights, int(said["samples"]), said["aggregate"])
+            self.session.budget_usd = budget
+            self.session.keep()
+        finally:
+            self.show("jury")  # a refused value stays in no field: the next run would not be by it
+        if self._faulty == "run":  # there was no judge, say
+            self._alert("")
         self._plan()
 
     def _judge(self, said: Mapping[str, Any]) -> None:
@@ -231,3 +249,12 @@ class Screen(Stage):
     def _held_out(self) -> None:
         self.session.look_held_out()
         self.show("board")
+
+
+def _budget(said: Any) -> float | None:
+    if said in (None, ""):
+        return None
+    budget = float(said)
+    if not 0 <= budget < float("inf"):
+        raise ConfigError(f"the most to spend is a number of US$ ≥ 0, not {said}; leave it blank for no limit")
+    return budget

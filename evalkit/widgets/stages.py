@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +20,14 @@ def joined(kind: str, *names: str) -> str:
 
 
 class Stage:
-    """Takes what a person does in a view, at once or by the worker; what goes wrong is told in the view's `alert`."""
+    """Takes what a person does in a view, at once or by the worker.
+
+    What goes wrong is told in the view's `alert`, until the same goes well.
+    """
 
     def __init__(self, view: Any) -> None:
         self.view, self.worker = view, Worker()
+        self._faulty = ""  # what the alert is about
         self.view.on_msg(self._receive)
 
     def _act(self, content: Any) -> None:
@@ -33,21 +37,26 @@ class Stage:
     def _failed(self) -> None:
         """What else a fault changes on screen."""
 
-    def _alert(self, text: str) -> None:
-        self.view.alert = text
+    def _alert(self, text: str, about: str = "") -> None:
+        self.view.alert, self._faulty = text, about
 
     def _receive(self, _widget: Any, content: Any, _buffers: Any) -> None:
-        self._safely(lambda: self._act(content))
+        about = str(content.get("do", "")) if isinstance(content, Mapping) else ""
+        self._safely(lambda: self._act(content), about)
 
-    def _safely(self, job: Callable[[], object]) -> None:
+    def _safely(self, job: Callable[[], object], about: str = "") -> None:
         try:
             job()
         except EvalkitError as problem:
-            self._alert(str(problem))
+            self._alert(str(problem), about)
             self._failed()
         except Exception as problem:  # noqa: BLE001  # a callback's or thread's traceback is seen by nobody
-            self._alert(f"{type(problem).__name__}: {problem}")
+            self._alert(f"{type(problem).__name__}: {problem}", about)
             self._failed()
+        else:
+            if about and about == self._faulty:
+                self._alert("")
 
     def _do(self, name: str, job: Callable[[], object]) -> None:
-        self.worker.do(name, lambda: self._safely(job))
+        # a worker's job has a name of its own: to be taken in is not to have gone well
+        self.worker.do(name, lambda: self._safely(job, f"worker: {name}"))

@@ -448,6 +448,118 @@ def test_what_is_filled_in_stays_until_it_is_answered_and_what_is_open_stays_ope
     assert page.console_errors == []
 
 
+def test_what_is_refused_leaves_its_field_and_names_follow_what_is_typed(notebook):
+    from playwright.sync_api import expect
+
+    page = notebook.page
+    tuner = notebook.open(SUPPORT).tuner
+    alert, samples = tuner.get_by_role("alert").first, tuner.get_by_label("Samples")
+    tuner.get_by_text("Jury: 3 judges").click()
+    samples.fill("0")
+    samples.press("Tab")
+    expect(alert).to_contain_text("samples must be a whole number from 1 to 25, not 0")
+    expect(samples).to_have_value("3")  # by which Run goes
+    samples.fill("2.7")  # whole numbers only
+    samples.press("Enter")
+    expect(samples).to_have_value("2")
+    expect(alert).to_be_empty()
+    weight = tuner.get_by_label("Weight of fake:strict")
+    weight.fill("-1")
+    run(tuner)
+    expect(weight).to_have_value("1")
+    expect(tile(tuner, "Scored")).to_contain_text("24 of 24")
+
+    tuner.get_by_label("Name", exact=True).fill("truth")
+    for name in ("Remove criterion truth", "Level of measurement of truth", "Scale of truth"):
+        expect(tuner.get_by_label(name)).to_be_visible()
+    tuner.get_by_label("Code of level 3").fill("7")
+    expect(tuner.get_by_label("What level 7 means")).to_be_visible()
+    expect(tuner.get_by_role("button", name="Remove level 7")).to_be_visible()
+    tuner.get_by_label("Passes at").fill("7")
+    run(tuner)
+    expect(tuner.get_by_text("Left out: 48 labels of “faithfulness”")).to_be_visible()
+    assert page.console_errors == []
+
+
+ODD = """\
+import evalkit as ek
+items = [{"item_id": "x" * 200, "answer": "W" * 3000}, {"item_id": "right", "answer": "שלום (עולם)."}]
+items += [{"item_id": f"i{at}", "answer": f"number {at}"} for at in range(4)]
+rubric = ek.Rubric(id="own", description="Is it so?", inputs=["answer"], template="number@v1",
+    criteria=[{"name": "so", "scale": {0: "no", 1: "yes"}, "pass_at": 1}])
+tuner = ek.RubricTuner(items, rubric, "fake:strict", samples=1)
+tuner"""
+
+
+def test_a_quick_person_loses_no_label_and_long_and_foreign_texts_fit(notebook):
+    from playwright.sync_api import expect
+
+    page = notebook.page
+    tuner = notebook.open(ODD).tuner
+    run(tuner)
+    rows, item = tuner.locator("tr[data-id]"), tuner.get_by_role("region", name="Item", exact=True)
+    tuner.get_by_role("button", name="Item", exact=True).click()  # this order stays while one labels
+    expect(rows.first).to_have_attribute("data-id", "i0")
+    rows.first.focus()
+    for code in "0101x":  # quicker than the items come; x is no level
+        page.keyboard.press("ArrowDown")
+        page.keyboard.press(code)
+    for at, code in enumerate("0101"):
+        expect(rows.nth(at + 1).locator(".ekw-human")).to_have_text(code)
+    assert notebook.value("len(tuner.labels)") == "4"
+
+    # who labels has a name: the field does not say otherwise
+    name = item.get_by_label("Annotator")
+    name.fill(" ")
+    name.press("Tab")
+    expect(name).to_have_value("me")
+    tuner.locator("tr[data-id='right']").click()
+    answer = item.locator("dd")
+    expect(answer).to_have_text("שלום (עולם).")
+    assert answer.evaluate("(one) => getComputedStyle(one).unicodeBidi") == "plaintext"
+    tuner.locator("tr[data-id^='xxx']").click()
+    expect(item.locator("h3")).to_contain_text("xxx")
+    for width in (600, 1400):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.wait_for_function(f"() => window.innerWidth === {width}")
+        assert tuner.evaluate("(one) => one.scrollWidth - one.clientWidth") <= 1, width
+    assert page.console_errors == []
+
+
+REOPENED = """async () => { const { commands, shell } = window.jupyterapp, { context } = shell.currentWidget;
+    const { path } = context;
+    await context.save();
+    const closed = new Promise((done) => shell.currentWidget.disposed.connect(done));
+    shell.currentWidget.close();
+    await closed;
+    await commands.execute('docmanager:open', { path, factory: 'Notebook' }); }"""
+
+
+def test_a_fault_is_found_where_it_was_typed_and_without_a_kernel_it_is_said(notebook):
+    from playwright.sync_api import expect
+
+    page = notebook.page
+    tuner = notebook.open(SUPPORT, "tuner").tuner.first
+    tuner.get_by_label("Code of level 2").fill("0")
+    expect(tuner.get_by_text("the code '0' stands twice")).to_be_visible()
+    page.evaluate(REOPENED)
+    tuner = notebook.tuner.first
+    code = tuner.get_by_label("Code of level 2")
+    expect(code).to_have_value("0")
+    expect(tuner.get_by_text("the code '0' stands twice")).to_be_visible()
+    code.fill("1")
+    expect(tuner.locator(".ekw-problem")).to_be_empty()
+    expect(tuner.get_by_role("button", name="Run")).to_be_enabled()
+
+    page.wait_for_function(notebook.IDLE)
+    page.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()")
+    page.wait_for_function(notebook.IDLE)
+    run(tuner)
+    expect(tuner.get_by_role("alert").first).to_contain_text("The kernel that drew this is gone")
+    expect(tuner.get_by_role("alert").first).to_contain_text("Run the cell again")
+    assert page.console_errors == []
+
+
 def test_two_views_of_one_tuner_say_the_same(notebook):
     from playwright.sync_api import expect
 

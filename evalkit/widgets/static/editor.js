@@ -37,6 +37,8 @@ function editorPart(ctx) {
     if (who === ctx.id) heard = Number(number);
     else if (said && said !== elsewhere) [elsewhere, drawn] = [said, -1]; // typed in another view of this tuner
   }
+  // The draft as it was typed, fault and all: without a fault it is the draft itself.
+  const typedIn = (draft) => (draft.typed ? { ...draft, form: draft.typed.form || draft.form, yaml: draft.typed.text ?? draft.yaml } : draft);
   const parts = (form) => JSON.stringify([form.description, form.template, form.criteria.map((one) => [one.name, one.level, one.description, one.scale, one.passes, one.rule, one.rest])]);
   const says = (draft) => (yaml ? find(".ekw-yaml").value === draft.yaml : parts(collect()) === parts(draft.form));
   function turn() {
@@ -47,9 +49,10 @@ function editorPart(ctx) {
     find('[data-do="toggle"]').focus();
   }
   function drawDraft() {
-    const draft = get("draft");
+    const draft = typedIn(get("draft"));
     if (!draft.form) return;
     hear(draft.said);
+    if (!find(".ekw-fields")) yaml = "text" in draft.typed;
     if (turning && settled()) return turn();
     const there = find(".ekw-fields") && drawnAs === yaml;
     if (!there || (drawn !== draft.revision && settled() && !says(draft))) { // what is being typed stays
@@ -93,6 +96,13 @@ function editorPart(ctx) {
       const [name, kind] = ["name", "level"].map((part) => one.querySelector(`[data-part="${part}"]`).value);
       one.querySelector("summary").innerHTML = `${esc(name)} <small>${esc(kind)}</small>`;
       one.querySelector("[data-rule]").textContent = ruleOf({ level: kind, rule: rests[one.dataset.at].rule });
+      const names = { '[data-part="level"]': "Level of measurement of", ".ekw-levels": "Scale of", '[data-do="remove"]': "Remove criterion" };
+      Object.entries(names).forEach(([part, said]) => one.querySelector(part).setAttribute("aria-label", `${said} ${name}`));
+    }
+    const row = event?.target.matches?.('[data-part="code"]') && event.target.closest(".ekw-level");
+    if (row) {
+      row.querySelector("textarea").setAttribute("aria-label", `What level ${event.target.value} means`);
+      row.querySelector("button").setAttribute("aria-label", `Remove level ${event.target.value}`);
     }
     clearTimeout(typing);
     typing = setTimeout(flush, 250);

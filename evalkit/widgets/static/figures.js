@@ -26,9 +26,11 @@ function figuresPart(ctx) {
       : board.cells?.length ? '<div class="ekw-held">Tuned on these labels: under 50 labelled items nothing is held out.</div>' : "";
     const strays = board.strays ? `<div class="ekw-held">${counted(board.strays, "label")} in the file ${board.strays === 1 ? "is" : "are"} about other texts, and left out.</div>` : "";
     const off = board.off_scale ? `<div class="ekw-held">${counted(board.off_scale, "label")} of this criterion ${board.off_scale === 1 ? "is" : "are"} not on its scale as it is now, and left out.</div>` : "";
+    const others = Object.entries(board.elsewhere || {}).map(([name, n]) => `${counted(n, "label")} of “${name}”`);
+    const gone = others.length ? `<div class="ekw-held">Left out: ${esc(others.join(", "))}, which the version that is shown has not among its criteria.</div>` : "";
     const name = (key) => (board.versions || []).find((one) => one.key === key)?.label;
     const which = !tiles || !name(board.current) ? "" : `<div class="ekw-held">Shown is ${esc(name(board.current))}${name(board.against) ? `, compared with ${esc(name(board.against))}` : ""}.</div>`;
-    put(".ekw-top", tabs + (tiles ? `<dl class="ekw-tiles">${tiles}</dl>` : "") + which + split + strays + off);
+    put(".ekw-top", tabs + (tiles ? `<dl class="ekw-tiles">${tiles}</dl>` : "") + which + split + strays + off + gone);
   }
 
   function drawMatrix() {

@@ -3,7 +3,7 @@ const clock = (at) => (Number.isNaN(Date.parse(at)) ? at : new Date(at).toLocale
 
 function runsPart(ctx) {
   const { find, put, get } = ctx;
-  let n = 0;
+  let n = 0, told = 0, heard = "", filled = new Map();
   function drawRun() {
     const status = get("status"), draft = get("draft"), running = Boolean(status.running);
     const bar = running
@@ -19,6 +19,7 @@ function runsPart(ctx) {
     const on = judges.filter((judge) => judge.on).length, box = find("[data-new]");
     if (box && judges.length > n) box.value = ""; // it was taken in
     n = judges.length;
+    if (jury.said !== heard) [heard, filled] = [jury.said, answered(jury)];
     find('[data-box="jury"] > summary').textContent = `Jury: ${counted(on, "judge")} × ${counted(jury.samples, "sample")}, ${jury.aggregate}`;
     put(".ekw-jury", `<table><thead><tr><th scope="col">Judge</th><th scope="col">Weight</th></tr></thead><tbody>${judges
       .map((judge) => `<tr><td><label class="ekw-check"><input type="checkbox" data-jury="on" data-key="on ${esc(judge.name)}" data-name="${esc(judge.name)}" ${judge.on ? "checked" : ""}>${esc(judge.name)}</label></td>
@@ -28,6 +29,23 @@ function runsPart(ctx) {
       <label class="ekw-short">Combine <select data-jury="aggregate" data-key="aggregate">${(jury.aggregates || []).map((name) => `<option ${name === jury.aggregate ? "selected" : ""}>${esc(name)}</option>`).join("")}</select></label></div>
       <label class="ekw-short">Spend at most US$ <input type="number" min="0" step="0.01" data-jury="budget" data-key="budget" value="${esc(jury.budget_usd ?? "")}"></label>
       <div class="ekw-line"><input data-new placeholder="openai:gpt-4o-mini" data-key="new" aria-label="Another judge, provider:model"><button data-do="judge" data-key="add judge">Add judge</button></div>`);
+  }
+  const juryFields = () => [...find(".ekw-jury").querySelectorAll("[data-jury]")];
+  // The jury as it is filled in now is said: returns the mark of that message.
+  function saidJury() {
+    filled = new Map(juryFields().map((one) => [one.dataset.key, one.type === "checkbox" ? one.checked : one.value]));
+    return `${ctx.id} ${(told += 1)}`;
+  }
+  // To what was said last there is an answer: fields say what holds, those that were filled in otherwise since then apart.
+  function answered(jury) {
+    if (jury.said !== `${ctx.id} ${told}`) return filled;
+    juryFields().forEach((one) => {
+      const now = one.type === "checkbox" ? "checked" : "value";
+      if (filled.get(one.dataset.key) !== one[now]) return;
+      const of = jury.judges.find((judge) => judge.name === one.dataset.name), what = one.dataset.jury;
+      one[now] = what === "on" ? of.on : String({ weight: of?.weight, samples: jury.samples, aggregate: jury.aggregate, budget: jury.budget_usd ?? "" }[what]);
+    });
+    return new Map();
   }
   function drawVersions() {
     const board = get("board"), versions = board.versions || [];
@@ -86,5 +104,5 @@ function runsPart(ctx) {
     const running = Boolean(get("status").running);
     find(".ekw-advice").querySelectorAll('[data-do="try"], [data-do="suggest"]').forEach((one) => { one.disabled = running; });
   }
-  return { drawRun, drawJury, drawVersions, drawAdvice, busyAdvice };
+  return { drawRun, drawJury, saidJury, drawVersions, drawAdvice, busyAdvice };
 }

@@ -8,7 +8,14 @@ function stage(model, el, kind, skeleton) {
   el.appendChild(root);
   const find = (selector) => root.querySelector(selector);
   const get = (name) => model.get(name) || {};
-  const send = (message) => model.send(message);
+  // After a restart of the kernel nobody hears what is left on screen; who presses there is told.
+  function send(message) {
+    try {
+      model.send(message);
+    } catch {
+      tellAlert("The kernel that drew this is gone, and nothing happens here any more. Run the cell again: what was kept is found.");
+    }
+  }
   // What was drawn into a field, and what stands in it now.
   function values(field) {
     if (field.type === "checkbox") return [field.defaultChecked, field.checked];
@@ -53,8 +60,8 @@ function stage(model, el, kind, skeleton) {
     again.focus({ preventScroll: true });
     if (range && range[0] !== null) again.setSelectionRange(...range);
   }
-  function drawAlert() {
-    const text = model.get("alert");
+  const drawAlert = () => tellAlert(model.get("alert"));
+  function tellAlert(text) {
     put(".ekw-alert", text ? `<div>${text.split("\n").map((line) => `<p>${esc(line)}</p>`).join("")}</div><button data-do="dismiss" aria-label="Dismiss the message">×</button>` : "");
   }
   const ask = (changes) => send({ do: "query", query: { ...get("page").query, page: 0, ...changes } });
@@ -65,14 +72,21 @@ function stage(model, el, kind, skeleton) {
 // `other` may take keys that a row has besides.
 function rowsOf({ root, find }, name, tell, other = () => false) {
   const all = () => [...root.querySelectorAll(`tr[data-${name}]`)];
-  let choosing = null;
+  let choosing = null, due = null, chosen = null;
+  // Tell at once what was chosen last.
+  function hurry() {
+    clearTimeout(choosing);
+    if (due !== null) tell(due);
+    due = null;
+  }
   function choose(value) {
     clearTimeout(choosing);
     all().forEach((row) => {
       row.setAttribute("aria-selected", row.dataset[name] === value);
       row.tabIndex = row.dataset[name] === value ? 0 : -1;
     });
-    choosing = setTimeout(() => tell(value), 60); // arrow keys held down ask once
+    due = chosen = value;
+    choosing = setTimeout(hurry, 60); // arrow keys held down ask once
   }
   function pressed(event) {
     const row = event.target.closest(`tr[data-${name}]`);
@@ -93,7 +107,7 @@ function rowsOf({ root, find }, name, tell, other = () => false) {
     }
     return true;
   }
-  return { choose, pressed };
+  return { choose, hurry, pressed, chosen: () => chosen };
 }
 
 // What is typed and clicked: `typed` may take a field, the search asks when typing pauses.

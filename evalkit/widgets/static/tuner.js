@@ -40,7 +40,7 @@ function render({ model, el }) {
       if (box.checked) active[box.dataset.name] = Number([...root.querySelectorAll('[data-jury="weight"]')].find((one) => one.dataset.name === box.dataset.name).value) || 0;
     });
     const value = (name) => find(`[data-jury="${name}"]`).value;
-    send({ do: "jury", active, samples: Number(value("samples")) || 0, aggregate: value("aggregate"), budget_usd: value("budget") });
+    send({ do: "jury", active, samples: Number(value("samples")) || 0, aggregate: value("aggregate"), budget_usd: value("budget"), said: runs.saidJury() });
   }
   // what is labelled is what is on screen, even where the kernel is further by then
   const label = (item_id, code) => send({ do: "label", item_id, criterion: get("item").criterion, label: code });
@@ -71,10 +71,22 @@ function render({ model, el }) {
     label: (one) => label(get("item").item_id, one.dataset.label),
     unlabel: () => label(get("item").item_id, null),
   };
+  const early = new Map(); // labels for items that are still to come
+  function labelEarly() {
+    const { item_id, codes } = get("item"), code = early.get(item_id);
+    early.delete(item_id);
+    if (code !== undefined && codes.includes(code)) label(item_id, code);
+  }
   const rows = rowsOf(ctx, "id", (id) => { ctx.wanted = id; send({ do: "select", item_id: id }); }, (row, event) => {
-    const codes = get("item").item_id === row.dataset.id && get("item").codes;
-    if (!codes || !codes.includes(event.key)) return false;
-    label(row.dataset.id, event.key);
+    const item = get("item");
+    if (event.key.length > 1 || event.key === " " || event.ctrlKey || event.metaKey || event.altKey) return false;
+    if (item.item_id === row.dataset.id) {
+      if (!item.codes.includes(event.key)) return false;
+      label(row.dataset.id, event.key);
+    } else if (rows.chosen() === row.dataset.id && !get("board").browse) { // quicker than its item
+      early.set(row.dataset.id, event.key);
+      rows.hurry();
+    }
     return true;
   });
   listen(ctx, ACTIONS, (event) => event.target.closest(".ekw-fields") && (editor.typed(event), true));
@@ -82,7 +94,10 @@ function render({ model, el }) {
     const one = event.target;
     if (one.dataset.jury) jury();
     else if (one.dataset.version) send({ do: "versions", current: find('[data-version="current"]').value, against: find('[data-version="against"]').value });
-    else if (one.matches("[data-annotator]")) send({ do: "annotator", name: one.value });
+    else if (one.matches("[data-annotator]")) {
+      if (!one.value.trim()) one.value = get("board").annotator; // who labels is who labelled last
+      send({ do: "annotator", name: one.value });
+    }
   });
   root.addEventListener("keydown", (event) => {
     event.stopPropagation();
@@ -94,7 +109,7 @@ function render({ model, el }) {
   const { drawTop, drawMatrix } = figures, { drawRows, drawItem, mark, reveal } = items, { drawRun, drawJury, drawVersions, drawAdvice, busyAdvice } = runs;
   const draws = {
     draft: [editor.drawDraft, drawRun], jury: [drawJury], status: [drawRun, busyAdvice], alert: [drawAlert], code: [drawCode],
-    item: [drawItem, mark, reveal], advice: [drawAdvice], board: [drawTop, drawMatrix, drawVersions, drawItem, drawAdvice],
+    item: [drawItem, mark, reveal, labelEarly], advice: [drawAdvice], board: [drawTop, drawMatrix, drawVersions, drawItem, drawAdvice],
     page: [drawRows, drawMatrix, drawItem, drawAdvice],
   };
   return follow(ctx, model, draws);
