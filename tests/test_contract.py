@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
+import multiprocessing
+import os
 import threading
 from pathlib import Path
 
@@ -210,6 +213,81 @@ def test_receipts_of_many_threads_are_all_kept(tmp_path: Path):
     for thread in threads:
         thread.join()
     assert {one.task for one in read_receipts(place)} == {f"t{i}|0" for i in range(20)}
+
+
+def write_from_a_process(place: Path, *tasks: str) -> None:
+    for task in tasks:
+        write_receipt(receipt(task), place)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks are POSIX's")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_processes_forked_while_receipts_are_written_block_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A child has the lock as another thread of its parent held it, and the locked file, for as long as it lives."""
+    place, replace, children = tmp_path / "receipts.json", Path.replace, []
+    context = multiprocessing.get_context("fork")
+    done = context.Event()
+
+    def stay() -> None:
+        write_receipt(receipt("child|0"), tmp_path / "childs.json")
+        done.wait(30)
+
+    def fork() -> None:
+        children.append(context.Process(target=stay))
+        children[-1].start()
+
+    def replace_amid_a_fork(self: Path, target: Path) -> Path:
+        monkeypatch.setattr(Path, "replace", replace)
+        thread = threading.Thread(target=fork)
+        thread.start()
+        thread.join()
+        return replace(self, target)
+
+    monkeypatch.setattr(Path, "replace", replace_amid_a_fork)
+    write_receipt(receipt("first|0"), place)
+    other = context.Process(target=write_from_a_process, args=(place, "second|0"))
+    other.start()
+    try:
+        other.join(10)
+        assert other.exitcode == 0, "the lock went with its writing, though a child has the file open"
+        done.set()
+        children[0].join(10)
+        assert children[0].exitcode == 0, "a child writes receipts of its own"
+        assert [one.task for one in read_receipts(tmp_path / "childs.json")] == ["child|0"]
+    finally:
+        for process in (other, *children):
+            process.kill()
+            process.join()
+    assert [one.task for one in read_receipts(place)] == ["first|0", "second|0"]
+
+
+def test_processes_that_write_receipts_at_once_lose_none(tmp_path: Path):
+    place = tmp_path / "receipts.json"
+    context = multiprocessing.get_context("spawn")
+    tasks = [[f"t{number}{part}|0" for part in "abcde"] for number in range(3)]
+    processes = [context.Process(target=write_from_a_process, args=(place, *names)) for names in tasks]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(60)
+    assert sorted(one.task for one in read_receipts(place)) == sorted(name for names in tasks for name in names)
+
+
+def test_a_receipt_that_cannot_be_written_leaves_the_old_file_and_nothing_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    place = tmp_path / "receipts.json"
+    write_receipt(receipt("a|0"), place)
+    before = sorted(path.name for path in tmp_path.iterdir())
+
+    def refuse(self: Path, target: Path) -> Path:
+        raise OSError(errno.ENOSPC, "no space left")
+
+    monkeypatch.setattr(Path, "replace", refuse)
+    with pytest.raises(ConfigError, match=r"cannot be written to .*no space left"):
+        write_receipt(receipt("b|0"), place)
+    assert [one.task for one in read_receipts(place)] == ["a|0"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
 
 
 def test_without_a_place_no_receipt_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -259,6 +259,8 @@ def _held(folder: Path) -> Iterator[None]:
             fcntl.flock(there, fcntl.LOCK_EX)
         yield
     finally:
+        with contextlib.suppress(OSError):  # closing would not: a process forked meanwhile has the folder open, too
+            fcntl.flock(there, fcntl.LOCK_UN)
         os.close(there)
 
 

@@ -228,8 +228,11 @@ def _changed(place: Path) -> Iterator[_Content]:
         content = _content_of(place)
         yield content
         new = place.with_name(f".{place.name}.{os.getpid()}")
-        new.write_text(content.to_json(), "utf-8")
-        new.replace(place)
+        try:
+            new.write_text(content.to_json(), "utf-8")
+            new.replace(place)
+        finally:
+            new.unlink(missing_ok=True)
 
 
 def _content_of(place: Path) -> _Content:
@@ -259,4 +262,16 @@ def _locked(place: Path) -> Iterator[None]:
         return
     with place.with_name(f".{place.name}.lock").open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
+        try:
+            yield
+        finally:
+            fcntl.flock(handle, fcntl.LOCK_UN)  # closing would not: a process forked meanwhile has the file open, too
+
+
+def _start_afresh_in_child() -> None:
+    global _lock
+    _lock = threading.Lock()  # another thread of the parent may hold its own for ever
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_start_afresh_in_child)

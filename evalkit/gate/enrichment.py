@@ -94,7 +94,11 @@ def _held(source: Path) -> Iterator[None]:
     with file:
         with suppress(OSError):  # a file system without locks: as well as it goes
             fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+        try:
+            yield
+        finally:
+            with suppress(OSError):  # closing would not: a process forked meanwhile has the file open, too
+                fcntl.flock(file, fcntl.LOCK_UN)
 
 
 def _lines(
