@@ -486,6 +486,11 @@ def test_a_new_project_has_no_placeholder_left_and_is_never_written_over(tmp_pat
         new_plugin("support-tone", tmp_path / "file")
     (tmp_path / "empty").mkdir()
     assert new_plugin("support-tone", tmp_path / "empty") == tmp_path / "empty"
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    assert new_plugin("support-tone", tmp_path / "link") == tmp_path / "link"
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real" / "pyproject.toml").is_file()
     assert not list(tmp_path.glob(".*")), "no scratch is left"
 
 

@@ -54,13 +54,14 @@ def new_plugin(name: str, folder: str | Path | None = None) -> Path:
     target = Path(name if folder is None else folder).expanduser().absolute()
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise ConfigError(f"{target} is there already and not empty; name another folder with folder=")
-    scratch = target.with_name(f".{target.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    place = Path(os.path.realpath(target))  # a folder takes the place of an empty one, and not of a link to it
+    scratch = place.with_name(f".{place.name}.{os.getpid()}.{secrets.token_hex(4)}")
     try:
-        for place, text in _files(name, package):
-            path = scratch / place
+        for file, text in _files(name, package):
+            path = scratch / file
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8", newline="\n")
-        scratch.replace(target)  # whole, or not at all
+        scratch.replace(place)  # whole, or not at all
     except OSError as problem:
         raise ConfigError(f"{target} cannot be written: {problem.strerror or problem}") from None
     finally:
