@@ -154,6 +154,17 @@ def test_export_that_cannot_be_written_leaves_the_old_file(store: ReplyStore, tm
     assert sorted(path.name for path in tmp_path.iterdir()) == ["cache", "folder"]
 
 
+def test_an_export_through_a_link_leaves_the_link(store: ReplyStore, tmp_path: Path) -> None:
+    fill(store)
+    (tmp_path / "real.jsonl").write_text("old")
+    (tmp_path / "link.jsonl").symlink_to("real.jsonl")
+    assert store.export(tmp_path / "link.jsonl") == 10
+    assert (tmp_path / "link.jsonl").is_symlink()
+    assert len(lines_of(tmp_path / "real.jsonl")) == 10
+    with pytest.raises(CacheError, match="exists: name another export_to"):
+        store.prune(model="other", apply=True, export_to=tmp_path / "link.jsonl")
+
+
 def test_export_holds_what_is_still_being_written(store: ReplyStore, tmp_path: Path) -> None:
     for number in range(200):
         store.put(parts(number), reply())

@@ -187,6 +187,19 @@ class TestWriting:
         pd.testing.assert_frame_equal(given_, before)
 
 
+@pytest.mark.parametrize("there", [True, False], ids=["a file", "nothing yet"])
+def test_a_link_stays_a_link(tmp_path, there):
+    real, link = tmp_path / "shared" / "t.csv", tmp_path / "t.csv"
+    if there:
+        real.parent.mkdir()
+        real.write_text("old")
+    link.symlink_to(real)
+    assert write_frame(sample("labels"), link) == link
+    assert link.is_symlink()
+    assert_same(read_table(real, "labels"), sample("labels"))
+    assert [path.name for path in real.parent.iterdir()] == ["t.csv"]
+
+
 def test_csv_of_a_spreadsheet_and_lists_in_cells(tmp_path):
     (tmp_path / "a.csv").write_text('item_id;answer\n1;"one, two"\n')
     assert read_frame(tmp_path / "a.csv").to_dict("list") == {"item_id": ["1"], "answer": ["one, two"]}

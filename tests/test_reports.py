@@ -267,6 +267,12 @@ class TestFile:
         written(support[0], tmp_path)
         assert sorted(path.name for path in tmp_path.iterdir()) == ["deep", "report.html"]
 
+    def test_a_link_stays_a_link(self, support, tmp_path):
+        (tmp_path / "link.html").symlink_to(tmp_path / "real.html")
+        ek.report(support[0], tmp_path / "link.html")
+        assert (tmp_path / "link.html").is_symlink()
+        assert (tmp_path / "real.html").read_text("utf-8").startswith("<!DOCTYPE html>")
+
     def test_what_cannot_be_written_is_said(self, support, tmp_path):
         with pytest.raises(ek.ConfigError, match=r"name it \.html"):
             ek.report(support[0], tmp_path / "report.pdf")

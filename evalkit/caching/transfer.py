@@ -130,7 +130,8 @@ def export(connection: sqlite3.Connection | None, path: Path, chosen: Chosen, *,
 
     With `fresh` it replaces no other file.
     """
-    part = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.part")
+    there = path if fresh else Path(os.path.realpath(path))  # a link stays a link
+    part = there.with_name(f".{there.name}.{os.getpid()}.{secrets.token_hex(4)}.part")
     n_lines = 0
     try:
         with part.open("wb") as file:
@@ -140,9 +141,9 @@ def export(connection: sqlite3.Connection | None, path: Path, chosen: Chosen, *,
             file.flush()
             os.fsync(file.fileno())
         if fresh:
-            place(part, path)
+            place(part, there)
         else:
-            part.replace(path)
+            part.replace(there)
     except FileExistsError:
         raise CacheError(f"{path} exists: name another export_to; nothing was removed") from None
     except OSError as problem:

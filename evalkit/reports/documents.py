@@ -76,11 +76,12 @@ def report(evaluation: Evaluation, path: str | Path, *, baseline: Any = None) ->
 
 
 def _write(path: Path, text: str) -> None:
-    scratch = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    place = Path(os.path.realpath(path))  # a link stays a link
+    scratch = place.with_name(f".{place.name}.{os.getpid()}.{secrets.token_hex(4)}")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        place.parent.mkdir(parents=True, exist_ok=True)
         scratch.write_text(text, encoding="utf-8", newline="\n")
-        scratch.replace(path)
+        scratch.replace(place)
     except OSError as problem:
         raise ConfigError(f"{path} cannot be written: {problem.strerror or problem}") from None
     finally:

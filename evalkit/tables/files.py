@@ -237,15 +237,16 @@ def write_frame(frame: pd.DataFrame, path: str | Path) -> Path:
     """
     path = Path(path)
     form = _form(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    scratch = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    place = Path(os.path.realpath(path))  # a link stays a link
+    place.parent.mkdir(parents=True, exist_ok=True)
+    scratch = place.with_name(f".{place.name}.{os.getpid()}.{secrets.token_hex(4)}")
     try:
         if form == ".parquet":
             _write_parquet(frame, scratch)
         else:
             text = _csv(frame, "," if form == ".csv" else "\t") if form in (".csv", ".tsv") else _json(frame, form)
             scratch.write_bytes(gzip.compress(text, mtime=0) if path.suffix.lower() == ".gz" else text)
-        scratch.replace(path)
+        scratch.replace(place)
     except (TypeError, ValueError) as problem:  # orjson's and pyarrow's errors are such
         raise InputError(f"{path} cannot be written: {problem}") from None
     finally:
