@@ -1080,6 +1080,20 @@ def test_run_pressed_twice_is_one_run_and_one_stop_ends_it(slow):
     assert tuner._screen.view.status["running"] is False
 
 
+def test_what_is_pressed_as_soon_as_a_run_is_over_is_heard(tuner):
+    runs = []
+
+    def press_again(change):
+        runs.append(change["new"]["running"])
+        if runs == [True, False]:
+            tuner._screen._receive(None, {"do": "run"}, [])
+
+    tuner._screen.view.observe(press_again, "status")
+    do(tuner, do="run")
+    assert [one for one in runs if one] == [True, True]
+    assert runs[-1] is False
+
+
 def test_a_fault_while_something_runs_leaves_it_running(slow):
     tuner, server = slow
     tuner._screen._receive(None, {"do": "run"}, [])

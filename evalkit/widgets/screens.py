@@ -83,16 +83,21 @@ class Screen(Stage):
         self._status(running=True, done=progress.done + progress.n_failed, total=progress.total, text=text)
 
     # -- what a person does
-    def _begun(self, name: str, job: Callable[[], object]) -> None:
-        """A job that Stop is about, from the click on."""
+    def _begun(self, name: str, job: Callable[[], str]) -> None:
+        """A job that Stop is about, from the click on; it returns what to say at its end."""
         self._going = True
 
         def done() -> None:
+            text = None
             try:
-                job()
+                text = job()
             finally:
-                self.session.end()
-                self._going = False
+                with self.session.lock:  # what is pressed as soon as the buttons are on again is heard, and told after
+                    self.session.end()
+                    self._going = False
+                    if text is not None:
+                        self._status(text=text)
+            self._plan()
 
         self._do(name, done)
 
@@ -146,14 +151,17 @@ class Screen(Stage):
         self.session.begin()
         self._alert("")
         self._status(running=True, text="looking up what is cached …")
-        self._begun("run", lambda: self.shown(self.session.run(self.progress, version)))
+        self._begun("run", lambda: self._drawn(self.session.run(self.progress, version)))
 
     def shown(self, said: str, *more: str) -> None:
-        """Draw what a run brought, tiles first."""
-        self.show("board", "page", "item", *more)
-        self._tell_unscored()
-        self._status(text=said or "done: everything was cached")
+        """Draw what a run brought, and that it is over."""
+        self._status(text=self._drawn(said, *more))
         self._plan()
+
+    def _drawn(self, said: str, *more: str) -> str:
+        self.show("board", "page", "item", *more)  # tiles first
+        self._tell_unscored()
+        return said or "done: everything was cached"
 
     def _tell_unscored(self) -> None:
         evaluation = self.session.evaluation
@@ -234,17 +242,17 @@ class Screen(Stage):
         self._status(running=True, text=f"asking {judge} for edits …")
         self._begun("suggest", lambda: self._suggested(judge))
 
-    def _suggested(self, judge: str) -> None:
+    def _suggested(self, judge: str) -> str:
         self.session.suggest(judge)
         self.show("advice")
-        self._status(text=self.session.proposals.head)
+        return self.session.proposals.head
 
     def _try(self, said: Mapping[str, Any]) -> None:
         number = int(said["number"])
         self.session.begin()
         self._alert("")
         self._status(running=True, text="looking up what is cached …")
-        self._begun("run", lambda: self.shown(self.session.try_edit(number, self.progress), "advice"))
+        self._begun("run", lambda: self._drawn(self.session.try_edit(number, self.progress), "advice"))
 
     def _held_out(self) -> None:
         self.session.look_held_out()

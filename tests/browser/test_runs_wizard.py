@@ -133,6 +133,7 @@ def test_a_person_runs_a_pack_finds_the_next_run_after_a_restart_and_stops_it(no
     expect(wizard.locator(".ekw-log")).to_contain_text("fake: begun")
     expect(field(page, "judges.1.weight")).to_have_value("2.0")
     stop = wizard.get_by_role("button", name="Stop")
+    expect(stop).to_be_enabled()
     stop.focus()
     page.keyboard.press("Enter")
     expect(wizard.get_by_role("region", name="Run", exact=True)).to_contain_text("cancelled")

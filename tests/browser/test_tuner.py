@@ -38,6 +38,14 @@ def run(tuner):
     tuner.get_by_role("button", name="Run").click()
 
 
+def press(button):
+    """By keyboard, once the button is on: Playwright waits for that before a click, but not before a key."""
+    from playwright.sync_api import expect
+
+    expect(button).to_be_enabled()
+    button.press("Enter")
+
+
 @pytest.mark.usefixtures("each_kernel")
 def test_a_person_tunes_a_rubric_and_finds_everything_after_a_restart(notebook):
     from playwright.sync_api import expect
@@ -190,6 +198,8 @@ def test_everything_can_be_done_by_keyboard_and_has_a_name(notebook):
     page.keyboard.press("Enter")
     rows = tuner.get_by_role("grid", name="Judged items").locator("tr[data-id]")
     expect(rows).to_have_count(24)
+    expect(tuner.get_by_role("button", name="Run")).to_be_enabled()
+    expect(tuner.get_by_role("button", name="Run")).to_be_focused()  # though it was off meanwhile
     assert rows.evaluate_all("(rows) => rows.filter((row) => row.tabIndex === 0).length") == 1
     rows.first.focus()
     page.keyboard.press("ArrowDown")
@@ -299,24 +309,24 @@ def test_criteria_and_levels_by_keyboard(notebook):
     tuner = notebook.open(SUPPORT).tuner
     plan = tuner.locator(".ekw-plan")
     expect(plan).to_contain_text("216 judgments")
-    tuner.get_by_role("button", name="Add a criterion").press("Enter")
+    press(tuner.get_by_role("button", name="Add a criterion"))
     name = tuner.locator("[data-part=name]").last
     expect(name).to_be_focused()
     page.keyboard.type("tone")
     expect(plan).to_contain_text("432 judgments")  # two criteria now
     added = tuner.locator(".ekw-criterion").last
     expect(added.locator("summary")).to_contain_text("tone")
-    added.get_by_role("button", name="Add a level").press("Enter")
+    press(added.get_by_role("button", name="Add a level"))
     expect(added.get_by_label("Code of level 3")).to_have_value("2")
     page.keyboard.type("warm")
-    tuner.get_by_role("button", name="YAML").press("Enter")
+    press(tuner.get_by_role("button", name="YAML"))
     yaml = tuner.get_by_label("Rubric as YAML")
     expect(yaml).to_have_value(re.compile("name: tone.*2: warm.*pass_at: 1", re.DOTALL))
-    tuner.get_by_role("button", name="YAML").press("Enter")
+    press(tuner.get_by_role("button", name="YAML"))
     expect(tuner.get_by_role("button", name="YAML")).to_be_focused()
     run(tuner)
     expect(tuner.get_by_role("group", name="Criterion").get_by_role("button")).to_have_text(["faithfulness", "tone"])
-    tuner.get_by_role("button", name="tone", exact=True).press("Enter")
+    press(tuner.get_by_role("button", name="tone", exact=True))
     tuner.locator("tr[data-id='gym-cora']").click()
     item = tuner.get_by_role("region", name="Item", exact=True)
     expect(item.get_by_role("heading", name="gym-cora tone")).to_be_visible()
@@ -326,12 +336,12 @@ def test_criteria_and_levels_by_keyboard(notebook):
     # away again; the focus goes to what is next to it
     added = tuner.locator(".ekw-criterion").last
     added.locator("summary").press("Enter")
-    added.get_by_role("button", name="Remove level 2").press("Enter")
+    press(added.get_by_role("button", name="Remove level 2"))
     expect(added.get_by_role("button", name="Remove level 1")).to_be_focused()
-    added.get_by_role("button", name="Remove criterion tone").press("Enter")
+    press(added.get_by_role("button", name="Remove criterion tone"))
     expect(tuner.locator(".ekw-criterion summary")).to_be_focused()
     expect(plan).to_contain_text("216 judgments")
-    tuner.get_by_role("button", name="Remove criterion faithfulness").press("Enter")
+    press(tuner.get_by_role("button", name="Remove criterion faithfulness"))
     expect(tuner.locator(".ekw-problem")).to_contain_text("criteria")
     expect(tuner.get_by_role("button", name="Run")).to_be_disabled()
     assert page.console_errors == []
@@ -596,12 +606,12 @@ def test_edits_are_suggested_and_tried(notebook):
     expect(tuner.get_by_text("After a run a judge can suggest edits")).to_be_visible()
     run(tuner)
     expect(tuner.get_by_text("the look is counted")).to_be_visible()
-    tuner.get_by_role("button", name="Suggest edits").press("Enter")
+    press(tuner.get_by_role("button", name="Suggest edits"))
     first = tuner.get_by_role("article", name="Suggestion 1", exact=True)
     expect(first).to_contain_text("faithfulness: level 2")
     expect(tuner.locator(".ekw-advice [role=status]")).to_contain_text("jury and people differ on")
     text = first.locator(".ekw-new").inner_text().strip()
-    first.get_by_role("button", name="Try suggestion 1").press("Enter")
+    press(first.get_by_role("button", name="Try suggestion 1"))
     expect(tile(first, "Effect, dev labels")).to_contain_text("fixed")
     expect(tile(first, "Effect, held-out labels")).to_contain_text("broke")
     expect(first).to_contain_text(re.compile(r"verdicts? changed, labelled or not \(about [\d.]+ by chance\)"))
@@ -612,7 +622,7 @@ def test_edits_are_suggested_and_tried(notebook):
     expect(tile(tuner, "Changed")).to_contain_text("by chance, against v1")
     level = tuner.get_by_label("What level 2 means")
     assert level.input_value() != text  # what a person was editing stays
-    first.get_by_role("button", name="over into the rubric").press("Enter")
+    press(first.get_by_role("button", name="over into the rubric"))
     expect(level).to_have_value(text)
     # what was tried is shown again without another look
     looks = tile(first, "Agreement, held-out labels").inner_text()

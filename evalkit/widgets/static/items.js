@@ -40,7 +40,7 @@ function itemsPart(ctx) {
     const scroll = find(".ekw-scroll").scrollTop;
     put(".ekw-scroll", `<table role="grid" aria-label="Judged items" aria-rowcount="${+page.n}"><thead><tr>${head}</tr></thead><tbody>${body || `<tr><td colspan="7" class="ekw-empty">No item is like that. Clear the filter or the search.</td></tr>`}</tbody></table>`);
     find(".ekw-scroll").scrollTop = scroll;
-    const turn = (step, name, sign, off) => `<button data-do="turn" data-key="turn ${step}" data-step="${step}" aria-label="${name} page" ${off ? "disabled" : ""}>${sign}</button>`;
+    const turn = (step, name, sign, off) => `<button data-do="turn" data-key="turn ${step}" data-step="${step}" aria-label="${name} page" ${offIf(off)}>${sign}</button>`;
     const cell = query.cell ? `<button data-do="uncell" data-key="uncell">× people ${esc(query.cell[0])}, jury ${esc([query.cell[1] ?? "none", query.cell[2]].filter(Boolean).join(" "))}</button>` : "";
     put(".ekw-foot", `<span role="status">${+page.n} of ${counted(page.n_items, "item")}</span>${cell}${query.sort === "eyes" ? "<small>first what needs eyes: wrong, broke, unscored, split</small>" : '<button data-do="sort" data-name="eyes" data-key="sort eyes">First what needs eyes</button>'}
       <span class="ekw-push"></span>${page.n_pages > 1 ? `${turn(-1, "Previous", "‹", page.page === 0)} ${page.page + 1}/${page.n_pages} ${turn(1, "Next", "›", page.page + 1 >= page.n_pages)}` : ""}`);
@@ -61,7 +61,7 @@ function itemsPart(ctx) {
         one.reply ? `<details><summary aria-label="Raw reply ${at + 1} of ${esc(judge.judge)}">raw reply</summary><pre>${esc(one.reply)}</pre></details>` : ""}</li>`).join("");
     put(".ekw-item", `<div class="ekw-head"><h3>${esc(item.item_id)} <small>${esc(item.criterion)}</small></h3>
       ${board.browse ? "" : `<div class="ekw-label-line" role="group" aria-label="Your label"><label class="ekw-short">Label as <input data-annotator data-key="annotator" value="${esc(board.annotator)}" aria-label="Annotator"></label> ${codes}
-      <button class="ekw-quiet" data-do="unlabel" data-key="unlabel" ${mine === undefined ? "disabled" : ""}>Take back</button></div>`}</div>
+      <button class="ekw-quiet" data-do="unlabel" data-key="unlabel" ${offIf(mine === undefined)}>Take back</button></div>`}</div>
       ${board.browse ? "" : `<p class="ekw-labels">${item.held ? "Held out: other people's labels stay unseen while you tune. " : ""}${labels || "No label yet."}</p>`}
       <dl class="ekw-inputs">${item.inputs.map(([name, text]) => `<dt>${esc(name)}</dt><dd>${esc(text)}</dd>`).join("")}</dl>
       <div class="ekw-judges">${item.judges.map((judge) => `<article><h4>${esc(judge.judge)} <span class="ekw-chip ekw-${verdict(judge.passed)}">${esc(judge.label ?? "–")}</span> <small>${judge.score === null ? esc(judge.reason ?? "unscored") : `mean ${esc(judge.score)}`}${judge.passed === null ? "" : `, ${verdict(judge.passed)}`}</small></h4><ol>${samples(judge)}</ol></article>`).join("")}</div>

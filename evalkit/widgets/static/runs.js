@@ -8,9 +8,9 @@ function runsPart(ctx) {
     const status = get("status"), draft = get("draft"), running = Boolean(status.running);
     const bar = running
       ? `<progress aria-label="Replies" ${status.total ? `value="${+status.done}" max="${+status.total}"` : ""}></progress><small class="ekw-count">${esc(status.text)}</small>` : "";
-    put(".ekw-run", `<div class="ekw-line"><button class="ekw-primary" data-do="run" data-key="run" ${running || draft.problem ? "disabled" : ""}>▶ Run</button>
-      <button data-do="stop" data-key="stop" ${running ? "" : "disabled"}>■ Stop</button>
-      <button data-do="save" data-key="save" ${running || draft.problem ? "disabled" : ""} title="Write the rubric as its next version">Save version</button></div>${bar}
+    put(".ekw-run", `<div class="ekw-line"><button class="ekw-primary" data-do="run" data-key="run" ${offIf(running || draft.problem)}>▶ Run</button>
+      <button data-do="stop" data-key="stop" ${offIf(!running)}>■ Stop</button>
+      <button data-do="save" data-key="save" ${offIf(running || draft.problem)} title="Write the rubric as its next version">Save version</button></div>${bar}
       <small class="ekw-plan">${running ? "" : esc(status.plan || "")}</small>
       <div role="status" class="ekw-said">${running ? "" : esc(status.text)}</div>`);
   }
@@ -81,9 +81,9 @@ function runsPart(ctx) {
   function suggestion(row, at, running, shown) {
     const tried = row.effects.length > 0, name = `suggestion ${at + 1}`;
     const buttons = tried
-      ? `<button data-do="showtry" data-key="try ${at}" data-version="${esc(row.key)}" aria-label="Show ${name}" ${row.key === shown ? "disabled" : ""}>${row.key === shown ? "Shown" : "Show"}</button>
+      ? `<button data-do="showtry" data-key="try ${at}" data-version="${esc(row.key)}" aria-label="Show ${name}" ${offIf(row.key === shown)}>${row.key === shown ? "Shown" : "Show"}</button>
         <button data-do="takeup" data-key="takeup ${at}" data-version="${esc(row.key)}" aria-label="Take ${name} over into the rubric">Take over</button>`
-      : `<button data-do="try" data-key="try ${at}" data-number="${at}" ${running ? "disabled" : ""} aria-label="Try ${name}">Try</button>`;
+      : `<button data-do="try" data-key="try ${at}" data-number="${at}" ${offIf(running)} aria-label="Try ${name}">Try</button>`;
     return `<li><article aria-label="Suggestion ${at + 1}"><h4>${esc(row.where)}</h4><p class="ekw-new">${marked(row.was, row.text)}</p>
       <p><small>${esc(row.reason)}</small></p><details><summary>in full, and what it replaces</summary><p>${esc(row.text)}</p><p><small>${esc(row.was) || "(nothing)"}</small></p></details>
       <div class="ekw-line">${buttons}</div>${row.effects.map(effect).join("")}${tried ? `<small>${esc(row.effects[0].changed)}</small>` : ""}</article></li>`;
@@ -95,14 +95,14 @@ function runsPart(ctx) {
     const look = advice.held ? "Trying one looks at the held-out labels, and the look is counted." : "Few labels: nothing is held out, so an effect is measured on the labels that it was made from.";
     put(".ekw-advice", `<div class="ekw-line"><label class="ekw-short">Ask <input data-adviser data-key="adviser" list="${ctx.id}-advisers" value="${esc(advice.judge)}" aria-label="Judge to ask for suggestions"></label>
       <datalist id="${ctx.id}-advisers">${(advice.judges || []).map((name) => `<option value="${esc(name)}">`).join("")}</datalist>
-      <button data-do="suggest" data-key="suggest" ${running || !board.current ? "disabled" : ""}>${rows.length ? "Suggest others" : "Suggest edits"}</button></div>
+      <button data-do="suggest" data-key="suggest" ${offIf(running || !board.current)}>${rows.length ? "Suggest others" : "Suggest edits"}</button></div>
       <small>One question to this judge, with dev items where jury and people disagree. ${look}</small>
       ${advice.head ? `<p role="status"><small>${esc(advice.head)}</small></p>` : ""}${(advice.notes || []).map((note) => `<p class="ekw-note">${esc(note)}</p>`).join("")}
       ${rows.length ? `<ol class="ekw-edits">${rows.map((row, at) => suggestion(row, at, running, board.current)).join("")}</ol>` : ""}`);
   }
   function busyAdvice() { // while something runs nobody else is asked; what is open stays open
     const running = Boolean(get("status").running);
-    find(".ekw-advice").querySelectorAll('[data-do="try"], [data-do="suggest"]').forEach((one) => { one.disabled = running; });
+    find(".ekw-advice").querySelectorAll('[data-do="try"], [data-do="suggest"]').forEach((one) => one.setAttribute("aria-disabled", running));
   }
   return { drawRun, drawJury, saidJury, drawVersions, drawAdvice, busyAdvice };
 }

@@ -115,7 +115,6 @@ function listen({ root, ask }, actions, typed) {
   let searching = null;
   root.addEventListener("click", (event) => {
     const one = event.target.closest("[data-do]");
-    // some buttons keep the focus while they are off: a disabled one would drop it
     if (one && root.contains(one) && !one.disabled && one.ariaDisabled !== "true") actions[one.dataset.do]?.(one);
   });
   root.addEventListener("input", (event) => {

@@ -62,8 +62,8 @@ function wizardPart(ctx) {
     const other = Object.entries(faults).filter(([place]) => !root.querySelector(`[data-fault="${CSS.escape(place)}"]`));
     const beside = Object.entries(faults).filter((one) => !other.some(([place]) => place === one[0]));
     const bad = Object.keys(faults).length, going = running();
-    tellOnce(`<div class="ekw-line"><button ${bad || going || !check.ready ? 'aria-disabled="true"' : 'class="ekw-primary"'} data-do="start" data-key="start">▶ Start the run</button>
-      <button ${going ? "" : 'aria-disabled="true"'} data-do="stop" data-key="stop">■ Stop</button>${check.unknown ? '<button data-do="look" data-key="look" title="Imports the tasks, in a process of its own: may take half a minute">Count what is not known</button>' : ""}${bad ? `<small>${bad} ${bad === 1 ? "thing is" : "things are"} to be mended first</small>` : ""}</div>
+    tellOnce(`<div class="ekw-line"><button class="ekw-primary" ${offIf(bad || going || !check.ready)} data-do="start" data-key="start">▶ Start the run</button>
+      <button ${offIf(!going)} data-do="stop" data-key="stop">■ Stop</button>${check.unknown ? '<button data-do="look" data-key="look" title="Imports the tasks, in a process of its own: may take half a minute">Count what is not known</button>' : ""}${bad ? `<small>${bad} ${bad === 1 ? "thing is" : "things are"} to be mended first</small>` : ""}</div>
       <div class="ekw-problem" role="alert">${other.map(([, said]) => `<p>${esc(said)}</p>`).join("")}</div>
       <div class="ekw-sr" role="alert">${beside.map(([place, said]) => `<p>${esc(named(place))}: ${esc(said)}</p>`).join("")}</div>
       <ul class="ekw-lines" role="status" aria-label="What it will take">${(check.plan || []).map((line) => `<li>${esc(line)}</li>`).join("")}</ul>`);
