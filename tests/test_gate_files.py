@@ -16,7 +16,7 @@ from evalkit.cli import main
 from evalkit.errors import ConfigError, InputError
 from evalkit.gate import enrich, load_gate, read_traces
 from evalkit.gate.enrichment import stamp_of
-from evalkit.gate.files import write_whole
+from evalkit.writing import write_whole
 
 TRACE = {"schema_version": 1, "type": "verdict.trace", "request_id": "t", "prompt": "p", "response": "30 days"}
 CONFIG = "tests:\n  - id: t\n    expected: {type: must_contain, value: '30'}\n"
@@ -115,7 +115,7 @@ def test_a_link_stays_a_link_and_permissions_stay(here: Path) -> None:
 
 
 def test_a_report_may_go_to_a_pipe(here: Path) -> None:
-    code = "from evalkit.gate.files import write_whole; write_whole('/dev/stdout', [b'half ', b'and half'])"
+    code = "from evalkit.writing import write_whole; write_whole('/dev/stdout', [b'half ', b'and half'])"
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=True, timeout=60
     )
@@ -131,7 +131,7 @@ def started(code: str, here: Path) -> subprocess.Popen[str]:
 
 WRITER = """
 import time
-from evalkit.gate.files import write_whole
+from evalkit.writing import write_whole
 def chunks():
     yield b"new " * 100_000
     print("half", flush=True)
@@ -181,7 +181,7 @@ def test_a_full_disk_leaves_the_old_file_and_says_so(here: Path) -> None:
         "import resource, sys\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (5_000, 5_000))\n"
         "from evalkit.errors import InputError\n"
-        "from evalkit.gate.files import write_whole\n"
+        "from evalkit.writing import write_whole\n"
         "try:\n"
         "    write_whole('old.json', [b'x' * 3_000] * 4)\n"
         "except InputError as problem:\n"

@@ -198,7 +198,7 @@ def _judge_of(result: GateResult) -> str | None:
 def _write(args: argparse.Namespace, result: GateResult, since: tuple[int, int]) -> None:
     from evalkit.gate import enrich
     from evalkit.gate.documents import as_json, as_junit, as_markdown
-    from evalkit.gate.files import write_whole
+    from evalkit.writing import write_whole
 
     made: dict[str, bytes] = {
         "junit": as_junit(result),

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from evalkit.contract.configs import Mode, faults
 from evalkit.errors import ConfigError
+from evalkit.writing import whole
 
 __all__ = [
     "RECEIPT_VARIABLE",
@@ -227,12 +228,8 @@ def _changed(place: Path) -> Iterator[_Content]:
     with _held(place):
         content = _content_of(place)
         yield content
-        new = place.with_name(f".{place.name}.{os.getpid()}")
-        try:
-            new.write_text(content.to_json(), "utf-8")
-            new.replace(place)
-        finally:
-            new.unlink(missing_ok=True)
+        with whole(place) as out:
+            out.write(content.to_json().encode())
 
 
 def _content_of(place: Path) -> _Content:

@@ -12,9 +12,9 @@ from typing import Any
 import orjson
 
 from evalkit.errors import InputError
-from evalkit.gate.files import write_whole
 from evalkit.gate.judgments import RECORDED
 from evalkit.gate.traces import REDACTED
+from evalkit.writing import write_whole
 
 try:
     import fcntl

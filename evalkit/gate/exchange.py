@@ -13,12 +13,12 @@ import pandas as pd
 from evalkit.aggregation import combine
 from evalkit.errors import InputError, counted
 from evalkit.evaluation import Evaluation, Rules
-from evalkit.gate.files import write_whole
 from evalkit.gate.judging import rationale_of, sum_of
 from evalkit.gate.judgments import Judgment, agreement_of, rules_hash, verdict_key
 from evalkit.gate.traces import read_traces
 from evalkit.rubrics import Rubric, load_rubric
 from evalkit.tables import as_items, check
+from evalkit.writing import write_whole
 
 __all__ = ["from_traces", "to_traces"]
 

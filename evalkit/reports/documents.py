@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import html
 import os
-import secrets
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +25,7 @@ from evalkit.plots.themes import STYLE as PLOT_STYLE
 from evalkit.reports.cases import cases
 from evalkit.reports.provenance import provenance
 from evalkit.reports.styles import STYLE
+from evalkit.writing import whole
 
 __all__ = ["report"]
 
@@ -76,17 +75,12 @@ def report(evaluation: Evaluation, path: str | Path, *, baseline: Any = None) ->
 
 
 def _write(path: Path, text: str) -> None:
-    place = Path(os.path.realpath(path))  # a link stays a link
-    scratch = place.with_name(f".{place.name}.{os.getpid()}.{secrets.token_hex(4)}")
     try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        scratch.write_text(text, encoding="utf-8", newline="\n")
-        scratch.replace(place)
+        Path(os.path.realpath(path)).parent.mkdir(parents=True, exist_ok=True)
+        with whole(path) as out:
+            out.write(text.encode())
     except OSError as problem:
         raise ConfigError(f"{path} cannot be written: {problem.strerror or problem}") from None
-    finally:
-        with suppress(OSError):  # what is said above is the fault; a scratch file that cannot be removed is none
-            scratch.unlink(missing_ok=True)
 
 
 def _page(evaluation: Evaluation, baseline: Any) -> str:

@@ -13,6 +13,7 @@ from evalkit.running.findings import read_findings
 from evalkit.running.owners import Owner
 from evalkit.running.rows import Ending
 from evalkit.running.stores import RunStore
+from evalkit.writing import whole
 
 __all__ = ["OUTCOME", "close_run", "kept_ending", "store_ending"]
 
@@ -42,7 +43,8 @@ def close_run(store: RunStore, folder: Path, run_id: str, owner: Owner, ending: 
             place = folder / OUTCOME
             place.parent.mkdir(parents=True, exist_ok=True)
             kept = {"status": ending.status, "error": ending.error, "exit_code": ending.exit_code}
-            place.write_text(json.dumps(kept), encoding="utf-8")
+            with whole(place) as out:
+                out.write(json.dumps(kept).encode())
             raise RegistryError(
                 f"run {run_id} is over ({ending.status}) but cannot be closed: {problem}; its outcome is in {place}, "
                 "and taken in when evalkit next looks at runs on this machine"
@@ -89,5 +91,5 @@ def kept_ending(store: RunStore, folder: Path, run_id: str) -> Ending | None:
         return None
     except EvalkitError as problem:
         return Ending("failed", str(problem))
-    except (OSError, ValueError, KeyError):  # cut short by what ended the runner
+    except (OSError, ValueError, KeyError):  # cut short by a disk, or written by somebody else
         return None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import os
-import secrets
 import zlib
 from collections.abc import Iterator
 from io import BytesIO
@@ -19,6 +18,7 @@ from evalkit.errors import InputError, MissingExtraError, advise_extra, listed
 from evalkit.keys import canonical_json
 from evalkit.tables.canonical import canonical, is_missing
 from evalkit.tables.contracts import TABLES, check, empty
+from evalkit.writing import whole
 
 __all__ = ["check_target", "load_hub", "read_frame", "read_table", "records", "write_frame"]
 
@@ -237,20 +237,17 @@ def write_frame(frame: pd.DataFrame, path: str | Path) -> Path:
     """
     path = Path(path)
     form = _form(path)
-    place = Path(os.path.realpath(path))  # a link stays a link
-    place.parent.mkdir(parents=True, exist_ok=True)
-    scratch = place.with_name(f".{place.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    Path(os.path.realpath(path)).parent.mkdir(parents=True, exist_ok=True)
     try:
-        if form == ".parquet":
-            _write_parquet(frame, scratch)
-        else:
-            text = _csv(frame, "," if form == ".csv" else "\t") if form in (".csv", ".tsv") else _json(frame, form)
-            scratch.write_bytes(gzip.compress(text, mtime=0) if path.suffix.lower() == ".gz" else text)
-        scratch.replace(place)
+        with whole(path) as out:
+            if form == ".parquet":
+                _need_pyarrow("writing")
+                frame.to_parquet(out, engine="pyarrow", index=False)
+            else:
+                text = _csv(frame, "," if form == ".csv" else "\t") if form in (".csv", ".tsv") else _json(frame, form)
+                out.write(gzip.compress(text, mtime=0) if path.suffix.lower() == ".gz" else text)
     except (TypeError, ValueError) as problem:  # orjson's and pyarrow's errors are such
         raise InputError(f"{path} cannot be written: {problem}") from None
-    finally:
-        scratch.unlink(missing_ok=True)
     return path
 
 
@@ -279,12 +276,6 @@ def _cell(value: Any) -> Any:
     value = canonical(value)
     bare = isinstance(value, (str, int, float)) and not isinstance(value, bool)
     return value if bare else canonical_json(value).decode()
-
-
-def _write_parquet(frame: pd.DataFrame, scratch: Path) -> None:
-    _need_pyarrow("writing")
-    with scratch.open("wb") as stream:
-        frame.to_parquet(stream, engine="pyarrow", index=False)
 
 
 def _need_pyarrow(what: str) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import secrets
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -17,6 +15,7 @@ from evalkit.judges import Judge
 from evalkit.keys import digest
 from evalkit.rubrics import Rubric
 from evalkit.rubrics.profiles import judge_dict
+from evalkit.writing import whole
 
 __all__ = ["History", "Version", "rebased"]
 
@@ -149,13 +148,9 @@ class History:
         mine = [version.to_dict() for version in self.versions.values()]
         values = {"schema": _SCHEMA, "versions": [*others, *mine], "place": self.place}
         text = orjson.dumps(values, option=orjson.OPT_NON_STR_KEYS)
-        scratch = self.path.with_name(f".{self.path.name}.{os.getpid()}.{secrets.token_hex(4)}")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            scratch.write_bytes(text)
-            scratch.replace(self.path)
+            with whole(self.path) as out:
+                out.write(text)
         except OSError as problem:
             raise CacheError(f"the tuner's state cannot be written to {self.path}: {problem.strerror}") from problem
-        finally:
-            with suppress(OSError):  # what is said above is the fault
-                scratch.unlink(missing_ok=True)

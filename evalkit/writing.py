@@ -1,0 +1,73 @@
+"""Files that appear whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from evalkit.errors import InputError
+
+__all__ = ["whole", "write_whole"]
+
+
+@contextmanager
+def whole(path: str | Path, *, mode: int | None = None) -> Iterator[BinaryIO]:
+    """Write a file beside its place; it moves there at the end: after a fault or crash the old file stands.
+
+    Parameters
+    ----------
+    path
+        Replaced if it is there; a link stays a link. What is no file (``/dev/stdout``, a pipe) is written to as it is.
+    mode
+        Permissions of a new file; a file that is replaced keeps its own.
+
+    Raises
+    ------
+    OSError
+        When it cannot be written: then it is as it was.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with whole(f"{folder}/a") as out:
+    ...         _ = out.write(b"30 days")
+    ...     Path(folder, "a").read_text(), len(list(Path(folder).iterdir()))
+    ('30 days', 1)
+    """
+    given, place = Path(path), Path(os.path.realpath(path))
+    if given.exists() and not given.is_dir() and (not given.is_file() or given.parts[:2] == ("/", "dev")):
+        with given.open("wb") as out:
+            yield out
+        return
+    scratch = place.with_name(f".{place.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    try:
+        with scratch.open("xb") as out:
+            yield out
+            out.flush()
+            os.fsync(out.fileno())
+        if place.is_file() or mode is not None:
+            scratch.chmod(place.stat().st_mode & 0o777 if place.is_file() else mode or 0)
+        scratch.replace(place)
+    finally:
+        with suppress(OSError):  # what is raised is the fault; a scratch file that cannot be removed is none
+            scratch.unlink(missing_ok=True)
+
+
+def write_whole(path: str | Path, chunks: Iterable[bytes], *, mode: int | None = None) -> None:
+    """Write chunks, taken one after another, as `whole` does.
+
+    Raises
+    ------
+    InputError
+        When it cannot be written.
+    """
+    try:
+        with whole(path, mode=mode) as out:
+            out.writelines(chunks)
+    except OSError as problem:
+        raise InputError(f"{path} cannot be written: {(problem.strerror or str(problem)).lower()}") from None
