@@ -9,6 +9,7 @@ import io
 import re
 import shlex
 import sys
+import tomllib
 import types
 import warnings
 from dataclasses import dataclass
@@ -154,6 +155,14 @@ def test_commands_parse(page: str, command: list[str]) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
     assert broken_links(page) == []
+
+
+def test_the_layers_are_told_as_they_are_kept() -> None:
+    kept = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]["contracts"]
+    told = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").partition("```\ncli ")[2].partition("\n```")[0]
+    assert f"cli {told}".split("\n") == [
+        layer.translate({ord(sign): None for sign in "()"}) for layer in kept[0]["layers"]
+    ]
 
 
 def test_the_index_leads_to_every_page() -> None:
