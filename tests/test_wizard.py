@@ -8,6 +8,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -28,6 +29,7 @@ from evalkit.running import RunScore
 from evalkit.widgets.estimates import Estimate, TaskCalls
 from evalkit.widgets.factors import items_of, looked_at
 from evalkit.widgets.orders import JUDGE_FIELDS, RunForm, choices
+from evalkit.widgets.progresses import Follower
 from evalkit.widgets.run_payloads import run_payload
 from evalkit.widgets.samples import SampleQuery, Samples
 
@@ -277,6 +279,97 @@ def test_start_pressed_twice_is_one_run(make, tmp_path):
     assert screen.worker.wait(30)
     assert len(screen.registry.runs()) == 2
     assert ended(wizard).status == "succeeded"
+
+
+def typed(screen, **changes):
+    screen._receive(None, {"do": "form", "form": screen.form.to_dict() | changes, "said": "v 1"}, [])
+
+
+def test_start_pressed_again_before_the_run_was_looked_at_is_one_run(make, tmp_path, monkeypatch):
+    wizard, look, seen = make(), Follower._look, threading.Event()
+    screen = wizard._screen
+    monkeypatch.setattr(Follower, "_look", lambda self, run: (seen.wait(20), look(self, run))[1])
+    screen._receive(None, {"do": "start"}, [])
+    assert screen.worker.wait(30)
+    screen._receive(None, {"do": "start"}, [])
+    seen.set()
+    assert ended(wizard).status == "succeeded"
+    assert len(screen.registry.runs()) == 1
+
+
+def test_a_run_is_of_the_form_that_was_on_screen(make):
+    wizard, release = make(), threading.Event()
+    screen = wizard._screen
+    screen._do("slow", release.wait)  # something is under way
+    screen._receive(None, {"do": "start"}, [])
+    typed(screen, model="model_name=other,fail=1")  # for the next one
+    release.set()
+    assert screen.worker.wait(30)
+    assert ended(wizard).model == "model_name=good,details=1"
+
+
+def test_stop_pressed_twice_is_no_fault(make, tmp_path):
+    wizard = make(model=f"model_name=slow,slow_unless={tmp_path / 'go'}")
+    screen, said = wizard._screen, []
+    wizard.start()
+    wait_for(lambda: screen.view.progress.get("status") == "running")
+    screen.view.observe(lambda change: said.append(change["new"]), "alert")
+    screen._receive(None, {"do": "stop"}, [])
+    assert ended(wizard).status == "cancelled"
+    screen._receive(None, {"do": "stop"}, [])  # of a view that has not drawn it yet
+    assert screen.worker.wait(30)
+    assert said == []
+
+
+def test_who_is_followed_no_more_tells_nothing(make):
+    wizard = make()
+    screen = wizard._screen
+    first, second = (wizard.runner.queue("support", f"model_name={name}") for name in "ab")
+    screen.follow(first.id)
+    wait_for(lambda: screen.view.progress.get("id") == first.id)
+    late = dict(screen.view.progress)
+    screen.follow(second.id)
+    wait_for(lambda: screen.view.progress.get("id") == second.id)
+    screen._looked(late)  # it was looking when it was told to stop
+    screen._ended(first)
+    assert screen.view.progress["id"] == second.id
+    assert screen.view.run == {}
+    for run in (first, second):
+        wizard.runner.cancel(run.id)
+
+
+def test_what_is_told_last_is_about_what_is_filled_in(make, monkeypatch):
+    wizard = make()
+    screen, command = wizard._screen, wizard._screen.command
+    checking, done = threading.Event(), threading.Event()
+
+    def slow_command():
+        said = command()
+        if threading.current_thread() is follower:
+            checking.set()
+            done.wait(0.5)
+        return said
+
+    follower = threading.Thread(target=screen._check)  # as at the end of a run
+    monkeypatch.setattr(screen, "command", slow_command)
+    follower.start()
+    assert checking.wait(20)
+    typed(screen, model="model_name=typed")
+    done.set()
+    follower.join()
+    assert "model_name=typed" in screen.view.check["command"]
+    wait_for(lambda: screen.view.check["ready"])
+
+
+def test_what_was_saved_is_said_though_the_plan_comes_later(make, tmp_path):
+    wizard, release = make(scoring_mode="jury", scoring_config=JURY), threading.Event()
+    screen = wizard._screen
+    screen._checker.do("slow", release.wait)
+    typed(screen, samples="2")
+    screen._receive(None, {"do": "save", "file": str(tmp_path / "jury.yaml")}, [])
+    release.set()
+    wait_for(lambda: screen.view.check["ready"])
+    assert screen.view.check["saved"].startswith("saved as")
 
 
 def test_a_run_that_cannot_be_starts_nothing_and_says_everything(make, registry):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,8 @@ class WizardScreen(Stage):
         self._follower: Follower | None = None
         self._revision, self._looked_into = 0, ""
         self._said, self._starting = "", False
+        self._lock = threading.RLock()  # kernel, workers and follower all check the form
+        self._watch = threading.RLock()  # who is followed no more tells nothing
         self.view.choices = choices() | {
             "packs": self._packs(), "templates": self._templates(), "profiles": list(_PROFILES)
         }  # fmt: skip
@@ -113,25 +116,42 @@ class WizardScreen(Stage):
             self._save(file)
         return text
 
-    def start(self) -> str:
-        """Start the run and follow it; its id."""
-        self._refuse_faults()
-        run_id = launch(self.runner, self.form)
+    def start(self, form: RunForm | None = None) -> str:
+        """Start the run, as it is filled in unless a form is given, and follow it; its id."""
+        if form is None:
+            self._refuse_faults()
+        run_id = launch(self.runner, form or self.form)
         self.follow(run_id)
         return run_id
 
     def stop(self) -> None:
         """Cancel the run that is followed."""
-        self.view.progress = {**self.view.progress, "stopping": True}
-        self.runner.cancel(self.followed.run_id)
+        run_id = self.followed.run_id
+        self._stopping(True)
+        try:
+            self.runner.cancel(run_id)
+        except EvalkitError:
+            self._stopping(False)
+            raise
+
+    def _stopping(self, so: bool) -> None:
+        with self._watch:
+            self.view.progress = {**self.view.progress, "stopping": so}
+
+    def _stop_once(self) -> None:
+        if not self.view.progress.get("stopping"):  # else pressed twice: it may be over by now
+            self.stop()
 
     def follow(self, run_id: str) -> None:
         """Show a run, and look after it until it is over."""
         run = self.runner.run(run_id)
-        if self._follower is not None:
-            self._follower.stop()
-        self.pages.clear()
-        self._follower = Follower(self.runner, run.id, on_look=self._looked, on_end=self._ended, on_fault=self._alert)
+        with self._watch:
+            if self._follower is not None:
+                self._follower.stop()
+            self.pages.clear()
+            self._follower = Follower(
+                self.runner, run.id, on_look=self._looked, on_end=self._ended, on_fault=self._alert
+            )
         self._list()
 
     @property
@@ -166,17 +186,18 @@ class WizardScreen(Stage):
 
     def _check(self) -> None:
         """Say at once what the fields alone tell; what the pack's tasks name is looked up in the background."""
-        form, faults = self.form, self.faults
-        missing = not (form.pack and form.model)
-        shown = {
-            "faults": faults, "ready": False, "unknown": False, "command": self.command(),
-            "yaml": form.export("yaml"), "json": form.export("json"),
-            "plan": ["choose a pack and name a model"] if missing else [] if faults else ["looking it up …"],
-        }  # fmt: skip
-        self.view.check = shown
-        if not faults and not missing:
-            look = form.pack == self._looked_into  # what was imported once is known from then on
-            self._checker.do("plan", lambda: self._safely(lambda: self._tell_plan(form, shown, look=look)))
+        with self._lock:  # else what was told last may be about an older form
+            form, faults = self.form, self.faults
+            missing = not (form.pack and form.model)
+            shown = {
+                "faults": faults, "ready": False, "unknown": False, "command": self.command(),
+                "yaml": form.export("yaml"), "json": form.export("json"),
+                "plan": ["choose a pack and name a model"] if missing else [] if faults else ["looking it up …"],
+            }  # fmt: skip
+            self.view.check = shown
+            if not faults and not missing:
+                look = form.pack == self._looked_into  # what was imported once is known from then on
+                self._checker.do("plan", lambda: self._safely(lambda: self._tell_plan(form, shown, look=look)))
 
     def _tell_plan(self, form: RunForm, shown: Mapping[str, Any], *, look: bool = False) -> None:
         try:
@@ -186,8 +207,9 @@ class WizardScreen(Stage):
             told: dict[str, Any] = {"faults": {"pack": str(problem)}, "plan": []}
         else:
             told = {"plan": made.lines(), "ready": True, "unknown": bool(made.unknown) and not look}
-        if form == self.form:  # else it is about what was there before
-            self.view.check = {**shown, **told}
+        with self._lock:
+            if form == self.form:  # else it is about what was there before
+                self.view.check = {**shown, **told, "saved": self.view.check.get("saved", "")}
 
     def _look_into(self) -> None:
         """Import the tasks, in a process of its own, for their rows and criteria."""
@@ -213,12 +235,16 @@ class WizardScreen(Stage):
             raise ConfigError("; ".join(f"{place}: {said}" for place, said in faults.items()))
 
     def _looked(self, now: dict[str, Any]) -> None:
-        before = self.view.progress
-        stopping = before.get("id") == now["id"] and bool(before.get("stopping"))
-        self.view.progress = {**now, "stopping": stopping}
+        with self._watch:
+            if now["id"] == self.followed.run_id:
+                before = self.view.progress
+                stopping = before.get("id") == now["id"] and bool(before.get("stopping"))
+                self.view.progress = {**now, "stopping": stopping}
 
     def _ended(self, run: Run) -> None:
-        self.pages.show(run)
+        with self._watch:
+            if run.id == self.followed.run_id:
+                self.pages.show(run)
         self._safely(self._list)
         self._safely(self._check)  # of its tasks more is known now
 
@@ -236,7 +262,7 @@ class WizardScreen(Stage):
             "form": self._typed,
             "look": lambda _: self._look_into(),
             "start": lambda _: self._begin(),
-            "stop": lambda _: self._do("stop", self.stop),
+            "stop": lambda _: self._do("stop", self._stop_once),
             "save": self._save_as,
             "watch": lambda said: self._do("watch", lambda: self.follow(str(said["id"]))),
             "query": self.pages.ask,
@@ -248,23 +274,27 @@ class WizardScreen(Stage):
 
     def _typed(self, said: Mapping[str, Any]) -> None:
         form = RunForm.of(said["form"])
-        if form != self.form:
-            self.form, self._said = form, str(said.get("said", ""))
-            self._show_form()  # the revision stays: the view that it was typed in has drawn it already
-            self._check()
+        with self._lock:
+            if form != self.form:
+                self.form, self._said = form, str(said.get("said", ""))
+                self._show_form()  # the revision stays: the view that it was typed in has drawn it already
+                self._check()
 
     def _begin(self) -> None:
-        if self._starting or self.view.progress.get("status") in _GOING:
+        now = self.view.progress
+        unseen = self._follower is not None and now.get("id") != self._follower.run_id  # it was started just now
+        if self._starting or unseen or now.get("status") in _GOING:
             return  # pressed twice: it would be a run more
         self._refuse_faults()
         self._alert("")
-        self.view.check = {**self.view.check, "ready": False, "plan": ["starting …"]}
-        self._starting = True
-        self._do("start", self._started)
+        with self._lock:
+            self.view.check = {**self.view.check, "ready": False, "plan": ["starting …"]}
+        self._starting, form = True, self.form  # as it is now: one may go on with the next run
+        self._do("start", lambda: self._started(form))
 
-    def _started(self) -> None:
+    def _started(self, form: RunForm) -> None:
         try:
-            self.start()
+            self.start(form)
         finally:
             self._starting = False
             self._check()

@@ -12,7 +12,7 @@ const OVER = ["succeeded", "failed", "cancelled"];
 
 function wizardPart(ctx) {
   const { root, find, put, get, send } = ctx;
-  let form = null, drawn = null, timer = null, sent = 0, told = null, heard = "";
+  let form = null, drawn = null, timer = null, sent = 0, told = null, listed = null, heard = "";
 
   const fault = (place) => `<span class="ekw-fault" id="${ctx.id}-${place.replaceAll(".", "-")}" data-fault="${place}"></span>`;
   const described = (place) => `aria-describedby="${ctx.id}-${place.replaceAll(".", "-")}" data-place="${place}" data-key="${place}"`;
@@ -93,14 +93,16 @@ function wizardPart(ctx) {
   function drawRuns() {
     const runs = get("runs").rows || [], shown = get("progress").id || get("run").id;
     find('[data-box="runs"] > summary').textContent = `Runs of this registry: ${get("runs").n || 0}`;
-    put(".ekw-runs", runs.length
-      ? `<div class="ekw-scroll" tabindex="0" role="region" aria-label="Runs of this registry"><table><thead><tr>${["Run", "Status", "Pack", "Mode", "Model"].map((name) => `<th scope="col">${name}</th>`).join("")}</tr></thead><tbody>${runs
+    const list = runs.length
+      ? `<div class="ekw-scroll" tabindex="0" data-key="runs" role="region" aria-label="Runs of this registry"><table><thead><tr>${["Run", "Status", "Pack", "Mode", "Model"].map((name) => `<th scope="col">${name}</th>`).join("")}</tr></thead><tbody>${runs
           .map((run) => `<tr><th scope="row"><button data-do="watch" data-key="watch ${esc(run.id)}" data-id="${esc(run.id)}" aria-pressed="${run.id === shown}" aria-label="Show run ${esc(run.id)}">${esc(run.id)}</button></th><td>${mark(run.status)}</td><td>${esc(run.pack)}</td><td>${esc(run.scoring_mode)}</td><td class="ekw-text">${esc(run.model)}</td></tr>`).join("")}</tbody></table></div>`
-      : "<p class='ekw-empty'>None yet.</p>");
+      : "<p class='ekw-empty'>None yet.</p>";
+    if (listed !== list) put(".ekw-runs", (listed = list)); // who looks through it is not moved by what a run tells
   }
   const mark = (status) => `<span class="ekw-${status === "succeeded" ? "better" : status === "failed" ? "worse" : "as"}">${{ succeeded: "✓", failed: "✗", running: "▶", queued: "…", cancelled: "■" }[status] || ""} ${esc(status)}</span>`;
   function drawProgress() {
-    const now = get("progress");
+    const now = get("progress"), before = find(".ekw-log"), at = before?.scrollTop;
+    const follows = !before || at + before.clientHeight >= before.scrollHeight - 4; // else somebody reads what came before
     if (!now.id || OVER.includes(now.status)) put(".ekw-progress", now.id && now.status !== "succeeded" ? log(now, true) : "");
     else {
       const [done, total] = now.judged || [];
@@ -111,13 +113,13 @@ function wizardPart(ctx) {
         <ul class="ekw-lines">${(now.tasks || []).map(([task, said]) => `<li>${esc(task)}${said ? `: ${esc(said)}` : ""}</li>`).join("")}</ul>${log(now, false)}`);
     }
     const pre = find(".ekw-log");
-    if (pre) pre.scrollTop = pre.scrollHeight;
+    if (pre) pre.scrollTop = follows ? pre.scrollHeight : at;
     drawCheck();
     drawRuns();
   }
   function log(now, over) {
     if (!now.here) return "<p class='ekw-empty'>Its log is on the machine that runs it.</p>";
-    return `<h4>${over ? "The end of its log" : "Log"}</h4><pre class="ekw-log" tabindex="0" aria-label="Log of the run">${esc((now.log || []).join("\n"))}</pre>`;
+    return `<h4>${over ? "The end of its log" : "Log"}</h4><pre class="ekw-log" tabindex="0" data-key="log" aria-label="Log of the run">${esc((now.log || []).join("\n"))}</pre>`;
   }
 
   // -- what a person does
