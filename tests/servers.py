@@ -33,7 +33,8 @@ class JudgeServer:
     """Answers with the number in ``ITEM-<number>`` of the prompt, or with what `script` holds next.
 
     `script` holds dicts: `status`, `headers`, `body` (bytes, or JSON), `content`, `finish_reason`, `refusal`,
-    `choices` (how many), `reset`, `hang` (seconds), `delay` (seconds). `always` is used when `script` is empty.
+    `choices` (how many), `reset`, `hang` (seconds), `delay` (seconds), `until` (an event that is
+    waited for). `always` is used when `script` is empty.
     `refuses` are parameters that bring a 400. `faults` is asked for each request: a step, or None. With `tls`, a
     certificate and its key, it speaks HTTPS. `models` are listed at ``/v1/models``.
     """
@@ -67,6 +68,8 @@ class JudgeServer:
     async def _answer(self, request: web.Request, body: dict[str, Any], step: dict[str, Any]) -> web.StreamResponse:
         if step.get("delay"):
             await asyncio.sleep(step["delay"])
+        if "until" in step:
+            await asyncio.to_thread(step["until"].wait, 60)
         if step.get("hang"):
             await asyncio.sleep(step["hang"])
         if step.get("reset"):

@@ -11,6 +11,8 @@ from labs import KERNELS, Lab, Notebook, missing, running_browser, running_lab
 
 REQUIRED = bool(os.environ.get("CI"))
 SIZE = {"width": 1400, "height": 1000}
+PATIENCE_MS = 60_000
+"""A kernel that starts or a run in a process of its own is in it, on a machine that has other things to do too."""
 
 
 def pass_over(why: str) -> None:
@@ -34,7 +36,7 @@ def browser() -> Iterator[Any]:
         pass_over(why)
     from playwright.sync_api import expect
 
-    expect.set_options(timeout=20_000)
+    expect.set_options(timeout=PATIENCE_MS)
     with running_browser() as made:
         yield made
 
@@ -44,7 +46,7 @@ def window(browser: Any, lab: Lab) -> Iterator[Any]:  # the lab outlives what is
     """What all notebooks of a file are opened in, one after the other: JupyterLab is loaded once."""
     context = browser.new_context(viewport=SIZE)
     page = context.new_page()
-    page.set_default_timeout(20_000)
+    page.set_default_timeout(PATIENCE_MS)
     page.on("pageerror", lambda error: page.console_errors.append(str(error)))
     yield page
     context.close()

@@ -141,9 +141,15 @@ class Notebook:
     IDLE = """() => { const w = window.jupyterapp?.shell?.currentWidget;
         return w?.context?.sessionContext?.session?.kernel?.status === 'idle'; }"""
 
+    STATE = """() => { const w = window.jupyterapp?.shell?.currentWidget;
+        const kernel = w?.context?.sessionContext?.session?.kernel;
+        const dialogs = [...document.querySelectorAll('.jp-Dialog')].map((one) => one.innerText);
+        return JSON.stringify([w?.id, kernel?.id, kernel?.status, kernel?.connectionStatus, dialogs]); }"""
+
     # opened before what was there goes: an empty main area gets a launcher, which takes the focus when it comes
     INSTEAD = """async (path) => { const { shell, commands } = window.jupyterapp;
         await commands.execute('apputils:change-theme', { theme: 'JupyterLab Light' });
+        while (document.body.dataset.jpThemeLight !== 'true') await new Promise(requestAnimationFrame);
         const opened = await commands.execute('docmanager:open', { path, factory: 'Notebook' });
         [...shell.widgets('main')].filter((one) => one !== opened).forEach((one) => one.dispose());
         shell.activateById(opened.id); }"""
@@ -179,12 +185,20 @@ class Notebook:
             self.page.wait_for_function("() => !!window.jupyterapp")
             self._bounded("window.jupyterapp.restored")
         self.page.locator(".jp-NotebookPanel").wait_for()
-        self.page.wait_for_function(self.IDLE)
+        self.idle()
         return self.run_all() if run else self
+
+    def idle(self) -> None:
+        """Until the kernel is there and does nothing; where it never is, what is known of it is told."""
+        try:
+            self.page.wait_for_function(self.IDLE)
+        except Exception as late:
+            late.add_note(f"{self.page.evaluate(self.STATE)}; {self.lab.log.read_text()[-2000:]}")
+            raise
 
     def run_all(self) -> Notebook:
         self._bounded("window.jupyterapp.commands.execute('notebook:run-all-cells')")
-        self.page.wait_for_function(self.IDLE)
+        self.idle()
         return self
 
     def run_code(self, text: str) -> Notebook:
@@ -202,6 +216,12 @@ class Notebook:
         )
         return str(found["value"]["data"]["text/plain"])
 
+    def wait_for(self, expression: str) -> None:
+        """Until an expression is true in the kernel, which may hear what is pressed on another thread than cells."""
+        end = time.monotonic() + _START_S
+        while self.value(expression) != "True":
+            assert time.monotonic() < end, f"it never came: {expression}"
+
     def restart(self) -> Notebook:
         """Restart the kernel, clear what it showed, and run all cells again."""
         self._bounded("window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()")
@@ -210,12 +230,12 @@ class Notebook:
     def after_restart(self) -> Notebook:
         """Once another kernel is there, run all cells again."""
         self._bounded("window.jupyterapp.commands.execute('notebook:clear-all-cell-outputs')")
-        self.page.wait_for_function(self.IDLE)
+        self.idle()
         return self.run_all()
 
     def _bounded(self, promise: str) -> None:
-        """Wait for a promise of the page, 40 seconds at most: Playwright itself would wait for ever."""
-        late = "new Promise((_, fail) => setTimeout(() => fail(new Error('not within 40 s')), 40000))"
+        """Wait for a promise of the page, two minutes at most: Playwright itself would wait for ever."""
+        late = "new Promise((_, fail) => setTimeout(() => fail(new Error('not within 120 s')), 120000))"
         self.page.evaluate(f"async () => {{ await Promise.race([{promise}, {late}]); }}")
 
     @property

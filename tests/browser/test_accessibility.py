@@ -26,6 +26,9 @@ RULES = """async () => (await axe.run('.ekw', {resultTypes: ['violations']})).vi
     .filter((one) => ['serious', 'critical'].includes(one.impact))
     .map((one) => `${one.id}: ${one.nodes.slice(0, 3).map((node) => node.html).join(' | ')}`)"""
 
+# colours change by a transition
+AT_REST = "() => !document.getAnimations().some((one) => one.effect?.target?.closest('.ekw'))"
+
 
 def _axe() -> str:
     found = importlib.util.find_spec("axe_playwright_python")
@@ -37,13 +40,13 @@ def _axe() -> str:
 def findings(page) -> list[str]:
     if not page.evaluate("() => 'axe' in window"):
         page.evaluate(_axe())
+    page.wait_for_function(AT_REST)
     return page.evaluate(RULES)
 
 
 def dark(page) -> None:
     page.evaluate("() => window.jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Dark'})")
     page.wait_for_function("() => document.body.dataset.jpThemeLight === 'false'")
-    page.wait_for_timeout(300)  # colours change by a transition
 
 
 def test_the_tuner_in_light_and_dark_before_and_after_drill_down(notebook):
@@ -63,7 +66,9 @@ def test_the_tuner_in_light_and_dark_before_and_after_drill_down(notebook):
     tuner.get_by_role("button", name="Suggest edits").click()
     tuner.get_by_role("button", name="Try suggestion 1", exact=True).click()
     expect(tuner.get_by_role("button", name="over into the rubric")).to_be_visible()  # its effect is there too
+    expect(tuner.get_by_role("button", name="Stop")).to_be_disabled()
     tuner.locator(".ekw-cell:enabled").first.click()
+    expect(tuner.locator(".ekw-cell:enabled").first).to_have_attribute("aria-pressed", "true")
     tuner.get_by_label("Code of level 2").fill("0")
     expect(tuner.locator(".ekw-problem")).to_contain_text("stands twice")
     assert findings(page) == []

@@ -203,7 +203,8 @@ def test_two_views_of_one_wizard_say_the_same_and_a_double_click_starts_one_run(
     page.keyboard.type("noisy")  # instead of what was proposed
     expect(other.locator("[data-place='judges.0.judge_model_name']")).to_have_value("noisy")
     start = one.get_by_role("button", name="Start the run")
-    expect(start).to_be_enabled()
+    expect(one.get_by_label("Command")).to_have_value(re.compile('"judge_model_name": "noisy"'))
+    expect(start).to_be_enabled()  # for what is filled in now, not for what was before
     start.dblclick()
     expect(one.locator(".ekw-log")).to_contain_text("fake: begun")
     (notebook.folder / "go").touch()
