@@ -1030,6 +1030,37 @@ def test_a_run_is_of_the_draft_that_was_on_screen(tuner):
     assert tuner.rubric.edited
 
 
+def test_a_double_click_looks_once_at_held_out_labels(tmp_path):
+    given = many(tmp_path)
+    made = ek.RubricTuner(given.items, "correctness", "fake:strict", given.book.table, samples=1, folder=tmp_path / "x")
+    do(made, do="run")
+    for _ in range(2):
+        do(made, do="held_out", seen="")  # what was on screen: no look
+    assert made._screen.view.board["held_out"]["looks"] == "look 1, at 1 version"
+    do(made, do="held_out", seen="look 1, at 1 version")
+    assert made._screen.view.board["held_out"]["looks"] == "look 2, at 1 version"
+
+
+def test_what_is_typed_while_a_version_is_saved_is_answered(tuner):
+    screen, saving, done = tuner._screen, threading.Event(), threading.Event()
+
+    class Said(dict):
+        def get(self, *given):
+            found = super().get(*given)
+            saving.set()
+            done.wait(0.5)
+            return found
+
+    screen._said = Said(said="view 1")
+    saves = threading.Thread(target=screen.redraw)
+    saves.start()
+    assert saving.wait(20)
+    screen._receive(None, {"do": "form", "form": form_of(RUBRIC), "said": "view 2"}, [])
+    done.set()
+    saves.join()
+    assert screen.view.draft["said"] == "view 2"
+
+
 def test_a_judge_that_fails_is_told_with_what_to_do(tuner):
     tuner.session.options["retries"] = 0
     form = form_of(RUBRIC)

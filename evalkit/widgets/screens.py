@@ -59,9 +59,10 @@ class Screen(Stage):
 
     def redraw(self) -> None:
         """The draft was changed from elsewhere: its fields are drawn anew."""
-        self._revision += 1
-        self._said = {"said": self._said.get("said", "")}  # what was typed before is no more
-        self.show("draft")
+        with self.session.lock:
+            self._revision += 1
+            self._said = {"said": self._said.get("said", "")}  # what was typed before is no more
+            self.show("draft")
         self._plan()
 
     def _status(self, **values: Any) -> None:
@@ -117,7 +118,7 @@ class Screen(Stage):
             "versions": lambda said: self._do("versions", lambda: self._versions(said)),
             "take": self._take,
             "save": lambda _: self._do("save", self.save),
-            "held_out": lambda _: self._do("held_out", self._held_out),
+            "held_out": lambda said: self._do("held_out", lambda: self._held_out(said)),
             "suggest": self._suggest,
             "try": self._try,
             "code": lambda _: setattr(self.view, "code", code_of(self.session)),
@@ -129,9 +130,10 @@ class Screen(Stage):
             actions[content["do"]](content)
 
     def _draft(self, said: Mapping[str, Any], make: Callable[[Rubric, Rubric], Rubric]) -> None:
-        self.session.propose(make)
-        self._said = said
-        self.show("draft")
+        with self.session.lock:  # the worker may save meanwhile
+            self.session.propose(make)
+            self._said = said
+            self.show("draft")
         self._plan()
 
     def _plan(self) -> None:
@@ -254,7 +256,10 @@ class Screen(Stage):
         self._status(running=True, text="looking up what is cached …")
         self._begun("run", lambda: self._drawn(self.session.try_edit(number, self.progress), "advice"))
 
-    def _held_out(self) -> None:
+    def _held_out(self, said: Mapping[str, Any]) -> None:
+        looks = self.session.held_out.get("looks", "")
+        if said.get("seen", looks) != looks:
+            return  # pressed twice: a look more would be counted
         self.session.look_held_out()
         self.show("board")
 

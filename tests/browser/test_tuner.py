@@ -544,6 +544,68 @@ def test_a_quick_person_loses_no_label_and_long_and_foreign_texts_fit(notebook):
     assert page.console_errors == []
 
 
+SLOW_PARTS = """\
+import time
+from evalkit.widgets import screens
+def late(made):
+    return lambda *given: (time.sleep(0.7), made(*given))[1]
+screens.page_payload, screens.board_of = late(screens.page_payload), late(screens.board_of)"""
+
+
+def test_what_a_person_does_goes_by_what_is_on_screen_and_by_what_was_done_before(notebook):
+    from playwright.sync_api import expect
+
+    page = notebook.page
+    tuner = notebook.open(ODD).tuner
+    run(tuner)
+    rows, item = tuner.locator("tr[data-id]"), tuner.get_by_role("region", name="Item", exact=True)
+    expect(rows).to_have_count(6)
+    expect(tuner.get_by_role("button", name="Stop")).to_be_disabled()  # the run is over
+    notebook.run_code(SLOW_PARTS)
+
+    # the order is chosen before the filter is answered
+    unlabelled = tuner.get_by_role("button", name="No label")
+    unlabelled.click()
+    tuner.get_by_role("button", name="Item", exact=True).click()
+    expect(tuner.locator("th", has_text="Item")).to_have_attribute("aria-sort", "ascending")
+    expect(unlabelled).to_have_attribute("aria-pressed", "true")
+    tuner.get_by_role("button", name="All").click()
+    expect(unlabelled).to_have_attribute("aria-pressed", "false")
+
+    # the next item is chosen before the rows with a label of this one come
+    rows.first.click()
+    expect(item.get_by_role("heading", name="i0")).to_be_visible()
+    page.keyboard.press("1")
+    page.keyboard.press("ArrowDown")
+    expect(item.get_by_role("heading", name="i1")).to_be_visible()
+    expect(rows.nth(1)).to_have_attribute("tabindex", "0")
+    expect(rows.first).to_have_attribute("tabindex", "-1")
+
+    # another item comes while a label is pressed
+    item.get_by_role("button", name="0", exact=True).hover()
+    page.mouse.down()
+    notebook.run_code("tuner._screen._select({'item_id': 'i2'})")
+    page.mouse.up()
+    expect(item.get_by_role("heading", name="i2")).to_be_visible()
+    expect(rows.nth(1).locator(".ekw-human")).to_have_text("0")
+    expect(rows.nth(2).locator(".ekw-human")).to_have_count(0)
+
+    # the figures come while a name is typed
+    name, figures = item.get_by_label("Annotator"), "tuner._screen.worker.wait(20); tuner._screen.show('page', 'board')"
+    item.get_by_role("button", name="1", exact=True).click()
+    name.fill(" ")
+    expect(rows.nth(2).locator(".ekw-human")).to_have_text("1")
+    notebook.run_code(figures)
+    name.press("Tab")
+    expect(name).to_have_value("me")
+    name.fill("eva")
+    name.press("Tab")
+    item.get_by_role("button", name="0", exact=True).click()
+    expect(item.get_by_text("eva: 0")).to_be_visible()
+    expect(name).to_have_value("eva")
+    assert page.console_errors == []
+
+
 REOPENED = """async () => { const { commands, shell } = window.jupyterapp, { context } = shell.currentWidget;
     const { path } = context;
     await context.save();

@@ -75,7 +75,11 @@ function itemsPart(ctx) {
   }
   function mark() { // the row of the item that is shown
     const id = get("item").item_id;
-    root.querySelectorAll("tr[data-id]").forEach((row) => row.setAttribute("aria-selected", row.dataset.id === id));
+    const rows = [...root.querySelectorAll("tr[data-id]")], there = rows.some((row) => row.dataset.id === id);
+    rows.forEach((row) => {
+      row.setAttribute("aria-selected", row.dataset.id === id);
+      if (there) row.tabIndex = row.dataset.id === id ? 0 : -1;
+    });
   }
   return { drawRows, drawItem, mark, reveal };
 }

@@ -74,7 +74,7 @@ function render({ model, el }) {
     ...wizard.actions,
     dismiss: () => send({ do: "dismiss" }),
     task: (one) => ask({ task: one.dataset.name, search: "" }),
-    turn: (one) => ask({ page: get("page").page + Number(one.dataset.step) }),
+    turn: (one) => ctx.turn(Number(one.dataset.step)),
     select: (one) => { one.focus(); rows.choose(one.dataset.number); },
   };
   listen(ctx, ACTIONS, ({ target }) => target.dataset.place && (wizard.typed(target), true));

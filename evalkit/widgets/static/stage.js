@@ -7,7 +7,9 @@ function stage(model, el, kind, skeleton) {
   root.innerHTML = skeleton;
   el.appendChild(root);
   const find = (selector) => root.querySelector(selector);
-  const get = (name) => model.get(name) || {};
+  // What a person does is about what is on screen: a trait is what it was when it was drawn last.
+  const drawn = new Map();
+  const get = (name) => (drawn.has(name) ? drawn.get(name) : model.get(name)) || {};
   // After a restart of the kernel nobody hears what is left on screen; who presses there is told.
   function send(message) {
     try {
@@ -36,8 +38,12 @@ function stage(model, el, kind, skeleton) {
   }
   const last = new WeakMap(), later = new Map();
   const { free, end } = presses(root);
-  // A number that is half typed ("0.") cannot be read from its field, nor be put back: its region waits until it is left.
-  const halfTyped = (field) => field.type === "number" && (field.validity.badInput || field.value !== field.defaultValue);
+  // A number that is half typed ("0.") cannot be read from its field, nor be put back, and a field that is drawn anew does
+  // not say when it is left that it was changed: the region of such a field waits until it is left or has told.
+  function halfTyped(field) {
+    if (field.type === "number") return field.validity.badInput || field.value !== field.defaultValue;
+    return "annotator" in field.dataset && field.value !== (field.dataset.told ?? field.defaultValue);
+  }
   root.addEventListener("focusout", () => setTimeout(() => free(() => [...later].forEach(([selector, html]) => put(selector, html)))));
   // Redraw a region; what had the focus has it afterwards. Where the region says so what was open is open (`keep`), and
   // what was filled in stays until it is answered (`stay`).
@@ -64,8 +70,27 @@ function stage(model, el, kind, skeleton) {
   function tellAlert(text) {
     put(".ekw-alert", text ? `<div>${text.split("\n").map((line) => `<p>${esc(line)}</p>`).join("")}</div><button data-do="dismiss" aria-label="Dismiss the message">×</button>` : "");
   }
-  const ask = (changes) => send({ do: "query", query: { ...get("page").query, page: 0, ...changes } });
-  return { root, find, put, get, send, drawAlert, ask, free, end, id: `ekw-${Math.random().toString(36).slice(2, 10)}` };
+  // What is asked for before the last question is answered goes by that question, not by the rows that are still shown.
+  let asked = null;
+  const query = () => asked || get("page").query || {};
+  const answered = () => {
+    const said = model.get("page")?.query;
+    if (!said) asked = null; // of another run nothing was asked yet
+    else if (asked && Object.entries(asked).every(([name, value]) => JSON.stringify(value) === JSON.stringify(said[name]))) asked = null;
+  };
+  model.on("change:page", answered);
+  function ask(changes) {
+    asked = { ...query(), page: 0, ...changes };
+    send({ do: "query", query: asked });
+    answered();
+  }
+  const afresh = () => { asked = {}; }; // of another criterion all rows are shown
+  function turn(step) {
+    const { page, n_pages } = get("page");
+    ask({ page: Math.max(0, Math.min(n_pages - 1, (asked?.page ?? page) + step)) });
+  }
+  const over = () => { end(); model.off("change:page", answered); };
+  return { root, find, put, get, drawn, send, drawAlert, ask, afresh, query, turn, free, end: over, id: `ekw-${Math.random().toString(36).slice(2, 10)}` };
 }
 
 // Rows with `data-<name>`: `tell` is called with that of the chosen one. `pressed` says whether a key was one of theirs;
@@ -147,9 +172,11 @@ function presses(root) {
 }
 
 // Draw each trait now and whenever it changes; returns what ends that.
-function follow({ free, end }, model, draws) {
+function follow({ drawn, free, end }, model, draws) {
+  const take = (name) => drawn.set(name, model.get(name));
+  Object.keys(draws).forEach(take);
   const stops = Object.entries(draws).map(([name, all]) => {
-    const draw = () => all.forEach((one) => one()), changed = () => free(draw);
+    const draw = () => { take(name); all.forEach((one) => one()); }, changed = () => free(draw);
     model.on(`change:${name}`, changed);
     draw();
     return () => model.off(`change:${name}`, changed);

@@ -48,9 +48,9 @@ function render({ model, el }) {
     run: () => send({ do: "run" }),
     stop: () => send({ do: "stop" }),
     save: () => send({ do: "save" }),
-    held_out: () => send({ do: "held_out" }),
+    held_out: () => send({ do: "held_out", seen: get("board").held_out?.looks || "" }),
     dismiss: () => send({ do: "dismiss" }),
-    criterion: (one) => send({ do: "criterion", name: one.dataset.name }),
+    criterion: (one) => { ctx.afresh(); send({ do: "criterion", name: one.dataset.name }); },
     ...editor.actions,
     suggest: () => send({ do: "suggest", judge: find("[data-adviser]").value }),
     try: (one) => send({ do: "try", number: Number(one.dataset.number) }),
@@ -65,8 +65,8 @@ function render({ model, el }) {
     },
     uncell: () => ask({ cell: null }),
     filter: (one) => ask({ filter: one.dataset.name }),
-    sort: (one) => { const query = get("page").query, name = one.dataset.name; ask({ sort: name, down: query.sort === name ? !query.down : name !== "item" }); },
-    turn: (one) => ask({ page: get("page").page + Number(one.dataset.step) }),
+    sort: (one) => { const query = ctx.query(), name = one.dataset.name; ask({ sort: name, down: query.sort === name ? !query.down : name !== "item" }); },
+    turn: (one) => ctx.turn(Number(one.dataset.step)),
     select: (one) => { one.focus(); rows.choose(one.dataset.id); },
     label: (one) => label(get("item").item_id, one.dataset.label),
     unlabel: () => label(get("item").item_id, null),
@@ -96,6 +96,7 @@ function render({ model, el }) {
     else if (one.dataset.version) send({ do: "versions", current: find('[data-version="current"]').value, against: find('[data-version="against"]').value });
     else if (one.matches("[data-annotator]")) {
       if (!one.value.trim()) one.value = get("board").annotator; // who labels is who labelled last
+      one.dataset.told = one.value;
       send({ do: "annotator", name: one.value });
     }
   });
