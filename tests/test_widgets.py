@@ -689,9 +689,28 @@ def test_stop_is_about_the_run_that_was_asked_for(tmp_path):
         session.begin()
         session.stop()  # before the thread came to it
         assert session.run().startswith("stopped:")
+        session.end()
         session.stop()  # nothing runs
         assert not session.run().startswith("stopped:")
         assert len(server.seen) == 12
+
+
+def test_stop_is_about_all_that_runs_on_screen_and_in_a_cell(tmp_path):
+    with judge_server(always={"delay": 0.1}) as server:
+        items = [{"item_id": str(at), "answer": f"ITEM-1 {at}"} for at in range(12)]
+        judge = ek.Judge("openai", "m", base_url=server.url)
+        session = Session(items, RUBRIC, judge, samples=1, folder=tmp_path, concurrency=1)
+        said = []
+        cell = threading.Thread(target=lambda: said.append(session.run()))
+        cell.start()
+        wait_for(lambda: server.seen)
+        session.begin()  # on screen another one begins, and is over first
+        session.end()
+        assert session.busy
+        session.stop()
+        cell.join(20)
+        assert said[0].startswith("stopped:")
+        assert not session.busy
 
 
 def test_a_version_whose_replies_are_gone_says_so(session, tmp_path, monkeypatch):

@@ -65,7 +65,7 @@ class Bench:
         self.criterion = spec.rubric.names[0]
         self.current = self.against = ""
         self.lock = threading.RLock()
-        self._stop, self._busy = threading.Event(), False
+        self._stop, self._n_busy = threading.Event(), 0
         self._evaluations: dict[str, Evaluation] = {}
         self._revision = 0
         self._given = [[judge_dict(judge) for judge in spec.judges], spec.samples, aggregate]
@@ -235,22 +235,24 @@ class Bench:
 
     def begin(self) -> None:
         """A run is about to start: from here on `stop` is about that one."""
-        if not self._busy:
-            self._busy = True
-            self._stop.clear()
+        with self.lock:
+            if not self._n_busy:
+                self._stop.clear()
+            self._n_busy += 1
 
     @property
     def busy(self) -> bool:
         """Whether something runs that `stop` would end."""
-        return self._busy
+        return self._n_busy > 0
 
     def end(self) -> None:
-        """What was begun is over."""
-        self._busy = False
+        """What was begun is over; what else was begun, on screen or in a cell, goes on."""
+        with self.lock:
+            self._n_busy -= 1
 
     def stop(self) -> None:
         """End the run, if there is one; what is in flight is waited for a moment and kept."""
-        if self._busy:
+        if self._n_busy:
             self._stop.set()
 
     def heed_stop(self, _progress: Any = None) -> None:

@@ -157,7 +157,9 @@ class Screen(Stage):
 
     def shown(self, said: str, *more: str) -> None:
         """Draw what a run brought, and that it is over."""
-        self._status(text=self._drawn(said, *more))
+        text = self._drawn(said, *more)
+        if not self._going:  # else something that was pressed meanwhile goes on
+            self._status(text=text)
         self._plan()
 
     def _drawn(self, said: str, *more: str) -> str:

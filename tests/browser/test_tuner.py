@@ -443,11 +443,12 @@ def test_what_is_filled_in_stays_until_it_is_answered_and_what_is_open_stays_ope
     samples.focus()
     expect(tuner.locator(".ekw-plan")).to_contain_text("144 judgments")
     expect(another).to_have_value("fake:noisy")
-    another.press("Enter")
+    tuner.get_by_role("button", name="Add judge").dblclick()
     expect(tuner.get_by_label("fake:noisy", exact=True)).to_be_checked()
     expect(another).to_have_value("")  # it was taken in
     expect(budget).to_have_value("0.25")
     assert notebook.value("tuner.session.budget_usd, tuner.session.samples") == "(0.25, 2)"
+    expect(tuner.get_by_role("alert").first).to_be_empty()  # though it was pressed twice
 
     run(tuner)
     tuner.locator("tr[data-id='gym-cora']").click()

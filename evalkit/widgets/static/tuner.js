@@ -34,6 +34,8 @@ function render({ model, el }) {
   }
 
   // -- what a person does
+  let adding = ""; // the judge that is not answered yet
+  const added = () => { adding = ""; };
   function jury() {
     const active = {};
     root.querySelectorAll('[data-jury="on"]').forEach((box) => {
@@ -56,7 +58,12 @@ function render({ model, el }) {
     try: (one) => send({ do: "try", number: Number(one.dataset.number) }),
     showtry: (one) => send({ do: "versions", current: one.dataset.version, against: get("advice").base }),
     takeup: (one) => send({ do: "take", key: one.dataset.version }),
-    judge: () => { const box = find("[data-new]"); if (box.value.trim()) send({ do: "judge", judge: box.value.trim() }); },
+    judge: () => {
+      const judge = find("[data-new]").value.trim();
+      if (!judge || judge === adding) return; // pressed twice: one more of that name would be refused
+      adding = judge;
+      send({ do: "judge", judge });
+    },
     take: () => send({ do: "take", key: get("board").current }),
     code: () => send({ do: "code" }),
     cell: (one) => {
@@ -109,7 +116,7 @@ function render({ model, el }) {
 
   const { drawTop, drawMatrix } = figures, { drawRows, drawItem, mark, reveal } = items, { drawRun, drawJury, drawVersions, drawAdvice, busyAdvice } = runs;
   const draws = {
-    draft: [editor.drawDraft, drawRun], jury: [drawJury], status: [drawRun, busyAdvice], alert: [drawAlert], code: [drawCode],
+    draft: [editor.drawDraft, drawRun], jury: [drawJury, added], status: [drawRun, busyAdvice], alert: [drawAlert, added], code: [drawCode],
     item: [drawItem, mark, reveal, labelEarly], advice: [drawAdvice], board: [drawTop, drawMatrix, drawVersions, drawItem, drawAdvice],
     page: [drawRows, drawMatrix, drawItem, drawAdvice],
   };
