@@ -121,7 +121,12 @@ def test_stop_in_the_middle_and_run_on(notebook):
     from playwright.sync_api import expect
 
     go = threading.Event()
-    with judge_server(faults=lambda _body: {"until": go} if len(server.seen) > 4 else None) as server:
+
+    def held(_body):
+        """Some replies come at once, the next ones when Stop was heard, and all others are slower than it is heeded."""
+        return {"delay": 1} if go.is_set() else {"until": go} if len(server.seen) > 4 else None
+
+    with judge_server(faults=held) as server:
         tuner = notebook.open(OWN.format(url=server.url, name="slow", jury="judge")).tuner
         run(tuner)
         expect(tuner.get_by_role("progressbar")).to_be_visible()
@@ -138,6 +143,7 @@ def test_stop_in_the_middle_and_run_on(notebook):
         assert 2 <= first < 24
         assert first == len(server.seen)
         expect(tuner.get_by_role("alert").first).to_contain_text("judge again, only the rest is paid")
+        server.faults = None
         run(tuner)
         expect(scored).to_have_text("24 of 24")
         expect(tuner.get_by_role("alert").first).to_be_empty()
