@@ -696,7 +696,7 @@ def test_stop_is_about_the_run_that_was_asked_for(tmp_path):
 
 
 def test_stop_is_about_all_that_runs_on_screen_and_in_a_cell(tmp_path):
-    with judge_server(always={"delay": 0.1}) as server:
+    with judge_server(always={"delay": 0.25}) as server:
         items = [{"item_id": str(at), "answer": f"ITEM-1 {at}"} for at in range(12)]
         judge = ek.Judge("openai", "m", base_url=server.url)
         session = Session(items, RUBRIC, judge, samples=1, folder=tmp_path, concurrency=1)
@@ -1110,7 +1110,7 @@ def test_stop_after_a_fault_is_not_about_the_next_run(tuner):
 @pytest.fixture
 def slow(tmp_path):
     """A tuner of 12 items whose only judge takes its time, and the server that answers for it."""
-    with judge_server(always={"delay": 0.1}) as server:
+    with judge_server(always={"delay": 0.25}) as server:
         items = [{"item_id": str(at), "answer": f"ITEM-1 {at}"} for at in range(12)]
         judge = ek.Judge("openai", "m", base_url=server.url)
         yield ek.RubricTuner(items, RUBRIC, judge, samples=1, folder=tmp_path, concurrency=1, retries=0), server
