@@ -1,7 +1,8 @@
 """Confidence intervals over clusters: jackknife, cluster errors of a mean, Wilson, bootstrap; NA with a reason.
 
 The unit is the cluster (`group_id`, else the item), taken with all its criteria, judges and samples. Judges
-are fixed: no interval here speaks of other judges than those that were asked. All intervals are 95 %.
+are fixed: no interval here speaks of other judges than those that were asked. All intervals are 95 %. They stand
+in one file so that the reasons for having none are the same for all.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Files that appear whole or not at all, and files that one process at a time changes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,12 @@ from typing import BinaryIO
 
 from evalkit.errors import InputError
 
-__all__ = ["whole", "write_whole"]
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+__all__ = ["held", "whole", "write_whole"]
 
 
 @contextmanager
@@ -71,3 +76,29 @@ def write_whole(path: str | Path, chunks: Iterable[bytes], *, mode: int | None =
             out.writelines(chunks)
     except OSError as problem:
         raise InputError(f"{path} cannot be written: {(problem.strerror or str(problem)).lower()}") from None
+
+
+@contextmanager
+def held(path: str | Path) -> Iterator[None]:
+    """Hold off other processes and threads that hold the same file or folder.
+
+    Where nothing can be locked (Windows, some shares) nobody is held off. What has taken the file's place since is
+    another file: who waited has to look.
+
+    Raises
+    ------
+    OSError
+        When it cannot be opened.
+    """
+    if fcntl is None:
+        yield
+        return
+    there = os.open(path, os.O_RDONLY)
+    try:
+        with suppress(OSError):
+            fcntl.flock(there, fcntl.LOCK_EX)
+        yield
+    finally:
+        with suppress(OSError):  # closing would not: a process forked meanwhile has it open, too
+            fcntl.flock(there, fcntl.LOCK_UN)
+        os.close(there)

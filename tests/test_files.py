@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import errno
 import gzip
 import json
 import math
@@ -165,7 +166,7 @@ class TestWriting:
             raise OSError("no space left on device")
 
         monkeypatch.setattr(type(file), "replace", crash)
-        with pytest.raises(OSError, match="no space"):
+        with pytest.raises(InputError, match="t.jsonl cannot be written: no space"):
             write_frame(empty("labels"), file)
         assert file.read_bytes() == before
         assert self.names(tmp_path) == ["t.jsonl"]
@@ -185,6 +186,23 @@ class TestWriting:
         given_, before = sample("votes"), sample("votes")
         write_frame(given_, path)
         pd.testing.assert_frame_equal(given_, before)
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl.gz", "parquet"])
+def test_a_full_disk_leaves_the_old_file_and_says_which(tmp_path, monkeypatch, ending):
+    if ending == "parquet":
+        pytest.importorskip("pyarrow")
+    path = tmp_path / f"t.{ending}"
+    path.write_bytes(b"old")
+
+    def full(_file):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(InputError, match=rf"t\.{ending} cannot be written: no space left on device"):
+        write_frame(sample("judgments"), path)
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
 
 
 @pytest.mark.parametrize("there", [True, False], ids=["a file", "nothing yet"])

@@ -1,4 +1,7 @@
-"""The judges of a jury become one score per item and criterion."""
+"""The judges of a jury become one score per item and criterion.
+
+Long, but one thing: all methods fill the same columns by the same rules for what is missing, tied or unscored.
+"""
 
 from __future__ import annotations
 

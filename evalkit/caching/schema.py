@@ -16,11 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from evalkit.errors import CacheError
-
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
+from evalkit.writing import held
 
 __all__ = [
     "APPLICATION_ID",
@@ -234,8 +230,9 @@ def place(fresh: Path, path: Path) -> None:
     except FileExistsError:
         raise
     except OSError:  # no hard links here (FAT, some shares)
-        with _held(path.parent):
-            # a rename would replace a file that another process just made, and what was written into it since
+        with held(path.parent):
+            # a rename would replace a file that another process just made, and what was written into it since (not on
+            # Windows)
             if path.exists():
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path)) from None
             fresh.rename(path)
@@ -245,23 +242,6 @@ def place(fresh: Path, path: Path) -> None:
             os.fsync(folder)
         finally:
             os.close(folder)
-
-
-@contextlib.contextmanager
-def _held(folder: Path) -> Iterator[None]:
-    """Hold off other processes and threads that place a file there; Windows renames over no file by itself."""
-    if fcntl is None:
-        yield
-        return
-    there = os.open(folder, os.O_RDONLY)
-    try:
-        with contextlib.suppress(OSError):  # a folder that cannot be locked: as well as it goes
-            fcntl.flock(there, fcntl.LOCK_EX)
-        yield
-    finally:
-        with contextlib.suppress(OSError):  # closing would not: a process forked meanwhile has the folder open, too
-            fcntl.flock(there, fcntl.LOCK_UN)
-        os.close(there)
 
 
 def migrate(path: Path, connection: sqlite3.Connection) -> None:

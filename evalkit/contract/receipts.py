@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from evalkit.contract.configs import Mode, faults
 from evalkit.errors import ConfigError
-from evalkit.writing import whole
+from evalkit.writing import held, whole
 
 __all__ = [
     "RECEIPT_VARIABLE",
@@ -240,29 +240,15 @@ def _content_of(place: Path) -> _Content:
 def _held(place: Path) -> Iterator[None]:
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        with _lock, _locked(place):
+        lock = place.with_name(f".{place.name}.lock")
+        lock.touch()
+        with _lock, held(lock):
             yield
     except OSError as problem:
         raise ConfigError(
             f"receipts cannot be written to {place}: {problem.strerror or problem}; name another file by "
             f"{RECEIPT_VARIABLE}"
         ) from None
-
-
-@contextmanager
-def _locked(place: Path) -> Iterator[None]:
-    """Hold off other processes that write the same file, where the system can."""
-    try:
-        import fcntl
-    except ImportError:  # Windows: one process writes
-        yield
-        return
-    with place.with_name(f".{place.name}.lock").open("w") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        try:
-            yield
-        finally:
-            fcntl.flock(handle, fcntl.LOCK_UN)  # closing would not: a process forked meanwhile has the file open, too
 
 
 def _start_afresh_in_child() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
 from json.decoder import JSONDecodeError
 from pathlib import Path
 from typing import Any
@@ -14,12 +13,7 @@ import orjson
 from evalkit.errors import InputError
 from evalkit.gate.judgments import RECORDED
 from evalkit.gate.traces import REDACTED
-from evalkit.writing import write_whole
-
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
+from evalkit.writing import held, write_whole
 
 __all__ = ["enrich", "stamp_of"]
 
@@ -74,31 +68,11 @@ def enrich(
     """
     source = Path(source)
     stamp_of(source)  # says which file it is that is not there
-    with _held(source):
-        write_whole(target, _lines(source, found, since, redact=redact), mode=source.stat().st_mode & 0o777)
-
-
-@contextmanager
-def _held(source: Path) -> Iterator[None]:
-    """Let no other process put its judgments into the file between the look whether it changed and its replacement.
-
-    Who waited sees another file in its place then, and says so.
-    """
-    if fcntl is None:
-        yield
-        return
     try:
-        file = source.open("rb")
+        with held(source):  # from the look whether it changed to its replacement; who waited finds another file there
+            write_whole(target, _lines(source, found, since, redact=redact), mode=source.stat().st_mode & 0o777)
     except OSError as problem:
         raise InputError(f"{source} cannot be read: {(problem.strerror or str(problem)).lower()}") from None
-    with file:
-        with suppress(OSError):  # a file system without locks: as well as it goes
-            fcntl.flock(file, fcntl.LOCK_EX)
-        try:
-            yield
-        finally:
-            with suppress(OSError):  # closing would not: a process forked meanwhile has the file open, too
-                fcntl.flock(file, fcntl.LOCK_UN)
 
 
 def _lines(

@@ -1,4 +1,7 @@
-"""`judge`: look everything up in the cache, call for what is missing, return the table."""
+"""`judge`: look everything up in the cache, call for what is missing, return the table.
+
+Long, but one thing: the way of one call, and what each of its faults leaves behind, is read from top to bottom.
+"""
 
 from __future__ import annotations
 

@@ -231,14 +231,14 @@ def write_frame(frame: pd.DataFrame, path: str | Path) -> Path:
     Raises
     ------
     InputError
-        When the ending is unknown or a value cannot be written in that form.
+        When the ending is unknown, a value cannot be written in that form, or the disk is full: what was there stays.
     MissingExtraError
         When parquet needs a package that is not installed.
     """
     path = Path(path)
     form = _form(path)
-    Path(os.path.realpath(path)).parent.mkdir(parents=True, exist_ok=True)
     try:
+        Path(os.path.realpath(path)).parent.mkdir(parents=True, exist_ok=True)
         with whole(path) as out:
             if form == ".parquet":
                 _need_pyarrow("writing")
@@ -246,6 +246,8 @@ def write_frame(frame: pd.DataFrame, path: str | Path) -> Path:
             else:
                 text = _csv(frame, "," if form == ".csv" else "\t") if form in (".csv", ".tsv") else _json(frame, form)
                 out.write(gzip.compress(text, mtime=0) if path.suffix.lower() == ".gz" else text)
+    except OSError as problem:
+        raise InputError(f"{path} cannot be written: {(problem.strerror or str(problem)).lower()}") from None
     except (TypeError, ValueError) as problem:  # orjson's and pyarrow's errors are such
         raise InputError(f"{path} cannot be written: {problem}") from None
     return path

@@ -1,4 +1,7 @@
-"""Align: judges against human labels, with the humans' own agreement as the ceiling."""
+"""Align: judges against human labels, with the humans' own agreement as the ceiling.
+
+Long, but one thing: every figure of a row is of the same items and clusters, which are chosen here once.
+"""
 
 from __future__ import annotations
 
