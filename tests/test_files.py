@@ -166,7 +166,7 @@ class TestWriting:
             raise OSError("no space left on device")
 
         monkeypatch.setattr(type(file), "replace", crash)
-        with pytest.raises(InputError, match="t.jsonl cannot be written: no space"):
+        with pytest.raises(InputError, match=r"t\.jsonl cannot be written: no space"):
             write_frame(empty("labels"), file)
         assert file.read_bytes() == before
         assert self.names(tmp_path) == ["t.jsonl"]
