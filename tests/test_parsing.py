@@ -376,3 +376,36 @@ def test_hostile_text_of_two_megabytes_is_read_in_linear_time(form: str) -> None
         text = (piece * (2_000_000 // len(piece) + 1))[:2_000_000]
         found = parse(f"x{text}y")
         assert found.code in (None, 1), piece
+
+
+_HOSTILE = {
+    "a label of 309 digits": '{"score": ' + "1" * 309 + "}",
+    "a label of 400 digits, negative": "-" + "1" * 400,
+    "more digits than Python reads": '{"score": ' + "1" * 5_000 + "}",
+    "a list of 900 lists": "[" * 900 + "]" * 900,
+    "50,000 open brackets": "[" * 50_000,
+    "50,000 objects within each other": '{"score": ' * 50_000 + "1" + "}" * 50_000,
+    "a score of 50,000 brackets": '{"explanation": "x", "score": ' + "[" * 50_000 + "]" * 50_000 + "}",
+    "a score that is no number": '{"explanation": "x", "score": NaN}',
+    "an infinite score": '{"explanation": "x", "score": -Infinity}',
+}
+
+
+@pytest.mark.parametrize("form", ["json", "tagged", "number", "label", r"regex:Score: (.*)"])
+@pytest.mark.parametrize("level", ["ordinal", "nominal", "interval"])
+@pytest.mark.parametrize("text", _HOSTILE.values(), ids=_HOSTILE)
+def test_no_text_raises_however_deep_or_long(text, level, form):
+    codes = {"no": "a", "yes": "b"} if level == "nominal" else {0: "a", 1: "b"}
+    found = parse_reply(text, form, Scale.of(codes, level=level))
+    assert found.code is None
+    assert found.error in ("unreadable", "off_scale", "ambiguous")
+
+
+def test_an_explanation_of_900_brackets_does_not_cost_the_score():
+    found = parse_reply('{"explanation": ' + "[" * 900 + "]" * 900 + ', "score": 1}', "json", Scale.of({0: "", 1: ""}))
+    assert (found.code, found.error) == (1, None)
+
+
+@pytest.mark.parametrize(("form", "text"), [("json", '{"explanation": "x", "score": 1}'), ("number", "1")])
+def test_a_byte_order_mark_does_not_cost_an_answer(form, text):
+    assert parse_reply(f"\ufeff{text}", form, Scale.of({0: "", 1: ""})).code == 1

@@ -180,7 +180,7 @@ def _careful(
     body, is_open = cut_thinking(text or "")
     if is_open:
         return Parsed(None, "", "truncated" if cut else "unreadable")
-    body = body.strip()
+    body = body.strip().removeprefix("\ufeff").strip()
     if not body:
         return Parsed(None, "", "truncated" if cut else "empty")
     # under a cut the body keeps its end: a line break after the answer shows that it is complete

@@ -121,10 +121,10 @@ def _answer(value: Any, reader: Reader, depth: int = 0) -> _Answer | None:
     """The answer in a JSON value: under a score key, else in the objects one or two levels below."""
     if isinstance(value, (str, int, float)):
         return None if depth else _Answer(reader.value(value), "")
+    if not isinstance(value, (dict, list)) or depth > 3:
+        return None
     if isinstance(value, list):
         return _same([_answer(item, reader, depth + 1) for item in value[:_KEPT] if isinstance(item, (dict, list))])
-    if not isinstance(value, dict) or depth > 3:
-        return None
     fields = {re.sub(r"[\s-]+", "_", str(key).strip().casefold()): item for key, item in value.items()}
     explanation = next((_text(fields[name]) for name in EXPLAINS if fields.get(name)), "")
     for name in SCORES:
@@ -144,9 +144,12 @@ def _items(value: Any) -> list[Any]:
 
 
 def _text(value: Any) -> str:
-    if isinstance(value, list):
-        return "\n".join(_text(item) for item in value)
-    return value.strip() if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    try:
+        if isinstance(value, list):
+            return "\n".join(_text(item) for item in value)
+        return value.strip() if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    except RecursionError:
+        return ""  # hundreds of brackets within each other are no explanation
 
 
 def _same(answers: list[_Answer | None]) -> _Answer | None:

@@ -55,6 +55,8 @@ def code_text(code: Code) -> str:
     """A code as the text that stands in `label` columns: ``2`` for 2 and 2.0, ``0.5`` for 0.5."""
     if isinstance(code, str):
         return code
+    if isinstance(code, int):  # a reply's number may have more digits than a float
+        return str(int(code))
     value = float(code)
     return str(int(value)) if value.is_integer() else repr(value)
 
