@@ -11,7 +11,7 @@ from pandas.arrays import BooleanArray
 
 from evalkit import tables
 from evalkit.errors import ConfigError, InputError, counted, listed
-from evalkit.rubrics.measures import Measures, label_norms, measures, nearest_labels, norms
+from evalkit.rubrics.measures import Measures, halfway_labels, label_norms, measures, nearest_labels, norms
 from evalkit.rubrics.scales import code_text
 from evalkit.tables import JUDGMENT_KEY, VOTE_KEY
 from evalkit.tables.grouping import (
@@ -26,8 +26,9 @@ from evalkit.tables.grouping import (
     refuse_doubles,
     tally,
 )
+from evalkit.tables.ties import tied_cells
 
-__all__ = ["Ties", "VoteMethod", "vote"]
+__all__ = ["Ties", "VoteMethod", "shown_first", "vote"]
 
 VoteMethod = Literal["mean", "median", "majority"]
 Ties = Literal["na", "low", "mean"]
@@ -82,7 +83,10 @@ def vote(
           unbiased in k); NA under two. Both compare `passed` where there is a pass rule, else the code;
         - `n_samples` (k), `n_scored`, `tied` (label or verdict), `weight`, `level`, `scale`;
         - `order_flip` (pairwise only): do the majority labels of the two orders differ? NA if one has none;
-        - `rule`: what was used, as in ``majority ties=low unscored=0``.
+        - `rule`: what was used, as in ``majority ties=low unscored=0``;
+        - `tied_labels`: where two or more labels are equal, which, as a JSON list; else NA. A tie is a scored answer
+          (it counts in `n_scored`) without one label;
+        - `first_rate` 0-1 (pairwise only): share of the scored samples for the answer shown first, a tie is half.
 
         Pairwise: the labels in `judgments` are mapped back to the items, so both orders are folded
         into one vote; score 1 for A, 0 for B, .5 for a tie.
@@ -111,11 +115,9 @@ def vote(
     counted = samples if unscored == "drop" else _impute(samples, float(unscored))
     measured = samples.measured.take(samples.groups.first)
     majority = _majority(counted, ties)
-    score, label, tied = _middle(counted, measured, method, ties) if method != "majority" else majority
+    middle = _middle(counted, measured, method, ties) if method != "majority" else majority
     nominal = measured.nominal
-    score, label, tied = (
-        np.where(nominal, most, other) for most, other in zip(majority, (score, label, tied), strict=True)
-    )
+    score, label, tied, among = (np.where(nominal, most, other) for most, other in zip(majority, middle, strict=True))
     passed, verdict = _verdict(counted, measured)
     kept = [name for name in (*VOTE_KEY, "level", "scale", "weight") if name in frame]
     pieces = frame[kept].iloc[samples.groups.first]  # not the explanations: with one sample that is the whole table
@@ -128,6 +130,8 @@ def vote(
     columns["weight"] = np.where(np.isnan(weight), 1.0, weight)
     columns["order_flip"] = _order_flip(frame, samples)
     columns["rule"] = _rules(method, ties, unscored, nominal)
+    columns["tied_labels"] = _text(among)
+    columns["first_rate"] = _first_rate(frame, samples)
     votes = tables.table("votes", columns)
     return votes if min_self_agreement is None else _without_unsure(votes, min_self_agreement)
 
@@ -143,6 +147,7 @@ def _without_unsure(votes: pd.DataFrame, least: float) -> pd.DataFrame:
         label=votes["label"].mask(unsure),
         passed=votes["passed"].mask(unsure),
         tied=votes["tied"] & ~unsure,
+        tied_labels=votes["tied_labels"].mask(unsure),
         reason=tables.categorical(np.where(unsure & had, "low_agreement", votes["reason"].astype(object))),
         rule=tables.categorical(rule),
     )
@@ -217,7 +222,7 @@ def _count(samples: _Samples) -> Tally:
     return tally(samples.groups.codes[rows], samples.answer[rows], len(samples.groups))
 
 
-def _majority(samples: _Samples, ties: Ties) -> tuple[Floats, Objects, Flags]:
+def _majority(samples: _Samples, ties: Ties) -> tuple[Floats, Objects, Flags, Objects]:
     counts = _count(samples)
     modal = counts.modal()
     at = counts.group[modal]
@@ -228,6 +233,8 @@ def _majority(samples: _Samples, ties: Ties) -> tuple[Floats, Objects, Flags]:
     lowest[at[::-1]] = np.flatnonzero(modal)[::-1]
     sums = np.bincount(counts.entry, weights=samples.score[samples.scored], minlength=len(counts.group))
     value = sums / np.maximum(counts.weight, 1)
+    several = modal & tied[counts.group]
+    among = tied_cells(counts.group[several], samples.names[counts.value[several]], counts.n_groups)
     found = lowest >= 0
     score = np.full(counts.n_groups, np.nan)
     score[found] = value[lowest[found]]
@@ -239,13 +246,13 @@ def _majority(samples: _Samples, ties: Ties) -> tuple[Floats, Objects, Flags]:
         score[tied] = mean[tied]
         middle, _ = nearest_labels(score, samples.measured.take(samples.groups.first))
         label[tied] = middle[tied]
-        return score, label, tied
+        return score, label, tied, among
     lost = tied & (nominal | (ties == "na"))
     score[lost], label[lost] = np.nan, None
-    return score, label, tied
+    return score, label, tied, among
 
 
-def _middle(samples: _Samples, measured: Measures, method: str, ties: Ties) -> tuple[Floats, Objects, Flags]:
+def _middle(samples: _Samples, measured: Measures, method: str, ties: Ties) -> tuple[Floats, Objects, Flags, Objects]:
     rows = samples.scored & ~samples.measured.nominal
     n = samples.groups.count(rows)
     score = np.full(len(n), np.nan)
@@ -259,7 +266,7 @@ def _middle(samples: _Samples, measured: Measures, method: str, ties: Ties) -> t
         low, high = (start + (n - 1) // 2)[some], (start + n // 2)[some]
         score[some] = (values[low] + values[high]) / 2
     label, tied = nearest_labels(score, measured, low=ties == "low")
-    return score, label, tied
+    return score, label, tied, halfway_labels(score, measured, tied)
 
 
 def _verdict(samples: _Samples, measured: Measures) -> tuple[BooleanArray, Objects]:
@@ -316,6 +323,28 @@ def _order_flip(frame: pd.DataFrame, samples: _Samples) -> BooleanArray:
         at = counts.group[modal]
         winners[at, place] = np.where(single[at], counts.value[modal], -1)
     return BooleanArray(np.asarray(winners[:, 0] != winners[:, 1]), np.asarray((winners < 0).any(axis=1)))
+
+
+def shown_first(judgments: pd.DataFrame) -> Floats:
+    """Per pairwise judgment 1 for the answer shown first, .5 for a tie, 0 for the other; NaN if unscored or no pair.
+
+    Labels are mapped back already: A is `answer_a`, which the order ``BA`` shows second.
+    """
+    place = judgments["order"].astype(object).map({"AB": "A", "BA": "B"})
+    label = judgments["label"].astype(object)
+    value = np.where(label.eq("tie"), 0.5, label.eq(place).astype(np.float64))
+    return np.where(judgments["error"].isna() & label.notna() & place.notna(), value, np.nan)
+
+
+def _first_rate(frame: pd.DataFrame, samples: _Samples) -> Floats:
+    rate = np.full(len(samples.groups), np.nan)
+    if frame["order"].isna().all():
+        return rate
+    first = shown_first(frame)
+    known = ~np.isnan(first)
+    n = samples.groups.count(known)
+    rate[n > 0] = samples.groups.total(first, known)[n > 0] / n[n > 0]
+    return rate
 
 
 def _rules(method: str, ties: Ties, unscored: object, nominal: Flags) -> pd.Categorical[str]:

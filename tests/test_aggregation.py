@@ -117,9 +117,9 @@ def test_majority_of_labels():
     row = one({"a": [1], "b": [2]}, PLAIN, method="majority")
     assert pd.isna(row["score"])
     assert (row["status"], row["reason"], row["tied"]) == ("tied", "tied", True)
-    # A judge whose own label is tied has nothing to give: 1 of 2 is under quorum.
+    # A judge whose own label is tied between 1 and 2 gives half of its weight to each: 1.5 of 2 for 2.
     row = one({"a": [1, 2], "b": [2]}, PLAIN, method="majority")
-    assert (row["status"], row["n_scored"]) == ("unscored", 1)
+    assert (row["status"], row["label"], row["n_scored"]) == ("ok", "2", 2)
 
 
 def test_min_and_max_mean_least_and_most_good():

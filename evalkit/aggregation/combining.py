@@ -49,7 +49,7 @@ def combine(scores: pd.DataFrame, rubric: Rubric, *, missing: Literal["na", "ren
           where others are unscored; one without a verdict leaves the score open (NA);
         - `reason` of the first criterion, in the rubric's order, that leaves score or verdict open
           (``not_judged`` where the item has no row for it);
-        - `n_criteria` that apply, `n_scored` of them, `status` as in `aggregate`.
+        - `n_criteria` that apply, `n_scored` of them (ties included), `status` as in `aggregate`.
 
     Raises
     ------
@@ -142,6 +142,7 @@ def _grid(frame: pd.DataFrame, items: Groups, rubric: Rubric) -> _Grid:
     if rubric.mode == "pairwise":
         valued = [True] * len(criteria)
     answered = ~np.isnan(norm) | (spread(frame["label"].notna().to_numpy(), fill=False, kind=bool) & ~np.array(valued))
+    answered |= spread((frame["status"] == "tied").to_numpy(), fill=False, kind=bool)
     texts = {
         name: frame[name].astype(object).where(frame[name].notna(), None).to_numpy() for name in ("reason", "status")
     }

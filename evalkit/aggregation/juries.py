@@ -6,7 +6,7 @@ Long, but one thing: all methods fill the same columns by the same rules for wha
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -17,9 +17,10 @@ from evalkit import tables
 from evalkit.aggregation.posteriors import Ballots, posteriors
 from evalkit.agreement import item_disagreement
 from evalkit.errors import ConfigError, listed
-from evalkit.rubrics.measures import Measures, label_norms, measures, nearest_labels, norms
+from evalkit.rubrics.measures import Measures, halfway_labels, label_norms, measures, nearest_labels, norms
 from evalkit.tables import SCORE_KEY, VOTE_KEY
 from evalkit.tables.grouping import Flags, Floats, Groups, Ints, Objects, group, most_frequent, refuse_doubles, tally
+from evalkit.tables.ties import labels_among, tied_cells
 
 __all__ = ["AggregateMethod", "aggregate"]
 
@@ -44,7 +45,8 @@ def aggregate(
         The table of `vote`; rows in any order, several rubrics and versions together if wanted.
     method
         - ``mean`` (default) or ``median`` of the votes' scores, weighted;
-        - ``majority``: the label with the largest weight;
+        - ``majority``: the label with the largest weight; a judge whose vote is tied gives each of its tied labels
+          an equal part of its weight (nothing where an older votes table does not hold `tied_labels`);
         - ``min``: the least good vote (on a scale where low is better the highest number), ``max`` the best;
         - ``dawid_skene``: labels and every judge's error rates estimated together (Dawid and Skene 1979, eq.
           2.3-2.5; start at each item's shares of labels, 0.01 added to every count, at most 100 rounds or until the
@@ -58,7 +60,8 @@ def aggregate(
         Nominal criteria take the majority for mean and median, and for min and max where nothing says what
         passes. The column `method` tells what was used.
     quorum
-        More than this share of the total weight must be scored, else the item stays unscored; 1.0: all of it.
+        More than this share of the total weight must be scored, else the item stays unscored; 1.0: all of it. A
+        tied vote is scored.
     weights
         Judge -> relative weight, ≥ 0, instead of the votes' own; judges not named keep theirs. 0 removes a
         judge. Only ratios count.
@@ -75,7 +78,8 @@ def aggregate(
           `score`;
         - `reason` why something is NA: ``tied``, ``no_majority`` (judges without a verdict left it open), or
           the most frequent reason of the votes when under quorum;
-        - `n_judges`, those that failed included, `n_scored`, `tied`, `disagreement` (see `disagreement`);
+        - `n_judges`, those that failed included, `n_scored` (ties included), `tied`, `disagreement` (see
+          `disagreement`); `tied_labels`: the labels that are equal, as a JSON list, else NA;
         - `status`: ``unscored`` (under quorum), ``tied`` (no verdict, or no score, because of a tie),
           ``partial`` (a judge is missing, or no majority) or ``ok``.
 
@@ -108,17 +112,21 @@ def aggregate(
     if quorum == 1.0:
         under = jury.scored_weight < jury.total_weight * (1 - _TINY)
     made = _estimated(jury, pieces) if method == "dawid_skene" else _reached(jury, measured, method)
+    # Judges who all are tied give an item without any answer: a tie, and no estimate.
+    silent = (jury.groups.count(jury.answered) == 0) & (jury.groups.count(jury.scored) > 0)
+    under |= made.unknown & ~silent
+    made = replace(made, tied=made.tied | silent)
     score, label, passed, verdict = made.score, made.label, made.passed, made.verdict
-    under |= made.unknown
-    score[under], label[under] = np.nan, None
+    score[under], label[under], made.among[under] = np.nan, None, None
     passed[under] = pd.NA
     columns: dict[str, Any] = {key: pieces[key].array for key in [*SCORE_KEY, "level", "scale"]}
     columns |= {"score": score, "score_norm": _norm(score, label, measured), "label": tables.categorical(label)}
     columns |= {"passed": passed, "n_judges": jury.groups.count(), "n_scored": jury.groups.count(jury.scored)}
     columns["tied"] = ~under & (made.tied | (verdict == "tied"))
-    columns["disagreement"] = item_disagreement(jury.groups, jury.measured, jury.norm, jury.label, jury.scored)
+    columns["disagreement"] = item_disagreement(jury.groups, jury.measured, jury.norm, jury.label, jury.answered)
     columns |= _status(jury, under, made.tied, verdict, score, label)
     columns["method"] = tables.categorical(made.method)
+    columns["tied_labels"] = tables.categorical(made.among)
     return tables.table("scores", columns)
 
 
@@ -156,7 +164,9 @@ class _Jury:
     norm: Floats
     label: Ints  # code of the label among `names`, −1 for none
     names: Objects  # its last entry is None, so that −1 finds it
-    scored: Flags
+    among: Objects  # cells of `tied_labels`; None where a vote has a label, or an old table does not say
+    answered: Flags  # has a label or score to give
+    scored: Flags  # answered, or tied
     passes: Flags
     fails: Flags
     reason: pd.Series
@@ -175,9 +185,15 @@ def _jury(frame: pd.DataFrame, whole: Groups, weight: Floats, method: str) -> _J
     measured = measures(rows)
     score = rows["score"].to_numpy(dtype=np.float64)
     label = rows["label"].cat.codes.to_numpy().astype(np.int64)
-    names = np.array([*rows["label"].cat.categories, None], dtype=object)
-    # A tied vote has a mean, but nothing to give to a majority of labels.
-    scored = np.where(measured.nominal | (method in ("majority", "dawid_skene")), label >= 0, np.isfinite(score))
+    texts = list(rows["label"].cat.categories)
+    by_label = measured.nominal | (method in ("majority", "dawid_skene"))
+    answered = np.where(by_label, label >= 0, np.isfinite(score))
+    tied = rows["tied"].to_numpy(dtype=bool) & (label < 0) if "tied" in rows else np.zeros(len(rows), dtype=bool)
+    among = np.full(len(rows), None, dtype=object)
+    if "tied_labels" in rows:
+        among[tied] = rows["tied_labels"].astype(object).to_numpy()[tied]
+    texts += sorted({name for cell in pd.unique(among) for name in labels_among(cell)} - set(texts))
+    names = np.array([*texts, None], dtype=object)
     yes, no = (rows["passed"].eq(side).fillna(value=False).to_numpy(dtype=bool) for side in (True, False))
     weight = weight[there]
     return _Jury(
@@ -189,12 +205,14 @@ def _jury(frame: pd.DataFrame, whole: Groups, weight: Floats, method: str) -> _J
         _norm(score, names[label], measured),
         label,
         names,
-        scored,
+        among,
+        answered,
+        answered | tied,
         yes,
         no,
         rows["reason"] if "reason" in rows else pd.Series(pd.Categorical([None] * len(rows)), index=rows.index),
         groups.total(weight),
-        groups.total(weight, scored),
+        groups.total(weight, answered | tied),
     )
 
 
@@ -215,27 +233,38 @@ class _Made:
     verdict: Objects
     unknown: Flags
     method: Objects
+    among: Objects
 
 
 def _reached(jury: _Jury, measured: Measures, method: str) -> _Made:
     nothing = np.zeros(len(jury.groups), dtype=bool)
-    middle, verdict = _middle(jury, measured, method), _verdict(jury, measured, method)
-    return _Made(*middle, *verdict, nothing, _methods(method, measured))
+    (score, label, tied, among), verdict = _middle(jury, measured, method), _verdict(jury, measured, method)
+    return _Made(score, label, tied, *verdict, nothing, _methods(method, measured), among)
 
 
 def _estimated(jury: _Jury, heads: pd.DataFrame) -> _Made:
     found = posteriors(heads, Ballots(jury.groups.codes, jury.judge, jury.label, jury.score, jury.names))
     method = np.where(found.one_coin, "dawid_skene one_coin", "dawid_skene").astype(object)
-    return _Made(found.score, found.label, found.tied, *found.verdict(), found.unknown, method)
+    return _Made(found.score, found.label, found.tied, *found.verdict(), found.unknown, method, found.among)
 
 
-def _middle(jury: _Jury, measured: Measures, method: str) -> tuple[Floats, Objects, Flags]:
-    if method in ("min", "max"):
-        return _majority(jury, measured, _extreme(jury, method), by_score=True)
-    majority = _majority(jury, measured, jury.scored, by_score=False)
+def _middle(jury: _Jury, measured: Measures, method: str) -> tuple[Floats, Objects, Flags, Objects]:
+    majority = _majority(jury, measured)
     if method == "majority":
         return majority
-    rows = jury.scored & ~jury.measured.nominal
+    nominal = measured.nominal
+    if method in ("min", "max"):
+        # Where nothing orders nominal labels, all votes are extreme: the majority.
+        nominal = nominal & (_methods(method, measured) == "majority")
+        other = _extremes(jury, measured, method)
+    else:
+        other = _averages(jury, measured, method)
+    score, label, tied, among = (np.where(nominal, most, made) for most, made in zip(majority, other, strict=True))
+    return score, label, tied, among
+
+
+def _averages(jury: _Jury, measured: Measures, method: str) -> tuple[Floats, Objects, Flags, Objects]:
+    rows = jury.answered & ~jury.measured.nominal
     score = np.full(len(jury.groups), np.nan)
     total = jury.groups.total(jury.weight, rows)
     some = total > 0
@@ -244,45 +273,58 @@ def _middle(jury: _Jury, measured: Measures, method: str) -> tuple[Floats, Objec
     else:
         score[some] = _weighted_median(jury, rows)[some]
     label, tied = nearest_labels(score, measured)
-    nominal = measured.nominal
-    return (
-        np.where(nominal, majority[0], score),
-        np.where(nominal, majority[1], label),
-        np.where(nominal, majority[2], tied),
-    )
+    return score, label, tied, halfway_labels(score, measured, tied)
 
 
 def _extreme(jury: _Jury, method: str) -> Flags:
-    """The votes that are least good (min) or best (max); all scored ones where nothing orders them."""
-    ordered = jury.scored & ~np.isnan(jury.norm)
+    """The votes that are least good (min) or best (max); all with an answer where nothing orders them."""
+    ordered = jury.answered & ~np.isnan(jury.norm)
     worst = np.full(len(jury.groups), np.inf if method == "min" else -np.inf)
     pick = np.minimum if method == "min" else np.maximum
     pick.at(worst, jury.groups.codes[ordered], jury.norm[ordered])
     extreme = ordered & (np.abs(jury.norm - worst[jury.groups.codes]) <= _TINY)
-    return np.where(np.isfinite(worst)[jury.groups.codes], extreme, jury.scored)
+    return np.where(np.isfinite(worst)[jury.groups.codes], extreme, jury.answered)
 
 
-def _majority(jury: _Jury, measured: Measures, rows: Flags, *, by_score: bool) -> tuple[Floats, Objects, Flags]:
+def _extremes(jury: _Jury, measured: Measures, method: str) -> tuple[Floats, Objects, Flags, Objects]:
+    rows = _extreme(jury, method)
+    named = rows & (jury.label >= 0)
+    label, tied, among = _modal(jury, jury.groups.codes[named], jury.label[named], jury.weight[named])
+    # The extreme votes have one score; their labels differ at most where one of them was tied.
+    score = np.full(len(jury.groups), np.nan)
+    score[jury.groups.codes[rows]] = jury.score[rows]
+    nearest, half = nearest_labels(score, measured)
+    nominal = measured.nominal
+    among = np.where(nominal, among, halfway_labels(score, measured, half))
+    return score, np.where(nominal, label, nearest), np.where(nominal, tied, half), among
+
+
+def _majority(jury: _Jury, measured: Measures) -> tuple[Floats, Objects, Flags, Objects]:
+    rows = jury.answered & (jury.label >= 0)
+    codes, labels, weights = [jury.groups.codes[rows]], [jury.label[rows]], [jury.weight[rows]]
+    split = np.flatnonzero(~pd.isna(jury.among) & jury.scored)
+    if len(split):
+        code_of = {name: code for code, name in enumerate(jury.names[:-1])}
+        among = [labels_among(cell) for cell in jury.among[split]]
+        sizes = np.array([len(names) for names in among])
+        codes.append(np.repeat(jury.groups.codes[split], sizes))
+        labels.append(np.array([code_of[name] for names in among for name in names], dtype=np.int64))
+        weights.append(np.repeat(jury.weight[split] / np.maximum(sizes, 1), sizes))
+    label, tied, cells = _modal(jury, np.concatenate(codes), np.concatenate(labels), np.concatenate(weights))
+    return _code_scores(jury, label, measured), label, tied, cells
+
+
+def _modal(jury: _Jury, codes: Ints, labels: Ints, weights: Floats) -> tuple[Objects, Flags, Objects]:
+    """The label with the most weight, where two are equal, and those as cells of `tied_labels`."""
     n_groups = len(jury.groups)
-    rows = rows & (jury.label >= 0) if not by_score else rows
-    counts = tally(jury.groups.codes[rows], jury.label[rows] + 1, n_groups, jury.weight[rows])
+    counts = tally(codes, labels + 1, n_groups, weights)
     modal = counts.modal()
-    at, value = counts.group[modal], counts.value[modal] - 1
-    n_modal = np.bincount(at, minlength=n_groups)
-    tied = n_modal > 1
+    at, names = counts.group[modal], jury.names[counts.value[modal] - 1]
+    tied = np.bincount(at, minlength=n_groups) > 1
     label = np.full(n_groups, None, dtype=object)
-    label[at] = jury.names[value]
-    if by_score:
-        # The extreme votes have one score; their labels differ at most where one of them was tied.
-        score = np.full(n_groups, np.nan)
-        score[jury.groups.codes[rows]] = jury.score[rows]
-        nearest, half = nearest_labels(score, measured)
-        label = np.where(measured.nominal, label, nearest)
-        tied = np.where(measured.nominal, tied, half)
-        label[tied] = None
-        return score, label, tied
+    label[at] = names
     label[tied] = None
-    return _code_scores(jury, label, measured), label, tied
+    return label, tied, tied_cells(at[tied[at]], names[tied[at]], n_groups)
 
 
 def _code_scores(jury: _Jury, label: Objects, measured: Measures) -> Floats:

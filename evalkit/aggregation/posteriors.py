@@ -13,6 +13,7 @@ from evalkit.aggregation.observers import Matrix, estimate, too_few_items
 from evalkit.errors import ConfigError
 from evalkit.rubrics.scales import Scale
 from evalkit.tables.grouping import Flags, Floats, Ints, Objects, group
+from evalkit.tables.ties import tied_cells
 
 __all__ = ["Ballots", "Posteriors", "posteriors"]
 
@@ -53,6 +54,8 @@ class Posteriors:
         Posterior mean in rubric units, and mode.
     tied
         Are two labels equally probable?
+    among
+        If so which, as a cell of `tied_labels`.
     chance
         Of passing; NaN without a pass rule.
     unknown
@@ -67,6 +70,7 @@ class Posteriors:
     chance: Floats
     unknown: Flags
     one_coin: Flags
+    among: Objects
 
     def verdict(self) -> tuple[BooleanArray, Objects]:
         """`passed` where it is more probable than not, NA at one half (``tied``) and without a pass rule."""
@@ -98,6 +102,7 @@ def posteriors(heads: pd.DataFrame, ballots: Ballots) -> Posteriors:
         np.full(n_heads, np.nan),
         np.ones(n_heads, dtype=bool),
         np.zeros(n_heads, dtype=bool),
+        np.full(n_heads, None, dtype=object),
     )
     for at, scale, rows in _criteria(heads, ballots):
         places = {name: place for place, name in enumerate(scale.labels)}
@@ -149,9 +154,12 @@ def _codes(scale: Scale, ballots: Ballots, said: Ints) -> Floats:
 
 def _fill(made: Posteriors, items: Ints, posterior: Matrix, scale: Scale, codes: Floats) -> None:
     top = posterior.max(axis=1)
-    tied = (posterior >= top[:, None] - _TINY).sum(axis=1) > 1
+    equal = posterior >= top[:, None] - _TINY
+    tied = equal.sum(axis=1) > 1
     label = np.array(scale.labels, dtype=object)[posterior.argmax(axis=1)]
     label[tied] = None
+    at, place = np.nonzero(equal & tied[:, None])
+    made.among[items] = tied_cells(at, np.array(scale.labels, dtype=object)[place], len(items))
     made.label[items], made.tied[items], made.unknown[items] = label, tied, False
     known = ~np.isnan(codes)
     if known.any():

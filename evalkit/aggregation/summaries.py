@@ -51,7 +51,8 @@ def summarize(
         - `worst` and `best`: `mean_norm` with the unscored items at 0 and at 1: what is unscored is not random;
         - `pass_rate` over the items with a verdict, with `pass_low`, `pass_high` (Wilson, n / design effect)
           and `n_passed`, `n_verdicts`;
-        - `n_items`, `n_scored`, `n_partial` (status ``partial``), `n_clusters`;
+        - `n_items`, `n_scored` (ties included), `n_partial` (status ``partial``), `n_tied` (status ``tied``: a tie
+          left no verdict, or no score), `n_mean` (items in `mean_norm`: those with a score), `n_clusters`;
         - `notes`: why an interval is NA, or that there are fewer than 10 clusters; NA if there is nothing to say.
 
         Judges are fixed: the intervals are about other items, not other judges.
@@ -91,7 +92,17 @@ def summarize(
 
 
 _FIGURES = ["mean", "mean_norm", "low", "high", "worst", "best", "pass_rate", "n_items", "n_scored", "n_partial"]
-_FIGURES += ["norm_low", "norm_high", "pass_low", "pass_high", "n_passed", "n_verdicts", "n_clusters", "notes"]
+_FIGURES += [
+    "n_tied",
+    "norm_low",
+    "norm_high",
+    "pass_low",
+    "pass_high",
+    "n_passed",
+    "n_verdicts",
+    "n_clusters",
+    "notes",
+]
 _KINDS = {name: "int64" if name.startswith("n_") else "float64" for name in _FIGURES if name != "notes"}
 
 
@@ -133,7 +144,8 @@ def _figures(rows: pd.DataFrame, units: Ints) -> dict[str, Any]:
     labelled = rows["label"].notna().to_numpy() if "label" in rows else np.zeros(len(rows), dtype=bool)
     level, scale = _scale(rows)
     valued, verdicts = ~np.isnan(norm), ~np.isnan(passed)
-    scored = labelled if level == "nominal" else ~np.isnan(score) | valued
+    tied = (rows["status"] == "tied").to_numpy()
+    scored = tied | (labelled if level == "nominal" else ~np.isnan(score) | valued)
     low, high = (0.0, 1.0) if scale is None or level == "nominal" else (scale.lowest, scale.highest)
     plain = mean_interval(score[~np.isnan(score)], units[~np.isnan(score)], bounds=(low, high))
     unit = mean_interval(norm[valued], units[valued], bounds=(0.0, 1.0))
@@ -151,6 +163,8 @@ def _figures(rows: pd.DataFrame, units: Ints) -> dict[str, Any]:
         "n_items": n,
         "n_scored": int(scored.sum()),
         "n_partial": int((rows["status"] == "partial").sum()),
+        "n_tied": int(tied.sum()),
+        "n_mean": int(valued.sum()),
         "norm_low": unit.low,
         "norm_high": unit.high,
         "pass_low": rate.low,

@@ -12,7 +12,7 @@ from evalkit import tables
 from evalkit.errors import InputError, counted
 from evalkit.intervals import FEW_CLUSTERS, Interval, cluster_codes, mean_interval, rate_interval
 from evalkit.tables.grouping import Floats, clusters_of, group
-from evalkit.voting import vote
+from evalkit.voting import shown_first, vote
 
 __all__ = ["position_inconsistency", "refuse_pointwise"]
 
@@ -67,7 +67,7 @@ def position_inconsistency(
     refuse_pointwise(frame)
     votes = vote(frame)
     units = cluster_codes(clusters_of(votes["item_id"], clusters))
-    first, placed = _first(frame), cluster_codes(clusters_of(frame["item_id"], clusters))
+    first, placed = shown_first(frame), cluster_codes(clusters_of(frame["item_id"], clusters))
     groups, samples = group(votes, _KEYS), group(frame, _KEYS)
     flipped = votes["order_flip"]
     known = flipped.notna().to_numpy()
@@ -94,14 +94,6 @@ def refuse_pointwise(judgments: pd.DataFrame) -> None:
             f"{missing} of {counted(len(judgments), 'judgment has', 'judgments have')} no order: this rubric is not "
             "pairwise; pass judgments of a rubric with mode: pairwise"
         )
-
-
-def _first(frame: pd.DataFrame) -> Floats:
-    """Per judgment 1 for the answer shown first, .5 for a tie, 0; NaN if unscored. Labels are mapped back already."""
-    shown_first = frame["order"].astype(object).map({"AB": "A", "BA": "B"})
-    label = frame["label"].astype(object)
-    value = np.where(label.eq("tie"), 0.5, label.eq(shown_first).astype(np.float64))
-    return np.where(frame["error"].isna() & label.notna(), value, np.nan)
 
 
 def _row(flips: Floats, known: Any, units: Any) -> dict[str, Any]:

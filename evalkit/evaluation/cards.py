@@ -136,6 +136,8 @@ def _gaps(evaluation: Evaluation, row: dict[str, Any]) -> Iterator[str]:
         yield f"{'nothing' if not row['n_scored'] else 'not all'} scored: {why}" if why else "not all scored"
     if not row["n_scored"]:
         return
+    if row["n_tied"]:
+        yield f"{counted(row['n_tied'], 'item')} tied: scored, without a verdict or score of their own"
     if pd.isna(row["mean"]):
         yield "no mean on a nominal scale" if name != _ALL else "no item is scored on every criterion"
     if pd.isna(row["pass_rate"]):

@@ -29,9 +29,13 @@ Counts = npt.NDArray[np.int64]
 
 JURY = "jury"
 _MOST_CODES = 9
-_NONE = "unscored"
-_NEED = ["rubric", "rubric_version", "item_id", "criterion", "score", "label", "passed", "level", "scale"]
-_KEYS = (Key("judge and person agree", "good"), Key("they differ", "bad", "////"), Key(_NONE, "chance", "xxx"))
+_NONE = ("tied", "unscored")
+_NEED = ["rubric", "rubric_version", "item_id", "criterion", "score", "label", "passed", "tied", "level", "scale"]
+_KEYS = (
+    Key("judge and person agree", "good"),
+    Key("they differ", "bad", "////"),
+    Key(" or ".join(_NONE), "chance", "xxx"),
+)
 _NOTE = "each label of each annotator counts once; shares are of the row: of what people said so"
 
 
@@ -51,8 +55,8 @@ def plot_confusion(judged: Any, labels: pd.DataFrame | None = None, *, theme: Th
     -------
     matplotlib.figure.Figure
         Codes of the scale where people gave codes; verdicts where they gave verdicts, or where the scale has
-        too many codes. Every label counts once; a label whose item the judge did not score (or where it tied)
-        stands in the column *unscored*. Agreement is framed; colour only repeats what the figures say.
+        too many codes. Every label counts once; a label on whose item the judge tied, or which it did not score,
+        stands in the column *tied* or *unscored*. Agreement is framed; colour only repeats what the figures say.
 
     Raises
     ------
@@ -122,7 +126,7 @@ def parts_of(frame_: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
 
 
 def _matrix(rows: pd.DataFrame, said: pd.DataFrame) -> tuple[list[str], Counts] | str:
-    """Names of the classes and counts (people × judge, unscored last), or why there are none."""
+    """Names of the classes and counts (people × judge, tied and unscored last), or why there are none."""
     scale = Scale.from_json(str(rows["level"].iloc[0]), str(rows["scale"].iloc[0]))
     said = said[said["item_id"].isin(rows["item_id"]).to_numpy()]
     if said.empty:
@@ -144,8 +148,10 @@ def _matrix(rows: pd.DataFrame, said: pd.DataFrame) -> tuple[list[str], Counts] 
         if one is not None
     }
     given = rows["label"].astype(object).map(at) if coded else rows["passed"].astype(object).map(verdict)
-    answer = dict(zip(rows["item_id"], given.fillna(len(names)).astype(int), strict=True))
-    counts = np.zeros((len(names), len(names) + 1), dtype=np.int64)
+    none = np.where(rows["tied"].to_numpy(dtype=bool), len(names), len(names) + 1)
+    codes = np.where(given.isna(), none, given.fillna(-1).to_numpy(dtype=np.int64))
+    answer = dict(zip(rows["item_id"], codes, strict=True))
+    counts = np.zeros((len(names), len(names) + len(_NONE)), dtype=np.int64)
     for item, text in zip(said["item_id"], said["label"], strict=True):
         if kinds[text] >= 0:
             counts[kinds[text], answer[item]] += 1
@@ -153,10 +159,14 @@ def _matrix(rows: pd.DataFrame, said: pd.DataFrame) -> tuple[list[str], Counts] 
 
 
 def _panel(name: str, names: list[str], counts: Counts) -> Panel:
-    n_compared, n_all = int(counts[:, :-1].sum()), int(counts.sum())
+    n_compared = int(counts[:, : len(names)].sum())
     agree = int(np.trace(counts))
-    columns = [*names, _NONE] if counts[:, -1].any() else names
-    said = f"{count_of(agree, n_compared)} agree" + ("" if n_all == n_compared else f", {n_all - n_compared} unscored")
+    beside = counts[:, len(names) :].sum(axis=0)
+    shown = [*range(len(names)), *(len(names) + at for at in np.flatnonzero(beside))]
+    columns, counts = [[*names, *_NONE][at] for at in shown], counts[:, shown]
+    said = f"{count_of(agree, n_compared)} agree" + "".join(
+        f", {n} {name}" for name, n in zip(_NONE, beside, strict=True) if n
+    )
     cells = "; ".join(
         f"people {row}, judge {column}: {counts[r, c]}"
         for r, row in enumerate(names)
@@ -168,7 +178,7 @@ def _panel(name: str, names: list[str], counts: Counts) -> Panel:
         whole = np.maximum(counts.sum(axis=1), 1)
         for r in range(len(names)):
             for c in range(len(columns)):
-                _cell(axes, palette, r, c, int(counts[r, c]), counts[r, c] / whole[r], unscored=c == len(names))
+                _cell(axes, palette, r, c, int(counts[r, c]), counts[r, c] / whole[r], unscored=c >= len(names))
         axes.set_xlim(-0.5, len(columns) - 0.5)
         axes.set_ylim(len(names) - 0.5, -0.5)
         axes.set_xticks(range(len(columns)), [short(column, 12) for column in columns])

@@ -43,7 +43,7 @@ def plot_scores(scores: Any, *, theme: Theme = "auto") -> Picture:
     matplotlib.figure.Figure
         One panel a criterion: number of items by score in rubric units (nominal: by label), filled where they
         passed, hatched where they failed, dotted without a verdict; the mean with its 95 % interval and
-        *n scored of n* over it; unscored items have a bar of their own. `.alt` says the same in words.
+        *n scored of n* over it; unscored and tied items have a bar of their own. `.alt` says the same in words.
 
     Raises
     ------
@@ -59,7 +59,9 @@ def plot_scores(scores: Any, *, theme: Theme = "auto") -> Picture:
     """
     clusters = getattr(scores, "clusters", None)
     given = scores if isinstance(scores, pd.DataFrame) else getattr(scores, "scores", scores)
-    whole = tables.check(given, "scores", need=[*_KEYS, "item_id", "score", "label", "passed", "level", "scale"])
+    whole = tables.check(
+        given, "scores", need=[*_KEYS, "item_id", "score", "label", "passed", "status", "level", "scale"]
+    )
     groups = group(whole, _KEYS)
     summary = summarize(whole, clusters=clusters) if len(whole) else None
     several = len(whole[["rubric", "rubric_version"]].drop_duplicates()) > 1
@@ -70,7 +72,7 @@ def plot_scores(scores: Any, *, theme: Theme = "auto") -> Picture:
         assert summary is not None
         panels.append(_panel(rows, summary.iloc[number], several=several))
         kinds |= set(_kinds(rows))
-    scored = int((whole["score"].notna() | whole["label"].notna()).sum())
+    scored = 0 if summary is None else int(summary["n_scored"].sum())
     keys = [Key(name, part, hatch) for name, part, hatch in _PARTS if name in kinds and kinds - {"", _NO_RULE}]
     name = "item and criterion pairs" if len(groups) > 1 else "items"
     subtitle = f"{count_of(scored, len(whole))} {name} scored" if len(whole) else "0 of 0 scored"
@@ -90,7 +92,9 @@ def _panel(rows: pd.DataFrame, summary: pd.Series, *, several: bool) -> Panel:
     places, names, of_bar, width = _bars(rows, scale)
     kinds = _kinds(rows)
     counts = [np.bincount(of_bar[(kinds == name) & (of_bar >= 0)], minlength=len(places)) for name, *_ in _PARTS]
-    unscored = int((of_bar < 0).sum())
+    outside = int((of_bar < 0).sum())
+    tied = int((rows["status"].eq("tied").to_numpy() & (of_bar < 0)).sum())
+    beside = "tied" if tied == outside else "tied or unscored" if tied else "unscored"
     numbers = ", ".join(f"{name} {n}" for name, n in zip(names, np.sum(counts, axis=0), strict=True) if n)
 
     def paint(axes: Axes, palette: Palette) -> None:
@@ -102,11 +106,11 @@ def _panel(rows: pd.DataFrame, summary: pd.Series, *, several: bool) -> Panel:
             base = base + count
         _mark_mean(axes, palette, summary, scale)
         axes.set_xlim(places[0] - width, places[-1] + width)
-        if unscored:
+        if outside:
             at = float(places[-1] + max(width * 1.6, (places[-1] - places[0]) * 0.12))
             axes.set_xlim(places[0] - width, at + width)
-            axes.bar([at], [unscored], width, color=palette.paper, hatch="xxx", edgecolor=palette.chance)
-            axes.annotate("unscored", (at, unscored), ha="center", va="bottom", fontsize=9.5)
+            axes.bar([at], [outside], width, color=palette.paper, hatch="xxx", edgecolor=palette.chance)
+            axes.annotate(beside, (at, outside), ha="center", va="bottom", fontsize=9.5)
         _ticks(axes, scale, places, names)
         axes.set_title(f"{short(title, 44)}\n{said}", fontweight="normal")
         axes.set_ylabel("items")
@@ -114,11 +118,13 @@ def _panel(rows: pd.DataFrame, summary: pd.Series, *, several: bool) -> Panel:
         axes.locator_params(axis="y", integer=True)
         grid(axes, palette, "y")
 
-    return Panel("", paint, f"{title}: {said}; items by score: {numbers or 'none'}; unscored {unscored}", 2.6)
+    ties = f", tied {tied}" if tied else ""
+    alt = f"{title}: {said}; items by score: {numbers or 'none'}; unscored {outside - tied}{ties}"
+    return Panel("", paint, alt, 2.6)
 
 
 def _kinds(rows: pd.DataFrame) -> Objects:
-    """For each row the name of its part; empty where it is unscored and so has none."""
+    """For each row the name of its part; empty where it is unscored or tied and so has none."""
     scale = Scale.from_json(str(rows["level"].iloc[0]), str(rows["scale"].iloc[0]))
     names = rows["passed"].astype(object).map({True: "passed", False: "failed"})
     names = names.fillna("no verdict" if scale.has_rule else _NO_RULE)
@@ -127,7 +133,7 @@ def _kinds(rows: pd.DataFrame) -> Objects:
 
 
 def _bars(rows: pd.DataFrame, scale: Scale) -> tuple[Floats, list[str], Any, float]:
-    """Places and names of the bars, the bar of each row (−1: unscored), and their width."""
+    """Places and names of the bars, the bar of each row (−1: unscored or tied), and their width."""
     if scale.level == "nominal":
         names = list(scale.labels)
         at = {name: number for number, name in enumerate(names)}

@@ -11,8 +11,9 @@ import pandas as pd
 from evalkit.errors import InputError
 from evalkit.rubrics.scales import Scale, code_text
 from evalkit.tables.grouping import Flags, Floats, Ints, Objects, group
+from evalkit.tables.ties import tied_text
 
-__all__ = ["Measures", "label_norms", "measures", "nearest_labels", "norms"]
+__all__ = ["Measures", "halfway_labels", "label_norms", "measures", "nearest_labels", "norms"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +122,18 @@ def nearest_labels(scores: Floats, measured: Measures, *, low: bool = False) -> 
         labels[at] = texts[where]
         tied[at] = np.array([tie for _, tie in found], dtype=bool)[where]
     return labels, tied
+
+
+def halfway_labels(scores: Floats, measured: Measures, tied: Flags) -> Objects:
+    """Where a score is half-way between two codes, both of them as a cell of `tied_labels`; else None."""
+    cells = np.full(len(scores), None, dtype=object)
+    for scale, rows in measured.parts():
+        at = np.flatnonzero(rows & tied & ~np.isnan(scores))
+        for value in np.unique(scores[at]) if scale.level != "nominal" else ():
+            lower = _lower(scale, value)
+            upper = next(code_text(code) for code in scale.codes if float(code) > value)
+            cells[at[scores[at] == value]] = tied_text([lower, upper])
+    return cells
 
 
 def _lower(scale: Scale, value: float) -> str:

@@ -11,6 +11,7 @@ from evalkit.tables.contracts import (
     check,
     columns_of,
     empty,
+    required_columns,
     table,
 )
 from evalkit.tables.files import check_target, read_frame, read_table, records, write_frame
@@ -38,6 +39,7 @@ __all__ = [
     "read_frame",
     "read_table",
     "records",
+    "required_columns",
     "table",
     "write_frame",
 ]

@@ -24,6 +24,7 @@ __all__ = [
     "check",
     "columns_of",
     "empty",
+    "required_columns",
     "table",
 ]
 
@@ -71,6 +72,8 @@ TABLES: dict[str, dict[str, str]] = {
         **_MEASURE,
         "order_flip": "boolean",
         "rule": "category",
+        "tied_labels": "category",
+        "first_rate": "float64",
     },
     "scores": {
         **_ID,
@@ -83,6 +86,7 @@ TABLES: dict[str, dict[str, str]] = {
         "status": "category",
         **_MEASURE,
         "method": "category",
+        "tied_labels": "category",
     },
     "rubric_scores": {
         "rubric": "category",
@@ -114,10 +118,17 @@ TABLES: dict[str, dict[str, str]] = {
 }
 """Table name -> column -> type: the one place where both are decided."""
 
+_LATER = {"votes": {"tied_labels", "first_rate"}, "scores": {"tied_labels"}}  # tables saved before lack them
+
 
 def columns_of(name: str) -> list[str]:
     """The columns of a table, in order."""
     return list(TABLES[name])
+
+
+def required_columns(name: str) -> list[str]:
+    """The columns that every table of this name has, also one saved by an older version."""
+    return [column for column in TABLES[name] if column not in _LATER.get(name, ())]
 
 
 def categorical(values: Iterable[Any]) -> pd.Categorical:
@@ -223,7 +234,7 @@ def check(frame: Any, name: str, *, need: Iterable[str] | None = None) -> pd.Dat
     name
         One of `TABLES`.
     need
-        Columns that must be there; by default all of the table's.
+        Columns that must be there; by default all that every version of the table has.
 
     Raises
     ------
@@ -238,7 +249,7 @@ def check(frame: Any, name: str, *, need: Iterable[str] | None = None) -> pd.Dat
         raise InputError("this is a judgments table, not votes: call vote(judgments) first")
     if name == "scores" and "judge" in frame.columns and "n_judges" not in frame.columns:
         raise InputError("this is a table of single judges, not scores: call aggregate(vote(judgments)) first")
-    missing = [column for column in (kinds if need is None else need) if column not in frame.columns]
+    missing = [column for column in (required_columns(name) if need is None else need) if column not in frame.columns]
     if missing:
         raise InputError(
             f"this is no {name} table: column {listed(missing)} missing (it has {listed(frame.columns, most=30)})"

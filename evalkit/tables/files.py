@@ -17,7 +17,7 @@ import pandas as pd
 from evalkit.errors import InputError, MissingExtraError, advise_extra, listed
 from evalkit.keys import canonical_json
 from evalkit.tables.canonical import canonical, is_missing
-from evalkit.tables.contracts import TABLES, check, empty
+from evalkit.tables.contracts import TABLES, check, empty, required_columns
 from evalkit.writing import whole
 
 __all__ = ["check_target", "load_hub", "read_frame", "read_table", "records", "write_frame"]
@@ -187,7 +187,7 @@ def read_table(path: str | Path, name: str, *others: str) -> pd.DataFrame:
     frame = _read(path)
     if not len(frame.columns):
         return empty(name)
-    fits = (one for one in (name, *others) if set(TABLES[one]) <= set(frame.columns))
+    fits = (one for one in (name, *others) if set(required_columns(one)) <= set(frame.columns))
     name = next(fits, name)
     kept = () if _form(path) in (".csv", ".tsv") else ("explanation",)
     texts = [column for column in TABLES[name] if column in frame.columns and column not in kept]

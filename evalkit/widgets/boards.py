@@ -198,7 +198,7 @@ def _scored(evaluation: Evaluation, criterion: str) -> list[Tile]:
     scored = Tile("Scored", count_of(row["n_scored"], row["n_items"]), note)
     if pd.isna(row["pass_rate"]):
         value = figure(row["mean_norm"], row["norm_low"], row["norm_high"])
-        return [Tile("Mean (0-1)", value, f"{row['n_scored']} of {counted(row['n_items'], 'item')}"), scored]
+        return [Tile("Mean (0-1)", value, f"{row['n_mean']} of {counted(row['n_items'], 'item')}"), scored]
     value = figure(row["pass_rate"], row["pass_low"], row["pass_high"])
     return [Tile("Pass rate", value, f"{row['n_passed']} of {counted(row['n_verdicts'], 'verdict')}"), scored]
 

@@ -1,0 +1,84 @@
+"""Ties and unscored answers: how a comparison counts them, and among which labels a tie is.
+
+A tie is a scored answer without one label: a judge of pairs that prefers whichever answer stands first, or samples that
+are split evenly. The choices stand here once, for every function that compares judges with people or each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, get_args
+
+import numpy as np
+import orjson
+
+from evalkit.errors import ConfigError, listed
+from evalkit.tables.grouping import Ints, Objects
+
+__all__ = ["TiesOption", "UnscoredOption", "check_counting", "labels_among", "tied_cells", "tied_text"]
+
+TiesOption = Literal["na", "half", "wrong"]
+"""How a tie of a judge counts: left out; 1/t right where the right label is among its t labels; wrong."""
+
+UnscoredOption = Literal["drop", "wrong"]
+"""How an answer that could not be scored counts: left out, or wrong."""
+
+
+def check_counting(function: str, ties: str, unscored: str = "drop", *, but: Sequence[str] = (), why: str = "") -> None:
+    """Raise ConfigError for an unknown choice, or for one of `but` (``ties=half``), which cannot be applied: `why`.
+
+    Examples
+    --------
+    >>> check_counting("align", "half", "wrong")
+    """
+    for name, given, choices in (
+        ("ties", ties, get_args(TiesOption)),
+        ("unscored", unscored, get_args(UnscoredOption)),
+    ):
+        allowed = [choice for choice in choices if f"{name}={choice}" not in but]
+        if given not in allowed:
+            reason = f": {why}" if why and given in choices else ""
+            raise ConfigError(f"{function} got {name}={given!r}; allowed are {listed(allowed)}{reason}")
+
+
+def tied_text(labels: Sequence[str]) -> str:
+    """The labels of one tie as a cell of `tied_labels`: a JSON list, in order.
+
+    Examples
+    --------
+    >>> tied_text(["B", "A"]), tied_text(["10", "2"])
+    ('["A","B"]', '["2","10"]')
+    """
+    return orjson.dumps(sorted(labels, key=_place)).decode()
+
+
+def _place(label: str) -> tuple[float, str]:
+    try:
+        return float(label), label
+    except ValueError:
+        return np.inf, label
+
+
+def labels_among(cell: object) -> tuple[str, ...]:
+    """The labels of one cell of `tied_labels`; none where it is empty.
+
+    Examples
+    --------
+    >>> labels_among('["A","B"]'), labels_among(None)
+    (('A', 'B'), ())
+    """
+    return tuple(str(label) for label in orjson.loads(cell)) if isinstance(cell, str) else ()
+
+
+def tied_cells(groups: Ints, labels: Objects, n_groups: int) -> Objects:
+    """Cells of `tied_labels` from one entry per group and tied label; None for a group without entries."""
+    cells = np.full(n_groups, None, dtype=object)
+    order = np.argsort(groups, kind="stable")
+    owners, starts = np.unique(groups[order], return_index=True)
+    texts: dict[tuple[str, ...], str] = {}
+    for owner, own in zip(owners, np.split(labels[order], starts[1:]), strict=False):
+        among = tuple(own)
+        if among not in texts:
+            texts[among] = tied_text(among)
+        cells[owner] = texts[among]
+    return cells
