@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import pickle
+import tracemalloc
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from evalkit.errors import RubricError
 from evalkit.prompts import Asking, Template, build_prompt, list_templates, load_template
+from evalkit.prompts.sandbox import work_limit
 from evalkit.rubrics import Rubric
 
 HEADER = "{#- evalkit\nform: json\n-#}\n"
@@ -114,7 +119,7 @@ class TestBlocks:
     @pytest.mark.parametrize(
         ("source", "message"),
         [
-            ("{% block user %}x{% endblock %}" + SHOWN, "text, macros or settings outside its blocks"),
+            ("{% block user %}x{% endblock %}" + SHOWN, "text or settings outside its blocks"),
             ("{% block taks %}x{% endblock %}" + SHOWN, "unknown block 'taks'; allowed are system, task, item"),
             ("{% block task %}" + SHOWN + "{% endblock %}", "needs either the block user or the blocks task and item"),
             ("{% block user %}{% endblock %}{% block task %}{% endblock %}{% block item %}" + SHOWN + "{% endblock %}",
@@ -154,11 +159,11 @@ class TestBlocks:
 
     def test_a_block_cannot_call_another(self):
         source = "{% block task %}{{ self.item() }}{% endblock %}{% block item %}" + SHOWN + "{% endblock %}"
-        with pytest.raises(RubricError, match="not safely callable"):
+        with pytest.raises(RubricError, match="the method 'item' is not allowed"):
             rendered(source)
 
-    def test_macros_work_where_they_are_used(self):
-        assert "so so" in rendered(SHOWN + "{% macro twice(x) %}{{ x }} {{ x }}{% endmacro %}{{ twice(answer) }}")
+    def test_a_text_that_is_set_works_where_it_is_used(self):
+        assert "so so" in rendered(SHOWN + "{% set twice %}{{ answer }} {{ answer }}{% endset %}{{ twice }}")
 
 
 class TestWhatItSees:
@@ -176,7 +181,7 @@ class TestWhatItSees:
     @pytest.mark.parametrize(
         "source",
         ["{{ anwser }}", "{{ cycler }}", "{{ lipsum() }}", "{{ dict(a=1) }}", "{{ namespace }}", "{{ item_id }}",
-         "{% for i in range(10**9) %}x{% endfor %}"],
+         "{% for i in range(9) %}x{% endfor %}"],
     )  # fmt: skip
     def test_an_undeclared_name(self, source):
         with pytest.raises(RubricError, match=r"which it does not see; it sees rubric, criterion, fence"):
@@ -188,7 +193,9 @@ class TestWhatItSees:
 
     @pytest.mark.parametrize("how", ["include 'x'", "import 'x' as x", "from 'x' import y", "extends 'x'"])
     def test_another_template(self, how):
-        with pytest.raises(RubricError, match="includes another template; its hash would not cover that"):
+        with pytest.raises(
+            RubricError, match="line 4: a template includes no other one; its hash would not cover that"
+        ):
             rendered(SHOWN + "{% " + how + " %}")
 
     @pytest.mark.parametrize("field", ["pass_at", "weight", "critical", "better", "scale.codes"])
@@ -229,28 +236,9 @@ class TestSandbox:
         with pytest.raises(RubricError, match="template t@v1"):
             rendered(SHOWN + source)
 
-    @pytest.mark.parametrize(
-        "source",
-        [
-            "{{ 'a' * 10**9 }}",
-            "{{ 'a' * 999999999 }}",
-            "{{ [1] * 999999999 }}",
-            "{{ 9 ** 9 ** 9 }}",
-            "{{ '%999999999d' % 1 }}",
-            "{{ 'a'|center(999999999) }}",
-            "{{ 'a'|indent(999999999) }}",
-            "{{ 'a'.ljust(999999999) }}",
-            "{{ '{:999999999}'.format(1) }}",
-            "{{ 'a\\tb'.expandtabs(999999999) }}",
-        ],
-    )
-    def test_bombs(self, source):
-        with pytest.raises(RubricError, match="template t@v1"):
-            rendered(SHOWN + source)
-
     def test_chance(self):
         # the reply's key holds the template's hash, not what it rendered to
-        with pytest.raises(RubricError, match="No filter named 'random'"):
+        with pytest.raises(RubricError, match="the filter 'random' is not allowed; allowed are abs, "):
             rendered(SHOWN + "{{ [1, 2, 3]|random }}")
 
     def test_faults_while_rendering_are_told(self):
@@ -272,6 +260,147 @@ class TestSandbox:
             "{{ criterion.name.upper() }} {{ 3 * 2 }}"
         )
         assert text.endswith("A B 0 | 1 C 6")
+
+
+DOUBLED = "{% set x = answer %}" + 60 * "{% set x = WORD %}" + "{{ x }}"
+
+
+class TestBounds:
+    """A template makes no more than a fixed multiple of what it is given; each line here once filled the memory."""
+
+    @pytest.mark.parametrize(
+        ("source", "message"),
+        [
+            (DOUBLED.replace("WORD", "x ~ x"), "makes too much"),
+            (DOUBLED.replace("WORD", "x + x"), "makes too much"),
+            (DOUBLED.replace("WORD", "x|replace('s', 'sss')"), "makes too much"),
+            (DOUBLED.replace("WORD", "x.replace('', 'sss')"), "makes too much"),
+            (DOUBLED.replace("WORD", "x|list|join(x)"), "makes too much"),
+            (DOUBLED.replace("WORD", "x.join(x)"), "makes too much"),
+            (DOUBLED.replace("WORD", "(x|tojson)"), "makes too much"),
+            (DOUBLED.replace("WORD", "x|list|map('replace', 's', x)|join"), "makes too much"),
+            ("{{ 'ssssssssss'" + 10 * "|replace('s', 'ssssssssss')" + " }}", "makes too much"),
+            ("{% set x = [1, 1] %}" + 60 * "{% set x = [x, x] %}" + "{{ x|string }}", "holds constants alone"),
+            ("{{ [answer, question]|join }}", "holds constants alone"),
+            ("".join(f"{{% for a{n} in [1, 2, 3, 4] %}}" for n in range(9)) + "x" + 9 * "{% endfor %}", "4 loops"),
+            (4 * "{% for a in 'a b c d e f g h i j k l m n o'.split() %}" + "x" + 4 * "{% endfor %}", "makes too much"),
+            ("{% for a in answer %}{{ a }}{% endfor %}", "a loop goes over a list, .*not over a str"),
+            ("{% for a in rubric.inputs recursive %}{{ loop(a) }}{% endfor %}", "a recursive loop is not allowed"),
+            ("{% macro m() %}{{ m() }}{{ m() }}{% endmacro %}{{ m() }}", "'macro' is not allowed; allowed are the"),
+            ("{% filter upper %}x{% endfilter %}", "'filter' is not allowed"),
+            ("{% set x | upper %}x{% endset %}", "a filter over a block is not allowed"),
+            ("{% autoescape true %}x{% endautoescape %}", "'autoescape' is not allowed"),
+            ("{{ 'a' * 999999999 }}", "takes small numbers alone"),
+            ("{{ [1] * 999999999 }}", "takes small numbers alone"),
+            ("{{ 999999999 * 999999999 }}", "takes small numbers alone"),
+            ("{{ 9 ** 9 ** 9 }}", r"'\*\*' is not allowed; .*the operators \+ - \* / // % ~"),
+            ("{{ '%999999999d' % 1 }}", "takes small numbers alone"),
+            ("{{ 'a'|center(999999999) }}", "the filter 'center' is not allowed"),
+            ("{{ 'a'|indent(999999999) }}", "the filter 'indent' is not allowed"),
+            ("{{ 'a'|wordwrap(1, wrapstring=answer) }}", "the filter 'wordwrap' is not allowed"),
+            ("{{ '%s'|format(answer) }}", "the filter 'format' is not allowed"),
+            ("{{ 'a'.ljust(999999999) }}", "the method 'ljust' is not allowed; allowed are capitalize, "),
+            ("{{ '{:999999999}'.format(1) }}", "the method 'format' is not allowed"),
+            ("{{ 'a\\tb'.expandtabs(999999999) }}", "the method 'expandtabs' is not allowed"),
+            ("{{ [1]|tojson(999999999) }}", "an indent of 0 to 8"),
+            ("{{ 1|round(999999999, 'ceil') }}", "a precision of 0 to 15"),
+            ("{{ answer.split(*['s']) }}", "before an argument are not allowed"),
+            ("{{ answer is filter }}", "the test 'filter' is not allowed; allowed are boolean, "),
+            ("{{ " + 5000 * "(" + "1" + 5000 * ")" + " }}", "cannot be read"),
+            ("{{ " + 5000 * "1" + " }}", "cannot be read"),
+            (99 * "{% if 1 %}" + "x" + 99 * "{% endif %}", "nested too deeply; allowed are 4 loops and 40"),
+            ("{{ 1" + 99 * " + 1" + " }}", "nested too deeply"),
+            ("x" * 100_001, "has 100,0.. characters; at most 100,000 are read"),
+        ],
+    )  # fmt: skip
+    def test_bombs(self, source, message):
+        with pytest.raises(RubricError, match=f"template t@v1.*{message}"):
+            rendered(SHOWN + source)
+
+    @pytest.mark.parametrize("word", ["x ~ x", "x|replace('s', 'sss')", "x.join(x)"])
+    def test_memory(self, word):
+        tracemalloc.start()
+        try:
+            with pytest.raises(RubricError, match="makes too much"):
+                rendered(SHOWN + DOUBLED.replace("WORD", word))
+            assert tracemalloc.get_traced_memory()[1] < 64 << 20
+        finally:
+            tracemalloc.stop()
+
+    def test_the_line_is_that_of_the_source(self):
+        for source in ("{{ x }}", "{% macro a() %}{% endmacro %}", "{{ 1 // 0 }}"):
+            with pytest.raises(RubricError, match="template t@v1, line 7: "):
+                rendered("one\n{% set x = fence %}\n" + SHOWN + "\n" + source + "\nlast")
+
+    def test_what_a_long_item_needs_is_never_too_much(self):
+        long = {"question": "why? " * 200_000, "answer": "so " * 300_000}
+        text = rendered(
+            SHOWN + "{% if 'so' in answer %}{{ answer|replace('so', 'thus')|trim|length }}{% endif %}", item=long
+        )
+        assert text.endswith(str(5 * 300_000 - 1))
+
+    def test_a_long_list_of_passages_can_be_gone_over(self):
+        rubric = RUBRIC.edit(inputs=["context", "answer"])
+        source = (
+            "{% for one in context %}{{ loop.index }}. {{ one }} [{{ one|length }}]\n{% endfor %}{{ fence('answer') }}"
+        )
+        text = rendered(
+            source, rubric, {"context": ["a passage of forty characters, no more ."] * 5000, "answer": "so"}
+        )
+        assert "5000. a passage of forty characters, no more . [40]" in text
+
+
+def _templates() -> st.SearchStrategy[str]:
+    """Templates of the allowed grammar: everything that makes a text longer, in loops and in settings."""
+    names = st.sampled_from(["answer", "question", "x", "y", "criterion.name"])
+    constants = st.sampled_from(["'s'", "''", "'so '", "'abcdefgh'", "3"])
+    lists = st.sampled_from(["context", "rubric.inputs", "criterion.scale|map(attribute='text')", "[1, 2, 3]",
+                             "x.split('s')", "answer|list", "'a b c'.split()"])  # fmt: skip
+    values = st.recursive(
+        names | constants,
+        lambda inner: st.one_of(
+            st.tuples(inner, inner).map(" ~ ".join).map("({})".format),
+            st.tuples(inner, inner).map(lambda pair: f"({pair[0]}|string + {pair[1]}|string)"),
+            st.tuples(inner, inner, inner).map(lambda three: "{}|string|replace({}, {})".format(*three)),
+            st.tuples(inner, inner, inner).map(lambda three: "({}|string).replace({}, {})".format(*three)),
+            st.tuples(lists, inner).map("|join({})".join).map(lambda text: text.replace("|join", "|join", 1)),
+            st.tuples(inner, st.sampled_from(["upper", "tojson", "e", "title", "list|join", "trim", "length"])).map(
+                lambda pair: "({})|{}".format(*pair)
+            ),
+            inner.map("({})[1:]".format),
+        ),
+        max_leaves=6,
+    )
+    conditions = st.tuples(values, st.sampled_from(["==", "in", "<", "!="]), values).map(" ".join)
+    plain = st.one_of(
+        st.just("text "),
+        values.map("{{{{ {} }}}}".format),
+        st.tuples(st.sampled_from("xy"), values).map(lambda pair: "{{% set {} = {} %}}".format(*pair)),
+    )
+    bodies = st.recursive(
+        plain,
+        lambda inner: st.one_of(
+            st.lists(inner, max_size=5).map("".join),
+            st.tuples(lists, inner).map(lambda pair: "{{% for y in {} %}}{}{{% endfor %}}".format(*pair)),
+            st.tuples(conditions, inner).map(lambda pair: "{{% if {} %}}{}{{% endif %}}".format(*pair)),
+        ),
+        max_leaves=12,
+    )
+    return bodies.map(lambda body: "{% set x = answer %}{% set y = question %}" + body)
+
+
+@settings(max_examples=100, deadline=None)
+@given(source=_templates(), times=st.sampled_from([1, 4, 16]))
+def test_what_the_allowed_grammar_makes_is_bounded(source: str, times: int) -> None:
+    rubric = RUBRIC.edit(inputs=["question", "answer", "context"])
+    item = {"question": "why? " * 20, "answer": "so it is " * 20, "context": ["a passage"] * 10}
+    source = "{% for name in rubric.inputs %}{{ fence(name) }}{% endfor %}" + source * times
+    if len(source) > 90_000:
+        return
+    given_ = sum(map(len, (*item.values(), source, HEADER))) + 1000  # the rubric's own texts are shorter than that
+    with contextlib.suppress(RubricError):  # nothing else is raised
+        # every character shown was counted, but for the text between the constructs, which stands in the source
+        assert len(rendered(source, rubric, item)) <= work_limit(given_) + len(source)
 
 
 def test_an_optional_input_that_is_missing_is_an_error_only_where_it_is_shown():

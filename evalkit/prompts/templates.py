@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import traceback
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -21,20 +22,9 @@ _HEADER = re.compile(r"\A\s*\{#-?\s*evalkit\b(.*?)-?#\}", re.DOTALL)
 _NAME = re.compile(r"([a-z0-9][a-z0-9_-]*)(?:@v([1-9][0-9]*))?")
 _FILE = re.compile(r"v([1-9][0-9]*)\.jinja")
 _FORMS = ("json", "tagged", "number", "label")
+_LONGEST = 100_000  # characters of a source
 _VISIBLE = frozenset({"rubric", "criterion", "fence"})
 _STEADY = {"rubric", "criterion"}
-# What templates may call. Left out is what depends on chance (random), on the machine (pprint), or makes a text of
-# any length from a short one (center, indent, format): templates come from other people.
-_FILTERS = (
-    "abs", "capitalize", "count", "d", "default", "e", "escape", "first", "float", "int", "items", "join", "last",
-    "length", "list", "lower", "map", "max", "min", "reject", "rejectattr", "replace", "reverse", "round", "safe",
-    "select", "selectattr", "sort", "string", "sum", "title", "tojson", "trim", "truncate", "unique", "upper",
-    "wordcount",
-)  # fmt: skip
-_CALLABLE = frozenset({
-    "capitalize", "count", "endswith", "fence", "find", "get", "items", "join", "keys", "lower", "lstrip", "replace",
-    "rstrip", "split", "splitlines", "startswith", "strip", "title", "upper", "values",
-})  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -75,6 +65,10 @@ class Template:
     def of(cls, name: str, version: str, source: str) -> Template:
         """A template from its source; RubricError when the header is missing or names no known form."""
         source = canonical_text(source)
+        if len(source) > _LONGEST:
+            raise RubricError(
+                f"template {name}@{version} has {len(source):,} characters; at most {_LONGEST:,} are read"
+            )
         header = _header(name, version, source)
         unknown = [key for key in header if key not in ("form", "description")]
         if unknown:
@@ -117,22 +111,24 @@ class Template:
         RubricError
             When the template names something that it does not see.
         """
-        from jinja2 import TemplateError
+        from evalkit.prompts.sandbox import FAULTS, metered
 
         compiled = self._compiled
         try:
-            if not compiled.blocks:
-                return {"user": compiled.render(variables).strip("\n")}
-            found = dict.fromkeys(compiled.blocks, "") if known is None else dict.fromkeys(compiled.blocks, "") | known
-            context = compiled.new_context(dict(variables))
-            for name, block in compiled.blocks.items():
-                if known is None or name not in known:
-                    found[name] = "".join(block(context)).strip("\n")
-            if known is not None:
-                known.update((name, found[name]) for name in found if not _reads(self)[name] & set(variables) - _STEADY)
-            return found
-        except (TemplateError, TypeError, ValueError, ArithmeticError, LookupError, RecursionError) as problem:
-            raise RubricError(f"template {self.label}: {problem}") from None
+            with metered(variables, len(self.source)):
+                context = compiled.new_context(dict(variables))
+                if not compiled.blocks:
+                    return {"user": "".join(compiled.root_render_func(context)).strip("\n")}
+                empty = dict.fromkeys(compiled.blocks, "")
+                found = empty if known is None else empty | known
+                for name, block in compiled.blocks.items():
+                    if known is None or name not in known:
+                        found[name] = "".join(block(context)).strip("\n")
+        except FAULTS as problem:
+            raise RubricError(f"template {self.label}{_line(problem, compiled)}: {problem}") from None
+        if known is not None:
+            known.update((name, found[name]) for name in found if not _reads(self)[name] & set(variables) - _STEADY)
+        return found
 
     def parse(self) -> None:
         """RubricError unless the source can be compiled and its blocks are those that there are."""
@@ -171,60 +167,26 @@ def _header(name: str, version: str, source: str) -> Mapping[str, Any]:
     return header
 
 
-@lru_cache(maxsize=1)
-def _environment() -> Any:
-    from jinja2 import StrictUndefined
-    from jinja2.exceptions import SecurityError
-    from jinja2.runtime import Macro
-    from jinja2.sandbox import ImmutableSandboxedEnvironment
-
-    class Sandbox(ImmutableSandboxedEnvironment):
-        """No way to Python, to chance, or to more text than the template and the item hold."""
-
-        intercepted_binops = frozenset({"*", "**", "%"})
-
-        def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
-            small = all(isinstance(side, (int, float)) and abs(side) < 10**6 for side in (left, right))
-            if operator == "**" or not small:
-                raise SecurityError(f"the operator {operator!r} takes small numbers, and '**' none")
-            return super().call_binop(context, operator, left, right)
-
-        def getattr(self, obj: Any, attribute: str) -> Any:
-            # fields of the views that a template gets; the sandbox's own way costs most of a prompt's time
-            known = attribute in getattr(type(obj), "__dataclass_fields__", ())
-            return getattr(obj, attribute) if known else super().getattr(obj, attribute)
-
-        def is_safe_callable(self, obj: Any) -> bool:
-            return isinstance(obj, Macro) or getattr(obj, "__name__", "") in _CALLABLE
-
-    def shown(value: Any) -> Any:
-        if isinstance(value, (str, int, float, StrictUndefined)):
-            return value
-        raise SecurityError(f"a {type(value).__name__} cannot be shown; show an input by fence('NAME')")
-
-    environment = Sandbox(
-        undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False, finalize=shown
-    )
-    environment.globals.clear()
-    environment.filters = {name: environment.filters[name] for name in _FILTERS}
-    return environment
-
-
 def _parse(template: Template) -> Any:
-    from jinja2 import TemplateSyntaxError, nodes
+    """The syntax tree, which holds nothing but what templates may use."""
+    from jinja2 import TemplateSyntaxError
+
+    from evalkit.prompts.sandbox import check_tree, environment
 
     try:
-        tree = _environment().parse(template.source)
-        _environment().compile(template.source)  # finds unknown filters, and leaves the tree as it is
+        tree = environment().parse(template.source)
+        check_tree(tree)
     except TemplateSyntaxError as problem:
         raise RubricError(f"template {template.label}, line {problem.lineno}: {problem.message}") from None
-    if next(iter(tree.find_all((nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends))), None) is not None:
-        raise RubricError(f"template {template.label} includes another template; its hash would not cover that")
+    except (RecursionError, ValueError) as problem:  # nested too deeply for the parser; a number of 5,000 digits
+        raise RubricError(f"template {template.label} cannot be read: {problem}") from None
     return tree
 
 
 def _compile(template: Template) -> Any:
-    from jinja2 import nodes
+    from jinja2 import TemplateSyntaxError, nodes
+
+    from evalkit.prompts.sandbox import compiled
 
     tree = _parse(template)
     blocks = [node.name for node in tree.find_all(nodes.Block)]
@@ -237,11 +199,26 @@ def _compile(template: Template) -> Any:
         raise RubricError(f"template {template.label} needs either the block user or the blocks task and item")
     if blocks and any(_stray(node, nodes) for node in tree.body):
         raise RubricError(
-            f"template {template.label} has text, macros or settings outside its blocks; they would never be used"
+            f"template {template.label} has text or settings outside its blocks; they would never be used"
         )
     if any(next(block.find_all(nodes.Block), None) is not None for block in tree.find_all(nodes.Block)):
         raise RubricError(f"template {template.label} has a block inside another; it would be sent twice")
-    return _environment().from_string(template.source)
+    try:
+        return compiled(tree)
+    except TemplateSyntaxError as problem:
+        raise RubricError(f"template {template.label}, line {problem.lineno}: {problem.message}") from None
+    except (SyntaxError, RecursionError) as problem:  # of the Python that Jinja makes of it
+        raise RubricError(f"template {template.label} cannot be compiled: {problem}") from None
+
+
+def _line(problem: BaseException, compiled: Any) -> str:
+    """``, line 5``: where in its source a template failed."""
+    of_source = [
+        number
+        for frame, number in traceback.walk_tb(problem.__traceback__)
+        if frame.f_globals.get("__jinja_template__") is compiled
+    ]
+    return f", line {compiled.get_corresponding_lineno(of_source[-1])}" if of_source else ""
 
 
 def _stray(node: Any, nodes: Any) -> bool:
