@@ -37,7 +37,9 @@ class Connections:
 
     Readers come from a pool; nothing is opened, nor the file made, before it is needed. The file's
     identity is looked at for every use: a store that was removed or replaced meanwhile is opened
-    afresh, instead of writing into a file that has no name any more.
+    afresh, instead of writing into a file that has no name any more. So is its schema number: a store that a
+    newer evalkit has written is neither written to nor is its log moved into it, which SQLite does when the
+    last connection that can write is closed.
     """
 
     def __init__(self, path: Path, *, read_only: bool) -> None:
@@ -61,6 +63,7 @@ class Connections:
                 return
             connection, seen = taken
             try:
+                self._refuse_newer(connection)
                 yield connection
             finally:
                 self._give_back(connection, seen)
@@ -68,16 +71,23 @@ class Connections:
     @contextlib.contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
         """A connection of its own inside one write transaction, for upkeep; the file is made if it is missing."""
-        with self.using(), contextlib.closing(self.open_writer()[0]) as connection, schema.transaction(connection):
+        with self.writer() as connection, schema.transaction(self.path, connection):
             yield connection
+
+    @contextlib.contextmanager
+    def writer(self) -> Iterator[sqlite3.Connection]:
+        """A connection of its own to write with; the file is made if it is missing."""
+        with self.using():
+            connection, _ = self.open_writer()
+            try:
+                yield connection
+            finally:
+                self.let_go(connection)
 
     def compact(self) -> None:
         """Give the space of removed rows back, as far as the disk and other processes allow."""
-        with (
-            self.using(),
-            contextlib.closing(self.open_writer()[0]) as connection,
-            contextlib.suppress(sqlite3.OperationalError),
-        ):
+        with self.writer() as connection, contextlib.suppress(sqlite3.OperationalError):
+            schema.refuse_newer(self.path, connection)
             connection.execute("VACUUM")
             self.checkpoint(connection)
 
@@ -92,7 +102,9 @@ class Connections:
 
     @staticmethod
     def checkpoint(connection: sqlite3.Connection) -> None:
-        """Move the log into the file, unless others read it just now."""
+        """Move the log into the file, unless others read it just now or a newer evalkit has written it."""
+        if schema.schema_of(connection) > schema.SCHEMA:
+            return
         connection.execute(f"PRAGMA busy_timeout = {_CHECKPOINT_WAIT_MS}")
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
@@ -106,10 +118,22 @@ class Connections:
             connection.execute("PRAGMA fullfsync = ON")
             return connection, self.identity()
 
+    def let_go(self, connection: sqlite3.Connection) -> None:
+        """Close a connection; the log of a newer evalkit's store stays, as long as one that only reads is open."""
+        newer = False
+        with contextlib.suppress(sqlite3.Error):  # the file may be gone, or damaged
+            newer = schema.schema_of(connection) > schema.SCHEMA
+        if not newer:
+            connection.close()
+            return
+        with contextlib.closing(self._connect("mode=ro")) as reader:
+            schema.schema_of(reader)  # only now it holds its lock
+            connection.close()
+
     def check(self) -> None:
         """Look whether the file, if there is one, is a store that can be used; an older one is migrated."""
-        with self.using(), self._guard:
-            self._look()
+        with self.reading():
+            pass
 
     def make(self) -> None:
         """As `check`; a missing file is made."""
@@ -153,7 +177,7 @@ class Connections:
             if seen == self._seen:
                 self._idle.append(connection)
             else:
-                connection.close()
+                self.let_go(connection)
 
     def _look(self) -> _Seen | None:
         seen = self.identity()
@@ -172,13 +196,25 @@ class Connections:
                 f"{self.path} is of schema {found} and this evalkit reads {schema.SCHEMA}: "
                 "open it once where it can be written, so that it is migrated"
             )
+        if self._log_size():  # the number may stand there alone, and who may write would move it into the file
+            with contextlib.closing(self._connect("mode=ro")) as connection:
+                schema.refuse_newer(self.path, connection)
         with contextlib.closing(self._connect()) as connection:
             if not self.read_only and schema.schema_of(connection) < schema.SCHEMA:
                 schema.migrate(self.path, connection)
             schema.check_objects(self.path, connection)
 
-    def _connect(self) -> sqlite3.Connection:
-        place = f"file:{quote(os.fsencode(self.path))}?{self._mode()}"
+    def _refuse_newer(self, connection: sqlite3.Connection) -> None:
+        try:
+            schema.refuse_newer(self.path, connection)
+        except CacheError:
+            with self._guard:  # so that nothing stays open, and the next use looks again
+                self._seen = None
+                self._close_idle()
+            raise
+
+    def _connect(self, mode: str | None = None) -> sqlite3.Connection:
+        place = f"file:{quote(os.fsencode(self.path))}?{mode or self._mode()}"
         connection = sqlite3.connect(place, uri=True, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
         connection.execute("PRAGMA trusted_schema = OFF")
         connection.execute(f"PRAGMA mmap_size = {_MMAP_BYTES}")
@@ -201,7 +237,7 @@ class Connections:
 
     def _close_idle(self) -> None:
         while self._idle:
-            self._idle.pop().close()
+            self.let_go(self._idle.pop())
 
     def abandon_after_fork(self) -> list[sqlite3.Connection]:
         """In the child: forget the parent's connections; they must never be used nor closed here."""

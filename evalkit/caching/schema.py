@@ -30,6 +30,7 @@ __all__ = [
     "log_of",
     "migrate",
     "place",
+    "refuse_newer",
     "schema_of",
     "transaction",
 ]
@@ -78,6 +79,7 @@ CREATE TABLE facts (
 _MAGIC = b"SQLite format 3\x00"
 _OBJECTS = {("table", "calls"), ("table", "replies"), ("index", "replies_content"), ("table", "facts")}
 
+_ELSEWHERE = "move it away or set EVALKIT_CACHE to another folder"
 _WHAT_TO_DO = {
     sqlite3.SQLITE_FULL: "the disk is full and nothing of this was stored; free some space and run again",
     sqlite3.SQLITE_IOERR: "the disk is full or faulty and nothing of this was stored; look at it and run again",
@@ -104,7 +106,8 @@ def cache_error(path: Path, problem: sqlite3.Error | OSError) -> CacheError:
 def check_file(path: Path) -> int:
     """The schema number of the store at `path`, read off the file's first bytes alone.
 
-    SQLite is not let near a file before this: opening could already write to it.
+    SQLite is not let near a file before this: opening could already write to it. A newer number may stand in the log
+    alone: see `refuse_newer`.
 
     Raises
     ------
@@ -143,7 +146,7 @@ def _has_log(path: Path) -> bool:
 
 
 def _problem_of(header: bytes, size: int, has_log: bool) -> str | None:
-    elsewhere = "move it away or set EVALKIT_CACHE to another folder"
+    elsewhere = _ELSEWHERE
     if len(header) < 100 and _MAGIC.startswith(header[:16]):
         return f"is truncated to {size} bytes: restore it, or move it away and import an export"
     if not header.startswith(_MAGIC):
@@ -152,13 +155,17 @@ def _problem_of(header: bytes, size: int, has_log: bool) -> str | None:
     if application != APPLICATION_ID:
         return f"is a SQLite file of another program (application id {application:#x}): {elsewhere}"
     if schema > SCHEMA:
-        newer = f"schema {schema}, this one reads up to {SCHEMA}"
-        return f"was written by a newer evalkit ({newer}): upgrade evalkit, or {elsewhere}"
+        return _newer(schema)
     whole = pages * (65536 if page_size == 1 else page_size)
     # with a log beside it a shorter file is right: its end may still be in the log
     if size < whole and not has_log:
         return f"is truncated to {size} of {whole} bytes: restore it, or move it away and import an export"
     return None
+
+
+def _newer(schema: int) -> str:
+    newer = f"schema {schema}, this one reads up to {SCHEMA}"
+    return f"was written by a newer evalkit ({newer}): upgrade evalkit, or {_ELSEWHERE}"
 
 
 def _numbers(header: bytes) -> tuple[int, int, int]:
@@ -252,9 +259,9 @@ def migrate(path: Path, connection: sqlite3.Connection) -> None:
     CacheError
         If a step is missing or fails; the store is as it was, and the copy lies beside it.
     """
-    with transaction(connection):
+    with transaction(path, connection):
         found = schema_of(connection)
-        if found == SCHEMA:
+        if found >= SCHEMA:
             return
         copy = path.with_name(f"{path.stem}.schema{found}{path.suffix}")
         _copy(path, copy)
@@ -275,11 +282,19 @@ def schema_of(connection: sqlite3.Connection) -> int:
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
+def refuse_newer(path: Path, connection: sqlite3.Connection) -> None:
+    """Raise CacheError if a newer evalkit has written the store, its log included, since it was opened or before."""
+    found = schema_of(connection)
+    if found > SCHEMA:
+        raise CacheError(f"{path} {_newer(found)}; it was left untouched")
+
+
 @contextlib.contextmanager
-def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """One write transaction: committed whole or not at all."""
+def transaction(path: Path, connection: sqlite3.Connection) -> Iterator[None]:
+    """One write transaction: committed whole or not at all, and never into the store of a newer evalkit."""
     connection.execute("BEGIN IMMEDIATE")
     try:
+        refuse_newer(path, connection)
         yield
         connection.execute("COMMIT")
     except BaseException:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from evalkit.caching.connections import Connections
 from evalkit.caching.rows import Row, row_of
@@ -49,6 +49,8 @@ _REMOVE = "DELETE FROM replies WHERE {}"
 
 _Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 _Count = Annotated[int, Field(ge=0, lt=2**31)]
+# an older evalkit stored, and so exported, whatever number a server stated
+_Tokens = Annotated[_Count | None, BeforeValidator(lambda n: None if type(n) is int and n >= 2**31 else n)]
 _Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
@@ -78,8 +80,8 @@ class _Reply(_Checked):
     finish_reason: str | None = None
     refusal: str | None = None
     model: str | None = None
-    prompt_tokens: _Count | None = None
-    completion_tokens: _Count | None = None
+    prompt_tokens: _Tokens = None
+    completion_tokens: _Tokens = None
     cost_usd: _Amount | None = None
     latency_s: _Amount | None = None
     created: Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -178,13 +180,13 @@ def import_(connections: Connections, path: Path) -> ImportReport:
 
     They are checked and staged before the store is locked, so that other processes go on writing.
     """
-    with connections.using(), contextlib.closing(connections.open_writer()[0]) as connection:
+    with connections.writer() as connection:
         try:
             with path.open("rb") as file:
                 n_lines = _stage(connection, _checked(file, path), path)
         except OSError as problem:
             raise CacheError(f"{path} cannot be imported: {problem}; nothing was imported") from problem
-        with transaction(connection):
+        with transaction(connections.path, connection):
             return _take_over(connection, n_lines)
 
 
@@ -204,7 +206,8 @@ def _read(line: bytes) -> tuple[int, Row]:
     checked = _Line.model_validate(raw)
     parts = KeyParts(**{name: value for name, value in raw["parts"].items() if name != "schema"})
     origin = bytes.fromhex(checked.promoted_from) if checked.promoted_from else None
-    row = row_of(parts, Reply.from_dict(raw["reply"]), promoted_from=origin)
+    tokens = {name: getattr(checked.reply, name) for name in ("prompt_tokens", "completion_tokens")}
+    row = row_of(parts, Reply.from_dict(raw["reply"] | tokens), promoted_from=origin)
     if row.key.hex() != checked.key:
         raise CacheError(f"the key {checked.key[:12]}… is not that of its parts ({row.key.hex()[:12]}…)")
     return checked.generation, row

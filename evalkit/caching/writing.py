@@ -215,7 +215,7 @@ class Writer:
         with self._connections.using():
             connection = self._connected()
             try:
-                with schema.transaction(connection):
+                with schema.transaction(self._connections.path, connection):
                     values, n_appended = append(connection, jobs, self._calls)
             except sqlite3.Error:
                 self._calls.clear()  # ids that were given in this transaction are gone with it
@@ -225,7 +225,7 @@ class Writer:
 
     def _connected(self) -> sqlite3.Connection:
         if self._connection is not None and self._file != self._connections.identity():
-            self._connection.close()
+            self._connections.let_go(self._connection)
             self._connection = None
         if self._connection is None:
             self._calls.clear()
@@ -238,7 +238,7 @@ class Writer:
         with self._connections.using():
             with contextlib.suppress(sqlite3.Error):  # the log stays and the next opening reads it
                 self._connections.checkpoint(self._connection)
-            self._connection.close()
+            self._connections.let_go(self._connection)
             self._connection = None
 
 
