@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import math
+import sys
 import textwrap
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -13,7 +14,29 @@ import pandas as pd
 
 from evalkit.errors import counted
 
-__all__ = ["Bill", "count_of", "figure", "html_page", "html_table", "html_text", "html_tiles", "text_table"]
+__all__ = [
+    "Bill",
+    "count_of",
+    "figure",
+    "html_page",
+    "html_table",
+    "html_text",
+    "html_tiles",
+    "in_notebook",
+    "text_table",
+]
+
+
+def in_notebook() -> bool:
+    """Whether this process is the kernel of a notebook.
+
+    Examples
+    --------
+    >>> in_notebook()
+    False
+    """
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    return hasattr(shell, "kernel")
 
 
 def figure(value: Any, low: Any = None, high: Any = None, *, digits: int = 2) -> str:

@@ -8,6 +8,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -98,6 +99,89 @@ def test_ctrl_c_does_not_wait_for_a_silent_server(tmp_path: Path, times: int) ->
         _, err = child.communicate(timeout=100)  # the answers would come after ten minutes
     assert "KeyboardInterrupt" in err
     assert "atexit" not in err
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_sigterm_and_sighup_wait_for_calls_in_flight_as_ctrl_c_does(tmp_path: Path, number: signal.Signals) -> None:
+    going = threading.Event()
+    with judge_server(always={"until": going, **REPLY}) as server:
+        child = started(RUN, server.url, tmp_path)
+        wait_for(server, 8)
+        child.send_signal(number)
+        assert child.stderr is not None
+        err = ""
+        while "in flight, so that nothing is paid twice" not in err:  # only then the answers come
+            err += child.stderr.readline()
+        going.set()
+        out, rest = child.communicate(timeout=100)
+        assert (child.returncode, out) == (128 + number, "")
+        assert "stopped; every reply that came is stored in" in rest
+        assert "Traceback" not in err + rest
+        assert stored_in(tmp_path) == (8, "ok")
+        server.always = REPLY
+        out, err = started(RUN, server.url, tmp_path).communicate(timeout=100)
+        assert out.strip() == "200", err
+    assert Counter(server.paid) == {f"ITEM-{n}": 1 for n in range(200)}
+
+
+def test_a_second_sigterm_leaves_at_once(tmp_path: Path) -> None:
+    with judge_server(always={"hang": 600}) as server:
+        child = started(RUN, server.url, tmp_path)
+        wait_for(server, 8)
+        child.send_signal(signal.SIGTERM)
+        assert child.stderr is not None
+        err = ""
+        while "in flight, so that nothing is paid twice" not in err:
+            err += child.stderr.readline()
+        child.send_signal(signal.SIGTERM)
+        _, rest = child.communicate(timeout=100)  # the answers would come after ten minutes
+    assert child.returncode in (143, -signal.SIGTERM)
+    assert "Traceback" not in err + rest
+
+
+OWN_HANDLER = RUN.replace(
+    "table =",
+    """
+import signal
+signal.signal(signal.SIGTERM, lambda *_: print("own handler", flush=True))
+signal.signal(signal.SIGHUP, signal.SIG_IGN)
+table =""",
+)
+
+
+def test_a_handler_of_ones_own_and_an_ignored_signal_stay(tmp_path: Path) -> None:
+    going = threading.Event()
+    with judge_server(always={"until": going, **REPLY}) as server:
+        child = started(OWN_HANDLER, server.url, tmp_path)
+        wait_for(server, 8)
+        for number in (signal.SIGHUP, signal.SIGTERM):
+            child.send_signal(number)
+        assert child.stdout is not None
+        assert child.stdout.readline() == "own handler\n"
+        going.set()
+        out, err = child.communicate(timeout=100)
+    assert (child.returncode, out.strip()) == (0, "200"), err
+
+
+AWAITED = RUN.replace("table = ek.judge(", "import asyncio\ntable = asyncio.run(ek.ajudge(").replace(
+    "progress=True)", "progress=True))"
+)
+
+
+def test_sigterm_stores_what_is_in_flight_of_an_awaited_call(tmp_path: Path) -> None:
+    going = threading.Event()
+    with judge_server(always={"until": going, **REPLY}) as server:
+        child = started(AWAITED, server.url, tmp_path)
+        wait_for(server, 8)
+        child.send_signal(signal.SIGTERM)
+        assert child.stderr is not None
+        err = ""
+        while "stopped; every reply that came is stored in" not in err:
+            err += child.stderr.readline()
+        going.set()
+        out, rest = child.communicate(timeout=100)
+        assert (child.returncode, out) == (143, ""), err + rest
+        assert stored_in(tmp_path) == (8, "ok")
 
 
 def settle(server: JudgeServer) -> None:
@@ -207,6 +291,18 @@ def test_an_interrupted_kernel_stops_judging_and_goes_on(kernel: Any, tmp_path: 
         again = client.execute(f"{work}\nassert len(table) == 200 and table['error'].isna().all()")
         assert cell_ended(client, again)["status"] == "ok"  # the kernel lives, and so does the loop thread
     assert Counter(server.paid) == {f"ITEM-{n}": 1 for n in range(200)}
+
+
+def test_a_kernel_keeps_its_own_way_of_ending(kernel: Any) -> None:
+    _, client = kernel
+    cell = """
+import signal
+from evalkit.calling.signals import ending_signals
+signal.signal(signal.SIGTERM, signal.SIG_DFL)
+with ending_signals():
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+"""
+    assert cell_ended(client, client.execute(cell))["status"] == "ok"
 
 
 FORKS = (

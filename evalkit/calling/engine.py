@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from evalkit.calling.limits import Limits, Outcome, Progress
 from evalkit.calling.loop import LoopThread
 from evalkit.calling.runs import Run
+from evalkit.calling.signals import ending_signals
 from evalkit.errors import EvalkitWarning
 from evalkit.records import Draft, Request
 
@@ -65,9 +66,21 @@ def fetch(
         For a provider that is not there, or a budget with a judge of unknown price.
     CacheError
         When replies cannot be stored; calls in flight are waited for before.
-    KeyboardInterrupt
-        On Ctrl-C: what was not sent is dropped, what is in flight is waited for briefly and stored.
+    KeyboardInterrupt, SystemExit
+        On Ctrl-C, and on SIGTERM or SIGHUP in a script: what was not sent is dropped, what is in flight is waited for
+        briefly and stored. A second signal leaves at once.
     """
+    with ending_signals():
+        return _fetch(requests, store, limits, newer_than, on_progress)
+
+
+def _fetch(
+    requests: Sequence[Request | Draft],
+    store: ReplyStore,
+    limits: Limits,
+    newer_than: float | None,
+    on_progress: OnProgress | None,
+) -> list[Outcome]:
     thread = LoopThread.get()
     thread.check_may_wait()
     run = Run(requests, store, limits, newer_than=newer_than)
@@ -77,14 +90,14 @@ def fetch(
     except BaseException as reason:
         if not future.done():
             thread.loop.call_soon_threadsafe(run.stop)
-            _leave(thread, future, run, on_progress if isinstance(reason, KeyboardInterrupt) else None)
+            _leave(thread, future, run, on_progress if isinstance(reason, (KeyboardInterrupt, SystemExit)) else None)
         raise
     _tell(run)
     return outcomes
 
 
 def _leave(thread: LoopThread, future: Future[list[Outcome]], run: Run, on_progress: OnProgress | None) -> None:
-    """Wait a moment for what is in flight, so that it is not paid twice; another Ctrl-C ends the wait."""
+    """Wait a moment for what is in flight, so that it is not paid twice; another signal ends the wait."""
     try:
         if on_progress is not None:
             run.stopped = True  # so that it can be said now: the loop thread may be busy
@@ -162,10 +175,11 @@ async def afetch(
     run = Run(requests, store, limits, newer_than=newer_than)
     future = asyncio.wrap_future(thread.submit(run.main(), on_cancel=run.stop))
     try:
-        while on_progress is not None and not future.done():
-            await asyncio.wait({future}, timeout=_TICK_S)
-            on_progress(run.progress)
-        outcomes = await future
+        with ending_signals():
+            while on_progress is not None and not future.done():
+                await asyncio.wait({future}, timeout=_TICK_S)
+                on_progress(run.progress)
+            outcomes = await future
     except BaseException:
         future.cancel()
         raise

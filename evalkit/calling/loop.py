@@ -111,7 +111,7 @@ class LoopThread:
             return
         ending = asyncio.run_coroutine_threadsafe(self._end(), self.loop)
         # Ctrl-C at this point is impatience; a traceback "ignored in atexit callback" tells nobody anything
-        with contextlib.suppress(TimeoutError, KeyboardInterrupt):
+        with contextlib.suppress(TimeoutError, KeyboardInterrupt, SystemExit):
             ending.result(2 * _EXIT_WAIT_S)
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join(1)

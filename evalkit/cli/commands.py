@@ -78,7 +78,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     -------
     int
         The exit code: 0 done (unscored rows are reported, not failed), 1 a check failed, 2 all else,
-        141 if the reader of the output went away.
+        141 if the reader of the output went away, 143 or 129 after SIGTERM or SIGHUP.
 
     Examples
     --------

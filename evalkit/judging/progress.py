@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any
 
 from evalkit.errors import counted
+from evalkit.figures import in_notebook
 
 __all__ = ["Bar"]
 
@@ -112,7 +113,4 @@ class Bar:
 
 def _seen() -> bool:
     """True on a terminal and in a notebook cell."""
-    if sys.stderr.isatty():
-        return True
-    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
-    return hasattr(shell, "kernel")
+    return sys.stderr.isatty() or in_notebook()

@@ -311,6 +311,9 @@ def judge_work(work: Work, options: Options) -> pd.DataFrame:
     except KeyboardInterrupt:
         # the last line that a terminal or a notebook shows of it, and the only one on the command line
         raise KeyboardInterrupt(run.stopped()) from None
+    except SystemExit:  # SIGTERM or SIGHUP, whose exit code is no text
+        _log.warning(run.stopped())
+        raise
     return run.table()
 
 
