@@ -21,6 +21,7 @@ __all__ = [
     "Reason",
     "Reply",
     "Request",
+    "token_count",
 ]
 
 Reason = Literal[
@@ -42,6 +43,20 @@ Reason = Literal[
 
 REASONS: tuple[str, ...] = get_args(Reason)
 ENGINE_REASONS: tuple[str, ...] = REASONS[REASONS.index("timeout") :]
+
+
+_MOST_TOKENS = 2**31 - 1
+
+
+def token_count(value: object) -> int | None:
+    """A number of tokens that somebody else states, if it is one: whole, from 0 to 2³¹ - 1; else None.
+
+    Examples
+    --------
+    >>> token_count(12), token_count(2**63), token_count(-1), token_count(1.5), token_count("12"), token_count(True)
+    (12, None, None, None, None, None)
+    """
+    return value if type(value) is int and 0 <= value <= _MOST_TOKENS else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,8 +33,8 @@ class JudgeServer:
     """Answers with the number in ``ITEM-<number>`` of the prompt, or with what `script` holds next.
 
     `script` holds dicts: `status`, `headers`, `body` (bytes, or JSON), `content`, `finish_reason`, `refusal`,
-    `choices` (how many), `reset`, `hang` (seconds), `delay` (seconds), `until` (an event that is
-    waited for). `always` is used when `script` is empty.
+    `choices` (how many), `reset`, `raw` (bytes, after which the connection is closed), `hang` (seconds), `delay`
+    (seconds), `until` (an event that is waited for). `always` is used when `script` is empty.
     `refuses` are parameters that bring a 400. `faults` is asked for each request: a step, or None. With `tls`, a
     certificate and its key, it speaks HTTPS. `models` are listed at ``/v1/models``.
     """
@@ -75,6 +75,11 @@ class JudgeServer:
         if step.get("reset"):
             assert request.transport is not None
             request.transport.abort()
+            return web.Response()
+        if "raw" in step:
+            assert request.transport is not None
+            request.transport.write(step["raw"])
+            request.transport.close()
             return web.Response()
         for name in self.refuses:
             if name in body:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,7 +14,7 @@ import orjson
 
 from evalkit.errors import CacheError, InputError
 from evalkit.keys import KEY_SCHEMA, KeyParts, canonical_json, sample_keys
-from evalkit.records import Reply
+from evalkit.records import Reply, token_count
 
 __all__ = ["Row", "decoded", "encoded", "key_function", "row_of", "shared_json"]
 
@@ -49,11 +50,12 @@ def row_of(parts: KeyParts, reply: Reply, *, promoted_from: bytes | None = None)
     Raises
     ------
     InputError
-        If `parts.input_hash` is no sha256.
+        If `parts.input_hash` is no sha256, or a field of the reply holds what it cannot.
     CacheError
         If the reply holds something that is no JSON value.
     """
     input_hash = _sha256(parts.input_hash)
+    _check(reply)
     if not reply.created:
         reply = replace(reply, created=time.time())
     call, key, content_key = _shared(shared_json(parts))
@@ -71,6 +73,30 @@ def row_of(parts: KeyParts, reply: Reply, *, promoted_from: bytes | None = None)
         promoted_from,
         encoded(reply),
     )
+
+
+_TEXTS = attrgetter("text", "finish_reason", "refusal", "model")
+_TOKENS = attrgetter("prompt_tokens", "completion_tokens")
+_AMOUNTS = attrgetter("cost_usd", "latency_s", "created")
+
+
+def _check(reply: Reply) -> None:
+    """Refuse what would be stored and could not be read again."""
+    wrong: Any = [value for value in _TEXTS(reply) if value is not None and not isinstance(value, str)]
+    wanted = "text, finish_reason, refusal and model are texts or None"
+    if not wrong:
+        wrong = [value for value in _TOKENS(reply) if value is not None and token_count(value) is None]
+        wanted = "prompt_tokens and completion_tokens are whole numbers from 0 to 2147483647, or None"
+    if not wrong:
+        wrong = [value for value in _AMOUNTS(reply) if value is not None and not _is_amount(value)]
+        wanted = "cost_usd, latency_s and created are finite numbers, 0 or more, or None"
+    if wrong:
+        shown = f"{type(wrong[0]).__name__} {str(wrong[0])[:40]!r}"
+        raise InputError(f"a reply of {reply.model or 'a judge'} holds {shown}: {wanted}; nothing was stored")
+
+
+def _is_amount(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < math.inf
 
 
 def _sha256(text: str) -> bytes:

@@ -14,6 +14,7 @@ from evalkit.errors import ConfigError, JudgeError
 from evalkit.judges import Judge
 from evalkit.keys import KeyParts
 from evalkit.providers import ProviderError, check_ready, connect
+from evalkit.providers.answers import json_of, problem_of
 from evalkit.records import Message, Prompt, Reply, Request
 
 __all__ = ["ServerReport", "Works", "check_server"]
@@ -180,7 +181,7 @@ def _note_refused(name: str, adapt: dict[str, str | None], report: ServerReport)
 
 def _is_bound(text: object) -> bool:
     """Whether a reply is what the schema asks for."""
-    reply = _json(text.encode("utf-8", "replace")) if isinstance(text, str) else None
+    reply = json_of(text.encode("utf-8", "replace")) if isinstance(text, str) else None
     return isinstance(reply, dict) and set(reply) == {"score"}
 
 
@@ -203,10 +204,10 @@ async def _look(judge: Judge, report: ServerReport) -> None:
 async def _list_models(client: Any, judge: Judge, report: ServerReport) -> None:
     answer = await client.send("/models", None, timeout_s=judge.timeout_s, method="GET")
     report.reachable = True
-    found = _json(answer.content)
+    found = json_of(answer.content)
     rows = found.get("data") if isinstance(found, dict) else None
     if answer.status == 200 and isinstance(rows, list):
-        report.models = sorted(str(row["id"]) for row in rows if isinstance(row, dict) and "id" in row)
+        report.models = sorted(row["id"] for row in rows if isinstance(row, dict) and isinstance(row.get("id"), str))
         # Google lists its models as models/NAME
         report.model_listed = bool({judge.model, f"models/{judge.model}"} & set(report.models))
         if not report.model_listed and report.models:
@@ -237,7 +238,8 @@ class _Visit:
         if "response_format" in self._adapt:
             works = "refused"
         elif found is not None:
-            works = "works" if _is_bound(found[0].get("message", {}).get("content")) else "ignored"
+            message = found[0].get("message")
+            works = "works" if isinstance(message, dict) and _is_bound(message.get("content")) else "ignored"
         self._report.json_schema = works
 
     async def ask_logprobs(self) -> None:
@@ -251,7 +253,6 @@ class _Visit:
         self, *, n: int = 1, schema: bool = False, extra: Mapping[str, Any] | None = None
     ) -> list[dict[str, Any]] | None:
         """The choices of an answer; None where the server refuses, which is noted unless `extra` was the reason."""
-        from evalkit.providers.answers import problem_of
         from evalkit.providers.openai import request_body
 
         request = _request(self._judge, schema=schema)
@@ -261,7 +262,7 @@ class _Visit:
             answer = await self._client.send("/chat/completions", orjson.dumps(body), timeout_s=self._judge.timeout_s)
             if 200 <= answer.status < 300:
                 self._report.n_calls += 1
-                found = _json(answer.content)
+                found = json_of(answer.content)
                 choices = found.get("choices") if isinstance(found, dict) else None
                 if isinstance(choices, list) and choices and all(isinstance(choice, dict) for choice in choices):
                     return choices
@@ -286,10 +287,3 @@ def _request(judge: Judge, *, schema: bool) -> Request:
     )  # fmt: skip
     parts = KeyParts(judge.provider, judge.service, judge.model, "doctor", "v1", "", "", judge.temperature, None, {})
     return Request(judge, prompt, parts, (0,))
-
-
-def _json(content: bytes) -> Any:
-    try:
-        return orjson.loads(content)
-    except orjson.JSONDecodeError:
-        return None

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import random
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -19,11 +20,11 @@ from evalkit.calling.budgets import upper_bound
 from evalkit.calling.calls import Call, ElsewhereError, GaveUpError
 from evalkit.calling.lanes import lane_of
 from evalkit.calling.limits import Outcome
-from evalkit.errors import CacheError
+from evalkit.errors import CacheError, EvalkitError
 from evalkit.judges import Judge
 from evalkit.providers import ProviderError, connect
 from evalkit.providers.prices import price_of
-from evalkit.records import Failure, Reply
+from evalkit.records import Failure, Reply, Request
 
 if TYPE_CHECKING:
     from evalkit.calling.runs import Run
@@ -35,6 +36,7 @@ _ADAPT = "adapt."
 _FIRST_LOOK_S = 0.05
 _LONGEST_LOOK_S = 1.0
 _BEYOND_TIMEOUT_S = 10.0
+_log = logging.getLogger("evalkit.calling")
 
 
 class Desk:
@@ -267,8 +269,7 @@ class Desk:
                 run.in_flight += 1
                 call.epoch, call.adapt = self._lane.epoch, self._adapt.copy()  # only now: much may have been learnt
                 try:
-                    n = len(call.keys) if self._may_ask_n else 1
-                    replies = await self._client.ask(call.request, n, adapt=call.adapt)
+                    replies = await self._ask(call.request, len(call.keys) if self._may_ask_n else 1, call.adapt)
                 finally:
                     run.in_flight -= 1
             finally:
@@ -287,6 +288,17 @@ class Desk:
         self._breaker.answered()
         self._lane.succeeded()
         return replies
+
+    async def _ask(self, request: Request, n: int, adapt: Mapping[str, Any]) -> list[Reply]:
+        """Ask the client; an answer that it cannot read, in whatever way, costs this call and not the run."""
+        try:
+            return await self._client.ask(request, n, adapt=adapt)
+        except (ProviderError, EvalkitError):
+            raise
+        except Exception as error:
+            _log.exception("%s: an answer could not be read", self.judge.name)
+            detail = f"the answer could not be read ({type(error).__name__})"
+            raise ProviderError("malformed", detail, maybe_paid=True) from error
 
     async def _reserve(self, held: float) -> None:
         budget = self._run.budget

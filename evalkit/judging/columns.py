@@ -12,7 +12,7 @@ import pandas as pd
 
 from evalkit.judging.works import Work
 from evalkit.parsing import Parsed, parser_for
-from evalkit.records import REASONS
+from evalkit.records import REASONS, token_count
 from evalkit.rubrics import Scale, code_text
 from evalkit.tables import table
 
@@ -144,9 +144,12 @@ class Columns:
         models, nan = self._models, math.nan
         names = [reply.get("model") for reply in replies]
         self._model[where] = [-1 if name is None else models.setdefault(name, len(models)) for name in names]
-        self._prompt[where] = [reply.get("prompt_tokens", -1) for reply in replies]
-        self._completion[where] = [reply.get("completion_tokens", -1) for reply in replies]
         self._cost[where] = [reply.get("cost_usd", nan) for reply in replies]
+        for name, column in (("prompt_tokens", self._prompt), ("completion_tokens", self._completion)):
+            stated = [reply.get(name) for reply in replies]
+            column[where] = counts = [-1 if (n := token_count(value)) is None else n for value in stated]
+            # an older evalkit stored any number that a server stated, and a price by it
+            self._cost[where[[n < 0 and value is not None for n, value in zip(counts, stated, strict=True)]]] = nan
         self._latency[where] = [reply.get("latency_s", nan) for reply in replies]
         given, recorded = _SOURCES.index(source or "cache"), _SOURCES.index("recorded")
         self._source[where] = [recorded if reply.get("source") == "recorded" else given for reply in replies]

@@ -19,6 +19,7 @@ from evalkit.judging.options import Options
 from evalkit.judging.specs import Spec
 from evalkit.judging.versions import tell_changed_text
 from evalkit.judging.works import Work
+from evalkit.records import token_count
 
 __all__ = ["Plan", "plan"]
 
@@ -222,6 +223,6 @@ def _prices(work: Work, store: ReplyStore, at: int, missing: list[int], known: l
 
 def _reply_tokens(known: list[bytes], max_tokens: int | None) -> float:
     """How long a reply will be: as those that are known."""
-    lengths = [n for value in known if (n := orjson.loads(value).get("completion_tokens")) is not None]
+    lengths = [n for value in known if (n := token_count(orjson.loads(value).get("completion_tokens"))) is not None]
     length = sum(lengths) / len(lengths) if lengths else _GUESSED_REPLY_TOKENS
     return float(length if max_tokens is None else min(length, max_tokens))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import email.utils
 import json
 import math
@@ -16,9 +17,9 @@ from evalkit.providers import ProblemKind, ProviderError
 from evalkit.providers.prices import cost_of, shares
 from evalkit.providers.secrets import told
 from evalkit.providers.transport import Answer
-from evalkit.records import Prompt, Reply, Request
+from evalkit.records import Prompt, Reply, Request, token_count
 
-__all__ = ["problem_of", "replies_of", "without_prompt"]
+__all__ = ["json_of", "problem_of", "replies_of", "without_prompt"]
 
 _DROPPABLE = ("temperature", "max_tokens", "response_format", "n")
 _REFUSES = re.compile(
@@ -49,7 +50,7 @@ def replies_of(
     ProviderError
         ``malformed`` for what is no chat completion; or the error that some servers send with status 200.
     """
-    body = _read(answer)
+    body = json_of(answer.content)
     if not isinstance(body, dict):
         raise ProviderError("malformed", _not_json(answer, secret), status=answer.status, maybe_paid=True)
     choices = body.get("choices")
@@ -68,12 +69,13 @@ def replies_of(
     cost = cost_of(price, prompt_tokens, completion_tokens)
     counts = zip(shares(prompt_tokens, len(choices)), shares(completion_tokens, len(choices)), strict=True)
     model = body.get("model")
+    model = _text(model) if isinstance(model, str) else None
     return [
         Reply(
             text=_text(choice["message"].get("content")),
             finish_reason=_text(choice.get("finish_reason")),
             refusal=_text(choice["message"].get("refusal")),
-            model=model if isinstance(model, str) else None,
+            model=model,
             prompt_tokens=asked,
             completion_tokens=written,
             cost_usd=None if cost is None else cost / len(choices),
@@ -85,15 +87,30 @@ def replies_of(
     ]
 
 
-def _read(answer: Answer) -> Any:
+def json_of(content: bytes) -> Any:
+    r"""The JSON value of a body, as far as a body can be read at all; None where there is none.
+
+    A byte order mark, half of a surrogate pair, NaN or a number of any length costs no reply that was paid for.
+
+    Examples
+    --------
+    >>> json_of(b'\xef\xbb\xbf{"score": 1}'), json_of(b"<html>"), json_of(b"[" * 100_000)
+    ({'score': 1}, None, None)
+    """
     try:
-        return orjson.loads(answer.content)
+        return orjson.loads(content.removeprefix(codecs.BOM_UTF8))
     except orjson.JSONDecodeError:
         pass
-    try:  # what orjson is too strict for, lone surrogates and NaN, is a reply that was paid for
-        return json.loads(answer.content.decode("utf-8", "replace"), strict=False)
-    except ValueError:
+    try:
+        text = content.decode(json.detect_encoding(content), "replace")
+        return json.loads(text, strict=False, parse_int=_whole)
+    except (ValueError, RecursionError):
         return None
+
+
+def _whole(digits: str) -> int | None:
+    """A whole number of 64 bits; None for longer ones: nothing that is read counts so far."""
+    return int(digits) if len(digits) < 19 else None
 
 
 def _text(value: Any) -> str | None:
@@ -107,18 +124,17 @@ def _text(value: Any) -> str | None:
 
 
 def _count(usage: Any, name: str) -> int | None:
-    value = usage.get(name) if isinstance(usage, dict) else None
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+    return token_count(usage.get(name)) if isinstance(usage, dict) else None
 
 
 def problem_of(answer: Answer, request: Request, body: Mapping[str, Any], secret: str = "") -> ProviderError:
     """What kind of problem an answer of another status than 200 is; `secret` is cut out of every text."""
     status = answer.status
-    found = _read(answer)
+    found = json_of(answer.content)
     if isinstance(found, list) and len(found) == 1:  # Google wraps its error in a list
         found = found[0]
     error = found.get("error", found) if isinstance(found, dict) else {}
-    code = str(error.get("code") or "") if isinstance(error, dict) else ""
+    code = _field(error, "code")
     said = _message(error) or _not_json(answer, secret)
     detail = _clean(f"HTTP {status} from {answer.origin}: {said}", secret)
     if status in (400, 422) and (name := _refused(error, said, body)) is not None:
@@ -141,7 +157,7 @@ def problem_of(answer: Answer, request: Request, body: Mapping[str, Any], secret
 
 def _from_body(error: Any, answer: Answer, secret: str) -> ProviderError:
     code = error.get("code") if isinstance(error, dict) else None
-    detail = _clean(f"{answer.origin} says: {_message(error) or error}", secret)
+    detail = _clean(f"{answer.origin} says: {_message(error) or _shown(error)}", secret)
     kind: ProblemKind = "server_error"
     if code in (401, 403):
         kind = "auth"
@@ -157,16 +173,28 @@ def _message(error: Any) -> str:
         return error
     if not isinstance(error, dict):
         return ""
-    for name in ("message", "detail", "error"):
-        if error.get(name):
-            return error[name] if isinstance(error[name], str) else orjson.dumps(error[name]).decode()
-    return ""
+    return next((_shown(error[name]) for name in ("message", "detail", "error") if error.get(name)), "")
+
+
+def _shown(value: Any) -> str:
+    """A text as it is, another value as JSON; blank for what is nested too deeply to be shown."""
+    if isinstance(value, str):
+        return value
+    try:
+        return orjson.dumps(value).decode()
+    except TypeError:
+        return ""
+
+
+def _field(error: Any, name: str) -> str:
+    """A field of an error as text; blank where it is missing or holds other values."""
+    value = error.get(name) if isinstance(error, dict) else None
+    return str(value) if isinstance(value, (str, int)) and value else ""
 
 
 def _refused(error: Any, said: str, body: Mapping[str, Any]) -> str | None:
     """The parameter that a 400 refuses, if it is one that evalkit can do without."""
-    code = str(error.get("code") or "") if isinstance(error, dict) else ""
-    named = str(error.get("param") or "").split(".")[0] if isinstance(error, dict) else ""
+    code, named = _field(error, "code"), _field(error, "param").split(".")[0]
     if "n" in body and _REFUSES_N.search(said):
         return "n"
     refuses = code in ("unsupported_parameter", "unsupported_value", "unknown_parameter") or _REFUSES.search(said)
@@ -189,8 +217,11 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
             continue
         if math.isfinite(seconds) and seconds >= 0:
             return seconds
-    date = email.utils.parsedate_tz(headers.get("retry-after", ""))
-    return None if date is None else max(0.0, email.utils.mktime_tz(date) - time.time())
+    try:
+        date = email.utils.parsedate_tz(headers.get("retry-after", ""))
+        return None if date is None else max(0.0, email.utils.mktime_tz(date) - time.time())
+    except (ValueError, OverflowError):  # a year beyond 9999: no date at all
+        return None
 
 
 def _not_json(answer: Answer, secret: str) -> str:
@@ -210,7 +241,7 @@ def _clean(text: str, secret: str) -> str:
     """One line of bounded length without the key, which some servers echo."""
     if secret:
         text = text.replace(secret, "…")
-    text = " ".join(text.split())
+    text = " ".join(text.encode("utf-8", "replace").decode().split())  # half of a surrogate pair cannot be logged
     return text if len(text) <= _LONGEST_DETAIL else text[: _LONGEST_DETAIL - 1] + "…"
 
 

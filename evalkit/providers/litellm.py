@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import time
 import warnings
@@ -20,7 +21,7 @@ from evalkit.providers.openai import check_params, request_body
 from evalkit.providers.prices import price_of
 from evalkit.providers.secrets import key_in
 from evalkit.providers.transport import Answer
-from evalkit.records import Reply, Request
+from evalkit.records import Reply, Request, token_count
 
 __all__ = ["LiteLLMClient", "check_litellm", "connect_litellm"]
 
@@ -113,7 +114,11 @@ class LiteLLMClient:
             problem.detail = without_prompt(problem.detail, request.prompt)
             raise problem from None
         latency = time.perf_counter() - started
-        answer = Answer(200, {}, orjson.dumps(_plain(response)), "litellm")
+        try:
+            answer = Answer(200, {}, orjson.dumps(_plain(response)), "litellm")
+        except (AttributeError, TypeError, ValueError, RecursionError) as error:
+            detail = f"the answer is no chat completion ({type(error).__name__})"
+            raise ProviderError("malformed", detail, maybe_paid=True) from None
         replies = replies_of(answer, n, price=price_of(judge), latency_s=latency, sent=sent, secret=secret)
         return _priced(replies, response, judge)
 
@@ -127,7 +132,7 @@ def _plain(response: Any) -> dict[str, Any]:
         told = {"content": message.content, "refusal": refusal}
         choices.append({"finish_reason": choice.finish_reason, "message": told})
     usage = getattr(response, "usage", None)
-    counts = {name: getattr(usage, name, None) for name in ("prompt_tokens", "completion_tokens")}
+    counts = {name: token_count(getattr(usage, name, None)) for name in ("prompt_tokens", "completion_tokens")}
     return {"model": response.model, "choices": choices, "usage": counts}
 
 
@@ -146,7 +151,9 @@ def _priced(replies: list[Reply], response: Any, judge: Judge) -> list[Reply]:
     from dataclasses import replace
 
     cost = getattr(response, "_hidden_params", {}).get("response_cost")
-    if judge.service == "local" or not cost or any(reply.cost_usd is not None for reply in replies):
+    if not isinstance(cost, (int, float)) or not 0 < cost < math.inf:
+        return replies
+    if judge.service == "local" or any(reply.cost_usd is not None for reply in replies):
         return replies
     return [replace(reply, cost_usd=float(cost) / len(replies)) for reply in replies]
 
@@ -157,7 +164,7 @@ def _problem_of(
     if isinstance(error, ProviderError):
         return error
     said = str(error).replace(secret, "…") if secret else str(error)
-    said = " ".join(said.split())
+    said = " ".join(said.encode("utf-8", "replace").decode().split())
     status = getattr(error, "status_code", None)
     cause = error.__cause__ or error.__context__
     if isinstance(error, litellm.APIConnectionError) or (status == 500 and "Connection error" in said):

@@ -6,6 +6,7 @@ import io
 import os
 import ssl
 import urllib.request
+import zlib
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -17,10 +18,15 @@ import yarl
 from evalkit.errors import ConfigError
 from evalkit.providers import ProviderError
 
-__all__ = ["Answer", "Transport", "proxy_of"]
+__all__ = ["MOST_BYTES", "Answer", "Transport", "proxy_of"]
+
+MOST_BYTES = 16 << 20
+"""Most bytes of an answer that are read, and most that a compressed one may become: 16 MiB."""
 
 _CONNECT_S = 20.0
 _LARGE_BYTES = 1 << 19
+_ERROR_BYTES = 1 << 16
+_GZIP = b"\x1f\x8b"
 
 
 class Answer(NamedTuple):
@@ -58,7 +64,9 @@ class Transport:
             context: Any = _ssl_context() if self._base.scheme == "https" else True
             # How many calls are in flight is the engine's business, not the pool's
             connector = aiohttp.TCPConnector(limit=0, ssl=context, keepalive_timeout=30)
-            self._session = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
+            self._session = aiohttp.ClientSession(
+                connector=connector, cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=False
+            )
         return self._session
 
     def _url(self, path: str) -> yarl.URL:
@@ -74,7 +82,8 @@ class Transport:
         Raises
         ------
         ProviderError
-            ``connection``, with `maybe_paid` unless nothing was sent, or ``timeout``.
+            ``connection``, with `maybe_paid` unless nothing was sent; ``timeout``; ``malformed`` for a good answer that
+            is larger than `MOST_BYTES`, or cannot be decompressed.
         """
         session = self._session if self._session is not None else self._open()
         try:
@@ -87,7 +96,7 @@ class Transport:
                 proxy=self._proxy,
                 timeout=_timeout(timeout_s),
             ) as answer:
-                content = await answer.read()
+                content = await self._read(answer)
         except aiohttp.ConnectionTimeoutError:
             raise self._unreached("no connection in time") from None
         except (aiohttp.ClientConnectorCertificateError, ssl.SSLCertVerificationError) as error:
@@ -108,6 +117,30 @@ class Transport:
             raise ProviderError("connection", detail, maybe_paid=True) from None
         return Answer(answer.status, answer.headers, content, self.origin, self._url(path).path)
 
+    async def _read(self, answer: aiohttp.ClientResponse) -> bytes:
+        """The body, decompressed by pieces, so that it never takes much more memory than `MOST_BYTES`."""
+        good = 200 <= answer.status < 300
+        encoding = answer.headers.get("content-encoding", "").strip().lower()
+        packed = encoding in ("gzip", "x-gzip", "deflate")
+        if good and not packed and encoding not in ("", "identity"):
+            raise self._unreadable(f"is encoded as {encoding[:40]!r}, and gzip and deflate alone were asked for")
+        content, inflater = bytearray(), _Inflater()
+        async for piece in answer.content.iter_any():
+            try:
+                content += inflater.take(piece, MOST_BYTES + 1 - len(content)) if packed else piece
+            except zlib.error as error:
+                if good:
+                    raise self._unreadable(f"cannot be decompressed: {_said(error)}") from None
+                break
+            if len(content) > MOST_BYTES:
+                if good:
+                    raise self._unreadable(f"is larger than {MOST_BYTES >> 20} MiB, the most that is read")
+                break
+        return bytes(content if good else content[:_ERROR_BYTES])
+
+    def _unreadable(self, why: str) -> ProviderError:
+        return ProviderError("malformed", f"the answer of {self.origin} {why}", maybe_paid=True)
+
     def _unreached(self, why: str) -> ProviderError:
         by = f" by the proxy {_without_password(self._proxy)}" if self._proxy else ""
         return ProviderError(
@@ -118,6 +151,28 @@ class Transport:
         """Close all connections."""
         if self._session is not None:
             await self._session.close()
+
+
+class _Inflater:
+    """Decompresses gzip, of one member or several, and deflate, with its header or without."""
+
+    def __init__(self) -> None:
+        self._stream: Any = None
+
+    def take(self, piece: bytes, most: int) -> bytes:
+        """What the next piece becomes: `most` bytes of it and no more."""
+        content = bytearray()
+        while piece and len(content) < most:
+            if self._stream is None:
+                bare = not piece.startswith(_GZIP[:1]) and piece[0] & 15 != zlib.DEFLATED
+                self._stream = zlib.decompressobj(-zlib.MAX_WBITS if bare else 32 + zlib.MAX_WBITS)
+            elif self._stream.eof:
+                if not piece.startswith(_GZIP):
+                    break  # padding
+                self._stream = zlib.decompressobj(32 + zlib.MAX_WBITS)
+            content += self._stream.decompress(piece, most - len(content))
+            piece = self._stream.unused_data if self._stream.eof else self._stream.unconsumed_tail
+        return bytes(content)
 
 
 def proxy_of(base_url: str) -> str | None:
