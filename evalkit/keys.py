@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-__all__ = ["KEY_SCHEMA", "KeyParts", "canonical_json", "digest", "sample_keys"]
+__all__ = ["KEY_SCHEMA", "KeyParts", "canonical_json", "digest", "recorded_hash", "sample_keys"]
 
 KEY_SCHEMA = 1
 """Number of the key's form. It is a part of every key: another form can never meet an old row."""
@@ -26,6 +26,17 @@ def canonical_json(value: Any) -> bytes:
 def digest(value: Any) -> str:
     """sha256 of the canonical JSON of `value`, as 64 hexadecimal digits."""
     return hashlib.sha256(canonical_json(value)).hexdigest()
+
+
+def recorded_hash(input_hash: str, item_id: str) -> str:
+    """The `input_hash` of a recorded reply, which belongs to one item and not to all items of its content.
+
+    Examples
+    --------
+    >>> recorded_hash("0" * 64, "a") == digest({"input_hash": "0" * 64, "item_id": "a"})
+    True
+    """
+    return digest({"input_hash": input_hash, "item_id": item_id})
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +54,9 @@ class KeyParts:
     temperature, max_tokens, params
         What was asked for; `params` is every other parameter that can change the reply.
     input_hash
-        sha256 of the canonical JSON of the rubric's declared inputs.
+        sha256 of the canonical JSON of the rubric's declared inputs; for a recorded reply see `recorded_hash`.
     order
-        ``"AB"`` for pairwise prompts (the swap happens before the key), else None.
+        ``"AB"`` for pairwise prompts (the swap happens before the key), else None. Recorded replies have ``"BA"`` too.
     sample
         0 … k-1.
     """

@@ -203,7 +203,8 @@ class TestRecorded:
 
     def test_recorded_replies_replay_offline(self):
         assert ek.record(self.items, self.rubric, RECORDED, [["0", "1", None], ["2", "2", "hm"]]) == 5
-        table = ek.judge(self.items, self.rubric, RECORDED, offline=True, replies=True)
+        with pytest.warns(ek.EvalkitWarning, match="1 of 6 replies are missing"):
+            table = ek.judge(self.items, self.rubric, RECORDED, samples=3, offline=True, replies=True)
         assert table["score"].fillna(-1).tolist() == [0, 1, -1, 2, 2, -1]
         assert table["error"].astype(object).fillna("").tolist() == ["", "", "cache_miss", "", "", "unreadable"]
         assert table["reply"].fillna("").tolist() == ["0", "1", "", "2", "2", "hm"]

@@ -1,16 +1,249 @@
-"""The whole path on real recorded replies: record, replay offline, vote, align, against published figures."""
+"""Replies that somebody already has: whose they are, how many there are, and against published figures."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
+import pandas as pd
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import evalkit as ek
+from evalkit.gate.precedence import GateOptions
+from evalkit.judging import Spec, Work
+from evalkit.keys import recorded_hash
+from evalkit.records import Reply
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
 
 import topical_chat
 from recorded import data_folder, loaded, rows
+
+RUBRIC = ek.Rubric(
+    id="short",
+    inputs=["answer"],
+    template="number@v1",
+    criteria=[{"name": "good", "scale": {1: "", 2: "", 3: "", 4: "", 5: ""}, "pass_at": 3}],
+)
+WHO = ek.Judge("fake", "strict", name="who")
+TWINS = [{"item_id": "a", "answer": "same"}, {"item_id": "b", "answer": "same"}]
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("EVALKIT_CACHE", str(tmp_path / "cache"))
+
+
+def said(table: pd.DataFrame) -> list[tuple[str, str | None]]:
+    """(item, label or reason) of each row."""
+    texts = table["label"].astype(object).where(table["label"].notna(), table["error"].astype(object))
+    return list(zip(table["item_id"].tolist(), texts.tolist(), strict=True))
+
+
+def as_recorded_before(items, judge, replies, order: str = "AB", rubric=RUBRIC) -> None:
+    """Replies in the store as evalkit stored them when the item was no part of the key."""
+    work = Work.of(Spec.of(rubric, judge, 1), items)
+    shown = "AB" if rubric.mode == "pairwise" else None
+    ek.ReplyStore.open().put_many(
+        (work.parts[0][0].of(hashes[order == "BA"], shown, 0), Reply(text, created=1.0, source="recorded"))
+        for hashes, text in zip(work.hashes, replies, strict=True)
+    )
+
+
+class TestTwins:
+    def test_a_missing_reply_is_not_filled_from_a_twin(self):
+        assert ek.record(TWINS, RUBRIC, WHO, [["3"], None]) == 1
+        assert said(ek.judge(TWINS, RUBRIC, WHO, samples=1, offline=True)) == [("a", "3"), ("b", "cache_miss")]
+        assert said(ek.judge(TWINS[1:], RUBRIC, WHO, samples=1, offline=True)) == [("b", "cache_miss")]
+
+    def test_different_replies_are_kept_apart(self):
+        assert ek.record(TWINS, RUBRIC, WHO, [["3"], ["5"]]) == 2
+        table = ek.judge(TWINS[::-1], RUBRIC, WHO, samples=1, offline=True)
+        assert said(table) == [("b", "5"), ("a", "3")]
+        assert ek.replies(table).tolist() == ["5", "3"]
+
+    def test_overwrite_changes_the_named_item_alone(self):
+        ek.record(TWINS, RUBRIC, WHO, [["3"], ["5"]])
+        with pytest.raises(
+            ek.InputError, match=r"item 'b', sample 0: another reply is stored .* \('5' instead of '1'\)"
+        ):
+            ek.record(TWINS[1:], RUBRIC, WHO, [["1"]])
+        assert ek.record(TWINS[1:], RUBRIC, WHO, [["1"]], overwrite=True) == 1
+        assert said(ek.judge(TWINS, RUBRIC, WHO, samples=1, offline=True)) == [("a", "3"), ("b", "1")]
+
+    def test_mirrored_pairs_and_equal_answers_do_not_collide(self):
+        pairs = [
+            {"item_id": "xy", "question": "?", "answer_a": "x", "answer_b": "y"},
+            {"item_id": "yx", "question": "?", "answer_a": "y", "answer_b": "x"},
+            {"item_id": "xx", "question": "?", "answer_a": "x", "answer_b": "x"},
+        ]
+        ek.record(pairs, "preference", WHO, ["A", "B", "A"], order="AB", template="label@v1")
+        ek.record(pairs, "preference", WHO, ["A", "A", "tie"], order="BA", template="label@v1")
+        table = ek.judge(pairs, "preference", WHO, samples=1, template="label@v1", offline=True)
+        # in the order BA the place A holds answer_b: by hand
+        assert table["label"].astype(str).tolist() == ["A", "B", "B", "B", "A", "tie"]
+
+    @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @given(
+        st.lists(
+            st.tuples(st.sampled_from("xyz"), st.lists(st.sampled_from(["1", "2", "5", None]), max_size=4)),
+            min_size=1,
+            max_size=6,
+        )
+    )
+    def test_every_item_gets_back_what_was_recorded_for_it(self, tmp_path_factory, drawn):
+        cache = tmp_path_factory.mktemp("replies")
+        items = [{"item_id": f"i{at}", "answer": answer} for at, (answer, _) in enumerate(drawn)]
+        ek.record(items, RUBRIC, WHO, [texts for _, texts in drawn], cache=cache)
+        table = ek.judge(items, RUBRIC, WHO, offline=True, cache=cache)
+        found = table[table["error"].isna()]
+        assert list(zip(found["item_id"], found["sample"], found["label"], strict=True)) == [
+            (f"i{at}", sample, text)
+            for at, (_, texts) in enumerate(drawn)
+            for sample, text in enumerate(texts)
+            if text is not None
+        ]
+        assert set(table["item_id"]) == {item["item_id"] for item in items}
+
+    def test_the_key_of_a_recorded_reply_can_be_computed_by_hand(self):
+        inputs = "ab" * 32
+        text = '{"input_hash":"' + inputs + '","item_id":"é 1"}'
+        assert recorded_hash(inputs, "é 1") == hashlib.sha256(text.encode()).hexdigest()
+
+
+class TestLiveAndRecorded:
+    def test_a_live_reply_counts_for_all_twins_and_a_recorded_one_for_its_item(self):
+        ek.record(TWINS, RUBRIC, WHO, [["3"], None])
+        plan = ek.plan(TWINS, RUBRIC, WHO, samples=1, recorded="use").table
+        assert plan[["n_cached", "n_recorded", "n_to_call"]].values.tolist() == [[1, 0, 1]]
+        plan = ek.plan(TWINS, RUBRIC, WHO, samples=1).table
+        assert plan[["n_cached", "n_recorded", "n_to_call"]].values.tolist() == [[0, 1, 1]]
+        used = ek.judge(TWINS, RUBRIC, WHO, samples=1, recorded="use")
+        assert used["source"].astype(str).tolist() == ["recorded", "live"]
+        # what was received last counts for "a" too: its reply was recorded before the live one came
+        again = ek.judge(TWINS, RUBRIC, WHO, samples=1, offline=True)
+        assert again["source"].astype(str).tolist() == ["cache", "cache"]
+        assert again["key"].nunique() == 1
+
+    def test_a_reply_recorded_over_a_live_one_is_the_items_alone(self):
+        live = ek.judge(TWINS, RUBRIC, WHO, samples=1, replies=True)["reply"]
+        with pytest.raises(ek.InputError, match="item 'a', sample 0: another reply is stored"):
+            ek.record(TWINS[:1], RUBRIC, WHO, [["Rating: 1"]])
+        assert ek.record(TWINS[:1], RUBRIC, WHO, [Reply("Rating: 1", created=5.0)], overwrite=True) == 1
+        table = ek.judge(TWINS, RUBRIC, WHO, samples=1, offline=True, replies=True)
+        assert table["reply"].tolist() == ["Rating: 1", live[1]]
+        assert table["source"].astype(str).tolist() == ["recorded", "cache"]
+
+    def test_replies_recorded_without_an_item_are_found_unless_twins_ask(self):
+        items = [{"item_id": "a", "answer": "one"}, {"item_id": "b", "answer": "two"}]
+        as_recorded_before(items, WHO, ["1", "2"])
+        assert said(ek.judge(items, RUBRIC, WHO, samples=1, offline=True)) == [("a", "1"), ("b", "2")]
+        twins = [*items, {"item_id": "c", "answer": "two"}]
+        found = said(ek.judge(twins, RUBRIC, WHO, samples=1, offline=True))
+        assert found == [("a", "1"), ("b", "cache_miss"), ("c", "cache_miss")]
+        assert ek.record(twins[1:], RUBRIC, WHO, [["4"], ["5"]]) == 2
+        found = said(ek.judge(twins, RUBRIC, WHO, samples=1, offline=True))
+        assert found == [("a", "1"), ("b", "4"), ("c", "5")]
+
+    def test_export_import_and_adoption_keep_items_apart(self, tmp_path):
+        ek.record(TWINS, RUBRIC, WHO, [["3"], ["5"]])
+        store = ek.ReplyStore.open()
+        assert store.export(tmp_path / "replies.jsonl") == 2
+        other = ek.ReplyStore.open(tmp_path / "other")
+        assert other.import_(tmp_path / "replies.jsonl").n_added == 2
+        found = ek.judge(TWINS, RUBRIC, WHO, samples=1, offline=True, cache=tmp_path / "other")
+        assert said(found) == [("a", "3"), ("b", "5")]
+        newer = RUBRIC.edit(version="v2")
+        assert said(ek.judge(TWINS, newer, WHO, samples=1, offline=True)) == [("a", "cache_miss"), ("b", "cache_miss")]
+        assert said(ek.judge(TWINS, newer, WHO, samples=1, offline=True, adopt=True)) == [("a", "3"), ("b", "5")]
+
+    def test_a_miss_names_the_part_that_differs(self):
+        ek.record(TWINS, RUBRIC, WHO, [["3"], ["5"]])
+        cold = WHO.replace(temperature=0.5)
+        with pytest.raises(ek.CacheMiss, match=r"item 'a'; temperature: cached at 1\.0, asked 0\.5"):
+            ek.judge(TWINS, RUBRIC, cold, samples=1, offline=True, on_miss="raise")
+        renamed = [{"item_id": "z", "answer": "same"}]
+        with pytest.raises(ek.CacheMiss, match="nothing recorded for this item id"):
+            ek.judge(renamed, RUBRIC, WHO, samples=1, offline=True, on_miss="raise")
+
+    def test_the_gate_finds_recorded_replies_by_the_request_id(self, tmp_path):
+        items = [
+            {"item_id": name, "question": "q", "answer": "x", "context": ["c"]} for name in ("first", "second", "third")
+        ]
+        for name, texts in (("first", ["2", "2"]), ("second", ["0", "0"])):
+            mine = [item for item in items if item["item_id"] == name]
+            ek.record(mine, "faithfulness", "openai:m", [texts], template="number@v1")
+        ek.to_traces(items, None, tmp_path / "t.jsonl")
+        expected = {"type": "faithfulness", "samples": 2, "rubric_version": "v1"}
+        tests = [
+            {"id": item["item_id"], "input": {"prompt": "q", "context": ["c"]}, "expected": expected} for item in items
+        ]
+        (tmp_path / "e.yaml").write_text(json.dumps({"tests": tests}))
+        judges = [{"provider": "openai", "model": "m"}]
+        frozen = {"profile": "p", "version": "1", "rubric": "faithfulness@v1", "judges": judges, "samples": 2}
+        (tmp_path / "p.yaml").write_text(json.dumps(frozen | {"template": "number@v1"}))
+        options = GateOptions(profile=str(tmp_path / "p.yaml"), judge="none")
+        run = ek.run_gate(tmp_path / "e.yaml", tmp_path / "t.jsonl", options)
+        assert [one.status for one in run.tests] == ["pass", "fail", "error"]
+        # a trace that holds the verdicts needs no cache
+        evaluation = ek.evaluate(items[:2], tmp_path / "p.yaml", offline=True)
+        ek.to_traces(items[:2], evaluation, tmp_path / "t.jsonl")
+        (tmp_path / "e.yaml").write_text(json.dumps({"tests": tests[:2]}))
+        run = ek.run_gate(tmp_path / "e.yaml", tmp_path / "t.jsonl", replace(options, cache=tmp_path / "empty"))
+        assert [one.status for one in run.tests] == ["pass", "fail"]
+
+
+class TestSamples:
+    ITEMS = ({"item_id": "a", "answer": "one"}, {"item_id": "b", "answer": "two"})
+
+    def test_one_recorded_sample_is_taken_as_it_is(self):
+        items = list(self.ITEMS)
+        ek.record(items, RUBRIC, WHO, [["1"], ["4"]])
+        table = ek.judge(items, RUBRIC, WHO, offline=True, on_miss="raise")
+        assert said(table) == [("a", "1"), ("b", "4")]
+        votes = ek.vote(table)
+        assert votes["n_samples"].tolist() == [1, 1]
+        assert votes["passed"].tolist() == [False, True]
+        assert votes["agreement"].isna().all()  # NA at k = 1
+
+    def test_items_may_have_different_numbers_of_samples(self):
+        items = [*self.ITEMS, {"item_id": "c", "answer": "three"}]
+        ek.record(items, RUBRIC, WHO, [["1"] * 7, ["4", None, "5"], None])
+        table = ek.judge(items, RUBRIC, WHO, offline=True)
+        assert table.groupby("item_id").size().to_dict() == {"a": 7, "b": 2, "c": 1}
+        assert table.loc[table["item_id"] == "b", "sample"].tolist() == [0, 2]
+        assert table.loc[table["item_id"] == "c", "error"].tolist() == ["cache_miss"]
+        assert ek.vote(table)["n_samples"].tolist() == [7, 2, 1]
+        assert len(ek.evaluate(items, RUBRIC, WHO, offline=True).votes) == 3
+
+    def test_other_judges_keep_the_default_number(self):
+        items = list(self.ITEMS)
+        ek.judge(items, RUBRIC, "fake:lenient", samples=5)
+        ek.record(items, RUBRIC, WHO, [["1"], ["4"]])
+        table = ek.judge(items, RUBRIC, [WHO, "fake:lenient"], offline=True)
+        assert table.groupby("judge", observed=True)["sample"].max().to_dict() == {"who": 0, "fake:lenient": 2}
+        assert table["error"].isna().all()
+
+    def test_more_samples_than_there_are_is_said_once(self):
+        items = list(self.ITEMS)
+        ek.record(items, RUBRIC, WHO, [["1"], ["4", "5"]])
+        told = r"3 samples asked for, but fewer recorded: 3 of 6 replies are missing \(judge 'who'\)"
+        with pytest.warns(ek.EvalkitWarning, match=told) as caught:
+            table = ek.judge(items, RUBRIC, WHO, samples=3, offline=True)
+        assert len(caught) == 1
+        assert table["error"].astype(object).fillna("").tolist() == ["", *["cache_miss"] * 2, "", "", "cache_miss"]
+
+    def test_one_order_of_pairs_is_enough(self):
+        pairs = [{"item_id": "p", "question": "?", "answer_a": "x", "answer_b": "y"}]
+        ek.record(pairs, "preference", WHO, ["B"], template="label@v1")
+        table = ek.judge(pairs, "preference", WHO, template="label@v1", offline=True)
+        assert list(zip(table["order"], table["label"], strict=True)) == [("AB", "B")]
+
 
 DATA = data_folder()
 PROMPTS = [

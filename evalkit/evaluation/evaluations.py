@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -200,6 +200,8 @@ def evaluate_spec(
     rules.try_on(spec)
     work = Work.of(spec, items)
     judgments = judge_work(work, options)
+    if not spec.exact and len(judgments):
+        spec = replace(spec, samples=int(judgments["sample"].max()) + 1)  # recorded ones are taken as they are
     return Evaluation(items, spec, rules, judgments, labels, _clusters(items, work), work.n_unique)
 
 

@@ -239,7 +239,8 @@ def promote(rubric: str, old: str | None = None, new: str | None = None, *, cach
 def _promote(evaluation: Evaluation, saved: Rubric, folder: Path, cache: str | Path | None) -> None:
     """Let every reply of the evaluation count for the saved version: its own, and those it adopted."""
     spec = evaluation.spec
-    asked = set(map(bytes.hex, Work.of(spec, evaluation.items).keys()))
+    work = Work.of(spec, evaluation.items)
+    asked = {*map(bytes.hex, work.keys()), *map(bytes.hex, work.recorded_keys())}
     adopted = not set(evaluation.judgments["key"]) <= asked
     others = [f"v{number}" for number in versions_of(saved.id, folder)] if adopted else []
     hashes = {value for asking in spec.askings for value in asking.rubric_hashes.values()}

@@ -104,8 +104,7 @@ def from_traces(path: str | Path) -> tuple[pd.DataFrame, pd.DataFrame]:
     """
     rows, recorded = [], []
     for trace in read_traces(path):
-        name = trace.request_id or f"line {trace.line}"
-        name = name if trace.attempt is None else f"{name} #{trace.attempt}"
+        name = trace.name
         carried = {"model": trace.model, "provider": trace.provider, "attempt": trace.attempt, "meta": trace.own}
         carried = {field: value for field, value in carried.items() if value is not None}
         rows.append({"item_id": name, **trace.item, **carried})

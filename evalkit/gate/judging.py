@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 import pandas as pd
@@ -17,6 +18,7 @@ from evalkit.gate.precedence import Asked, GateOptions
 from evalkit.gate.traces import REDACTED, Trace
 from evalkit.judging import Options, Spec, Work
 from evalkit.judging.runs import judge_work
+from evalkit.judging.stored import nearest
 from evalkit.providers import check_ready
 from evalkit.providers.prices import price_of
 
@@ -27,16 +29,25 @@ _MOST_NEAREST = 20
 
 def work_of(spec: Spec, traces: Sequence[Trace]) -> Work:
     """The work that `judge` would do for these traces: the same inputs, so the same keys."""
-    return Work.of(spec, [{"item_id": str(at), **trace.item} for at, trace in enumerate(traces)])
+    items = [{"item_id": str(at), **trace.item} for at, trace in enumerate(traces)]
+    return Work.of(spec, items, ids=[trace.name for trace in traces])
 
 
-def keys_of(work: Work, asked: Asked) -> list[tuple[tuple[str, ...], str, dict[str, Any]]]:
-    """For each trace the reply keys, the verdict key, and the parts of it."""
-    keys = list(map(bytes.hex, work.keys()))
+def keys_of(
+    work: Work, asked: Asked, held: Sequence[Collection[str]] | None = None
+) -> list[tuple[tuple[str, ...], str, dict[str, Any]]]:
+    """For each trace the reply keys, the verdict key, and the parts of it.
+
+    A verdict of recorded replies has their keys: of each reply the recorded one counts that is among the keys `held`.
+    """
+    keys, recorded = list(map(bytes.hex, work.keys())), map(bytes.hex, work.recorded_keys() if held else ())
     size = len(keys) // max(1, len(work.inputs))
     found = []
     for at, hashes in enumerate(work.hashes):
         own = tuple(keys[at * size : (at + 1) * size])
+        if held:
+            pairs = zip(own, islice(recorded, size), strict=True)
+            own = tuple(mine if mine in held[at] else shared for shared, mine in pairs)
         parts = verdict_parts(work.spec, asked.rules, hashes[0])
         found.append((own, verdict_key(own, work.spec.samples, parts["rules_hash"]), parts))
     return found
@@ -91,7 +102,7 @@ def judged(
         said = f"no judge could be asked and nothing was scored ({REDACTED})" if options.redact else str(problem)
         return [unjudged(asked.rubric, f"could not be judged: {said}")] * len(work.inputs), 0.0
     made = _made(work, asked, table)
-    made = _missing(work, asked, made, options)
+    made = _missing(work, asked, made, options, table["error"].tolist())
     if options.no_promoted:
         made = _promoted(made, options)
     paid = table.loc[table["source"].eq("live").fillna(value=False).to_numpy(dtype=bool)].drop_duplicates("key")[
@@ -105,7 +116,9 @@ def _made(work: Work, asked: Asked, table: pd.DataFrame) -> list[Judgment]:
     passed, score = combined["passed"].tolist(), combined["score_norm"].tolist()
     names = ("passed", "error", "explanation", "source", "prompt_tokens", "completion_tokens", "cost_usd")
     columns = {name: table[name].astype(object).where(table[name].notna(), None).tolist() for name in names}
-    keys, size = keys_of(work, asked), len(table) // max(1, len(work.inputs))
+    size = len(table) // max(1, len(work.inputs))
+    held = [table["key"].iloc[at * size : (at + 1) * size].tolist() for at in range(len(work.inputs))]
+    keys = keys_of(work, asked, held)
     judge = tuple(one.name for one in work.spec.judges)
     made = []
     for at, (own, verdict, parts) in enumerate(keys):
@@ -160,7 +173,7 @@ def sum_of(values: list[Any]) -> Any:
     return sum(known) if known else None
 
 
-def _missing(work: Work, asked: Asked, made: list[Judgment], options: GateOptions) -> list[Judgment]:
+def _missing(work: Work, asked: Asked, made: list[Judgment], options: GateOptions, errors: list[Any]) -> list[Judgment]:
     """Where a sample is not cached and nobody may be asked: an error that names the nearest entry."""
     store, told, done = ReplyStore.open(options.cache), 0, list[Judgment]()
     size = work.n_rows // max(1, len(work.inputs))
@@ -170,10 +183,8 @@ def _missing(work: Work, asked: Asked, made: list[Judgment], options: GateOption
             done.append(judgment)
             continue
         told += 1
-        own = [bytes.fromhex(key) for key in judgment.keys]
-        there = store.get_many(own)
-        row = next(at * size + place for place, key in enumerate(own) if key not in there)
-        near = store.nearest(work.parts_of(row)) if told <= _MOST_NEAREST else None
+        row = next(row for row in range(at * size, (at + 1) * size) if errors[row] == "cache_miss")
+        near = nearest(work, store, row) if told <= _MOST_NEAREST else None
         differs = "; ".join(f"{name}: cached at {had}, asked {want}" for name, (had, want) in (near or {}).items())
         what = differs or "nothing is cached for this input"
         name = " and ".join(one.name for one in work.spec.judges)

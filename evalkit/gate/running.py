@@ -167,7 +167,9 @@ def _refuse_others(group: list[_Need]) -> None:
         return
     asked = group[0].asked
     spec = asked.spec or Spec.of(asked.rubric, "fake:strict", asked.samples)
-    for need, (_, key, parts) in zip(group, keys_of(work_of(spec, [need.trace for need in group]), asked), strict=True):
+    held = [() if need.recorded is None else need.recorded.keys or () for need in group]
+    keys = keys_of(work_of(spec, [need.trace for need in group]), asked, held)
+    for need, (_, key, parts) in zip(group, keys, strict=True):
         had = need.recorded
         assert had is not None
         if asked.spec is None:

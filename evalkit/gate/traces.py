@@ -71,6 +71,12 @@ class Trace:
     own: Mapping[str, Any] | None = None
 
     @property
+    def name(self) -> str:
+        """The id of the trace as an item: the request id, else the line; repeats end with their attempt."""
+        name = self.request_id or f"line {self.line}"
+        return name if self.attempt is None else f"{name} #{self.attempt}"
+
+    @property
     def item(self) -> dict[str, Any]:
         """The trace under the field names that rubrics use."""
         item: dict[str, Any] = {**(self.extra or {}), "question": self.prompt, "answer": self.answer}

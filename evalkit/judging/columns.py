@@ -165,6 +165,11 @@ class Columns:
         """US$ that the replies read so far had cost, unknown prices left out."""
         return float(np.nansum(self._cost))
 
+    @property
+    def recorded(self) -> np.ndarray[Any, Any]:
+        """For each row whether a recorded reply was read."""
+        return np.asarray(self._source == _SOURCES.index("recorded"))
+
     def error(self, row: int) -> str | None:
         """The reason why a row has no score, or None."""
         code = self._error[row]

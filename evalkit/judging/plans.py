@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,6 +16,7 @@ from evalkit.errors import counted
 from evalkit.figures import figure, html_page, html_table, text_table
 from evalkit.judging.options import Options
 from evalkit.judging.specs import Spec
+from evalkit.judging.stored import Hit, Stored
 from evalkit.judging.versions import tell_changed_text
 from evalkit.judging.works import Work
 from evalkit.records import token_count
@@ -26,7 +26,6 @@ __all__ = ["Plan", "plan"]
 _BYTES_PER_TOKEN = 4
 _GUESSED_REPLY_TOKENS = 120
 _SAMPLE = 200
-_CHUNK = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,41 +163,32 @@ class _Tally:
     def of(cls, work: Work, store: ReplyStore, *, takes_recorded: bool, adopt: bool) -> _Tally:
         n_judges = len(work.spec.judges)
         made = cls([[0, 0, 0] for _ in range(n_judges)], [[] for _ in range(n_judges)], [[] for _ in range(n_judges)])
+        by_judge = len(work.spec.orders) * work.spec.samples
+        counting, known = Stored(work, store, takes_recorded), Stored(work, store, recorded=True)
+        lost: dict[int, tuple[bytes, bool]] = {}
+        for (first, keys, hits), (_, _, there) in zip(counting.chunks(), known.chunks(), strict=True):
+            for row, (key, hit, other) in enumerate(zip(keys, hits, there, strict=True), first):
+                if hit is None:
+                    lost[row] = key, other is not None
+                else:
+                    made._count(row // by_judge % n_judges, hit, recorded=False)
+        adopted = counting.of_content(lost) if adopt else {}
         seen: set[bytes] = set()
-        row, by_judge = 0, len(work.spec.orders) * work.spec.samples
-        keys, contents = work.keys(), work.keys(content=True)
-        while chunk := list(islice(keys, _CHUNK)):
-            stored = store.get_many(set(chunk))
-            live = stored if takes_recorded else store.get_many(set(chunk), recorded=False)
-            values = [live.get(key) for key in chunk]
-            if adopt:
-                values = _adopted(store, values, list(islice(contents, _CHUNK)), takes_recorded=takes_recorded)
-            for key, value in zip(chunk, values, strict=True):
-                made._count(row // by_judge % n_judges, value, recorded=value is None and key in stored)
-                if value is None and key not in seen:
-                    made.missing[row // by_judge % n_judges].append(row)
-                    seen.add(key)
-                row += 1
+        for row, (key, recorded) in lost.items():
+            judge, hit = row // by_judge % n_judges, adopted.get(row)
+            made._count(judge, hit, recorded=recorded and hit is None)
+            if hit is None and key not in seen:
+                made.missing[judge].append(row)
+                seen.add(key)
         return made
 
-    def _count(self, judge: int, value: bytes | None, *, recorded: bool) -> None:
+    def _count(self, judge: int, hit: Hit | None, *, recorded: bool) -> None:
         count = self.counts[judge]
         count[0] += 1
-        count[1] += value is not None
+        count[1] += hit is not None
         count[2] += recorded
-        if value is not None and len(self.known[judge]) < _SAMPLE:
-            self.known[judge].append(value)
-
-
-def _adopted(
-    store: ReplyStore, values: list[bytes | None], contents: list[bytes], *, takes_recorded: bool
-) -> list[bytes | None]:
-    """The values, those that are missing taken by content, as `judge` adopts them."""
-    lost = {key for key, value in zip(contents, values, strict=True) if value is None}
-    found = store.get_by_content(lost, recorded=takes_recorded)
-    return [
-        found[key][1] if value is None and key in found else value for key, value in zip(contents, values, strict=True)
-    ]
+        if hit is not None and len(self.known[judge]) < _SAMPLE:
+            self.known[judge].append(hit[1])
 
 
 def _prices(work: Work, store: ReplyStore, at: int, missing: list[int], known: list[bytes]) -> tuple[float, float]:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 import pandas as pd
@@ -37,6 +37,8 @@ def record(
 ) -> int:
     """Store replies that somebody already has, to be replayed by ``judge(…, offline=True)``.
 
+    A reply belongs to the item with its id: items of equal content keep replies of their own.
+
     Parameters
     ----------
     items, rubric, template, item_id, cache
@@ -51,7 +53,7 @@ def record(
     order
         For pairwise rubrics: ``AB`` (default) or ``BA``, the order in which the answers were shown.
     overwrite
-        Let other text take the place of a stored reply (which stays as an older generation).
+        Let other text take the place of the stored reply of an item (which stays as an older generation).
 
     Returns
     -------
@@ -61,7 +63,7 @@ def record(
     Raises
     ------
     InputError
-        When there is not one list per item, or other text stands under an existing key.
+        When there is not one list per item, or an item has another reply already.
     """
     spec = Spec.of(rubric, [judge] if not isinstance(judge, (list, tuple)) else judge, 1, template)
     if len(spec.judges) != 1:
@@ -79,14 +81,25 @@ def record(
         )
     parts = work.parts[spec.rubric.names.index(question.name)][0]
     now = time.time()
-    rows: list[tuple[KeyParts, Reply]] = []
-    for hashes, given in zip(work.hashes, replies, strict=True):
-        shown = hashes[1] if order == "BA" else hashes[0]
+    swapped, rows = int(order == "BA"), list[_Given]()
+    for at, given in enumerate(replies):
         listed = [given] if isinstance(given, (str, Reply)) else given or []
+        own = work.recorded_hashes(at)[swapped]
         for sample, reply in enumerate(listed):
             if reply is not None:
-                rows.append((parts.of(shown, "AB" if pairwise else None, sample), _reply(reply, now)))
-    return _store(ReplyStore.open(cache), rows, overwrite)
+                shared = parts.of(work.hashes[at][swapped], "AB" if pairwise else None, sample)
+                mine = parts.of(own, spec.orders[swapped], sample)
+                rows.append(_Given(work.ids[at], mine, shared.key, _reply(reply, now)))
+    return _store(ReplyStore.open(cache), rows, overwrite, now)
+
+
+class _Given(NamedTuple):
+    """A reply to record: whose it is, and the key under which a live one of the same content would stand."""
+
+    item: str
+    parts: KeyParts
+    live: bytes
+    reply: Reply
 
 
 def _reply(given: str | Reply | Mapping[str, Any], now: float) -> Reply:
@@ -97,29 +110,31 @@ def _reply(given: str | Reply | Mapping[str, Any], now: float) -> Reply:
     raise InputError(f"a reply is a text, a Reply or None, not {type(given).__name__}")
 
 
-def _store(store: ReplyStore, rows: list[tuple[KeyParts, Reply]], overwrite: bool) -> int:
-    fresh: dict[bytes, tuple[KeyParts, Reply]] = {}
-    keyed = [(parts.key, parts, reply) for parts, reply in rows]
-    stored = store.get_many({key for key, _, _ in keyed})
-    for key, parts, reply in keyed:
-        if key in fresh and fresh[key][1].text != reply.text and not overwrite:
-            raise InputError(
-                "two items of equal content were given different replies for one sample; "
-                "drop the doubled items, or pass overwrite=True to keep the last"
-            )
-        if key in stored:
-            had = orjson.loads(stored[key]).get("text")
-            if had == reply.text:
-                continue
+def _store(store: ReplyStore, given: list[_Given], overwrite: bool, now: float) -> int:
+    own = [one.parts.key for one in given]
+    recorded = store.get_many(set(own))
+    live = store.get_many({one.live for one in given}, recorded=False)
+    fresh: list[tuple[KeyParts, Reply]] = []
+    for key, one in zip(own, given, strict=True):
+        there = [orjson.loads(value) for value in (recorded.get(key), live.get(one.live)) if value is not None]
+        newest = max(there, key=lambda reply: reply["created"], default=None)
+        if newest is None:
+            fresh.append((one.parts, one.reply))
+        elif newest["text"] != one.reply.text:
             if not overwrite:
-                raise InputError(
-                    f"another reply is stored already for {parts.rubric}@{parts.rubric_version}, judge "
-                    f"{parts.provider}:{parts.model}, sample {parts.sample} ({_start(had)} instead of "
-                    f"{_start(reply.text)}); pass overwrite=True to supersede it"
-                )
-        fresh[key] = parts, reply
-    store.put_many(fresh.values(), overwrite=overwrite)
+                raise InputError(_other(one, newest))
+            fresh.append((one.parts, replace(one.reply, created=now)))  # what is received last counts
+    store.put_many(fresh, overwrite=overwrite)
     return len(fresh)
+
+
+def _other(given: _Given, stored: Mapping[str, Any]) -> str:
+    parts = given.parts
+    return (
+        f"item {given.item!r}, sample {parts.sample}: another reply is stored already for {parts.rubric}@"
+        f"{parts.rubric_version}, judge {parts.provider}:{parts.model} ({_start(stored['text'])} instead of "
+        f"{_start(given.reply.text)}); pass overwrite=True to supersede it"
+    )
 
 
 def _start(text: str | None) -> str:

@@ -8,22 +8,24 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from itertools import islice
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import pandas as pd
 
 from evalkit.caching import ReplyStore
-from evalkit.errors import CacheMiss, JudgeError, counted
+from evalkit.errors import CacheMiss, EvalkitWarning, JudgeError, counted, listed
 from evalkit.judging.collecting import quiet_gc
 from evalkit.judging.columns import Columns
 from evalkit.judging.options import Options, Refresh
 from evalkit.judging.progress import Bar
 from evalkit.judging.specs import Spec, is_none
+from evalkit.judging.stored import Stored, nearest
 from evalkit.judging.versions import tell_changed_text
 from evalkit.judging.works import Work
 from evalkit.records import Draft
@@ -49,11 +51,27 @@ class _Run:
     keys: dict[int, bytes] = field(default_factory=dict)
     had: set[int] = field(default_factory=set)
     details: Counter[tuple[str, str]] = field(default_factory=Counter)
+    kept: np.ndarray[Any, Any] | None = None
 
     @classmethod
     def open(cls, work: Work, options: Options) -> _Run:
+        """The work with what the cache has of it."""
         store = ReplyStore.open(options.cache)
-        return cls(work, options, store, Columns(work, replies=options.replies), time.time())
+        run = cls(work, options, store, Columns(work, replies=options.replies), time.time())
+        run._look_up()
+        if options.offline and not work.spec.exact and run.columns.recorded.any():
+            samples = max(work.spec.samples, run._stored.recorded_samples())
+            run = replace(run, work=work.with_samples(samples), missing=[], keys={})
+            run.columns = Columns(run.work, replies=options.replies)
+            run._look_up()
+            run._keep_recorded(work.spec.samples)
+        n_missing = len(run.missing)
+        run.store.counters.add(hits=run.work.n_rows - n_missing, misses=n_missing, saved_usd=run.columns.cost_usd)
+        return run
+
+    @property
+    def _stored(self) -> Stored:
+        return Stored(self.work, self.store, self.options.takes_recorded, self.since)
 
     @property
     def since(self) -> float | None:
@@ -63,28 +81,22 @@ class _Run:
             return self.started
         return refresh if isinstance(refresh, float) else None
 
-    def look_up(self) -> None:
+    def _look_up(self) -> None:
         """Read what the cache has; note what is missing."""
-        keys = self.work.keys()
-        row = 0
-        while chunk := list(islice(keys, _CHUNK)):
-            found = self.store.get_many(set(chunk), since=self.since, recorded=self.options.takes_recorded)
-            values = [found.get(key) for key in chunk]
-            hits = [(row + at, chunk[at], value) for at, value in enumerate(values) if value is not None]
+        stored = self._stored
+        for first, keys, values in stored.chunks():
+            hits = [(first + at, *hit) for at, hit in enumerate(values) if hit is not None]
             if hits:
                 with quiet_gc():
                     self.columns.read(*zip(*hits, strict=True), source=None)
-            if len(hits) < len(chunk):
-                lost = [at for at, value in enumerate(values) if value is None]
-                self.missing += [row + at for at in lost]
-                self.keys |= {row + at: chunk[at] for at in lost}
-            row += len(chunk)
-        n_missing = len(self.missing)
-        self.store.counters.add(hits=row - n_missing, misses=n_missing, saved_usd=self.columns.cost_usd)
+            if len(hits) < len(keys):
+                lost = [at for at, hit in enumerate(values) if hit is None]
+                self.missing += [first + at for at in lost]
+                self.keys |= {first + at: keys[at] for at in lost}
         if self.options.refresh == "unscored":
             self._unscored_again()
         elif self.missing and self.options.adopt:
-            self._adopt()
+            self._adopt(stored)
 
     def _unscored_again(self) -> None:
         had = set(self.missing)
@@ -96,30 +108,60 @@ class _Run:
         self.missing = sorted(had | wanted)
         self.had = wanted
 
-    def _adopt(self) -> None:
+    def _adopt(self, stored: Stored) -> None:
         """Look the missing rows up by content: replies of another rubric version with the same prompt."""
-        wanted = dict.fromkeys(self.missing)
-        content = {row: key for row, key in enumerate(self.work.keys(content=True)) if row in wanted}
-        found = self.store.get_by_content(set(content.values()), since=self.since, recorded=self.options.takes_recorded)
-        rows = [row for row in self.missing if content[row] in found]
-        origin = [found[content[row]] for row in rows]
-        self.columns.read(rows, [key for key, _ in origin], [value for _, value in origin], source=None)
-        for row in rows:
+        origin = stored.of_content(self.missing)
+        self.columns.read(
+            list(origin), [key for key, _ in origin.values()], [value for _, value in origin.values()], source=None
+        )
+        for row in origin:
             del self.keys[row]
         self.missing = [row for row in self.missing if row in self.keys]
+
+    def _cells(self) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+        """By item, criterion, judge and reply of it: whether one was found, and whether it was recorded."""
+        shape = (*self.work.shape[:3], -1)
+        found = np.ones(self.work.n_rows, dtype=bool)
+        found[self.missing] = False
+        return found.reshape(shape), self.columns.recorded.reshape(shape)
+
+    def _keep_recorded(self, samples: int) -> None:
+        """Of judges with recorded replies take the samples that are stored, or one row that says `cache_miss`."""
+        found, recorded = self._cells()
+        kept = found.copy()
+        kept[..., 0] |= ~found.any(axis=-1)
+        default = np.arange(found.shape[-1]) % self.work.spec.samples < samples
+        by_judge = np.asarray(recorded.any(axis=(0, 1, 3)))[:, np.newaxis]
+        self.kept = np.where(by_judge, kept, default).reshape(-1)
+        self.missing = [row for row in self.missing if self.kept[row]]
 
     def miss_offline(self) -> None:
         """Mark what is missing as such, or raise."""
         if self.missing and self.options.on_miss == "raise":
             raise CacheMiss(self._miss_message())
+        if self.missing and self.kept is None and self.columns.recorded.any():
+            self._tell_fewer()
         self.columns.fail(self.missing, [self.keys[row] for row in self.missing], ["cache_miss"] * len(self.missing))
+
+    def _tell_fewer(self) -> None:
+        found, recorded = self._cells()
+        lacking = (~found & recorded.any(axis=-1, keepdims=True)).sum(axis=(0, 1, 3))
+        names = [judge.name for judge, n in zip(self.work.spec.judges, lacking, strict=True) if n]
+        if names:
+            n, whole = int(lacking.sum()), counted(self.work.n_rows, "reply", "replies")
+            warnings.warn(
+                f"{counted(self.work.spec.samples, 'sample')} asked for, but fewer recorded: {n} of {whole} are "
+                f"missing (judge {listed(names)}), with error 'cache_miss'; leave samples= out to take what was recorded",
+                EvalkitWarning,
+                stacklevel=5,
+            )
 
     def _miss_message(self) -> str:
         row = self.missing[0]
         item = self.work.items["item_id"].iloc[self.work.place(row)[0]]
-        near = self.store.nearest(self.work.parts_of(row))
+        near = nearest(self.work, self.store, row)
         differs = (
-            "nothing is stored for this input"
+            "nothing is stored for this input, and nothing recorded for this item id"
             if not near
             else "; ".join(f"{name}: cached at {had!r}, asked {asked!r}" for name, (had, asked) in near.items())
         )
@@ -174,7 +216,8 @@ class _Run:
         return Counter(reason for row in self.missing if (reason := self.columns.error(row)) is not None)
 
     def table(self) -> pd.DataFrame:
-        return self.columns.table()
+        table = self.columns.table()
+        return table if self.kept is None else table.loc[self.kept].reset_index(drop=True)
 
     def stopped(self) -> str:
         """What to say when a person stops the run."""
@@ -219,7 +262,8 @@ def judge(
         One judge or several: ``"openai:gpt-4o-mini"``, a Judge, a mapping. ``"none"`` replays offline what
         the judges of the profile have said.
     samples
-        Samples a judge and item (default 3; 5 where it is critical).
+        Samples per judge and item (default 3; 5 where it is critical). Offline the default takes recorded
+        replies as they are, however many each item has.
     template
         Another template than the rubric's, for judges that name none.
     item_id
@@ -294,7 +338,6 @@ def judge_chunk(
 def judge_work(work: Work, options: Options) -> pd.DataFrame:
     """`judge` for work that was laid out already."""
     run = _Run.open(work, options)
-    run.look_up()
     if not run.missing or options.offline:
         run.miss_offline()
         return run.table()
@@ -331,7 +374,6 @@ async def ajudge(items: Any, rubric: Any, judges: Any = None, **options: Any) ->
         options["cache"] = Path(options["cache"])
     chosen = Options(**(options | {"offline": True} if is_none(judges) else options))
     run = _Run.open(Work.of(spec, items, item_id), chosen)
-    run.look_up()
     if not run.missing or chosen.offline:
         run.miss_offline()
         return run.table()

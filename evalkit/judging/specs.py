@@ -35,6 +35,8 @@ class Spec:
         Samples a judge, item, criterion and order.
     profile
         The profile that named them, if one did.
+    exact
+        Whether caller or profile named the number of samples; else recorded replies are taken as they are.
     """
 
     rubric: Rubric
@@ -42,6 +44,7 @@ class Spec:
     askings: tuple[Asking, ...]
     samples: int
     profile: Profile | None = None
+    exact: bool = True
 
     @property
     def orders(self) -> tuple[str | None, ...]:
@@ -88,6 +91,7 @@ class Spec:
             )
         ask_profile = judges is None or is_none(judges)
         panel = _panel(profile.judges if ask_profile and profile is not None else judges)
+        exact = samples is not None or profile is not None
         if samples is None:
             samples = DEFAULT_SAMPLES if profile is None else profile.samples
         if isinstance(samples, bool) or not isinstance(samples, int) or samples < 1:
@@ -104,7 +108,7 @@ class Spec:
                 EvalkitWarning,
                 stacklevel=4,
             )
-        return cls(chosen, panel, askings, samples, profile)
+        return cls(chosen, panel, askings, samples, profile, exact)
 
 
 def is_none(judges: Any) -> bool:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -14,7 +14,7 @@ import pandas as pd
 from evalkit.errors import EvalkitWarning, InputError, counted, listed
 from evalkit.judging.collecting import quiet_gc
 from evalkit.judging.specs import Spec
-from evalkit.keys import KeyParts, sample_keys
+from evalkit.keys import KeyParts, recorded_hash, sample_keys
 from evalkit.prompts import input_hash, swapped
 from evalkit.records import Draft, Prompt, Request
 from evalkit.rubrics import Criterion
@@ -31,15 +31,17 @@ class Work:
     """All rows that a call of `judge` will return, in order, with their keys.
 
     A row's number is ``((item · criteria + criterion) · judges + judge) · orders + order) · samples + sample``.
+    `ids` are the ids under which replies were recorded for the items.
     """
 
     spec: Spec
     items: pd.DataFrame
     inputs: list[dict[str, Any]]
+    ids: Sequence[str]
 
     @classmethod
-    def of(cls, spec: Spec, items: Any, item_id: str | None = None) -> Work:
-        """The work for these items.
+    def of(cls, spec: Spec, items: Any, item_id: str | None = None, *, ids: Sequence[str] | None = None) -> Work:
+        """The work for these items; `ids` names them for recorded replies where `item_id` is another name.
 
         Raises
         ------
@@ -59,13 +61,19 @@ class Work:
         with quiet_gc():
             inputs = spec.askings[0].inputs_of(columns, len(frame))
         _check_inputs(frame["item_id"].tolist(), inputs, rubric.required_inputs, rubric.id)
-        return cls(spec, frame, inputs)
+        return cls(spec, frame, inputs, frame["item_id"].tolist() if ids is None else ids)
 
     @property
     def shape(self) -> tuple[int, int, int, int, int]:
         """Number of items, criteria, judges, orders and samples."""
         spec = self.spec
         return len(self.inputs), len(spec.rubric.criteria), len(spec.judges), len(spec.orders), spec.samples
+
+    def with_samples(self, samples: int) -> Work:
+        """The same work with another number of samples."""
+        made = replace(self, spec=replace(self.spec, samples=samples))
+        made.__dict__.update({name: self.__dict__[name] for name in ("hashes", "parts") if name in self.__dict__})
+        return made
 
     @property
     def n_rows(self) -> int:
@@ -115,13 +123,24 @@ class Work:
 
     def keys(self, *, content: bool = False) -> Iterator[bytes]:
         """The key (32 bytes) of each row, in order; `content` asks for content keys."""
+        # "BA" of (x, y) is the same draw as "AB" of (y, x): the swap happens before the key
+        orders = (None,) if self.spec.orders == (None,) else ("AB", "AB")
+        return self._keys(self.hashes, orders, content)
+
+    def recorded_keys(self, *, content: bool = False) -> Iterator[bytes]:
+        """As `keys`, of the replies that were recorded for each item alone."""
+        return self._keys((self.recorded_hashes(at) for at in range(len(self.ids))), self.spec.orders, content)
+
+    def recorded_hashes(self, item: int) -> list[str]:
+        """Input hash of an item's recorded replies in each order."""
+        return [recorded_hash(shown, self.ids[item]) for shown in self.hashes[item]]
+
+    def _keys(self, hashes: Iterable[list[str]], orders: Sequence[str | None], content: bool) -> Iterator[bytes]:
         makers = [sample_keys(parts, content=content) for row in self.parts for parts in row]
         samples = range(self.spec.samples)
-        # "BA" of (x, y) is the same draw as "AB" of (y, x): the swap happens before the key
-        order = None if self.spec.orders == (None,) else "AB"
-        for hashes in self.hashes:
+        for item in hashes:
             for maker in makers:
-                for shown in hashes:
+                for shown, order in zip(item, orders, strict=True):
                     yield from maker(shown, order, samples)
 
     def place(self, row: int) -> tuple[int, int, int, int, int]:
@@ -138,6 +157,11 @@ class Work:
         item, criterion, judge, order, sample = self.place(row)
         shown = None if self.spec.orders == (None,) else "AB"
         return self.parts[criterion][judge].of(self.hashes[item][order], shown, sample)
+
+    def recorded_parts_of(self, row: int) -> KeyParts:
+        """As `parts_of`, of the reply that was recorded for the item alone."""
+        item, criterion, judge, order, sample = self.place(row)
+        return self.parts[criterion][judge].of(self.recorded_hashes(item)[order], self.spec.orders[order], sample)
 
     def requests(self, rows: list[int]) -> list[Request]:
         """The requests for these rows, with all prompts."""

@@ -11,12 +11,14 @@ import pandas as pd
 
 from evalkit import tables
 from evalkit.errors import ConfigError, InputError, listed
-from evalkit.judging import Options, Spec, Work, judge_chunk
+from evalkit.judging import Options, Spec, Work
+from evalkit.judging.runs import judge_work
 from evalkit.prompts import Asking
 from evalkit.tables import as_items
 
 __all__ = ["Bench"]
 
+_ORIGIN = "variant of item"
 _NOT_ASKED = ("cache_miss", "budget", "judge_down", "stopped")
 
 
@@ -70,7 +72,9 @@ class Bench:
             left = replace(left, budget_usd=max(0.0, left.budget_usd - self.spent_usd))
         if left.max_calls is not None:
             left = replace(left, max_calls=max(0, left.max_calls - self.calls))
-        judgments = judge_chunk(spec or self.spec, items, left)
+        # replies that were recorded for an item with the changed text stand under the item's own id
+        ids = items[_ORIGIN].tolist() if _ORIGIN in items.columns else None
+        judgments = judge_work(Work.of(spec or self.spec, items, ids=ids), left)
         # rows of equal content share a reply; what failed in transport counts as a call too
         asked = judgments["source"].eq("live") | (judgments["source"].isna() & ~judgments["error"].isin(_NOT_ASKED))
         new = judgments.loc[asked.fillna(value=False)].drop_duplicates("key")
@@ -84,7 +88,11 @@ class Bench:
         parts = []
         for name, make in makers.items():
             texts = [make(text) for text in items[field]]
-            changed: dict[str, Any] = {"item_id": name + "/" + items["item_id"], field: texts}
+            changed: dict[str, Any] = {
+                "item_id": name + "/" + items["item_id"],
+                _ORIGIN: items["item_id"],
+                field: texts,
+            }
             parts.append(items.assign(**changed))
         return pd.concat(parts, ignore_index=True) if parts else items
 
