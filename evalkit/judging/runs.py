@@ -151,7 +151,7 @@ class _Run:
             n, whole = int(lacking.sum()), counted(self.work.n_rows, "reply", "replies")
             warnings.warn(
                 f"{counted(self.work.spec.samples, 'sample')} asked for, but fewer recorded: {n} of {whole} are "
-                f"missing (judge {listed(names)}), with error 'cache_miss'; without samples= all recorded ones are taken",
+                f"missing (judge {listed(names)}), error 'cache_miss'; without samples= what was recorded is taken",
                 EvalkitWarning,
                 stacklevel=5,
             )
