@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from stored import parts, reply
 
 from evalkit.caching import ReplyStore, default_folder, network_file_system, places
 from evalkit.errors import CacheError
@@ -106,3 +109,48 @@ def test_open_uses_the_default_folder(monkeypatch: pytest.MonkeyPatch, tmp_path:
     monkeypatch.setenv("EVALKIT_CACHE", str(tmp_path / "named"))
     assert ReplyStore.open().folder == (tmp_path / "named").resolve()
     assert not (tmp_path / "named").exists()  # nothing is made before the first write
+
+
+@pytest.fixture(params=[0o000, 0o022, 0o077])
+def umask(request: pytest.FixtureRequest) -> Iterator[int]:
+    before = os.umask(request.param)
+    yield request.param
+    os.umask(before)
+
+
+def rights(path: Path) -> int:
+    return path.stat().st_mode & 0o777
+
+
+def keep_one(folder: Path) -> dict[str, int]:
+    """The rights of all files of a store in use, after one reply was stored and one claimed."""
+    store = ReplyStore(folder, read_only=False)
+    store.put(parts(1), reply("one")).result()
+    assert store.claims.take([b"k" * 32])
+    found = {path.name: rights(path) for path in folder.iterdir() if path.name != ".gitignore"}
+    store.close()
+    return found
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="permissions are POSIX's")
+@pytest.mark.usefixtures("umask")
+def test_a_folder_and_a_file_that_evalkit_makes_are_the_users_alone(tmp_path: Path) -> None:
+    files = keep_one(tmp_path / "deep" / "cache")
+    assert rights(tmp_path / "deep" / "cache") == 0o700
+    assert set(files) >= {"replies.sqlite", "replies.sqlite-wal", "replies.sqlite-shm", "claims.lock"}
+    assert set(files.values()) == {0o600}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="permissions are POSIX's")
+@pytest.mark.usefixtures("umask")
+def test_a_folder_and_a_file_that_are_there_keep_their_rights(tmp_path: Path) -> None:
+    folder = tmp_path / "shared"
+    folder.mkdir()
+    folder.chmod(0o775)
+    assert set(keep_one(folder).values()) == {0o600}, "a new file in an open folder"
+    for path in folder.iterdir():
+        path.chmod(0o660)
+    files = keep_one(folder)
+    assert (rights(folder), files["replies.sqlite"], files["replies.sqlite-wal"], files["claims.lock"]) == (
+        0o775, 0o660, 0o660, 0o660,
+    )  # fmt: skip

@@ -8,6 +8,8 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from evalkit.caching.schema import FILE_NAME as STORE_NAME
+
 try:
     import fcntl
 except ImportError:  # Windows: processes there do not see each other's claims
@@ -77,8 +79,16 @@ class Claims:
                 if (ours.st_dev, ours.st_ino) == (there.st_dev, there.st_ino):
                     return self._file
             self.close()
-        self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, self._mode)
         return self._file
+
+    @property
+    def _mode(self) -> int:
+        """The rights of the store that lies beside it: who may read replies may see who is asking for them."""
+        try:
+            return self._path.with_name(STORE_NAME).stat().st_mode & 0o666
+        except OSError:
+            return 0o600
 
     def _give_up(self, problem: OSError) -> None:
         self._works = False

@@ -216,18 +216,29 @@ def create(path: Path) -> None:
 def _make_folder(folder: Path) -> None:
     if folder.is_dir():
         return
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     # replies may be private: a folder that evalkit made is not committed by accident
     with contextlib.suppress(FileExistsError), (folder / ".gitignore").open("x", encoding="utf-8") as file:
         file.write("# made by evalkit: share replies with `evalkit cache export`\n*\n")
 
 
 def _build(path: Path) -> None:
+    _make_private(path)
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute(f"PRAGMA page_size = {_PAGE_SIZE}")
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.executescript(f"BEGIN; {_TABLES} PRAGMA user_version = {SCHEMA}; COMMIT;")
         connection.execute("PRAGMA journal_mode = WAL")
+
+
+def _make_private(path: Path, mode: int = 0o600) -> None:
+    """Make an empty file with these rights, whatever the umask; SQLite gives its log those of the file."""
+    number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        if hasattr(os, "fchmod") and mode != 0o600:
+            os.fchmod(number, mode)
+    finally:
+        os.close(number)
 
 
 def place(fresh: Path, path: Path) -> None:
@@ -306,6 +317,8 @@ def transaction(path: Path, connection: sqlite3.Connection) -> Iterator[None]:
 
 def _copy(path: Path, copy: Path) -> None:
     part = copy.with_name(f".{copy.name}.{os.getpid()}.part")
+    part.unlink(missing_ok=True)
+    _make_private(part, path.stat().st_mode & 0o666)
     with contextlib.closing(sqlite3.connect(path)) as source, contextlib.closing(sqlite3.connect(part)) as target:
         source.backup(target)
     part.replace(copy)
