@@ -40,7 +40,8 @@ def test_statuses() -> None:
     assert said([True, True], None, True) == "error"  # under quorum
     assert said([True, True, False], 0.84, True, 0.85) == "fail"
     assert said([True, True, False], 0.85, True, 0.85) == "warn"
-    assert said([True, None], 1.0, None, 0.9) == "warn"
+    assert said([True, True, None], 1.0, True, 0.9) == "warn"
+    assert said([True, None], 1.0, None, 0.9) == "error"  # under quorum: half of the samples are not more than half
     assert said([True, False], 0.5, None) == "fail"  # a tie is no pass
     assert said([False, False], 0.6, False, 0.5) == "pass"  # min_score decides, and changes `passed` no more
     assert said([True], 1.0, True) == "pass"
@@ -153,7 +154,8 @@ def test_min_pass_rate_binds_by_the_lower_end(n: int, n_failed: int, low: str, s
     bad = said | {"passed": False, "score": 0.0, "samples": [False] * 3}
     tests = [one(rubric_version="v1") | {"id": f"t{at}"} for at in range(n)]
     traces = [
-        trace(at + 1, f"t{at}", recorded={"faithfulness": bad if at < n_failed else good}) for at in reversed(range(n))
+        trace(at + 1, f"t{at}", f"a{at}", recorded={"faithfulness": bad if at < n_failed else good})
+        for at in reversed(range(n))
     ]
     result = run_gate(config(*tests, suite={"min_pass_rate": 0.85}), traces)
     (found,) = result.suites
@@ -370,8 +372,9 @@ def test_markdown_cannot_be_steered_by_what_a_model_wrote() -> None:
 def test_json_schema(schema: dict) -> None:
     test = {"id": "t", "expected": {"type": "json_schema", "schema": schema}}
     if schema["type"] == "nonsense":
-        with pytest.raises(ConfigError, match="no JSON Schema"):
-            run_gate(config(test), [trace()])
+        result = run_gate(config(test), [trace()])
+        assert (result.exit_code, result.tests[0].status) == (2, "error")
+        assert "no JSON Schema" in result.tests[0].message
     else:
         assert run_gate(config(test), [trace(answer="{}")]).exit_code == 0
         assert run_gate(config(test), [trace(answer="no")]).exit_code == 1

@@ -2,24 +2,63 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from evalkit.errors import ConfigError, listed
 from evalkit.gate.sources import line_of, read_source
 from evalkit.gate.traces import REDACTED
 
-__all__ = ["CHECKS", "Expected", "Gate", "GateConfig", "GateTest", "Settings", "TestInput", "load_gate", "place_of"]
+__all__ = [
+    "CHECKS",
+    "Expected",
+    "Gate",
+    "GateConfig",
+    "GateTest",
+    "Settings",
+    "Share",
+    "TestInput",
+    "load_gate",
+    "place_of",
+]
 
 CHECKS = ("must_contain", "regex", "json_schema")
 """Metrics that need no judge."""
 
 _STRICT = ConfigDict(extra="forbid", frozen=True, strict=True)
-Share = Annotated[float, Field(ge=0, le=1, strict=False)]
+Share = Annotated[float, Field(ge=0, le=1)]
 Whole = Annotated[int, Field(ge=1)]
+
+
+_CONDITION = re.compile(r"[\^$]|\\[bBAZ]|\(\?(<?[=!]|\()")  # what a regular expression can demand of a place
+
+
+def _phrase(text: str) -> str:
+    if not text.strip():
+        raise ValueError("a blank text is in nearly every answer; give the text that must be there")
+    return text
+
+
+def _pattern(text: str) -> str:
+    """A regular expression that some answer does not match: `a*` and `^.*` match every one."""
+    try:
+        re.compile(text)
+        free = text.removeprefix("^") if text.startswith("^") else text.removesuffix("$")
+        always = not _CONDITION.search(free) and re.search(free, "") is not None
+    except (re.error, OverflowError, RecursionError) as problem:
+        said = str(getattr(problem, "msg", problem)).partition("'")[0].strip()  # quotes nothing
+        raise ValueError(f"this is no regular expression ({said})") from None
+    if always:
+        raise ValueError("this pattern matches every answer; give one that can fail")
+    return text
+
+
+Phrase = Annotated[str, AfterValidator(_phrase)]
+Pattern = Annotated[str, AfterValidator(_pattern)]
 
 
 def _one_or_more(value: Any) -> Any:
@@ -34,14 +73,14 @@ class _Asked(BaseModel):
     judge: str | None = None
     model: str | None = None
     samples: Whole | None = None
-    temperature: Annotated[float, Field(ge=0, strict=False)] | None = None
+    temperature: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     max_tokens: Whole | None = None
 
 
 class Settings(_Asked):
     """Defaults of all tests: judge, samples, time-out in seconds, server."""
 
-    timeout_seconds: Annotated[float, Field(gt=0, strict=False)] = 60.0
+    timeout_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 60.0
     rubric_version: str | None = None
     base_url: str | None = None
     api_key_env: str | None = None
@@ -56,8 +95,8 @@ class Expected(_Asked):
     type: str
     min_score: Share | None = None
     rubric_version: str | None = None
-    value: Annotated[list[str], BeforeValidator(_one_or_more), Field(min_length=1)] | None = None
-    pattern: str | None = None
+    value: Annotated[list[Phrase], BeforeValidator(_one_or_more), Field(min_length=1)] | None = None
+    pattern: Pattern | None = None
     schema_: dict[str, Any] | None = Field(default=None, alias="schema")
     schema_file: str | None = None
 
@@ -134,7 +173,7 @@ class GateConfig(BaseModel):
 
     settings: Settings = Settings()
     tests: Annotated[list[GateTest], Field(min_length=1)]
-    suite: Annotated[list[Gate], BeforeValidator(_one_or_more)] = []
+    suite: Annotated[list[Gate], BeforeValidator(_one_or_more), Field(min_length=1)] = []
     baseline: str | None = None
     profile: str | None = None
     folder: Path = Field(default=Path(), exclude=True)

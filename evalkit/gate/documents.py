@@ -62,7 +62,7 @@ def _judgment(one: Measured) -> dict[str, Any]:
     names = ("rubric_version", "passed", "score", "source", "agreement", "judge", "verdict_key", "cost_usd", "error")
     values = {name: getattr(one.judgment, name) for name in (*names, "rationale")}
     values |= {"samples": list(one.judgment.samples), "line": one.line, "attempt": one.attempt}
-    return values | {"status": one.status, "input_hash": (one.judgment.parts or {}).get("input_hash")}
+    return values | {"status": one.status, "input_hash": one.input_hash}
 
 
 def as_junit(result: GateResult) -> bytes:

@@ -19,10 +19,11 @@ from evalkit.gate.traces import REDACTED, Trace
 from evalkit.judging import Options, Spec, Work
 from evalkit.judging.runs import judge_work
 from evalkit.judging.stored import nearest
+from evalkit.prompts import Asking, input_hash
 from evalkit.providers import check_ready
 from evalkit.providers.prices import price_of
 
-__all__ = ["check_callable", "judged", "keys_of", "rationale_of", "sum_of", "work_of"]
+__all__ = ["check_callable", "input_hashes", "judged", "keys_of", "rationale_of", "sum_of", "work_of"]
 
 _MOST_NEAREST = 20
 
@@ -51,6 +52,14 @@ def keys_of(
         parts = verdict_parts(work.spec, asked.rules, hashes[0])
         found.append((own, verdict_key(own, work.spec.samples, parts["rules_hash"]), parts))
     return found
+
+
+def input_hashes(asked: Asked, traces: Sequence[Trace]) -> list[str]:
+    """For each trace the hash of what the rubric reads of it, as in its reply keys: copies share it."""
+    asking = Asking.of(asked.rubric) if asked.spec is None else asked.spec.askings[0]
+    items = [trace.item for trace in traces]
+    columns = {name: [item.get(name) for item in items] for name in asked.rubric.input_names}
+    return [input_hash(inputs) for inputs in asking.inputs_of(columns, len(items))]
 
 
 def check_callable(work: Work, asked: Asked, options: GateOptions) -> None:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from evalkit.errors import InputError, counted
 from evalkit.evaluation import Rules
+from evalkit.gate.configs import Share
 from evalkit.judging import Spec
 from evalkit.keys import digest
 from evalkit.records import ENGINE_REASONS, Reason
-from evalkit.rubrics import Rubric
+from evalkit.rubrics import Rubric, Scale
 
 __all__ = [
     "RECORDED",
@@ -27,6 +29,7 @@ __all__ = [
 ]
 
 _SLACK = 1e-3
+_TINY = 1e-9
 _PLAIN = Rules()
 
 
@@ -79,9 +82,20 @@ class Judgment:
     error: str | None = None
 
     @property
+    def is_scored(self) -> bool:
+        """Whether there is a score and more than half of the samples are scored, so that it does not rest on a few.
+
+        Which judges of a jury may be missing was decided by the jury's quorum: there, the samples of a judge without
+        any scored one are not counted.
+        """
+        n_judges = len(self.judge) if isinstance(self.judge, tuple) and self.verdict_key is not None else 1
+        samples = [one for block in _blocks(self.samples, n_judges) if set(block) != {None} for one in block]
+        return self.score is not None and 2 * samples.count(None) < len(samples)
+
+    @property
     def is_final(self) -> bool:
-        """Whether it is worth recording: it has a score, or every sample has a reply. The rest is asked again."""
-        return self.error is None and (self.score is not None or not set(ENGINE_REASONS) & set(self.reasons or {}))
+        """Whether it is worth recording: it is scored, or every sample has a reply. The rest is asked again."""
+        return self.error is None and (self.is_scored or not set(ENGINE_REASONS) & set(self.reasons or {}))
 
     def to_dict(self) -> dict[str, Any]:
         """The judgment as it is written into a trace."""
@@ -99,14 +113,14 @@ class _Recorded(BaseModel):
 
     rubric_version: str
     passed: bool | None
-    score: Annotated[float, Field(ge=0, le=1, strict=False)] | None
+    score: Share | None
     source: str = "live"
     samples: Annotated[list[bool | None], Field(min_length=1)]
-    agreement: Annotated[float, Field(ge=0, le=1, strict=False)] | None = None
+    agreement: Share | None = None
     rationale: str | None = None
     judge: str | list[str] | None = None
     keys: list[str] = []
-    verdict_key: str | None = None
+    verdict_key: Annotated[str, Field(min_length=1)] | None = None
     parts: dict[str, Any] | None = None
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
@@ -120,6 +134,11 @@ RECORDED = tuple(name for name in _Recorded.model_fields if name != "rationale")
 
 def read_recorded(raw: Any, where: str, rubric: Rubric, rules: Rules = _PLAIN, *, redact: bool = False) -> Judgment:
     """A recorded judgment, checked; its source is ``trace``. With `redact`, errors quote nothing of it.
+
+    With a ``verdict_key`` evalkit recorded it, and verdict, score and agreement follow from the samples by evalkit's
+    rules. Without one another tool did: its score is any number from 0 to 1 and its agreement is taken at the precision
+    in which it is written; a missing agreement is computed, and `passed` is True only with more than half of all
+    samples behind it, else None (open).
 
     Raises
     ------
@@ -139,6 +158,10 @@ def read_recorded(raw: Any, where: str, rubric: Rubric, rules: Rules = _PLAIN, *
         raise InputError(f"{place} contradicts itself: {fault}; record the trace again")
     names = [name for name in _Recorded.model_fields if name not in ("samples", "keys", "judge", "source")]
     values: dict[str, Any] = {name: getattr(given, name) for name in names}
+    if given.agreement is None:
+        values["agreement"] = agreement_of(given.samples)
+    if given.verdict_key is None and given.passed and 2 * given.samples.count(True) <= len(given.samples):
+        values["passed"] = None
     judge = tuple(given.judge) if isinstance(given.judge, list) else given.judge
     return Judgment(
         rubric=rubric.id, source="trace", samples=tuple(given.samples), keys=tuple(given.keys), judge=judge, **values
@@ -158,46 +181,104 @@ def agreement_of(samples: Sequence[bool | None]) -> float | None:
     return round(max(samples.count(True), samples.count(False)) / len(samples), 4)
 
 
+def _blocks(samples: Sequence[bool | None], n_judges: int) -> list[Sequence[bool | None]]:
+    """The samples of each judge; all of them in one where they cannot be shared out."""
+    size = len(samples) // max(1, n_judges)
+    if not size or len(samples) % n_judges:
+        return [samples]
+    return [samples[at : at + size] for at in range(0, len(samples), size)]
+
+
 def _contradiction(given: _Recorded, rubric: Rubric, rules: Rules) -> str | None:
     samples, k = given.samples, len(given.samples)
     yes, no = samples.count(True), samples.count(False)
     shown = f"{yes} of {counted(k, 'sample')} passed, {no} failed"
-    agreed = agreement_of(samples)
-    expected = 1.0 if agreed is None else agreed
-    if given.agreement is not None and (yes or no) and abs(given.agreement - expected) > _SLACK:
-        return f"agreement {given.agreement} where {shown}"
-    if not yes and not no:
-        found = given.passed is not None or given.score is not None
-        return f"passed {given.passed} and score {given.score} where no sample is scored" if found else None
-    if len(rubric.criteria) > 1 or rubric.pass_at is not None:
-        return f"passed False where {shown}" if yes == k and given.passed is False and rubric.pass_at is None else None
-    if (given.passed is True and no == k) or (given.passed is False and yes == k):
-        return f"passed {given.passed} where {shown}"
-    if isinstance(given.judge, list) or rules != _PLAIN:
+    is_own = given.verdict_key is not None
+    if given.agreement is not None and (yes or no):
+        share = max(yes, no) / k
+        if abs(given.agreement - share) > (_SLACK if is_own else _rounding(given.agreement)):
+            return f"agreement {given.agreement} where {shown} ({share:.4g})"
+    is_one = not is_own or len(rubric.criteria) == 1  # of several, each may have votes where no sample has all
+    if is_one and not yes and not no and (given.passed is not None or given.score is not None):
+        return f"passed {given.passed} and score {given.score} where no sample is scored"
+    if not is_own:
+        against = (given.passed is True and no > yes) or (given.passed is False and 2 * yes > k)
+        return f"passed {given.passed} where {shown}" if against else None
+    if not _may_follow(given, rubric, rules):
+        return f"passed {given.passed} where {shown}, score {given.score}"
+    parts = given.parts or {}
+    is_plain = rules == _PLAIN and parts.get("rules_hash") in (None, rules_hash(rubric, rules, [1.0]))
+    if isinstance(given.judge, list) or not is_plain or None in samples or given.score is None:
         return None
-    verdict = True if 2 * yes > k else False if 2 * no > k else None
-    if given.passed is not verdict and 2 * max(yes, no) != k:
-        return f"passed {given.passed} where {shown}"
-    return _off_score(given.score, yes, no, rubric)
+    low, high = _score_range(yes / k, rubric)
+    if low - _SLACK <= given.score <= high + _SLACK:
+        return None
+    return f"score {given.score} where {counted(yes, 'sample')} passed and {no} failed"
 
 
-def _off_score(score: float | None, yes: int, no: int, rubric: Rubric) -> str | None:
-    """Whether the mean of so many passing and failing samples can be that score."""
-    scale = rubric.criteria[0].scale
-    if score is None or not scale.has_rule or scale.level == "nominal":
+def _rounding(share: float) -> float:
+    """How far a share can be from its exact value by rounding to the digits that it has, to one at least.
+
+    Examples
+    --------
+    >>> _rounding(0.67), _rounding(0.7), _rounding(1.0)
+    (0.005..., 0.05..., 0.05...)
+    """
+    exponent = Decimal(repr(share)).as_tuple().exponent
+    return float(Decimal(5).scaleb(min(-1, int(exponent)) - 1)) + _TINY
+
+
+def _may_follow(given: _Recorded, rubric: Rubric, rules: Rules) -> bool:
+    """Whether evalkit can have given this verdict on these samples.
+
+    A sample passes when it does in all m criteria that count, and a criterion by more than half of its k samples: so
+    more than half of the samples pass only with all criteria, and at least m(⌊k/2⌋ + 1) − (m − 1)k samples where all
+    criteria pass. A jury may be of any opinion that one of its judges has.
+    """
+    passed, score = given.passed, given.score
+    if rubric.pass_at is not None:
+        return (score or 0) <= _TINY or passed is (score is not None and score >= rubric.pass_at - _TINY)
+    m = max(1, sum(criterion.scale.has_rule for criterion in rubric.criteria))
+    blocks = _blocks(given.samples, len(given.judge) if isinstance(given.judge, list) else 1)
+    k = len(blocks[0])
+    n_yes = [block.count(True) for block in blocks]
+    if rules.aggregate == "dawid_skene":
+        return True
+    if passed is True:
+        return len(blocks) > 1 < m or max(n_yes) >= m * (k // 2 + 1) - (m - 1) * k
+    if passed is False:
+        is_failed = m > 1 or any(2 * block.count(False) > k for block in blocks)
+        return is_failed and any(2 * n <= k for n in n_yes)
+    return len(blocks) > 1 or rules != _PLAIN or 2 * n_yes[0] <= k
+
+
+def _score_range(passing: float, rubric: Rubric) -> tuple[float, float]:
+    """Lowest and highest score where this share of all samples passes and the others fail: by evalkit's own mean."""
+    total = sum(criterion.weight for criterion in rubric.criteria) or 1.0
+    low, high, failing = 0.0, 0.0, 0.0
+    for criterion in rubric.criteria:
+        ends = _ends(criterion.scale)
+        if ends is None or criterion.critical:
+            return 0.0, 1.0
+        share = criterion.weight / total
+        low, high = low + share * ends[0], high + share * ends[1]
+        if ends[2] is not None:
+            failing = max(failing, 1 - share * (1 - ends[2]))
+    return passing * low, passing * high + (1 - passing) * failing
+
+
+def _ends(scale: Scale) -> tuple[float, float, float | None] | None:
+    """Of the 0-1 scores of a scale the lowest and highest that pass, and the highest that fails; None if not known."""
+    if scale.level == "nominal":
         return None
+    if not scale.has_rule:
+        return 0.0, 1.0, None
+    if scale.level == "interval":
+        edge = None if scale.pass_at is None else scale.norm(scale.pass_at)
+        return None if edge is None else (edge, 1.0, edge)
     passing = [scale.norm(code) for code in scale.codes if scale.passed(code)]
     failing = [scale.norm(code) for code in scale.codes if not scale.passed(code)]
-    if scale.level == "interval":
-        edge = scale.norm(scale.pass_at) if scale.pass_at is not None else 0.0
-        passing, failing = [edge, 1.0], [0.0, edge]
-    if (yes and not passing) or (no and not failing):
-        return None
-    low = yes * min(passing, default=0) + no * min(failing, default=0)
-    high = yes * max(passing, default=0) + no * max(failing, default=0)
-    if low / (yes + no) - _SLACK <= score <= high / (yes + no) + _SLACK:
-        return None
-    return f"score {score} where {counted(yes, 'sample')} passed and {no} failed"
+    return (min(passing), max(passing), max(failing)) if passing and failing else None
 
 
 def verdict_parts(spec: Spec, rules: Rules, input_hash: str) -> dict[str, Any]:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +15,13 @@ from evalkit.errors import ConfigError, MissingExtraError, advise_extra, counted
 from evalkit.gate.configs import Expected
 from evalkit.gate.judgments import Judgment
 from evalkit.gate.results import Measured, MetricResult, Status, worst
-from evalkit.gate.traces import REDACTED
+from evalkit.gate.traces import REDACTED, read_json
+from evalkit.tables.canonical import canonical_text
 
 __all__ = ["check_answer", "compile_check", "measure", "over_repeats"]
 
 _TINY = 1e-9
+_SECONDS = 5.0  # of computing, for one check of one answer
 
 
 def measure(judgment: Judgment, min_score: float | None = None) -> tuple[Status, str]:
@@ -38,6 +43,8 @@ def measure(judgment: Judgment, min_score: float | None = None) -> tuple[Status,
     gone = f"{lost} of {counted(len(samples), 'sample')} unscored" + (f" ({reasons})" if reasons else "")
     if judgment.score is None or lost == len(samples):
         return "error", f"could not be judged: {gone}" if lost else "could not be judged: under quorum, or tied"
+    if not judgment.is_scored:
+        return "error", f"could not be judged: {gone}; more than half must be scored"
     score = f"{judgment.score:.4g}"
     if min_score is not None and judgment.score < min_score - _TINY:
         return "fail", f"score {score} < {min_score:.4g}, {seen}" + (f"; {gone}" if lost else "")
@@ -64,16 +71,23 @@ def over_repeats(expected: Expected, measured: Sequence[Measured], sources: Any 
 
 
 def compile_check(expected: Expected, folder: Path) -> Any:
-    """What a deterministic check needs, made before anything is run; ConfigError for what is none."""
+    """What a deterministic check needs, made before anything is run.
+
+    Raises
+    ------
+    ConfigError
+        For a schema that cannot be used. `check_answer` takes it in the place of what is made: then only the tests with
+        that schema are errors.
+    MissingExtraError
+        Without the package jsonschema.
+    """
     if expected.type == "regex":
-        try:
-            return re.compile(str(expected.pattern))
-        except re.error as problem:
-            raise ConfigError(f"regex: {expected.pattern!r} is no regular expression ({problem})") from None
+        return re.compile(str(expected.pattern))
     if expected.type != "json_schema":
-        return expected.value
+        return [canonical_text(text) for text in expected.value or ()]
     try:
         import jsonschema
+        from referencing import Registry
     except ImportError:
         raise MissingExtraError(
             f"json_schema needs the package jsonschema: {advise_extra('gate')}, or use regex or must_contain"
@@ -81,42 +95,95 @@ def compile_check(expected: Expected, folder: Path) -> Any:
     schema: Any = expected.schema_
     try:
         if expected.schema_file is not None:
-            schema = json.loads((folder / expected.schema_file).read_text(encoding="utf-8"))
-        kind = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
+            schema = read_json((folder / expected.schema_file).read_text(encoding="utf-8"))
+        schema = read_json(json.dumps(schema))  # YAML has more than JSON: NaN, dates, keys that are no texts
+        if not isinstance(schema, dict):
+            raise TypeError(f"expected a mapping, got {type(schema).__name__}")
+        plain = None if "$schema" in schema else jsonschema.Draft202012Validator
+        kind = jsonschema.validators.validator_for(schema, default=plain)
+        if kind is None:
+            raise ValueError(f"unknown $schema {schema['$schema']!r}; name a draft, or leave it out")
         kind.check_schema(schema)
+        if all(name not in kind.VALIDATORS or value is True or value in ({}, []) for name, value in schema.items()):
+            raise ValueError("it demands nothing; say at least {type: object}")
     except OSError as problem:
         said = (problem.strerror or str(problem)).lower()
-        raise ConfigError(f"json_schema: {expected.schema_file} cannot be read: {said}") from None
-    except (ValueError, jsonschema.SchemaError) as problem:
+        raise ConfigError(f"{expected.schema_file} cannot be read: {said}") from None
+    except (ValueError, TypeError, jsonschema.SchemaError, RecursionError) as problem:
         said = getattr(problem, "message", str(problem))
-        raise ConfigError(f"json_schema: this is no JSON Schema ({said})") from None
-    return kind(schema)
+        raise ConfigError(f"this is no JSON Schema that can be used ({said})") from None
+    # a registry of its own: jsonschema's default one fetches what a $ref names
+    return kind(schema, registry=Registry(), format_checker=kind.FORMAT_CHECKER)
 
 
 def check_answer(expected: Expected, made: Any, answer: str, *, redact: bool = False) -> tuple[Status, str]:
     """Status of one deterministic check; with `redact`, the message quotes neither answer nor expectation.
+
+    What cannot be decided (a ``$ref`` to nowhere, an answer nested too deeply, a pattern that takes for ever) is
+    ``error``. Nothing is fetched.
 
     Examples
     --------
     >>> check_answer(Expected(type="must_contain", value="30 days"), ["30 days"], "for 30 days")
     ('pass', "contains '30 days'")
     """
+    if isinstance(made, ConfigError):
+        return "error", str(made)
     if redact:
         status, _ = check_answer(expected, made, answer)
-        return status, f"{'holds' if status == 'pass' else 'does not hold'} for {REDACTED}"
+        words = {"pass": "holds", "fail": "does not hold"}
+        return status, f"{words.get(status, 'cannot be decided')} for {REDACTED}"
     if expected.type == "must_contain":
         lost = [text for text in made if text not in answer]
         return ("fail", f"does not contain {_listed(lost)}") if lost else ("pass", f"contains {_listed(made)}")
-    if expected.type == "regex":
-        found = made.search(answer) is not None
-        return ("pass" if found else "fail"), f"{'matches' if found else 'does not match'} {expected.pattern!r}"
     try:
-        problem = next(iter(made.iter_errors(json.loads(answer))), None)
+        with _limited(_SECONDS):
+            if expected.type == "regex":
+                found = made.search(answer) is not None
+                return ("pass" if found else "fail"), f"{'matches' if found else 'does not match'} {expected.pattern!r}"
+            return _check_schema(made, answer)
+    except _TooSlowError:
+        return "error", f"stopped after {_SECONDS:g} s of computing; simplify what is expected"
+
+
+def _check_schema(validator: Any, answer: str) -> tuple[Status, str]:
+    try:
+        value = read_json(answer)
+    except RecursionError:
+        return "error", "the answer is nested too deeply to be read"
     except ValueError as fault:
         return "fail", f"is no JSON: {fault}"
-    if problem is None:
-        return "pass", "fits the schema"
-    return "fail", f"does not fit the schema at {problem.json_path}: {problem.message[:200]}"
+    try:
+        problem = next(iter(validator.iter_errors(value)), None)
+        said = "" if problem is None else f"{problem.json_path}: {problem.message[:200]}"
+    except RecursionError:
+        return "error", "the schema refers to itself without end, or the answer is nested too deeply"
+    except Exception as fault:  # noqa: BLE001  # a $ref to nowhere or to no schema: the library raises what it likes
+        return "error", f"the schema cannot be used ({str(fault).partition(chr(10))[0][:200]})"
+    return ("pass", "fits the schema") if problem is None else ("fail", f"does not fit the schema at {said}")
+
+
+class _TooSlowError(BaseException):
+    """Raised by a timer; no `except Exception` on the way stops it."""
+
+
+@contextmanager
+def _limited(seconds: float) -> Iterator[None]:
+    """Raise `_TooSlowError` after so many seconds of computing; no limit off the main thread and on Windows."""
+    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
+        yield
+        return
+
+    def stop(*_: object) -> None:
+        raise _TooSlowError
+
+    before = signal.signal(signal.SIGVTALRM, stop)
+    try:
+        signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, signal.SIG_DFL if before is None else before)
 
 
 def _listed(texts: Sequence[str]) -> str:

@@ -28,13 +28,14 @@ def worst(statuses: list[Status]) -> Status:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One metric of one trace: status, why, and the judgment behind it (None for checks)."""
+    """One metric of one trace: status, why, and the judgment behind it (None for checks) with the hash of its input."""
 
     status: Status
     message: str
     line: int = 0
     attempt: int | None = None
     judgment: Judgment | None = None
+    input_hash: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

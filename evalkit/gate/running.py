@@ -10,7 +10,7 @@ from typing import Any
 from evalkit.caching import ReplyStore
 from evalkit.errors import ConfigError, counted
 from evalkit.gate.configs import CHECKS, GateConfig, load_gate, place_of
-from evalkit.gate.judging import check_callable, judged, keys_of, work_of
+from evalkit.gate.judging import check_callable, input_hashes, judged, keys_of, work_of
 from evalkit.gate.judgments import Judgment, difference, read_recorded, unjudged
 from evalkit.gate.matching import Match, match
 from evalkit.gate.metrics import check_answer, compile_check, measure, over_repeats
@@ -36,6 +36,7 @@ class _Need:
     recorded: Judgment | None = None
     unfit: str = ""
     found: Judgment | None = None
+    input_hash: str | None = None
 
 
 def run_gate(
@@ -95,6 +96,9 @@ def run_gate(
     needs = _needs(asked, matches)
     _replay(needs, name, options)
     cost, notes = _judge(needs, options)
+    for group in _groups(needs.values()):
+        for need, hashed in zip(group, input_hashes(group[0].asked, [one.trace for one in group]), strict=True):
+            need.input_hash = hashed
     if options.redact:
         _hide_rationales(needs.values())
     tests = tuple(
@@ -107,6 +111,7 @@ def run_gate(
 
 
 def _checks(config: GateConfig, *, redact: bool) -> dict[tuple[str, int], Any]:
+    """(test, expectation) -> what its check needs, or the ConfigError that says why it cannot be used."""
     made: dict[tuple[str, int], Any] = {}
     for test in config.tests:
         for at, expected in enumerate(test.expected):
@@ -114,8 +119,8 @@ def _checks(config: GateConfig, *, redact: bool) -> dict[tuple[str, int], Any]:
                 try:
                     made[test.id, at] = compile_check(expected, config.folder)
                 except ConfigError as problem:
-                    said = f"{expected.type} cannot be used ({REDACTED})" if redact else str(problem)
-                    raise ConfigError(f"{place_of(config, test.id)}, test {test.id!r}: {said}") from None
+                    said = f"the schema cannot be used ({REDACTED})" if redact else str(problem)
+                    made[test.id, at] = ConfigError(f"{place_of(config, test.id)}: {said}")
     return made
 
 
@@ -306,8 +311,8 @@ def _test(
             else:
                 assert need.found is not None
                 status, message = measure(need.found, expected.min_score)
-            judgment = None if need is None else need.found
-            measured.append(Measured(status, message, trace.line, trace.attempt, judgment))
+            origin = (None, None) if need is None else (need.found, need.input_hash)
+            measured.append(Measured(status, message, trace.line, trace.attempt, *origin))
         metrics.append(over_repeats(expected, measured, None if one is None else one.sources))
     status = worst([metric.status for metric in metrics])
     return TestResult(test.id, status, _said(metrics), tuple(metrics), *_shown(match_, redact=redact))

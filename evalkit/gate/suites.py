@@ -29,7 +29,8 @@ _LEVEL = 0.05
 def measure_suite(gates: Sequence[Gate], tests: Sequence[TestResult]) -> list[SuiteResult]:
     """Each bound against the lower end of the 95 % interval over tests (coverage: against the share itself).
 
-    Equal content counts as one cluster. Under 20 tests the status is ``error``.
+    Tests of equal content count as one. Under 20 tests, or under 20 that differ and have a value, the status is
+    ``error``.
     """
     found = []
     for gate in gates:
@@ -53,10 +54,11 @@ def _judgments(tests: Sequence[TestResult], type_: str) -> list[tuple[str, Judgm
     metrics = [(test, metric) for test in tests for metric in test.metrics if metric.type == type_]
     found = []
     for test, metric in metrics:
-        judgment = next((one.judgment for one in metric.measured if one.judgment is not None), None)
-        if judgment is None:
-            judgment = Judgment(type_, "", error=metric.message)
-        found.append((str((judgment.parts or {}).get("input_hash", test.id)), judgment))
+        one = next((one for one in metric.measured if one.judgment is not None), None)
+        if one is None or one.judgment is None:
+            found.append((test.id, Judgment(type_, "", error=metric.message)))
+        else:
+            found.append((one.input_hash or test.id, one.judgment))
     return found
 
 
@@ -75,6 +77,9 @@ def _bound(name: str, bound: float, judgments: list[tuple[str, Judgment]]) -> tu
     mean = float(numbers.mean())
     if name == "min_coverage":
         reached, shown = mean >= bound - 1e-9, figure(mean)
+    elif (n_units := int(units.max()) + 1) < FEWEST:
+        what = f"{n_units} of {counted(n, 'test')} differ in content and have a value"
+        return "error", f"{what}; a suite bound needs {FEWEST} or more: add tests, or use min_score in each"
     else:
         ends = _interval(name, numbers, units)
         if ends.reason is not None:
@@ -87,7 +92,9 @@ def _bound(name: str, bound: float, judgments: list[tuple[str, Judgment]]) -> tu
 
 def _value(name: str, judgment: Judgment) -> float | None:
     if name == "min_coverage":
-        return float(judgment.score is not None)
+        return float(judgment.is_scored)
+    if not judgment.is_scored:
+        return None
     fields = {"min_score_lower_bound": "score", "min_pass_rate": "passed", "min_agreement": "agreement"}
     value: float | None = getattr(judgment, fields[name])
     return value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from evalkit.errors import InputError
 from evalkit.tables.canonical import canonical
 
-__all__ = ["REDACTED", "Trace", "find_double", "matched", "read_traces"]
+__all__ = ["REDACTED", "Trace", "find_double", "matched", "read_json", "read_traces"]
 
 REDACTED = "[REDACTED]"
 """What stands in place of texts that are not to be shown."""
@@ -169,12 +170,40 @@ def find_double(text: bytes) -> str | None:
     doubled: list[str] = []
 
     def look(pairs: list[tuple[str, Any]]) -> None:
-        names = [name for name, _ in pairs]
-        if len(set(names)) < len(names):
-            doubled.append(next(name for at, name in enumerate(names) if name in names[:at]))
+        if (name := _double(pairs)) is not None:
+            doubled.append(name)
 
     json.loads(text, object_pairs_hook=look)
     return doubled[0] if doubled else None
+
+
+def _double(pairs: list[tuple[str, Any]]) -> str | None:
+    names = [name for name, _ in pairs]
+    if len(set(names)) == len(names):
+        return None
+    return next(name for at, name in enumerate(names) if name in names[:at])
+
+
+def read_json(text: str) -> Any:
+    """The value of a JSON text; ValueError for NaN, Infinity, numbers that overflow to it, and doubled keys.
+
+    Examples
+    --------
+    >>> read_json('{"a": [1, 2.5]}')
+    {'a': [1, 2.5]}
+    """
+
+    def keep(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        if (name := _double(pairs)) is not None:
+            raise ValueError(f"the key {name!r} stands twice in one object")
+        return dict(pairs)
+
+    def number(text: str) -> float:
+        if not math.isfinite(value := float(text)):
+            raise ValueError(f"{text[:20]} is no number that JSON can hold")
+        return value
+
+    return json.loads(text, object_pairs_hook=keep, parse_float=number, parse_constant=number)
 
 
 def _fault(problem: ValidationError, *, redact: bool) -> str:
