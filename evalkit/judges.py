@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from numbers import Integral
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -16,10 +17,13 @@ import orjson
 from evalkit.errors import ConfigError, guess, listed
 from evalkit.keys import canonical_json
 
-__all__ = ["PROVIDERS", "Judge", "Params", "host_of"]
+__all__ = ["MOST_SAMPLES", "PROVIDERS", "Judge", "Params", "check_samples", "host_of"]
 
 PROVIDERS = ("openai", "litellm", "inference-providers", "transformers", "vllm", "fake")
 """Known providers; `none` is no judge."""
+
+MOST_SAMPLES = 1000
+"""Most samples that a judge is asked for an item: more is a slip of the keys, which would be paid."""
 
 _HOSTS = {"openai": "api.openai.com", "inference-providers": "router.huggingface.co", "litellm": "litellm"}
 _KEYS = {"openai": "OPENAI_API_KEY", "inference-providers": "HF_TOKEN"}
@@ -27,6 +31,30 @@ _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 _SECRETS = ("apikey", "authorization", "xapikey", "accesstoken", "bearer", "password", "token")
 _FIELD_PARAMS = ("temperature", "max_tokens")
 _TEXTS = ("name", "service", "template", "base_url", "api_key_env")
+
+
+def check_samples(samples: Any, name: str = "samples") -> int:
+    """The number of samples, if it can be meant; `name` is what the message calls it.
+
+    Raises
+    ------
+    ConfigError
+        For anything but a whole number from 1 to `MOST_SAMPLES`.
+
+    Examples
+    --------
+    >>> check_samples(3)
+    3
+    >>> check_samples(10**9)
+    Traceback (most recent call last):
+    evalkit.errors.ConfigError: samples must be a whole number from 1 to 1000, not 1000000000
+    """
+    number = int(samples) if isinstance(samples, Integral) and not isinstance(samples, bool) else 0
+    if not 1 <= number <= MOST_SAMPLES:
+        # Python refuses to write a number of thousands of digits
+        shown = "one of more digits" if abs(number) > 10**18 else repr(samples)[:40]
+        raise ConfigError(f"{name} must be a whole number from 1 to {MOST_SAMPLES}, not {shown}")
+    return number
 
 
 class Params(dict[str, Any]):

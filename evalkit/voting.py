@@ -11,7 +11,7 @@ from pandas.arrays import BooleanArray
 
 from evalkit import tables
 from evalkit.errors import ConfigError, InputError, counted, listed
-from evalkit.rubrics.measures import Measures, halfway_labels, label_norms, measures, nearest_labels, norms
+from evalkit.rubrics.measures import Measures, halfway_labels, label_norms, measures, nearest_labels, norms, off_scale
 from evalkit.rubrics.scales import code_text
 from evalkit.tables import JUDGMENT_KEY, VOTE_KEY
 from evalkit.tables.grouping import (
@@ -94,7 +94,8 @@ def vote(
     Raises
     ------
     InputError
-        When columns are missing, a judgment is in the table twice, or one is neither scored nor in error.
+        When columns are missing, a judgment is in the table twice, one is neither scored nor in error, or a score or
+        label is not on its scale.
     ConfigError
         For an unknown option.
 
@@ -183,17 +184,31 @@ def _samples(frame: pd.DataFrame) -> _Samples:
     score = frame["score"].to_numpy(dtype=np.float64)
     labels = frame["label"].cat.codes.to_numpy().astype(np.int64)
     nominal = measured.nominal
-    silent = scored & np.where(nominal, labels < 0, ~np.isfinite(score))
-    if silent.any():
-        row = frame[JUDGMENT_KEY].iloc[int(np.flatnonzero(silent)[0])]
-        raise InputError(
-            f"{counted(int(silent.sum()), 'judgment has', 'judgments have')} neither a score (nominal: a label) "
-            f"nor an error, first {listed(row.dropna().tolist())}; unscored rows carry their reason in `error`"
-        )
+    _refuse(
+        frame,
+        scored & np.where(nominal, labels < 0, ~np.isfinite(score)),
+        "neither a score (nominal: a label) nor an error",
+        "unscored rows carry their reason in `error`",
+    )
+    _refuse(
+        frame,
+        scored & off_scale(score, frame["label"], measured),
+        "a score or a label that is not on its scale",
+        "restore the value that the judge gave, or drop the row",
+    )
     passed = frame["passed"]
     answer, names = _answers(frame["label"].cat.categories, labels, np.where(nominal, np.nan, score))
     yes, no = (scored & passed.eq(side).fillna(value=False).to_numpy(dtype=bool) for side in (True, False))
     return _Samples(group(frame, VOTE_KEY), measured, scored, score, answer, names, yes, no)
+
+
+def _refuse(frame: pd.DataFrame, wrong: Flags, problem: str, remedy: str) -> None:
+    if wrong.any():
+        row = frame[[*JUDGMENT_KEY, "score", "label"]].iloc[int(np.flatnonzero(wrong)[0])]
+        shown = ", ".join(f"{name} {str(value)!r}" for name, value in row.dropna().items())
+        raise InputError(
+            f"{counted(int(wrong.sum()), 'judgment has', 'judgments have')} {problem}, first {shown}; {remedy}"
+        )
 
 
 def _answers(texts: pd.Index, labels: Ints, score: Floats) -> tuple[Ints, Objects]:

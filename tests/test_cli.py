@@ -309,7 +309,7 @@ def test_groups_are_the_units_of_intervals(run) -> None:
         (["--judge", "fake", "--judge-base-url", "http://localhost:1"], "runs inside evalkit and has no server"),
         (["--judge-temperature", "0"], "there is no --judge"),
         ([], "name a judge"),
-        (["--judge", "fake", "--samples", "0"], "samples must be a whole number ≥ 1"),
+        (["--judge", "fake", "--samples", "0"], "samples must be a whole number from 1 to 1000, not 0"),
         (["--judge", "fake", "--concurrency", "0"], "concurrency must be ≥ 1"),
         (["--judge", "fake", "--offline", "--refresh"], "choose one"),
         (["--judge", "fake", "--template", "nosuch"], "nosuch"),

@@ -204,7 +204,7 @@ def test_a_budget_that_is_reached(here: Path, judge: JudgeServer) -> None:
         (("--judge", "none", "--judge-refresh"), {}, "--judge-refresh asks a judge again, --judge none asks nobody"),
         (("--judge-refresh",), {}, "the judge is 'none'"),
         (("--no-judge", "--judge", "fake"), {}, "--no-judge and --judge fake contradict each other"),
-        (("--judge-samples", "0"), {}, "--judge-samples 0 must be a whole number ≥ 1"),
+        (("--judge-samples", "0"), {}, "--judge-samples must be a whole number from 1 to 1000, not 0"),
         ((), {"VERDICT_JUDGE_SAMPLES": "many"}, "VERDICT_JUDGE_SAMPLES='many' is no whole number ≥ 1"),
         (("--judge", "openai"), {}, "the judge names no model"),
     ],

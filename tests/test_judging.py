@@ -331,6 +331,12 @@ class TestChecks:
         with pytest.raises(ConfigError, match="offline forbids"):
             ek.judge(rows(), two_criteria(), FAKE, offline=True, refresh=True)
 
+    @pytest.mark.parametrize("samples", [0, -1, True, 2.0, "3", 1001, 10**9, 10**6000, float("nan")], ids=lambda _: "")
+    @pytest.mark.parametrize("call", [ek.judge, ek.plan])
+    def test_a_number_of_samples_that_cannot_be_meant_is_refused_with_the_limit(self, call, samples):
+        with pytest.raises(ConfigError, match="samples must be a whole number from 1 to 1000, not "):
+            call(rows(), two_criteria(), FAKE, samples=samples)
+
     def test_samples_at_temperature_zero_are_warned_of(self):
         with pytest.warns(EvalkitWarning, match="temperature 0 measure nothing"):
             ek.judge(rows(1), two_criteria(), Judge("fake", "strict", temperature=0), samples=2)

@@ -314,3 +314,32 @@ def test_judge_that_disagrees_with_itself_gives_no_vote():
     assert vote(table, min_self_agreement=1 / 3)["score"].notna().all()
     with pytest.raises(ConfigError, match="min_self_agreement"):
         vote(table, min_self_agreement=2)
+
+
+@pytest.mark.parametrize(
+    ("samples", "scale", "column", "value"),
+    [
+        ([2, 2, 1], ORDINAL, "score", 99.0),
+        ([2, 2, 1], ORDINAL, "score", -1.0),
+        ([2, 2, 1], ORDINAL, "score", 1.5),
+        ([0.5, 1], DECIMAL, "score", 1.01),
+        ([0.5, 1], DECIMAL, "score", -1e6),
+        ({"AB": ["A"], "BA": ["B"]}, PAIR, "score", 2.0),
+        ({"AB": ["A"], "BA": ["B"]}, PAIR, "label", "C"),
+        (["art", "law"], NAMES, "label", "strange"),
+        (["art", "law"], TOPIC, "label", "strange"),
+    ],
+)
+def test_a_tampered_score_or_label_off_its_scale_is_refused(samples, scale, column, value):
+    frame = judgments({("i", "j"): samples}, scale)
+    vote(frame)
+    # what stands beside it, label or score and the verdict, is left as it was
+    frame[column] = frame[column].astype(object)
+    frame.loc[0, column] = value
+    frame = tables.check(frame, "judgments")
+    with pytest.raises(InputError, match=f"1 judgment has .* not on its scale, first .*{column} '?{value}.*restore"):
+        vote(frame)
+
+
+def test_an_unscored_sample_may_still_count_as_a_number_off_the_scale():
+    assert one([2, "!timeout"], unscored=-7)["score"] == -2.5

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from evalkit.contract.secrets import is_key
 from evalkit.errors import ConfigError, listed
-from evalkit.judges import Judge
+from evalkit.judges import MOST_SAMPLES, Judge
 
 __all__ = [
     "AGGREGATIONS",
@@ -145,7 +145,7 @@ class ScoringConfig(_Part):
     judges: tuple[JudgeConfig, ...] = ()
     aggregation: Aggregation = "mean"
     report_disagreement: bool = False
-    samples: int | None = Field(default=None, ge=1)
+    samples: int | None = Field(default=None, ge=1, le=MOST_SAMPLES)
     profile: str | None = Field(default=None, min_length=1)
 
     @model_validator(mode="before")

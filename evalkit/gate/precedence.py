@@ -12,7 +12,7 @@ from typing import Any
 from evalkit.errors import ConfigError, EvalkitError, listed
 from evalkit.evaluation import Rules
 from evalkit.gate.configs import Expected, GateConfig, place_of
-from evalkit.judges import PROVIDERS, Judge
+from evalkit.judges import PROVIDERS, Judge, check_samples
 from evalkit.judging import Spec
 from evalkit.rubrics import Profile, Rubric, load_profile, load_rubric
 
@@ -306,7 +306,7 @@ def _check_provider(text: str, place: str) -> None:
 
 
 def _check(options: GateOptions) -> None:
-    if options.samples is not None and options.samples < 1:
-        raise ConfigError(f"--judge-samples {options.samples} must be a whole number ≥ 1")
+    if options.samples is not None:
+        check_samples(options.samples, "--judge-samples")
     if options.budget_usd is not None and not options.budget_usd >= 0:
         raise ConfigError(f"--budget-usd {options.budget_usd} must be a number ≥ 0")

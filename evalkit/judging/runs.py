@@ -262,8 +262,8 @@ def judge(
         One judge or several: ``"openai:gpt-4o-mini"``, a Judge, a mapping. ``"none"`` replays offline what
         the judges of the profile have said.
     samples
-        Samples per judge and item (default 3; 5 where it is critical). Offline the default takes recorded
-        replies as they are, however many each item has.
+        Samples per judge and item, from 1 to 1000 (default 3; 5 where it is critical). Offline the default takes
+        recorded replies as they are, however many each item has.
     template
         Another template than the rubric's, for judges that name none.
     item_id

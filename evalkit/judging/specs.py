@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from evalkit.errors import ConfigError, EvalkitWarning, listed
-from evalkit.judges import Judge
+from evalkit.judges import Judge, check_samples
 from evalkit.prompts import Asking, Template
 from evalkit.rubrics import Profile, Rubric, load_profile, load_rubric
 from evalkit.rubrics.files import read_yaml
@@ -70,7 +70,7 @@ class Spec:
             A judge or several, as `Judge.of` takes them; None takes those of the profile, and so does
             ``"none"``, by which callers mean that nobody is to be asked.
         samples
-            ≥ 1; None takes the profile's, else 3.
+            From 1 to 1000; None takes the profile's, else 3.
         template
             A template for all judges that name none of their own.
         templates
@@ -94,8 +94,7 @@ class Spec:
         exact = samples is not None or profile is not None
         if samples is None:
             samples = DEFAULT_SAMPLES if profile is None else profile.samples
-        if isinstance(samples, bool) or not isinstance(samples, int) or samples < 1:
-            raise ConfigError(f"samples must be a whole number ≥ 1, not {samples!r}")
+        samples = check_samples(samples)
         common = template or (profile.template if profile is not None else None)
         names = [judge.template or common for judge in panel]
         askings = tuple(Asking.of(chosen, (templates or {}).get(name or "", name)) for name in names)

@@ -9,7 +9,7 @@ from typing import Any
 
 from evalkit.errors import ConfigError
 from evalkit.evaluation import Rules
-from evalkit.judges import Judge
+from evalkit.judges import Judge, check_samples
 from evalkit.rubrics import Profile, Rubric, load_profile, load_rubric
 
 __all__ = ["Declared", "profile_of"]
@@ -57,8 +57,8 @@ class Declared:
         panel = [judges] if isinstance(judges, (str, Mapping, Judge)) else judges or []
         said = {name: value for name, value in rules.items() if value is not None}
         Rules.of(None, said)
-        if samples is not None and (isinstance(samples, bool) or not isinstance(samples, int) or samples < 1):
-            raise ConfigError(f"samples must be a whole number ≥ 1, not {samples!r}")
+        if samples is not None:
+            check_samples(samples)
         chosen = rubric if isinstance(rubric, Rubric) else load_rubric(rubric)
         return cls(chosen, tuple(Judge.of(one) for one in panel), samples, template, said, own, modes)
 

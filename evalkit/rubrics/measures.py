@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,7 +14,9 @@ from evalkit.rubrics.scales import Scale, code_text
 from evalkit.tables.grouping import Flags, Floats, Ints, Objects, group
 from evalkit.tables.ties import tied_text
 
-__all__ = ["Measures", "halfway_labels", "label_norms", "measures", "nearest_labels", "norms"]
+__all__ = ["Measures", "halfway_labels", "label_norms", "measures", "nearest_labels", "norms", "off_scale"]
+
+_TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +100,22 @@ def label_norms(labels: Objects, measured: Measures) -> Floats:
             by_label = {code_text(code): scale.norm(code) for code in scale.codes}
             result[rows] = [by_label.get(name, np.nan) for name in labels[rows]]
     return result
+
+
+def off_scale(scores: Floats, labels: pd.Series[Any], measured: Measures) -> Flags:
+    """Per row: whether a judge cannot have said this on the row's scale; of a row without a score nothing is known."""
+    off = np.zeros(len(scores), dtype=bool)
+    for scale, rows in measured.parts():
+        if scale.level == "nominal":
+            known = {code_text(code) for code in scale.codes}
+            strange = np.array([name not in known for name in labels.cat.categories] + [False])
+            off[rows] = (strange[labels.cat.codes] | (np.abs(scores - 0.5) > 0.5))[rows]
+        elif scale.level == "interval":
+            off[rows] = ((scores < scale.lowest - _TOLERANCE) | (scores > scale.highest + _TOLERANCE))[rows]
+        else:
+            codes = np.round(np.array(scale.codes, dtype=np.float64), 9)
+            off[rows] = (~np.isnan(scores) & ~np.isin(np.round(scores, 9), codes))[rows]
+    return off
 
 
 def nearest_labels(scores: Floats, measured: Measures, *, low: bool = False) -> tuple[Objects, Flags]:

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError,
 
 from evalkit.errors import ConfigError, EvalkitError, RubricError, guess, listed
 from evalkit.figures import html_text
-from evalkit.judges import Judge
+from evalkit.judges import MOST_SAMPLES, Judge
 from evalkit.rubrics.criteria import problems
 from evalkit.rubrics.files import dump_yaml, load_rubric, read_yaml, rubric_folders
 from evalkit.rubrics.models import Rubric
@@ -37,7 +37,7 @@ class Profile(BaseModel):
     template
         Overrides the rubric's template.
     samples
-        Samples a judge and item, ≥ 1.
+        Samples a judge and item, from 1 to 1000.
     vote, ties, min_self_agreement
         Rule from samples to a vote; ties, and votes of a judge who agrees less than this with itself
         (0-1), are unscored where the profile says so.
@@ -59,7 +59,7 @@ class Profile(BaseModel):
     rubric_hash: str | None = None
     judges: tuple[Judge, ...] = ()
     template: str | None = None
-    samples: int = Field(default=3, ge=1)
+    samples: int = Field(default=3, ge=1, le=MOST_SAMPLES)
     vote: Literal["mean", "median", "majority"] = "mean"
     ties: Literal["na", "low", "mean"] = "na"
     min_self_agreement: float | None = Field(default=None, ge=0, le=1)
