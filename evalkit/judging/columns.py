@@ -34,8 +34,8 @@ class _Reader:
 
     __slots__ = ("_pairwise", "_parse", "_scale", "_short", "_verdicts")
 
-    def __init__(self, form: str, scale: Scale, pairwise: bool) -> None:
-        self._parse: Callable[[str | None, str | None, str | None], Parsed] = parser_for(form, scale)
+    def __init__(self, form: str, scale: Scale, name: str, pairwise: bool) -> None:
+        self._parse: Callable[[str | None, str | None, str | None], Parsed] = parser_for(form, scale, name)
         self._scale, self._pairwise = scale, pairwise
         self._short: dict[Any, Parsed] = {}
         self._verdicts: dict[Any, _Verdict] = {}
@@ -81,7 +81,7 @@ class Columns:
         for criterion in spec.rubric.criteria:
             for asking in spec.askings:
                 readers[criterion.name, asking.form] = readers.get((criterion.name, asking.form)) or _Reader(
-                    asking.form, criterion.scale, pairwise
+                    asking.form, criterion.scale, criterion.name, pairwise
                 )
         self._readers = [
             [readers[criterion.name, asking.form] for asking in spec.askings] for criterion in spec.rubric.criteria

@@ -7,7 +7,6 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 from evalkit.errors import ConfigError, RubricError
@@ -46,7 +45,6 @@ POLLUX_TAGGED_FEEDBACK_RE = re.compile(r"\[FEEDBACK\]\s*(.*?)\s*\[RESULT\]", re.
 
 _FORMS = {POLLUX_DEFAULT_SCORE_RE.pattern: "number", POLLUX_TAGGED_SCORE_RE.pattern: "tagged"}
 _UNBOUNDED = Scale.of({0: "", sys.float_info.max: ""}, level="interval")
-_RESULT = re.compile(r"\[\s{0,3}(?:RESULT|РЕЗУЛЬТАТ)\s{0,3}\]", re.IGNORECASE)
 _QUOTED = 20
 """A candidate's text of so many characters is told from a judge's own words when a reply repeats it."""
 
@@ -95,7 +93,7 @@ def make_pollux_score_parser(
     ----------
     pattern
         `POLLUX_DEFAULT_SCORE_RE` (also None), `POLLUX_TAGGED_SCORE_RE`, or one of your own: the score is its
-        group named ``score``, else its first; the last match counts.
+        group named ``score``, else its first. All matches outside of quotations must say the same.
     rubrics
         The scale; scores outside it are none. Without it any finite number ≥ 0 is a score.
 
@@ -114,8 +112,8 @@ def make_pollux_score_parser(
     Examples
     --------
     >>> parse = make_pollux_score_parser(r"balls=(\d)", rubrics={"0": "bad", "1": "fair", "2": "good"})
-    >>> parse("balls=0? No: balls=2"), parse("balls=7"), parse("2")
-    (2.0, nan, nan)
+    >>> parse("It says «balls=0». No: balls=2"), parse("balls=0? No: balls=2"), parse("balls=7"), parse("2")
+    (2.0, nan, nan, nan)
     """
     scale = _UNBOUNDED if rubrics is None else Criterion.from_pollux("criterion", rubrics).scale
     parse = parser_for(form_of(pattern), scale)
@@ -197,28 +195,7 @@ class ReplyReader:
         feedback = make_pollux_feedback_parser(self.feedback)(reply.text)
         if parsed.code is None:
             return math.nan, feedback, str(parsed.error)
-        if self._ends_planted(text, shown):
-            return math.nan, feedback, "ambiguous"
         return float(parsed.code), feedback, ""
-
-    def _ends_planted(self, text: str, shown: Sequence[str]) -> bool:
-        """Whether the last result says what a shown text says too, and another one before it says otherwise."""
-        planted = {value for one in shown for value in self._results(one)} - {None}
-        if not planted:
-            return False
-        said = self._results(cut_thinking(text)[0])
-        return len(set(said)) > 1 and said[-1] in planted
-
-    def _results(self, text: str) -> list[Any]:
-        """What each result in a text says, not only the last; nothing for forms without marks."""
-        if isinstance(self.form, re.Pattern):
-            group: str | int = "score" if "score" in self.form.groupindex else 1
-            return [(match[group] or "").strip() for match in self.form.finditer(text)]
-        if self.form != "tagged":
-            return []
-        parse = parser_for(self.form, self.scale)
-        places = [*(match.start() for match in _RESULT.finditer(text)), len(text)]
-        return [parse(text[start:end]).code for start, end in pairwise(places)]
 
 
 def without_quotes(text: str, shown: Sequence[str]) -> str:

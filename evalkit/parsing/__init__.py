@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Protocol
 
 from evalkit.errors import RubricError
 from evalkit.parsing.lines import read_lines
 from evalkit.parsing.marks import read_pattern, read_tagged
-from evalkit.parsing.objects import quick_object, read_object
-from evalkit.parsing.readings import Parsed, Reader, reader_of
-from evalkit.parsing.replies import cut_thinking, is_refusal
+from evalkit.parsing.objects import quick_object, read_object, read_whole
+from evalkit.parsing.quotations import unfenced
+from evalkit.parsing.readings import Parsed, reader_of
+from evalkit.parsing.replies import CUT, WITHHELD, ended, is_refusal, take_apart
 from evalkit.records import Reply
 from evalkit.rubrics.scales import Scale
 
@@ -25,7 +26,12 @@ __all__ = ["FORMS", "Parsed", "Parser", "check_form", "parse_reply", "parser_for
 FORMS = ("json", "tagged", "number", "label", "regex:PATTERN")
 """How a reply may look: what a template's form may say."""
 
-_CUT = ("length", "max_tokens")
+
+_LONGEST = 200_000
+"""Characters, without thinking, of the longest reply that is searched for an answer."""
+
+
+_BLANK = "\ufeff \t\r\n"
 
 
 class Parser(Protocol):
@@ -74,8 +80,8 @@ def _pattern(form: str) -> re.Pattern[str]:
     return pattern
 
 
-def parse_reply(reply: Reply | str, form: str, scale: Scale) -> Parsed:
-    """Read one reply.
+def parse_reply(reply: Reply | str, form: str, scale: Scale, criterion: str = "") -> Parsed:
+    r"""Read one reply.
 
     Parameters
     ----------
@@ -85,11 +91,14 @@ def parse_reply(reply: Reply | str, form: str, scale: Scale) -> Parsed:
         How it was asked to look, one of `FORMS`.
     scale
         The answers that the criterion allows.
+    criterion
+        The criterion's name, which is a label and a key like ``score``: ``Coherence: 3. It flows.``
 
     Returns
     -------
     Parsed
-        With a code of the scale, or None and the reason: a reply is never read by accident.
+        With a code of the scale, or None and the reason: what the reply quotes is no verdict, and of two
+        verdicts that differ none counts.
 
     Raises
     ------
@@ -103,12 +112,14 @@ def parse_reply(reply: Reply | str, form: str, scale: Scale) -> Parsed:
     Parsed(code=2, explanation='All facts hold.', error=None, repaired=False)
     >>> parse_reply("Rating: 3", "number", scale).error
     'off_scale'
+    >>> parse_reply("The answer ends with “Rating: 2”.\nRating: 0", "number", scale).code
+    0
     """
-    parser = parser_for(form, scale)
+    parser = parser_for(form, scale, criterion)
     return parser(reply) if isinstance(reply, str) else parser(reply.text, reply.finish_reason, reply.refusal)
 
 
-def parser_for(form: str | re.Pattern[str], scale: Scale) -> Parser:
+def parser_for(form: str | re.Pattern[str], scale: Scale, criterion: str = "") -> Parser:
     r"""A parser prepared once for many replies of one form and scale.
 
     Call it as ``parser(text, finish_reason, refusal)``; clean replies take a few microseconds. A compiled
@@ -124,7 +135,7 @@ def parser_for(form: str | re.Pattern[str], scale: Scale) -> Parser:
     >>> parse = parser_for("number", Scale.of({1: "bad", 2: "good"}))
     >>> parse("**2**").code, parse("1 or 2").error, parse("2", "length").error, parse(None).error
     (2, 'ambiguous', 'truncated', 'empty')
-    >>> parser_for(re.compile(r"(\d) (points?)"), Scale.of({1: "bad", 2: "good"}))("1 point, no: 2 points").code
+    >>> parser_for(re.compile(r"(\d) (points?)"), Scale.of({1: "bad", 2: "good"}))("I give it 2 points").code
     2
     """
     if isinstance(form, re.Pattern):
@@ -132,38 +143,38 @@ def parser_for(form: str | re.Pattern[str], scale: Scale) -> Parser:
             raise RubricError(f"the pattern {form.pattern!r} has no group; put the answer in brackets")
     else:
         check_form(form)
-    return _prepared(form, scale.codes, scale.texts, scale.level)
+    return _prepared(form, scale.codes, scale.texts, scale.level, criterion)
 
 
 @lru_cache(maxsize=256)
-def _prepared(form: str | re.Pattern[str], codes: tuple[object, ...], texts: tuple[str, ...], level: str) -> Parser:
+def _prepared(
+    form: str | re.Pattern[str], codes: tuple[object, ...], texts: tuple[str, ...], level: str, name: str
+) -> Parser:
     reader = reader_of(Scale(codes, texts, level))  # type: ignore[arg-type]
     quick: Callable[[str], Parsed | None] = reader.exact.get
+    whole: Callable[[str], Parsed | None] = _nothing
     read: Callable[[str, bool], Parsed]
     if form == "json":
         quick = quick_object(reader, "label" if level == "nominal" else "score")
-        read = partial(_with, read_object, reader)
+        whole = lambda text: read_whole(text, reader, name)  # noqa: E731 - one expression over reader
+        read = lambda text, cut: read_object(text, reader, cut, name)  # noqa: E731
     elif form == "tagged":
-        read = partial(_with, read_tagged, reader)
+        read = lambda text, cut: read_tagged(text, reader, cut)  # noqa: E731
     elif isinstance(form, re.Pattern) or form.startswith("regex:"):
         pattern = _pattern(form) if isinstance(form, str) else form
         quick = _nothing
-        read = lambda text, cut: read_pattern(text, pattern, reader, cut)  # noqa: E731 - one expression over pattern
+        read = lambda text, cut: read_pattern(text, pattern, reader, cut)  # noqa: E731
     else:
-        read = partial(_with, read_lines, reader)
+        read = lambda text, cut: read_lines(text, reader, cut, name)  # noqa: E731
 
     def parse(text: str | None, finish_reason: str | None = None, refusal: str | None = None, /) -> Parsed:
         if text is not None and refusal is None and (finish_reason is None or finish_reason == "stop"):
             found = quick(text)
             if found is not None:
                 return found
-        return _careful(text, finish_reason, refusal, read)
+        return _careful(text or "", finish_reason, refusal, whole, read)
 
     return parse
-
-
-def _with(form: Callable[[str, Reader, bool], Parsed], reader: Reader, text: str, cut: bool) -> Parsed:
-    return form(text, reader, cut)
 
 
 def _nothing(_: str) -> None:
@@ -171,20 +182,55 @@ def _nothing(_: str) -> None:
 
 
 def _careful(
-    text: str | None, finish_reason: str | None, refusal: str | None, read: Callable[[str, bool], Parsed]
+    text: str,
+    finish_reason: str | None,
+    refusal: str | None,
+    whole: Callable[[str], Parsed | None],
+    read: Callable[[str, bool], Parsed],
 ) -> Parsed:
-    """Refused, empty and cut-off replies and thinking first; then the form."""
-    if (refusal and refusal.strip()) or finish_reason == "content_filter":
+    """Refused replies first, then what parses whole, then the form on what is left without thinking."""
+    if (refusal and refusal.strip()) or ended(finish_reason, WITHHELD):
         return Parsed(None, (refusal or "").strip(), "refused")
-    cut = finish_reason in _CUT
-    body, is_open = cut_thinking(text or "")
-    if is_open:
+    cut = ended(finish_reason, CUT)
+    text = text.lstrip(_BLANK)
+    found = whole(text)
+    if found is not None:
+        return found
+    apart = take_apart(text)
+    body = apart.body.strip().lstrip(_BLANK)
+    if apart.is_open and not body:
         return Parsed(None, "", "truncated" if cut else "unreadable")
-    body = body.strip().removeprefix("\ufeff").strip()
-    if not body:
-        return Parsed(None, "", "truncated" if cut else "empty")
     # under a cut the body keeps its end: a line break after the answer shows that it is complete
-    found = read(body + "\n" if cut and (text or "").endswith("\n") else body, cut)
+    found = _read(body + "\n" if cut and text.endswith("\n") else body, cut, read)
+    if apart.is_open and not _is_verdict(found):
+        return Parsed(None, "", "truncated" if cut else "unreadable")
+    return _agreed(
+        found, [_read(part, False, read) for part in apart.before], [_read(part, False, read) for part in apart.inside]
+    )
+
+
+def _read(body: str, cut: bool, read: Callable[[str, bool], Parsed]) -> Parsed:
+    if not body.strip():
+        return Parsed(None, "", "truncated" if cut else "empty")
+    if len(body) > _LONGEST:
+        return Parsed(None, "", "truncated" if cut else "unreadable")
+    found = read(body if cut else unfenced(body), cut)
     if found.error == "unreadable" and is_refusal(body):
         return Parsed(None, body, "refused")
+    return found
+
+
+def _is_verdict(found: Parsed) -> bool:
+    return found.error in (None, "off_scale", "ambiguous")
+
+
+def _agreed(found: Parsed, before: list[Parsed], inside: list[Parsed]) -> Parsed:
+    """What is left when verdicts stand before a closing tag too, or in a block of thinking further down."""
+    said = [part for part in before if _is_verdict(part)]
+    verdicts = [part for part in (found, *said, *inside) if _is_verdict(part)]
+    if _is_verdict(found) or said:
+        first = verdicts[0]
+        if any((part.code, part.error) != (first.code, first.error) for part in verdicts):
+            return Parsed(None, found.explanation, "ambiguous")
+        return first
     return found

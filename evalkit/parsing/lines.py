@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache, partial
 from typing import NamedTuple
 
-from evalkit.parsing.readings import LONGEST, Parsed, Reader, Reading
+from evalkit.parsing.quotations import masked
+from evalkit.parsing.readings import AMBIGUOUS, LONGEST, UNREADABLE, Parsed, Reader, Reading
 from evalkit.parsing.replies import EXPLAINS, clean_explanation
 
 __all__ = ["read_lines"]
@@ -19,32 +21,31 @@ _BEFORE = (
     "итоговая итоговый итог общая общий моя мой финальная финальный окончательная окончательный"
 )
 _WORD = (
-    "score rating grade verdict result answer mark judgment judgement decision choice label conclusion "
-    "оценка балл баллы вердикт результат ответ рейтинг вывод выбор метка итог"
+    "score rating grade verdict mark judgment judgement decision choice label conclusion "
+    "оценка балл баллы вердикт рейтинг вывод выбор метка итог"
 )
+# words that also name what was judged: they count only where none of the others stands
+_ECHO = "result answer результат ответ"
+_NOTE = r"(?:[ \t]{0,3}\([^()\n]{0,40}\))?"
 _STRONG = (
-    rf"(?:(?:{'|'.join(_BEFORE.split())})[ \t]{{1,3}}){{0,3}}(?:{'|'.join(_WORD.split())})"
-    r"(?:[ \t]{0,3}\([^()\n]{0,40}\))?"
+    rf"(?:(?:{'|'.join(_BEFORE.split())})[ \t]{{1,3}}){{0,3}}"
+    rf"(?:{'|'.join(_WORD.split())}|(?P<echo>{'|'.join(_ECHO.split())})){_NOTE}"
 )
 _BULLET = r"[ \t>#*_`•·–—-]{0,12}(?:\d{1,3}[.)][ \t]{1,4})?[*_`\"'\[(]{0,4}"
 _COLON = r"[*_`\"'\])]{0,4}[ \t]{0,4}[:：=][*_`]{0,4}[ \t]{0,4}"
-_STRONG_LINE = re.compile(
-    rf"^(?=[^\n]){_BULLET}{_STRONG}{_COLON}(?:[ \t]{{0,4}}\r?\n){{0,2}}[ \t]{{0,4}}(?=[^\n]{{1,{LONGEST}}})",
-    re.IGNORECASE | re.MULTILINE,
-)
 _LABELLED = re.compile(
     rf"{_BULLET}(?P<label>[^\W\d_][^\W\d_'’/ -]{{0,30}}(?:[ '’/-][^\W\d_]{{1,20}}){{0,3}}"
     rf"(?:[ \t]\([^()\n]{{0,40}}\))?){_COLON}"
 )
 _NO_LABEL = re.compile(
-    rf"\b(?:{'|'.join(EXPLAINS)}|errors?|mistakes?|issues?|count|number|total|steps?|questions?|correct|expected|reference|"
+    rf"\b(?:{'|'.join(EXPLAINS)}|errors?|mistakes?|issues?|count|number|total|steps?|questions?|correct|expected|reference|answer|result|ответ|результат|"
     r"candidate|max|maximum|min|minimum|previous|sentences?|words?|claims?|facts?|examples?|lines?|page|year|user|note)\b",
     re.IGNORECASE,
 )
 _VERB = r"(?:scor(?:es?|ed|ing)|rat(?:es?|ed|ing)|grad(?:es?|ed|ing))"
 _OBJECT = r"(?:(?:it|(?:this|the)(?:\s\w{1,20}){1,2})\s)?(?:(?:as|at|with|only|just|an?)\s){0,3}"
 _INLINE = re.compile(
-    rf"(?<![\w\"'“«‘`])(?:{_STRONG}[*_`]{{0,4}}\s{{0,3}}(?:[:：=]|\b(?:is|of|was|—|-)(?=\s))(?:\s(?:an?))?[*_`]{{0,4}}\s{{0,3}}"
+    rf"(?<!\w)(?:{_STRONG}[*_`]{{0,4}}\s{{0,3}}(?:[:：=]|\b(?:is|of|was|—|-)(?=\s))(?:\s(?:an?))?[*_`]{{0,4}}\s{{0,3}}"
     rf"|{_VERB}\s{_OBJECT})(?=\S)",
     re.IGNORECASE,
 )
@@ -57,11 +58,10 @@ _AFTER_INLINE = re.compile(
     r"[\s.!*_`)]{0,6}(?:\([^()\n]{0,80}\)|(?:for|in terms of)\s(?:\w{1,20}\s){0,2}\w{1,20})?[\s.!*_`]{0,6}\Z"
 )
 _INLINE_WINDOW, _EARLIER = 240, 4_000
-_MOST, _HEAD = 200_000, 2_000
 _MARK = re.compile(r"(?:[-*•>#–—][ \t]+|>|#+)+")
 _LIST_ITEM = re.compile(r"[ \t]*\d{1,3}[.)][ \t]+(?=\S)")
 _NEXT_ITEM = re.compile(r"\n[ \t]*\d{1,3}[.)][ \t]")
-_SAFE_REST = 12
+_SAFE_REST, _SHORT_LINE = 12, 80
 
 
 class _Found(NamedTuple):
@@ -71,28 +71,45 @@ class _Found(NamedTuple):
     start: int
     end: int
 
+    @property
+    def is_short(self) -> bool:
+        """True where label and value fit in a short line."""
+        return self.end - self.start <= _SHORT_LINE
 
-def read_lines(text: str, reader: Reader, cut: bool) -> Parsed:
-    """The answer of a reply in the form ``number`` or ``label``; `cut` if the server cut it off."""
-    if len(text) > _MOST:
-        # joined within a line, so that no line begins where the cut is
-        text = f"{text[:_HEAD]} … {text[_HEAD - _MOST :]}"
+
+def read_lines(text: str, reader: Reader, cut: bool, name: str = "") -> Parsed:
+    """The answer of a reply in the form ``number`` or ``label``; `cut` if the server cut it off.
+
+    `name` is the criterion's, a word for its score like ``Rating``.
+    """
     whole = reader.whole(_unmarked(text, reader)[0])
     if whole is not None:
         return Parsed(None, "", "truncated") if cut else Parsed(whole.code, "", whole.error)
-    first, last = _first_line(text), _last_line(text)
-    found = (
-        _strong(text, reader, first, last)
-        or _bare(text, reader, first, last)
-        or _labelled(text, reader, first, last)
-        or _inline(text, reader)
-    )
+    shown = masked(text, partial(_keeps, reader, name), cut=cut, own=partial(_is_verdict, reader, name))
+    first, last = _first_line(shown), _last_line(shown)
+    found = _strong(shown, reader, name, first, last)
+    if found is None:
+        found = _bare(shown, reader, first, last) or _labelled(shown, reader, first, last) or _inline(shown, reader)
     if found is None:
         return Parsed(None, "", "truncated" if cut else "unreadable")
-    if cut and not _complete(text, found, first):
+    if cut and not _complete(shown, found, first):
         return Parsed(None, "", "truncated")
     explanation = clean_explanation(text[: found.start], text[found.end :])
     return Parsed(found.reading.code, explanation, found.reading.error)
+
+
+def _keeps(reader: Reader, name: str, before: str, content: str) -> bool:
+    """Whether a quotation is the value of a line such as ``Rating: "2"``."""
+    line = _strong_line(name).match(before + content)
+    return line is not None and line.end() >= len(before.rstrip("*_ \t")) and reader.whole(content) is not None
+
+
+def _is_verdict(reader: Reader, name: str, text: str) -> bool:
+    """Whether a text is an answer, or one line such as ``Rating: 2``, and nothing else."""
+    if reader.whole(text) is not None:
+        return True
+    line = _strong_line(name).match(text)
+    return line is not None and reader.whole(text[line.end() :]) is not None
 
 
 def _first_line(text: str) -> tuple[int, int]:
@@ -113,36 +130,46 @@ def _unmarked(line: str, reader: Reader) -> tuple[str, int]:
     return line[mark.end() :], mark.end()
 
 
-def _strong(text: str, reader: Reader, first: tuple[int, int], last: tuple[int, int]) -> _Found | None:
-    """The last line such as ``Rating: 2``; ambiguous if one of equal standing says otherwise."""
-    found = list(_strong_lines(text, reader))
-    if not found:
+def _strong(text: str, reader: Reader, name: str, first: tuple[int, int], last: tuple[int, int]) -> _Found | None:
+    """A line such as ``Rating: 2``; ambiguous if another verdict says otherwise."""
+    lines = list(_strong_lines(text, reader, name))
+    # "Answer: 2" beside "Score: n/a" is an echo of what was judged; prose after "Conclusion:" is no verdict
+    own = [found for found, echo in lines if not echo and (found.reading.error != "unreadable" or found.is_short)]
+    read = [found for found in own or [found for found, _ in lines] if found.reading.error != "unreadable"]
+    if not read:
         return None
-    final = found[-1]
-    at_end = final.end > last[0]
-    rivals: list[Reading | None] = [item.reading for item in found[:-1]] if not at_end else []
-    if found[0].start <= first[1]:
-        rivals.append(found[0].reading)
-    if len(found) > 1 and not text[text.find("\n", found[-2].end) : final.start].strip():
-        rivals.append(found[-2].reading)
-    if not at_end:
-        rivals.append(_whole_line(text, reader, last))
-    if final.start > first[1]:
+    rivals: list[Reading | None] = [found.reading for found in read[1:]]
+    if read[0].start > first[1]:
         rivals.append(_whole_line(text, reader, first))
-    if any(final.reading.differs(rival) for rival in rivals):
-        return final._replace(reading=Reading(None, "ambiguous"))
-    return final
+    if read[-1].end < last[0]:
+        end = _inline(text, reader)
+        rivals += _whole_line(text, reader, last), end and end.reading
+    if any(read[0].reading.differs(rival) for rival in rivals):
+        return read[0]._replace(reading=AMBIGUOUS)
+    return read[0]
 
 
-def _strong_lines(text: str, reader: Reader) -> Iterator[_Found]:
-    known: dict[str, Reading | None] = {}
-    for line in _STRONG_LINE.finditer(text):
+def _strong_lines(text: str, reader: Reader, name: str) -> Iterator[tuple[_Found, bool]]:
+    """Lines such as ``Rating: 2`` with their readings, ``unreadable`` ones too, and whether the word may be an echo."""
+    known: dict[str, Reading] = {}
+    for line in _strong_line(name).finditer(text):
         value = text[line.end() : line.end() + LONGEST].split("\n", 1)[0]
         if value not in known:
-            known[value] = reader.whole(value) or reader.leading(value)
+            known[value] = reader.labelled(value) or UNREADABLE
         reading = known[value]
-        if reading is not None:
-            yield _Found(reading, line.start(), line.end() + min(reading.end or len(value), len(value)))
+        yield _Found(reading, line.start(), line.end() + min(reading.end or len(value), len(value))), bool(line["echo"])
+
+
+@lru_cache(maxsize=256)
+def _strong_line(name: str) -> re.Pattern[str]:
+    """A pattern for the start of a line up to the value, the criterion's own name being a label."""
+    words = r"[\s_-]{1,3}".join(re.escape(word) for word in re.split(r"[\s_-]+", name.strip()) if word)
+    own = rf"(?:{words})(?:[ \t](?:score|rating|grade|level|оценка|балл))?{_NOTE}|" if words else ""
+    of = rf"(?:[ \t](?:for|of|on|in|по|за)[ \t](?:the[ \t])?{words})?" if words else ""
+    return re.compile(
+        rf"^(?=[^\n]){_BULLET}(?:{own}{_STRONG}{of}){_COLON}(?:[ \t]{{0,4}}\r?\n){{0,2}}[ \t]{{0,4}}(?=[^\n])",
+        re.IGNORECASE | re.MULTILINE,
+    )
 
 
 def _whole_line(text: str, reader: Reader, line: tuple[int, int]) -> Reading | None:
@@ -157,7 +184,7 @@ def _bare(text: str, reader: Reader, first: tuple[int, int], last: tuple[int, in
     head = _head(text, reader, first)
     tail = _whole_line(text, reader, last) if last[0] else None
     if head is not None and tail is not None and tail.differs(head.reading):
-        return head._replace(reading=Reading(None, "ambiguous"))
+        return head._replace(reading=AMBIGUOUS)
     if tail is not None and head is None:
         return _Found(tail, *last)
     return head
@@ -192,7 +219,7 @@ def _labelled(text: str, reader: Reader, first: tuple[int, int], last: tuple[int
     if not found:
         return None
     if found[-1].reading.differs(found[0].reading):
-        return found[-1]._replace(reading=Reading(None, "ambiguous"))
+        return found[-1]._replace(reading=AMBIGUOUS)
     return found[-1]
 
 
@@ -212,7 +239,7 @@ def _inline(text: str, reader: Reader) -> _Found | None:
             reader.whole(share[0]) for share in _SHARE.finditer(text, max(0, last.start() - _EARLIER), last.start())
         )
         if any(share is not None and share.error is None and reading.differs(share) for share in shares):
-            reading = Reading(None, "ambiguous")
+            reading = AMBIGUOUS
         return _Found(reading, last.start(), len(text))
     return None
 

@@ -4,53 +4,63 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import orjson
 
-from evalkit.parsing.readings import Parsed, Reader, Reading
+from evalkit.parsing.quotations import masked, unfenced
+from evalkit.parsing.readings import AMBIGUOUS, UNREADABLE, Parsed, Reader, Reading
 from evalkit.parsing.replies import EXPLAINS
 
-__all__ = ["quick_object", "read_object"]
+__all__ = ["quick_object", "read_object", "read_whole"]
 
-SCORES = (
-    *("score", "label", "rating", "grade", "verdict", "result", "answer", "value", "final_score", "final_verdict"),
-    *(
-        "overall_score",
-        "judgment",
-        "judgement",
-        "choice",
-        "decision",
-        "оценка",
-        "балл",
-        "вердикт",
-        "результат",
-        "ответ",
-    ),
+VERDICTS = (
+    *("score", "label", "rating", "grade", "verdict", "final_score", "final_verdict", "overall_score", "judgment"),
+    *("judgement", "choice", "decision", "оценка", "балл", "вердикт"),
 )
 """Keys that hold the answer, the likeliest first; case, spaces and dashes do not matter."""
 
-_KEYED = re.compile(
-    rf"(?<![\w\\])[\"'“]?(?:{'|'.join(SCORES)})[\"'”]?\s{{0,4}}:\s{{0,4}}[\"'“]?([^\"'”,}}\n]{{0,80}})", re.IGNORECASE
+ECHOES = ("result", "answer", "value", "результат", "ответ")
+"""Keys that may also repeat what was judged: they hold the answer where no other key does."""
+
+_INPUTS = frozenset(
+    [
+        "question",
+        "context",
+        "contexts",
+        "reference",
+        "references",
+        "source",
+        "input",
+        "prompt",
+        "conversation",
+        "вопрос",
+    ]
 )
+_WRAPPERS = {
+    *("result", "results", "evaluation", "evaluations", "assessment", "review", "output", "data", "scores", "ratings"),
+    *("grading", "response", "json"),
+}
+_QUOTED = re.compile(
+    r"answer|candidate|quot|cit(?:e|ation)|repl(?:y|ies)|respon|text|example|original|input|question|context|"
+    r"reference|source|prompt|ответ|цитат|кандидат|пример"
+)
+_OBJECT = re.compile(r"\{\s{0,40}[\"'“]?[\w .-]{1,60}[\"'”]?\s{0,4}:")
 _STRUCTURE = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\Z)|[{}]', re.DOTALL)
-_BETWEEN = re.compile(
-    r"[\s,;|`\[\]]{0,40}(?:json)?[\s`]{0,8}(?:(?:or|and|или|и)\b)?[\s,;`]{0,8}(?:json)?[\s`]{0,8}\Z", re.IGNORECASE
-)
 _AFTER = re.compile(r"[\s`\].;]{0,40}\Z")
-_WINDOW, _ATTEMPTS, _KEPT = 65_536, 12, 8
-_REPAIRABLE, _NESTED = 16_384, 64
+_KEPT = 8
+_REPAIRABLE, _NESTED, _DEEPEST, _LONGEST_LIST = 16_384, 64, 3, 256
 
 
 class _Answer(NamedTuple):
-    """An object's answer with its explanation and where it stands in the text."""
+    """An object's answer with its explanation; an echo counts only where no other object answers."""
 
     reading: Reading
     explanation: str
     repaired: bool = False
-    start: int = 0
-    end: int = 0
+    echo: bool = False
 
 
 def quick_object(reader: Reader, name: str) -> Callable[[str], Parsed | None]:
@@ -81,16 +91,28 @@ def quick_object(reader: Reader, name: str) -> Callable[[str], Parsed | None]:
     return quick
 
 
-def read_object(text: str, reader: Reader, cut: bool) -> Parsed:
-    """The answer of a reply in the form ``json``; `cut` if the server cut it off."""
-    found = _loaded(text, reader)
-    if found is None and not cut:
-        whole = reader.whole(text)
-        found = _Answer(whole, "") if whole is not None else None
-    if found is None:
-        found = _embedded(text, reader, cut)
-    if found is None:
-        return Parsed(None, "", "truncated" if cut else "unreadable")
+def read_object(text: str, reader: Reader, cut: bool, name: str = "") -> Parsed:
+    """The answer of a reply in the form ``json``; `cut` if the server cut it off, `name` the criterion's."""
+    whole = read_whole(text, reader, name)
+    if whole is not None:
+        return whole
+    reading = None if cut else reader.whole(text)
+    found = _Answer(reading, "") if reading is not None else _embedded(text, reader, cut, name)
+    return Parsed(None, "", "truncated" if cut else "unreadable") if found is None else _parsed(found)
+
+
+def read_whole(text: str, reader: Reader, name: str = "") -> Parsed | None:
+    """The answer of a reply that is JSON from end to end, or within its code block; None for any other."""
+    inner = unfenced(text).strip()
+    if inner[:1] not in ("{", "["):
+        return None
+    is_json, found = _loaded(inner, reader, name)
+    if not is_json:
+        return None
+    return Parsed(None, "", "unreadable") if found is None else _parsed(found)
+
+
+def _parsed(found: _Answer) -> Parsed:
     code, error = found.reading[:2]
     return Parsed(code, _storable(found.explanation), error, found.repaired and code is not None)
 
@@ -100,47 +122,89 @@ def _storable(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
-def _merged(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object whose doubled keys keep all their values, as a list."""
+def _merged(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """An object whose doubled keys keep all their values."""
     values: dict[str, Any] = {}
     for key, value in pairs:
-        values[key] = [values[key], value] if key in values and values[key] != value else value
+        if key in values and values[key] != value:
+            earlier = values[key]
+            value = _Doubled([*(earlier if isinstance(earlier, _Doubled) else [earlier]), value])
+        values[key] = value
     return values
 
 
-def _loaded(piece: str, reader: Reader) -> _Answer | None:
-    """The answer of a piece that is JSON from end to end, or None."""
+class _Doubled(list[Any]):
+    """The values of a key that stands in an object more than once."""
+
+
+def _loaded(piece: str, reader: Reader, name: str) -> tuple[bool, _Answer | None]:
+    """Whether a piece is JSON from end to end, and its answer."""
     try:
-        value = json.loads(piece, object_pairs_hook=_merged)
+        return True, _answer(json.loads(piece, object_pairs_hook=_merged), reader, name)
     except (ValueError, RecursionError):
-        return None
-    return _answer(value, reader)
+        return False, None
 
 
-def _answer(value: Any, reader: Reader, depth: int = 0) -> _Answer | None:
-    """The answer in a JSON value: under a score key, else in the objects one or two levels below."""
-    if isinstance(value, (str, int, float)):
-        return None if depth else _Answer(reader.value(value), "")
-    if not isinstance(value, (dict, list)) or depth > 3:
+def _answer(value: Any, reader: Reader, name: str, depth: int = 0) -> _Answer | None:
+    """The answer in a JSON value: under a verdict's key, else in the objects one or two levels below."""
+    if depth > _DEEPEST or not isinstance(value, (dict, list)) or len(value) > _LONGEST_LIST:
         return None
     if isinstance(value, list):
-        return _same([_answer(item, reader, depth + 1) for item in value[:_KEPT] if isinstance(item, (dict, list))])
-    fields = {re.sub(r"[\s-]+", "_", str(key).strip().casefold()): item for key, item in value.items()}
-    explanation = next((_text(fields[name]) for name in EXPLAINS if fields.get(name)), "")
-    for name in SCORES:
-        if name in fields and not isinstance(fields[name], dict):
-            readings = [reader.value(item) for item in _items(fields[name])]
-            if any(item.code is not None or item.error != "unreadable" for item in readings) or name in SCORES[:2]:
-                same = all(not readings[0].differs(item) for item in readings)
-                return _Answer(readings[0] if same else Reading(None, "ambiguous"), explanation)
-    inner = _same(
-        [_answer(item, reader, depth + 1) for item in list(value.values())[:32] if isinstance(item, (dict, list))]
+        return _same([_answer(item, reader, name, depth + 1) for item in value if isinstance(item, (dict, list))])
+    fields = _merged((_folded(key), item) for key, item in value.items())
+    explanation = next((_text(fields[key]) for key in EXPLAINS if fields.get(key)), "")
+    keys = [key for key in dict.fromkeys((_folded(name), *VERDICTS)) if key and _holds(fields.get(key, {}))]
+    if not keys:
+        inner_answer = _same([_answer(item, reader, name, depth + 1) for item in _wrapped(fields, name)])
+        if inner_answer is not None:
+            return inner_answer._replace(explanation=inner_answer.explanation or explanation)
+        if not _INPUTS.isdisjoint(fields):  # an item, repeated
+            return None
+    readings = {key: _one(fields[key], reader) for key in keys or ECHOES if _holds(fields.get(key, {}))}
+    if not readings:
+        return None
+    # beside a label, a number is no label: {"label": "fail", "score": 0.0}
+    coded = [key for key, reading in readings.items() if reading.code is not None]
+    if coded and reader.scale.level == "nominal":
+        readings = {key: reading for key, reading in readings.items() if isinstance(fields[key], str) or key in coded}
+    if any(readings[key].error == "unreadable" for key in VERDICTS[:2] if key in readings):
+        return _Answer(UNREADABLE, explanation)
+    read = [reading for reading in readings.values() if reading.error != "unreadable"] or [UNREADABLE]
+    reading = AMBIGUOUS if any(read[0].differs(other) for other in read) else read[0]
+    return _Answer(reading, explanation, echo=not keys)
+
+
+def _folded(key: object) -> str:
+    return re.sub(r"[\s-]+", "_", str(key).strip().casefold())
+
+
+def _holds(value: Any) -> bool:
+    """Whether a key's value may be an answer: no object, no list of objects."""
+    return not (
+        isinstance(value, dict) or (isinstance(value, list) and any(isinstance(i, (dict, list)) for i in value))
     )
-    return inner and inner._replace(explanation=inner.explanation or explanation)
 
 
-def _items(value: Any) -> list[Any]:
-    return value[:_KEPT] if isinstance(value, list) and value else [value]
+def _one(value: Any, reader: Reader) -> Reading:
+    """The reading of a key's value; of several, the one that all of them say."""
+    if isinstance(value, list) and len(value) > _LONGEST_LIST:
+        return UNREADABLE
+    readings = [reader.value(item) for item in (value if isinstance(value, list) and value else [value])]
+    return AMBIGUOUS if any(readings[0].differs(reading) for reading in readings) else readings[0]
+
+
+def _wrapped(fields: dict[str, Any], name: str) -> list[Any]:
+    """The objects below an object in which a verdict may stand: under a known name, or the only one."""
+    objects = {key: item for key, item in fields.items() if isinstance(item, (dict, list))}
+    own = objects.get(_folded(name))
+    if own is not None:
+        return [own]
+    single = len(fields) == 1
+    return [
+        item
+        for key, item in objects.items()
+        if key in _WRAPPERS or key in VERDICTS or (single and not _QUOTED.search(key))
+    ]
 
 
 def _text(value: Any) -> str:
@@ -152,60 +216,51 @@ def _text(value: Any) -> str:
         return ""  # hundreds of brackets within each other are no explanation
 
 
-def _same(answers: list[_Answer | None]) -> _Answer | None:
+def _same(answers: Iterable[_Answer | None]) -> _Answer | None:
+    """What all answers say; echoes count only where nothing else does."""
     found = [answer for answer in answers if answer is not None]
+    found = [answer for answer in found if not answer.echo] or found
     if not found:
         return None
-    if any(found[0].reading.differs(answer.reading) for answer in found):
-        return found[0]._replace(reading=Reading(None, "ambiguous"))
-    return found[0]
+    if any(found[-1].reading.differs(answer.reading) for answer in found):
+        return found[-1]._replace(reading=AMBIGUOUS)
+    return found[-1]
 
 
-def _embedded(text: str, reader: Reader, cut: bool) -> _Answer | None:
-    """The last object with an answer; ambiguous if its neighbour or the reply's head says otherwise."""
-    offset = max(0, len(text) - _WINDOW)
-    text = text[offset:]
-    spans, unclosed = _spans(text)
-    found = [answer for span in spans if (answer := _at(text, span, reader, cut)) is not None]
-    last_brace = text.rfind("}")
-    if unclosed is not None and not cut and (not found or last_brace >= found[-1].end):
-        mended = (
-            _mended(text[unclosed:], reader)
-            if last_brace < unclosed
-            else _mended(text[unclosed : last_brace + 1], reader)
-        )
-        if mended is not None:
-            found.append(mended._replace(start=unclosed, end=len(text)))
-    if not found:
-        return None
-    last = found[-1]
-    # inside an object that was cut off, an inner one is a quoted one
-    if cut and (not _AFTER.match(text, last.end) or (unclosed is not None and unclosed < last.start)):
-        return None
-    for other in found[:-1]:
-        neighbour = other is found[-2] and _BETWEEN.match(text[other.end : last.start])
-        head = offset == 0 and _AFTER.match(text[: other.start].replace("json", ""))
-        if (neighbour or head) and last.reading.differs(other.reading):
-            return last._replace(reading=Reading(None, "ambiguous"))
-    return last
+def _embedded(text: str, reader: Reader, cut: bool, name: str) -> _Answer | None:
+    """What the objects in a text say that are not quoted; nothing that stands below one without its last brace."""
+    shown = masked(text, cut=cut, own=lambda block: block[:1] == "{" and _loaded(block, reader, name)[1] is not None)
+    spans, unclosed = _spans(text, shown)
+    found: list[_Answer] = []
+    for at, (start, end) in enumerate(spans):
+        is_json, answer = _loaded(text[start:end], reader, name)
+        if not is_json and not cut and at >= len(spans) - _KEPT:
+            answer = _mended(text[start:end], reader, name)
+        if answer is not None:
+            found.append(answer)
+    if cut:
+        # the verdict may have been cut away, and what stands before it be quoted
+        return _same(found) if found and unclosed is None and _AFTER.match(text, spans[-1][1]) else None
+    if unclosed is not None:
+        last_brace = text.rfind("}", unclosed)
+        answer = _mended(text[unclosed : last_brace + 1 if last_brace > 0 else None], reader, name, depth=_DEEPEST)
+        if answer is not None or not found:
+            found.append(answer or _Answer(UNREADABLE, ""))
+    return _same(found)
 
 
-def _spans(text: str) -> tuple[list[tuple[int, int]], int | None]:
-    """First and last few outermost ``{…}``, and where one begins that is not closed."""
+def _spans(text: str, shown: str) -> tuple[list[tuple[int, int]], int | None]:
+    """The outermost ``{…}`` of a text, and where one begins that is not closed."""
     spans: list[tuple[int, int]] = []
-    unclosed, at = None, 0
-    for _ in range(_ATTEMPTS):
-        while (start := text.find("{", at)) >= 0:
-            end = _closing(text, start)
-            if end is None:
-                break
-            spans.append((start, end))
-            at = end
-        if start < 0:
-            break
-        unclosed = start if unclosed is None else unclosed
-        at = start + 1
-    return (spans if len(spans) <= 2 * _KEPT else spans[:1] + spans[-2 * _KEPT :]), unclosed
+    at = 0
+    while (at := shown.find("{", at)) >= 0:
+        end = _closing(text, at) if _OBJECT.match(text, at) else at + 1
+        if end is None:
+            return spans, at
+        if end > at + 1:
+            spans.append((at, end))
+        at = end
+    return spans, None
 
 
 def _closing(text: str, start: int) -> int | None:
@@ -221,23 +276,28 @@ def _closing(text: str, start: int) -> int | None:
     return None
 
 
-def _at(text: str, span: tuple[int, int], reader: Reader, cut: bool) -> _Answer | None:
-    piece = text[span[0] : span[1]]
-    found = _loaded(piece, reader)
-    if found is None and not cut:
-        found = _mended(piece, reader)
-    return found and found._replace(start=span[0], end=span[1])
+@lru_cache(maxsize=256)
+def _keyed(name: str) -> re.Pattern[str]:
+    keys = "|".join([*VERDICTS, *([re.escape(name.strip())] if name.strip() else [])])
+    return re.compile(
+        rf"(?<![\w\\])[\"'“]?(?:{keys}|(?P<echo>{'|'.join(ECHOES)}))[\"'”]?\s{{0,4}}:\s{{0,4}}"
+        r"(?P<value>\"[^\"\n]{0,80}|'[^'\n]{0,80}|“[^”\n]{0,80}|[^\"'”,}\n]{0,80})",
+        re.IGNORECASE,
+    )
 
 
-def _mended(piece: str, reader: Reader) -> _Answer | None:
+def _mended(piece: str, reader: Reader, name: str, depth: int = 1) -> _Answer | None:
     """The answer of a piece that is nearly JSON; None where mending would have to guess it."""
     # the size and nesting limits keep json_repair, which is not linear, within milliseconds
-    if len(piece) > _REPAIRABLE or piece.count("{") + piece.count("[") > _NESTED or not _KEYED.search(piece):
+    if len(piece) > _REPAIRABLE or piece.count("{") + piece.count("[") > _NESTED:
         return None
-    values = {match[1].strip(" \t`*") for match in _KEYED.finditer(piece)}
-    readings = [reading for value in values if (reading := reader.whole(value)) is not None]
+    keyed = [(bool(match["echo"]), match["value"].strip(" \t`*\"'“")) for match in _keyed(name).finditer(piece)]
+    values = {value for echo, value in keyed if not echo} or {value for _, value in keyed}
+    if not values:
+        return None
+    readings = [reader.value(value) for value in values]
     if any(readings[0].differs(reading) for reading in readings):
-        return _Answer(Reading(None, "ambiguous"), "")
+        return _Answer(AMBIGUOUS, "")
     # without its closing brace the text may end inside the score: 1 of 10
     if not piece.rstrip().endswith("}") and piece.rstrip()[-1].isalnum():
         return None
@@ -247,5 +307,5 @@ def _mended(piece: str, reader: Reader) -> _Answer | None:
         value = json_repair.repair_json(piece, return_objects=True, skip_json_loads=True)
     except (ValueError, RecursionError):
         return None
-    found = _answer(value, reader, depth=1)
+    found = _answer(value, reader, name, depth)
     return found and found._replace(repaired=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -78,6 +79,16 @@ _TAIL = re.compile(
 )
 _NOT_FINITE = re.compile(r"[+\-−]?(?:nan|inf(?:inity)?|∞)\Z", re.IGNORECASE)
 _NAMED = re.compile(rf"([^\d\n()]{{1,60}})\(({_NUMBER})\)[.!]?\Z")
+# "Yes, 1": a level's name, or yes or no, and a number
+_PROSE = re.compile(rf"([^\d\n()]{{1,60}}?)\s?[,;:–—-]\s?{_OPEN}({_NUMBER}){_CLOSE}[.!]?\Z")
+_YES = frozenset(
+    ["yes", "no", "yeah", "nope", "true", "false", "correct", "incorrect", "да", "нет", "верно", "неверно"]
+)
+_MORE_DIGITS = re.compile(r"[\w%]|[.,]\d|[  ']\d")
+_NAME_TAIL = re.compile(
+    r"[.!;:,)](?=\s|\Z)|\s{0,3}[-–—(\[\n](?=\s|\w)|\s(?:because|since|due|as|потому|так как)\b", re.IGNORECASE
+)
+_LONGEST_NAME = 60
 
 OFF_SCALE = Reading(None, "off_scale")
 AMBIGUOUS = Reading(None, "ambiguous")
@@ -102,11 +113,19 @@ def _names(scale: Scale) -> dict[str, Code]:
     return {name: code for name, code in names.items() if name and name not in doubled}
 
 
+def _alternatives(names: Iterable[str]) -> str:
+    """A pattern for one of these texts, the longest first; it matches nothing where there are none."""
+    known = sorted(set(names), key=len, reverse=True)
+    return "|".join(r"\s+".join(re.escape(word) for word in name.split()) for name in known) or r"(?!)"
+
+
 class NumberReader:
     """Reads answers of ordinal and interval scales."""
 
     def __init__(self, scale: Scale) -> None:
         self.scale, self.names = scale, _names(scale)
+        names = _alternatives(name for name in self.names if len(name) <= _LONGEST_NAME)
+        self._name = re.compile(rf"{_OPEN}({names}){_CLOSE}(?!\w)", re.IGNORECASE)
         self.interval = scale.level == "interval"
         self.codes: dict[object, Code] = {code: code for code in scale.codes}
         self.binary = set(scale.codes) == {0, 1}
@@ -124,8 +143,20 @@ class NumberReader:
         if isinstance(value, (int, float)):
             return self._on_scale(value)
         if isinstance(value, str):
-            return self.whole(value) or self.leading(value) or UNREADABLE
+            return self.labelled(value) or UNREADABLE
         return UNREADABLE
+
+    def labelled(self, piece: str) -> Reading | None:
+        """The reading of what stands after a label or under a key: an answer, or one that begins the piece."""
+        return self.whole(piece) or self.leading(piece) or self._named(piece)
+
+    def _named(self, piece: str) -> Reading | None:
+        """A level's description with an explanation after it: ``Fully supported: all facts hold``."""
+        found = self._name.match(piece[:LONGEST])
+        if found is None or not _NAME_TAIL.match(piece, found.end()):
+            return None
+        code = self.names.get(folded(found[1]))
+        return None if code is None else Reading(code, None, found.end())
 
     def whole(self, piece: str) -> Reading | None:
         """The reading of a piece that is an answer and nothing else, or None."""
@@ -144,8 +175,17 @@ class NumberReader:
             return Reading(self.names[name], None, len(piece))
         named = _NAMED.match(piece.strip())
         if named and (folded(named[1]) in self.names or len(named[1].split()) <= 3):
-            return self._on_scale(_value(named[2]), len(piece))
+            return self._agreed(named, len(piece))
+        prose = _PROSE.match(plain)
+        if prose and (folded(prose[1]).strip(_DECORATION) in self.names or folded(prose[1]) in _YES):
+            return self._agreed(prose, len(piece))
         return AMBIGUOUS if _PAIR.search(piece) and len(plain) <= 60 else None
+
+    def _agreed(self, found: re.Match[str], end: int) -> Reading:
+        """A name and a number beside it; two verdicts where the name is another level's."""
+        reading = self._on_scale(_value(found[2]), end)
+        name = self.names.get(folded(found[1]).strip(_DECORATION))
+        return reading if name is None or name == reading.code else AMBIGUOUS
 
     def leading(self, piece: str) -> Reading | None:
         """The reading of a piece that begins with an answer, set off from what follows, or None."""
@@ -158,13 +198,15 @@ class NumberReader:
         if not found["unit"] and found["number"].lower() in _WORDS:
             return None
         if _TAIL.match(piece, found.end()) or _END.match(piece, found.end()):
-            return self._read(found)
+            reading = self._read(found)
+            name = self.names.get(folded(piece[found.end() :]).strip(_DECORATION + "-–—"))
+            return AMBIGUOUS if name is not None and reading is not None and name != reading.code else reading
         return None
 
     def lead(self, piece: str) -> Reading | None:
         """The reading of what a piece begins with, whatever follows it; None for a number cut in two."""
         found = _ANSWER.match(piece)
-        if not found or re.match(r"\w|[.,]\d|%", piece[found.end() :]):
+        if not found or _MORE_DIGITS.match(piece, found.end()):
             return None
         return AMBIGUOUS if _RIVAL.match(piece, found.end("close")) and not found["most"] else self._read(found)
 
@@ -204,8 +246,8 @@ class LabelReader:
             self.map.setdefault(name, code)
         self.codes: dict[object, Code] = {code: code for code in scale.codes}
         self.exact = {text: Parsed(code) for code in scale.codes for text in (str(code), f"{code}.", f"**{code}**")}
-        known = sorted({str(code) for code in scale.codes}, key=len, reverse=True)
-        labels = "|".join(re.escape(code) for code in known)
+        names = (name for name in _names(scale) if len(name) <= _LONGEST_NAME)
+        labels = _alternatives([*map(str, scale.codes), *names])
         self._label = re.compile(rf"{_OPEN}({labels}){_CLOSE}(?!\w)", re.IGNORECASE)
         self._rival = re.compile(
             rf"\s{{0,3}}(?:[-–—/|,;&+]|(?:or|and|или|и|либо)\b)\s{{0,3}}{_OPEN}(?:{labels})(?!\w)", re.IGNORECASE
@@ -214,12 +256,18 @@ class LabelReader:
     def value(self, value: object) -> Reading:
         """The reading of a JSON value."""
         if isinstance(value, (int, float)):
+            if isinstance(value, int) and abs(value) > 2**63:  # more than a float can hold
+                return OFF_SCALE
             text = str(value).casefold() if isinstance(value, bool) else code_text(value)
             code = self.map.get(text)
             return Reading(code) if code is not None else UNREADABLE if isinstance(value, bool) else OFF_SCALE
         if not isinstance(value, str) or not value.strip():
             return UNREADABLE
-        return self.whole(value) or self.leading(value) or OFF_SCALE
+        return self.labelled(value) or OFF_SCALE
+
+    def labelled(self, piece: str) -> Reading | None:
+        """The reading of what stands after a label or under a key: an answer, or one that begins the piece."""
+        return self.whole(piece) or self.leading(piece)
 
     def whole(self, piece: str) -> Reading | None:
         """The reading of a piece that is an answer and nothing else, or None."""
@@ -246,19 +294,20 @@ class LabelReader:
         if self._rival.match(piece, found.end()):
             return AMBIGUOUS
         if _END.match(piece, found.end()) or _LABEL_TAIL.match(piece, found.end()):
-            return Reading(self.map[folded(found[1])], None, found.end())
+            return self._read(found)
         return None
 
     def lead(self, piece: str) -> Reading | None:
         """The reading of what a piece begins with, whatever follows it."""
         found = self._label.match(piece)
-        if not found:
+        if not found or (found[1][-1].isdigit() and _MORE_DIGITS.match(piece, found.end())):
             return None
-        return (
-            AMBIGUOUS
-            if self._rival.match(piece, found.end())
-            else Reading(self.map[folded(found[1])], None, found.end())
-        )
+        return AMBIGUOUS if self._rival.match(piece, found.end()) else self._read(found)
+
+    def _read(self, found: re.Match[str]) -> Reading | None:
+        # the pattern takes "ı" for "i", comparing folded texts does not
+        code = self.map.get(folded(found[1]))
+        return None if code is None else Reading(code, None, found.end())
 
 
 _KIND = re.compile(r"^(?:the )?(?:option|answer|response|output|assistant|label|choice|вариант|ответ)\s")

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
 from evalkit.errors import RubricError
-from evalkit.parsing.replies import cut_thinking, is_refusal
+from evalkit.parsing.quotations import unfenced
+from evalkit.parsing.replies import CUT, cut_thinking, ended, is_refusal
 from evalkit.records import Reply
 from evalkit.rubrics import Rubric
 from evalkit.suggesting.edits import Edit, Part, Refusal, text_of
 
 __all__ = ["read_edits"]
 
-_BLOCK = re.compile(r"\A\s*```(?:json)?\s*\n(.*?)\n\s*```\s*\Z", re.DOTALL)
-_CUT = ("length", "max_tokens")
 _LONGEST = 2_000
 _MOST = 50
 
@@ -70,18 +68,26 @@ def read_edits(
 def _listed(reply: Reply) -> tuple[list[Any], str]:
     if reply.refusal is not None:
         return [], "the judge refused to suggest edits"
-    text, is_open = cut_thinking(reply.text or "")
-    if reply.finish_reason in _CUT or is_open:
+    # what is JSON from end to end is never cut: a quoted </think> ends no thinking
+    text, is_open = (reply.text or "", False) if _is_json(reply.text or "") else cut_thinking(reply.text or "")
+    if ended(reply.finish_reason, CUT) or is_open:
         return [], "the reply was cut short; give the judge more max_tokens"
-    block = _BLOCK.match(text)
     try:
-        found = orjson.loads(block[1] if block else text)
+        found = orjson.loads(unfenced(text))
     except orjson.JSONDecodeError:
         refused = is_refusal(text)
         return [], "the judge refused to suggest edits" if refused else f"the reply is no JSON: {_start(text)}"
     if not isinstance(found, dict) or set(found) != {"edits"} or not isinstance(found["edits"], list):
         return [], f"the reply is no object with the list 'edits': {_start(text)}"
     return found["edits"], ""
+
+
+def _is_json(text: str) -> bool:
+    try:
+        orjson.loads(unfenced(text))
+    except orjson.JSONDecodeError:
+        return False
+    return True
 
 
 def _edit(given: Any, rubric: Rubric, criterion: str, taken: list[Edit], max_edits: int) -> Edit:
