@@ -310,6 +310,25 @@ def test_a_wrong_pack_is_one_clear_error(content: dict[str, Any], said: str) -> 
     assert "after validation" not in str(caught.value), "one fault is one finding"
 
 
+def test_each_unknown_key_is_listed_with_the_keys_of_its_place() -> None:
+    task = {"task": "t", "weigth": 2, "overrides": {"judge_profil": "x"}}
+    with pytest.raises(ConfigError) as caught:
+        read_pack({"pack": "p", "version": 1, "discription": "", "tasks": [task]})
+    said = str(caught.value).split("; unknown key ")
+    in_task = "(allowed are task, fewshot, weight, overrides; did you mean 'weight'?)"
+    in_overrides = "judge_plugin_name, judge_plugin_version, judge_profile, judge_template_id; did you mean 'judge_prof"
+    assert any(part.startswith(f"'tasks.0.weigth' {in_task}") for part in said), said
+    assert any("'tasks.0.overrides.judge_profil' (allowed are " + in_overrides in part for part in said), said
+    assert any("'discription' (allowed are pack, version, description, " in part for part in said), said
+
+
+def test_task_spec_is_taken_for_task() -> None:
+    named = read_pack({"pack": "p", "version": 1, "tasks": [{"task_spec": "t", "fewshot": 2}]})
+    assert named == read_pack({"pack": "p", "version": 1, "tasks": [{"task": "t", "fewshot": 2}]})
+    with pytest.raises(ConfigError, match=r"tasks\.0: task and task_spec mean the same; give one of them"):
+        read_pack({"pack": "p", "version": 1, "tasks": [{"task": "t", "task_spec": "t"}]})
+
+
 def test_a_wrong_pack_file_names_file_and_line(tmp_path: Path) -> None:
     path = tmp_path / "p.yaml"
     path.write_text("pack: p\nversion: [1\n")

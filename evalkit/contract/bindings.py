@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, RootModel, ValidationError, model_validator
 
-from evalkit.contract.configs import faults
+from evalkit.contract.configs import faults, json_values
 from evalkit.errors import ConfigError
 
 __all__ = ["BINDINGS_VARIABLE", "TaskBinding", "TaskBindings", "TemplateText", "task_name"]
@@ -137,10 +137,7 @@ class TaskBindings(RootModel[dict[str, TaskBinding]]):
             return cls({})
         if text.startswith("/"):
             text = _file_text(Path(text))
-        try:
-            return cls.of(json.loads(text))
-        except json.JSONDecodeError as problem:
-            raise ConfigError(f"{BINDINGS_VARIABLE}: this is no valid JSON: {problem}") from None
+        return cls.of(json_values(text, BINDINGS_VARIABLE))
 
     def to_json(self) -> str:
         """The text of the variable."""

@@ -27,7 +27,9 @@ __all__ = [
     "Mode",
     "Scoring",
     "ScoringConfig",
+    "asked_mode",
     "faults",
+    "json_values",
 ]
 
 MODE_VARIABLE = "EVALUATOR_SCORING_MODE"
@@ -183,7 +185,7 @@ class ScoringConfig(_Part):
             return given
         if isinstance(given, Path) or (isinstance(given, str) and not given.lstrip().startswith(("{", "["))):
             where, given = str(given), _file(Path(given))
-        values = _json(given, where) if isinstance(given, str) else given
+        values = json_values(given, where) if isinstance(given, str) else given
         if not isinstance(values, Mapping):
             raise ConfigError(
                 f"{where}: a mapping is wanted, with {', '.join(cls.model_fields)}; got a {type(values).__name__}"
@@ -247,13 +249,18 @@ class Scoring:
     def from_environ(cls, environ: Mapping[str, str] | None = None) -> Scoring:
         """What the environment asks for; nothing set is deterministic."""
         environ = os.environ if environ is None else environ
-        mode = environ.get(MODE_VARIABLE, "").strip() or "deterministic"
-        if mode not in MODES:
-            raise ConfigError(f"{MODE_VARIABLE}={mode!r} is unknown; allowed are {', '.join(MODES)}")
+        mode = asked_mode(environ) or "deterministic"
         text = environ.get(CONFIG_VARIABLE, "").strip()
         if mode == "deterministic" or not text:
             return cls.of(mode)
-        return cls.of(mode, ScoringConfig.of(_json(text, CONFIG_VARIABLE), CONFIG_VARIABLE))
+        return cls.of(mode, ScoringConfig.of(json_values(text, CONFIG_VARIABLE), CONFIG_VARIABLE))
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the config sets without effect in this mode, in words."""
+        if self.mode == "judge" and self.config is not None and self.config.report_disagreement:
+            return ("report_disagreement has no effect in scoring mode 'judge': it is between the judges of a jury",)
+        return ()
 
     def check_number(self, n_judges: int, where: str) -> None:
         """Refuse a number of judges that the mode does not take: `where` says who names them."""
@@ -271,6 +278,20 @@ class Scoring:
         """Variables for the process that scores; None: to be taken out of it."""
         config = None if self.config is None else json.dumps(self.config.to_dict(), ensure_ascii=False)
         return {MODE_VARIABLE: self.mode, CONFIG_VARIABLE: config}
+
+
+def asked_mode(environ: Mapping[str, str] | None = None) -> str | None:
+    """The scoring mode that the environment sets; None where it is not set or blank.
+
+    Raises
+    ------
+    ConfigError
+        For an unknown mode.
+    """
+    mode = (os.environ if environ is None else environ).get(MODE_VARIABLE, "").strip()
+    if mode and mode not in MODES:
+        raise ConfigError(f"{MODE_VARIABLE}={mode!r} is unknown; allowed are {', '.join(MODES)}")
+    return mode or None
 
 
 def faults(error: ValidationError, model: type[BaseModel], parts: Mapping[str, type[BaseModel]]) -> str:
@@ -292,12 +313,27 @@ def faults(error: ValidationError, model: type[BaseModel], parts: Mapping[str, t
     return "; ".join(said)
 
 
-def _json(text: str, where: str) -> Any:
+def json_values(text: str, where: str) -> Any:
+    """What a JSON text holds; `where` begins the message of an error.
+
+    Raises
+    ------
+    ConfigError
+        When it is no JSON, or an object has a key twice, of which parsers keep the last one silently.
+    """
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        names = [name for name, _ in pairs]
+        doubled = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+        if doubled:
+            raise ConfigError(f"{where}: duplicate key {listed(doubled)} in one object; keep one of each")
+        return dict(pairs)
+
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=once)
     except json.JSONDecodeError as problem:
         raise ConfigError(
-            f"{where}: this is no valid JSON: {problem.msg} at line {problem.lineno}, column {problem.colno}"
+            f"{where}: invalid JSON: {problem.msg} at line {problem.lineno}, column {problem.colno}"
         ) from None
 
 
@@ -313,7 +349,7 @@ def _file(path: Path) -> Any:
             f"there is no scoring config at {str(path)[:200]}; give a JSON or YAML file, a JSON text or a mapping"
         )
     if path.suffix not in (".yaml", ".yml"):
-        return _json(path.read_text(encoding="utf-8"), str(path))
+        return json_values(path.read_text(encoding="utf-8"), str(path))
     try:
         return read_yaml(path)
     except ValueError as problem:

@@ -21,9 +21,9 @@ from evalkit.registry.inspections import PluginReport, dataset_of, inspect_plugi
 from evalkit.registry.sources import locate
 from evalkit.registry.tables import BenchmarkRow, PluginRow
 
-__all__ = ["COLUMNS", "add_tasks", "benchmark_table", "entries_of", "own_tasks", "unknown_tasks"]
+__all__ = ["COLUMNS", "add_tasks", "benchmark_table", "entries_of", "evalkit_tasks", "own_tasks", "unknown_tasks"]
 
-COLUMNS = ("name", "source", "plugin", "plugin_version", "scoring_modes", "fields", "dataset", "created_at")
+COLUMNS = ("name", "source", "plugin", "plugin_version", "scoring_modes", "fields", "rubrics", "dataset", "created_at")
 LIGHTEVAL = "lighteval"
 """What the source of LightEval's own tasks starts with."""
 _EVALKIT = "evalkit.lighteval.tasks"
@@ -38,6 +38,7 @@ def entries_of(report: PluginReport) -> list[dict[str, Any]]:
             "dataset": task.dataset,
             "scoring_modes": list(task.scoring_modes),
             "fields": None if task.fields is None else list(task.fields),
+            "rubrics": list(task.rubrics),
         }
         for task in report.tasks
     ]
@@ -87,6 +88,7 @@ def benchmark_table(session: Session) -> pd.DataFrame:
             "plugin_version": None if plugin is None else plugin.version,
             "scoring_modes": _joined(row.details.get("scoring_modes")),
             "fields": _joined(row.details.get("fields")),
+            "rubrics": _joined(row.details.get("rubrics")),
             "dataset": row.details.get("dataset"),
             "created_at": row.created_at,
         }
@@ -119,6 +121,11 @@ def own_tasks(folder: Path) -> tuple[dict[str, list[dict[str, Any]]], list[str]]
         except (ConfigError, RegistryError) as problem:
             said.append(f"{source}: {problem}")
     return found, said
+
+
+def evalkit_tasks(folder: Path) -> tuple[str, list[dict[str, Any]]]:
+    """Source and tasks of evalkit itself, as `add_tasks` takes them; RegistryError when they cannot be imported."""
+    return f"evalkit {__version__}", entries_of(inspect_plugin(locate(_EVALKIT, folder).path))
 
 
 def unknown_tasks(pack: Pack, known: pd.DataFrame, plugins: pd.DataFrame) -> list[str]:

@@ -79,17 +79,23 @@ def _task(config: Any) -> dict[str, Any]:
         "task_version": str(getattr(config, "version", "")),
         "metrics": [name for metric in getattr(config, "metrics", ()) or () for name in _names(metric)],
         "modes": _modes(config),
+        "rubrics": _rubrics(config),
     }
 
 
 def _modes(config: Any) -> list[str] | None:
     """The modes that all of a task's judge metrics serve; None without such metrics."""
-    served = [
-        declared.modes
-        for metric in getattr(config, "metrics", ()) or ()
-        if (declared := getattr(getattr(metric, "sample_level_fn", None), "declared", None)) is not None
-    ]
+    functions = [getattr(metric, "sample_level_fn", None) for metric in getattr(config, "metrics", ()) or ()]
+    found = [getattr(getattr(one, "declared", one), "modes", getattr(one, "scoring_modes", None)) for one in functions]
+    served = [modes for modes in found if isinstance(modes, tuple)]
     return [mode for mode in served[0] if all(mode in modes for modes in served)] if served else None
+
+
+def _rubrics(config: Any) -> list[str]:
+    """The ids of the rubrics that its judge metrics judge by."""
+    functions = [getattr(metric, "sample_level_fn", None) for metric in getattr(config, "metrics", ()) or ()]
+    found = [getattr(getattr(one, "declared", None), "rubric", None) for one in functions]
+    return list(dict.fromkeys(str(rubric.id) for rubric in found if rubric is not None))
 
 
 def _names(metric: Any) -> list[str]:

@@ -41,6 +41,8 @@ class PluginTask:
         Names of its metrics.
     dataset
         Folder or name of its data, and their subset.
+    rubrics
+        Ids of the rubrics that its judge metrics judge by.
     """
 
     name: str
@@ -48,6 +50,7 @@ class PluginTask:
     fields: tuple[str, ...] | None
     metrics: tuple[str, ...]
     dataset: str
+    rubrics: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +198,7 @@ def _tasks(found: Mapping[str, Any], declared: _Declared, said: list[str]) -> It
             None if fields is None else tuple(dict.fromkeys(fields)),
             tuple(entry["metrics"]),
             dataset_of(entry),
+            tuple(entry["rubrics"]),
         )
 
 

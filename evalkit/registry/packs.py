@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -70,6 +70,15 @@ class TaskEntry(BaseModel):
     weight: float = Field(default=1.0, ge=0, allow_inf_nan=False)
     overrides: Overrides = Overrides()
 
+    @model_validator(mode="before")
+    @classmethod
+    def _spec(cls, values: Any) -> Any:
+        if not isinstance(values, Mapping) or "task_spec" not in values:
+            return values
+        if "task" in values:
+            raise ValueError("task and task_spec mean the same; give one of them")
+        return {"task": values["task_spec"]} | {name: one for name, one in values.items() if name != "task_spec"}
+
     @field_validator("task")
     @classmethod
     def _plain(cls, task: str) -> str:
@@ -102,9 +111,7 @@ class PackFile(BaseModel):
         try:
             super().__init__(**fields)
         except ValidationError as error:
-            raise ConfigError(
-                f"pack {str(fields.get('pack', '?'))[:100]!r}: {problems(error, _allowed_at(error))}"
-            ) from None
+            raise ConfigError(f"pack {str(fields.get('pack', '?'))[:100]!r}: {problems(error, _allowed_at)}") from None
 
     @field_validator("version", mode="before")
     @classmethod
@@ -126,18 +133,12 @@ class PackFile(BaseModel):
         return self
 
 
-def _allowed_at(error: ValidationError) -> list[str]:
-    """The keys that are allowed where the first unknown key stands."""
-    for detail in error.errors(include_url=False):
-        if detail["type"] == "extra_forbidden":
-            depth = detail["loc"]
-            model: type[BaseModel] = PackFile
-            if "overrides" in depth:
-                model = Overrides
-            elif "tasks" in depth:
-                model = TaskEntry
-            return list(model.model_fields)
-    return list(PackFile.model_fields)
+def _allowed_at(place: Sequence[int | str]) -> list[str]:
+    """The keys that are allowed where an unknown key stands."""
+    model: type[BaseModel] = PackFile
+    if place[0] == "tasks":
+        model = Overrides if "overrides" in place[:-1] else TaskEntry
+    return list(model.model_fields)
 
 
 def read_pack(source: str | Path | Mapping[str, Any]) -> PackFile:

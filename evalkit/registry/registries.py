@@ -14,7 +14,14 @@ import pandas as pd
 from evalkit.contract.layouts import PluginLayout
 from evalkit.errors import ConfigError, EvalkitWarning, RegistryError
 from evalkit.prompts import Template
-from evalkit.registry.benchmarks import add_tasks, benchmark_table, entries_of, own_tasks, unknown_tasks
+from evalkit.registry.benchmarks import (
+    add_tasks,
+    benchmark_table,
+    entries_of,
+    evalkit_tasks,
+    own_tasks,
+    unknown_tasks,
+)
 from evalkit.registry.databases import Database, default_url
 from evalkit.registry.entries import JudgeTemplate, Pack, Plugin
 from evalkit.registry.inspections import PluginReport, inspect_plugin
@@ -159,6 +166,12 @@ class Registry:
             add_tasks(session, entries_of(report), f"plugin {row.name}@{row.version}", row.id)
         return report
 
+    def inspect_own_tasks(self) -> None:
+        """Note evalkit's own tasks, imported in a process of their own; RegistryError when that fails."""
+        source, entries = evalkit_tasks(self.folder)
+        with self.database.session() as session:
+            add_tasks(session, entries, source, None)
+
     def refresh_benchmarks(self) -> tuple[int, list[str]]:
         """Look up the tasks of LightEval, of evalkit, of installed bundles and of registered plugins.
 
@@ -195,9 +208,9 @@ class Registry:
         -------
         pandas.DataFrame
             `name`; `source` (``lighteval 0.13.0``, ``evalkit …``, ``bundle …``, ``plugin name@version``); `plugin`,
-            `plugin_version` (missing where no registered plugin brings it); `scoring_modes`, `fields` (names,
-            comma-separated; missing where not known); `dataset`; `created_at`. Empty until `refresh_benchmarks` or
-            `inspect_plugin`.
+            `plugin_version` (missing where no registered plugin brings it); `scoring_modes`, `fields`, `rubrics`
+            (names, comma-separated; missing where not known); `dataset`; `created_at`. Empty until
+            `refresh_benchmarks` or `inspect_plugin`.
         """
         with self.database.session() as session:
             return benchmark_table(session)

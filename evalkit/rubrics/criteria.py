@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
@@ -17,14 +17,15 @@ ID = re.compile(r"[a-z0-9][a-z0-9_-]*")
 STRICT = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
 
-def problems(error: ValidationError, allowed: Iterable[str]) -> str:
-    """A pydantic error in one line: which key, what is wrong, what is allowed."""
-    found, known = [], list(allowed)
+def problems(error: ValidationError, allowed: Iterable[str] | Callable[[Sequence[int | str]], Iterable[str]]) -> str:
+    """A pydantic error in one line: which key, what is wrong, what is allowed (everywhere, or by the key's place)."""
+    found = []
     # a misspelt key first: what else is wrong may well follow from it
     for detail in sorted(error.errors(include_url=False), key=lambda one: one["type"] != "extra_forbidden"):
         place = ".".join(str(part) for part in detail["loc"])
         if detail["type"] == "extra_forbidden":
-            found.append(_unknown(place, known))
+            known = allowed(detail["loc"]) if callable(allowed) else allowed
+            found.append(_unknown(place, list(known)))
         elif detail["type"] == "missing":
             found.append(f"the key '{place}' is missing")
         else:
@@ -34,7 +35,7 @@ def problems(error: ValidationError, allowed: Iterable[str]) -> str:
 
 
 def _unknown(key: str, allowed: Sequence[str]) -> str:
-    meant = guess(key, allowed).strip()
+    meant = guess(key.rpartition(".")[2], allowed).strip()
     return f"unknown key '{key}' (allowed are {', '.join(allowed)}{f'; {meant}' if meant else ''})"
 
 

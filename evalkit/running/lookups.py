@@ -12,7 +12,7 @@ import pandas as pd
 
 from evalkit.contract import Scoring, ScoringConfig, TaskBinding, TemplateText
 from evalkit.contract.layouts import PluginLayout
-from evalkit.errors import ConfigError, EvalkitError, RegistryError, RubricError, listed
+from evalkit.errors import ConfigError, EvalkitError, MissingExtraError, RegistryError, RubricError, listed
 from evalkit.keys import digest
 from evalkit.prompts import Template, load_template
 from evalkit.registry import PackTask, Plugin, Registry
@@ -42,6 +42,10 @@ class Search:
         As of `Registry.benchmarks`.
     is_config_read
         Whether the scoring config is known: else nothing is said of judges that it may name.
+    is_looking
+        Whether to import plugins, in a process of their own, where a check needs what nobody noted.
+    looked
+        Plugins that were, by ``name@version``; blank: evalkit's own tasks.
     """
 
     registry: Registry
@@ -53,6 +57,8 @@ class Search:
     templates: dict[str, str] = field(default_factory=dict)
     benchmarks: pd.DataFrame = field(default_factory=pd.DataFrame)
     is_config_read: bool = True
+    is_looking: bool = False
+    looked: set[str] = field(default_factory=set)
 
     def add(self, task: PackTask, said: object) -> None:
         """Note a problem of a task."""
@@ -78,6 +84,7 @@ def bind(search: Search, task: PackTask) -> TaskBinding | None:
     if search.scoring.mode == "deterministic":
         return TaskBinding(**given)
     profile = _profile(search, task, plugin, layout)
+    _check_rubric(search, task, profile, plugin)
     _check_judges(search, task, profile, layout)
     texts = _templates(search, task, profile, plugin, layout)
     return TaskBinding(
@@ -183,6 +190,37 @@ def _profile(search: Search, task: PackTask, plugin: Plugin | None, layout: Plug
             search.add(task, problem)
             return None
     return profile
+
+
+def _check_rubric(search: Search, task: PackTask, profile: Profile | None, plugin: Plugin | None) -> None:
+    """Refuse a profile of another rubric than the task's metrics judge by, as far as that is known."""
+    if profile is None or profile.rubric is None:
+        return
+    if not _known(search, task, "rubrics") and search.is_looking:
+        _look(search, plugin)
+    wanted, others = profile.load(), [name for name in _known(search, task, "rubrics") if name]
+    if any(name != wanted.id for name in others):
+        search.add(
+            task,
+            f"profile {profile.profile!r} is for the rubric {wanted.id}@{wanted.version}, and its metrics judge by "
+            f"{listed(others)}; bind a profile of that rubric, or one without a rubric",
+        )
+
+
+def _look(search: Search, plugin: Plugin | None) -> None:
+    """Note the tasks of a plugin, or evalkit's own; what cannot be imported is said by the run itself."""
+    label = "" if plugin is None else plugin.label
+    if label in search.looked:
+        return
+    search.looked.add(label)
+    try:
+        if plugin is None:
+            search.registry.inspect_own_tasks()
+        else:
+            search.registry.inspect_plugin(plugin.name, plugin.version)
+    except (ConfigError, MissingExtraError, RegistryError):
+        return
+    search.benchmarks = search.registry.benchmarks()
 
 
 def _check_judges(search: Search, task: PackTask, profile: Profile | None, layout: PluginLayout | None) -> None:

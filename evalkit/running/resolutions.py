@@ -36,7 +36,7 @@ class Resolution:
         Content hashes: of the pack, of `plugins`, `profiles` and `templates` by name (of a plugin's own with its name
         before it).
     warnings
-        What does not stop a run: keys that are not set here.
+        What does not stop a run: keys that are not set here, settings without effect.
     """
 
     pack: Pack
@@ -51,7 +51,9 @@ class Resolution:
         return {**self.hashes, "bindings": bindings}
 
 
-def resolve(registry: Registry, pack: Pack, mode: str = "deterministic", config: Any = None) -> Resolution:
+def resolve(
+    registry: Registry, pack: Pack, mode: str = "deterministic", config: Any = None, *, look: bool = False
+) -> Resolution:
     """Look up what a pack's tasks name and check that it fits together.
 
     The template of a judge is the first of: its `judge_template_id`, the pack's override, the profile's, the
@@ -67,6 +69,9 @@ def resolve(registry: Registry, pack: Pack, mode: str = "deterministic", config:
         What is to run.
     mode, config
         Scoring mode; scoring config as a mapping, JSON text or file.
+    look
+        Import plugins, in a process of their own, where a check needs what was not noted of them: the rubric by which
+        a task is judged, where its profile is for one.
 
     Raises
     ------
@@ -90,6 +95,7 @@ def resolve(registry: Registry, pack: Pack, mode: str = "deterministic", config:
     except ConfigError as problem:
         first, scoring = [str(problem)], _as_far_as_read(mode, config)
     search = Search(registry, scoring, first, benchmarks=registry.benchmarks())
+    search.is_looking = look
     search.is_config_read = not first or scoring.config is not None
     bindings = {task.task: found for task in pack.tasks if (found := bind(search, task)) is not None}
     _check_versions(search, bindings)
@@ -102,7 +108,9 @@ def resolve(registry: Registry, pack: Pack, mode: str = "deterministic", config:
         "profiles": search.profiles,
         "templates": search.templates,
     }
-    return Resolution(pack, scoring, TaskBindings.of(bindings), hashes, tuple(_keys_not_set(scoring.config)))
+    return Resolution(
+        pack, scoring, TaskBindings.of(bindings), hashes, (*scoring.warnings, *_keys_not_set(scoring.config))
+    )
 
 
 def relocate(registry: Registry, kept: Mapping[str, Any], config: Mapping[str, Any] | None = None) -> TaskBindings:

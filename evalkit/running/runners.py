@@ -181,7 +181,7 @@ class Runner:
         if max_samples is not None and max_samples < 1:
             raise ConfigError(f"max_samples is a number of samples ≥ 1, not {max_samples}")
         name, _, version = pack.partition("@")
-        resolution = resolve(self.registry, self.registry.pack(name, version or None), mode, config)
+        resolution = resolve(self.registry, self.registry.pack(name, version or None), mode, config, look=True)
         facts = model_facts(backend, model) if rerun_of is None else same_files(rerun_of.artifacts.get("model", {}))
         if rerun_of is not None:
             check_same(rerun_of, resolution.to_dict(), facts)
