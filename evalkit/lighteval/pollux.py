@@ -5,20 +5,25 @@ from __future__ import annotations
 import logging
 import math
 import re
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 import orjson
+import pandas as pd
 
+from evalkit._version import __version__
 from evalkit.caching import ReplyStore
+from evalkit.contract import Receipt, asked_mode
 from evalkit.errors import ConfigError, InputError, JudgeError, MissingExtraError, advise_extra, counted
+from evalkit.evaluation.costs import Cost
 from evalkit.judging import Options, Spec, Work
 from evalkit.judging.runs import judge_work
 from evalkit.lighteval.items import answer_of
 from evalkit.lighteval.pollux_judges import PolluxJudge
 from evalkit.lighteval.pollux_parsers import Pattern, ReplyReader, checked_pattern, form_of, written_form
 from evalkit.lighteval.pollux_prompts import PolluxAsking
+from evalkit.lighteval.scorings import judges_used, leave_receipt
 from evalkit.lighteval.texts import mended
 from evalkit.providers.secrets import NO_KEY
 from evalkit.records import ENGINE_REASONS, Reply
@@ -35,11 +40,17 @@ _log = logging.getLogger("evalkit")
 OnUnparsed = Literal["nan", "zero"]
 
 
+class _NotAMapping(ConfigError, TypeError):
+    """The public metric raises TypeError here."""
+
+
 class PolluxLLMJudgeMetric(SampleLevelComputation):  # type: ignore[misc,unused-ignore]  # Any without LightEval
     """Scores answers by one POLLUX criterion with one LLM judge; LightEval's sample-level function.
 
-    It follows its arguments alone: no key, address or model is taken from the environment. The reply cache is that
-    of evalkit (``EVALKIT_CACHE``, else the project's), and a reply that is in it is not asked for again.
+    It follows its arguments: no key, address, model or scoring config is taken from the environment. Where
+    ``EVALUATOR_SCORING_MODE`` is set, it is obeyed: ``deterministic`` makes no calls and leaves every sample unscored,
+    ``jury`` is refused, since one judge is no jury. Where ``EVALUATOR_RECEIPT_PATH`` is set, a receipt is written. The
+    reply cache is that of evalkit (``EVALKIT_CACHE``, else the project's): a reply that it holds costs no call.
 
     Parameters
     ----------
@@ -75,12 +86,20 @@ class PolluxLLMJudgeMetric(SampleLevelComputation):  # type: ignore[misc,unused-
         first, of the last match counts.
     on_unparsed
         Score of a reply that cannot be read: ``nan``, or ``zero``, as the public metric has it. The reason stands in
-        ``pollux_error`` all the same. Calls that brought no reply are NaN in both cases.
+        ``pollux_error`` all the same. Calls that brought no reply and answers that are missing are NaN in both cases.
+
+    Attributes
+    ----------
+    is_judged
+        True: a judge scores it.
+    scoring_modes
+        Modes that it serves.
 
     Raises
     ------
     ConfigError, RubricError
-        When an argument is unknown, contradictory or out of range; nothing was asked yet.
+        When an argument is unknown, contradictory or out of range; nothing was asked yet. Where `rubrics` is no
+        mapping, the error is a TypeError, too.
 
     Examples
     --------
@@ -89,6 +108,9 @@ class PolluxLLMJudgeMetric(SampleLevelComputation):  # type: ignore[misc,unused-
     >>> "sk-secret" in repr(metric), metric.judge_model_name
     (False, 'any-model')
     """
+
+    is_judged = True
+    scoring_modes = ("deterministic", "judge")
 
     def __init__(
         self,
@@ -121,6 +143,7 @@ class PolluxLLMJudgeMetric(SampleLevelComputation):  # type: ignore[misc,unused-
         self.score_pattern = score_pattern
         self.feedback_pattern = feedback_pattern
         self.on_unparsed: OnUnparsed = on_unparsed
+        self._metric = "pollux"
         self._settle()
 
     @property
@@ -137,7 +160,7 @@ class PolluxLLMJudgeMetric(SampleLevelComputation):  # type: ignore[misc,unused-
         if not isinstance(self.criteria_name, str) or not self.criteria_name.strip():
             raise ConfigError(f"criteria_name {self.criteria_name!r} is no criterion; give its name as text")
         if not isinstance(self.rubrics, Mapping):
-            raise ConfigError(f"rubrics must be a mapping from score to description, not {type(self.rubrics).__name__}")
+            raise _NotAMapping(f"rubrics must be a mapping score->description, got {type(self.rubrics).__name__}")
         if self.on_unparsed not in get_args(OnUnparsed):
             raise ConfigError(f"on_unparsed {self.on_unparsed!r} is unknown; allowed are nan, zero")
         judge, options = PolluxJudge(
@@ -154,18 +177,24 @@ class PolluxLLMJudgeMetric(SampleLevelComputation):  # type: ignore[misc,unused-
         spec = Spec(asking.rubric, (judge,), (asking,), samples=1)
         return spec, options, ReplyReader(form, asking.rubric.criteria[0].scale, reading)
 
+    def called(self, metric: str) -> None:
+        """Take the name of the metric that holds this function, for the receipt (default ``pollux``)."""
+        self._metric = metric
+
     def check(self, task: str | None = None, docs: Sequence[Any] = ()) -> None:  # noqa: ARG002  # as evalkit calls it
         """Say what stands against asking the judge, before a model is loaded; ``evalkit lighteval`` calls it.
 
         Raises
         ------
         ConfigError, RubricError, MissingExtraError
-            What is unknown, contradictory or not installed.
+            What is unknown, contradictory or not installed; a scoring mode that the metric does not serve.
         JudgeError
             When the service needs a key and none was given.
         """
         from evalkit.providers import check_ready
 
+        if _mode() == "deterministic":
+            return
         spec, options, _ = self._settle()
         if options.offline:
             return
@@ -189,10 +218,12 @@ class PolluxLLMJudgeMetric(SampleLevelComputation):  # type: ignore[misc,unused-
         list of dict
             One a document, in order: ``pollux_score`` (float; NaN: unscored), ``pollux_error`` (``""`` when scored,
             else one of evalkit's reasons) and, if asked for, ``pollux_feedback`` (text). A blank answer is
-            unscored, ``empty``, without a call.
+            unscored, ``empty``, without a call. In deterministic mode all are unscored, ``deterministic``.
 
         Raises
         ------
+        ConfigError
+            For a scoring mode that is unknown, or ``jury``.
         InputError
             When there are not as many responses as documents.
         CacheError
@@ -202,21 +233,22 @@ class PolluxLLMJudgeMetric(SampleLevelComputation):  # type: ignore[misc,unused-
             raise InputError(
                 f"{counted(len(responses), 'response')} for {counted(len(docs), 'document')}; give one each"
             )
+        mode = _mode()
+        if mode == "deterministic":
+            return [self._sample(math.nan, "", "deterministic") for _ in docs]
         spec, options, reader = self._settle()
         rows = [_row(doc, response) for doc, response in zip(docs, responses, strict=True)]
         asked = [at for at, row in enumerate(rows) if row["answer"].strip()]
-        readings: list[tuple[float, str, str]] = [(math.nan, "", "empty")] * len(rows)
-        if asked:
-            for at, reading in zip(
-                asked, self._readings(spec, options, reader, [rows[at] for at in asked]), strict=True
-            ):
-                readings[at] = reading
-        self._tell(readings, len(rows) - len(asked))
-        return [self._sample(*reading) for reading in readings]
+        found = self._judged(spec, options, reader, [rows[at] for at in asked]) if asked else _Judged()
+        readings = dict(zip(asked, found.readings, strict=True))
+        samples = [
+            self._sample(*readings.get(at, (math.nan, "", "empty")), asked=at in readings) for at in range(len(rows))
+        ]
+        if docs:
+            self._close(docs[0].task_name, mode, spec, found, samples)
+        return samples
 
-    def _readings(
-        self, spec: Spec, options: Options, reader: ReplyReader, rows: list[dict[str, str]]
-    ) -> list[tuple[float, str, str]]:
+    def _judged(self, spec: Spec, options: Options, reader: ReplyReader, rows: list[dict[str, str]]) -> _Judged:
         work = Work.of(spec, rows)
         try:
             table = judge_work(work, options)
@@ -224,31 +256,57 @@ class PolluxLLMJudgeMetric(SampleLevelComputation):  # type: ignore[misc,unused-
             _log.error(
                 "%s: all %d answers stay unscored (judge_down): %s", spec.judges[0].name, len(rows), self._why(problem)
             )
-            return [(math.nan, "", "judge_down")] * len(rows)
+            return _Judged([(math.nan, "", "judge_down")] * len(rows))
         keys = [bytes.fromhex(key) for key in table["key"]]
         stored = ReplyStore.open().get_many(set(keys), recorded=options.takes_recorded)
-        readings = []
+        readings: list[tuple[float, str, str]] = []
         for key, reason, inputs in zip(keys, table["error"].astype(object), work.inputs, strict=True):
             if reason in ENGINE_REASONS:
                 readings.append((math.nan, "", str(reason)))
             else:
                 readings.append(reader.read(Reply.from_dict(orjson.loads(stored[key])), list(inputs.values())))
-        return readings
+        return _Judged(readings, table)
 
     def _why(self, problem: Exception) -> str:
         if NO_KEY in str(problem):
             return "it needs a key, and this metric takes none from the environment: pass api_key=…"
         return str(problem)
 
-    def _tell(self, readings: Iterable[tuple[float, str, str]], n_blank: int) -> None:
-        reasons = Counter(error for _, _, error in readings if error)
-        if reasons:
-            said = ", ".join(f"{reason} {n}" for reason, n in reasons.most_common())
-            blank = f"; {counted(n_blank, 'answer was', 'answers were')} empty and not judged" if n_blank else ""
-            _log.warning("pollux, %s: %d unscored (%s)%s", self.judge_model_name, reasons.total(), said, blank)
+    def _close(self, task: str, mode: str, spec: Spec, found: _Judged, samples: Sequence[Mapping[str, Any]]) -> None:
+        """Log what has no score, and leave the receipt."""
+        n_asked, n_scored = len(found.readings), sum(not error for _, _, error in found.readings)
+        n_empty = len(samples) - n_asked
+        if n_empty:
+            said = counted(n_empty, "answer was", "answers were")
+            _log.warning("%s: %s empty and not judged", ", ".join(filter(None, [task, self._metric])), said)
+        errors = [error or None for _, _, error in found.readings]
+        table = None if found.table is None else found.table.assign(error=pd.array(errors, dtype=object))
+        cost = None if found.table is None else Cost.of(found.table)
+        leave_receipt(
+            Receipt(
+                task=task or "",
+                metric=self._metric,
+                scoring_mode=mode,  # type: ignore[arg-type]  # pydantic looks
+                rubric=spec.rubric.id,
+                rubric_version=spec.rubric.version,
+                rubric_hash=spec.rubric.content_hash,
+                judges=judges_used(spec, [] if table is None else [table], n_asked if table is None else 0),
+                samples=1,
+                origins=dict.fromkeys(("judges", "rubric", "samples", "template"), "task"),
+                n_items=len(samples),
+                n_scored=n_scored,
+                n_empty=n_empty,
+                n_judgments=n_asked,
+                n_unscored=n_asked - n_scored,
+                n_live=0 if cost is None else cost.n_live,
+                n_cached=0 if cost is None else cost.n_cached + cost.n_recorded,
+                cost_usd=0.0 if cost is None else cost.paid_usd,
+                evalkit_version=__version__,
+            )
+        )
 
-    def _sample(self, score: float, feedback: str, error: str) -> dict[str, Any]:
-        if error and self.on_unparsed == "zero" and error not in ENGINE_REASONS:
+    def _sample(self, score: float, feedback: str, error: str, *, asked: bool = False) -> dict[str, Any]:
+        if asked and error and self.on_unparsed == "zero" and error not in ENGINE_REASONS:
             score = 0.0
         sample: dict[str, Any] = {"pollux_score": score, "pollux_error": error}
         return sample | {"pollux_feedback": feedback} if self.include_feedback else sample
@@ -261,6 +319,25 @@ class PolluxLLMJudgeMetric(SampleLevelComputation):  # type: ignore[misc,unused-
         return f"{type(self).__name__}({', '.join(shown)})"
 
     __str__ = __repr__  # LightEval's own shows every attribute
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """Score, feedback and error of each answer that the judge was asked about; no table where it could not be."""
+
+    readings: list[tuple[float, str, str]] = field(default_factory=list)
+    table: pd.DataFrame | None = None
+
+
+def _mode() -> str:
+    """The scoring mode: ``judge`` unless the environment sets one."""
+    mode = asked_mode() or "judge"
+    if mode == "jury":
+        raise ConfigError(
+            "scoring mode 'jury' takes two judges or more, and PolluxLLMJudgeMetric asks one; use pollux_metric, or "
+            "the mode 'judge'"
+        )
+    return mode
 
 
 class _Secret:

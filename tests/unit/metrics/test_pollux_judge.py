@@ -29,6 +29,7 @@ from lighteval.tasks.requests import Doc, SamplingMethod
 
 import evalkit as ek
 from evalkit.calling import breakers
+from evalkit.contract import read_receipts
 from evalkit.errors import ConfigError, EvalkitWarning, InputError, JudgeError, RubricError
 from evalkit.lighteval import (
     POLLUX_TAGGED_FEEDBACK_RE,
@@ -242,10 +243,88 @@ def test_zero_for_what_cannot_be_read_and_the_reason_all_the_same(server: JudgeS
     numbers = [sample["pollux_score"] for sample in samples]
     assert numbers[:3] == [1.0, 0.0, 0.0]
     assert math.isnan(numbers[3])  # a call that brought nothing is no verdict
-    assert numbers[4] == 0.0
-    # one real score of 5; the mean holds the three zeros: (1 + 0 + 0 + 0) / 4
-    assert pollux_corpus(samples)["pollux_score"] == 0.25
+    assert math.isnan(numbers[4])  # and neither is an answer that is missing
+    # one real score of 5; the mean holds the two zeros: (1 + 0 + 0) / 3
+    assert pollux_corpus(samples)["pollux_score"] == pytest.approx(1 / 3)
     assert (pollux_corpus(samples)["pollux_coverage"], pollux_corpus(samples)["pollux_n_unscored"]) == (0.2, 4.0)
+
+
+@pytest.mark.network
+def test_an_empty_reply_is_a_zero_and_a_missing_answer_is_not(server: JudgeServer) -> None:
+    server.always = {"content": ""}
+    samples = metric_of(server, on_unparsed="zero").compute(**rows_of("Ответ", "", " "))
+    assert scores(samples) == ["empty"] * 3
+    assert [math.isnan(sample["pollux_score"]) for sample in samples] == [False, True, True]
+
+
+@pytest.mark.network
+def test_a_receipt_says_whom_the_metric_asked_and_what_came_of_it(
+    server: JudgeServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    place = tmp_path / "receipts.json"
+    monkeypatch.setenv("EVALUATOR_RECEIPT_PATH", str(place))
+    server.faults = lambda body: {"status": 400} if "FAILS" in body["messages"][0]["content"] else None
+    metric = metric_of(server, api_key=SECRET)
+    metric.called("clarity")
+    rows = rows_of("ITEM-1", "what", "FAILS", " ")
+    for doc in rows["docs"]:
+        doc.task_name = "mine|0"
+    metric.compute(**rows)
+    metric.compute(**rows)  # two replies are in the cache by now, and the call that failed is made again
+    [receipt] = read_receipts(place)
+    assert SECRET not in place.read_text()
+    assert (receipt.task, receipt.metric, receipt.scoring_mode, receipt.samples) == ("mine|0", "clarity", "judge", 1)
+    assert (receipt.n_items, receipt.n_scored, receipt.n_empty) == (4, 1, 1)
+    assert (receipt.n_judgments, receipt.n_unscored, receipt.n_live, receipt.n_cached) == (3, 2, 0, 2)
+    [judge] = receipt.judges
+    assert (judge.name, judge.base_url) == ("openai:some/judge", server.url)
+    assert judge.lost == "openai:some/judge: 1 of 3 scored: server_error 1, unreadable 1"
+    assert f"mine|0, clarity: {judge.lost}" in caplog.text
+
+
+def test_a_judge_that_cannot_be_asked_leaves_a_receipt_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("EVALUATOR_RECEIPT_PATH", str(tmp_path / "receipts.json"))
+    assert (
+        scores(metric_of().compute(**rows_of("a", "b"))) == ["judge_down"] * 2
+    )  # no key, and none from the environment
+    [receipt] = read_receipts(tmp_path / "receipts.json")
+    assert receipt.warnings == [
+        "pollux: none of 2 answers has a score", "pollux: openai:some/judge: 0 of 2 scored: judge_down 2",
+    ]  # fmt: skip
+
+
+@pytest.mark.network
+def test_a_mode_that_is_set_is_obeyed_and_no_config_is_read(
+    server: JudgeServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("EVALUATOR_RECEIPT_PATH", str(tmp_path / "receipts.json"))
+    monkeypatch.setenv("EVALUATOR_SCORING_CONFIG", "{broken, and not read")
+    metric, rows = metric_of(server, include_feedback=True, on_unparsed="zero"), rows_of("ITEM-1", "ITEM-2")
+    monkeypatch.setenv("EVALUATOR_SCORING_MODE", "deterministic")
+    metric.check("t|0", rows["docs"])
+    samples = metric.compute(**rows)
+    assert scores(samples) == ["deterministic"] * 2
+    assert all(math.isnan(sample["pollux_score"]) and sample["pollux_feedback"] == "" for sample in samples)
+    assert pollux_corpus(samples)["pollux_coverage"] == 0.0
+    assert server.seen == []
+    assert not (tmp_path / "receipts.json").exists()
+    for mode in ("jury", "judgement"):
+        monkeypatch.setenv("EVALUATOR_SCORING_MODE", mode)
+        for call in (metric.check, lambda: metric.compute(**rows)):
+            with pytest.raises(ConfigError, match="PolluxLLMJudgeMetric asks one" if mode == "jury" else "allowed are"):
+                call()
+    assert server.seen == []
+    for at, mode in enumerate(["judge", "", None]):
+        monkeypatch.delenv("EVALUATOR_SCORING_MODE") if mode is None else monkeypatch.setenv(
+            "EVALUATOR_SCORING_MODE", mode
+        )
+        assert scores(metric.compute(**rows_of(f"ITEM-1 {at}"))) == [1.0]
+    assert len(server.seen) == 3
+
+
+def test_rubrics_that_are_no_mapping_are_a_type_error_as_in_the_public_metric() -> None:
+    with pytest.raises(TypeError, match="rubrics must be a mapping score->description"):
+        PolluxLLMJudgeMetric(NAME, "0: bad, 1: ok", "m")  # type: ignore[arg-type]
 
 
 @pytest.mark.network
