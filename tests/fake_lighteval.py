@@ -3,7 +3,9 @@
 ``model_name=good,sleep=0.2`` waits, ``slow_unless=FILE`` until there is one; ``child=1`` starts a process that stays,
 ``child=new`` in a session of its own; ``stubborn=1`` ignores SIGTERM; ``fail=3`` ends so; ``details=1`` saves samples;
 ``cut=results|details|receipts`` leaves files cut short; ``empty=1`` answers nothing; ``lose=TASK`` leaves a task out;
-``receipts=no`` none of them; ``metric=NAME`` adds a figure; ``unjudged=TASK`` notes a task that nobody judges.
+``receipts=no`` none of them; ``metric=NAME`` adds a figure; ``unjudged=TASK`` notes a task that nobody judges,
+``unknown=TASK`` one of which nobody knows what scores it, ``scorers=no`` notes none; ``unread=1`` leaves all replies
+unread.
 """
 
 import argparse
@@ -73,8 +75,7 @@ def write(output: Path, model: dict[str, str], tasks: list[str], max_samples: in
         results[tasks[0].replace("|", ":")][model["metric"].replace("NUL", "\0")] = 0.5
     if model.get("details"):
         save_details(output, model, tasks, n_samples, shift)
-    if os.environ.get("EVALUATOR_SCORING_MODE", "deterministic") != "deterministic" and model.get("receipts") != "no":
-        save_receipts(tasks, model)
+    save_receipts(tasks, model)
     text = json.dumps({"results": {**results, "all": {"quality": 0.5}}, "config_general": {"model_name": name}})
     text = text[: len(text) // 2] if model.get("cut") == "results" else text
     (place / f"results_{STAMP}.json").write_text(text, encoding="utf-8")
@@ -127,22 +128,43 @@ def save_receipts(tasks: list[str], model: dict[str, str]) -> None:
         }
         for judge in config.get("judges", [])
     ]  # fmt: skip
+    mode = os.environ.get("EVALUATOR_SCORING_MODE", "deterministic")
+    is_left = mode != "deterministic" and model.get("receipts") != "no"
+    none_of_them = (model.get("unjudged"), model.get("unknown"))
+    counts = {"n_judgments": 24, "n_scored": 18, "reasons": {"timeout": 6}}
+    if model.get("unread"):
+        counts = {"n_judgments": 24, "n_scored": 0, "reasons": {"unreadable": 23, "timeout": 1}}
+    judges = [{**judge, **counts} for judge in judges]
     receipts = {
         task: [
             {
-                "task": task, "metric": "quality", "scoring_mode": os.environ["EVALUATOR_SCORING_MODE"],
+                "task": task, "metric": "quality", "scoring_mode": mode,
                 "plugin": binding.get("plugin"), "plugin_version": binding.get("plugin_version"),
                 "plugin_hash": binding.get("plugin_hash"), "rubric": "quality", "rubric_version": "v1",
                 "rubric_hash": "b" * 64, "judges": judges, "samples": 3, "vote": "mean", "aggregation": "mean",
-                "quorum": 0.5, "n_items": 8, "n_scored": 6, "n_empty": 0, "n_judgments": 24, "n_unscored": 6,
+                "quorum": 0.5, "n_items": 8,
+                "n_scored": 0 if model.get("unread") else 6, "n_empty": 0, "n_judgments": 24, "n_unscored": 6,
                 "n_live": 24, "n_cached": 0, "cost_usd": 0.01, "evalkit_version": "0",
             }
         ]
         for task in tasks
-        if (binding := bindings.get(task.split("|")[0])) and task.split("|")[0] != model.get("unjudged")
+        if is_left and (binding := bindings.get(task.split("|")[0])) and task.split("|")[0] not in none_of_them
     }  # fmt: skip
-    unjudged = [model["unjudged"]] if "unjudged" in model else []
-    text = json.dumps({"schema_version": 1, "tasks": receipts, "unjudged": unjudged})
+    scorers = {
+        task: {
+            "quality": "unknown" if name == model.get("unknown")
+            else "judge" if name in bindings and name != model.get("unjudged") else "deterministic",
+            "length": "deterministic",
+        }
+        for task in tasks
+        if (name := task.split("|")[0])
+    }  # fmt: skip
+    if model.get("scorers") != "no":
+        place = Path(os.environ["EVALUATOR_RECEIPT_PATH"])
+        place.with_name("receipts.scorers.json").write_text(json.dumps(scorers), encoding="utf-8")
+    if not is_left:
+        return
+    text = json.dumps({"schema_version": 1, "tasks": receipts})
     text = text[:-30] if model.get("cut") == "receipts" else text
     Path(os.environ["EVALUATOR_RECEIPT_PATH"]).write_text(text, encoding="utf-8")
 

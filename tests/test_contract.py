@@ -23,9 +23,9 @@ from evalkit.contract import (
     ScoringConfig,
     TaskBindings,
     read_receipts,
-    read_unjudged,
+    read_scorers,
     write_receipt,
-    write_unjudged,
+    write_scorers,
 )
 from evalkit.errors import ConfigError
 
@@ -100,7 +100,7 @@ MISUSE = {
     "samples 0": ("judge", config(ONE, samples=0), "samples: input should be greater than or equal to 1"),
     "the same judge twice": ("jury", config(ONE, ONE), "two are called"),
     "a list": ("judge", [ONE], "a mapping is wanted"),
-    "no JSON": ("judge", "{judges: []}", "no valid JSON"),
+    "no JSON": ("judge", "{judges: []}", "invalid JSON"),
     "no file": ("judge", "jury.yml.bak", "there is no scoring config at"),
 }
 
@@ -194,15 +194,19 @@ def test_a_later_receipt_takes_the_place_of_an_earlier_one(tmp_path: Path):
     }  # fmt: skip
 
 
-def test_tasks_that_are_never_judged_are_noted_beside_the_receipts(tmp_path: Path):
+def test_what_scores_each_metric_is_noted_beside_the_receipts(tmp_path: Path):
     place = tmp_path / "receipts.json"
-    write_unjudged(["tool_use"], place)
+    assert read_scorers(place) == {}
+    noted = {"tool_use|0": {"tools": "deterministic"}, "mine|0": {"x": "unknown", "tone": "judge"}}
+    write_scorers(noted, place)
+    assert not place.exists(), "no receipt was left"
     write_receipt(receipt("a|0"), place)
-    write_unjudged(["other", "tool_use"], place)
-    assert read_unjudged(place) == ["tool_use", "other"]
-    assert [one.task for one in read_receipts(place)] == ["a|0"]
-    write_unjudged([], tmp_path / "none.json")
-    assert not (tmp_path / "none.json").exists()
+    assert read_scorers(place) == noted
+    [beside] = [file for file in tmp_path.glob("*.json") if file != place]
+    for text, said in (('{"a|0": {"x": "sure"}}', "unknown scorer 'sure'; allowed are judge"), ("[1]", "not a note")):
+        beside.write_text(text)
+        with pytest.raises(ConfigError, match=said):
+            read_scorers(place)
 
 
 def test_receipts_of_many_threads_are_all_kept(tmp_path: Path):
@@ -310,3 +314,54 @@ def test_a_receipts_file_cut_short_is_named(tmp_path: Path):
 def test_counts_and_costs_do_not_make_two_receipts_incomparable():
     assert receipt("a|0").identity == receipt("a|0", n_scored=2).identity
     assert receipt("a|0").identity != receipt("a|0", metric="other").identity
+
+
+def judge_used(name: str, **counts: object) -> JudgeUsed:
+    return JudgeUsed(
+        name=name, provider="openai", service="local", model=name, weight=1, temperature=1.0, max_tokens=9,
+        template="default@v1", template_hash="0" * 64, **counts,
+    )  # fmt: skip
+
+
+def test_a_receipt_warns_of_each_judge_and_of_what_has_no_score_at_all():
+    good = judge_used("a", n_judgments=6, n_scored=6)
+    dead = judge_used("b", n_judgments=6, n_scored=1, reasons={"judge_down": 3, "unreadable": 2})
+    one = receipt("t|0").model_copy(update={"judges": [good, dead], "n_items": 2, "n_scored": 2})
+    assert one.warnings == ["t|0, safety: b: 1 of 6 scored: judge_down 3, unreadable 2"]
+    none = one.model_copy(update={"n_scored": 0, "n_empty": 1})
+    assert none.warnings == ["t|0, safety: none of 1 answer has a score", *one.warnings]
+    assert one.model_copy(update={"n_scored": 0, "n_empty": 2}).scored_nothing is False, "nothing was to be judged"
+    assert one.model_copy(update={"judges": [judge_used("a")]}).warnings == [], "of an earlier evalkit: not counted"
+
+
+def test_counts_servers_and_served_models_are_no_part_of_what_makes_runs_comparable():
+    plain = receipt("t|0").model_copy(update={"judges": [judge_used("a")]})
+    more = {"base_url": "http://127.0.0.1:1/v1", "n_judgments": 6, "n_scored": 1, "reasons": {"timeout": 5}}
+    other = plain.model_copy(update={"judges": [judge_used("a", served={"a-2026": 6}, **more)]})
+    assert plain.identity == other.identity
+    assert plain.identity != plain.model_copy(update={"judges": [judge_used("c")]}).identity
+
+
+@pytest.mark.parametrize("text", [
+    '{"judges": [], "samples": 3, "samples": 5}',
+    '{"judges": [{"judge_model_name": "m", "judge_backend": "openai", "samples": 1, "samples": 2}]}',
+])  # fmt: skip
+def test_a_key_that_stands_twice_is_refused_wherever_json_is_read(text: str, tmp_path: Path):
+    with pytest.raises(ConfigError, match="EVALUATOR_SCORING_CONFIG: duplicate key 'samples' in one object"):
+        Scoring.from_environ({"EVALUATOR_SCORING_MODE": "judge", "EVALUATOR_SCORING_CONFIG": text})
+    (tmp_path / "config.json").write_text(text)
+    for given in (text, tmp_path / "config.json"):
+        with pytest.raises(ConfigError, match="duplicate key 'samples'"):
+            ScoringConfig.of(given)
+    with pytest.raises(ConfigError, match="EVALKIT_TASK_BINDINGS: duplicate key 'a'"):
+        TaskBindings.from_environ({"EVALKIT_TASK_BINDINGS": '{"a": {}, "a": {}}'})
+    assert Scoring.from_environ({"EVALUATOR_SCORING_CONFIG": text}).mode == "deterministic", "where nobody reads it"
+
+
+def test_disagreement_asked_of_one_judge_is_said_to_have_no_effect():
+    judge = {"judge_model_name": "strict", "judge_backend": "fake"}
+    config = {"judges": [judge], "report_disagreement": True}
+    [said] = Scoring.of("judge", config).warnings
+    assert said.startswith("report_disagreement has no effect in scoring mode 'judge'")
+    assert Scoring.of("judge", {"judges": [judge]}).warnings == ()
+    assert Scoring.of("jury", {**config, "judges": [judge, {**judge, "judge_model_name": "lenient"}]}).warnings == ()

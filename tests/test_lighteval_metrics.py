@@ -27,6 +27,8 @@ from lighteval.tasks.requests import Doc
 from evalkit.lighteval import judge_metric, jury_metric
 from evalkit.lighteval.rows import corpus_row, judgments_of
 
+GOOD = '{"explanation": "it agrees with the reference", "score": 2}'
+
 
 def fake(persona: str, **more: object) -> dict:
     return {"judge_model_name": persona, "judge_backend": "fake", **more}
@@ -580,3 +582,60 @@ def test_the_log_says_how_far_judging_is(caplog, monkeypatch):
         "safety: 2 of 4 calls judged",
         "safety: 4 of 4 calls judged, 1 of them without a reply",
     ]
+
+
+def test_replies_that_cannot_be_read_are_told_by_judge_with_their_reasons(run, tmp_path, caplog):
+    replies = {"content": "I would rather not say."}
+    with judge_server(always=replies) as server:
+        judge = {"judge_model_name": "judge-1", "judge_backend": "openai", "base_url": server.url}
+        rows, figures = run(judge_metric("correctness"), "judge", {"judges": [judge]}, bindings=None)
+    assert figures["correctness_coverage"] == 0.0
+    [receipt] = read_receipts(tmp_path / "receipts.json")
+    [used] = receipt.judges
+    assert (used.n_judgments, used.n_scored, used.base_url) == (12, 0, server.url)
+    assert sum(used.reasons.values()) == 12  # four answers, three samples
+    assert receipt.scored_nothing
+    for line in receipt.warnings:
+        assert line in caplog.text
+    assert receipt.warnings[0] == "sums|0, correctness: none of 4 answers has a score"
+    assert receipt.warnings[1].startswith("sums|0, correctness: openai:judge-1: 0 of 12 scored: ")
+    assert all(row["correctness_error"] for row in rows)
+
+
+def test_a_jury_with_a_dead_judge_names_it_and_a_jury_of_two_has_no_quorum_without_it(run, tmp_path, caplog):
+    with judge_server(always={"content": GOOD}) as alive, judge_server(always={"status": 401}) as dead:
+        a, b, down = (
+            {"judge_model_name": name, "judge_backend": "openai", "base_url": server.url, "weight": weight}
+            for name, server, weight in (("a", alive, 1), ("b", alive, 1), ("down", dead, 1))
+        )
+        _, three = run(jury_metric("correctness"), "jury", {"judges": [a, b, down]})
+        assert three["correctness_coverage"] == 1.0
+        assert "sums|0, correctness: openai:down: 0 of 12 scored: judge_down 12" in caplog.text
+        [receipt] = read_receipts(tmp_path / "receipts.json")
+        assert [(one.n_scored, one.reasons) for one in receipt.judges] == [(12, {}), (12, {}), (0, {"judge_down": 12})]
+        assert not receipt.scored_nothing
+        rows, two = run(jury_metric("correctness"), "jury", {"judges": [a, down]})
+        assert two["correctness_coverage"] == 0.0, "half of the weight is not more than half"
+        assert {row["correctness_error"] for row in rows} == {"judge_down"}
+        _, heavy = run(jury_metric("correctness"), "jury", {"judges": [{**a, "weight": 2}, down]})
+        assert heavy["correctness_coverage"] == 1.0, "two thirds of the weight decide"
+
+
+def test_disagreement_in_judge_mode_is_said_when_a_run_starts(monkeypatch, tmp_path, caplog):
+    from evalkit.lighteval.launching import settle_environment
+
+    config = {"judges": [fake("strict")], "report_disagreement": True}
+    settle_environment({"EVALUATOR_SCORING_MODE": "judge", "EVALUATOR_SCORING_CONFIG": json.dumps(config)})
+    assert "report_disagreement has no effect in scoring mode 'judge'" in caplog.text
+
+
+def test_a_refusal_names_task_metric_and_what_the_user_called_things(run, tmp_path):
+    (tmp_path / "mine.yaml").write_text("profile: mine\nrubric: faithfulness@v1\njudges: ['fake:strict']\n")
+    bindings = {"sums": {"judge_profile": str(tmp_path / "mine.yaml")}}
+    with pytest.raises(ConfigError) as problem:
+        run(judge_metric("correctness", name="sum_is_right"), "judge", bindings=bindings)
+    assert str(problem.value).startswith(
+        "task 'sums|0', metric 'sum_is_right': profile 'mine' is for the rubric faithfulness@v1, and this metric judges"
+    )
+    with pytest.raises(ConfigError, match=r"^task 'sums\|0', metric 'sum_is_right': no judge is named: name one in"):
+        run(judge_metric("correctness", name="sum_is_right"), "judge", bindings={"sums": {}})

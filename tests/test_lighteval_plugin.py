@@ -55,15 +55,6 @@ def test_with_bindings_exactly_the_plugins_named_are_loaded(tmp_path):
     assert [task.name for task in plugin.gather(bindings)] == ["one", "other"]
 
 
-def test_bound_tasks_that_are_never_judged_are_noted_where_receipts_go(tmp_path, monkeypatch):
-    from evalkit.contract import read_unjudged
-
-    monkeypatch.setenv("EVALUATOR_RECEIPT_PATH", str(tmp_path / "receipts.json"))
-    own = str(Path(plugin.__file__).parent / "tasks")
-    plugin.gather(bound(tool_use={"plugin_path": own}, grounded_qa={"plugin_path": own}))
-    assert read_unjudged(tmp_path / "receipts.json") == ["tool_use"]
-
-
 def test_bindings_without_a_plugin_leave_the_tasks_as_they_are():
     names = {task.name for task in plugin.gather(bound(grounded_qa={"judge_profile": "strict"}))}
     assert "grounded_qa" in names

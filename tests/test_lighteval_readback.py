@@ -140,7 +140,7 @@ def test_receipts_of_an_earlier_run_in_a_folder_are_not_those_of_this_one(monkey
 
     seen = []
     monkeypatch.setattr(runs, "run_child", lambda command, changes, log, *, progress: seen.append(changes))
-    (tmp_path / "receipts.json").write_text('{"schema_version": 1, "tasks": {}, "unjudged": ["sums"]}')
+    (tmp_path / "receipts.json").write_text('{"schema_version": 1, "tasks": {}, "scorers": {}}')
     run = runs.run_lighteval("sums|0", "model_name=x", folder=tmp_path)
     assert run.scoring.mode == "deterministic"
     assert run.receipts == ()

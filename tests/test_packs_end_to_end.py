@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lighteval_parts import MODEL
+from lighteval_parts import MODEL, make_parts
 from servers import judge_server
 
 pytest.importorskip("lighteval")
@@ -200,3 +200,101 @@ def test_from_plugins_to_a_leaderboard(tmp_path):
     log = shell("run", "logs", ids[2])
     assert "gsm8k" in log
     assert "sk-of-the-judge" not in log
+
+
+PLUGIN = """
+import os
+from pathlib import Path
+
+import numpy as np
+from lighteval.metrics.metrics import Metrics
+from lighteval.metrics.metrics_sample import SampleLevelComputation
+from lighteval.metrics.utils.metric_utils import SampleLevelMetric
+from lighteval.tasks.lighteval_task import LightevalTaskConfig
+from lighteval.tasks.requests import Doc, SamplingMethod
+
+from evalkit.lighteval import PolluxLLMJudgeMetric, judge_metric, pollux_corpus
+
+
+def prompt(line, task_name=None):
+    return Doc(task_name=task_name, query=line["question"], choices=[line["reference"]], gold_index=0,
+               specific={"reference_answer": line["reference"]})
+
+
+class Own(SampleLevelComputation):
+    def compute(self, doc, model_response, **_):
+        return float("judge" in os.environ.get("EVALUATOR_SCORING_CONFIG", ""))
+
+
+def metric(name, function, corpus, batched=False):
+    return SampleLevelMetric(name, True, SamplingMethod.GENERATIVE, function, corpus, batched)
+
+
+def task(name, *metrics):
+    return LightevalTaskConfig(name=name, prompt_function=prompt, hf_repo=str(Path(__file__).with_name("sums")),
+                               hf_subset="default", hf_avail_splits=["test"], evaluation_splits=["test"],
+                               metrics=list(metrics), generation_size=8)
+
+
+POLLUX = PolluxLLMJudgeMetric("Correct?", {0: "no", 1: "yes"}, "pollux", url=os.environ["JUDGE_URL"])
+TASKS_TABLE = [
+    task("by_own_judge", metric("own", Own(), np.mean)),
+    task("exactly", Metrics.exact_match),
+    task("by_rubric", judge_metric("correctness")),
+    task("by_pollux", metric("clarity", POLLUX, pollux_corpus, True)),
+]
+"""
+
+
+def test_a_run_of_four_scorers_tells_the_truth_about_each(tmp_path, monkeypatch):
+    make_parts(tmp_path, 5)
+    (tmp_path / "four_scorers.py").write_text(PLUGIN)
+    shell = Shell(tmp_path)
+    names = ("by_own_judge", "exactly", "by_rubric", "by_pollux")
+    tasks = [{"task_spec": name, "overrides": {"judge_plugin_name": "four"}} for name in names]
+    (tmp_path / "pack.yaml").write_text(json.dumps({"pack": "four", "version": 1, "tasks": tasks}))
+    with judge_server(always={"content": "I would rather not say."}) as server:
+        monkeypatch.setenv("JUDGE_URL", server.url)
+        judge = {"judge_model_name": "judge-1", "judge_backend": "openai", "base_url": server.url}
+        (tmp_path / "judge.json").write_text(json.dumps({"judges": [judge | {"api_key_env": "JUDGE_KEY"}]}))
+        shell("plugin", "register", "four", "1", "four_scorers.py", "--type", "task")
+        shell("pack", "apply", "pack.yaml")
+        words = ["run", "start", "four", "--model", "parrot=model.py", "--backend", "custom", "--quiet"]
+        words += ["--scoring-mode", "judge", "--scoring-config", "judge.json"]
+        done = subprocess.run(
+            [sys.executable, "-m", "evalkit", *words], cwd=tmp_path, env=environ_of(tmp_path), capture_output=True,
+            text=True, check=False, timeout=300,
+        )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-4000:]
+    run = json.loads(shell("run", "show", "last", "--json"))
+    states = {task["task"]: task["receipt_state"] for task in run["tasks"]}
+    assert states == {
+        "by_own_judge|0": "not_consumed", "exactly|0": "deterministic", "by_rubric|0": "consumed",
+        "by_pollux|0": "consumed",
+    }  # fmt: skip
+    assert run["reproducible"] is False
+    assert run["artifacts"]["scorers"]["by_own_judge|0"] == {"own": "unknown"}
+    assert run["artifacts"]["scorers"]["by_pollux|0"] == {"clarity": "judge"}
+    # five answers, of which one is empty: three samples of the rubric's judge, one of the POLLUX metric's
+    lost = {receipt["metric"]: receipt["judges"][0] for receipt in run["receipts"]}
+    assert {name: (one["n_judgments"], one["n_scored"]) for name, one in lost.items()} == {
+        "correctness": (12, 0), "clarity": (4, 0),
+    }  # fmt: skip
+    assert lost["clarity"]["base_url"] == lost["correctness"]["base_url"] == server.url
+    said = (
+        "by_rubric|0, correctness: none of 4 answers has a score",
+        "by_rubric|0, correctness: openai:judge-1: 0 of 12 scored: unreadable 12",
+        "by_pollux|0, clarity: openai:pollux: 0 of 4 scored: unreadable 4",
+        "by_own_judge|0: its judge plugin left no receipt",
+    )
+    assert run["notes"][0] == said[0]
+    shown, log = shell("run", "show", "last"), shell("run", "logs", "last")
+    assert "but nothing was scored in by_rubric|0 (correctness), by_pollux|0 (clarity)" in shown.splitlines()[0]
+    for line in said:
+        assert line in shown
+        assert f"warning: {line}" in done.stderr, "also with --quiet"
+    for line in said[:3]:
+        assert line in " ".join(log.split())
+    [board] = json.loads(shell("run", "leaderboard", "four", "--json"))
+    assert board["reproducible"] == "no"
+    assert "it is not known what scores by_own_judge|0" in board["notes"]

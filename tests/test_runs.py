@@ -25,9 +25,11 @@ from launched import JUDGE, JURY, TEMPLATE, bound, make_plugin, pack, processes_
 from evalkit.contract import Receipt
 from evalkit.contract.artifacts import LightevalArtifacts
 from evalkit.registry import Registry
+from evalkit.registry.benchmarks import add_tasks
 from evalkit.running import Run, Runner, compare_runs, leaderboard, resolve
 from evalkit.running.commands import check_flags, lighteval_words
 from evalkit.running.runs import RunScore, RunTask
+from evalkit.running.views import run_tables
 
 pytestmark = pytest.mark.filterwarnings("ignore:pack support@1:evalkit.errors.EvalkitWarning")
 
@@ -202,6 +204,42 @@ def test_the_number_of_a_profiles_judges_must_fit_the_mode(local: Registry, tmp_
     assert "profile 'lost' needs the rubric nowhere@v1" in message
 
 
+def test_a_profile_of_another_rubric_is_refused_once_the_tasks_rubrics_are_noted(
+    local: Registry, tmp_path: Path
+) -> None:
+    profile = tmp_path / "mine.yaml"
+    profile.write_text("profile: mine\nrubric: safety@v1\njudges: ['fake:strict']\n")
+    override = {"judge_profile": str(profile)}
+    local.apply_pack(pack({"task": "qa", "overrides": override}, {"task": "other", "overrides": override}))
+    assert resolve(local, local.pack("support"), "judge").bindings, "nobody noted what the tasks are judged by"
+    entries = [{"name": "qa", "rubrics": ["faithfulness"]}, {"name": "other", "rubrics": ["safety"]}]
+    with local.database.session() as session:
+        add_tasks(session, entries, "bundle b", None)
+    message = said(local, "judge", None)
+    assert "task 'qa': profile 'mine' is for the rubric safety@v1, and its metrics judge by 'faithfulness'" in message
+    assert "task 'other'" not in message
+    assert resolve(local, local.pack("support")).bindings, "deterministic: no profile is looked at"
+
+
+@pytest.mark.slow
+def test_a_run_is_refused_for_a_profile_of_another_rubric_before_anything_starts(
+    local: Registry, tmp_path: Path
+) -> None:
+    pytest.importorskip("lighteval")
+    profile = tmp_path / "mine.yaml"
+    profile.write_text("profile: mine\nrubric: safety@v1\njudges: ['fake:strict']\n")
+    tasks = [
+        {"task": name, "overrides": {"judge_profile": str(profile)}} for name in ("safety_guardrail", "grounded_qa")
+    ]
+    local.apply_pack(pack(*tasks))
+    with pytest.raises(ConfigError, match="task 'grounded_qa': profile 'mine' is for the rubric safety@v1") as caught:
+        runner_of(local, tmp_path).start("support", "m", scoring_mode="judge")
+    assert "safety_guardrail" not in str(caught.value)
+    assert local.runs().empty
+    known = local.benchmarks().set_index("name")["rubrics"]
+    assert (known["grounded_qa"], known["tool_use"]) == ("faithfulness", "")
+
+
 def test_a_key_that_is_not_set_is_a_warning(local: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with_plugin(local, tmp_path)
     config = {"judges": [{"judge_model_name": "m", "judge_backend": "openai", "api_key_env": "SOME_KEY"}]}
@@ -315,6 +353,90 @@ def test_a_bound_task_that_is_never_judged_needs_no_receipt(local: Registry, tmp
     )
     assert [one.receipt_state for one in run.tasks] == ["own_config", "deterministic"]
     assert run.reproducible, run.irreproducible
+
+
+def test_what_nobody_knows_is_neither_deterministic_nor_reproducible(local: Registry, tmp_path: Path) -> None:
+    with_plugin(local, tmp_path, {"task": "plain"}, bound("tone"))
+    runner = runner_of(local, tmp_path)
+
+    def started(model: str, mode: str) -> Run:
+        config = JURY if mode == "jury" else None
+        return runner.start("support", f"model_name=m,{model}", scoring_mode=mode, scoring_config=config)
+
+    bound_one = started("unknown=tone", "jury")
+    assert [one.receipt_state for one in bound_one.tasks] == ["own_config", "not_consumed"]
+    assert bound_one.reproducible is False
+    assert "tone|0: its judge plugin left no receipt" in bound_one.notes
+    own = started("unknown=plain", "jury")
+    assert [one.receipt_state for one in own.tasks] == ["own_config", "consumed"], "a task without override: no fault"
+    assert (own.reproducible, own.irreproducible, own.unknown) == (None, (), ("plain|0 (quality)",))
+    assert "reproducible: unknown: it is not known what scores plain|0 (quality)" in str(own)
+    unasked = started("unknown=tone", "deterministic")
+    assert [one.receipt_state for one in unasked.tasks] == ["deterministic", "not_consumed"]
+    assert unasked.reproducible is False
+    assert any("what scored it is unknown" in note for note in unasked.notes)
+    unnoted = started("scorers=no", "deterministic")
+    assert [one.receipt_state for one in unnoted.tasks] == ["own_config", "not_consumed"]
+    assert started("details=1", "deterministic").reproducible is True
+
+
+def test_what_nobody_knows_is_said_where_runs_are_compared_and_ranked(local: Registry, tmp_path: Path) -> None:
+    local.apply_pack(pack(name="own"))
+    runner = runner_of(local, tmp_path)
+    a = runner.start("own", "model_name=a,details=1,unknown=plain")
+    b = runner.start("own", "model_name=b,details=1,unknown=plain")
+    found = compare_runs(a, b)
+    notes = found.table.set_index("metric")["notes"]
+    assert notes["quality"].startswith("it is not known what scores it; paired")
+    assert notes["length"] == "paired"
+    assert found.comparable, "the same task, code, flags and config: more is not known"
+    board = leaderboard(local, "own")
+    assert board["reproducible"].tolist() == ["unknown", "unknown"]
+    assert board["judged_by"].tolist() == ["unknown", "unknown"]
+    assert board["notes"].str.startswith("it is not known what scores plain|0").all()
+    runner.start("own", "model_name=c")
+    assert set(leaderboard(local, "own")["reproducible"]) == {"unknown", "yes"}
+    judged = [
+        runner.start("own", f"model_name=m{at},unknown=plain", scoring_mode="jury", scoring_config=config)
+        for at, config in enumerate((JURY, {**JURY, "aggregation": "mean"}))
+    ]
+    assert judged[0].identity != judged[1].identity, "what is not known may read the config"
+
+
+def test_replies_that_nobody_could_read_are_said_first(local: Registry, tmp_path: Path) -> None:
+    with_plugin(local, tmp_path, {"task": "plain"}, bound("tone"), bound("tone2"))
+    run = runner_of(local, tmp_path).start(
+        "support", "model_name=m,details=1,empty=1,unread=1", scoring_mode="jury", scoring_config=JURY
+    )
+    assert run.status == "succeeded"
+    assert run.notes[:3] == (
+        "tone|0, quality: none of 8 answers has a score",
+        "tone|0, quality: fake:strict: 0 of 24 scored: unreadable 23, timeout 1",
+        "tone|0, quality: fake:lenient: 0 of 24 scored: unreadable 23, timeout 1",
+    )
+    title, first, *_ = str(run).splitlines()
+    assert title.endswith("but nothing was scored in tone|0 (quality), tone2|0 (quality)")
+    assert first == f"note: {run.notes[0]}"
+    assert f"note: {run.notes[1]}" in run._repr_html_()
+    assert run.to_dict()["scored_nothing"] == ("tone|0 (quality)", "tone2|0 (quality)")
+
+
+def test_a_run_shows_which_judge_was_asked_in_which_task_by_what_on_which_server(
+    local: Registry, tmp_path: Path
+) -> None:
+    with_plugin(local, tmp_path, bound("tone"), bound("tone2"))
+    run = runner_of(local, tmp_path).start("support", "model_name=m", scoring_mode="jury", scoring_config=JURY)
+    rows = dict(run_tables(run))["judges"]
+    assert [(row["task"], row["judge"]) for row in rows] == [
+        ("tone|0", "fake:strict"), ("tone|0", "fake:lenient"), ("tone2|0", "fake:strict"), ("tone2|0", "fake:lenient"),
+    ]  # fmt: skip
+    assert {(row["server"], row["template"], row["scored"], row["unscored"]) for row in rows} == {
+        ("local", "default@v1 (aaaaaaaa)", "18 of 24", "timeout 6")
+    }
+    judge = run.receipts[0].judges[0].model_copy(update={"base_url": "http://127.0.0.1:1/v1", "served": {"x-2026": 3}})
+    told = dataclasses.replace(run, receipts=(run.receipts[0].model_copy(update={"judges": [judge]}),))
+    [row] = dict(run_tables(told))["judges"]
+    assert (row["server"], row["model"]) == ("http://127.0.0.1:1/v1", "fake:strict (served: x-2026)")
 
 
 def test_wrong_orders_start_nothing(local: Registry, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import argparse
 import contextlib
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from evalkit.cli.arguments import Commands, add_command, add_output, add_quiet
@@ -192,6 +192,7 @@ def _stoppable() -> Iterator[None]:
 
 def _hooks(args: argparse.Namespace) -> dict[str, Any]:
     def begun(run: Run) -> None:
+        args.told = run.notes
         for note in run.notes:
             tell(f"warning: {note}")
         if not args.quiet:
@@ -206,8 +207,17 @@ def _ended(args: argparse.Namespace, run: Run) -> int:
         if not args.quiet:
             tell(f"run {run.id} waits for a worker: evalkit worker")
         return 0
+    for note in _notes(run, getattr(args, "told", ())):
+        tell(f"warning: {note}")
     put_text(str(run))
     return 0 if run.status == "succeeded" else _FAULT
+
+
+def _notes(run: Run, told: Sequence[str] = ()) -> Iterator[str]:
+    """What its figures are to be read with, shown with ``--quiet`` too, but for what was told before."""
+    if run.scored_nothing:
+        yield f"run {run.id} scored nothing in {', '.join(run.scored_nothing)}"
+    yield from (note for note in run.notes if note not in told)
 
 
 def _list(args: argparse.Namespace) -> None:
@@ -318,6 +328,8 @@ def _work(args: argparse.Namespace) -> None:
     def told(run: Run) -> None:
         if not args.quiet:
             tell(f"run {run.id} of {run.pack}: {run.status}{f': {run.error}' if run.error else ''}")
+        for note in _notes(run):
+            tell(f"warning: {note}")
 
     with opened(args) as registry:
         n_done = Worker(_runner(args, registry), poll_s=args.poll, on_run=told).work(once=args.once)

@@ -13,17 +13,19 @@ from evalkit.contract.configs import (
     JudgeConfig,
     Scoring,
     ScoringConfig,
+    asked_mode,
 )
 from evalkit.contract.receipts import (
     RECEIPT_VARIABLE,
     JudgeUsed,
     Receipt,
+    Scorer,
     check_receipts,
     read_receipts,
-    read_unjudged,
+    read_scorers,
     receipt_place,
     write_receipt,
-    write_unjudged,
+    write_scorers,
 )
 
 __all__ = [
@@ -37,15 +39,17 @@ __all__ = [
     "JudgeConfig",
     "JudgeUsed",
     "Receipt",
+    "Scorer",
     "Scoring",
     "ScoringConfig",
     "TaskBinding",
     "TaskBindings",
     "TemplateText",
+    "asked_mode",
     "check_receipts",
     "read_receipts",
-    "read_unjudged",
+    "read_scorers",
     "receipt_place",
     "write_receipt",
-    "write_unjudged",
+    "write_scorers",
 ]

@@ -5,33 +5,40 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from evalkit.contract.configs import Mode, faults
-from evalkit.errors import ConfigError
+from evalkit.errors import ConfigError, counted
 from evalkit.writing import held, whole
 
 __all__ = [
     "RECEIPT_VARIABLE",
     "JudgeUsed",
     "Receipt",
+    "Scorer",
     "check_receipts",
     "read_receipts",
-    "read_unjudged",
+    "read_scorers",
     "receipt_place",
     "write_receipt",
-    "write_unjudged",
+    "write_scorers",
 ]
 
 RECEIPT_VARIABLE = "EVALUATOR_RECEIPT_PATH"
 _SCHEMA = 1
+_COUNTS = ("n_items", "n_scored", "n_empty", "n_judgments", "n_unscored", "n_live", "n_cached")
+_NO_IDENTITY = ("base_url", "n_judgments", "n_scored", "reasons", "served")
 _lock = threading.Lock()
+
+
+Scorer = Literal["judge", "deterministic", "unknown"]
+"""What scores a metric: a judge of evalkit, known code that asks no model, or something that evalkit does not know."""
 
 
 class _Part(BaseModel):
@@ -49,6 +56,14 @@ class JudgeUsed(_Part):
         With what.
     template, template_hash
         By which prompt: ``name@version`` and sha256 of its source.
+    base_url
+        Its server; None: the provider's own, or none.
+    n_judgments, n_scored
+        Judgments asked of this judge, and those with a score; None where it was not counted.
+    reasons
+        Reason -> number of judgments without a score.
+    served
+        Model that the server named in its replies -> number of judgments; empty where it named none.
     """
 
     name: str
@@ -61,6 +76,28 @@ class JudgeUsed(_Part):
     params: dict[str, Any] = {}
     template: str
     template_hash: str
+    base_url: str | None = None
+    n_judgments: int | None = None
+    n_scored: int | None = None
+    reasons: dict[str, int] = {}
+    served: dict[str, int] = {}
+
+    @property
+    def lost(self) -> str:
+        """Which of its judgments have no score, and why; blank where all have one or nothing was counted.
+
+        Examples
+        --------
+        >>> JudgeUsed(name="b", provider="openai", service="local", model="b", weight=1, temperature=1.0, max_tokens=9,
+        ...           template="default@v1", template_hash="0", n_judgments=6, n_scored=0,
+        ...           reasons={"judge_down": 6}).lost
+        'b: 0 of 6 scored: judge_down 6'
+        """
+        if self.n_judgments is None or self.n_scored is None or self.n_scored >= self.n_judgments:
+            return ""
+        found = sorted(self.reasons.items(), key=lambda one: (-one[1], one[0]))
+        said = ", ".join(f"{reason} {n}" for reason, n in found)
+        return f"{self.name}: {self.n_scored} of {self.n_judgments} scored{f': {said}' if said else ''}"
 
 
 class Receipt(_Part):
@@ -128,8 +165,22 @@ class Receipt(_Part):
     @property
     def identity(self) -> dict[str, Any]:
         """What must be the same for two runs to be comparable: all but counts and costs."""
-        counts = ("n_items", "n_scored", "n_empty", "n_judgments", "n_unscored", "n_live", "n_cached")
-        return self.model_dump(mode="json", exclude={*counts, "cost_usd", "evalkit_version", "origins"})
+        values = self.model_dump(mode="json", exclude={*_COUNTS, "cost_usd", "evalkit_version", "origins"})
+        judges = [{name: one[name] for name in one if name not in _NO_IDENTITY} for one in values["judges"]]
+        return values | {"judges": judges}
+
+    @property
+    def scored_nothing(self) -> bool:
+        """Whether there were answers to judge and none has a score."""
+        return self.n_items > self.n_empty and self.n_scored == 0
+
+    @property
+    def warnings(self) -> list[str]:
+        """What must be known before its figures are used: that nothing has a score; what each judge left unscored."""
+        where = ", ".join(filter(None, [self.task, self.metric]))
+        n_judged = self.n_items - self.n_empty
+        nothing = [f"{where}: none of {counted(n_judged, 'answer')} has a score"] if self.scored_nothing else []
+        return [*nothing, *(f"{where}: {said}" for judge in self.judges if (said := judge.lost))]
 
 
 def receipt_place(environ: Mapping[str, str] | None = None) -> Path | None:
@@ -154,8 +205,8 @@ def check_receipts(path: Path | None = None) -> None:
 def write_receipt(receipt: Receipt, path: Path | None = None) -> None:
     """Put a receipt into the file, in place of an earlier one of the same task and metric.
 
-    The file is one JSON object, ``{"schema_version": 1, "tasks": {task: [receipt, …]}, "unjudged": [task, …]}``,
-    replaced as a whole, so that a reader finds the old one or the new one.
+    The file is one JSON object, ``{"schema_version": 1, "tasks": {task: [receipt, …]}}``, replaced as a whole, so that
+    a reader finds the old one or the new one.
 
     Raises
     ------
@@ -170,14 +221,19 @@ def write_receipt(receipt: Receipt, path: Path | None = None) -> None:
         content.receipts = [*kept, receipt]
 
 
-def write_unjudged(tasks: Iterable[str], path: Path | None = None) -> None:
-    """Note tasks that no judge is asked about in any mode, so that nobody waits for a receipt of theirs."""
+def write_scorers(scorers: Mapping[str, Mapping[str, Scorer]], path: Path | None = None) -> None:
+    """Note beside the receipts what scores each metric of each task of a run: task -> metric -> scorer.
+
+    Raises
+    ------
+    ConfigError
+        When the file cannot be written.
+    """
     place = path or receipt_place()
-    names = list(tasks)
-    if place is None or not names:
+    if place is None:
         return
-    with _changed(place) as content:
-        content.unjudged = list(dict.fromkeys([*content.unjudged, *names]))
+    with _held(place), whole(_scorers_file(place)) as out:
+        out.write(json.dumps(scorers, ensure_ascii=False, indent=1).encode())
 
 
 def read_receipts(path: str | Path) -> list[Receipt]:
@@ -191,21 +247,45 @@ def read_receipts(path: str | Path) -> list[Receipt]:
     return _read(Path(path)).receipts
 
 
-def read_unjudged(path: str | Path) -> list[str]:
-    """The tasks that a file notes as never judged; ConfigError as `read_receipts`."""
-    return _read(Path(path)).unjudged
+def read_scorers(path: str | Path) -> dict[str, dict[str, Scorer]]:
+    """Task -> metric -> what scores it, as noted beside a file of receipts; empty where nothing is.
+
+    Raises
+    ------
+    ConfigError
+        When what stands there is something else, or is cut short.
+    """
+    file = _scorers_file(Path(path))
+    if not file.is_file():
+        return {}
+    try:
+        values = json.loads(file.read_text(encoding="utf-8"))
+        found = {task: {name: _scorer(one) for name, one in part.items()} for task, part in values.items()}
+    except (OSError, ValueError, AttributeError) as problem:
+        raise ConfigError(f"{file}: not a note of what scores each metric: {problem}") from None
+    return found
+
+
+def _scorers_file(place: Path) -> Path:
+    return place.with_name(f"{place.stem}.scorers.json")
+
+
+def _scorer(given: Any) -> Scorer:
+    if given not in get_args(Scorer):
+        raise ValueError(f"unknown scorer {given!r}; allowed are {', '.join(get_args(Scorer))}")
+    found: Scorer = given
+    return found
 
 
 @dataclass(slots=True)
 class _Content:
     receipts: list[Receipt]
-    unjudged: list[str]
 
     def to_json(self) -> str:
         tasks: dict[str, list[Any]] = {}
         for one in self.receipts:
             tasks.setdefault(one.task, []).append(one.model_dump(mode="json"))
-        values = {"schema_version": _SCHEMA, "tasks": tasks, "unjudged": self.unjudged}
+        values = {"schema_version": _SCHEMA, "tasks": tasks}
         return json.dumps(values, ensure_ascii=False, indent=1)
 
 
@@ -213,14 +293,13 @@ def _read(path: Path) -> _Content:
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
         found = [Receipt.model_validate(one) for part in values["tasks"].values() for one in part]
-        unjudged = [str(name) for name in values.get("unjudged", [])]
     except ValidationError as problem:
         raise ConfigError(f"{path}: {faults(problem, Receipt, {'judges': JudgeUsed})}") from None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as problem:
         raise ConfigError(f"{path} holds no receipts: {problem}") from None
     if values.get("schema_version") != _SCHEMA:
         raise ConfigError(f"{path}: schema_version {values.get('schema_version')!r} is not known; {_SCHEMA} is")
-    return _Content(found, unjudged)
+    return _Content(found)
 
 
 @contextmanager
@@ -233,7 +312,7 @@ def _changed(place: Path) -> Iterator[_Content]:
 
 
 def _content_of(place: Path) -> _Content:
-    return _read(place) if place.exists() else _Content([], [])
+    return _read(place) if place.exists() else _Content([])
 
 
 @contextmanager

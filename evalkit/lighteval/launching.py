@@ -15,6 +15,7 @@ from evalkit.lighteval.parents import watch_parent
 
 __all__ = ["launch", "settle_environment", "with_custom_tasks"]
 
+_log = logging.getLogger("evalkit")
 PLUGIN = "evalkit.lighteval.plugin"
 _TAKE_TASKS = ("accelerate", "baseline", "custom", "endpoint", "sglang", "tasks", "vllm")
 
@@ -85,6 +86,8 @@ def settle_environment(environ: MutableMapping[str, str]) -> Scoring:
     bindings = TaskBindings.from_environ(environ)
     if scoring.mode == "deterministic":
         environ.pop(CONFIG_VARIABLE, None)
+    for said in scoring.warnings:
+        _log.warning("%s", said)
     if bindings or scoring.mode != "deterministic":
         check_receipts(receipt_place(environ))
     environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # else litellm fetches it at import

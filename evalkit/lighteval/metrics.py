@@ -12,7 +12,7 @@ from lighteval.metrics.utils.metric_utils import SampleLevelMetric
 from lighteval.tasks.requests import SamplingMethod
 
 from evalkit.contract import Scoring, TaskBindings
-from evalkit.errors import ConfigError, InputError, JudgeError, counted, listed
+from evalkit.errors import ConfigError, EvalkitError, InputError, JudgeError, counted, listed
 from evalkit.evaluation import Evaluation, evaluate_spec
 from evalkit.judges import Judge
 from evalkit.judging import Options
@@ -20,7 +20,7 @@ from evalkit.lighteval.declarations import Declared
 from evalkit.lighteval.items import Fields, answer_of, check_fields, items_of
 from evalkit.lighteval.progress import Told
 from evalkit.lighteval.rows import EMPTY_ANSWER, check_rubric, corpus_row, sample_rows, unjudged_row
-from evalkit.lighteval.scorings import Settled, settle
+from evalkit.lighteval.scorings import Settled, judges_used, place_of, settle, without_place
 
 __all__ = ["RubricScore", "batched_metric", "judge_metric", "jury_metric"]
 
@@ -159,7 +159,11 @@ class RubricScore(SampleLevelComputation):
         What the metric says of itself.
     name
         Name of the metric.
+    is_judged
+        True: a judge scores it.
     """
+
+    is_judged = True
 
     def __init__(self, declared: Declared, name: str, fields: Fields, options: Mapping[str, Any]) -> None:
         self.declared, self.name = declared, name
@@ -198,13 +202,17 @@ class RubricScore(SampleLevelComputation):
         scoring = Scoring.from_environ()
         if scoring.mode == "deterministic":
             return None
-        settled = settle(self.declared, task, scoring)
-        if settled.spec.rubric is not self.declared.rubric:
-            check_rubric(settled.spec.rubric)
-        if not self._options.get("offline"):
-            for judge in settled.spec.judges:
-                _check_ready(judge)
-        check_fields(docs, settled.spec.rubric, self._fields)
+        settled = settle(self.declared, task, scoring, metric=self.name)
+        try:
+            if settled.spec.rubric is not self.declared.rubric:
+                check_rubric(settled.spec.rubric)
+            if not self._options.get("offline"):
+                for judge in settled.spec.judges:
+                    _check_ready(judge)
+            check_fields(docs, settled.spec.rubric, self._fields)
+        except EvalkitError as problem:
+            said = without_place(str(problem), task, self.name)
+            raise type(problem)(f"{place_of(task, self.name)}: {said}") from None
         return settled
 
     def compute(  # type: ignore[override]  # batched: LightEval hands all samples of a task over
@@ -221,7 +229,7 @@ class RubricScore(SampleLevelComputation):
         scoring = Scoring.from_environ()
         if scoring.mode == "deterministic":
             return [{f"{self.name}_coverage": 0.0, f"{self.name}_error": "deterministic"} for _ in docs]
-        settled = settle(self.declared, task, scoring)
+        settled = settle(self.declared, task, scoring, metric=self.name)
         filled = [number for number, response in enumerate(responses) if answer_of(response).strip()]
         evaluation, problem = self._evaluation(settled, [docs[n] for n in filled], [responses[n] for n in filled])
         rows = self._rows(settled, evaluation, problem, filled, len(docs))
@@ -268,16 +276,17 @@ class RubricScore(SampleLevelComputation):
 def _counts(
     name: str, rows: Sequence[Mapping[str, Any]], evaluation: Evaluation | None, settled: Settled, n_filled: int
 ) -> dict[str, Any]:
-    per_item = len(settled.spec.judges) * settled.spec.samples * len(settled.spec.rubric.criteria)
-    wanted = n_filled * per_item
+    per_judge = n_filled * settled.spec.samples * len(settled.spec.rubric.criteria)
     cost = None if evaluation is None else evaluation.cost
-    unscored = wanted if evaluation is None else int(evaluation.judgments["error"].notna().sum())
+    tables = [] if evaluation is None else [evaluation.judgments]
+    judges = judges_used(settled.spec, tables, per_judge if evaluation is None else 0)
     return {
+        "judges": judges,
         "n_items": len(rows),
         "n_scored": sum(row[name] == row[name] for row in rows),
         "n_empty": len(rows) - n_filled,
-        "n_judgments": wanted,
-        "n_unscored": unscored,
+        "n_judgments": per_judge * len(judges),
+        "n_unscored": per_judge * len(judges) - sum(judge.n_scored or 0 for judge in judges),
         "n_live": 0 if cost is None else cost.n_live,
         "n_cached": 0 if cost is None else cost.n_cached + cost.n_recorded,
         "cost_usd": 0.0 if cost is None else cost.paid_usd,

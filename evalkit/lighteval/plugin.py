@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from evalkit.contract import TaskBindings, write_unjudged
+from evalkit.contract import TaskBindings
 from evalkit.contract.layouts import ENTRY_POINTS, PluginLayout
 from evalkit.errors import ConfigError, EvalkitError, listed
 
@@ -44,13 +44,7 @@ def gather(bindings: TaskBindings | None = None) -> list[Any]:
                 )
             origin[task.name] = where
             tasks.append(task)
-    write_unjudged(task.name for task in tasks if given.binds(task.name) and not _is_judged(task))
     return tasks
-
-
-def _is_judged(task: Any) -> bool:
-    """Whether a judge may be asked: such metrics can be checked before a run."""
-    return any(hasattr(metric.sample_level_fn, "check") for metric in task.metrics)
 
 
 def _refuse_two_versions(bindings: TaskBindings) -> None:

@@ -11,12 +11,15 @@ import importlib.util
 import json
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from evalkit.contract import write_scorers
 from evalkit.errors import ConfigError, EvalkitError
+from evalkit.lighteval.scorers import scorer_of
+from evalkit.lighteval.scorings import place_of, without_place
 from evalkit.lighteval.texts import mend_document, mend_response, mended_sample
 
 __all__ = ["prepare"]
@@ -33,7 +36,7 @@ def prepare(folder: Path) -> None:
       take long and one of which fetches a file from the network at import, are not loaded. One that cannot be
       imported is left out with a warning.
     - Metrics that can be checked are, for every task asked for, after the data and before the model are loaded; all
-      problems come in one message.
+      problems come in one message. What scores each metric is noted beside the receipts.
     - LiteLLM's own cache, which LightEval puts into the working folder, lies in `folder` too.
     - Tasks without stop sequences work with every model.
     - Answers of the model that LightEval keeps are found again only for the same documents, not for the same row
@@ -158,7 +161,7 @@ def _import_into(found: dict[str, Any], lost: dict[str, str], module: str, load:
 
 def _checking(documents: dict[str, str], plain: Callable[..., None], pipeline: Any, *args: Any, **named: Any) -> None:
     plain(*args, **named)
-    faults: dict[str, None] = {}
+    faults: dict[str, list[str]] = {}
     for task in pipeline.tasks_dict.values():
         docs = pipeline.documents_dict[task.full_name]
         for doc in docs:
@@ -166,20 +169,53 @@ def _checking(documents: dict[str, str], plain: Callable[..., None], pipeline: A
             doc.stop_sequences = list(doc.stop_sequences or ())
             mend_document(doc)
         documents[task.full_name] = _content(docs)
-        faults |= dict.fromkeys(_names_twice(task))
+        faults |= {said: [] for said in _names_twice(task)}
         for metric in task.metrics:
-            check = getattr(metric.sample_level_fn, "check", None)
-            if check is None:
-                continue
-            try:
-                check(task.full_name, docs)
-            except EvalkitError as problem:
-                faults[str(problem)] = None
-    if len(faults) == 1:
-        raise ConfigError(next(iter(faults)))
-    if faults:
-        lines = "".join(f"\n  {number}. {fault}" for number, fault in enumerate(faults, start=1))
-        raise ConfigError(f"this run cannot be scored, {len(faults)} reasons:{lines}")
+            _check(metric, task.full_name, docs, faults)
+    said = [f"{_listed(places)}: {fault}" if places else fault for fault, places in faults.items()]
+    if len(said) == 1:
+        raise ConfigError(said[0])
+    if said:
+        lines = "".join(f"\n  {number}. {fault}" for number, fault in enumerate(said, start=1))
+        raise ConfigError(f"this run cannot be scored, {len(said)} reasons:{lines}")
+    _note_scorers(pipeline.tasks_dict.values())
+
+
+def _note_scorers(tasks: Iterable[Any]) -> None:
+    """Note what scores each metric; a run is not given up where that cannot be written."""
+    found = {
+        task.full_name: {name: scorer_of(metric) for metric in task.metrics for name in _names_of(metric)}
+        for task in tasks
+    }
+    try:
+        write_scorers(found)
+    except ConfigError as problem:
+        _log.error("what scores each metric was not noted: %s", problem)
+
+
+def _check(metric: Any, task: str, docs: Sequence[Any], faults: dict[str, list[str]]) -> None:
+    """Note what stands against judging a metric of a task, and where: one problem may stand against many."""
+    function = metric.sample_level_fn
+    if hasattr(function, "called"):
+        function.called(metric.metric_name)
+    check = getattr(function, "check", None)
+    if check is None:
+        return
+    where = place_of(task, metric.metric_name)
+    try:
+        check(task, docs)
+    except EvalkitError as problem:
+        faults.setdefault(without_place(str(problem), task, metric.metric_name), []).append(where)
+
+
+def _listed(places: Sequence[str], most: int = 3) -> str:
+    more = f"; and {len(places) - most} more" if len(places) > most else ""
+    return "; ".join(places[:most]) + more
+
+
+def _names_of(metric: Any) -> list[str]:
+    names = metric.metric_name
+    return [str(name) for name in names] if isinstance(names, (list, tuple)) else [str(names)]
 
 
 def _names_twice(task: Any) -> list[str]:

@@ -193,7 +193,8 @@ def run_lighteval(
         RECEIPT_VARIABLE: str(place / "receipts.json"),
         PARENT_VARIABLE: str(os.getpid()),
     }
-    (place / "receipts.json").unlink(missing_ok=True)  # of an earlier run in this folder
+    for old in place.glob("receipts*.json"):  # of an earlier run in this folder
+        old.unlink()
     run_child(
         [sys.executable, "-m", "evalkit", "lighteval", *with_custom_tasks(words)],
         changes,

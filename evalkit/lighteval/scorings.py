@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+import pandas as pd
 
 from evalkit.contract import Receipt, Scoring, TaskBinding, TaskBindings, write_receipt
 from evalkit.contract.layouts import PluginLayout
@@ -20,7 +22,7 @@ from evalkit.lighteval.declarations import Declared, profile_of
 from evalkit.prompts import Template, list_templates, load_template
 from evalkit.rubrics import Profile, Rubric, rubric_folders
 
-__all__ = ["Settled", "settle"]
+__all__ = ["Settled", "judges_used", "leave_receipt", "place_of", "settle", "without_place"]
 
 _log = logging.getLogger("evalkit")
 _RULES = ("vote", "ties", "min_self_agreement", "quorum")
@@ -55,14 +57,6 @@ class Settled:
             rubric_hash=rubric.content_hash,
             profile=None if profile is None else profile.profile,
             profile_version=None if profile is None else profile.version,
-            judges=[
-                JudgeUsed(
-                    name=judge.name, provider=judge.provider, service=judge.service, model=judge.model,
-                    weight=judge.weight, temperature=judge.temperature, max_tokens=judge.max_tokens,
-                    params=dict(judge.params), template=asking.template.label, template_hash=asking.template.hash,
-                )
-                for judge, asking in zip(self.spec.judges, self.spec.askings, strict=True)
-            ],
             samples=self.spec.samples,
             vote=self.rules.vote,
             ties=self.rules.ties,
@@ -76,11 +70,61 @@ class Settled:
         )  # fmt: skip
 
     def leave_receipt(self, task: str, metric: str, **counts: Any) -> None:
-        """Write the receipt of a task scored so, if the run wants receipts; scores are not given up for one."""
-        try:
-            write_receipt(self.receipt(task, metric, **counts))
-        except ConfigError as problem:
-            _log.error("%s, %s: no receipt was left: %s", task, metric, problem)
+        """Write the receipt of a task scored so, and log which judges left what unscored; see `judges_used`."""
+        leave_receipt(self.receipt(task, metric, **counts))
+
+
+def leave_receipt(receipt: Receipt) -> None:
+    """Write a receipt if the run wants receipts, and log what it warns of; scores are not given up for a receipt."""
+    for said in receipt.warnings:
+        _log.warning("%s", said)
+    try:
+        write_receipt(receipt)
+    except ConfigError as problem:
+        _log.error("%s, %s: no receipt was left: %s", receipt.task, receipt.metric, problem)
+
+
+def judges_used(spec: Spec, tables: Iterable[pd.DataFrame], n_down: int = 0) -> list[JudgeUsed]:
+    """The judges of a task with what each was asked, and what came of it.
+
+    Parameters
+    ----------
+    spec
+        The judges, and their templates.
+    tables
+        Judgments tables.
+    n_down
+        Judgments of each judge that are in no table, since no judge could be asked at all.
+    """
+    names = ["judge", "error", "model"]
+    parts = [table[names].astype(object) for table in tables if len(table)]
+    rows = pd.concat(parts) if parts else pd.DataFrame(columns=names)
+    made = []
+    for judge, asking in zip(spec.judges, spec.askings, strict=True):
+        mine = rows[rows["judge"] == judge.name]
+        reasons = {str(name): int(n) for name, n in mine["error"].value_counts().items()}
+        if n_down:
+            reasons["judge_down"] = reasons.get("judge_down", 0) + n_down
+        made.append(
+            JudgeUsed(
+                name=judge.name,
+                provider=judge.provider,
+                service=judge.service,
+                model=judge.model,
+                weight=judge.weight,
+                temperature=judge.temperature,
+                max_tokens=judge.max_tokens,
+                params=dict(judge.params),
+                template=asking.template.label,
+                template_hash=asking.template.hash,
+                base_url=judge.base_url,
+                n_judgments=len(mine) + n_down,
+                n_scored=int(mine["error"].isna().sum()),
+                reasons=reasons,
+                served={str(name): int(n) for name, n in mine["model"].value_counts().items()},
+            )
+        )
+    return made
 
 
 def settle(
@@ -88,6 +132,7 @@ def settle(
     task: str | None,
     scoring: Scoring | None = None,
     bindings: TaskBindings | None = None,
+    metric: str | None = None,
 ) -> Settled:
     """Bring together what run, binding, profiles and metric say.
 
@@ -102,6 +147,8 @@ def settle(
         LightEval's name of the task, for its binding; None: not known yet, bindings are left out.
     scoring, bindings
         By default what the environment says.
+    metric
+        Name of the metric, for messages.
 
     Raises
     ------
@@ -111,15 +158,35 @@ def settle(
     scoring = scoring or Scoring.from_environ()
     given = TaskBindings.from_environ() if bindings is None else bindings
     binding = TaskBinding() if task is None else given.of_task(task)
-    who = f"task {task!r}" if task else f"the metric of rubric {declared.rubric.id!r}"
+    who = place_of(task, metric) or f"the metric of rubric {declared.rubric.id!r}"
     if scoring.mode not in declared.modes:
-        raise ConfigError(f"{who} is not made for the scoring mode {scoring.mode!r}: {', '.join(declared.modes)}")
+        raise ConfigError(f"{who}: not made for the scoring mode {scoring.mode!r}: {', '.join(declared.modes)}")
     try:
         layout = PluginLayout.at(binding.plugin_path) if binding.plugin_path else None
         found = _Found(declared, scoring, binding, layout, _run_profile(scoring, binding, layout))
-        return found.settled(who)
+        return found.settled()
     except EvalkitError as problem:
-        raise type(problem)(f"{who}: {problem}" if who not in str(problem) else str(problem)) from None
+        raise type(problem)(f"{who}: {problem}") from None
+
+
+def place_of(task: str | None, metric: str | None) -> str:
+    """Where a problem is, as messages begin: the task and the metric, as far as they are known.
+
+    Examples
+    --------
+    >>> place_of("qa|0", "tone"), place_of(None, "tone")
+    ("task 'qa|0', metric 'tone'", "metric 'tone'")
+    """
+    known = (("task", task), ("metric", metric))
+    return ", ".join(f"{kind} {name!r}" for kind, name in known if name)
+
+
+def without_place(message: str, task: str | None, metric: str | None) -> str:
+    """A message without the place, or the task, that it begins with: see `place_of`."""
+    for place in (place_of(task, metric), place_of(task, None), place_of(None, metric)):
+        if place and message.startswith(place):
+            return message.removeprefix(place).lstrip(",: ")
+    return message
 
 
 @dataclass(frozen=True)
@@ -132,10 +199,10 @@ class _Found:
     layout: PluginLayout | None
     profile: Profile | None
 
-    def settled(self, who: str) -> Settled:
+    def settled(self) -> Settled:
         origins: dict[str, str] = {}
         rubric = self._rubric(origins)
-        judges = self._judges(who, origins)
+        judges = self._judges(origins)
         rules = self._rules(origins)
         places = [("config", self._config("samples")), *self._profiled("samples")]
         samples = self._first("samples", places, DEFAULT_SAMPLES, origins)
@@ -191,12 +258,12 @@ class _Found:
         if named.id != own.id:
             raise ConfigError(
                 f"profile {profile.profile!r} is for the rubric {named.id}@{named.version}, and this metric judges "
-                f"by {own.id}@{own.version}; bind a profile of that rubric, or one of rules alone"
+                f"by {own.id}@{own.version}; bind a profile of that rubric, or one without a rubric"
             )
         origins["rubric"] = "profile"
         return named
 
-    def _judges(self, who: str, origins: dict[str, str]) -> tuple[Judge, ...]:
+    def _judges(self, origins: dict[str, str]) -> tuple[Judge, ...]:
         config, scoring = self.scoring.config, self.scoring
         asked = config.to_judges() if config is not None else ()
         if asked and config is not None:
@@ -205,11 +272,13 @@ class _Found:
         judges = self._first("judges", [("config", asked), *self._profiled("judges")], (), origins)
         if not judges:
             raise ConfigError(
-                f"{who} is to be judged and no judge is named: name one in EVALUATOR_SCORING_CONFIG (judges), in a "
-                "profile, or where the metric is made (judges=)"
+                "no judge is named: name one in EVALUATOR_SCORING_CONFIG (judges), in a profile, or where the metric "
+                "is made (judges=)"
             )
         origin = origins["judges"]
-        scoring.check_number(len(judges), {"config": "the scoring config"}.get(origin, f"the {origin}"))
+        places = {"config": "the scoring config", "task": "the task"}
+        profile = self.profile if _said(self.profile, "judges") else self.declared.profile
+        scoring.check_number(len(judges), places.get(origin) or f"profile {profile and profile.profile!r}")
         if not any(judge.weight > 0 for judge in judges):
             raise ConfigError("all judges have the weight 0, so nobody is left to score; give one a weight above 0")
         return tuple(judges)

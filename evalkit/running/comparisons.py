@@ -102,7 +102,7 @@ def compare_runs(a: Run, b: Run) -> RunComparison:
     alike = {task: a.identities.get(task) == b.identities.get(task) for task in {**a.identities, **b.identities}}
     details = (_Samples(a), _Samples(b))
     rows = [
-        _row(key, sides["a"].get(key), sides["b"].get(key), details, _unlike(a, b, *key))
+        _row(key, sides["a"].get(key), sides["b"].get(key), details, _unlike(a, b, *key), _unknown(a, b, *key))
         for key in dict.fromkeys([*sides["a"], *sides["b"]])
     ]
     table = pd.DataFrame(rows, columns=list(COLUMNS)).astype({"n_pairs": "Int64", "comparable": "bool"})
@@ -148,14 +148,19 @@ def _document(doc: Any) -> str:
 
 
 def _row(
-    key: tuple[str, str], a: RunScore | None, b: RunScore | None, details: tuple[_Samples, _Samples], unlike: str
+    key: tuple[str, str],
+    a: RunScore | None,
+    b: RunScore | None,
+    details: tuple[_Samples, _Samples],
+    unlike: str,
+    unknown: str,
 ) -> dict[str, Any]:
     task, metric = key
     values = [math.nan if one is None or one.value is None else one.value for one in (a, b)]
     row: dict[str, Any] = {
         "task": task, "metric": metric, "a": values[0], "b": values[1], "difference": values[1] - values[0],
         "low": math.nan, "high": math.nan, "n_pairs": None, "coverage_a": _share(a), "coverage_b": _share(b),
-        "comparable": not unlike, "notes": unlike,
+        "comparable": not unlike, "notes": "; ".join(filter(None, [unlike, unknown])),
     }  # fmt: skip
     if math.isnan(row["difference"]):
         return {
@@ -186,6 +191,12 @@ def _unlike(a: Run, b: Run, task: str, metric: str) -> str:
         )
         if differs
     )
+
+
+def _unknown(a: Run, b: Run, task: str, metric: str) -> str:
+    """That nobody knows what scored a figure: same code and config may still ask another model."""
+    found = [run.scored_by_unknown(task, metric) for run in (a, b)]
+    return "it is not known what scores it" if True in found else ""
 
 
 def _share(score: RunScore | None) -> float:

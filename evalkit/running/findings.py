@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evalkit.contract import Receipt, read_receipts, read_unjudged
+from evalkit.contract import Receipt, Scorer, read_receipts, read_scorers
 from evalkit.contract.artifacts import LightevalArtifacts
 from evalkit.contract.bindings import task_name
 from evalkit.contract.measures import PASS_RATE, count_name, is_count
 from evalkit.errors import InputError, MissingExtraError, counted, listed
 from evalkit.running.rows import Ending
-from evalkit.running.runs import Run, RunScore, RunTask
+from evalkit.running.runs import Run, RunScore, RunTask, no_receipt, scorers_of
 
 __all__ = ["RECEIPTS", "has_samples", "read_findings", "sample_values"]
 
@@ -38,7 +38,7 @@ def read_findings(run: Run) -> Ending:
     artifacts = LightevalArtifacts.at(run.output)
     place = run.output / RECEIPTS
     receipts = tuple(read_receipts(place)) if place.is_file() else ()
-    unjudged = frozenset(map(task_name, read_unjudged(place))) if place.is_file() else frozenset()
+    scorers = read_scorers(place)
     missing = [one.task for one in run.tasks if not _parts(one.task, artifacts.results)]
     if missing:
         raise InputError(
@@ -50,7 +50,7 @@ def read_findings(run: Run) -> Ending:
         for task in _in_order(run, artifacts.results)
         for score in _scores(task, artifacts.results[task], details[task])
     ]
-    states = {one.task: _receipt_state(run, one, receipts, unjudged) for one in run.tasks}
+    states = {one.task: _receipt_state(run, one, receipts, scorers_of(scorers, one.task)) for one in run.tasks}
     tasks = tuple(_task(one, artifacts.results, details, states[one.task]) for one in run.tasks)
     return Ending(
         "succeeded",
@@ -58,7 +58,8 @@ def read_findings(run: Run) -> Ending:
         tasks=tasks,
         scores=tuple(scores),
         receipts=receipts,
-        notes=tuple(_notes(tasks, details)),
+        scorers=scorers,
+        notes=tuple(_notes(run.scoring_mode, tasks, receipts, details)),
     )
 
 
@@ -168,19 +169,34 @@ def _task(task: RunTask, results: Mapping[str, Any], details: Mapping[str, Any],
     return RunTask(task.task, task.weight, task.binding, state, n_samples)
 
 
-def _receipt_state(run: Run, task: RunTask, receipts: tuple[Receipt, ...], unjudged: frozenset[str]) -> str:
-    if run.scoring_mode == "deterministic" or task_name(task.task) in unjudged:
-        return "deterministic"
+def _receipt_state(run: Run, task: RunTask, receipts: tuple[Receipt, ...], scorers: Mapping[str, Scorer] | None) -> str:
+    """Deterministic is said of what is known to be so alone: in deterministic mode evalkit's judges are not asked."""
+    is_asked = run.scoring_mode != "deterministic"
+    known = {"deterministic"} if is_asked else {"deterministic", "judge"}
+    is_known = scorers is not None and known.issuperset(scorers.values())
     name = task_name(task.task)
     if any(task_name(one.task) == name or task_name(one.task).startswith(f"{name}:") for one in receipts):
         return "consumed"
+    if is_known and (task.binding or not is_asked):
+        return "deterministic"
     return "not_consumed" if task.binding else "own_config"
 
 
-def _notes(tasks: tuple[RunTask, ...], details: Mapping[str, pd.DataFrame | None]) -> Iterator[str]:
+def _notes(
+    mode: str,
+    tasks: tuple[RunTask, ...],
+    receipts: tuple[Receipt, ...],
+    details: Mapping[str, pd.DataFrame | None],
+) -> Iterator[str]:
+    """What must be known before the figures are used: first what has no score at all."""
+    order = [task_name(one.task) for one in tasks]
+    places = {one.task: next((at for at, name in enumerate(order) if task_name(one.task) == name), len(order))
+              for one in receipts}  # fmt: skip
+    for receipt in sorted(receipts, key=lambda one: (not one.scored_nothing, places[one.task])):
+        yield from receipt.warnings
     for one in tasks:
         if one.receipt_state == "not_consumed":
-            yield f"{one.task}: its judge plugin left no receipt, so nobody knows what scored it"
+            yield f"{one.task}: {no_receipt(mode)}"
     for task, frame in details.items():
         n_empty = 0 if frame is None else sum(_is_empty(answer) for answer in frame["model_response"])
         if n_empty:

@@ -11,6 +11,7 @@ import pandas as pd
 from evalkit.registry import Registry
 from evalkit.running.runs import Run, RunScore
 from evalkit.running.stores import RunStore
+from evalkit.running.views import run_reproducible
 
 __all__ = ["LEADERBOARD_COLUMNS", "leaderboard"]
 
@@ -46,7 +47,7 @@ def leaderboard(registry: Registry, pack: str, *, newest: bool = True) -> pd.Dat
         `scored_as` (hash), `pack`, `scoring_mode`, `judged_by`, `rank` (ties share one; NA without a score), `model`,
         `run`, `score` (primary metric over tasks by the pack's rule), `stderr` (of that score, tasks taken as
         independent; NA where a task has none), `coverage` (share scored, 0-1, the lowest of the tasks), `n_tasks`,
-        `tasks` (task -> figure), `reproducible`, `notes`.
+        `tasks` (task -> figure), `reproducible` (``yes``, ``no``, ``unknown``), `notes`.
     """
     name, _, version = pack.partition("@")
     registry.pack(name, version or None)  # an unknown one is an error, not an empty table
@@ -69,6 +70,9 @@ def _row(run: Run) -> dict[str, Any]:
     counted = [picked[task] for task in weights]
     covers = [one.coverage for one in counted if one is not None and one.coverage is not None]
     notes = list(run.notes)
+    blind = [task for task, one in picked.items() if one is not None and run.scored_by_unknown(task, one.metric)]
+    if blind:
+        notes.insert(0, f"it is not known what scores {', '.join(blind)}")
     if missing:
         wanted = run.primary_metric or "first metric"
         notes.insert(0, f"no score: {', '.join(missing)} has no {wanted}")
@@ -87,7 +91,7 @@ def _row(run: Run) -> dict[str, Any]:
         "coverage": min(covers) if covers and len(covers) == len(counted) else math.nan,
         "n_tasks": len(run.tasks),
         "tasks": {task: None if one is None else one.value for task, one in picked.items()},
-        "reproducible": run.reproducible,
+        "reproducible": run_reproducible(run)[0],
         "notes": "; ".join(notes),
     }
 
@@ -130,10 +134,10 @@ def _aggregated(rule: str, weights: dict[str, float], picked: dict[str, RunScore
 
 def _judged_by(run: Run) -> str:
     if run.scoring_mode == "deterministic":
-        return "-"
+        return "unknown" if run.unknown else "-"
     names = dict.fromkeys(_judges(run))
     rubrics = dict.fromkeys(f"{one.rubric}@{one.rubric_version}" for one in run.receipts)
-    return f"{', '.join(names)} by {', '.join(rubrics)}" if names or rubrics else "no receipts"
+    return f"{', '.join(names)} by {', '.join(rubrics)}" if names or rubrics else "unknown"
 
 
 def _judges(run: Run) -> Iterable[str]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -38,6 +38,8 @@ class Ending:
         What was read from its output.
     notes
         What is worth knowing of its figures.
+    scorers
+        Task -> metric -> what scores it.
     """
 
     status: str
@@ -47,6 +49,7 @@ class Ending:
     scores: tuple[RunScore, ...] = ()
     receipts: tuple[Receipt, ...] = ()
     notes: tuple[str, ...] = ()
+    scorers: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 def pack_id(session: Session, pack: Pack) -> int:
@@ -80,6 +83,8 @@ def task_rows(session: Session, run_id: str, resolution: Resolution) -> list[Run
 
 def put_findings(session: Session, run_id: str, ending: Ending, now: datetime) -> None:
     """Write what was read of a run; rows of the same task and metric are replaced."""
+    run = session.get_one(RunRow, run_id)
+    run.artifacts = {**run.artifacts, "scorers": {task: dict(found) for task, found in ending.scorers.items()}}
     tasks = {row.task: row for row in session.scalars(select(RunTaskRow).where(RunTaskRow.run_id == run_id))}
     for one in ending.tasks:
         tasks[one.task].receipt_state, tasks[one.task].n_samples = one.receipt_state, one.n_samples

@@ -12,9 +12,10 @@ import pandas as pd
 
 from evalkit.contract import Receipt
 from evalkit.contract.measures import group_of, is_of
+from evalkit.errors import listed
 from evalkit.keys import digest
 
-__all__ = ["SCORE_COLUMNS", "Run", "RunScore", "RunTask"]
+__all__ = ["SCORE_COLUMNS", "Run", "RunScore", "RunTask", "no_receipt", "scorers_of"]
 
 SCORE_COLUMNS = ("task", "metric", "value", "stderr", "coverage", "n_samples")
 _MOMENTS = ("created_at", "started_at", "finished_at")
@@ -33,9 +34,9 @@ class RunTask:
     binding
         Plugin, profile and templates it was resolved to; empty: as LightEval has it.
     receipt_state
-        ``consumed``: the judge plugin said what it used. ``not_consumed``: it was bound and said nothing.
-        ``own_config``: not bound, scored by itself. ``deterministic``: no judge is asked about it.
-        None: not yet known.
+        ``consumed``: a judge of evalkit scored it and left a receipt. ``not_consumed``: it was bound, and no receipt
+        came. ``own_config``: not bound, scored as LightEval has it. ``deterministic``: all its metrics are known to ask
+        no judge. None: not yet known.
     n_samples
         Samples in the details; None where there are none.
     """
@@ -145,7 +146,7 @@ class Run:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is worth knowing before its figures are used: empty answers, keys that are not set, judges not seen."""
+        """What must be known before its figures are used: judgments unscored, receipts missing, answers empty."""
         return tuple(self.artifacts.get("notes", ()))
 
     @property
@@ -187,9 +188,25 @@ class Run:
         return tuple(_gaps(self))
 
     @property
-    def reproducible(self) -> bool:
-        """Whether all that the run was made of is recorded (see `irreproducible`)."""
-        return not self.irreproducible
+    def unknown(self) -> tuple[str, ...]:
+        """Tasks of which it is not known what scores them, with the metrics: ``mt_bench|0 (judge_score)``.
+
+        A metric is known if evalkit's judges score it or if all that it is made of asks no model; LightEval's own
+        judge, and the code of a task or plugin, may ask anyone.
+        """
+        return tuple(_unknown(self)) if self.status == "succeeded" else ()
+
+    @property
+    def reproducible(self) -> bool | None:
+        """Whether all that the run was made of is recorded; None: not known. See `irreproducible` and `unknown`."""
+        if self.irreproducible:
+            return False
+        return None if self.unknown else True
+
+    @property
+    def scored_nothing(self) -> tuple[str, ...]:
+        """Task and metric of each receipt by which there were answers and none has a score."""
+        return tuple(f"{one.task} ({one.metric})" for one in self.receipts if one.scored_nothing)
 
     @property
     def identity(self) -> str:
@@ -205,7 +222,13 @@ class Run:
     @property
     def identities(self) -> Mapping[str, str]:
         """Task -> hash of how it is scored."""
-        return {one.task: _identity(self, one, self.receipts_of(one.task)) for one in self.tasks}
+        noted = self.artifacts.get("scorers", {})
+        return {
+            one.task: _identity(
+                self, one, self.receipts_of(one.task), unknown="unknown" in (scorers_of(noted, one.task) or {}).values()
+            )
+            for one in self.tasks
+        }
 
     def figure_identity(self, task: str, metric: str) -> str | None:
         """Hash of how one figure is scored, by what touches it: receipts count for figures of their own metric alone.
@@ -218,7 +241,17 @@ class Run:
         if whole is None:
             return None
         mine = self.receipts_of(task) if group is None else _of_group(self.receipts, group)
-        return _identity(self, whole, [one for one in mine if is_of(metric, [one.metric])], judged=bool(mine))
+        touching = [one for one in mine if is_of(metric, [one.metric])]
+        return _identity(self, whole, touching, judged=bool(mine), unknown=self.scored_by_unknown(task, metric))
+
+    def scored_by_unknown(self, task: str, metric: str) -> bool | None:
+        """Whether it is not known what scores a figure (see `unknown`); None where nothing is noted of the task."""
+        scorers = scorers_of(self.artifacts.get("scorers", {}), group_of(task) or task)
+        if scorers is None:
+            return None
+        heads = [name for name in scorers if is_of(metric, [name])]
+        # a metric may give figures of any name
+        return scorers[max(heads, key=len)] == "unknown" if heads else "unknown" in scorers.values()
 
     @property
     def lighteval(self) -> str | None:
@@ -227,13 +260,13 @@ class Run:
         return None if version is None else str(version)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON: all fields, and `identity`, `reproducible`, `irreproducible`, `notes`."""
+        """Plain values, for JSON: all fields, and `identity`, `reproducible`, `unknown`, `notes` …"""
         values = {one.name: getattr(self, one.name) for one in fields(self)}
         values |= {name: None if values[name] is None else values[name].isoformat() for name in _MOMENTS}
         values["tasks"] = [asdict(one) for one in self.tasks]
         values["scores"] = [asdict(one) for one in self.scores]
         values["receipts"] = [one.model_dump(mode="json") for one in self.receipts]
-        names = ("identity", "reproducible", "irreproducible", "notes")
+        names = ("identity", "reproducible", "irreproducible", "unknown", "scored_nothing", "notes")
         return values | {name: getattr(self, name) for name in names}
 
     def __str__(self) -> str:
@@ -258,7 +291,36 @@ def _gaps(run: Run) -> Iterable[str]:
         yield "the versions of its packages are not recorded"
     for one in run.tasks:
         if one.receipt_state == "not_consumed":
-            yield f"{one.task}: its judge plugin left no receipt"
+            yield f"{one.task}: {no_receipt(run.scoring_mode)}"
+        elif run.scoring_mode != "deterministic":
+            scorers = scorers_of(run.artifacts.get("scorers", {}), one.task) or {}
+            lost = [name for name, by in scorers.items() if by == "judge" and name not in run.judged(one.task)]
+            if lost:
+                yield f"{one.task}: {listed(lost)} left no receipt"
+
+
+def no_receipt(mode: str) -> str:
+    """What a bound task without a receipt means."""
+    if mode == "deterministic":
+        return "it is bound, and its metrics are not known to be deterministic: what scored it is unknown"
+    return "its judge plugin left no receipt"
+
+
+def scorers_of(noted: Mapping[str, Mapping[str, Any]], task: str) -> dict[str, Any] | None:
+    """Metric -> what scores it, of a task or of the tasks of a group; None where nothing is noted."""
+    mine = [found for other, found in noted.items() if _covers(task, other.partition("|")[0])]
+    # unknown last: what one task of a group makes unknown is so in the group
+    pairs = sorted((pair for found in mine for pair in found.items()), key=lambda pair: pair[1] == "unknown")
+    return dict(pairs) if mine else None
+
+
+def _unknown(run: Run) -> Iterable[str]:
+    for one in run.tasks:
+        scorers = scorers_of(run.artifacts.get("scorers", {}), one.task)
+        if scorers is None:
+            yield f"{one.task} (no metric was noted)"
+        elif lost := [metric for metric, by in scorers.items() if by == "unknown"]:
+            yield f"{one.task} ({', '.join(lost)})"
 
 
 def _covers(task: str, name: str) -> bool:
@@ -267,14 +329,17 @@ def _covers(task: str, name: str) -> bool:
     return name == whole or name.startswith(f"{whole}:")
 
 
-def _identity(run: Run, task: RunTask, receipts: Sequence[Receipt], *, judged: bool = False) -> str:
+def _identity(
+    run: Run, task: RunTask, receipts: Sequence[Receipt], *, judged: bool = False, unknown: bool | None = False
+) -> str:
     seen: dict[str, Any] = {"task": task.task, "plugin": task.binding.get("plugin_hash")}
     # a plugin may lie elsewhere on another machine: its content counts, in receipts too
     seen["receipts"] = sorted(digest(one.identity) for one in receipts)
-    is_known = judged or run.scoring_mode == "deterministic" or task.receipt_state == "deterministic"
-    if not receipts and not is_known and task.binding:
+    is_unseen = not receipts and not judged and task.receipt_state != "deterministic"
+    if is_unseen and task.binding:
         seen["binding"] = {name: value for name, value in task.binding.items() if name != "plugin_path"}
-        seen["config"] = run.scoring_config
+    if ((is_unseen and task.binding) or unknown) and run.scoring_mode != "deterministic":
+        seen["config"] = run.scoring_config  # what is not known may read it
     return digest(seen)
 
 

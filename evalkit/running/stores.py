@@ -131,7 +131,7 @@ class RunStore:
                 return True
             row.finished_at = now
             if ending.notes:
-                row.artifacts = {**row.artifacts, "notes": [*row.artifacts.get("notes", []), *ending.notes]}
+                row.artifacts = {**row.artifacts, "notes": [*ending.notes, *row.artifacts.get("notes", [])]}
             put_findings(session, run_id, ending, now)
         return True
 

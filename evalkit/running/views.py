@@ -7,15 +7,25 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from evalkit.contract import Receipt
+from evalkit.contract import JudgeUsed, Receipt
 from evalkit.contract.measures import count_name, is_count, is_of, no_values
 from evalkit.figures import count_of, figure, html_page, html_table, text_table
 from evalkit.running.runs import Run, RunScore
 
-__all__ = ["printable", "run_facts", "run_html", "run_tables", "run_text", "run_title", "run_without", "scored_of"]
+__all__ = [
+    "printable",
+    "run_facts",
+    "run_html",
+    "run_reproducible",
+    "run_tables",
+    "run_text",
+    "run_title",
+    "run_without",
+    "scored_of",
+]
 
 _ROUNDING = 1e-6
-_LEFT = ("metric", "judges", "by", "rubric", "template", "rules")
+_LEFT = ("metric", "judge", "model", "server", "by", "rubric", "template", "rules", "unscored")
 
 
 def run_text(run: Run) -> str:
@@ -23,6 +33,7 @@ def run_text(run: Run) -> str:
     parts = [run_title(run)]
     if run.error:
         parts.append(run.error)
+    parts += [f"note: {one}" for one in run.notes]
     for title, rows in run_tables(run):
         rest = run_without(run) if title == "scores" else ""
         parts.append("\n".join(filter(None, [f"\n{title}", text_table(rows, left=_LEFT), rest])))
@@ -35,6 +46,7 @@ def run_html(run: Run) -> str:
     parts = [f"<h4>{html.escape(run_title(run))}</h4>"]
     if run.error:
         parts.append(f"<p>{html.escape(run.error)}</p>")
+    parts += [f"<p class='note'>note: {html.escape(one)}</p>" for one in run.notes]
     for title, rows in run_tables(run):
         rest = run_without(run) if title == "scores" else ""
         parts.append(html_table(rows, texts=_LEFT, caption=title))
@@ -48,7 +60,9 @@ def run_title(run: Run) -> str:
     took = ""
     if run.started_at is not None and run.finished_at is not None:
         took = f" in {(run.finished_at - run.started_at).total_seconds():.0f} s"
-    return f"run {run.id}: {run.pack} with {run.model} ({run.backend}), {run.scoring_mode}: {run.status}{took}"
+    nothing = f", but nothing was scored in {', '.join(run.scored_nothing)}" if run.scored_nothing else ""
+    head = f"run {run.id}: {run.pack} with {run.model} ({run.backend}), {run.scoring_mode}"
+    return f"{head}: {run.status}{took}{nothing}"
 
 
 def run_tables(run: Run) -> Iterator[tuple[str, list[dict[str, str]]]]:
@@ -149,34 +163,43 @@ def _receipt(receipt: Receipt) -> dict[str, str]:
 
 
 def _judges(receipts: Iterable[Receipt]) -> Iterator[dict[str, str]]:
-    seen: list[dict[str, str]] = []
+    """Who was asked in which task, by which template, on which server, and what came of it."""
     for receipt in receipts:
         for judge in receipt.judges:
+            unscored = sorted(judge.reasons.items(), key=lambda one: (-one[1], one[0]))
             row = {
+                "task": receipt.task,
+                "metric": receipt.metric,
                 "judge": judge.name,
-                "model": f"{judge.provider}:{judge.model}",
-                "service": judge.service,
+                "model": _model(judge),
+                "server": judge.base_url or judge.service,
+                "template": f"{judge.template} ({judge.template_hash[:8]})",
                 "weight": f"{judge.weight:g}",
                 "temperature": "NA" if judge.temperature is None else f"{judge.temperature:g}",
                 "max_tokens": "NA" if judge.max_tokens is None else str(judge.max_tokens),
-                "template": f"{judge.template} ({judge.template_hash[:8]})",
+                "scored": "NA" if judge.n_judgments is None else count_of(judge.n_scored or 0, judge.n_judgments),
+                "unscored": ", ".join(f"{reason} {n}" for reason, n in unscored),
             }
             if judge.params:
                 row["params"] = json.dumps(judge.params, sort_keys=True, ensure_ascii=False)
-            if row not in seen:
-                seen.append(row)
-                yield row
+            yield row
+
+
+def _model(judge: JudgeUsed) -> str:
+    """The model as it was asked for, and what the server called it where that differs."""
+    asked = f"{judge.provider}:{judge.model}"
+    others = [name for name in judge.served if name != judge.model]
+    return f"{asked} (served: {', '.join(judge.served)})" if others else asked
 
 
 def run_facts(run: Run) -> Iterator[tuple[str, str]]:
-    """Names and values of what else is worth knowing: flags, config as given, versions, notes."""
+    """Names and values of what else is worth knowing: config as given, reproducible or not, versions, folder."""
     states = _by_state(run)
     if states:
         yield "receipts", "; ".join(f"{state}: {', '.join(tasks)}" for state, tasks in states.items())
     if run.scoring_mode != "deterministic" and run.scoring_config is not None:
         yield "config as given", json.dumps(run.scoring_config, ensure_ascii=False)
-    gaps = run.irreproducible
-    yield "reproducible", "yes" if not gaps else f"no: {'; '.join(gaps)}"
+    yield "reproducible", ": ".join(filter(None, run_reproducible(run)))
     if run.status == "succeeded":
         yield "comparable", f"with runs that are scored as {run.identity[:12]}"
     facts: Mapping[str, Any] = run.artifacts.get("environment") or {}
@@ -184,13 +207,18 @@ def run_facts(run: Run) -> Iterator[tuple[str, str]]:
         packages = facts.get("packages", {})
         named = [f"{name} {packages[name]}" for name in ("lighteval", "transformers", "torch") if name in packages]
         yield "versions", ", ".join([f"evalkit {facts.get('evalkit')}", f"Python {facts.get('python')}", *named])
-    for one in run.notes:
-        yield "note", one
     attempts = run.artifacts.get("attempts", [])
     if len(attempts) > 1:
         yield "attempts", "; ".join(f"{one['by']} {one['ended'] or 'goes on'}" for one in attempts)
     if run.artifacts.get("folder"):
         yield "folder", str(run.folder)
+
+
+def run_reproducible(run: Run) -> tuple[str, str]:
+    """``yes``, ``no`` or ``unknown``, and why; blank for yes."""
+    if run.reproducible is None:
+        return "unknown", f"it is not known what scores {'; '.join(run.unknown)}"
+    return ("yes", "") if run.reproducible else ("no", "; ".join(run.irreproducible))
 
 
 def _by_state(run: Run) -> dict[str, list[str]]:

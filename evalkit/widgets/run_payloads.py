@@ -8,7 +8,7 @@ from typing import Any
 from evalkit.errors import counted
 from evalkit.figures import count_of, figure
 from evalkit.running import Run, RunScore
-from evalkit.running.views import run_facts, run_tables, run_title, scored_of
+from evalkit.running.views import run_facts, run_reproducible, run_tables, run_title, scored_of
 
 __all__ = ["run_payload", "runs_payload"]
 
@@ -38,7 +38,7 @@ def run_payload(run: Run) -> dict[str, Any]:
             for title, rows in tables.items()
             if title != "scores"
         ],
-        "facts": [[name, value] for name, value in run_facts(run) if name != "note"],
+        "facts": [[name, value] for name, value in run_facts(run)],
     }
 
 
@@ -46,7 +46,8 @@ def _tiles(run: Run) -> Iterator[dict[str, str]]:
     took = ""
     if run.started_at is not None and run.finished_at is not None:
         took = f"in {(run.finished_at - run.started_at).total_seconds():.0f} s"
-    yield _tile("Status", run.status, took)
+    nothing = f"nothing was scored in {', '.join(run.scored_nothing)}" if run.scored_nothing else ""
+    yield _tile("Status", run.status, ", ".join(filter(None, [nothing, took])))
     yield _tile("Scoring mode", run.scoring_mode, f"{counted(len(run.tasks), 'task')}, {run.backend}")
     if run.receipts:
         scored, items = sum(one.n_scored for one in run.receipts), sum(one.n_items for one in run.receipts)
@@ -56,8 +57,8 @@ def _tiles(run: Run) -> Iterator[dict[str, str]]:
         n_live, n_cached = sum(one.n_live for one in run.receipts), sum(one.n_cached for one in run.receipts)
         paid = "US$ not known" if None in costs else f"US$ {sum(one or 0 for one in costs):.4f}"
         yield _tile("Paid for judges", paid, f"{counted(n_live, 'reply', 'replies')} asked, {n_cached} from the cache")
-    gaps = run.irreproducible
-    yield _tile("Reproducible", "no" if gaps else "yes", "; ".join(gaps) or "inputs, versions and judges are recorded")
+    said, why = run_reproducible(run)
+    yield _tile("Reproducible", said, why or "inputs, versions and judges are recorded")
     if run.status == "succeeded":
         yield _tile("Comparable", run.identity[:12], "with runs that are scored as this")
 

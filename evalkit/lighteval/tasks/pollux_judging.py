@@ -15,7 +15,7 @@ from evalkit.evaluation import Evaluation, evaluate_spec
 from evalkit.judging import Options, Spec
 from evalkit.lighteval.progress import Told
 from evalkit.lighteval.rows import sample_rows, unjudged_row
-from evalkit.lighteval.scorings import Settled
+from evalkit.lighteval.scorings import Settled, judges_used
 from evalkit.prompts import Asking
 from evalkit.rubrics import Criterion, Rubric
 
@@ -43,12 +43,15 @@ class JudgedCriteria:
     evaluations: list[Evaluation] = field(default_factory=list)
     n_wanted: int = 0
 
-    def counts(self) -> dict[str, Any]:
-        """What a receipt says of judgments and costs."""
+    def counts(self, spec: Spec) -> dict[str, Any]:
+        """What a receipt says of judges, judgments and costs."""
+        tables = [evaluation.judgments for evaluation in self.evaluations]
+        n_down = (self.n_wanted - sum(map(len, tables))) // len(spec.judges)
         costs = [evaluation.cost for evaluation in self.evaluations]
         paid = [cost.paid_usd for cost in costs]
-        n_scored = sum(int(evaluation.judgments["error"].isna().sum()) for evaluation in self.evaluations)
+        n_scored = sum(int(table["error"].isna().sum()) for table in tables)
         return {
+            "judges": judges_used(spec, tables, n_down),
             "n_judgments": self.n_wanted,
             "n_unscored": self.n_wanted - n_scored,
             "n_live": sum(cost.n_live for cost in costs),

@@ -131,7 +131,11 @@ class PolluxScore(SampleLevelComputation):  # type: ignore[misc,unused-ignore]  
         Id -> criterion; ids that have figures of their own.
     name, missing
         As given.
+    is_judged
+        True: judges score it.
     """
+
+    is_judged = True
 
     def __init__(
         self, declared: Declared, criteria: Mapping[str, Criterion], name: str, missing: Missing,
@@ -173,7 +177,7 @@ class PolluxScore(SampleLevelComputation):  # type: ignore[misc,unused-ignore]  
         if not docs or scoring.mode == "deterministic":
             return [{f"{self.name}_coverage": 0.0, f"{self.name}_error": "deterministic"} for _ in docs]
         task = docs[0].task_name
-        settled = settle(self.declared, task, scoring)
+        settled = settle(self.declared, task, scoring, metric=self.name)
         applying = {number: self._applying(doc) for number, doc in enumerate(docs)}
         filled = {at: applying[at] for at, response in enumerate(responses) if answer_of(response).strip()}
         if len(filled) < len(docs):
@@ -184,7 +188,7 @@ class PolluxScore(SampleLevelComputation):  # type: ignore[misc,unused-ignore]  
         rows = self._rows(settled, applying, judged)
         n_scored = sum(not math.isnan(row[self.name]) for row in rows)
         counts = {"n_items": len(docs), "n_scored": n_scored, "n_empty": len(docs) - len(filled)}
-        settled.leave_receipt(task, self.name, **counts, **judged.counts())
+        settled.leave_receipt(task, self.name, **counts, **judged.counts(settled.spec))
         return rows
 
     def _rows(
