@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import SupportsInt
 
+from evalkit.secrets import without_keys
+
 __all__ = [
     "CacheError",
     "CacheMiss",
@@ -25,7 +27,10 @@ __all__ = [
 
 
 class EvalkitError(Exception):
-    """Base class of all errors that evalkit raises on purpose."""
+    """Base class of all errors that evalkit raises on purpose; what they quote of a wrong value holds no key."""
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*map(without_keys, args))
 
 
 class InputError(EvalkitError, ValueError):

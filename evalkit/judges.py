@@ -6,7 +6,7 @@ import ipaddress
 import math
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from numbers import Integral
 from typing import Any
@@ -16,6 +16,7 @@ import orjson
 
 from evalkit.errors import ConfigError, guess, listed
 from evalkit.keys import canonical_json
+from evalkit.secrets import find_key, watch_key
 
 __all__ = ["MOST_SAMPLES", "PROVIDERS", "Judge", "Params", "check_samples", "host_of"]
 
@@ -28,7 +29,6 @@ MOST_SAMPLES = 1000
 _HOSTS = {"openai": "api.openai.com", "inference-providers": "router.huggingface.co", "litellm": "litellm"}
 _KEYS = {"openai": "OPENAI_API_KEY", "inference-providers": "HF_TOKEN"}
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
-_SECRETS = ("apikey", "authorization", "xapikey", "accesstoken", "bearer", "password", "token")
 _FIELD_PARAMS = ("temperature", "max_tokens")
 _TEXTS = ("name", "service", "template", "base_url", "api_key_env")
 
@@ -164,6 +164,7 @@ class Judge:
 
     def __post_init__(self) -> None:
         put = object.__setattr__
+        self._refuse_keys()
         if self.provider not in PROVIDERS:
             raise ConfigError(
                 f"unknown judge provider {self.provider!r}; {guess(self.provider, PROVIDERS)}"
@@ -215,16 +216,25 @@ class Judge:
         field_of = [name for name in self.params if name in _FIELD_PARAMS]
         if field_of:
             raise ConfigError(f"params of {who} hold {listed(field_of)}, a field of its own: give it as {field_of[0]}=")
-        secret = next(_secret_names(self.params), None)
-        if secret is not None:
-            raise ConfigError(
-                f"params of {who} hold {secret!r}: a key is never kept; name the variable it is in by api_key_env"
-            )
         try:
             plain = orjson.loads(canonical_json(dict(self.params)))  # a copy: the caller's may change later
         except TypeError as problem:
             raise ConfigError(f"params of {who} must be JSON values with text keys: {problem}") from None
         object.__setattr__(self, "params", Params(plain))
+
+    def _refuse_keys(self) -> None:
+        """ConfigError for a key in any field; the message shows neither the key nor the field that holds it."""
+        if isinstance(self.api_key_env, str) and _VARIABLE.fullmatch(self.api_key_env):
+            watch_key(self.api_key_env)
+        served = self.base_url or (os.environ.get("OPENAI_BASE_URL") if self.provider == "openai" else None)
+        fields = {name: getattr(self, name) for name in ("provider", "model", *_TEXTS, "params")} | {"base_url": served}
+        if find_key(list(fields.values())) is None:
+            return
+        name, where = next((name, where) for name, value in fields.items() if (where := find_key(value)))
+        raise ConfigError(
+            f"{name} of a judge holds a key ({where}); it is not shown and would be kept: put it into an environment "
+            "variable, whose name is given by api_key_env"
+        )
 
     def _check_numbers(self) -> None:
         put, who = object.__setattr__, f"judge '{self.provider}:{self.model}'"
@@ -294,18 +304,6 @@ class Judge:
                 changes.setdefault("service", "")
             changes.setdefault("api_key_env", None)  # a key never follows to another host
         return replace(self, **changes)
-
-
-def _secret_names(value: Any) -> Iterator[str]:
-    """Names of fields, at any depth, that look as if they held a key."""
-    if isinstance(value, Mapping):
-        for name, field_ in value.items():
-            if str(name).casefold().replace("-", "").replace("_", "") in _SECRETS:
-                yield str(name)
-            yield from _secret_names(field_)
-    elif isinstance(value, (list, tuple)):
-        for element in value:
-            yield from _secret_names(element)
 
 
 def _finite(value: object) -> bool:

@@ -20,7 +20,6 @@ from launched import JUDGE, JURY, TEMPLATE, bound, make_plugin, pack, runner_of
 
 from evalkit.cli import main
 from evalkit.contract import Receipt, TaskBindings
-from evalkit.contract.secrets import is_key, without_keys
 from evalkit.registry import Registry
 from evalkit.registry.tables import ReceiptRow, RunRow
 from evalkit.running import Run, Runner, RunScore, Worker, compare_runs, leaderboard, resolve
@@ -31,6 +30,7 @@ from evalkit.running.findings import _scores
 from evalkit.running.owners import Owner
 from evalkit.running.runners import _LIGHTEVAL
 from evalkit.running.views import run_tables
+from evalkit.secrets import is_key, without_keys
 
 pytestmark = pytest.mark.filterwarnings("ignore:pack .*:evalkit.errors.EvalkitWarning")
 

@@ -11,9 +11,9 @@ from typing import Any, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from evalkit.contract.secrets import is_key
 from evalkit.errors import ConfigError, listed
 from evalkit.judges import MOST_SAMPLES, Judge
+from evalkit.secrets import is_key
 
 __all__ = [
     "AGGREGATIONS",

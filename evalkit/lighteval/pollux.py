@@ -27,6 +27,7 @@ from evalkit.lighteval.scorings import judges_used, leave_receipt
 from evalkit.lighteval.texts import mended
 from evalkit.providers.secrets import NO_KEY
 from evalkit.records import ENGINE_REASONS, Reply
+from evalkit.secrets import Secret
 from evalkit.tables import is_missing
 
 try:
@@ -129,12 +130,13 @@ class PolluxLLMJudgeMetric(SampleLevelComputation):  # type: ignore[misc,unused-
         feedback_pattern: Pattern | None = None,
         on_unparsed: OnUnparsed = "nan",
     ) -> None:
+        # first, and under its own name: what fails below may be shown with the variables of this call
+        self._api_key = api_key = Secret.of(api_key)
         self.criteria_name = criteria_name
         self.rubrics = dict(rubrics) if isinstance(rubrics, Mapping) else rubrics
         self.judge_model_name = judge_model_name
         self.judge_backend = judge_backend
         self.url = url
-        self.api_key = api_key
         self.max_tokens = max_tokens
         self.backend_options = dict(backend_options or {})
         self.hf_provider = hf_provider
@@ -149,11 +151,11 @@ class PolluxLLMJudgeMetric(SampleLevelComputation):  # type: ignore[misc,unused-
     @property
     def api_key(self) -> str | None:
         """The key, as it was given."""
-        return self._api_key.value
+        return self._api_key.reveal() if isinstance(self._api_key, Secret) else self._api_key
 
     @api_key.setter
     def api_key(self, key: str | None) -> None:
-        self._api_key = _Secret(key)
+        self._api_key = Secret.of(key)
 
     def _settle(self) -> tuple[Spec, Options, ReplyReader]:
         """What the arguments mean. They are read at each call, since LightEval sets them from a task's parameters."""
@@ -164,7 +166,7 @@ class PolluxLLMJudgeMetric(SampleLevelComputation):  # type: ignore[misc,unused-
         if self.on_unparsed not in get_args(OnUnparsed):
             raise ConfigError(f"on_unparsed {self.on_unparsed!r} is unknown; allowed are nan, zero")
         judge, options = PolluxJudge(
-            self.judge_model_name, self.judge_backend, self.url, self.api_key, self.max_tokens,
+            self.judge_model_name, self.judge_backend, self.url, self._api_key, self.max_tokens,
             self.backend_options, self.hf_provider, self.response_format,
         ).resolve()  # fmt: skip
         asks_json = self.response_format is not None and self.score_pattern is None
@@ -314,7 +316,7 @@ class PolluxLLMJudgeMetric(SampleLevelComputation):  # type: ignore[misc,unused-
     def __repr__(self) -> str:
         names = [name for name in vars(self) if not name.startswith("_")]
         shown = [f"{name}={_shown(getattr(self, name))}" for name in names if getattr(self, name) is not None]
-        if self.api_key is not None:
+        if self._api_key is not None:
             shown.append("api_key=<hidden>")
         return f"{type(self).__name__}({', '.join(shown)})"
 
@@ -338,18 +340,6 @@ def _mode() -> str:
             "the mode 'judge'"
         )
     return mode
-
-
-class _Secret:
-    """Holds a key where every view of an object's attributes shows none."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: str | None) -> None:
-        self.value = value
-
-    def __repr__(self) -> str:
-        return "<hidden>"
 
 
 def _shown(value: Any) -> str:

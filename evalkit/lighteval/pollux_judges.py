@@ -11,6 +11,7 @@ from evalkit.errors import ConfigError, listed
 from evalkit.judges import Judge, host_of
 from evalkit.judging import Options
 from evalkit.providers.secrets import NO_KEY, hold_key
+from evalkit.secrets import Secret
 
 __all__ = ["BACKEND_OPTIONS", "PolluxJudge"]
 
@@ -32,7 +33,7 @@ class PolluxJudge:
     model: str
     backend: str = "openai"
     url: str | None = None
-    api_key: str | None = field(default=None, repr=False)
+    api_key: Secret | None = field(default=None, repr=False)
     max_tokens: int | None = 512
     options: Mapping[str, Any] = field(default_factory=dict)
     hf_provider: str | None = None

@@ -18,6 +18,7 @@ from evalkit.providers.prices import cost_of, shares
 from evalkit.providers.secrets import told
 from evalkit.providers.transport import Answer
 from evalkit.records import Prompt, Reply, Request, token_count
+from evalkit.secrets import Secret, without_keys
 
 __all__ = ["json_of", "problem_of", "replies_of", "without_prompt"]
 
@@ -31,6 +32,7 @@ _REFUSES = re.compile(
 # Said of `n` by servers that have another word for it
 _REFUSES_N = re.compile(r"(?:multiple|only one) candidates?|candidate_?count", re.IGNORECASE)
 _LONGEST_DETAIL = 240
+_NO_KEY = Secret()
 _REPEATED = 24
 
 
@@ -41,7 +43,7 @@ def replies_of(
     price: tuple[float, float] | None,
     latency_s: float,
     sent: Mapping[str, Any] | None,
-    secret: str = "",
+    secret: Secret = _NO_KEY,
 ) -> list[Reply]:
     """The replies in a good answer, at most `n`; what was billed is split evenly over them.
 
@@ -72,9 +74,9 @@ def replies_of(
     model = _text(model) if isinstance(model, str) else None
     return [
         Reply(
-            text=_text(choice["message"].get("content")),
+            text=_text(choice["message"].get("content"), secret),
             finish_reason=_text(choice.get("finish_reason")),
-            refusal=_text(choice["message"].get("refusal")),
+            refusal=_text(choice["message"].get("refusal"), secret),
             model=model,
             prompt_tokens=asked,
             completion_tokens=written,
@@ -113,21 +115,21 @@ def _whole(digits: str) -> int | None:
     return int(digits) if len(digits) < 19 else None
 
 
-def _text(value: Any) -> str | None:
+def _text(value: Any, secret: Secret = _NO_KEY) -> str | None:
     """A text; a list of text parts joined, as some servers send it; else None."""
     if isinstance(value, list):
         parts = [part.get("text") for part in value if isinstance(part, dict)]
         value = "".join(part for part in parts if isinstance(part, str)) if parts else None
     if not isinstance(value, str):
         return None
-    return value.encode("utf-8", "replace").decode()
+    return secret.hide_in(value.encode("utf-8", "replace").decode())
 
 
 def _count(usage: Any, name: str) -> int | None:
     return token_count(usage.get(name)) if isinstance(usage, dict) else None
 
 
-def problem_of(answer: Answer, request: Request, body: Mapping[str, Any], secret: str = "") -> ProviderError:
+def problem_of(answer: Answer, request: Request, body: Mapping[str, Any], secret: Secret = _NO_KEY) -> ProviderError:
     """What kind of problem an answer of another status than 200 is; `secret` is cut out of every text."""
     status = answer.status
     found = json_of(answer.content)
@@ -155,7 +157,7 @@ def problem_of(answer: Answer, request: Request, body: Mapping[str, Any], secret
     return ProviderError(kind, detail, status=status, retry_after=_retry_after(answer.headers))
 
 
-def _from_body(error: Any, answer: Answer, secret: str) -> ProviderError:
+def _from_body(error: Any, answer: Answer, secret: Secret) -> ProviderError:
     code = error.get("code") if isinstance(error, dict) else None
     detail = _clean(f"{answer.origin} says: {_message(error) or _shown(error)}", secret)
     kind: ProblemKind = "server_error"
@@ -224,7 +226,7 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
         return None
 
 
-def _not_json(answer: Answer, secret: str) -> str:
+def _not_json(answer: Answer, secret: Secret) -> str:
     body = answer.content.lstrip()
     if body[:1] == b"<":
         return "the server speaks HTML, not JSON: is base_url right (it usually ends with /v1)?"
@@ -233,15 +235,13 @@ def _not_json(answer: Answer, secret: str) -> str:
     return f"the answer is no JSON: {_cut(body, secret)}"
 
 
-def _cut(body: bytes, secret: str) -> str:
+def _cut(body: bytes, secret: Secret) -> str:
     return _clean(body[:4000].decode("utf-8", "replace"), secret)[:120]
 
 
-def _clean(text: str, secret: str) -> str:
-    """One line of bounded length without the key, which some servers echo."""
-    if secret:
-        text = text.replace(secret, "…")
-    text = " ".join(text.encode("utf-8", "replace").decode().split())  # half of a surrogate pair cannot be logged
+def _clean(text: str, secret: Secret) -> str:
+    """One line of bounded length without keys: some servers echo the caller's, or show their own."""
+    text = " ".join(str(without_keys(secret.hide_in(text))).split())
     return text if len(text) <= _LONGEST_DETAIL else text[: _LONGEST_DETAIL - 1] + "…"
 
 

@@ -20,6 +20,7 @@ from evalkit.providers.prices import price_of
 from evalkit.providers.secrets import key_in
 from evalkit.providers.transport import Answer
 from evalkit.records import Reply, Request
+from evalkit.secrets import Secret, forget_locals
 
 __all__ = ["InferenceProvidersClient", "check_inference_providers", "connect_inference_providers"]
 
@@ -75,7 +76,7 @@ class InferenceProvidersClient:
             content = await self._send(request, body)
             latency = time.perf_counter() - started
             answer = Answer(200, {}, content, self._origin)
-            secret = self._token() if self._judge.api_key_env else ""
+            secret = key_in(self._judge.api_key_env)
             return replies_of(answer, n, price=price_of(request.judge), latency_s=latency, sent=sent, secret=secret)
         except ProviderError as problem:
             problem.detail = without_prompt(problem.detail, request.prompt)
@@ -86,10 +87,10 @@ class InferenceProvidersClient:
         parts = urlsplit(self._judge.base_url or _ROUTER)
         return f"{parts.scheme}://{parts.netloc}"
 
-    def _token(self) -> str:
+    def _token(self) -> Secret:
         name = self._judge.api_key_env
         if name is None:
-            return "unset"  # without one, the library would send the token that it finds on this machine
+            return Secret("unset")  # without one, the library would send the token that it finds on this machine
         token = key_in(name)
         if not token:
             raise ProviderError("auth", f"the environment variable {name} is not set")
@@ -103,11 +104,8 @@ class InferenceProvidersClient:
         judge, token = self._judge, self._token()
         where: dict[str, Any] = {"base_url": judge.base_url} if judge.base_url else {"provider": "auto"}
         try:
-            async with (
-                asyncio.timeout(judge.timeout_s),
-                AsyncInferenceClient(**where, api_key=token, timeout=judge.timeout_s) as client,
-            ):
-                answer = await client.chat_completion(**_arguments(judge, body))
+            async with asyncio.timeout(judge.timeout_s):
+                answer = await _completion(AsyncInferenceClient, judge, token, where, body)
             return orjson.dumps(answer)
         except (TimeoutError, InferenceTimeoutError, httpx.TimeoutException):
             raise ProviderError("timeout", f"no answer within {judge.timeout_s:g} s", maybe_paid=True) from None
@@ -126,7 +124,18 @@ class InferenceProvidersClient:
             kind: ProblemKind = (
                 "auth" if "api_key" in str(error).lower() or "auto-router" in str(error) else "malformed"
             )
-            raise ProviderError(kind, str(error).replace(token, "…")[:240], maybe_paid=kind == "malformed") from None
+            raise ProviderError(kind, token.hide_in(str(error))[:240], maybe_paid=kind == "malformed") from None
+
+
+async def _completion(
+    client_class: Any, judge: Judge, token: Secret, where: Mapping[str, Any], body: Mapping[str, Any]
+) -> Any:
+    try:
+        async with client_class(**where, api_key=token.reveal(), timeout=judge.timeout_s) as client:
+            return await client.chat_completion(**_arguments(judge, body))
+    except BaseException as error:
+        forget_locals(error)
+        raise
 
 
 def _arguments(judge: Judge, body: Mapping[str, Any]) -> dict[str, Any]:

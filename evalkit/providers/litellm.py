@@ -22,6 +22,7 @@ from evalkit.providers.prices import price_of
 from evalkit.providers.secrets import key_in
 from evalkit.providers.transport import Answer
 from evalkit.records import Reply, Request, token_count
+from evalkit.secrets import Secret, forget_locals, without_keys
 
 __all__ = ["LiteLLMClient", "check_litellm", "connect_litellm"]
 
@@ -103,10 +104,7 @@ class LiteLLMClient:
         started = time.perf_counter()
         try:
             async with asyncio.timeout(judge.timeout_s):
-                response = await litellm.acompletion(
-                    **body, **_place(judge, secret), timeout=judge.timeout_s, num_retries=0, max_retries=0,
-                    caching=False, drop_params=False,
-                )  # fmt: skip
+                response = await _completion(litellm, judge, secret, body)
         except (TimeoutError, litellm.Timeout):
             raise ProviderError("timeout", f"no answer within {judge.timeout_s:g} s", maybe_paid=True) from None
         except Exception as error:  # noqa: BLE001  # what LiteLLM raises has no common class below this one
@@ -123,6 +121,17 @@ class LiteLLMClient:
         return _priced(replies, response, judge)
 
 
+async def _completion(litellm: Any, judge: Judge, secret: Secret, body: Mapping[str, Any]) -> Any:
+    try:
+        return await litellm.acompletion(
+            **body, **_place(judge, secret), timeout=judge.timeout_s, num_retries=0, max_retries=0,
+            caching=False, drop_params=False,
+        )  # fmt: skip
+    except BaseException as error:
+        forget_locals(error)
+        raise
+
+
 def _plain(response: Any) -> dict[str, Any]:
     """The parts of an answer that are read, as JSON values."""
     choices = []
@@ -136,13 +145,13 @@ def _plain(response: Any) -> dict[str, Any]:
     return {"model": response.model, "choices": choices, "usage": counts}
 
 
-def _place(judge: Judge, secret: str) -> dict[str, str]:
+def _place(judge: Judge, secret: Secret) -> dict[str, str]:
     """Address and key; without a named key none that LiteLLM finds in the environment goes to another host."""
     place = {"api_base": judge.base_url} if judge.base_url else {}
     if judge.api_key_env:
         if not secret:
             raise ProviderError("auth", f"the environment variable {judge.api_key_env} is not set")
-        return place | {"api_key": secret}
+        return place | {"api_key": secret.reveal()}
     return place | {"api_key": "unset"} if judge.base_url else place
 
 
@@ -159,11 +168,11 @@ def _priced(replies: list[Reply], response: Any, judge: Judge) -> list[Reply]:
 
 
 def _problem_of(
-    litellm: Any, error: Exception, request: Request, body: Mapping[str, Any], secret: str
+    litellm: Any, error: Exception, request: Request, body: Mapping[str, Any], secret: Secret
 ) -> ProviderError:
     if isinstance(error, ProviderError):
         return error
-    said = str(error).replace(secret, "…") if secret else str(error)
+    said = str(without_keys(secret.hide_in(str(error))))
     said = " ".join(said.encode("utf-8", "replace").decode().split())
     status = getattr(error, "status_code", None)
     cause = error.__cause__ or error.__context__

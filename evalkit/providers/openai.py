@@ -26,6 +26,7 @@ from evalkit.providers.prices import price_of
 from evalkit.providers.secrets import key_in
 from evalkit.providers.transport import Answer, Transport, proxy_of
 from evalkit.records import Reply, Request
+from evalkit.secrets import Secret
 
 __all__ = ["OpenAIClient", "check_params", "close_all", "connect_openai", "request_body"]
 
@@ -35,7 +36,7 @@ _NOT_PARAMS = ("messages", "model", "n", "stream")
 _AIOHTTPS_HEADERS = ("host", "connection", "content-length", "authorization", "accept-encoding")
 _CHAT = "/chat/completions"
 
-_Place = tuple[str, str | None, str | None, str | None, str | None]
+_Place = tuple[str, str | None, Secret | None, str | None, str | None]
 _open: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[_Place, OpenAIClient]]
 _open = weakref.WeakKeyDictionary()
 
@@ -122,21 +123,19 @@ class OpenAIClient:
 
     async def send(self, path: str, body: bytes | None, *, timeout_s: float, method: str = "POST") -> Answer:
         """Send one request with this client's headers and key; a `ProviderError` says why there is no answer."""
-        headers = self._headers
-        if self._api_key_env is not None:
-            headers = {**headers, "authorization": f"Bearer {self._key(self._api_key_env)}"}
-        return await self._transport.send(path, headers, body, timeout_s=timeout_s, method=method)
+        key = None if self._api_key_env is None else self._key(self._api_key_env)
+        return await self._transport.send(path, self._headers, body, key=key, timeout_s=timeout_s, method=method)
 
     @staticmethod
-    def _key(variable: str) -> str:
+    def _key(variable: str) -> Secret:
         key = key_in(variable)
         if not key:
             raise ProviderError("auth", f"the environment variable {variable} is not set")
-        if not key.isascii() or not key.isprintable():
+        if not key.is_sendable:
             raise ProviderError("auth", f"{variable} holds characters that no key has")
         return key
 
-    def _secret(self) -> str:
+    def _secret(self) -> Secret:
         return key_in(self._api_key_env)
 
     async def aclose(self) -> None:

@@ -1,4 +1,4 @@
-"""Keys: those in environment variables, and those given by value, which this process holds and nothing else."""
+"""Keys by name: those in environment variables, and those given by value, which only this process holds."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import threading
 
 from evalkit.errors import ConfigError
+from evalkit.secrets import Secret, watch_key
 
 __all__ = ["NO_KEY", "hold_key", "key_in", "told"]
 
@@ -14,11 +15,11 @@ NO_KEY = "EVALKIT_NO_KEY_GIVEN"
 """Stands for a key that was not given: never looked up in the environment."""
 
 _lock = threading.Lock()
-_names: dict[str, str] = {}
-_keys: dict[str, str] = {}
+_names: dict[Secret, str] = {}
+_keys: dict[str, Secret] = {}
 
 
-def hold_key(key: str) -> str:
+def hold_key(key: str | Secret) -> str:
     """A name for a key that was given by value, to be used as `Judge.api_key_env`.
 
     The key stays in the memory of this process. The name says nothing of it, and one key has one name, so that
@@ -33,26 +34,28 @@ def hold_key(key: str) -> str:
     --------
     >>> name = hold_key("sk-of-this-example")
     >>> key_in(name), "example" in name, hold_key("sk-of-this-example") == name
-    ('sk-of-this-example', False, True)
+    (<hidden>, False, True)
     """
-    if not isinstance(key, str) or not key.strip():
+    key = Secret.of(key)  # under its own name: a traceback shows variables
+    key = Secret(key.reveal().strip()) if isinstance(key, Secret) else key
+    if not isinstance(key, Secret) or not key:
         raise ConfigError("the key given by value is blank or no text; leave it out where a server needs none")
-    key = key.strip()
-    if not key.isascii() or not key.isprintable():
+    if not key.is_sendable:
         raise ConfigError("the key given by value holds characters that no key has (it is not shown)")
+    watch_key(key)
     with _lock:
         name = _names.setdefault(key, f"{_PREFIX}{len(_names) + 1}")
         _keys[name] = key
     return name
 
 
-def key_in(name: str | None) -> str:
-    """The key that a name stands for: one held by `hold_key`, else that of the environment variable; or ``""``."""
+def key_in(name: str | None) -> Secret:
+    """The key that a name stands for: one held by `hold_key`, else that of the environment variable; false if none."""
     if not name or name == NO_KEY:
-        return ""
+        return Secret()
     if name.startswith(_PREFIX):
-        return _keys.get(name, "")
-    return os.environ.get(name, "").strip()
+        return _keys.get(name, Secret())
+    return Secret(os.environ.get(name, "").strip())
 
 
 def told(name: str) -> str:

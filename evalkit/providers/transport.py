@@ -17,6 +17,7 @@ import yarl
 
 from evalkit.errors import ConfigError
 from evalkit.providers import ProviderError
+from evalkit.secrets import Secret, forget_locals, without_keys
 
 __all__ = ["MOST_BYTES", "Answer", "Transport", "proxy_of"]
 
@@ -52,7 +53,7 @@ class Transport:
         self.origin = str(self._base.origin()) if self._base.is_absolute() else str(self._base)
         self._session: aiohttp.ClientSession | None = None
         self._proxy = proxy_of(base_url)
-        if self._proxy and urlsplit(self._proxy).scheme not in ("http", "https"):
+        if self._proxy and urlsplit(self._proxy.reveal()).scheme not in ("http", "https"):
             raise ConfigError(
                 f"the environment names a proxy for {self.origin} that does not speak HTTP "
                 f"({_without_password(self._proxy)}); name an http:// one in HTTPS_PROXY, or the host in NO_PROXY"
@@ -75,9 +76,18 @@ class Transport:
         return self._urls[path]
 
     async def send(
-        self, path: str, headers: Mapping[str, str], body: bytes | None, *, timeout_s: float, method: str = "POST"
+        self,
+        path: str,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        *,
+        key: Secret | None = None,
+        timeout_s: float,
+        method: str = "POST",
     ) -> Answer:
         """Send one request to a path below the base URL; the answer is read to its end, so that its connection is free.
+
+        The key is in no variable that a traceback of evalkit's shows, and aiohttp's are emptied.
 
         Raises
         ------
@@ -85,18 +95,33 @@ class Transport:
             ``connection``, with `maybe_paid` unless nothing was sent; ``timeout``; ``malformed`` for a good answer that
             is larger than `MOST_BYTES`, or cannot be decompressed.
         """
+        try:
+            return await self._send(path, headers, body, key, timeout_s, method)
+        except BaseException as error:
+            forget_locals(error)
+            raise
+
+    async def _send(
+        self,
+        path: str,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        key: Secret | None,
+        timeout_s: float,
+        method: str,
+    ) -> Answer:
         session = self._session if self._session is not None else self._open()
         try:
             async with session.request(
                 method,
                 self._url(path),
-                headers=headers,
+                headers=headers if key is None else {**headers, "authorization": key.reveal("Bearer ")},
                 data=io.BytesIO(body) if body is not None and len(body) > _LARGE_BYTES else body,
                 allow_redirects=False,
-                proxy=self._proxy,
+                proxy=self._proxy.reveal() if self._proxy else None,
                 timeout=_timeout(timeout_s),
             ) as answer:
-                content = await self._read(answer)
+                content = (key or Secret()).hide_in_bytes(await self._read(answer))  # some servers echo it
         except aiohttp.ConnectionTimeoutError:
             raise self._unreached("no connection in time") from None
         except (aiohttp.ClientConnectorCertificateError, ssl.SSLCertVerificationError) as error:
@@ -175,13 +200,14 @@ class _Inflater:
         return bytes(content)
 
 
-def proxy_of(base_url: str) -> str | None:
-    """The proxy that the environment names for a server, or None."""
+def proxy_of(base_url: str) -> Secret | None:
+    """The proxy that the environment names for a server, or None; its address may hold a password."""
     url = urlsplit(base_url)
     if urllib.request.proxy_bypass(url.hostname or ""):
         return None
     found = urllib.request.getproxies()
-    return found.get(url.scheme) or found.get("all")
+    address = Secret(found.get(url.scheme) or found.get("all") or "")
+    return address or None
 
 
 def _ssl_context() -> ssl.SSLContext:
@@ -201,10 +227,10 @@ def _timeout(seconds: float) -> aiohttp.ClientTimeout:
     return aiohttp.ClientTimeout(total=seconds, sock_connect=min(_CONNECT_S, 0.9 * seconds))
 
 
-def _without_password(proxy: str) -> str:
-    url = urlsplit(proxy)
+def _without_password(proxy: Secret) -> str:
+    url = urlsplit(proxy.reveal())
     return f"{url.scheme}://{url.netloc.rpartition('@')[2]}"
 
 
 def _said(error: Exception) -> str:
-    return " ".join((str(error) or type(error).__name__).split())
+    return " ".join(str(without_keys(str(error)) or type(error).__name__).split())

@@ -16,8 +16,8 @@ from sqlalchemy.orm import Session
 from sqlalchemy.pool import NullPool
 
 from evalkit.caching import default_folder, network_file_system
-from evalkit.contract.secrets import is_key
 from evalkit.errors import ConfigError, MissingExtraError, RegistryError, advise_extra
+from evalkit.secrets import is_key
 
 __all__ = ["Database", "default_url"]
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from evalkit.contract.secrets import is_key, without_keys
 from evalkit.errors import ConfigError
+from evalkit.secrets import is_key, without_keys
 
 __all__ = [
     "BACKENDS",

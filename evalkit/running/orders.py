@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from evalkit.contract import ScoringConfig
-from evalkit.contract.secrets import without_keys
 from evalkit.errors import ConfigError, RubricError
 from evalkit.rubrics.files import read_yaml
 from evalkit.running.runs import Run
+from evalkit.secrets import without_keys
 
 __all__ = ["as_given", "check_same"]
 

@@ -1,0 +1,237 @@
+"""Keys and passwords: a type that no view of it shows, and the one rule that finds them in other values."""
+
+from __future__ import annotations
+
+import os
+import re
+import traceback
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any, NoReturn
+from urllib.parse import unquote
+
+__all__ = ["Secret", "find_key", "forget_locals", "is_key", "watch_key", "without_keys"]
+
+_NAMES = frozenset({
+    "accesskey", "apikey", "auth", "authorization", "bearer", "cookie", "credential", "credentials", "key", "pass",
+    "passphrase", "passwd", "password", "privatekey", "pwd", "secret", "sig", "signature", "token", "virtualkey",
+})  # fmt: skip
+_ENDS = (
+    "accesskey", "accesstoken", "apikey", "apitoken", "authorization", "authtoken", "bearertoken", "cookie", "ghtoken",
+    "githubtoken", "gitlabtoken", "hftoken", "huggingfacehubtoken", "idtoken", "password", "privatekey", "refreshtoken",
+    "secret", "secretkey", "securitytoken", "sessiontoken", "subscriptionkey", "virtualkey",
+)  # fmt: skip
+_SHAPES = re.compile(
+    r"(?<![A-Za-z0-9])(?:"
+    r"(?:sk|rk|pk)[-_](?=[\w-]*\d)[A-Za-z0-9_-]{16,}"  # OpenAI, Anthropic, OpenRouter, Stripe
+    r"|(?:hf|gsk|r8|fw|nvapi|xai|pplx|tgp|glpat|gh[pousr]|github_pat|xox[abeoprs])[-_](?=[\w-]*\d)[A-Za-z0-9_-]{16,}"
+    r"|AIza[0-9A-Za-z_-]{30,}"  # Google
+    r"|(?:AKIA|ASIA)[0-9A-Z]{16}(?![0-9A-Za-z])"  # Amazon
+    r"|eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?"  # JSON Web Token
+    r"|(?i:bearer|basic)\s+(?=\S*[\d=])[A-Za-z0-9._~+/=-]{8,}"
+    r"|-----BEGIN [A-Z ]*PRIVATE KEY"
+    r")"
+)
+_SIGNED_IN = re.compile(r"(?<=://)[^/@\s?#]+@")
+_PAIR = re.compile(r"(?:(?<=[?&;#,\s])|^)([A-Za-z][\w.-]*)=([^&#;,\s]+)")
+_QUERY = re.compile(r"(?<=[?&;])([A-Za-z][\w.-]*)=([^&#;,\s'\"\[]+)")
+_HEADER = re.compile(r"^\s*((?i:authorization|cookie|[a-z]+-[a-z-]+)):\s*\S")  # "X-Api-Key: …", not "Token: …"
+_SHORTEST = 8  # a shorter key is a placeholder, as "none" or "EMPTY", that other texts may hold
+_NOT_KEPT = "[not kept]"
+
+_watched: set[str] = set()
+_held: list[Secret] = []
+
+
+class Secret:
+    """A key or password. `reveal` gives it to the call that sends it; what prints it shows ``<hidden>``.
+
+    It is no text, so that nothing joins or formats it by mistake, and it is not pickled: what is pickled is written to
+    files and sent to other processes.
+
+    Examples
+    --------
+    >>> key = Secret("sk-of-this-example")
+    >>> f"{key} {key!r} {key:>10}", bool(key), key.hide_in("no key sk-of-this-example here")
+    ('<hidden> <hidden> <hidden>', True, 'no key … here')
+    """
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: str = "") -> None:
+        self._value = value
+
+    @classmethod
+    def of(cls, value: Any) -> Any:
+        """A text as a Secret; anything else, None too, as it is."""
+        return cls(value) if isinstance(value, str) else value
+
+    def reveal(self, before: str = "") -> str:
+        """The key, with `before` before it; put it into no variable: tracebacks may show those."""
+        return before + self._value
+
+    def hide_in(self, text: str) -> str:
+        """The text with ``…`` in place of this key."""
+        return text.replace(self._value, "…") if self._value else text
+
+    def hide_in_bytes(self, content: bytes) -> bytes:
+        """As `hide_in`, of what was not decoded yet."""
+        return content.replace(self._value.encode(), "…".encode()) if self._value else content
+
+    @property
+    def is_sendable(self) -> bool:
+        """Whether all its characters are printable ASCII, as a header's must be."""
+        return self._value.isascii() and self._value.isprintable()
+
+    def __bool__(self) -> bool:
+        return bool(self._value)
+
+    def __repr__(self) -> str:
+        return "<hidden>"
+
+    def __format__(self, spec: str) -> str:
+        return repr(self)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and other._value == self._value
+
+    def __hash__(self) -> int:
+        return hash(self._value)
+
+    def __copy__(self) -> Secret:
+        return self
+
+    def __deepcopy__(self, _: Any) -> Secret:
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a key is not pickled; name the environment variable that holds it (api_key_env) instead")
+
+
+def watch_key(key: str | Secret) -> None:
+    """Look for this key from now on: a Secret, or the value of the environment variable of this name."""
+    if isinstance(key, str):
+        _watched.add(key)
+    elif key not in _held:
+        _held.append(key)
+
+
+@lru_cache(maxsize=4096)
+def is_key(name: str) -> bool:
+    """Whether what stands under this name looks like a key itself, and not like the variable that holds it.
+
+    Examples
+    --------
+    >>> is_key("API-Key"), is_key("hf_token"), is_key("api_key_env"), is_key("max_tokens"), is_key("pad_token")
+    (True, True, False, False, False)
+    """
+    plain = re.sub(r"[^a-z0-9]", "", name.casefold())
+    return plain in _NAMES or plain.endswith(_ENDS)
+
+
+def find_key(value: Any) -> str | None:
+    """Where a value holds a key, in words that do not show it; None where it holds none.
+
+    A key is: a text (or list of texts) under a name as ``api_key``, ``token``, ``Authorization``, ``password`` or
+    ``cookie``; such a name in a query (``?key=…``); a name or password before a host; the value of an environment
+    variable that a judge names as `api_key_env` or that is called like a key; and what has the shape of one (``sk-…``,
+    ``hf_…``, ``AIza…``, ``AKIA…``, ``Bearer …``, a JSON Web Token).
+
+    Examples
+    --------
+    >>> find_key({"extra_headers": {"X-API-Key": "0815"}})
+    "a value under 'X-API-Key'"
+    >>> find_key("https://me.example/v1?api-version=2024-10-21&key=0815")
+    "a value for 'key='"
+    >>> find_key("https://gateway.ai.cloudflare.com/v1/0123456789abcdef0123456789abcdef/judges/openai") is None
+    True
+    """
+    return _find(value, _known_keys())
+
+
+def _find(value: Any, known: Mapping[str, str]) -> str | None:
+    if isinstance(value, Mapping):
+        return next(filter(None, _in_fields(value, known)), None)
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return next(filter(None, (_find(element, known) for element in value)), None)
+    if isinstance(value, Secret):
+        return "a key"
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", "replace")
+    if not isinstance(value, str):
+        return None
+    return _in_text(value, known) or (_in_text(unquote(value), known) if "%" in value else None)
+
+
+def _in_fields(values: Mapping[Any, Any], known: Mapping[str, str]) -> Iterator[str | None]:
+    for name, value in values.items():
+        yield _find(str(name), known)
+        texts = value if isinstance(value, (list, tuple)) else [value]
+        if is_key(str(name)) and any(isinstance(text, (str, bytes, Secret)) and text for text in texts):
+            yield f"a value under {str(name)!r}"
+        yield _find(value, known)
+
+
+def _in_text(text: str, known: Mapping[str, str]) -> str | None:
+    whose = next((whose for key, whose in known.items() if key in text), None)
+    if whose is not None:
+        return whose
+    if _SIGNED_IN.search(text):
+        return "a name or password before its host"
+    if _SHAPES.search(text):
+        return "a text in the shape of a key"
+    pair = next((found[1] for found in _PAIR.finditer(text) if is_key(found[1])), None)
+    if pair is not None:
+        return f"a value for '{pair}='"
+    header = _HEADER.match(text)
+    return f"a value for '{header[1]}:'" if header and is_key(header[1]) else None
+
+
+def _known_keys() -> dict[str, str]:
+    """Each key that this process knows -> whose it is; to be kept in no variable that outlives the search."""
+    known = {
+        value.strip(): f"the value of the environment variable {name}"
+        for name, value in os.environ.items()
+        if (name in _watched or is_key(name)) and len(value.strip()) >= _SHORTEST
+    }
+    return known | {key.reveal(): "a key that was given by value" for key in _held}
+
+
+def without_keys(values: Any) -> Any:
+    """JSON values, or a text, with ``[not kept]`` for keys, and addresses without the name and password in them.
+
+    Examples
+    --------
+    >>> without_keys({"judges": [{"api_key": "sk-1", "base_url": "http://me:pw@host/v1?key=1"}], "samples": 3})
+    {'judges': [{'api_key': '[not kept]', 'base_url': 'http://host/v1?key=[not kept]'}], 'samples': 3}
+    """
+    if isinstance(values, Mapping):
+        return {name: _NOT_KEPT if is_key(str(name)) else without_keys(value) for name, value in values.items()}
+    if isinstance(values, list):
+        return [without_keys(value) for value in values]
+    if not isinstance(values, str):
+        return values
+    text = _SHAPES.sub(_NOT_KEPT, _SIGNED_IN.sub("", values))
+    for key in sorted(_known_keys(), key=len, reverse=True):  # one may hold another
+        text = text.replace(key, _NOT_KEPT)
+    return _QUERY.sub(lambda found: f"{found[1]}={_NOT_KEPT}" if is_key(found[1]) else found[0], text)
+
+
+def forget_locals(error: BaseException) -> None:
+    """Empty the frames that an error came through, with those of its causes: a library's variables hold the key.
+
+    Frames that still run keep theirs: call it where the library's are done.
+    """
+    waiting: list[BaseException | None] = [error]
+    done: set[int] = set()
+    while waiting:
+        link = waiting.pop()
+        if link is None or id(link) in done:
+            continue
+        done.add(id(link))
+        traceback.clear_frames(link.__traceback__)
+        waiting += [
+            link.__cause__,
+            link.__context__,
+            *(link.exceptions if isinstance(link, BaseExceptionGroup) else ()),
+        ]
