@@ -1,5 +1,7 @@
 """What a person reads when something is wrong: no key, wrong key, wrong URL, unknown model, HTML, silence, Ctrl-C.
 
+With ``--odd`` instead a table of odd answers of a server: what comes back, what is stored, what a second run pays.
+
 Uses the tests' own loopback server; no part of it is the stub server's.
 """
 
@@ -17,6 +19,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
+from odd_answers import judged as judged_oddly
+from odd_answers import odd_answers
 from servers import judge_server
 
 import evalkit as ek
@@ -98,8 +102,31 @@ def messages() -> dict[str, tuple[str, tuple[str, ...]]]:
     return told
 
 
+def odd_table() -> bool:
+    """One row per odd answer to one item of a judge; whether each is as it should be, and the other rows came back."""
+    print("| the judge's server answers | row | tokens | stored | asked again |\n| --- | --- | --- | --- | --- |")
+    met = True
+    with judge_server() as server:
+        for odd in odd_answers():
+            with tempfile.TemporaryDirectory() as cache:
+                found = judged_oddly(server, odd, Path(cache))
+            row, others = found.odd, found.table.drop(found.odd.name)
+            error = row["error"] if isinstance(row["error"], str) else None
+            good = (error, found.n_stored, found.n_asked_again) == (odd.error, 5 + odd.is_stored, 1 - odd.is_stored)
+            good &= len(found.table) == 6 and bool(others["error"].isna().all())
+            met &= good
+            stored = "yes" if found.n_stored == 6 else "no"
+            name = odd.name if good else f"{odd.name} **BROKEN**"
+            cells = name, error or "scored", row["prompt_tokens"], stored, found.n_asked_again
+            print(f"| {' | '.join(map(str, cells))} |")
+    print(f"\n{len(odd_answers())} odd answers, each beside five good ones: {'all met' if met else 'BROKEN'}")
+    return met
+
+
 def main() -> int:
     """Print all of them."""
+    if "--odd" in sys.argv:
+        return int(not odd_table())
     met = True
     for situation, (said, words) in messages().items():
         good = bool(said) and KEY not in said and all(word in said for word in words)
