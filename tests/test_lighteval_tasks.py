@@ -282,6 +282,7 @@ def test_a_share_of_rules_is_kept():
     [
         ("bullets", 2, "Two:\n- one\n* two", True), ("bullets", 1, "-5 degrees", False),
         ("lines", 2, "a\n\n b \n", True), ("paragraphs", 1, "a\nb\n", True), ("json", True, "[1]", True),
+        ("json", True, "[" * 50_000 + "]" * 50_000, False),
         ("json", True, "{'a': 1}", False), ("json", ["a"], '{"a": 1, "b": 2}', False), ("json", ["a"], "[]", False),
         ("words", 2, "well-known facts", True), ("language", "ru", "12345", False),
         ("language", "ru", "Это Python", False), ("uppercase", True, "OK 1", True),

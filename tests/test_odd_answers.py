@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
+import tempfile
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -12,21 +14,23 @@ import orjson
 import pandas as pd
 import pytest
 from asked import request_of
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from odd_answers import REPLY, RUBRIC, Odd, bomb, judged, odd_answers
 from servers import judge_server
 
 import evalkit as ek
+from evalkit import tables
 from evalkit.caching.schema import FILE_NAME
 from evalkit.errors import InputError
 from evalkit.judges import Judge
 from evalkit.providers import ProviderError
 from evalkit.providers.answers import problem_of, replies_of
 from evalkit.providers.transport import MOST_BYTES, Answer, _Inflater
-from evalkit.records import Reply, token_count
+from evalkit.records import ENGINE_REASONS, REASONS, Reply, token_count
 
 network = pytest.mark.network
+READ = set(REASONS) - set(ENGINE_REASONS)
 
 
 @pytest.fixture(scope="module")
@@ -112,6 +116,37 @@ def test_any_json_is_replies_of_the_right_types_or_a_problem(value: Any, n: int)
             assert count is None or token_count(count) == count
         stored = orjson.loads(orjson.dumps(reply.as_dict()))
         assert Reply.from_dict(stored) == reply
+
+
+@network
+@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.lists(_answers, min_size=12, max_size=12))
+def test_any_answers_give_a_whole_table_and_a_store_that_can_be_carried_on(server: Any, answers: list[Any]) -> None:
+    def step(body: dict[str, Any]) -> dict[str, Any]:
+        number = int(re.search(r"ITEM-(\d+) ", body["messages"][-1]["content"])[1])
+        return {"content": REPLY} if body["model"] == "sound" else {"body": _written(answers[number])}
+
+    server.faults = step
+    judges = [ek.Judge("openai", name, base_url=server.url, price=(1.0, 1.0)) for name in ("sound", "odd")]
+    items = [{"item_id": str(n), "answer": f"ITEM-{n} "} for n in range(len(answers))]
+    with tempfile.TemporaryDirectory() as folder:
+        table = ek.judge(items, RUBRIC, judges, samples=1, cache=f"{folder}/a", retries=0, progress=False)
+        assert tables.check(table, "judgments") is not None
+        assert table["judge"].value_counts().to_dict() == {"openai:sound": len(items), "openai:odd": len(items)}
+        assert (table["score"].notna() != table["error"].notna()).all()
+        assert table.loc[table["judge"] == "openai:sound", "score"].eq(1.0).all()
+        store, other = (ek.ReplyStore.open(Path(folder, name)) for name in "ab")
+        n_stored = store.export(Path(folder, "all.jsonl"))
+        assert n_stored == table["error"].isna().sum() + table["error"].isin(READ).sum()
+        assert other.import_(Path(folder, "all.jsonl")).n_added == n_stored
+        again = ek.judge(items, RUBRIC, judges, samples=1, cache=f"{folder}/b", offline=True)
+        stored = again["error"] != "cache_miss"
+        columns = ["item_id", "judge", "score", "label", "error", "prompt_tokens", "cost_usd", "model"]
+        pd.testing.assert_frame_equal(
+            again.loc[stored, columns].astype(object), table.loc[stored, columns].astype(object)
+        )
+        for opened in (store, other):
+            opened.close()
 
 
 _headers = st.dictionaries(

@@ -237,6 +237,9 @@ class TestAsking:
         assert made.problem == "no dev item has both a verdict of the jury and one of people"
 
 
+DEEP = "[" * 1_000 + "]" * 1_000
+
+
 class TestReading:
     @pytest.mark.parametrize(
         ("text", "problem"),
@@ -257,6 +260,16 @@ class TestReading:
         found, refused, said = read_edits(Reply(text), ALONE, "c", 3)
         assert (found, refused) == ((), ())
         assert problem in said
+
+    @pytest.mark.parametrize("given", [DEEP, f'{{"part": "level", "text": {DEEP}}}'])
+    def test_an_edit_of_1_000_brackets_is_refused(self, given):
+        found, refused, said = read_edits(Reply(f'{{"edits": [{given}]}}'), ALONE, "c", 3)
+        assert (found, len(refused), said) == ((), 1, "none of the edits can be taken")
+
+    def test_a_reply_of_50_000_brackets_is_unreadable(self):
+        found, _, said = read_edits(Reply('{"edits": ' + "[" * 50_000 + "]" * 50_000 + "}"), ALONE, "c", 3)
+        assert found == ()
+        assert "no JSON" in said
 
     def test_a_reply_that_was_cut_short(self):
         assert "max_tokens" in read_edits(Reply(edits(GOOD), finish_reason="length"), ALONE, "c", 3)[2]

@@ -118,9 +118,16 @@ def _why(fault: ValidationError | RubricError) -> str:
 
 def _named(given: Any) -> str:
     if not isinstance(given, dict):
-        return _start(repr(given))
+        return _start(_written(given))
     told = [str(given[name]) for name in ("part", "code") if isinstance(given.get(name), (str, int, float))]
-    return _start(" ".join([*told, repr(given.get("text", ""))]))
+    return _start(" ".join([*told, _written(given.get("text", ""))]))
+
+
+def _written(value: Any) -> str:
+    try:
+        return repr(value)
+    except RecursionError:
+        return "nested too deeply"
 
 
 def _start(text: str) -> str:

@@ -46,7 +46,10 @@ def paragraphs(text: str) -> list[str]:
 def read_json(text: str) -> Any:
     """The JSON value that a text is, in a fence or bare; ValueError for anything else."""
     fenced = _FENCE.match(text.strip())
-    return json.loads(fenced[1] if fenced else text)
+    try:
+        return json.loads(fenced[1] if fenced else text)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
 
 
 def script_share(text: str, language: str) -> float:
