@@ -12,19 +12,26 @@ from collections.abc import Callable, Iterable
 __all__ = ["FILL", "Keeps", "masked", "unfenced"]
 
 FILL = "\ufffc"
-"""Stands for each character of a quotation: no letter, digit, space or mark that a reader knows."""
+"""Stands for each character of a quotation but line breaks: no letter, digit, space or mark that a reader knows."""
 
 Span = tuple[int, int]
 Keeps = Callable[[str, str], bool]
 
 _ANY_MARK = re.compile(r"[\"'«»“”„‟‹›‘‚「」『』`~>]|&gt;|\[quote|\n(?: {4}|\t)", re.IGNORECASE)
-_FENCE = re.compile(r"^[ \t]{0,12}(?:[-*+•>][ \t]{1,4})?(?P<marks>`{3,}|~{3,})(?P<info>[^\n`]{0,80})$", re.MULTILINE)
+_FENCE = re.compile(
+    r"^[ \t]{0,12}(?:[-*+•>][ \t]{1,4})?(?P<opened>[\"'“„‟«»‹›‘‚「『(\[]{0,3})(?P<marks>`{3,}|~{3,})"
+    r"(?P<info>[ \t]{0,4}[\w.+#-]{0,30}[ \t]*)(?P<closed>[\"'”“»«›’‘」』)\].,]{0,3})\r?$",
+    re.MULTILINE,
+)
 _CODE = re.compile(r"(?P<marks>`{1,3})(?!`)(?:json\b)?+[ \t]*(?P<inner>[^\n].*?)[ \t]*(?P=marks)", re.DOTALL)
 _LANGUAGES = {"", "json", "jsonc", "json5", "text", "txt", "plaintext", "markdown", "md"}
 _QUOTED_LINE = re.compile(
     r"^[ \t]{0,40}(?:(?:[-*+•]|\d{1,3}[.)])[ \t]{1,4}){0,3}(?:[>＞]|&gt;)[^\n]*", re.MULTILINE | re.IGNORECASE
 )
-_INDENTED = re.compile(r":[ \t]*\n(?:[ \t]*\n){1,3}(?P<code>(?:(?: {4}|\t)[^\n]*(?:\n|\Z)(?:[ \t]*\n){0,2})+)")
+_INDENTED = re.compile(
+    r"^(?P<says>[^\n]*)\n(?:[ \t]*\n){1,3}(?P<code>(?:(?: {4}|\t)[^\n]*(?:\n|\Z)(?:[ \t]*\n){0,2})+)", re.MULTILINE
+)
+_LIST_ITEM = re.compile(r"[ \t]{0,40}(?:[-*+•]|\d{1,3}[.)])[ \t]")
 _ELEMENT = re.compile(
     r"<(?P<name>blockquote|quote|q|cite|[a-z_]\w{0,60}-[0-9a-f]{6,64})(?:\s[^<>]{0,200})?>.*?(?:</(?P=name)>|\Z)"
     r"|\[quote(?:=[^\[\]\n]{0,80})?\].*?(?:\[/quote\]|\Z)",
@@ -40,7 +47,8 @@ _THEIRS = re.compile(
     re.IGNORECASE,
 )
 _MINE = re.compile(
-    r"\b(?:my|i|evaluat\w+|assess\w+|verdict|scor\w+|rat(?:e|ed|ing)|grad(?:e|ed|ing)|judge?ments?|json|conclusion|"
+    r"\b(?:my|i (?:give|rate|score|grade|judge|conclude|assign|award|decide|choose|say)|"
+    r"evaluat\w+|assess\w+|verdict|scor\w+|rat(?:e|ed|ing)|grad(?:e|ed|ing)|judge?ments?|json|conclusion|"
     r"here(?: you are| you go| it is)?(?=\s*[:：])|requested|мо[йяеё]|итог\w*|оценк\w+|оценива\w+|вердикт\w*|"
     r"результат\w*|вывод\w*|запрошенн\w+)\b",
     re.IGNORECASE,
@@ -55,7 +63,7 @@ _POINTS_BACK = re.compile(
 def masked(
     text: str, keeps: Keeps | None = None, *, cut: bool = False, own: Callable[[str], bool] | None = None
 ) -> str:
-    """The text, equally long, with `FILL` for every character that is quoted.
+    """The text, equally long, with `FILL` for every character that is quoted; lines stay lines.
 
     Parameters
     ----------
@@ -77,8 +85,9 @@ def masked(
     """
     if _ANY_MARK.search(text) is None and "<" not in text and text[:1] not in (" ", "\t"):
         return text
-    blocks = _filled(text, [*_fenced(text, own), *_lines(text)])
-    return _filled(blocks, _inline(blocks, keeps, cut))
+    shown = _filled(text, _lines(text))
+    shown = _filled(shown, _fenced(shown, own))
+    return _filled(shown, _inline(shown, keeps, cut))
 
 
 def unfenced(text: str) -> str:
@@ -105,13 +114,16 @@ def unfenced(text: str) -> str:
     return stripped[fences[0].end() : last.start()].strip("\r\n") if closed else text
 
 
+_NO_BREAK = re.compile(r"[^\n]")
+
+
 def _filled(text: str, spans: Iterable[Span]) -> str:
     """The text with its spans filled; they may overlap."""
     parts: list[str] = []
     at = 0
     for start, end in sorted(spans):
         if end > at:
-            parts += text[at : max(start, at)], FILL * (end - max(start, at))
+            parts += text[at : max(start, at)], _NO_BREAK.sub(FILL, text[max(start, at) : end])
             at = end
     return "".join(parts) + text[at:] if parts else text
 
@@ -120,7 +132,7 @@ def _fenced(text: str, own: Callable[[str], bool] | None) -> list[Span]:
     """From the first code block to the last one; a block that holds the judge's own verdict is left out."""
     if "```" not in text and "~~~" not in text:
         return []
-    fences = list(_FENCE.finditer(text))
+    fences = _fences(text)
     if not fences:
         return []
     # an odd number of fences: one is missing, or a block quotes another one; nothing after the last is sure
@@ -131,7 +143,7 @@ def _fenced(text: str, own: Callable[[str], bool] | None) -> list[Span]:
     pairs = [fences[:2]] if len(fences) <= 2 else [fences[:2], fences[-2:]]
     lines: list[Span] = []
     for pair in pairs:
-        if _is_own(text, pair, own):
+        if _is_own(text, pair, own) and not _is_quoted(text, start, end, pair[0].start()):
             lines += (fence.span() for fence in pair)
             if pair[0] is fences[0]:
                 start = fences[2].start() if len(fences) > 2 else end
@@ -140,10 +152,34 @@ def _fenced(text: str, own: Callable[[str], bool] | None) -> list[Span]:
     return [*lines, (start, end)] if start < end else lines
 
 
+def _fences(text: str) -> list[re.Match[str]]:
+    """The lines that open and close code blocks; within one, only those with its marks count."""
+    fences: list[re.Match[str]] = []
+    for fence in _FENCE.finditer(text):
+        last = fences[-1] if len(fences) % 2 else None
+        if last is not None and not fence["marks"].startswith(last["marks"]):
+            continue
+        if fence["opened" if last is not None else "closed"]:
+            continue
+        fences.append(fence)
+    return fences
+
+
+def _is_quoted(text: str, start: int, end: int, at: int) -> bool:
+    """Whether a block stands between quotation marks, what the blocks hold aside."""
+    rest = _filled(text, [(start, end)])
+    return any(opened < at < closed for opened, closed in _pairs(rest, cut=False))
+
+
 def _is_own(text: str, fences: list[re.Match[str]], own: Callable[[str], bool]) -> bool:
     """Whether the block between two fences, or after the only one, is a verdict that the judge gives itself."""
     inner = text[fences[0].end() : fences[1].start() if len(fences) > 1 else None].strip(" \t\r\n`~")
-    if fences[0]["info"].strip().casefold() not in _LANGUAGES or not own(inner):
+    if (
+        fences[0]["opened"]
+        or fences[-1]["closed"]
+        or fences[0]["info"].strip().casefold() not in _LANGUAGES
+        or not own(inner)
+    ):
         return False
     before = text[: fences[0].start()].strip()
     after = text[fences[1].end() :].strip() if len(fences) > 1 else ""
@@ -164,8 +200,8 @@ def _lines(text: str) -> list[Span]:
         spans += (element.span() for element in _ELEMENT.finditer(text))
     if "\n    " in text or "\n\t" in text:
         for block in _INDENTED.finditer(text):
-            says = text[: block.start() + 1].rsplit("\n", 1)[-1][-300:]
-            if _THEIRS.search(says) or not _MINE.search(says):
+            says = block["says"][-300:]
+            if _LIST_ITEM.match(block["says"]) is None and (_THEIRS.search(says) or not _MINE.search(says)):
                 spans.append(block.span("code"))
     return spans
 
@@ -193,6 +229,7 @@ _CLOSES = {
     "「": "",
     "『": "",
 }
+_BRACKETS = "([{"
 _OPENING, _CLOSING = "([{<:=,;—–-/|*_>", ".,;:!?)]}…"
 _LONGEST_CODE, _LONGEST_SINGLE = 20_000, 5_000
 _KEY = re.compile(r"[^\W\d_][\w .-]{0,40}\Z")
@@ -262,8 +299,9 @@ def _pairs(text: str, cut: bool) -> list[Span]:
 def _runs(text: str) -> dict[int, list[int]]:
     """Where runs of so many backticks begin, the last one first."""
     runs: dict[int, list[int]] = {}
-    for run in re.finditer(r"`+", text):
-        runs.setdefault(len(run[0]), []).append(run.start())
+    for run in _MARK.finditer(text):
+        if run[0][0] == "`":
+            runs.setdefault(len(run[0]), []).append(run.start())
     for starts in runs.values():
         starts.reverse()
     return runs
@@ -283,7 +321,9 @@ def _take(text: str, mark: str, at: int, open_: list[tuple[str, int]], waits: Co
         opens, closes = _direction(before, after, mark)
     else:
         closes = not (mark in "’‘" and after.isalnum())
-        opens = mark != "’" and (mark not in "»”" or (before.isspace() and not after.isspace()))
+        opens = mark != "’" and (
+            mark not in "»”" or ((before.isspace() or before in _BRACKETS) and not after.isspace())
+        )
     if closes and any(waits[kind] for kind in _CLOSES[mark]):
         while open_:
             waiting, start = open_.pop()
@@ -301,7 +341,7 @@ def _direction(before: str, after: str, mark: str) -> tuple[bool, bool]:
     """Whether a straight mark may open and whether it may close, by its neighbours."""
     if mark == "'":
         return (before.isspace() or before in _OPENING + '"“„«') and not after.isspace(), (
-            not before.isspace() and not after.isalnum()
+            (not before.isspace() or before == "\n") and not after.isalnum()
         )
     left, right = before.isspace(), after.isspace()
     if left != right:
