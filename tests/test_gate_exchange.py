@@ -177,3 +177,55 @@ def test_order_of_the_judgments_plays_no_part(tmp_path: Path) -> None:
     ek.to_traces(ITEMS, shuffled, tmp_path / "two.jsonl")
     one, two = (ek.from_traces(tmp_path / name)[1] for name in ("one.jsonl", "two.jsonl"))
     assert one[["item_id", "passed", "score", "agreement"]].equals(two[["item_id", "passed", "score", "agreement"]])
+
+
+def _edited(path: Path, old: str, new: str) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new), encoding="utf-8")
+
+
+@pytest.mark.parametrize("asked", [GateOptions(), GateOptions(judge="none", model="any")], ids=["nobody", "a-judge"])
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('"response":"30 days."', '"response":"90 days."', "input_hash: recorded at another"),
+        ('"prompt":"How long?"', '"prompt":"How far?"', "input_hash: recorded at another"),
+        ('"context":["Returns within 30 days."]', '"context":["No returns."]', "input_hash: recorded at another"),
+        ('"context":["Returns within 30 days."],', "", "has no context, which rubric 'faithfulness' needs"),
+        ('"input_hash":', '"x":', "verdict"),
+        ('"rubric_hash":', '"x":', "verdict"),
+        ('"rules_hash":', '"x":', "verdict"),
+        ('"parts":', '"x":', "verdict_key: another one is asked"),
+    ],
+)
+def test_a_trace_that_was_changed_after_to_traces_has_no_verdict(
+    tmp_path: Path, asked: GateOptions, old: str, new: str, said: str
+) -> None:
+    """The verdict of a notebook is of one answer; for another the gate ends with 2, not with the old verdict's 0."""
+    path = tmp_path / "traces.jsonl"
+    evaluation = ek.evaluate(ITEMS, "faithfulness", "fake:lenient", samples=3, progress=False)
+    ek.to_traces(ITEMS, evaluation, path)
+    tests = [{"id": "a", "expected": {"type": "faithfulness", "samples": 3, "min_score": 0.0}}]
+    assert run_gate(GateConfig(tests=tests), path, GateOptions(), environment={}).exit_code == 0
+    _edited(path, old, new)
+    result = run_gate(GateConfig(tests=tests), path, asked, environment={})
+    assert result.exit_code == 2
+    if asked.model is None:
+        assert said in result.tests[0].message or "does not count" in result.tests[0].message
+
+
+def test_the_verdict_is_that_of_the_items_that_an_evaluation_judged(tmp_path: Path) -> None:
+    """Answers that were changed between judging and writing: their traces carry no verdict that counts."""
+    evaluation = ek.evaluate(ITEMS, "faithfulness", "fake:lenient", samples=3, progress=False)
+    ek.to_traces([item | {"answer": "Ninety years."} for item in ITEMS], evaluation, tmp_path / "t.jsonl")
+    assert gate(tmp_path / "t.jsonl", "faithfulness", min_score=0.0).exit_code == 2
+
+
+@pytest.mark.parametrize("record", [[], "x", 3, {"score": 1.0}, {"samples": "TTT"}, {"samples": None}], ids=str)
+def test_a_malformed_record_is_named_by_its_line(tmp_path: Path, record: Any) -> None:
+    line = {"schema_version": 1, "type": "verdict.trace", "request_id": "a", "prompt": "q", "response": "x"}
+    line["meta"] = {"verdict": {"judge": {"faithfulness": record}}}
+    (tmp_path / "t.jsonl").write_text(json.dumps(line) + "\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"t\.jsonl, line 1: meta\.verdict\.judge\.faithfulness"):
+        ek.from_traces(tmp_path / "t.jsonl")

@@ -315,7 +315,7 @@ def test_what_evalkit_records_is_never_refused(data: st.DataObject) -> None:
         error=pd.Series(["unreadable"] * len(table), dtype=object).where(lost, None),
     )
     rules = data.draw(st.sampled_from(RULES))
-    ((_, judgment),) = _of_rubric(table, own, rules)
+    ((_, judgment),) = _of_rubric(table, own, rules, {})
     back = read_recorded(orjson.loads(orjson.dumps(judgment.to_dict())), "f", own, rules)
     same = ("passed", "score", "samples", "agreement", "is_scored", "is_final")
     assert [getattr(back, name) for name in same] == [getattr(judgment, name) for name in same]

@@ -14,8 +14,9 @@ from evalkit.aggregation import combine
 from evalkit.errors import InputError, counted
 from evalkit.evaluation import Evaluation, Rules
 from evalkit.gate.judging import rationale_of, sum_of
-from evalkit.gate.judgments import Judgment, agreement_of, rules_hash, verdict_key
+from evalkit.gate.judgments import Judgment, agreement_of, rubric_hash, rules_hash, verdict_key
 from evalkit.gate.traces import read_traces
+from evalkit.prompts import Asking, input_hash
 from evalkit.rubrics import Rubric, load_rubric
 from evalkit.tables import as_items, check
 from evalkit.writing import write_whole
@@ -72,7 +73,7 @@ def to_traces(items: Any, judgments: Any, path: str | Path) -> int:
     missing = [name for name in ("question", "answer") if name not in frame.columns]
     if missing:
         raise InputError(f"items have no column {' and '.join(map(repr, missing))}; a trace needs prompt and response")
-    found = {} if judgments is None else _judged(judgments)
+    found = {} if judgments is None else _judged(judgments, frame)
     stray = set(found) - set(frame["item_id"])
     if stray:
         raise InputError(
@@ -109,7 +110,12 @@ def from_traces(path: str | Path) -> tuple[pd.DataFrame, pd.DataFrame]:
         carried = {field: value for field, value in carried.items() if value is not None}
         rows.append({"item_id": name, **trace.item, **carried})
         for rubric, raw in (trace.recorded or {}).items():
-            samples = list(raw.get("samples") or []) if isinstance(raw, Mapping) else []
+            samples = raw.get("samples") if isinstance(raw, Mapping) else None
+            if not isinstance(samples, list):
+                raise InputError(
+                    f"{path}, line {trace.line}: meta.verdict.judge.{rubric}: expected a mapping with samples; "
+                    "record the trace again"
+                )
             counts = {"n_samples": len(samples), "n_scored": len([one for one in samples if one is not None])}
             recorded.append({"item_id": name, "rubric": rubric, **dict(raw), **counts})
     items = pd.DataFrame(rows)
@@ -119,9 +125,10 @@ def from_traces(path: str | Path) -> tuple[pd.DataFrame, pd.DataFrame]:
     return items, pd.DataFrame(recorded, columns=list(_RECORDED))
 
 
-def _judged(judgments: Any) -> dict[str, dict[str, Judgment]]:
-    """item_id -> rubric id -> judgment."""
+def _judged(judgments: Any, items: pd.DataFrame) -> dict[str, dict[str, Judgment]]:
+    """item_id -> rubric id -> judgment; of an evaluation those of the items that it judged."""
     if isinstance(judgments, Evaluation):
+        items = judgments.items
         parts = [(judgments.judgments, judgments.spec.rubric, judgments.rules)]
     else:
         table = check(judgments, "judgments", need=_NEED)
@@ -136,15 +143,25 @@ def _judged(judgments: Any) -> dict[str, dict[str, Judgment]]:
     for table, rubric, rules in parts:
         if rubric.mode == "pairwise":
             raise InputError(f"rubric {rubric.id} compares pairs; a trace holds one answer")
-        for item, judgment in _of_rubric(table, rubric, rules):
+        for item, judgment in _of_rubric(table, rubric, rules, _input_hashes(rubric, items)):
             if judgment.is_final:
                 found.setdefault(item, {})[rubric.id] = judgment
     return found
 
 
-def _of_rubric(table: pd.DataFrame, rubric: Rubric, rules: Rules) -> Iterator[tuple[str, Judgment]]:
+def _input_hashes(rubric: Rubric, items: pd.DataFrame) -> dict[str, str]:
+    """item_id -> hash of what the rubric reads of it."""
+    columns = {name: items[name].tolist() for name in rubric.input_names if name in items.columns}
+    inputs = Asking.of(rubric).inputs_of(columns, len(items))
+    return dict(zip(items["item_id"].tolist(), map(input_hash, inputs), strict=True))
+
+
+def _of_rubric(
+    table: pd.DataFrame, rubric: Rubric, rules: Rules, hashes: Mapping[str, str]
+) -> Iterator[tuple[str, Judgment]]:
     if not len(table):
         return
+    parts = {"rubric": rubric.id, "rubric_version": rubric.version, "rubric_hash": rubric_hash(rubric)}
     whole = combine(rules.aggregate_votes(rules.vote_judgments(table)), rubric)
     score_of = dict(zip(whole["item_id"].tolist(), whole["score_norm"].tolist(), strict=True))
     passed_of = dict(zip(whole["item_id"].tolist(), whole["passed"].tolist(), strict=True))
@@ -163,6 +180,7 @@ def _of_rubric(table: pd.DataFrame, rubric: Rubric, rules: Rules) -> Iterator[tu
         samples, judges = _samples(rows, counted), list(dict.fromkeys(map(str, rows["judge"])))
         weights = own.drop_duplicates("judge")["weight"].tolist() if "weight" in own else [1.0] * len(judges)
         reasons = pd.Series(rows["error"], dtype=object).dropna().value_counts()
+        own_rules = rules_hash(rubric, rules, weights)
         yield (
             str(item),
             Judgment(
@@ -179,8 +197,9 @@ def _of_rubric(table: pd.DataFrame, rubric: Rubric, rules: Rules) -> Iterator[tu
                 verdict_key=verdict_key(
                     tuple(map(str, rows["key"])),
                     len(samples) // max(1, len(judges)),
-                    rules_hash(rubric, rules, weights),
+                    own_rules,
                 ),
+                parts=parts | {"input_hash": hashes.get(str(item)), "rules_hash": own_rules},
                 **{name: sum_of(rows[name]) for name in costs if name in rows},
                 reasons={str(why): int(count) for why, count in reasons.items()} or None,
             ),

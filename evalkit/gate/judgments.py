@@ -23,6 +23,7 @@ __all__ = [
     "agreement_of",
     "difference",
     "read_recorded",
+    "rubric_hash",
     "rules_hash",
     "verdict_key",
     "verdict_parts",
@@ -295,15 +296,19 @@ def verdict_parts(spec: Spec, rules: Rules, input_hash: str) -> dict[str, Any]:
         }
         for judge, asking in zip(spec.judges, spec.askings, strict=True)
     ]
-    hashes = [spec.rubric.prompt_hash(criterion) for criterion in spec.rubric.criteria]
     parts: dict[str, Any] = {"rubric": spec.rubric.id, "rubric_version": spec.rubric.version}
     return parts | {
-        "rubric_hash": digest(hashes),
+        "rubric_hash": rubric_hash(spec.rubric),
         "input_hash": input_hash,
         "samples": spec.samples,
         "rules_hash": rules_hash(spec.rubric, rules, [judge.weight for judge in spec.judges]),
         "judges": judges,
     }
+
+
+def rubric_hash(rubric: Rubric) -> str:
+    """sha256 of what reaches a prompt of each criterion."""
+    return digest([rubric.prompt_hash(criterion) for criterion in rubric.criteria])
 
 
 def rules_hash(rubric: Rubric, rules: Rules, weights: Sequence[float]) -> str:
@@ -330,7 +335,7 @@ def difference(recorded: Mapping[str, Any] | None, asked: Mapping[str, Any]) -> 
         return "verdict_key: another one is asked"
     for name, value in asked.items():
         had = recorded.get(name)
-        if had == value:
+        if had == value or had is None:  # what was recorded without it does not tell
             continue
         if name != "judges" or not isinstance(had, list) or len(had) != len(value):
             shown = ("another", "this") if name.endswith("_hash") else (had, value)

@@ -160,16 +160,18 @@ def _replay(needs: Mapping[Any, _Need], name: str, options: GateOptions) -> None
             need.unfit = "samples: recorded without a reply"
         else:
             need.recorded = found
-    for group in _groups(need for need in needs.values() if need.recorded is not None and need.recorded.verdict_key):
-        _refuse_others([need for need in group if _lacks(need) is None])
+    keyed = [need for need in needs.values() if need.recorded is not None and need.recorded.verdict_key]
+    for need in keyed:
+        if lost := _lacks(need):
+            need.unfit, need.recorded = lost, None
+    for group in _groups(need for need in keyed if need.recorded is not None):
+        _refuse_others(group)
     for need in needs.values():
         need.found = need.recorded
 
 
 def _refuse_others(group: list[_Need]) -> None:
     """Let go of recorded verdicts with another key; where no judge is named, of those of another input or rubric."""
-    if not group:
-        return
     asked = group[0].asked
     spec = asked.spec or Spec.of(asked.rubric, "fake:strict", asked.samples)
     held = [() if need.recorded is None else need.recorded.keys or () for need in group]
@@ -179,7 +181,7 @@ def _refuse_others(group: list[_Need]) -> None:
         assert had is not None
         if asked.spec is None:
             parts = {name: parts[name] for name in ("input_hash", "rubric_hash", "rules_hash")}
-            is_same = had.parts is None or parts.items() <= had.parts.items()
+            is_same = parts.items() <= (had.parts or {}).items()
         else:
             is_same = had.verdict_key == key
         if not is_same:
