@@ -365,3 +365,15 @@ def test_disagreement_asked_of_one_judge_is_said_to_have_no_effect():
     assert said.startswith("report_disagreement has no effect in scoring mode 'judge'")
     assert Scoring.of("judge", {"judges": [judge]}).warnings == ()
     assert Scoring.of("jury", {**config, "judges": [judge, {**judge, "judge_model_name": "lenient"}]}).warnings == ()
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"weight": True}, {"temperature": False}, {"max_tokens": True}, {"samples": True}, {"samples": "3"}],
+    ids=str,
+)
+def test_true_and_texts_are_no_numbers_in_a_scoring_config(fields):
+    own = {} if "samples" in fields else fields
+    given = config(OTHER | own, **({} if own else fields))
+    with pytest.raises(ConfigError, match=next(iter(fields))):
+        Scoring.of("judge", given)

@@ -200,10 +200,10 @@ def test_a_judge_that_is_none_is_told_even_where_none_is_needed() -> None:
 
 @pytest.mark.parametrize(
     ("verdicts", "status"),
-    [("pf", "flaky"), ("ff", "fail"), ("pp", "pass"), ("fpp", "flaky")],
+    [("pf", "flaky"), ("ff", "fail"), ("pp", "pass"), ("fpp", "flaky"), ("ffp", "fail"), ("ffffffffp", "fail")],
 )
 def test_repeats(verdicts: str, status: str) -> None:
-    """Mixed repeats are flaky; repeats that all fail have failed."""
+    """Mixed repeats are flaky; repeats of which most fail have failed."""
     traces = [trace(at + 1, answer="30" if letter == "p" else "40", attempt=at) for at, letter in enumerate(verdicts)]
     test = {"id": "t", "expected": {"type": "must_contain", "value": "30"}}
     for order in (traces, traces[::-1]):

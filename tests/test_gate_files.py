@@ -14,7 +14,7 @@ from commandline import environment, write_lines
 
 from evalkit.cli import main
 from evalkit.errors import ConfigError, InputError
-from evalkit.gate import enrich, load_gate, read_traces
+from evalkit.gate import GateOptions, enrich, load_gate, read_traces, run_gate
 from evalkit.gate.enrichment import stamp_of
 from evalkit.writing import write_whole
 
@@ -276,3 +276,51 @@ def test_the_gates_flags_record_too(here: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("VERDICT_JUDGE", "fake")
     assert main([*files, "--no-judge", "--samples", "3"]) == 0, "three of the four are cached"
     assert len(samples()) == 3
+
+
+def test_no_report_says_passed_where_the_exit_code_is_2(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The traces change while they are judged: the enriched copy is refused, and no report was written before it."""
+    from evalkit.gate import running
+
+    match = running.match
+
+    def change(*given: Any, **more: Any) -> Any:
+        found = match(*given, **more)
+        Path("traces.jsonl").write_text(json.dumps(TRACE) + "\n\n", encoding="utf-8")
+        return found
+
+    monkeypatch.setattr(running, "match", change)
+    assert ci("--out", "results", "--junit", "junit.xml") == 2
+    assert list(Path("results").iterdir()) == []
+    assert not Path("junit.xml").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"tests": None}, "is no result file"),
+        ({"tests": [{"id": "t", "metrics": [{"type": "faithfulness", "judgments": [{}]}]}]}, "is no result file"),
+        ("passed", "is no result file"),
+        ("score", "is no result file"),
+        ("twice", "has two results of test 't'"),
+    ],
+)
+def test_a_baseline_that_was_damaged_is_refused(
+    here: Path, change: Any, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    judgment = {"passed": True, "score": 1.0} | ({change: "yes"} if change in ("passed", "score") else {})
+    test = {"id": "t", "metrics": [{"type": "faithfulness", "judgments": [judgment]}]}
+    result = {"type": "verdict.result", "schema_version": 1, "tests": [test] * (2 if change == "twice" else 1)}
+    Path("main.json").write_text(json.dumps(result | (change if isinstance(change, dict) else {})), encoding="utf-8")
+    judged = CONFIG.replace("{type: must_contain, value: '30'}", "{type: faithfulness}")
+    Path("eval.yaml").write_text(judged + "baseline: main.json\n", encoding="utf-8")
+    assert ci() == 2
+    assert f"baseline main.json {said}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "options", [{"samples": True}, {"samples": 3.0}, {"samples": 0}, {"budget_usd": True}], ids=str
+)
+def test_a_flag_that_is_no_number_is_refused(here: Path, options: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match="must be a"):
+        run_gate("eval.yaml", "traces.jsonl", GateOptions(**options))

@@ -119,6 +119,7 @@ def test_evalkits_own_agreement_has_four_places() -> None:
         (foreign([T, F, F, N, N]), "contradicts itself: passed True where 1 of 5"),
         (foreign([N, N, N]), "contradicts itself: passed True and score 0.9 where no sample is scored"),
         (foreign([N, N, N], passed=None, score=0.5), "contradicts itself: passed None and score 0.5"),
+        (foreign([T, T, T], error="timed out"), "passed True and score 0.9 where an error is recorded"),
         (foreign([T], score=1.5), "score: input should be less than or equal to 1, not 1.5"),
         (foreign([T], score=-0.1), "score: "),
         (foreign([T], score=True), "score: input should be a valid number, not True"),

@@ -196,3 +196,24 @@ def test_unknown_fields_of_a_profile_cannot_be_set() -> None:
     made: Any = Profile(profile="p")
     with pytest.raises(ValueError, match="frozen"):
         made.samples = 5
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"samples": True}, {"samples": "3"}, {"quorum": False}, {"quorum": "0.5"}, {"min_self_agreement": False}],
+    ids=str,
+)
+def test_true_and_texts_are_no_numbers_in_a_profile(fields: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=f"{next(iter(fields))}: input should be a valid"):
+        Profile(profile="p", **fields)
+
+
+@pytest.mark.parametrize("where", ["pass_at", "weight"])
+def test_true_and_texts_are_no_numbers_in_a_rubric(where: str) -> None:
+    """`pass_at: false` would be 0, which everything passes."""
+    for value in (False, True, "1"):
+        criterion = {"name": "a", "scale": {0: "x", 1: "y"}, "pass_at": 1}
+        criterion |= {"weight": value} if where == "weight" else {}
+        own = {"pass_at": value} if where == "pass_at" else {}
+        with pytest.raises(RubricError, match=f"{where}: input should be a valid number"):
+            Rubric(id="r", description="x", inputs=["answer"], criteria=[criterion], **own)

@@ -205,15 +205,15 @@ def _write(args: argparse.Namespace, result: GateResult, since: tuple[int, int])
         "markdown": as_markdown(result).encode(),
         "json": as_json(result),
     }
+    if args.out is not None:  # first what may be refused: no report says "passed" where the exit code is 2
+        folder = Path(args.out)
+        folder.mkdir(parents=True, exist_ok=True)
+        enrich(args.trace_file, folder / _TRACES, _found(result), redact=args.redact, since=since)
+        for name, file in _REPORTS.items():
+            write_whole(folder / file, [made[name]])
     for name, content in made.items():
         if getattr(args, name) is not None:
             write_whole(getattr(args, name), [content])
-    if args.out is not None:
-        folder = Path(args.out)
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, file in _REPORTS.items():
-            write_whole(folder / file, [made[name]])
-        enrich(args.trace_file, folder / _TRACES, _found(result), redact=args.redact, since=since)
 
 
 def _found(result: GateResult) -> dict[int, dict[str, Any]]:

@@ -75,12 +75,12 @@ class JudgeConfig(_Part):
 
     judge_model_name: str = Field(min_length=1)
     judge_backend: Backend
-    max_tokens: int | None = Field(default=None, ge=1)
-    weight: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    max_tokens: int | None = Field(default=None, ge=1, strict=True)
+    weight: float | None = Field(default=None, ge=0, allow_inf_nan=False, strict=True)
     judge_template_id: str | None = Field(default=None, min_length=1)
     base_url: str | None = None
     api_key_env: str | None = None
-    temperature: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    temperature: float | None = Field(default=None, ge=0, allow_inf_nan=False, strict=True)
     name: str | None = Field(default=None, min_length=1)
 
     @model_validator(mode="before")
@@ -147,7 +147,7 @@ class ScoringConfig(_Part):
     judges: tuple[JudgeConfig, ...] = ()
     aggregation: Aggregation = "mean"
     report_disagreement: bool = False
-    samples: int | None = Field(default=None, ge=1, le=MOST_SAMPLES)
+    samples: int | None = Field(default=None, ge=1, le=MOST_SAMPLES, strict=True)
     profile: str | None = Field(default=None, min_length=1)
 
     @model_validator(mode="before")

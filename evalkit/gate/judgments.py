@@ -127,10 +127,11 @@ class _Recorded(BaseModel):
     completion_tokens: int | None = None
     cost_usd: float | None = None
     reasons: dict[Reason, int] | None = None
+    error: str | None = None
 
 
-RECORDED = tuple(name for name in _Recorded.model_fields if name != "rationale")
-"""What is recorded of a judgment, but for what the judge wrote."""
+RECORDED = tuple(name for name in _Recorded.model_fields if name not in ("rationale", "error"))
+"""What is recorded of a judgment, but for what the judge or a server wrote."""
 
 
 def read_recorded(raw: Any, where: str, rubric: Rubric, rules: Rules = _PLAIN, *, redact: bool = False) -> Judgment:
@@ -199,6 +200,8 @@ def _contradiction(given: _Recorded, rubric: Rubric, rules: Rules) -> str | None
         share = max(yes, no) / k
         if abs(given.agreement - share) > (_SLACK if is_own else _rounding(given.agreement)):
             return f"agreement {given.agreement} where {shown} ({share:.4g})"
+    if given.error is not None and (given.passed is not None or given.score is not None):
+        return f"passed {given.passed} and score {given.score} where an error is recorded"
     is_one = not is_own or len(rubric.criteria) == 1  # of several, each may have votes where no sample has all
     if is_one and not yes and not no and (given.passed is not None or given.score is not None):
         return f"passed {given.passed} and score {given.score} where no sample is scored"

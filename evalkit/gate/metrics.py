@@ -58,14 +58,17 @@ def measure(judgment: Judgment, min_score: float | None = None) -> tuple[Status,
 
 
 def over_repeats(expected: Expected, measured: Sequence[Measured], sources: Any = None) -> MetricResult:
-    """One expectation over the repeats of a test: ``flaky`` where they reach different verdicts."""
+    """One expectation over the repeats of a test: ``flaky`` where they reach different verdicts and few fail.
+
+    Where more than half of them fail, the test has failed.
+    """
     status = worst([one.status for one in measured])
     first = next(one for one in measured if one.status == status)
     message = first.message
     verdicts = [(one.status == "fail", one.judgment and one.judgment.passed) for one in measured]
     if status != "error" and len(set(verdicts)) > 1:
         failed = sum(one.status == "fail" for one in measured)
-        status = "flaky"
+        status = "fail" if 2 * failed > len(measured) else "flaky"
         message = f"{len(measured)} repeats reach different verdicts ({failed} fail): {message}"
     return MetricResult(expected.type, status, message, tuple(measured), expected.min_score, sources or {})
 

@@ -308,5 +308,6 @@ def _check_provider(text: str, place: str) -> None:
 def _check(options: GateOptions) -> None:
     if options.samples is not None:
         check_samples(options.samples, "--judge-samples")
-    if options.budget_usd is not None and not options.budget_usd >= 0:
-        raise ConfigError(f"--budget-usd {options.budget_usd} must be a number ≥ 0")
+    budget = options.budget_usd
+    if budget is not None and (isinstance(budget, bool) or not budget >= 0):
+        raise ConfigError(f"--budget-usd {budget} must be a number ≥ 0")

@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import orjson
+from pydantic import BaseModel, ConfigDict
 
 from evalkit.changes.trials import holm, mcnemar_midp, sign_flip
 from evalkit.errors import ConfigError, counted
 from evalkit.figures import figure
-from evalkit.gate.configs import Gate
+from evalkit.gate.configs import Gate, Share
 from evalkit.gate.judgments import Judgment
 from evalkit.gate.results import Status, SuiteResult, TestResult
 from evalkit.intervals import Interval, mean_interval, rate_interval
@@ -115,20 +116,57 @@ def read_baseline(path: Path) -> dict[tuple[str, str], dict[str, Any]]:
         When it is none.
     """
     try:
-        values = orjson.loads(path.read_bytes())
-        if values["type"] != "verdict.result" or values["schema_version"] != 1:
-            raise KeyError("type")
-        return {
-            (test["id"], metric["type"]): metric["judgments"][0]
-            for test in values["tests"]
-            for metric in test["metrics"]
-            if metric["judgments"]
-        }
+        text = path.read_bytes()
     except OSError as problem:
         said = (problem.strerror or str(problem)).lower()
         raise ConfigError(f"baseline {path} cannot be read: {said}; write one with --json") from None
-    except (ValueError, KeyError, TypeError):
+    try:
+        result = _Result.model_validate(orjson.loads(text))
+    except ValueError:
         raise ConfigError(f"baseline {path} is no result file; write one with evalkit ci --json") from None
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for test in result.tests:
+        for metric in test.metrics:
+            if metric.judgments:
+                if (test.id, metric.type) in found:
+                    raise ConfigError(
+                        f"baseline {path} has two results of test {test.id!r}; write it again with --json"
+                    )
+                found[test.id, metric.type] = metric.judgments[0].model_dump()
+    return found
+
+
+class _Said(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+    passed: bool | None
+    score: Share | None
+    rubric_version: str | None = None
+    input_hash: str | None = None
+
+
+class _Metric(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+    type: str
+    judgments: list[_Said]
+
+
+class _Tested(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+    id: str
+    metrics: list[_Metric]
+
+
+class _Result(BaseModel):
+    """What is read of a result file."""
+
+    model_config = ConfigDict(strict=True)
+
+    schema_version: Literal[1]
+    type: Literal["verdict.result"]
+    tests: list[_Tested]
 
 
 def compare_baseline(before: dict[tuple[str, str], dict[str, Any]], tests: Sequence[TestResult]) -> list[SuiteResult]:

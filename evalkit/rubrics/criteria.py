@@ -78,7 +78,7 @@ class Criterion(BaseModel):
     pass_if: tuple[int | float | str, ...] | None = None
     better: Literal["high", "low"] = "high"
     steps: tuple[str, ...] = ()
-    weight: float = Field(default=1.0, ge=0, allow_inf_nan=False)
+    weight: float = Field(default=1.0, ge=0, allow_inf_nan=False, strict=True)
     critical: bool = False
 
     def __init__(self, **fields: Any) -> None:

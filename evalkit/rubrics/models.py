@@ -64,7 +64,7 @@ class Rubric(BaseModel):
     layout: Literal["rubric_first", "item_first"] = "rubric_first"
     criteria_per_call: Literal["one"] = "one"
     criteria: tuple[Criterion, ...] = Field(min_length=1)
-    pass_at: float | None = Field(default=None, ge=0, le=1)
+    pass_at: float | None = Field(default=None, ge=0, le=1, strict=True)
     _saved: str = PrivateAttr(default="")
 
     def __init__(self, **fields: Any) -> None:

@@ -59,12 +59,12 @@ class Profile(BaseModel):
     rubric_hash: str | None = None
     judges: tuple[Judge, ...] = ()
     template: str | None = None
-    samples: int = Field(default=3, ge=1, le=MOST_SAMPLES)
+    samples: int = Field(default=3, ge=1, le=MOST_SAMPLES, strict=True)
     vote: Literal["mean", "median", "majority"] = "mean"
     ties: Literal["na", "low", "mean"] = "na"
-    min_self_agreement: float | None = Field(default=None, ge=0, le=1)
+    min_self_agreement: float | None = Field(default=None, ge=0, le=1, strict=True)
     aggregate: Literal["mean", "median", "majority", "min", "max", "dawid_skene"] = "mean"
-    quorum: float = Field(default=0.5, ge=0, le=1)
+    quorum: float = Field(default=0.5, ge=0, le=1, strict=True)
     _rubric: Rubric | None = PrivateAttr(default=None)
     _folder: Path | None = PrivateAttr(default=None)
 
