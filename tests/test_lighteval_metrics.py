@@ -639,3 +639,11 @@ def test_a_refusal_names_task_metric_and_what_the_user_called_things(run, tmp_pa
     )
     with pytest.raises(ConfigError, match=r"^task 'sums\|0', metric 'sum_is_right': no judge is named: name one in"):
         run(judge_metric("correctness", name="sum_is_right"), "judge", bindings={"sums": {}})
+    config = {"judges": [fake("strict"), fake("lenient")], "aggregation": "dawid_skene"}
+    with pytest.raises(ConfigError, match="aggregation 'dawid_skene' needs 3 judges or more"):
+        run(judge_metric("correctness"), "jury", config)
+
+
+def test_a_template_that_the_rubric_cannot_fill_is_refused_by_the_check(run):
+    with pytest.raises(RubricError, match=r"^metric 'correctness': template pairwise@v1 uses 'answer_a', 'answer_b'"):
+        run(judge_metric("correctness"), "judge", {"judges": [fake("strict", judge_template_id="pairwise")]})

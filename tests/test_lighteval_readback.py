@@ -148,3 +148,23 @@ def test_receipts_of_an_earlier_run_in_a_folder_are_not_those_of_this_one(monkey
     [changes] = seen
     assert changes["EVALUATOR_RECEIPT_PATH"] == str(tmp_path / "receipts.json")
     assert changes["EVALUATOR_SCORING_CONFIG"] is None, "an inherited one is taken out"
+
+
+def test_a_run_tells_first_what_its_judges_left_without_a_score(tmp_path, saved):
+    from evalkit.contract import Scoring, write_receipt
+    from evalkit.lighteval.runs import LightevalRun
+
+    _, [receipt] = saved(judge_metric("correctness"))
+    judge = receipt.judges[0].model_copy(update={"n_scored": 0, "reasons": {"unreadable": receipt.n_judgments}})
+    lost = receipt.model_copy(update={"task": "lost|0", "n_scored": 0, "judges": [judge]})
+    for one in (receipt, lost):
+        write_receipt(one, tmp_path / "receipts.json")
+    place = tmp_path / "results" / "m"
+    place.mkdir(parents=True)
+    (place / "results_2026-01-31T12-00-00.json").write_text('{"results": {"lost:0": {"correctness_coverage": 0.0}}}')
+    run = LightevalRun(tmp_path, Scoring("judge"))
+    n = receipt.n_judgments
+    assert run.notes == tuple(lost.warnings)
+    assert run.notes[1].endswith(f"{judge.name}: 0 of {n} scored: unreadable {n}")
+    assert str(run).splitlines()[1] == f"note: {run.notes[0]}"
+    assert run.notes[1] in run._repr_html_()

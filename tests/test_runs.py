@@ -419,6 +419,14 @@ def test_replies_that_nobody_could_read_are_said_first(local: Registry, tmp_path
     assert first == f"note: {run.notes[0]}"
     assert f"note: {run.notes[1]}" in run._repr_html_()
     assert run.to_dict()["scored_nothing"] == ("tone|0 (quality)", "tone2|0 (quality)")
+    [row] = leaderboard(local, "support").to_dict("records")
+    assert row["judged_by"] == "fake:strict (scored nothing), fake:lenient (scored nothing) by quality@v1"
+    other = runner_of(local, tmp_path).start(
+        "support", "model_name=m,details=1", scoring_mode="jury", scoring_config=JURY
+    )
+    notes = compare_runs(run, other).table.set_index(["task", "metric"])["notes"]
+    assert notes["tone|0", "quality"].startswith(f"fake:strict, fake:lenient scored nothing in {run.id}")
+    assert "scored nothing" not in notes["plain|0", "quality"]
 
 
 def test_a_run_shows_which_judge_was_asked_in_which_task_by_what_on_which_server(

@@ -83,6 +83,11 @@ class JudgeUsed(_Part):
     served: dict[str, int] = {}
 
     @property
+    def is_down(self) -> bool:
+        """Whether it was asked and scored nothing."""
+        return bool(self.n_judgments) and not self.n_scored
+
+    @property
     def lost(self) -> str:
         """Which of its judgments have no score, and why; blank where all have one or nothing was counted.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import logging
 import os
 import secrets
 import sys
@@ -36,6 +37,8 @@ from evalkit.rubrics import Profile
 
 __all__ = ["LightevalRun", "run_lighteval"]
 
+_log = logging.getLogger("evalkit")
+
 
 @dataclass(frozen=True, eq=False)
 class LightevalRun:
@@ -62,6 +65,12 @@ class LightevalRun:
         """What each judged task says it was scored by; empty in deterministic mode."""
         place = self.folder / "receipts.json"
         return tuple(read_receipts(place)) if place.exists() else ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What must be known before its figures are used: what has no score, and why, by judge; first what has none."""
+        receipts = sorted(self.receipts, key=lambda one: not one.scored_nothing)
+        return tuple(said for receipt in receipts for said in receipt.warnings)
 
     @cached_property
     def results(self) -> pd.DataFrame:
@@ -101,7 +110,8 @@ class LightevalRun:
     def __str__(self) -> str:
         rows, rest = results_cells(self.results)
         head = f"LightEval run in {self.folder}, scoring mode {self.scoring.mode}"
-        return "\n".join(filter(None, [head, text_table(rows, left=["metric"]), rest]))
+        notes = [f"note: {one}" for one in self.notes]
+        return "\n".join(filter(None, [head, *notes, text_table(rows, left=["metric"]), rest]))
 
     __repr__ = __str__
 
@@ -109,7 +119,8 @@ class LightevalRun:
         rows, rest = results_cells(self.results)
         caption = f"LightEval run, scoring mode {self.scoring.mode}"
         table = html_table(rows, texts=["task", "metric"], caption=caption)
-        return html_page([table, f"<p class='note'>{html.escape(rest)}</p>" if rest else ""])
+        notes = [f"<p class='note'>note: {html.escape(one)}</p>" for one in self.notes]
+        return html_page([*notes, table, f"<p class='note'>{html.escape(rest)}</p>" if rest else ""])
 
 
 def run_lighteval(
@@ -201,7 +212,11 @@ def run_lighteval(
         place / "run.log",
         progress=progress,
     )
-    return LightevalRun(place, scoring)
+    run = LightevalRun(place, scoring)
+    if not progress:  # else its log has told
+        for said in run.notes:
+            _log.warning("%s", said)
+    return run
 
 
 def _place(folder: str | Path | None) -> Path:

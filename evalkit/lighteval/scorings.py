@@ -219,10 +219,19 @@ class _Found:
                        for judge in judges)  # fmt: skip
         templates |= {template.label: template for template in list(templates.values())}
         spec = Spec.of(rubric, judges, samples, common, templates)
-        rules.try_on(spec)
+        for asking in spec.askings:
+            asking.template.check(rubric.inputs)
+        self._try_rules(rules, spec, origins)
         config = self.scoring.config
         report = config is not None and config.report_disagreement
         return Settled(spec, rules, origins, report, self.scoring.mode, self._used_profile, self.binding)
+
+    def _try_rules(self, rules: Rules, spec: Spec, origins: Mapping[str, str]) -> None:
+        try:
+            rules.try_on(spec)
+        except ConfigError as problem:  # in the word of the place that named it
+            word = "aggregation" if origins["aggregation"] == "config" else "aggregate"
+            raise ConfigError(str(problem).replace("method '", f"{word} '")) from None
 
     @property
     def _used_profile(self) -> Profile | None:

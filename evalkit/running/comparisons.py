@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from evalkit.contract.artifacts import LightevalArtifacts
-from evalkit.contract.measures import is_count
+from evalkit.contract.measures import is_count, is_of
 from evalkit.errors import InputError, MissingExtraError
 from evalkit.figures import figure, html_page, html_table, text_table
 from evalkit.intervals import Interval, change_interval, mean_interval
@@ -102,7 +102,7 @@ def compare_runs(a: Run, b: Run) -> RunComparison:
     alike = {task: a.identities.get(task) == b.identities.get(task) for task in {**a.identities, **b.identities}}
     details = (_Samples(a), _Samples(b))
     rows = [
-        _row(key, sides["a"].get(key), sides["b"].get(key), details, _unlike(a, b, *key), _unknown(a, b, *key))
+        _row(key, sides["a"].get(key), sides["b"].get(key), details, _unlike(a, b, *key), _aside(a, b, *key))
         for key in dict.fromkeys([*sides["a"], *sides["b"]])
     ]
     table = pd.DataFrame(rows, columns=list(COLUMNS)).astype({"n_pairs": "Int64", "comparable": "bool"})
@@ -153,14 +153,14 @@ def _row(
     b: RunScore | None,
     details: tuple[_Samples, _Samples],
     unlike: str,
-    unknown: str,
+    aside: str,
 ) -> dict[str, Any]:
     task, metric = key
     values = [math.nan if one is None or one.value is None else one.value for one in (a, b)]
     row: dict[str, Any] = {
         "task": task, "metric": metric, "a": values[0], "b": values[1], "difference": values[1] - values[0],
         "low": math.nan, "high": math.nan, "n_pairs": None, "coverage_a": _share(a), "coverage_b": _share(b),
-        "comparable": not unlike, "notes": "; ".join(filter(None, [unlike, unknown])),
+        "comparable": not unlike, "notes": "; ".join(filter(None, [unlike, aside])),
     }  # fmt: skip
     if math.isnan(row["difference"]):
         return {
@@ -193,10 +193,15 @@ def _unlike(a: Run, b: Run, task: str, metric: str) -> str:
     )
 
 
-def _unknown(a: Run, b: Run, task: str, metric: str) -> str:
-    """That nobody knows what scored a figure: same code and config may still ask another model."""
+def _aside(a: Run, b: Run, task: str, metric: str) -> str:
+    """What two figures that are scored in one way may still differ by: who nobody knows, and who scored nothing."""
     found = [run.scored_by_unknown(task, metric) for run in (a, b)]
-    return "it is not known what scores it" if True in found else ""
+    notes = ["it is not known what scores it"] if True in found else []
+    for run in (a, b):
+        down = [judge.name for one in run.receipts_of(task) if is_of(metric, [one.metric])
+                for judge in one.judges if judge.is_down]  # fmt: skip
+        notes += [f"{', '.join(down)} scored nothing in {run.id}"] if down else []
+    return "; ".join(notes)
 
 
 def _share(score: RunScore | None) -> float:

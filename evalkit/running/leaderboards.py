@@ -141,4 +141,7 @@ def _judged_by(run: Run) -> str:
 
 
 def _judges(run: Run) -> Iterable[str]:
-    return (judge.name for receipt in run.receipts for judge in receipt.judges)
+    """Names; who scored nothing in any task was asked, and has no part in the scores."""
+    used = [judge for receipt in run.receipts for judge in receipt.judges]
+    down = {judge.name for judge in used if judge.is_down} - {judge.name for judge in used if not judge.is_down}
+    return (f"{judge.name} (scored nothing)" if judge.name in down else judge.name for judge in used)
