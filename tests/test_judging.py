@@ -337,6 +337,16 @@ class TestChecks:
         with pytest.raises(ConfigError, match="samples must be a whole number from 1 to 1000, not "):
             call(rows(), two_criteria(), FAKE, samples=samples)
 
+    @pytest.mark.parametrize("refresh", [float("nan"), float("inf"), 10**400, "yesterday", [1]], ids=lambda _: "")
+    def test_a_refresh_that_is_no_moment_is_refused(self, refresh):
+        with pytest.raises(ConfigError, match="allowed are False, True, 'unscored' or a time stamp"):
+            ek.judge(rows(), two_criteria(), FAKE, refresh=refresh)
+
+    @pytest.mark.parametrize("options", [{"concurrency": 0}, {"concurrency": "8"}, {"retries": -1}, {"retries": 1.5}])
+    def test_limits_that_are_no_numbers_are_refused(self, options):
+        with pytest.raises(ConfigError, match="must be a whole number ≥"):
+            ek.judge(rows(), two_criteria(), FAKE, **options)
+
     def test_samples_at_temperature_zero_are_warned_of(self):
         with pytest.warns(EvalkitWarning, match="temperature 0 measure nothing"):
             ek.judge(rows(1), two_criteria(), Judge("fake", "strict", temperature=0), samples=2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -47,8 +48,10 @@ class Options:
             object.__setattr__(self, "refresh", _moment(self.refresh))
         if self.offline and self.refresh:
             raise ConfigError("refresh asks the judges again, offline forbids it: choose one")
-        if self.concurrency < 1 or self.retries < 0:
-            raise ConfigError("concurrency must be ≥ 1 and retries ≥ 0")
+        for name, least in (("concurrency", 1), ("retries", 0)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise ConfigError(f"{name} must be a whole number ≥ {least}, not {value!r}")
 
     @property
     def takes_recorded(self) -> bool:
@@ -63,9 +66,12 @@ def _moment(given: Any) -> float:
             given = datetime.fromisoformat(given)
         if isinstance(given, date) and not isinstance(given, datetime):
             given = datetime(given.year, given.month, given.day)  # noqa: DTZ001  # a day begins by the clock on the wall
-        return given.timestamp() if isinstance(given, datetime) else float(given)
-    except (TypeError, ValueError):
+        moment = given.timestamp() if isinstance(given, datetime) else float(given)
+        if not math.isfinite(moment):
+            raise ValueError
+    except (TypeError, ValueError, OverflowError):
         raise ConfigError(
             f"refresh={given!r} is unknown; allowed are False, True, 'unscored' or a time stamp: "
             "Unix seconds, a datetime, or a text such as 2026-01-31 or 2026-01-31T12:30"
         ) from None
+    return moment
