@@ -51,9 +51,11 @@ if TYPE_CHECKING:
     from evalkit.judging import Plan as Plan
     from evalkit.judging import ajudge as ajudge
     from evalkit.judging import explain as explain
+    from evalkit.judging import import_judgments as import_judgments
     from evalkit.judging import judge as judge
     from evalkit.judging import judge_chunk as judge_chunk
     from evalkit.judging import plan as plan
+    from evalkit.judging import readings as readings
     from evalkit.judging import record as record
     from evalkit.judging import replies as replies
     from evalkit.lighteval.runs import LightevalRun as LightevalRun
@@ -143,7 +145,18 @@ _PLACES = {
     "evalkit.evaluation": ("Evaluation", "cache_stats", "evaluate", "freeze", "load_example", "show"),
     "evalkit.gate": ("from_traces", "run_gate", "to_traces"),
     "evalkit.judges": ("Judge",),
-    "evalkit.judging": ("Plan", "ajudge", "explain", "judge", "judge_chunk", "plan", "record", "replies"),
+    "evalkit.judging": (
+        "Plan",
+        "ajudge",
+        "explain",
+        "import_judgments",
+        "judge",
+        "judge_chunk",
+        "plan",
+        "readings",
+        "record",
+        "replies",
+    ),
     "evalkit.lighteval.runs": ("LightevalRun", "run_lighteval"),
     "evalkit.parsing": ("parse_reply",),
     "evalkit.probes": (

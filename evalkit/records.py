@@ -31,6 +31,7 @@ Reason = Literal[
     "truncated",
     "refused",
     "empty",
+    "abstained",
     "timeout",
     "rate_limited",
     "server_error",
@@ -38,8 +39,12 @@ Reason = Literal[
     "cache_miss",
     "budget",
     "stopped",
+    "not_asked",
 ]
-"""Why a judgment has no score. The first six are read off the reply, the others come from the engine."""
+"""Why a judgment has no score. Those before ``timeout`` are read off the reply, the others come from the engine.
+
+``abstained`` and ``not_asked`` come with imported judgments: the judge declined to decide; nobody asked it.
+"""
 
 REASONS: tuple[str, ...] = get_args(Reason)
 ENGINE_REASONS: tuple[str, ...] = REASONS[REASONS.index("timeout") :]

@@ -49,7 +49,8 @@ def vote(
     Parameters
     ----------
     judgments
-        The table of `judge`; rows in any order, several rubrics and versions together if wanted.
+        The table of `judge`; rows in any order, several rubrics and versions together if wanted. Rows with error
+        ``not_asked`` are left out: they are no sample.
     method
         What `score` is: the ``mean`` (default) or ``median`` of the scored samples, or ``majority``: the
         modal code. Nominal criteria have the majority alone, whatever is asked for.
@@ -112,6 +113,8 @@ def vote(
     _check_options(method, ties, unscored, min_self_agreement)
     frame = tables.check(judgments, "judgments", need=_NEED)
     refuse_doubles(frame, JUDGMENT_KEY, "judgments", may_miss=["order"])
+    asked = frame["error"].ne("not_asked").fillna(value=True).to_numpy(dtype=bool)
+    frame = frame if asked.all() else frame.loc[asked]
     samples = _samples(frame)
     counted = samples if unscored == "drop" else _impute(samples, float(unscored))
     measured = samples.measured.take(samples.groups.first)

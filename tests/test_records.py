@@ -270,5 +270,5 @@ class TestOthers:
         assert request.parts_of(0).key != request.parts_of(2).key
 
     def test_engine_reasons_are_the_later_half(self):
-        assert (REASONS[5], ENGINE_REASONS[0], ENGINE_REASONS[-1]) == ("empty", "timeout", "stopped")
-        assert len(REASONS) == 13
+        assert (REASONS[6], ENGINE_REASONS[0], ENGINE_REASONS[-1]) == ("abstained", "timeout", "not_asked")
+        assert len(REASONS) == 15

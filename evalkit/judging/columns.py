@@ -11,36 +11,35 @@ import orjson
 import pandas as pd
 
 from evalkit.judging.works import Work
-from evalkit.parsing import Parsed, parser_for
+from evalkit.parsing import Form, Parsed, parser_for
 from evalkit.records import REASONS, token_count
 from evalkit.rubrics import Scale, code_text
 from evalkit.tables import table
 
-__all__ = ["Columns"]
+__all__ = ["UNSCORED", "Columns", "CodeReader", "Verdict", "VerdictColumns"]
 
 _SOURCES = ("live", "cache", "recorded", "trace")
 _FLIP = {"A": "B", "B": "A"}
 _REMEMBERED = 10_000
 
 # score, score on 0-1, label, passed (-1: no rule), error (-1: scored)
-_Verdict = tuple[float, float, str | None, int, int]
-_UNSCORED: dict[str, _Verdict] = {
-    reason: (math.nan, math.nan, None, -1, number) for number, reason in enumerate(REASONS)
-}
+Verdict = tuple[float, float, str | None, int, int]
+UNSCORED: dict[str, Verdict] = {reason: (math.nan, math.nan, None, -1, number) for number, reason in enumerate(REASONS)}
 
 
-class _Reader:
+class CodeReader:
     """Reads the replies of one criterion and template: parser, scale, and the codes' figures."""
 
     __slots__ = ("_pairwise", "_parse", "_scale", "_short", "_verdicts")
 
-    def __init__(self, form: str, scale: Scale, name: str, pairwise: bool) -> None:
+    def __init__(self, form: Form, scale: Scale, name: str, pairwise: bool) -> None:
         self._parse: Callable[[str | None, str | None, str | None], Parsed] = parser_for(form, scale, name)
         self._scale, self._pairwise = scale, pairwise
         self._short: dict[Any, Parsed] = {}
-        self._verdicts: dict[Any, _Verdict] = {}
+        self._verdicts: dict[Any, Verdict] = {}
 
     def parsed(self, reply: dict[str, Any]) -> Parsed:
+        """What a stored reply says."""
         text, finish = reply.get("text"), reply.get("finish_reason")
         refusal = reply.get("refusal")
         if text is None or len(text) > 24:
@@ -53,7 +52,7 @@ class _Reader:
                 self._short[asked] = found
         return found
 
-    def verdict(self, code: Any, flip: bool) -> _Verdict:
+    def verdict(self, code: Any, flip: bool) -> Verdict:
         """What a code says; `flip` maps a swapped answer back."""
         found = self._verdicts.get((code, flip))
         if found is None:
@@ -70,39 +69,64 @@ class _Reader:
         return found
 
 
-class Columns:
+class VerdictColumns:
+    """Score, label, verdict and error of `n` rows, filled in any order."""
+
+    def __init__(self, n: int) -> None:
+        self._score = np.full(n, np.nan)
+        self._norm = np.full(n, np.nan)
+        self._passed = np.full(n, -1, dtype=np.int8)
+        self._error = np.full(n, -1, dtype=np.int8)
+        self._label = np.full(n, -1, dtype=np.int32)
+        self._labels: dict[str, int] = {}
+
+    def put(self, where: Any, verdicts: Iterable[Verdict]) -> None:
+        """The verdicts of these rows."""
+        scores, norms, labels, passed, errors = zip(*verdicts, strict=True)
+        known = self._labels
+        self._score[where], self._norm[where] = scores, norms
+        self._label[where] = [-1 if label is None else known.setdefault(label, len(known)) for label in labels]
+        self._passed[where], self._error[where] = passed, errors
+
+    def columns(self) -> dict[str, Any]:
+        """The columns of the judgments table."""
+        return {
+            "score": self._score,
+            "score_norm": self._norm,
+            "label": _named(self._label, list(self._labels)),
+            "passed": pd.arrays.BooleanArray(self._passed == 1, self._passed < 0),
+            "error": _named(self._error, REASONS),
+        }
+
+
+class Columns(VerdictColumns):
     """Collects what the replies of a work say, chunk by chunk, and makes the table of it."""
 
     def __init__(self, work: Work, *, replies: bool = False) -> None:
         self._work, self._replies = work, replies
         spec = work.spec
         pairwise = spec.rubric.mode == "pairwise"
-        readers: dict[tuple[str, str], _Reader] = {}
+        readers: dict[tuple[str, str], CodeReader] = {}
         for criterion in spec.rubric.criteria:
             for asking in spec.askings:
-                readers[criterion.name, asking.form] = readers.get((criterion.name, asking.form)) or _Reader(
+                readers[criterion.name, asking.form] = readers.get((criterion.name, asking.form)) or CodeReader(
                     asking.form, criterion.scale, criterion.name, pairwise
                 )
         self._readers = [
             [readers[criterion.name, asking.form] for asking in spec.askings] for criterion in spec.rubric.criteria
         ]
         n = work.n_rows
-        self._score = np.full(n, np.nan)
-        self._norm = np.full(n, np.nan)
-        self._passed = np.full(n, -1, dtype=np.int8)
+        super().__init__(n)
         self._cost = np.full(n, np.nan)
         self._latency = np.full(n, np.nan)
         self._prompt = np.full(n, -1, dtype=np.int64)
         self._completion = np.full(n, -1, dtype=np.int64)
-        self._error = np.full(n, -1, dtype=np.int8)
         self._source = np.full(n, -1, dtype=np.int8)
-        self._label = np.full(n, -1, dtype=np.int32)
         self._model = np.full(n, -1, dtype=np.int32)
-        self._labels: dict[str, int] = {}
         self._models: dict[str, int] = {}
         self._texts: dict[str, list[tuple[np.ndarray[Any, Any], Any]]] = {"explanation": [], "key": [], "reply": []}
 
-    def reader(self, criterion: int, judge: int) -> _Reader:
+    def reader(self, criterion: int, judge: int) -> CodeReader:
         """The reader of a criterion and judge."""
         return self._readers[criterion][judge]
 
@@ -117,7 +141,7 @@ class Columns:
         by_judge, n_cells = n_orders * n_samples, n_criteria * n_judges
         readers = [reader for row in self._readers for reader in row]
         replies = [orjson.loads(value) for value in values]
-        verdicts: list[_Verdict] = []
+        verdicts: list[Verdict] = []
         explanations: list[str | None] = []
         for row, reply in zip(rows, replies, strict=True):
             reader = readers[row // by_judge % n_cells]
@@ -125,14 +149,10 @@ class Columns:
             if parsed.error is None:
                 verdicts.append(reader.verdict(parsed.code, n_orders == 2 and row // n_samples % 2 == 1))
             else:
-                verdicts.append(_UNSCORED[parsed.error])
+                verdicts.append(UNSCORED[parsed.error])
             explanations.append(parsed.explanation or None)
         where = np.asarray(rows, dtype=np.int64)
-        scores, norms, labels, passed, errors = zip(*verdicts, strict=True)
-        known = self._labels
-        self._score[where], self._norm[where] = scores, norms
-        self._label[where] = [-1 if label is None else known.setdefault(label, len(known)) for label in labels]
-        self._passed[where], self._error[where] = passed, errors
+        self.put(where, verdicts)
         self._read_bills(where, replies, source)
         self._texts["explanation"].append((where, pd.array(explanations, dtype="str")))
         self._texts["key"].append((where, pd.array([key.hex() for key in keys], dtype="str")))
@@ -210,12 +230,8 @@ class Columns:
             "judge": tiled([judge.name for judge in spec.judges], n_orders * n_samples),
             "order": tiled(spec.orders, n_samples),
             "sample": np.tile(np.arange(n_samples), n // n_samples),
-            "score": self._score,
-            "score_norm": self._norm,
-            "label": _named(self._label, list(self._labels)),
-            "passed": pd.arrays.BooleanArray(self._passed == 1, self._passed < 0),
+            **self.columns(),
             "explanation": self._text("explanation"),
-            "error": _named(self._error, REASONS),
             "source": _named(self._source, _SOURCES),
             "model": _named(self._model, list(self._models)),
             "prompt_tokens": pd.arrays.IntegerArray(self._prompt, self._prompt < 0),

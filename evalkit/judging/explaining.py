@@ -15,6 +15,7 @@ _ADVICE = {
     "truncated": "the reply was cut: raise max_tokens, then judge again with refresh='unscored'",
     "refused": "the judge refused: look at the items; another judge may answer",
     "empty": "the judge sent nothing: judge again with refresh='unscored'; reasoning models may need more max_tokens",
+    "abstained": "the judge answered that it cannot decide: look at the items, or offer it a level that says so",
     "timeout": "no answer in time: judge again; raise Judge(timeout_s=…) if it stays",
     "rate_limited": "the service's limit: judge again later, or lower concurrency=",
     "server_error": "the service failed: judge again",
@@ -22,6 +23,7 @@ _ADVICE = {
     "cache_miss": "not in the cache: run without offline=True, or import the replies",
     "budget": "left out to stay in the budget: judge again with more",
     "stopped": "the run was stopped: judge again, only the rest is paid",
+    "not_asked": "the imported table has no judgment here: votes leave it out",
 }
 
 

@@ -8,25 +8,30 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import orjson
 import pandas as pd
 
 from evalkit.caching import ReplyStore
-from evalkit.errors import CacheMiss, ConfigError, InputError, counted
+from evalkit.errors import CacheMiss, ConfigError, InputError, counted, listed
 from evalkit.judging.specs import Spec
 from evalkit.judging.works import Work
 from evalkit.keys import KeyParts
 from evalkit.records import Reply
-from evalkit.tables import check
+from evalkit.tables import check, is_missing
+from evalkit.tables.items import id_texts
 
-__all__ = ["record", "replies"]
+__all__ = ["readings", "record", "replies"]
+
+Replies = Sequence[Any] | Mapping[Any, Any] | pd.Series | pd.DataFrame
+"""Texts by item: in the items' order, by id, by index, or as a table."""
 
 
 def record(
     items: Any,
     rubric: Any,
     judge: Any,
-    replies: Sequence[Sequence[str | Reply | None] | str | None],
+    replies: Replies,
     *,
     criterion: str | None = None,
     order: str | None = None,
@@ -46,8 +51,10 @@ def record(
     judge
         Who gave the replies: one judge.
     replies
-        One list of raw texts per item, in the order of the items; reply i is sample i. None is stored
-        as nothing. A `Reply` carries tokens and cost too.
+        The raw texts: a text or a list of texts per item, in the order of the items, as a Series on the items' index,
+        or as a mapping from item id (or the index of a Series is that of the ids); reply i is sample i. Or a table with
+        the columns `item_id` and `reply` (and `sample`), as `import_judgments` gives it. None is stored as nothing. A
+        `Reply` carries tokens and cost too.
     criterion
         Which criterion they answer; may be left out where there is only one.
     order
@@ -74,22 +81,17 @@ def record(
         raise ConfigError(f"order {order!r} is unknown; allowed is {allowed}")
     question = spec.rubric.criterion(criterion)
     work = Work.of(spec, items, item_id)
-    if len(replies) != len(work.inputs):
-        raise InputError(
-            f"replies has {counted(len(replies), 'entry', 'entries')} for {counted(len(work.inputs), 'item')}; "
-            "give one list per item"
-        )
+    by_item = _by_item(replies, items, work)
     parts = work.parts[spec.rubric.names.index(question.name)][0]
     now = time.time()
     swapped, rows = int(order == "BA"), list[_Given]()
-    for at, given in enumerate(replies):
-        listed = [given] if isinstance(given, (str, Reply)) else given or []
+    for at, texts in enumerate(by_item):
         own = work.recorded_hashes(at)[swapped]
-        for sample, reply in enumerate(listed):
+        for sample, reply in enumerate(texts):
             if reply is not None:
                 shared = parts.of(work.hashes[at][swapped], "AB" if pairwise else None, sample)
                 mine = parts.of(own, spec.orders[swapped], sample)
-                rows.append(_Given(work.ids[at], mine, shared.key, _reply(reply, now)))
+                rows.append(_Given(work.ids[at], mine, shared.key, _reply(reply, now, work.ids[at])))
     return _store(ReplyStore.open(cache), rows, overwrite, now)
 
 
@@ -102,12 +104,83 @@ class _Given(NamedTuple):
     reply: Reply
 
 
-def _reply(given: str | Reply | Mapping[str, Any], now: float) -> Reply:
+def _by_item(replies: Any, items: Any, work: Work) -> list[list[Any]]:
+    """The replies of each item, sample by sample."""
+    if isinstance(replies, pd.DataFrame):
+        replies = _of_table(replies)
+    if isinstance(replies, pd.Series):
+        index = items.index if isinstance(items, pd.DataFrame) else None
+        on_items = index is not None and replies.index.isin(index).all()
+        ids = dict(zip(index, work.ids, strict=True)) if on_items and index is not None else {}
+        replies = pd.Series(replies.tolist(), [ids.get(key, key) for key in replies.index], dtype=object)
+        replies = {key: own.tolist() if len(own) > 1 else own.iloc[0] for key, own in replies.groupby(level=0)}
+    if isinstance(replies, Mapping):
+        by_id = dict(zip(id_texts(pd.Series(list(replies), dtype=object), "replies"), replies.values(), strict=True))
+        if strays := [item for item in by_id if item not in set(work.ids)]:
+            raise InputError(
+                f"replies has {counted(len(strays), 'item')} that the items lack: {listed(strays)}; "
+                "record replies for the items that they belong to"
+            )
+        replies = [by_id.get(item) for item in work.ids]
+    if isinstance(replies, str) or not isinstance(replies, (Sequence, np.ndarray)):
+        raise InputError(
+            f"replies are one list per item, a Series, a mapping by item or a table, not {type(replies).__name__}"
+        )
+    if len(replies) != len(work.ids):
+        raise InputError(
+            f"replies has {counted(len(replies), 'entry', 'entries')} for {counted(len(work.ids), 'item')}; "
+            "give one list per item"
+        )
+    return [_samples(given, item) for given, item in zip(replies, work.ids, strict=True)]
+
+
+def _of_table(given: pd.DataFrame) -> dict[Any, list[Any]]:
+    lacking = [name for name in ("item_id", "reply") if name not in given.columns]
+    if lacking:
+        raise InputError(
+            f"replies is a table without the column {listed(lacking)}; it has {listed(given.columns, most=30)}"
+        )
+    for name in ("criterion", "judge", "order"):
+        if name in given.columns and given[name].nunique() > 1:
+            raise InputError(
+                f"replies has several values in column {name!r}: {listed(given[name].unique())}; record one at a time"
+            )
+    found: dict[Any, list[Any]] = {}
+    ids = id_texts(given["item_id"], "item_id")
+    samples = given["sample"].tolist() if "sample" in given.columns else [None] * len(given)
+    for item, sample, reply in zip(ids, samples, given["reply"].tolist(), strict=True):
+        own = found.setdefault(item, [])
+        at = len(own) if sample is None else int(sample)
+        own += [None] * (at + 1 - len(own))
+        if own[at] is not None:
+            raise InputError(f"replies has item {item!r}, sample {at} twice; drop one of the rows")
+        own[at] = reply
+    return found
+
+
+def _samples(given: Any, item: str) -> list[Any]:
+    if isinstance(given, (str, Reply)):
+        return [given]
+    if is_missing(given):
+        return []
+    if isinstance(given, (list, tuple, np.ndarray, pd.Series)):
+        return [None if is_missing(reply) else reply for reply in given]
+    raise InputError(_not_a_reply(given, item))
+
+
+def _reply(given: Any, now: float, item: str) -> Reply:
     if isinstance(given, Reply):
         return replace(given, source="recorded", created=given.created or now)
     if isinstance(given, str):
         return Reply(given, created=now, source="recorded")
-    raise InputError(f"a reply is a text, a Reply or None, not {type(given).__name__}")
+    raise InputError(_not_a_reply(given, item))
+
+
+def _not_a_reply(given: Any, item: str) -> str:
+    return (
+        f"item {item!r}: a reply is a text, a Reply, None, or a list of these, not {type(given).__name__} ({given!r}); "
+        "scores that are read already go through import_judgments(…, score=…)"
+    )
 
 
 def _store(store: ReplyStore, given: list[_Given], overwrite: bool, now: float) -> int:
@@ -142,7 +215,7 @@ def _start(text: str | None) -> str:
 
 
 def replies(judgments: pd.DataFrame, *, cache: str | Path | None = None) -> pd.Series:
-    """The raw reply texts of a judgments table, fetched by `key`.
+    """The raw reply texts of a judgments table, fetched by `key`; rows without a key keep their column `reply`.
 
     Returns
     -------
@@ -158,13 +231,82 @@ def replies(judgments: pd.DataFrame, *, cache: str | Path | None = None) -> pd.S
     store = ReplyStore.open(cache)
     keys = [bytes.fromhex(key) if isinstance(key, str) else None for key in table["key"].tolist()]
     found = store.get_many({key for key in keys if key is not None})
-    lost = [at for at, key in enumerate(keys) if key not in found and not isinstance(table["error"].iloc[at], str)]
+    errors = table["error"].tolist()
+    lost = [
+        at for at, key in enumerate(keys) if key not in found and key is not None and not isinstance(errors[at], str)
+    ]
     if lost:
         raise CacheMiss(
             f"{len(lost)} of {counted(len(keys), 'reply is', 'replies are')} not in the cache at {store.folder}; "
             "is it another folder?"
         )
     texts = {key: orjson.loads(value).get("text") for key, value in found.items()}
-    return pd.Series(
-        [None if key is None else texts.get(key) for key in keys], index=table.index, dtype="str", name="reply"
-    )
+    there = table["reply"].tolist() if "reply" in table.columns else [None] * len(keys)
+    rows = [own if key is None else texts.get(key) for key, own in zip(keys, there, strict=True)]
+    return pd.Series(rows, index=table.index, dtype="str", name="reply")
+
+
+_ONE_REPLY = ["item_id", "criterion", "judge", "order", "sample"]
+
+
+def readings(judgments: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
+    r"""Two readings of the same replies, side by side.
+
+    Parameters
+    ----------
+    judgments, other
+        Judgments tables of the same replies: another template's form, another evalkit, the scores that somebody else
+        read. Rows are matched by item, criterion, judge, order and sample.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per reply of `judgments`, in its order: `item_id`, `criterion`, `judge`, `order`, `sample`; `reading`
+        and `other` (the label, or the reason why there is none; NA where `other` lacks the row); `same`: both labels
+        are equal, or neither reading has one (NA where `other` lacks the row); `reply`, where one table has it. So
+        ``same.mean()`` is their agreement (0-1), ``table[~table["same"]]`` shows where they differ, and
+        ``table.value_counts(["reading", "other"])`` counts how.
+
+    Raises
+    ------
+    InputError
+        When columns are missing, a reply is in a table twice, or the tables have no reply in common.
+
+    Examples
+    --------
+    >>> from evalkit import Rubric, import_judgments
+    >>> rubric = Rubric(id="r", inputs=["answer"], criteria=[{"name": "good", "scale": {0: "no", 1: "yes"}}])
+    >>> replies = [{"item_id": "a", "text": "1"}, {"item_id": "b", "text": "I would say no."}]
+    >>> options = {"judge": "openai:m", "text": "text"}
+    >>> table = readings(import_judgments(replies, rubric, read="number", **options),
+    ...                  import_judgments(replies, rubric, read={r"0|\bno\b": 0, "1": 1}, **options))
+    >>> table[["item_id", "reading", "other", "same"]].values.tolist()
+    [['a', '1', '1', True], ['b', 'unreadable', '0', False]]
+    """
+    tables = [_read_as(table, name) for table, name in ((judgments, "reading"), (other, "other"))]
+    both = tables[0].merge(tables[1], on=_ONE_REPLY, how="left", suffixes=("", " of other"))
+    known = both["scored of other"].notna().to_numpy()
+    if len(both) and not known.any():
+        raise InputError("the two tables have no item, criterion, judge, order and sample in common")
+    scored = both["scored of other"].where(known, other=False).astype(bool)
+    same = np.where(both["scored"] & scored, both["reading"] == both["other"], ~both["scored"] & ~scored)
+    both["same"] = pd.arrays.BooleanArray(np.asarray(same, dtype=bool), ~known)
+    if "reply of other" in both.columns:
+        both["reply"] = both["reply"].where(both["reply"].notna(), both["reply of other"])
+    return both[[*_ONE_REPLY, "reading", "other", "same", *(["reply"] if "reply" in both.columns else [])]]
+
+
+def _read_as(judgments: pd.DataFrame, name: str) -> pd.DataFrame:
+    table = check(judgments, "judgments", need=[*_ONE_REPLY, "label", "score", "error"])
+    plain = table[_ONE_REPLY].astype({"criterion": "str", "judge": "str", "order": object})
+    plain["order"] = plain["order"].where(plain["order"].notna(), None)
+    if plain.duplicated().any():
+        row = plain[plain.duplicated()].iloc[0]
+        raise InputError(f"a reply is in the table of {name} twice: {listed(row.dropna().tolist())}")
+    label, error = table["label"].astype(object), table["error"].astype(object)
+    label = label.where(label.notna(), table["score"].map(lambda score: None if pd.isna(score) else f"{score:g}"))
+    plain[name] = label.where(table["error"].isna().to_numpy(), error)
+    plain["scored"] = table["error"].isna().to_numpy()
+    if "reply" in table.columns:
+        plain["reply"] = table["reply"]
+    return plain

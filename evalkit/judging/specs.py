@@ -14,7 +14,7 @@ from evalkit.prompts import Asking, Template
 from evalkit.rubrics import Profile, Rubric, load_profile, load_rubric
 from evalkit.rubrics.files import read_yaml
 
-__all__ = ["DEFAULT_SAMPLES", "Spec", "is_none"]
+__all__ = ["DEFAULT_SAMPLES", "Spec", "is_none", "rubric_of"]
 
 DEFAULT_SAMPLES = 3
 
@@ -113,6 +113,12 @@ class Spec:
 def is_none(judges: Any) -> bool:
     """Whether ``none`` was named: no judge, so no live call."""
     return judges == "none" or judges in (["none"], ("none",))
+
+
+def rubric_of(given: Any) -> Rubric:
+    """The rubric that is given or named, a profile's too."""
+    found = _rubric_or_profile(given)
+    return found.load() if isinstance(found, Profile) else found
 
 
 def _rubric_or_profile(given: Any) -> Rubric | Profile:

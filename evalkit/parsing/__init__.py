@@ -7,25 +7,27 @@ for. `docs/adr/0004-parsing.md` says which answer wins, and when a reply stays u
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Protocol
+from typing import Any, Protocol, cast
 
 from evalkit.errors import RubricError
 from evalkit.parsing.lines import read_lines
-from evalkit.parsing.marks import read_pattern, read_tagged
+from evalkit.parsing.marks import Named, read_named, read_pattern, read_tagged
 from evalkit.parsing.objects import quick_object, read_object, read_whole
 from evalkit.parsing.quotations import unfenced
 from evalkit.parsing.readings import Parsed, reader_of
 from evalkit.parsing.replies import CUT, WITHHELD, ended, is_refusal, take_apart
-from evalkit.records import Reply
+from evalkit.records import REASONS, Reply
 from evalkit.rubrics.scales import Scale
 
-__all__ = ["FORMS", "Parsed", "Parser", "check_form", "parse_reply", "parser_for"]
+__all__ = ["FORMS", "Form", "Parsed", "Parser", "check_form", "parse_reply", "parser_for"]
 
 FORMS = ("json", "tagged", "number", "label", "regex:PATTERN")
 """How a reply may look: what a template's form may say."""
 
+Form = str | re.Pattern[str] | Mapping[str | re.Pattern[str], Any]
+"""One of `FORMS`, a compiled pattern with a group, or patterns with the code that each stands for."""
 
 _LONGEST = 200_000
 """Characters, without thinking, of the longest reply that is searched for an answer."""
@@ -119,16 +121,18 @@ def parse_reply(reply: Reply | str, form: str, scale: Scale, criterion: str = ""
     return parser(reply) if isinstance(reply, str) else parser(reply.text, reply.finish_reason, reply.refusal)
 
 
-def parser_for(form: str | re.Pattern[str], scale: Scale, criterion: str = "") -> Parser:
+def parser_for(form: Form, scale: Scale, criterion: str = "") -> Parser:
     r"""A parser prepared once for many replies of one form and scale.
 
     Call it as ``parser(text, finish_reason, refusal)``; clean replies take a few microseconds. A compiled
-    pattern is a form of its own: the answer is its group named ``score``, else its first group.
+    pattern is a form of its own: the answer is its group named ``score``, else its first group. A mapping from
+    patterns to codes reads the one code whose patterns match; instead of a code it may name a reason, as in
+    ``{"cannot tell": "abstained"}``.
 
     Raises
     ------
     RubricError
-        For an unknown form, or a pattern without a group.
+        For an unknown form, a pattern without a group, or a code that is not on the scale.
 
     Examples
     --------
@@ -137,7 +141,12 @@ def parser_for(form: str | re.Pattern[str], scale: Scale, criterion: str = "") -
     (2, 'ambiguous', 'truncated', 'empty')
     >>> parser_for(re.compile(r"(\d) (points?)"), Scale.of({1: "bad", 2: "good"}))("I give it 2 points").code
     2
+    >>> parse = parser_for({r"(?i)\byes\b": 2, r"(?i)\bno\b": 1, "unsure": "abstained"}, Scale.of({1: "", 2: ""}))
+    >>> parse("Yes, it is.").code, parse("yes and no").error, parse("I am unsure.").error, parse("Hm.").error
+    (2, 'ambiguous', 'abstained', 'unreadable')
     """
+    if isinstance(form, Mapping):
+        return _prepared(_named(form, scale), scale.codes, scale.texts, scale.level, criterion)
     if isinstance(form, re.Pattern):
         if not form.groups:
             raise RubricError(f"the pattern {form.pattern!r} has no group; put the answer in brackets")
@@ -146,9 +155,28 @@ def parser_for(form: str | re.Pattern[str], scale: Scale, criterion: str = "") -
     return _prepared(form, scale.codes, scale.texts, scale.level, criterion)
 
 
+def _named(form: Mapping[Any, Any], scale: Scale) -> Named:
+    named = []
+    for pattern, meaning in form.items():
+        try:
+            compiled = re.compile(pattern)
+        except (re.error, TypeError) as problem:
+            raise RubricError(f"read= has {pattern!r}, which is no regular expression: {problem}") from None
+        code = scale.code(meaning)
+        if code is None and meaning not in REASONS:
+            raise RubricError(
+                f"read= maps {pattern!r} to {meaning!r}, which is neither on the scale ({', '.join(scale.labels)}) nor "
+                f"a reason such as 'abstained'"
+            )
+        named.append((compiled, code, None if code is not None else cast(Any, meaning)))
+    if not named:
+        raise RubricError("read= has no pattern; give it as a mapping from patterns to codes")
+    return tuple(named)
+
+
 @lru_cache(maxsize=256)
 def _prepared(
-    form: str | re.Pattern[str], codes: tuple[object, ...], texts: tuple[str, ...], level: str, name: str
+    form: str | re.Pattern[str] | Named, codes: tuple[object, ...], texts: tuple[str, ...], level: str, name: str
 ) -> Parser:
     reader = reader_of(Scale(codes, texts, level))  # type: ignore[arg-type]
     quick: Callable[[str], Parsed | None] = reader.exact.get
@@ -160,6 +188,10 @@ def _prepared(
         read = lambda text, cut: read_object(text, reader, cut, name)  # noqa: E731
     elif form == "tagged":
         read = lambda text, cut: read_tagged(text, reader, cut)  # noqa: E731
+    elif isinstance(form, tuple):
+        named = form
+        quick = _nothing
+        read = lambda text, cut: read_named(text, named, cut)  # noqa: E731
     elif isinstance(form, re.Pattern) or form.startswith("regex:"):
         pattern = _pattern(form) if isinstance(form, str) else form
         quick = _nothing
@@ -221,7 +253,7 @@ def _read(body: str, cut: bool, read: Callable[[str, bool], Parsed]) -> Parsed:
 
 
 def _is_verdict(found: Parsed) -> bool:
-    return found.error in (None, "off_scale", "ambiguous")
+    return found.error in (None, "off_scale", "ambiguous", "abstained")
 
 
 def _agreed(found: Parsed, before: list[Parsed], inside: list[Parsed]) -> Parsed:

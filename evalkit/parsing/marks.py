@@ -9,8 +9,10 @@ from functools import partial
 from evalkit.parsing.quotations import FILL, masked
 from evalkit.parsing.readings import AMBIGUOUS, LONGEST, UNREADABLE, Parsed, Reader, Reading
 from evalkit.parsing.replies import clean_explanation
+from evalkit.records import Reason
+from evalkit.rubrics.scales import Code
 
-__all__ = ["read_pattern", "read_tagged"]
+__all__ = ["Named", "read_named", "read_pattern", "read_tagged"]
 
 _RESULT = re.compile(r"\[\s{0,3}(?:RESULT|РЕЗУЛЬТАТ)\s{0,3}\]\s{0,3}:?", re.IGNORECASE)
 _NEXT = re.compile(r"\[\s{0,3}/?\s{0,3}(?:END|RESULT|FEEDBACK|РЕЗУЛЬТАТ|КОНЕЦ)\s{0,3}\]", re.IGNORECASE)
@@ -154,3 +156,39 @@ def _explained(text: str, match: re.Match[str]) -> str:
             start, end = match.span(name)
             return text[start:end].strip() if start >= 0 else ""
     return clean_explanation(text[: match.start()]) or clean_explanation("", text[match.end() :])
+
+
+Named = tuple[tuple[re.Pattern[str], Code | None, Reason | None], ...]
+"""Patterns, and the code or the reason that a match of each stands for."""
+
+_DIGIT_BEFORE = re.compile(r"\d[.,]?\Z|[+\-−]\Z")
+_DIGIT_AFTER = re.compile(r"\d|[.,]\d|\s{0,3}/\s{0,3}\d")
+
+
+def read_named(text: str, patterns: Named, cut: bool) -> Parsed:
+    """What the patterns stand for that match outside of quotations; two that differ are ambiguous.
+
+    A match never starts or ends inside a number. A pattern that names quotation marks is looked for in quotations too.
+    """
+    shown = masked(text, cut=cut, own=lambda block: any(pattern.fullmatch(block) for pattern, _, _ in patterns))
+    found: dict[tuple[Code | None, Reason | None], re.Match[str]] = {}
+    for pattern, code, reason in patterns:
+        for match in pattern.finditer(text if _QUOTES.intersection(pattern.pattern) else shown):
+            if match[0].strip(FILL) == match[0] != "" and not _in_number(text, match):
+                found[code, reason] = match
+    if not found:
+        return Parsed(None, "", "truncated" if cut else "unreadable")
+    last = max(found.values(), key=re.Match[str].end)
+    explanation = _explained(text, last)
+    if cut and last.end() == len(text):
+        return Parsed(None, explanation, "truncated")
+    if len(found) > 1:
+        return Parsed(None, explanation, "ambiguous")
+    ((code, reason),) = found
+    return Parsed(code, explanation, reason)
+
+
+def _in_number(text: str, match: re.Match[str]) -> bool:
+    start, end = match.span()
+    before = text[start].isdigit() and _DIGIT_BEFORE.search(text, max(0, start - 2), start)
+    return bool(before or (text[end - 1].isdigit() and _DIGIT_AFTER.match(text, end)))

@@ -15,7 +15,7 @@ import orjson
 from evalkit.errors import RubricError, listed
 from evalkit.tables.canonical import canonical_text
 
-__all__ = ["Code", "Level", "Scale", "code_text", "number"]
+__all__ = ["Code", "Level", "Scale", "code_text", "folded", "number"]
 
 Code = int | float | str
 Level = Literal["nominal", "ordinal", "interval"]
@@ -180,8 +180,8 @@ class Scale(Mapping[Code, str]):
         Ordinal: only the listed codes. Interval: any number from the lowest to the highest code.
         """
         if self.level == "nominal":
-            folded = _folded(value)
-            return next((code for code in self.codes if str(code).casefold() == folded), None)
+            wanted = folded(value)
+            return next((code for code in self.codes if str(code).casefold() == wanted), None)
         found = number(value)
         if found is None:
             return None
@@ -285,7 +285,7 @@ def _from_json(level: str, text: str) -> Scale:
     )
 
 
-def _folded(value: object) -> str | None:
+def folded(value: object) -> str | None:
     """What nominal codes are compared by; None for what cannot be one."""
     if isinstance(value, np.generic):
         value = value.item()

@@ -12,7 +12,7 @@ import pandas as pd
 from evalkit.errors import InputError, counted, listed
 from evalkit.tables.canonical import canonical
 
-__all__ = ["as_items", "column_names", "load_items"]
+__all__ = ["as_frame", "as_items", "column_names", "id_texts", "load_items"]
 
 _SCALARS = (str, int, float, bool, np.generic)
 
@@ -52,7 +52,7 @@ def as_items(source: Any, *, item_id: str | None = None, columns: Iterable[str] 
     >>> as_items([{"answer": "yes"}, {"answer": "no"}]).to_dict("list")
     {'item_id': ['0', '1'], 'answer': ['yes', 'no']}
     """
-    frame = _frame(source)
+    frame = as_frame(source)
     names = pd.Index([str(column) for column in frame.columns])
     if names.has_duplicates:
         raise InputError(f"the items have the column {listed(names[names.duplicated()])} twice")
@@ -70,10 +70,11 @@ def as_items(source: Any, *, item_id: str | None = None, columns: Iterable[str] 
 
 def column_names(source: Any) -> list[str]:
     """The columns of whatever `as_items` takes, as they came and unchecked: for messages."""
-    return [str(column) for column in _frame(source).columns]
+    return [str(column) for column in as_frame(source).columns]
 
 
-def _frame(source: Any) -> pd.DataFrame:
+def as_frame(source: Any) -> pd.DataFrame:
+    """Whatever `as_items` takes as a DataFrame, its columns as they came and unchecked."""
     if isinstance(source, pd.DataFrame):
         return source
     if isinstance(source, pd.Series):
@@ -81,7 +82,7 @@ def _frame(source: Any) -> pd.DataFrame:
             pd.Index([source.name if source.name is not None else 0], dtype=object)
         )
     if isinstance(source, Mapping):
-        return _frame([source])
+        return as_frame([source])
     if type(source).__module__.split(".")[0] == "datasets" and hasattr(source, "to_pandas"):
         made = source.to_pandas()
         if isinstance(made, pd.DataFrame):
@@ -99,7 +100,14 @@ def _frame(source: Any) -> pd.DataFrame:
     )
 
 
-def _ids(source: Any, name: str | None) -> list[str]:
+def id_texts(source: Any, name: str | None) -> list[str]:
+    """The ids of a column (or of the index, without a name) as texts; they may repeat.
+
+    Raises
+    ------
+    InputError
+        For a value that cannot be an id, with its row.
+    """
     values = source.tolist()
     where = "the index" if name is None else f"column {name!r}"
     ids: list[str] = list(map(str, values)) if source.dtype.kind in "iu" else []
@@ -110,6 +118,12 @@ def _ids(source: Any, name: str | None) -> list[str]:
                 raise InputError("the items' index has several levels; name the id column with item_id=")
             raise InputError(f"row {at} has no usable id in {where}: {value!r}; ids are texts or numbers")
         ids.append(str(text))
+    return ids
+
+
+def _ids(source: Any, name: str | None) -> list[str]:
+    ids = id_texts(source, name)
+    where = "the index" if name is None else f"column {name!r}"
     if len(set(ids)) < len(ids):
         seen: set[str] = set()
         doubled = [text for text in ids if text in seen or seen.add(text)]  # type: ignore[func-returns-value]
