@@ -3,7 +3,7 @@
 SummEval's experts and six judges (Fabbri et al. 2021; labels of Calderon et al. 2025), the alternative annotator test
 on three data sets (Calderon et al. 2025), LLMBar's evaluators in both orders and juries of six (Zeng et al. 2023), raw
 replies of five judges on SummEval (Shen et al. 2023), a refund agent's answers through four tools, and Topical-Chat
-(`topical_chat.py`). Replies and labels go in by `record` and `judge(offline=True)`, as a user's would.
+(`topical_chat.py`). Replies, labels and scores go in by `import_judgments`, as a user's would.
 
     python benchmarks/reference.py [--all] [SECTION …]
 """
@@ -11,12 +11,10 @@ replies of five judges on SummEval (Shen et al. 2023), a refund agent's answers 
 from __future__ import annotations
 
 import argparse
-import os
 import sys
-import tempfile
 import time
 import warnings
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -69,30 +67,10 @@ def rubric_of(name: str, scale: Mapping[Any, str], level: str = "ordinal", **fie
     )
 
 
-def judged(rubric: ek.Rubric, replies: Mapping[str, Mapping[str, Sequence[str | None]]]) -> pd.DataFrame:
-    """Judgments of {judge: {item: texts}}: recorded, then replayed."""
-    ids = list(dict.fromkeys(item for given in replies.values() for item in given))
-    items = pd.DataFrame({"item_id": ids, "answer": ids})
-    judges = [ek.Judge("openai", name.replace("|", "-"), name=name) for name in replies]
-    n_samples = max(len(texts) for given in replies.values() for texts in given.values())
-    for judge, given in zip(judges, replies.values(), strict=True):
-        ek.record(items, rubric, judge, [given.get(item) for item in ids])
-    table = ek.judge(items, rubric, judges, samples=n_samples, offline=True)
-    return table[table["error"].astype(object) != "cache_miss"]  # what was never said is no judgment
-
-
 def long_labels(criterion: str, said: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
     """Labels of {item: {annotator: code}}."""
     flat = [(item, criterion, name, str(code)) for item, codes in said.items() for name, code in codes.items()]
     return pd.DataFrame(flat, columns=["item_id", "criterion", "annotator", "label"])
-
-
-def by_judge(table: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, list[str]]]:
-    """{judge: {item: samples}} of rows."""
-    found: dict[str, dict[str, list[str]]] = defaultdict(dict)
-    for row in table:
-        found[row["judge"]][row["item_id"]] = row["samples"]
-    return found
 
 
 def figures_of(table: pd.DataFrame, labels: pd.DataFrame, **options: Any) -> pd.DataFrame:
@@ -109,11 +87,11 @@ def summeval(folder: Path, reference: Mapping[str, Any], tally: Tally) -> None:
     """Reliability of the experts, and six judges and their juries against the mean expert."""
     experts = rows(folder, "summeval_items")
     for criterion, published in reference["summeval_alttest"]["values"].items():
-        replies = rows(folder, f"summeval_alttest_{criterion}")
+        replies = pd.DataFrame(rows(folder, f"summeval_alttest_{criterion}"))
         people = {row["item_id"]: row["experts"][criterion] for row in experts}
         clusters = {row["item_id"]: row["group_id"] for row in experts}
         _experts(criterion, published["experts"], people, tally)
-        _judges(criterion, published, by_judge(replies), people, clusters, tally)
+        _judges(criterion, published, replies, people, clusters, tally)
 
 
 def _scale(level: str) -> dict[Any, str]:
@@ -121,17 +99,18 @@ def _scale(level: str) -> dict[Any, str]:
 
 
 def _experts(criterion: str, published: Mapping[str, Any], people: Mapping[str, Any], tally: Tally) -> None:
-    replies = {f"e{n}": {item: [str(codes[f"e{n}"])] for item, codes in people.items()} for n in range(3)}
+    long = long_labels(criterion, people)
     for level in LEVELS:
-        name = f"{criterion}-experts-{level}"
-        table = judged(rubric_of(name, _scale(level), level), replies)
+        rubric = rubric_of(f"{criterion}-experts-{level}", _scale(level), level)
+        table = ek.import_judgments(long, rubric, annotator="annotator", score="label")
         full = ek.reliability(table, full=True).iloc[0]
         tally.add(f"{criterion} experts alpha {level}", published["krippendorff"][level], full["alpha_single"])
         if level == "nominal":
             tally.add(f"{criterion} experts Fleiss", published["fleiss_kappa"], full["fleiss_kappa"])
             apart = ek.disagreement(ek.vote(table, method="majority"))["disagreement"]
             tally.add(f"{criterion} experts all agree", published["all_agree"], (apart == 0).mean())
-    table = judged(rubric_of(f"{criterion}-experts-ordinal", _scale("ordinal")), replies)
+    rubric = rubric_of(f"{criterion}-experts-ordinal", _scale("ordinal"))
+    table = ek.import_judgments(long, rubric, annotator="annotator", score="label")
     pairs = ek.judge_agreement(table).set_index(["judge_a", "judge_b"])
     votes = ek.vote(table)
     for pair, cell in published["pairwise"].items():
@@ -147,12 +126,12 @@ def _experts(criterion: str, published: Mapping[str, Any], people: Mapping[str, 
 def _judges(
     criterion: str,
     published: Mapping[str, Any],
-    replies: Mapping[str, Any],
+    replies: pd.DataFrame,
     people: Mapping[str, Any],
     clusters: Mapping[str, str],
     tally: Tally,
 ) -> None:
-    table = judged(rubric_of(criterion, _scale("ordinal")), replies)
+    table = ek.import_judgments(replies, rubric_of(criterion, _scale("ordinal")), text="samples")
     votes, labels = ek.vote(table), long_labels(criterion, people)
     middle = {item: {"median": int(np.median(list(codes.values())))} for item, codes in people.items()}
     corpus = figures_of(votes, labels, reference="mean")
@@ -193,11 +172,7 @@ def _six(
             tally.add_all(f"{criterion} jury {rule} {level}", cells[level], row, CORRELATIONS)
     agreement = published["judges_agreement"]
     for level in LEVELS:
-        texts = {
-            str(judge): {item: [str(label)] for item, label in zip(own["item_id"], own["label"], strict=True)}
-            for judge, own in table.groupby("judge", observed=True)
-        }
-        other = judged(rubric_of(f"{criterion}-{level}", _scale(level), level), texts)
+        other = ek.import_judgments(table, rubric_of(f"{criterion}-{level}", _scale(level), level), score="label")
         alpha = ek.reliability(other).iloc[0]["alpha_single"]
         tally.add(f"{criterion} judges alpha {level}", agreement["krippendorff"][level], alpha)
     apart = ek.disagreement(votes).set_index("item_id")
@@ -226,16 +201,15 @@ def alt_tests(folder: Path, reference: Mapping[str, Any], tally: Tally) -> None:
     for name, published in reference["alt_test"]["values"].items():
         answers = rows(folder, f"alttest_{name}")
         stars = name == "cebab_stars"
-        replies: dict[str, dict[str, list[str]]] = defaultdict(dict)
-        for row in answers:
-            for judge, code in row["judges"].items():
-                replies[judge][row["item_id"]] = [str(code)]
+        long = pd.DataFrame(
+            [(row["item_id"], judge, str(code)) for row in answers for judge, code in row["judges"].items()],
+            columns=["item_id", "judge", "code"],
+        )
         people = {row["item_id"]: row["human"] for row in answers}
-        codes = {str(code) for said in people.values() for code in said.values()}
-        codes |= {text for given in replies.values() for (text,) in given.values()}
+        codes = {str(code) for said in people.values() for code in said.values()} | set(long["code"])
         scale = _scale("ordinal") if stars else dict.fromkeys(sorted(codes), "")
         rubric = rubric_of(name.replace("_", "-"), scale, "ordinal" if stars else "nominal")
-        votes = ek.vote(judged(rubric, replies), method="mean" if stars else "majority")
+        votes = ek.vote(ek.import_judgments(long, rubric, score="code"), method="mean" if stars else "majority")
         made = ek.alt_test(votes, long_labels(rubric.names[0], people), 0.2 if name == "mtbench" else 0.1)
         summary = made.summary.set_index("judge")
         for judge, cell in published.items():
@@ -251,73 +225,59 @@ def alt_tests(folder: Path, reference: Mapping[str, Any], tally: Tally) -> None:
 
 def llmbar(folder: Path, reference: Mapping[str, Any], tally: Tally) -> None:
     """Accuracy and order agreement of each evaluator, and juries of six models."""
-    given: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for row in rows(folder, "llmbar_judgements"):
-        given[f"{row['subset']}/{row['judge']}/{row['prompt_id']}"].append(row)
-    items = {row["item_id"]: row for row in rows(folder, "llmbar_items")}
-    for name, published in reference["llmbar"]["per_evaluator"].items():
-        _evaluator(name, published, given[name], items, tally)
+    given = pd.DataFrame(rows(folder, "llmbar_judgements"))
+    given["name"] = given["subset"] + "/" + given["judge"] + "/" + given["prompt_id"]
+    shown = pd.concat([given.assign(order=order, verdict=given["parsed"].str[order]) for order in ("AB", "BA")])
+    # the authors' reading is mapped back to the answers
+    table = ek.import_judgments(
+        shown.reset_index(drop=True), "preference", judge="name", order="order", score="verdict",
+        codes={"1": "A", "2": "B", None: "unreadable"}, verdicts="unswapped",
+    )  # fmt: skip
+    gold = long_labels("preference", {row.item_id: {"gold": {1: "A", 2: "B"}[row.gold]} for row in given.itertuples()})
+    _evaluators(reference["llmbar"]["per_evaluator"], table, gold, tally)
     for name, published in reference["llmbar"]["juries"].items():
         prompt, subset, orders = name.split("/")
-        own = [row for key, rows_ in given.items() for row in rows_ if key.startswith(f"{subset}/")]
-        _jury(name, published, [row for row in own if row["prompt_id"] == prompt], orders == "both_orders", tally)
+        own = shown[(shown["prompt_id"] == prompt) & (shown["subset"] == subset)]
+        both = orders == "both_orders"
+        own = own.assign(judge=own["judge"] + "|" + own["order"]) if both else own[own["order"] == "AB"]
+        _jury(name, published, own[own["judge"].isin(published["judges"])], tally)
 
 
-def _evaluator(
-    name: str, published: Mapping[str, Any], mine: Sequence[Mapping[str, Any]], items: Mapping[str, Any], tally: Tally
-) -> None:
-    shown = pd.DataFrame(
-        {
-            "item_id": [row["item_id"] for row in mine],
-            "question": [items[row["item_id"]]["instruction"] for row in mine],
-            "answer_a": [items[row["item_id"]]["output_1"] for row in mine],
-            "answer_b": [items[row["item_id"]]["output_2"] for row in mine],
-        }
-    )
-    judge = ek.Judge("openai", name.replace("/", "-"), name=name)
-    for order, flip in (("AB", {"1": "A", "2": "B"}), ("BA", {"1": "B", "2": "A"})):
-        # the authors' reading is mapped back to the answers; a reply names the place in which one was shown
-        said = [flip.get(row["parsed"][order], "cannot tell") for row in mine]
-        ek.record(shown, "preference", judge, said, order=order, template="label@v1")
-    table = ek.judge(shown, "preference", judge, samples=1, template="label@v1", offline=True)
-    orders = ek.position_inconsistency(table).iloc[0]
-    gold = long_labels("preference", {row["item_id"]: {"gold": {1: "A", 2: "B"}[row["gold"]]} for row in mine})
-    right = {}
-    for order in ("AB", "BA"):
-        row = figures_of(ek.vote(table[table["order"] == order], method="majority"), gold).loc[name]
-        right[order] = row["accuracy"] * row["coverage"]  # published: an unread verdict is a wrong one
-    ours = {
-        "n": orders["n_items"],
-        "acc_AB": right["AB"],
-        "acc_BA": right["BA"],
-        "acc_avg": (right["AB"] + right["BA"]) / 2,
-        "position_agreement": orders["agreement"],
-        "position_inconsistency": orders["inconsistency"],
-        "null_verdicts": table["error"].notna().sum(),
-        "first_position_rate": orders["first_rate"] * orders["n_judgments"] / (2 * len(mine)),
+def _evaluators(reference: Mapping[str, Any], table: pd.DataFrame, gold: pd.DataFrame, tally: Tally) -> None:
+    orders = ek.position_inconsistency(table).set_index("judge")
+    aligned = {
+        order: figures_of(ek.vote(table[table["order"] == order], method="majority"), gold) for order in ("AB", "BA")
     }
-    wide = table.assign(label=table["label"].astype(object)).pivot(index="item_id", columns="order", values="label")
+    labels = table.assign(label=table["label"].astype(object))
     truth = gold.set_index("item_id")["label"]
-    ours["both_correct"] = ((wide["AB"] == truth) & (wide["BA"] == truth)).mean()
-    both_unread = (wide["AB"].isna() & wide["BA"].isna()).mean()
-    ours["position_agreement_null_equals_null"] = orders["agreement"] + both_unread
-    for figure, value in ours.items():
-        tally.add(f"{name} {figure}", published[figure], value)
+    for name, published in reference.items():
+        row, n_judgments = orders.loc[name], 2 * published["n"]
+        right = {order: own.loc[name, "accuracy"] * own.loc[name, "coverage"] for order, own in aligned.items()}
+        wide = labels[labels["judge"] == name].pivot(index="item_id", columns="order", values="label")
+        mine = truth.reindex(wide.index)
+        both_unread = (wide["AB"].isna() & wide["BA"].isna()).mean()
+        ours = {
+            "n": row["n_items"],
+            # published: an unread verdict is a wrong one
+            "acc_AB": right["AB"],
+            "acc_BA": right["BA"],
+            "acc_avg": (right["AB"] + right["BA"]) / 2,
+            "position_agreement": row["agreement"],
+            "position_inconsistency": row["inconsistency"],
+            "null_verdicts": wide.isna().sum().sum(),
+            "first_position_rate": row["first_rate"] * row["n_judgments"] / n_judgments,
+            "both_correct": ((wide["AB"] == mine) & (wide["BA"] == mine)).mean(),
+            "position_agreement_null_equals_null": row["agreement"] + both_unread,
+        }
+        for figure, value in ours.items():
+            tally.add(f"{name} {figure}", published[figure], value)
 
 
-def _jury(name: str, published: Mapping[str, Any], own: Sequence[Mapping[str, Any]], both: bool, tally: Tally) -> None:
-    replies: dict[str, dict[str, list[str]]] = defaultdict(dict)
-    for row in own:
-        for order in ("AB", "BA") if both else ("AB",):
-            judge = f"{row['judge']}|{order}" if both else row["judge"]
-            if judge in published["judges"]:
-                said = row["parsed"][order]
-                replies[judge][row["item_id"]] = [
-                    "cannot tell" if said is None else {"1": "first", "2": "second"}[said]
-                ]
+def _jury(name: str, published: Mapping[str, Any], own: pd.DataFrame, tally: Tally) -> None:
     rubric = rubric_of(name.replace("/", "-").replace("_", "-").lower(), {"first": "", "second": ""}, "nominal")
-    votes = ek.vote(judged(rubric, replies), method="majority")
-    gold = pd.Series({row["item_id"]: {1: "first", 2: "second"}[row["gold"]] for row in own})
+    codes = {"1": "first", "2": "second", None: "unreadable"}
+    votes = ek.vote(ek.import_judgments(own, rubric, score="verdict", codes=codes), method="majority")
+    gold = own.drop_duplicates("item_id").set_index("item_id")["gold"].map({1: "first", 2: "second"})
     full = ek.reliability(votes, full=True).iloc[0]
     tally.add(f"{name} alpha", published["krippendorff_nominal"], full["alpha_vote"])
     tally.add(f"{name} Fleiss", published["fleiss_kappa_complete_items"], full["fleiss_kappa"])
@@ -357,37 +317,32 @@ def damo(folder: Path, reference: Mapping[str, Any], tally: Tally) -> None:
     n_replies: Counter[str] = Counter()
     n_other: Counter[str] = Counter()
     for criterion in ("coherence", "consistency"):
-        replies = rows(folder, f"summeval_damo_raw_{criterion}")
-        people = {row["item_id"]: row["human"] for row in replies}
-        clusters = {row["item_id"]: row["group_id"] for row in replies}
-        labels = long_labels(criterion, people)
+        replies = pd.DataFrame(rows(folder, f"summeval_damo_raw_{criterion}"))
+        once = replies.drop_duplicates("item_id").set_index("item_id")
+        clusters, labels = once["group_id"], long_labels(criterion, once["human"].to_dict())
         for name, published in reference["summeval_damo"]["values"].items():
             if not name.startswith(f"{criterion}/"):
                 continue
             _, judge, prompt = name.split("/")
-            mine = [row for row in replies if (row["judge"], row["prompt_id"]) == (judge, prompt)]
-            own = judged(_damo_rubric(criterion, prompt), {name: {row["item_id"]: row["samples"] for row in mine}})
-            own = own.assign(criterion=criterion)
-            theirs = own["item_id"].map(parsed[name]).astype(float)
-            unread = theirs.isna() | (theirs == -1)
-            tally.add(f"{name} unread", published["unparsed"], unread.sum())
-            votes = ek.vote(topical_chat.as_read(own, theirs.mask(unread)))
+            mine = replies[(replies["judge"] == judge) & (replies["prompt_id"] == prompt)].assign(judge=name)
+            own = ek.import_judgments(mine, rubric_of(criterion, _scale("ordinal")), text="samples")
+            decimal = rubric_of(criterion, _scale("interval"), "interval")  # the authors read 2.5 as it stands
+            codes = {None: "unreadable", -1: "unreadable"}
+            theirs = ek.import_judgments(mine, decimal, score=parsed[name], codes=codes)
+            tally.add(f"{name} unread", published["unparsed"], theirs["error"].notna().sum())
+            votes = ek.vote(theirs)
             row = figures_of(votes, labels, reference="mean").loc[name]
             tally.add_all(f"{name} read", published["valid_only"], row, CORRELATIONS | {"n": "n_scored"})
             group = figures_of(votes, labels, reference="mean", level="group", clusters=clusters).loc[name]
             columns = CORRELATIONS | {"groups_used": "n_groups_used", "groups": "n_groups"}
             tally.add_all(f"{name} read, within documents", published["valid_only_group"], group, columns)
-            filled = ek.vote(topical_chat.as_read(own, theirs.mask(unread)), unscored=-1)
+            filled = ek.vote(theirs, unscored=-1)
             row = figures_of(filled, labels, reference="mean").loc[name]
             tally.add_all(f"{name} unread as -1", published["authors"], row, CORRELATIONS)
             n_replies[prompt] += len(own)
-            n_other[prompt] += int((own["score"].fillna(-1) != theirs.mask(unread).fillna(-1)).sum())
+            n_other[prompt] += int((~ek.readings(own, theirs)["same"]).sum())
     shown = ", ".join(f"{prompt} {n_other[prompt]} of {n}" for prompt, n in n_replies.items())
     tally.remarks.append(f"read otherwise by evalkit as a bare number (letters and prose are none): {shown}")
-
-
-def _damo_rubric(criterion: str, prompt: str) -> ek.Rubric:
-    return rubric_of(f"{criterion}-{prompt}", _scale("ordinal"))
 
 
 # -- a refund agent's answers through four tools
@@ -395,16 +350,13 @@ def _damo_rubric(criterion: str, prompt: str) -> ek.Rubric:
 
 def agent(folder: Path, reference: Mapping[str, Any], tally: Tally) -> None:
     """False passes and false fails of four judges, each by the majority of three."""
-    answers = rows(folder, "bc038_judgements")
-    verdicts = {True: "1", False: "0", None: "no verdict"}
-    labels = long_labels(
-        "correct", {row["item_id"]: {"gold": "1" if row["gold"] == "correct" else "0"} for row in answers}
-    )
+    answers = pd.DataFrame(rows(folder, "bc038_judgements"))
+    said = {row.item_id: {"gold": int(row.gold == "correct")} for row in answers.itertuples()}
+    labels = long_labels("correct", said)
     rubric = rubric_of("correct", {0: "wrong", 1: "right"}, pass_at=1)
-    replies: dict[str, dict[str, list[str]]] = defaultdict(dict)
-    for row in answers:
-        replies[row["prompt_id"]][row["item_id"]] = [verdicts[verdict] for verdict in row["parsed"]]
-    votes = ek.vote(judged(rubric, replies), method="majority")
+    codes = {True: 1, False: 0, None: "unreadable"}
+    table = ek.import_judgments(answers, rubric, judge="prompt_id", score="parsed", codes=codes)
+    votes = ek.vote(table, method="majority")
     table = ek.confusion(votes, labels)
     for tool, published in reference["bc038"]["values"].items():
         cells = table[table["judge"] == tool].set_index(["label_human", "label_judge"])["n"]
@@ -470,10 +422,7 @@ def compared(folder: Path, names: Sequence[str]) -> Iterator[tuple[str, Tally, f
     reference = loaded(folder, "reference.json")
     for name in names:
         tally, started = Tally(), time.perf_counter()
-        with tempfile.TemporaryDirectory() as cache:
-            os.environ["EVALKIT_CACHE"] = cache
-            SECTIONS[name](folder, reference, tally)
-            ek.ReplyStore.open(cache).close()
+        SECTIONS[name](folder, reference, tally)
         yield name, tally, time.perf_counter() - started
 
 

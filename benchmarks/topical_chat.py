@@ -1,8 +1,8 @@
 """Recorded Topical-Chat replies through the whole of evalkit, against published figures.
 
 20 samples an item of gpt-3.5-turbo, 7 prompt variants, naturalness and engagingness (Chiang and Lee,
-2023, "A Closer Look into Automatic Evaluation Using Large Language Models"): recorded with `record`,
-replayed with `judge(offline=True)`, voted, aligned. Every correlation of `reference.json` for
+2023, "A Closer Look into Automatic Evaluation Using Large Language Models"): taken in by `import_judgments`, voted,
+aligned. Every correlation of `reference.json` for
 k = 1, 3, 5, 10, 20 and each vote rule, under both policies for unreadable replies, is compared on the
 authors' reading of the replies; evalkit's own reading stands beside it.
 
@@ -12,12 +12,10 @@ authors' reading of the replies; evalkit's own reading stands beside it.
 from __future__ import annotations
 
 import argparse
-import os
 import re
 import sys
-import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,47 +50,36 @@ class Variant:
     groups: pd.Series
 
 
-def rubric_of(variant: str) -> ek.Rubric:
-    """A rubric that stands for the prompt under which the replies were given."""
-    criterion = variant.split("/")[0]
+def rubric_of(variant: str, codes: Iterable[float] = ()) -> ek.Rubric:
+    """A rubric that stands for the prompt under which the replies were given; `codes` are stray ones beside 1, 2, 3."""
+    criterion, scale = variant.split("/")[0], {1: "bad", 2: "ok", 3: "good"}
     return ek.Rubric(
         id=f"topicalchat-{variant.replace('/', '-').replace('_', '-')}",
         description="A response in a conversation about a fact",
         inputs=["source", "context", "answer"],
         template="number@v1",
-        criteria=[{"name": criterion, "scale": {1: "bad", 2: "ok", 3: "good"}}],
+        criteria=[{"name": criterion, "scale": dict.fromkeys(codes, "") | scale}],
     )
 
 
 def variants(folder: Path) -> Iterator[Variant]:
-    """Every prompt variant, recorded and replayed."""
-    items = {row["item_id"]: row | {"answer": row["system_output"]} for row in rows(folder, "topicalchat_items")}
+    """Every prompt variant."""
     parsed = loaded(folder, "topicalchat_ref_parsed.json.gz")
     for criterion in ("naturalness", "engagingness"):
-        replies = rows(folder, f"topicalchat_gpt35_{criterion}")
-        for name in dict.fromkeys(row["prompt_id"] for row in replies):
-            yield replay(name, [row for row in replies if row["prompt_id"] == name], items, parsed[name])
+        replies = pd.DataFrame(rows(folder, f"topicalchat_gpt35_{criterion}"))
+        for name, own in replies.groupby("prompt_id", sort=False):
+            yield variant_of(str(name), own, parsed[name])
 
 
-def replay(name: str, replies: list[dict[str, Any]], items: dict[str, Any], parsed: dict[str, list[Any]]) -> Variant:
-    """Record the replies to one prompt, judge offline, and read them as evalkit and as the authors do."""
+def variant_of(name: str, replies: pd.DataFrame, parsed: Mapping[str, list[float | None]]) -> Variant:
+    """The replies to one prompt, as evalkit and as the authors read them."""
     rubric = rubric_of(name)
-    table = pd.DataFrame([items[row["item_id"]] for row in replies])
-    ek.record(table, rubric, JUDGE, [row["samples"] for row in replies])
-    own = ek.judge(table, rubric, JUDGE, samples=20, offline=True, on_miss="raise", replies=True)
-    theirs = pd.Series([score for row in replies for score in parsed[row["item_id"]]], dtype="float64")
-    labels = ek.labels(table.assign(people=[row["human_mean"] for row in replies]), {rubric.names[0]: "people"})
-    groups = table.set_index("item_id")["group_id"]
-    return Variant(name, own, as_read(own, theirs), labels, groups)
-
-
-def as_read(judgments: pd.DataFrame, scores: pd.Series) -> pd.DataFrame:
-    """The judgments with somebody else's reading of the replies."""
-    label = scores.map(lambda score: None if pd.isna(score) else f"{score:g}")
-    error = scores.map(lambda score: "unreadable" if pd.isna(score) else None)
-    return judgments.assign(
-        score=scores, score_norm=(scores - 1) / 2, label=label.astype("category"), error=error.astype("category")
-    )
+    strays = {score for scores in parsed.values() for score in scores if score is not None}
+    read = {item: parsed[item] for item in replies["item_id"]}
+    own = ek.import_judgments(replies, rubric, judge=JUDGE, text="samples")
+    authors = ek.import_judgments(replies, rubric_of(name, strays), judge=JUDGE, score=read, codes={None: "unreadable"})
+    labels = ek.labels(replies, {rubric.names[0]: "human_mean"}, item_id="item_id")
+    return Variant(name, own, authors, labels, replies.set_index("item_id")["group_id"])
 
 
 def figures(variant: Variant, judgments: pd.DataFrame, **rule: Any) -> dict[str, float]:
@@ -135,30 +122,22 @@ def compared(variant: Variant, reference: dict[str, Any]) -> pd.DataFrame:
 
 def readings(variant: Variant) -> pd.DataFrame:
     """The replies that evalkit reads otherwise than the authors did."""
-    own, theirs = variant.own["score"], variant.authors["score"]
-    differs = ~((own == theirs) | (own.isna() & theirs.isna()))
-    rows_ = variant.own[differs]
-    return pd.DataFrame(
-        {
-            "prompt": variant.name,
-            "authors": theirs[differs],
-            "evalkit": own[differs].astype(object).where(own[differs].notna(), rows_["error"].astype(object)),
-            "reply": rows_["reply"],
-        }
-    )
+    both = ek.readings(variant.own, variant.authors)
+    return both.loc[~both["same"], ["other", "reading", "reply"]].assign(prompt=variant.name)
 
 
-def verdict(authors: float, evalkit: Any, reply: str) -> str:
+def verdict(authors: str, evalkit: str, reply: str) -> str:
     """Who read a reply right, by what stands in it; what no rule settles is left open, never claimed."""
+    scored = evalkit in ("1", "2", "3")
     if evalkit == "off_scale" and re.search(r"\d[.,]\d", reply):
         return "evalkit: a decimal is no code of a 1-2-3 scale; the authors cut it off"
-    if isinstance(evalkit, float) and re.match(r"\s*1\.\s", reply):
+    if scored and re.match(r"\s*1\.\s", reply):
         return "evalkit: the authors took the number of a list"
-    if isinstance(evalkit, float) and pd.isna(authors):
+    if scored and authors == "unreadable":
         return "evalkit: read by the level's name, or from its line; the authors left it unread"
     if evalkit == "ambiguous":
         return "evalkit: two ratings, or a quoted scale; the authors took the first"
-    if authors not in (1.0, 2.0, 3.0):
+    if authors not in ("1", "2", "3"):
         return "evalkit: a stray number, off the scale; the authors took it"
     if evalkit == "unreadable" and re.search(r"score of [123]|rated as (an? )?[123]|[123] \(|[123] - ", reply):
         return "the authors: the verdict stands in prose"
@@ -177,22 +156,20 @@ def main() -> int:
         print("skipped: no recorded data (set EVALKIT_DATA to its folder)")
         return 0
     reference = loaded(folder, "reference.json")["topicalchat_gpt35"]["values"]
-    with tempfile.TemporaryDirectory() as cache:
-        os.environ["EVALKIT_CACHE"] = cache
-        read = list(variants(folder))
-        whole = pd.concat([compared(variant, reference[variant.name]) for variant in read], ignore_index=True)
-        differ = pd.concat([readings(variant) for variant in read], ignore_index=True)
+    read = list(variants(folder))
+    whole = pd.concat([compared(variant, reference[variant.name]) for variant in read], ignore_index=True)
+    differ = pd.concat([readings(variant) for variant in read], ignore_index=True)
     shown = whole if chosen.all else whole[whole["what"].isin(["drop_unparsed", "unparsed_as_zero"])]
     print(shown.to_string(index=False, float_format=lambda value: f"{value:.6f}"))
     off = whole[~(whole["gap"] <= TOLERANCE)]
     print(f"\n{len(whole) - len(off)} of {len(whole)} figures match to {TOLERANCE:g}")
     print(f"\n{len(differ)} of {sum(len(variant.own) for variant in read)} replies are read otherwise:")
-    judged = [verdict(*row) for row in differ[["authors", "evalkit", "reply"]].itertuples(index=False, name=None)]
+    judged = [verdict(*row) for row in differ[["other", "reading", "reply"]].itertuples(index=False, name=None)]
     counts = pd.Series(judged).value_counts()
     print("\n".join(f"{count:5}  {who}" for who, count in counts.items()))
     if chosen.all:
         for who, row in zip(judged, differ.itertuples(), strict=True):
-            print(f"{row.prompt}: authors {row.authors}, evalkit {row.evalkit}, {who}\n    {row.reply!r}")
+            print(f"{row.prompt}: authors {row.other}, evalkit {row.reading}, {who}\n    {row.reply!r}")
     if len(off):
         print("\nnot matched:\n" + off.to_string(index=False))
     return int(bool(len(off)))

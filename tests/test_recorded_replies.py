@@ -265,13 +265,12 @@ PROMPTS = [
 @pytest.mark.parametrize("prompt", PROMPTS)
 def test_correlations_equal_the_published_ones(prompt: str) -> None:
     assert DATA is not None
-    items = {row["item_id"]: row | {"answer": row["system_output"]} for row in rows(DATA, "topicalchat_items")}
-    recorded = rows(DATA, f"topicalchat_gpt35_{prompt.split('/')[0]}")
-    replies = [row for row in recorded if row["prompt_id"] == prompt]
+    recorded = pd.DataFrame(rows(DATA, f"topicalchat_gpt35_{prompt.split('/')[0]}"))
+    replies = recorded[recorded["prompt_id"] == prompt]
     parsed = loaded(DATA, "topicalchat_ref_parsed.json.gz")[prompt]
     reference = loaded(DATA, "reference.json")["topicalchat_gpt35"]["values"][prompt]
 
-    variant = topical_chat.replay(prompt, replies, items, parsed)
+    variant = topical_chat.variant_of(prompt, replies, parsed)
 
     assert len(variant.own) == 20 * len(replies)
     assert set(variant.own["source"]) == {"recorded"}
