@@ -15,7 +15,7 @@ HERE = Path(__file__).parent
 BARS = (
     "imports", "cached", "edited", "memory", "statistics_at_scale", "topical_chat", "reference",
     "interval_coverage", "live",
-    "judgelm", "gate", "faults", "kills", "budget", "messages", "tuner",
+    "judgelm", "hostile_replies", "gate", "faults", "kills", "budget", "messages", "tuner",
 )  # fmt: skip
 BY_NAME_ONLY = ("soak",)
 

@@ -228,7 +228,7 @@ def _careful(
     found = whole(text)
     if found is not None:
         return found
-    apart = take_apart(text)
+    apart = take_apart(text, cut=cut)
     body = apart.body.strip().lstrip(_BLANK)
     if apart.is_open and not body:
         return Parsed(None, "", "truncated" if cut else "unreadable")
@@ -236,6 +236,8 @@ def _careful(
     found = _read(body + "\n" if cut and text.endswith("\n") else body, cut, read)
     if apart.is_open and not _is_verdict(found):
         return Parsed(None, "", "truncated" if cut else "unreadable")
+    if not apart.before and not apart.inside:
+        return found
     return _agreed(
         found, [_read(part, False, read) for part in apart.before], [_read(part, False, read) for part in apart.inside]
     )

@@ -73,6 +73,7 @@ def _feedback(text: str, end: int) -> str:
     return clean_explanation(text[start.end() if start else 0 : end])
 
 
+_AFTER_KEY = re.compile(r"[\"'”][ \t]*[:=][ \t]*\Z")
 _QUOTES = frozenset("\"'«»“”„‟‹›‘’‚「」『』`~>")
 _LEFT = re.compile(
     r"(?:\d{1,20}(?:[.,]\d{1,20})?\s{0,3}(?:/|(?:out\s)?of\s|из\s|or\s|to\s|или\s|до\s)\s{0,3})?"
@@ -113,7 +114,7 @@ def _matches(text: str, pattern: re.Pattern[str], group: str | int, cut: bool) -
 
 def _is_value(before: str, _: str) -> bool:
     """Whether a short quotation is the value of a JSON key."""
-    return re.search(r"[\"'”][ \t]*[:=][ \t]*\Z", before) is not None
+    return _AFTER_KEY.search(before) is not None
 
 
 def _whole_token(

@@ -6,8 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 __all__ = ["FILL", "Keeps", "masked", "unfenced"]
 
@@ -17,7 +16,7 @@ FILL = "\ufffc"
 Span = tuple[int, int]
 Keeps = Callable[[str, str], bool]
 
-_ANY_MARK = re.compile(r"[\"'«»“”„‟‹›‘‚「」『』`~>]|&gt;|\[quote|\n(?: {4}|\t)", re.IGNORECASE)
+_ANY_MARK = re.compile("[\"'«»“”„‟‹›‘‚「」『』`~<>]")
 _FENCE = re.compile(
     r"^[ \t]{0,12}(?:[-*+•>][ \t]{1,4})?(?P<opened>[\"'“„‟«»‹›‘‚「『(\[]{0,3})(?P<marks>`{3,}|~{3,})"
     r"(?P<info>[ \t]{0,4}[\w.+#-]{0,30}[ \t]*)(?P<closed>[\"'”“»«›’‘」』)\].,]{0,3})\r?$",
@@ -83,11 +82,12 @@ def masked(
     >>> masked('He wrote "Score: 5".').replace(FILL, "·")
     'He wrote ··········.'
     """
-    if _ANY_MARK.search(text) is None and "<" not in text and text[:1] not in (" ", "\t"):
+    has_lines = "\n    " in text or "\n\t" in text or "[quote" in text or "&gt;" in text
+    if not has_lines and _ANY_MARK.search(text) is None:
         return text
-    shown = _filled(text, _lines(text))
-    shown = _filled(shown, _fenced(shown, own))
-    return _filled(shown, _inline(shown, keeps, cut))
+    for spans in (_lines, lambda shown: _fenced(shown, own), lambda shown: _inline(shown, keeps, cut)):
+        text = _filled(text, spans(text))
+    return text
 
 
 def unfenced(text: str) -> str:
@@ -117,15 +117,17 @@ def unfenced(text: str) -> str:
 _NO_BREAK = re.compile(r"[^\n]")
 
 
-def _filled(text: str, spans: Iterable[Span]) -> str:
+def _filled(text: str, spans: list[Span]) -> str:
     """The text with its spans filled; they may overlap."""
+    if not spans:
+        return text
     parts: list[str] = []
     at = 0
     for start, end in sorted(spans):
         if end > at:
             parts += text[at : max(start, at)], _NO_BREAK.sub(FILL, text[max(start, at) : end])
             at = end
-    return "".join(parts) + text[at:] if parts else text
+    return "".join(parts) + text[at:]
 
 
 def _fenced(text: str, own: Callable[[str], bool] | None) -> list[Span]:
@@ -208,7 +210,8 @@ def _lines(text: str) -> list[Span]:
 
 # -- quotation marks within the text
 
-_MARK = re.compile(r"\\.|`+|[\"'«»“”„‟‹›‘’‚「」『』]", re.DOTALL)
+# one set of characters first: the search for it is fast
+_MARK = re.compile(r"[\\`\"'«»“”„‟‹›‘’‚「」『』](?:(?<=\\).|(?<=`)`*|)", re.DOTALL)
 # what a mark closes: «a», »a«, “a”, „a“, „a”, ”a”, ‘a’, ‚a‘ …
 _CLOSES = {
     '"': '"',
@@ -271,13 +274,17 @@ def _pairs(text: str, cut: bool) -> list[Span]:
     """Marks paired, inner pairs too; of a mark without its pair, the rest of its paragraph."""
     spans: list[Span] = []
     open_: list[tuple[str, int]] = []
-    waits: Counter[str] = Counter()
+    waits = dict.fromkeys(_CLOSES, 0)
     skip = 0
     ticks: dict[int, list[int]] | None = None
     for token in _MARK.finditer(text):
         mark, at = token[0], token.start()
-        if at < skip or mark[0] == "\\":
-            continue
+        if (
+            at < skip
+            or mark[0] == "\\"
+            or (mark in "'’" and text[at - 1 : at].isalnum() and text[at + 1 : at + 2].isalnum())
+        ):
+            continue  # escaped, within code, or an apostrophe
         if mark[0] == "`":
             if ticks is None:
                 ticks = _runs(text)
@@ -314,7 +321,9 @@ def _code_end(runs: dict[int, list[int]], at: int, length: int) -> int | None:
     return starts[-1] + length if starts and starts[-1] - at <= _LONGEST_CODE else None
 
 
-def _take(text: str, mark: str, at: int, open_: list[tuple[str, int]], waits: Counter[str], spans: list[Span]) -> None:
+def _take(
+    text: str, mark: str, at: int, open_: list[tuple[str, int]], waits: dict[str, int], spans: list[Span]
+) -> None:
     """One mark: it closes the last one that waits for it, opens a quotation, or is none."""
     before, after = text[at - 1 : at] or " ", text[at + 1 : at + 2] or " "
     if mark in "\"'":

@@ -38,8 +38,8 @@ class Thinking(NamedTuple):
     is_open: bool = False
 
 
-def take_apart(text: str) -> Thinking:
-    """A reply without its thinking; tags within a quotation are none.
+def take_apart(text: str, *, cut: bool = False) -> Thinking:
+    """A reply without its thinking; tags within a quotation are none, nor after one that a cut left open.
 
     From an opening tag at the start of the reply or of a line to the next closing one is thinking; so is all before a
     closing tag without an opening one (some servers strip it), and all after an opening tag that is never closed.
@@ -64,7 +64,7 @@ def take_apart(text: str) -> Thinking:
     before: dict[str, None] = {}
     inside: dict[str, None] = {}
     start, opened = 0, -1
-    for tag in _TAG.finditer(masked(rest)):
+    for tag in _TAG.finditer(masked(rest, cut=cut)):
         if _closes(tag):
             if opened < 0:
                 before["".join([*kept, rest[start : tag.start()]])] = None
