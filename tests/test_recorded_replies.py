@@ -116,6 +116,50 @@ class TestTwins:
         assert recorded_hash(inputs, "é 1") == hashlib.sha256(text.encode()).hexdigest()
 
 
+class TestShapes:
+    ITEMS = pd.DataFrame({"item_id": ["a", "b"], "answer": ["one", "two"]}, index=["p", "q"])
+
+    @pytest.mark.parametrize(
+        "replies",
+        [
+            [["1", "2"], "3"],
+            {"b": "3", "a": ("1", "2")},
+            pd.Series([["1", "2"], ["3"]], index=["p", "q"]),
+            pd.Series(["3", "1", "2"], index=["q", "p", "p"]),
+            pd.Series(["3", "1", "2"], index=["b", "a", "a"]),
+            pd.DataFrame({"item_id": ["a", "b", "a"], "sample": [1, 0, 0], "reply": ["2", "3", "1"]}),
+        ],
+    )
+    def test_lists_mappings_series_and_tables_are_one(self, replies):
+        assert ek.record(self.ITEMS, RUBRIC, WHO, replies) == 3
+        table = ek.judge(self.ITEMS, RUBRIC, WHO, offline=True)
+        assert said(table) == [("a", "1"), ("a", "2"), ("b", "3")]
+
+    @pytest.mark.parametrize(
+        ("replies", "told"),
+        [
+            ([1, 2], r"item 'a': a reply is a text, a Reply, None, .* not int \(1\); .*import_judgments\(…, score=…\)"),
+            ([["1", 2.5], None], r"item 'a': a reply is a text, .* not float \(2\.5\)"),
+            ({"a": "1", "z": "2"}, "replies has 1 item that the items lack: 'z'"),
+            ({"a": "1", "z": {"x": 1}}, "replies has 1 item that the items lack: 'z'"),
+            ([{"x": 1}, None], "item 'a': a reply is a text, .* not dict"),
+            ("1", "replies are one list per item, a Series, a mapping by item or a table, not str"),
+            (3, "replies are one list per item, a Series, a mapping by item or a table, not int"),
+            (pd.DataFrame({"id": ["a"], "reply": ["1"]}), "without the column 'item_id'; it has 'id', 'reply'"),
+            (pd.DataFrame({"item_id": ["a", "a"], "sample": [0, 0], "reply": list("12")}), "item 'a', sample 0 twice"),
+            (pd.DataFrame({"item_id": ["a", "a"], "judge": ["x", "y"], "reply": list("12")}), "several .* 'judge'"),
+        ],
+    )
+    def test_a_message_names_item_and_remedy(self, replies, told):
+        with pytest.raises(ek.InputError, match=told):
+            ek.record(self.ITEMS, RUBRIC, WHO, replies)
+
+    def test_an_index_that_could_be_either_is_refused(self):
+        items = pd.DataFrame({"item_id": ["1", "0"], "answer": ["one", "two"]})
+        with pytest.raises(ek.InputError, match="fits both the items' index and their ids"):
+            ek.record(items, RUBRIC, WHO, pd.Series(["1", "2"]))
+
+
 class TestLiveAndRecorded:
     def test_a_live_reply_counts_for_all_twins_and_a_recorded_one_for_its_item(self):
         ek.record(TWINS, RUBRIC, WHO, [["3"], None])

@@ -108,20 +108,10 @@ def _by_item(replies: Any, items: Any, work: Work) -> list[list[Any]]:
     """The replies of each item, sample by sample."""
     if isinstance(replies, pd.DataFrame):
         replies = _of_table(replies)
-    if isinstance(replies, pd.Series):
-        index = items.index if isinstance(items, pd.DataFrame) else None
-        on_items = index is not None and replies.index.isin(index).all()
-        ids = dict(zip(index, work.ids, strict=True)) if on_items and index is not None else {}
-        replies = pd.Series(replies.tolist(), [ids.get(key, key) for key in replies.index], dtype=object)
-        replies = {key: own.tolist() if len(own) > 1 else own.iloc[0] for key, own in replies.groupby(level=0)}
+    elif isinstance(replies, pd.Series):
+        replies = _of_series(replies, items, work)
     if isinstance(replies, Mapping):
-        by_id = dict(zip(id_texts(pd.Series(list(replies), dtype=object), "replies"), replies.values(), strict=True))
-        if strays := [item for item in by_id if item not in set(work.ids)]:
-            raise InputError(
-                f"replies has {counted(len(strays), 'item')} that the items lack: {listed(strays)}; "
-                "record replies for the items that they belong to"
-            )
-        replies = [by_id.get(item) for item in work.ids]
+        replies = _of_mapping(replies, work)
     if isinstance(replies, str) or not isinstance(replies, (Sequence, np.ndarray)):
         raise InputError(
             f"replies are one list per item, a Series, a mapping by item or a table, not {type(replies).__name__}"
@@ -132,6 +122,37 @@ def _by_item(replies: Any, items: Any, work: Work) -> list[list[Any]]:
             "give one list per item"
         )
     return [_samples(given, item) for given, item in zip(replies, work.ids, strict=True)]
+
+
+def _of_series(given: pd.Series, items: Any, work: Work) -> dict[str, Any]:
+    """Replies by item: the index is that of the items, or holds their ids; values of one item are its samples."""
+    own = id_texts(given.index, None)
+    index = items.index if isinstance(items, pd.DataFrame) else None
+    if index is not None and given.index.isin(index).all():
+        places = dict(zip(index, work.ids, strict=True))
+        by_index = [places[key] for key in given.index]
+        if by_index != own and set(own) <= set(work.ids):
+            raise InputError(
+                "the index of replies fits both the items' index and their ids, which differ; give a mapping by item id"
+            )
+        own = by_index
+    found: dict[str, list[Any]] = {}
+    for item, value in zip(own, given.tolist(), strict=True):
+        found.setdefault(item, []).append(value)
+    return {item: values if len(values) > 1 else values[0] for item, values in found.items()}
+
+
+def _of_mapping(given: Mapping[Any, Any], work: Work) -> list[Any]:
+    ids, known = id_texts(pd.Series(list(given), dtype=object), "replies"), set(work.ids)
+    if strays := [item for item in ids if item not in known]:
+        raise InputError(
+            f"replies has {counted(len(strays), 'item')} that the items lack: {listed(strays)}; "
+            "record replies for the items that they belong to"
+        )
+    by_id = dict(zip(ids, given.values(), strict=True))
+    if len(by_id) < len(ids):
+        raise InputError(f"replies names an item twice among {listed(ids)}")
+    return [by_id.get(item) for item in work.ids]
 
 
 def _of_table(given: pd.DataFrame) -> dict[Any, list[Any]]:
