@@ -4,9 +4,9 @@ Items have a quality; two judges and a person see it with noise and answer on a 
 A judge passes 60, 88 or 95 % of the items (even, skewed, rare fails), which come alone or in clusters of
 three that share half of the variance of quality. The second judge is what the first is compared with: *effect*
 (verdicts fixed − broken), *difference* of scores and *win rate*. `python benchmarks/interval_coverage.py [ROUNDS]`
-(default 1,000: standard error of a cell .7 points; `--quick` 200). At the end, how many verdicts a fresh sampling
-flips beside the noise floor's forecast. Beside the coverage stands the share of rounds without an interval (NA
-with a reason) where it is over 1 %; a cell outside of the target by more than two standard errors is marked.
+(default 1,000: standard error of a cell .7 points; `--quick` 200). For the noise floor see `noise.py`. Beside the
+coverage stands the share of rounds without an interval (NA with a reason) where it is over 1 %; a cell outside of the
+target by more than two standard errors is marked.
 """
 
 from __future__ import annotations
@@ -17,10 +17,8 @@ import time
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 
 from evalkit.agreement.alphas import Cells, alpha
-from evalkit.changes.floors import Passes, fit, flip_chance
 from evalkit.intervals import Interval, bounded_interval, change_interval, jackknife, mean_interval, rate_interval
 from evalkit.validity.corrections import power_tuned
 from evalkit.validity.figures import Answers, compare_answers
@@ -126,27 +124,6 @@ def intervals(draw: np.random.Generator, n: int, cuts: tuple[float, ...], *, clu
     }
 
 
-def forecast(rounds: int) -> list[str]:
-    """Flips of a fresh sampling beside those that the noise floor forecasts, of judges that waver more and less."""
-    lines = [f"{'noise floor: items, k':28}{'forecast':>10}{'flipped':>10}{'median |error|':>16}"]
-    for alpha_, beta in ((0.3, 0.1), (2.0, 1.0), (5.0, 4.0)):
-        for n, k in ((60, 3), (200, 3), (200, 5)):
-            draw = np.random.default_rng([n, k])
-            found = []
-            for _ in range(rounds):
-                chance = draw.beta(alpha_, beta, n)
-                first, second = (draw.binomial(k, chance) for _ in range(2))
-                sizes = np.full(n, k)
-                own = Passes(pd.DataFrame(index=range(n)), first, sizes, sizes, np.ones(n, dtype=bool))
-                flips = ((2 * first > k) != (2 * second > k)).mean()
-                found.append((flip_chance(own, *fit(first, sizes)).mean(), flips))
-            guess, flips = np.array(found).T
-            where = f"Beta({alpha_:g}, {beta:g}), {n}, {k}"
-            error = np.median(np.abs(guess - flips))
-            lines.append(f"{where:28}{guess.mean():>10.3f}{flips.mean():>10.3f}{error:>16.3f}")
-    return lines
-
-
 def cell(found: list[Interval], truth: float) -> tuple[str, bool]:
     """What is shown, and whether the target is met within two standard errors."""
     there = [one for one in found if one.reason is None]
@@ -175,7 +152,6 @@ def main(rounds: int) -> int:
                 where = f"{labels}, {'clusters' if clustered else 'items'}, n = {n}"
                 missed += [f"{name} ({where})" for name in NAMES[:-1] if not shown[name][1]]
                 print(f"{where:28}" + "".join(f"{shown[name][0]:>16}" for name in NAMES), flush=True)
-    print(*forecast(min(rounds, 200)), sep="\n")
     print("the naive mean is there to show that it misses: it keeps the judge's bias")
     print(f"{time.perf_counter() - started:.0f} s; outside of the target: {'; '.join(missed) or 'none'}")
     return int(bool(missed))

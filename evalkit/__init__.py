@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from evalkit.calling import check_server as check_server
     from evalkit.changes import compare as compare
     from evalkit.changes import noise_floor as noise_floor
+    from evalkit.changes import plan_again as plan_again
+    from evalkit.changes import sample_again as sample_again
     from evalkit.changes.orders import position_inconsistency as position_inconsistency
     from evalkit.curves import k_curve as k_curve
     from evalkit.errors import CacheError as CacheError
@@ -126,7 +128,7 @@ _PLACES = {
     "evalkit.caching": ("ReplyStore",),
     "evalkit.caching.memory": ("ReplyMemory",),
     "evalkit.calling": ("check_server",),
-    "evalkit.changes": ("compare", "noise_floor"),
+    "evalkit.changes": ("compare", "noise_floor", "plan_again", "sample_again"),
     "evalkit.changes.orders": ("position_inconsistency",),
     "evalkit.curves": ("k_curve",),
     "evalkit.errors": (

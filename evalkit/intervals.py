@@ -28,6 +28,7 @@ __all__ = [
     "bounded_interval",
     "change_interval",
     "cluster_codes",
+    "cluster_variance",
     "few_others",
     "jackknife",
     "jackknife_groups",
@@ -209,7 +210,7 @@ def wilson(rate: float, n: float) -> Interval:
     return Interval(low, 1.0 if rate >= 1 else min(1.0, middle + half))
 
 
-def _cluster_variance(values: Floats, clusters: Ints) -> tuple[float, int]:
+def cluster_variance(values: Floats, clusters: Ints) -> tuple[float, int]:
     """SE² = G/(G−1) · Σ_g (Σ_{i∈g}(s_i − s̄))² / n², and G."""
     _, codes = np.unique(clusters, return_inverse=True)
     sums = np.bincount(codes, weights=values - values.mean())
@@ -240,7 +241,7 @@ def mean_interval(values: Floats, clusters: Ints, *, bounds: tuple[float, float]
     """
     if not len(values):
         return Interval.none("nothing is scored")
-    variance, n_clusters = _cluster_variance(values, clusters)
+    variance, n_clusters = cluster_variance(values, clusters)
     if n_clusters < 2:
         return Interval.none("fewer than two clusters")
     mean = float(values.mean())
@@ -305,7 +306,7 @@ def change_interval(steps: Floats, clusters: Ints) -> Interval:
     """
     if not len(steps):
         return Interval.none("nothing has a verdict")
-    variance, n_clusters = _cluster_variance(steps, clusters)
+    variance, n_clusters = cluster_variance(steps, clusters)
     if n_clusters < 2:
         return Interval.none("fewer than two clusters")
     n = float(len(steps) if np.ptp(steps) > 0 else n_clusters)
@@ -335,7 +336,7 @@ def rate_interval(flags: Floats, clusters: Ints) -> Interval:
     """
     if not len(flags):
         return Interval.none("nothing has a verdict")
-    variance, n_clusters = _cluster_variance(flags, clusters)
+    variance, n_clusters = cluster_variance(flags, clusters)
     rate, n = float(flags.mean()), len(flags)
     if rate in (0.0, 1.0) or n_clusters < 2:
         return wilson(rate, n_clusters)

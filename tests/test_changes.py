@@ -4,14 +4,15 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from judged import BINARY, NAMES, ORDINAL, PLAIN, judgments
+from judged import BINARY, NAMES, ORDINAL, PAIR, PLAIN, judgments
 from pandas.testing import assert_frame_equal
 
+import evalkit as ek
 from evalkit import tables
 from evalkit.aggregation import aggregate
-from evalkit.changes import Comparison, compare, noise_floor
-from evalkit.changes.floors import fit
-from evalkit.changes.trials import holm, mcnemar_midp, sign_flip
+from evalkit.changes import Comparison, compare, noise_floor, plan_again, sample_again
+from evalkit.changes.floors import Floor, chance_limit, flip_rate_range
+from evalkit.changes.trials import Outcomes, holm, mcnemar_midp, permuted_samples, sign_flip
 from evalkit.errors import ConfigError, InputError
 from evalkit.voting import vote
 
@@ -25,7 +26,10 @@ def side(codes, scale=BINARY, judge="j", **fields):
 def evaluated(table):
     """What `evaluate` returns, as far as `compare` looks at it."""
     votes = vote(table)
-    return SimpleNamespace(judgments=table, votes=votes, scores=aggregate(votes))
+    return SimpleNamespace(judgments=table, votes=votes, scores=aggregate(votes), rules=RULES)
+
+
+RULES = SimpleNamespace(vote_judgments=vote, aggregate_votes=aggregate)
 
 
 def only(comparison):
@@ -72,69 +76,325 @@ def test_holm_is_that_of_statsmodels():
     assert holm(np.array([])).tolist() == []
 
 
+def test_permuted_samples_by_hand():
+    def p(*cells):
+        rows = [(at, a, b) for at, cell in enumerate(cells) for a, b in cell]
+        return permuted_samples(Outcomes(*(np.array(column) for column in zip(*rows, strict=True))))
+
+    # 1,999 draws leave a standard error of .008 at most: 5 of them
+    near = pytest.approx
+    # each cell is a list of (times on a, times on b), one pair per outcome. 000 | 111: 2 of the 20 splits.
+    assert p([(3, 0), (0, 3)]) == near(2 / 20, abs=0.04)
+    # 00 | 11 on two items: T is at its largest in 2 of 6 splits of each, so in 4 of 36 of both
+    assert p([(2, 0), (0, 2)], [(2, 0), (0, 2)]) == near(4 / 36, abs=0.04)
+    # 0 | 011: T = (2/3)² + (2/3)² if a has the one 0 of ... a has a 0 in 2 of 4 splits, a 1 in 2: all alike
+    assert p([(1, 1), (0, 2)]) == 1
+    # three outcomes, 0 0 | 1 2: the pairs {00}, {12} give T = 1 + 1/4 + 1/4, all other 4 splits of 6 less
+    assert p([(2, 0), (0, 1), (0, 1)]) == near(2 / 6, abs=0.05)
+    # an item that never varies adds nothing; without any other, nothing is ever more extreme
+    assert p([(3, 3)], [(3, 0), (0, 3)]) == near(2 / 20, abs=0.04)
+    assert p([(3, 3)]) == 1
+    # one sample each: exchanging them changes nothing
+    assert math.isnan(p([(1, 0), (0, 1)]))
+    assert math.isnan(p([(3, 0)]))
+    # 20 samples on each side, 12 and 8 of two outcomes against 8 and 12
+    from scipy.stats import hypergeom
+
+    y = np.arange(21)
+    exact = hypergeom.pmf(y, 40, 20, 20)[np.abs(y - 10) >= 2].sum()
+    assert p([(12, 8), (8, 12)]) == near(exact, abs=0.05)
+    several = [(1, 0)] * 8 + [(0, 1)] * 8 + [(2, 2)]  # 2¹⁶ · 5 allocations: drawn instead
+    assert 0 < p(several) <= 1
+
+
 # -- the noise floor
 
 
-@pytest.mark.parametrize(
-    ("alpha", "beta", "k", "seed"), [(0.15, 0.1, 3, 1), (0.5, 0.4, 3, 2), (3, 2.5, 3, 3), (1, 1, 5, 4)]
-)
-def test_the_floor_is_the_true_flip_rate(alpha, beta, k, seed):
-    """Two independent k-votes of one prompt: the share that differs is what the fit on them expects."""
-    draw = np.random.default_rng(seed)
-    chance = draw.beta(alpha, beta, 1500)
-    x = draw.binomial(k, chance[:, None], (1500, 2))
-    true = 2 * np.mean(
-        [
-            p * (1 - p)
-            for p in sum(math.comb(k, j) * chance**j * (1 - chance) ** (k - j) for j in range(k // 2 + 1, k + 1))
-        ]
-    )
-    observed = ((2 * x > k)[:, 0] != (2 * x > k)[:, 1]).mean()
-    tables_ = [
-        judgments({(f"i{n}", "j"): [1] * hits + [0] * (k - hits) for n, hits in enumerate(column)}, BINARY)
-        for column in x.T[:, :400].tolist()
-    ]
-    expected = only(compare(*tables_))["expected_by_chance"] / 400
-    # 400 items twice leave a standard error of .006 (few flips) to .016 (many) on the expected share.
-    assert expected == pytest.approx(true, abs=0.03)
-    assert observed == pytest.approx(true, abs=0.04)
+def votes_of_three(p):
+    """D(p) = 2 P(pass) P(fail) of a vote of three samples that pass with probability p."""
+    passing = 3 * p**2 - 2 * p**3
+    return 2 * passing * (1 - passing)
 
 
-def test_the_fit_finds_the_beta_binomial():
-    from scipy.optimize import minimize
-    from scipy.stats import betabinom
-
-    draw = np.random.default_rng(0)
-    x = draw.binomial(5, draw.beta(2, 3, 4000))
-    alpha, beta = fit(x, np.full(4000, 5))
-    # Five trials each leave a standard error of some 8 % on both; their ratio is known far better.
-    assert alpha == pytest.approx(2, rel=0.3)
-    assert alpha / (alpha + beta) == pytest.approx(0.4, abs=0.01)
-    other = minimize(lambda v: -betabinom.logpmf(x, 5, *np.exp(v)).sum(), [0, 0], method="Nelder-Mead")
-    assert -betabinom.logpmf(x, 5, alpha, beta).sum() == pytest.approx(other.fun, abs=0.01)
+def uniform(draw, n, k, p=0.0744):
+    """Samples of a judge that errs on every item alike; .0744 is where D(p) = .0309."""
+    right = np.arange(n)[:, None] % 2
+    return np.where(draw.random((n, k)) < p, 1 - right, right).tolist()
 
 
-def test_a_judge_that_never_wavers_has_no_noise():
-    made = noise_floor(side([[1, 1, 1], [0, 0, 0]] * 10)).iloc[0]
-    assert made["expected"] == pytest.approx(0, abs=0.05)
-    assert (made["n_items"], made["n_samples"]) == (20, 3)
-    # A coin: two independent 3-votes differ half of the time.
-    coin = side([[1, 1, 0], [1, 0, 0], [1, 1, 1], [0, 0, 0], [1, 0, 1], [0, 1, 0], [1, 0, 0], [0, 1, 1]] * 5)
-    assert noise_floor(coin).iloc[0]["rate"] == pytest.approx(0.5, abs=0.1)
+def test_uniform_noise_is_not_called_thirteen_changes():
+    """The judge of whom a Beta distribution expected 13 changes among 149 verdicts, where 4 to 5 happened."""
+    draw = np.random.default_rng(1)
+    floor = side(uniform(draw, 149, 6))
+    changed = []
+    for _ in range(10):
+        row = only(compare(side(uniform(draw, 149, 3)), side(uniform(draw, 149, 3)), floor=floor))
+        assert row["floor_source"] == "measured"
+        assert row["floor_low"] < votes_of_three(0.0744) < row["floor_high"]
+        assert row["changed"] <= row["chance_up_to"]
+        changed.append(row["changed"])
+    assert np.mean(changed) == pytest.approx(149 * votes_of_three(0.0744), abs=3.5)
+    assert row["floor"] * 149 < 9
+
+
+def test_three_samples_allow_a_wide_range():
+    # With endless items the shares of 0, 1, 2, 3 passes of half p = .0744 and half 1 − p allow .031 to .139.
+    p, n = 0.0744, 10**7
+    share = [math.comb(3, j) * (p**j * (1 - p) ** (3 - j) + (1 - p) ** j * p ** (3 - j)) / 2 for j in range(4)]
+    low, high = flip_rate_range(tuple(int(n * one) for one in share))
+    assert (low, high) == pytest.approx((0.031, 0.139), abs=0.002)
+    # a sure judge with the same share of passes, and one whose items all are coins
+    assert flip_rate_range((n, 0, 0, n)) == pytest.approx((0, 0), abs=1e-4)
+    assert flip_rate_range((n, 3 * n, 3 * n, n)) == pytest.approx((0.5, 0.5), abs=1e-3)
+    # of 149 items the range says nearly nothing, and its words say so
+    row = only(compare(*(side(uniform(np.random.default_rng(seed), 149, 3)) for seed in (1, 2))))
+    assert row["floor_low"] < votes_of_three(p) < row["floor_high"]
+    assert row["floor_high"] - row["floor_low"] > 0.1
+    assert math.isnan(row["floor"])
+    assert row["notes"].startswith("noise floor not measured: 3 samples allow 0.0")
+    assert "nearly nothing" in row["notes"]
+    # fewer independent items allow more
+    few = flip_rate_range((40, 8, 8, 44), 5.0)
+    many = flip_rate_range((40, 8, 8, 44), 1.0)
+    assert few[0] <= many[0] <= many[1] <= few[1]
+
+
+def test_unscored_items_raise_the_upper_end():
+    sure = [[1, 1, 1], [0, 0, 0]] * 50
+    whole = noise_floor(side(sure)).iloc[0]
+    lost = noise_floor(side([*sure, *[[1, 1, "!empty"]] * 25])).iloc[0]
+    # a fifth of the items may change or not: nothing is known of them
+    assert lost["high"] == pytest.approx(0.8 * whole["high"] + 0.2)
+    assert lost["low"] == pytest.approx(0.8 * whole["low"], abs=1e-9)
+
+
+def test_halves_by_hand():
+    # x passes of six: the halves differ in all splits at x = 3, in 2·C(4, 1)/C(6, 3) = .4 at 2 and 4, else never
+    made = noise_floor(side([[1] * x + [0] * (6 - x) for x in range(7)]), samples=3).iloc[0]
+    assert (made["rate"], made["source"], made["n_items"]) == (pytest.approx(1.8 / 7), "measured", 7)
+    spread = np.std([0, 0, 0.4, 1, 0.4, 0, 0])
+    assert made["n_wanted"] == math.ceil(3.84 * spread**2 / 0.03**2)
+    # two of four samples: the splits 1 1 | 0 0 differ (1 of 3), 1 0 | 1 0 have no verdict
+    assert noise_floor(side([[1, 1, 0, 0]] * 3), samples=2).iloc[0]["rate"] == pytest.approx(1 / 3)
+    # one of two samples without a verdict: nothing to differ from
+    assert noise_floor(side([[1, "!empty"]] * 3), samples=1).iloc[0]["rate"] == 0
+    # labels, where there is no pass rule: 1 and 2, always apart
+    assert noise_floor(side([[1, 2], [3, 3]], PLAIN), samples=1).iloc[0]["rate"] == 0.5
+
+
+def test_the_floor_covers_the_true_share():
+    """Interval and number of items at a floor of D(.0744) = .0309 (uniform noise)."""
+    covered, wanted = 0, []
+    for seed in range(40):
+        made = noise_floor(side(uniform(np.random.default_rng(seed), 120, 6)), samples=3).iloc[0]
+        covered += made["low"] <= votes_of_three(0.0744) <= made["high"]
+        wanted.append(made["n_wanted"])
+    assert covered >= 34, "40 intervals of 95 % cover 38; fewer than 34 come once in a hundred runs"
+    # ±3 points at a floor of .03 take 65 (uniform noise) to 80 items; never fewer than an interval of 0 of n takes: 61
+    assert 60 < np.mean(wanted) < 85
+
+
+def test_a_prediction_range():
+    from scipy.stats import binom
+
+    for n, high in ((149, 0.06), (20, 0.5), (1000, 0.001), (3, 1.0)):
+        assert chance_limit(n, Floor(high=high, source="measured")) == binom.ppf(0.975, n, high)
+    assert math.isnan(chance_limit(10, Floor()))
 
 
 def test_one_sample_or_no_rule_cannot_tell_change_from_noise():
     one = noise_floor(side([1, 0, 1])).iloc[0]
-    assert math.isnan(one["expected"])
-    assert one["notes"] == "no repeated samples: cannot tell change from noise"
-    plain = noise_floor(side([[1, 2], [3, 3]], PLAIN)).iloc[0]
-    assert plain["notes"] == "no pass rule: cannot tell change from noise"
+    assert math.isnan(one["rate"])
+    assert math.isnan(one["high"])
+    assert one["notes"] == "one sample each: cannot tell change from noise"
+    assert noise_floor(side([[1, 2], [3, 3]], PLAIN)).iloc[0]["notes"].startswith("no pass rule and no second set")
+    row = only(compare(side([1, 0]), side([0, 0])))
+    assert math.isnan(row["change_p"])
     assert "cannot tell change from noise" in str(compare(side([1, 0]), side([0, 0])))
     assert len(noise_floor(tables.empty("judgments"))) == 0
     all_lost = noise_floor(side([["!empty", "!empty"]] * 3)).iloc[0]
-    assert math.isnan(all_lost["expected"])
+    assert math.isnan(all_lost["low"])
     with pytest.raises(InputError, match="'passed' missing"):
         noise_floor(side([1]).drop(columns="passed"))
+    with pytest.raises(ConfigError, match="samples must be a whole number"):
+        noise_floor(side([1]), samples=0)
+    with pytest.raises(ConfigError, match="half_width is a share"):
+        noise_floor(side([1]), half_width=3)
+
+
+# -- what was asked again
+
+
+def keyed(table, text="k"):
+    """With a key per item, judge, order and sample, as `judge` gives it; `text` is what the prompt adds to it."""
+    parts = table[["item_id", "judge", "order", "sample"]].astype(object).fillna("")
+    return table.assign(key=[f"{text} {' '.join(map(str, row))}" for row in parts.itertuples(index=False)])
+
+
+def test_same_replies_changed_nothing():
+    a = keyed(side([[1, 1, 0], [0, 1, 0]] * 5))
+    made = compare(a, a)
+    row = only(made)
+    assert (row["n_asked_again"], row["floor_source"], row["chance_up_to"]) == (0, "same replies", 0)
+    assert math.isnan(row["change_p"])
+    assert "same replies" in str(made)
+    # the same prompts asked again with refresh: other outcomes under the same keys
+    b = keyed(side([[1, 1, 1], [0, 1, 0]] * 5))
+    row = only(compare(a, b))
+    assert (row["n_asked_again"], row["floor_source"]) == (10, "range")
+    assert 0 < row["change_p"] <= 1
+
+
+def jury_of(a, b, ka="k", kb="k"):
+    both = [keyed(side(a, judge="x"), ka).assign(weight=3.0), keyed(side(b, judge="y"), kb)]
+    return pd.concat(both, ignore_index=True)
+
+
+def test_replies_that_stayed_are_fixed():
+    """x weighs more, wavers, and has the same replies; y was asked again and never wavers: no jury verdict changes."""
+    x = [[1, 0, 1], [0, 0, 1]] * 20
+    y = [[1, 1, 1], [0, 0, 0]] * 20
+    a, b = evaluated(jury_of(x, y)), evaluated(jury_of(x, y, kb="edited"))
+    floor = pd.concat(
+        [side([[1, 0, 1, 0, 1, 0]] * 40, judge="x").assign(weight=3.0), side([[v[0]] * 6 for v in y], judge="y")]
+    )
+    table = compare(a, b, floor=floor).table.set_index("judge")
+    assert table.loc["x", "floor_source"] == "same replies"
+    assert table.loc[["y", "jury"], "floor_source"].tolist() == ["measured"] * 2
+    assert table.loc[["y", "jury"], "floor"].tolist() == [0, 0]
+    assert table.loc["jury", "change_p"] == 1
+    # asked again, x moves the jury as well
+    both = compare(a, evaluated(jury_of(x, y, "new", "new")), floor=floor).table.set_index("judge")
+    assert both.loc["jury", "floor"] == both.loc["x", "floor"] == 1  # three of six pass: halves always differ
+
+
+def test_items_that_share_their_replies_count_once():
+    a, b = keyed(side([[1, 1, 1]] * 8)), keyed(side([[0, 0, 0]] * 8), "edited")
+    alone = only(compare(a, b))["change_p"]
+    assert alone == 1 / 2000  # 8 items: 2 of 20⁸
+    twins = [
+        table.assign(key=table["sample"].map(lambda at, name=name: f"{name} {at}"))
+        for name, table in (("a", a), ("b", b))
+    ]
+    assert only(compare(*twins))["change_p"] == pytest.approx(0.1, abs=0.04)  # one item: 2 of 20
+
+
+def test_samples_of_pairs_stay_in_their_order():
+    """AB always says A and BA always B, on both sides: the place decides, the edit nothing."""
+    answers = {(f"i{n}", "j"): {"AB": ["A"] * 3, "BA": ["B"] * 3} for n in range(10)}
+    a, b = (judgments(answers, PAIR, version=version) for version in ("v1", "v2"))
+    assert only(compare(a, b))["change_p"] == 1
+    turned = {key: {"AB": ["B"] * 3, "BA": ["A"] * 3} for key in answers}
+    assert only(compare(a, judgments(turned, PAIR, version="v2")))["change_p"] == 1 / 2000
+
+
+@pytest.mark.parametrize("k", [3, 5])
+@pytest.mark.parametrize("q", [2, 3])
+def test_the_test_keeps_its_size_and_sees_an_edit(k, q):
+    draw = np.random.default_rng(10 * k + q)
+    cell = np.repeat(np.arange(40), q)
+
+    def p(chance_a, chance_b):
+        a, b = (np.concatenate([draw.multinomial(k, one) for one in side]) for side in (chance_a, chance_b))
+        return permuted_samples(Outcomes(cell, a, b))
+
+    chances = [draw.dirichlet([0.5] * q, 40) for _ in range(200)]
+    null = np.array([p(chance, chance) for chance in chances])
+    assert (null <= 0.05).sum() <= 20  # of 200 at 5 %: more than 20 come once in five hundred runs
+    assert null.mean() == pytest.approx(0.5, abs=0.1)
+    # half of the items turned around
+    seen = [p(chance, np.vstack([chance[:20, ::-1], chance[20:]])) for chance in chances[:20]]
+    assert np.mean(np.array(seen) <= 0.05) > 0.6
+
+
+def test_what_sampling_adds_to_mean_scores_by_hand():
+    # s² of 1 1 0 is 1/3, of 0 0 0 is 0; two items, k = 3: SD of the mean difference
+    # √((1/3 + 0 + 1/3 + 0)/3)/2, root mean square change of an item √(mean of 2·(1/3)/3 and 0)
+    made = only(compare(side([[1, 1, 0], [0, 0, 0]]), side([[0, 1, 0], [1, 1, 1]])))
+    assert made["difference_sd"] == pytest.approx(math.sqrt((1 / 3 + 1 / 3) / 3) / 2)
+    assert made["item_change"] == pytest.approx(math.sqrt((2 / 9 + 0) / 2))
+    # a jury of weights 3 and 1: the variances by the squares of .75 and .25
+    weights = {"x": 3.0, "y": 1.0}
+    sides = [
+        evaluated(judgments({("i0", "x"): x, ("i0", "y"): y, ("i1", "x"): [1] * 3, ("i1", "y"): [1] * 3}, BINARY,
+                            weights=weights))
+        for x, y in (([1, 1, 0], [1, 0, 0]), ([0, 1, 0], [0, 0, 0]))
+    ]  # fmt: skip
+    row = compare(*sides).table.set_index("judge").loc["jury"]
+    total = (0.5625 * (1 / 3 + 1 / 3) + 0.0625 * (1 / 3)) / 3
+    assert row["difference_sd"] == pytest.approx(math.sqrt(total) / 2)
+
+
+# -- sampling again
+
+
+def test_judges_without_a_model_are_sampled_again(tmp_path, monkeypatch):
+    monkeypatch.setenv("EVALKIT_CACHE", str(tmp_path))
+    items, _ = ek.load_example("support")
+    jury = ["fake:noisy", "fake:strict"]
+    first = ek.evaluate(items, "faithfulness", jury)
+    edited = first.rubric.edit("faithfulness", scale={1: "exactly one claim lacks support"})
+    made = ek.compare(first, ek.evaluate(items, edited, jury)).table.set_index("judge")
+    assert (made["floor_source"] == "measured").all()
+    assert made.loc["fake:noisy", "floor"] > 0
+    assert made["n_asked_again"].eq(24).all()
+    n_replies = ek.cache_stats()["n_replies"]
+    assert n_replies == 24 * 2 * 3 * 2 + 24 * 2 * 3  # twice on both sides' three samples, and three more of the first
+    again = ek.evaluate(items, "faithfulness", jury, offline=True)
+    ek.compare(again, ek.evaluate(items, edited, jury, offline=True))
+    assert ek.cache_stats()["n_replies"] == n_replies, "paid once per version"
+    table = noise_floor(first).set_index("judge")
+    assert table["source"].tolist() == ["measured"] * 3
+    assert table["n_items"].tolist() == [24] * 3
+
+
+def test_what_was_not_asked_is_no_second_sample(tmp_path, monkeypatch):
+    monkeypatch.setenv("EVALKIT_CACHE", str(tmp_path))
+    items = ek.load_example("support")[0].head(12)
+    ek.evaluate(items, "faithfulness", "fake:noisy")
+    offline = ek.evaluate(items, "faithfulness", "fake:noisy", offline=True)
+    edited = ek.evaluate(items, offline.rubric.edit("faithfulness", scale={1: "one claim"}), "fake:noisy")
+    row = ek.compare(offline, edited, rows="jury").table.iloc[0]
+    assert row["floor_source"] == "range"
+    assert ek.cache_stats()["n_replies"] == 72, "an offline evaluation asks for nothing"
+
+
+def test_a_price_before_sampling_again(tmp_path, monkeypatch):
+    monkeypatch.setenv("EVALKIT_CACHE", str(tmp_path))
+    judge = ek.Judge("openai", "recorded", name="j", price=(1.0, 2.0))
+    items = pd.DataFrame(
+        {"item_id": [f"i{n}" for n in range(400)], "question": "q", "answer": [f"text {n}" for n in range(400)]}
+    )
+    ek.record(
+        items,
+        "relevancy",
+        judge,
+        [["2", "0", "2"] if n % 9 == 0 else ["2"] * 3 for n in range(400)],
+        template="number@v1",
+    )
+    evaluation = ek.evaluate(items, "relevancy", judge, offline=True, template="number@v1")
+    assert evaluation.repeats is None, "a judge that costs is never asked unasked"
+    price = plan_again(evaluation, n_items=77)
+    assert price.n_items == 77
+    assert int(price.table["n_judgments"].sum()) == 77 * 6
+    assert price.usd > 0
+    assert 61 <= plan_again(evaluation).n_items <= 400
+    assert plan_again(evaluation, half_width=0.005).n_items == 400
+    asked = sample_again(evaluation, n_items=20)  # offline, like the evaluation
+    assert asked["item_id"].nunique() == 20
+    assert asked.groupby("sample")["error"].agg(lambda error: error.notna().mean()).tolist() == [0, 0, 0, 1, 1, 1]
+    with pytest.raises(ConfigError, match="n_items must be"):
+        sample_again(evaluation, n_items=0)
+    with pytest.raises(TypeError, match="unexpected 'sampels'"):
+        sample_again(evaluation, sampels=3)
+
+
+def test_a_floor_of_other_prompts_is_refused():
+    a, b = side([[1, 1, 0]] * 9), side([[1, 0, 0]] * 9, version="v2")
+    with pytest.raises(InputError, match="floor holds no judgments of side a"):
+        compare(a, b, floor=side([[1] * 6] * 9, version="v3"))
+    # of too few samples it measures nothing: the range of what a has
+    assert only(compare(a, b, floor=a))["floor_source"] == "range"
 
 
 # -- compare
@@ -158,9 +418,9 @@ def test_changes_by_hand():
     assert made.a == "r@v1, judge j"
     assert made.b == "r@v2, judge j"
     lines = str(made).splitlines()
-    assert lines[3].startswith("judge  changed  by chance  now pass  now fail")
-    assert lines[4].split()[:7] == ["j", "3", "of", "10", "unknown", "2", "1"]
-    assert "no repeated samples: cannot tell change from noise" in lines
+    assert lines[3].split()[:7] == ["judge", "changed", "by", "chance", "p", "by", "chance"]
+    assert lines[4].split()[:8] == ["j", "3", "of", "10", "unknown", "NA", "2", "1"]
+    assert "one sample each: cannot tell change from noise" in lines
 
 
 def test_against_labels_fixed_means_became_right():
@@ -177,7 +437,7 @@ def test_nothing_changed():
     codes = [[1, 1, 0], [0, 0, 0]] * 6
     row = only(compare(side(codes), side(codes)))
     assert (row["changed"], row["mcnemar_p"], row["sign_flip_p"], row["mean_difference"]) == (0, 1, 1, 0)
-    assert row["expected_by_chance"] > 0
+    assert row["chance_up_to"] > 0
     # None of 12 changed: not certain, 0 ∓ t₁₁/14.
     assert [row["effect_low"], row["effect_high"]] == pytest.approx([-2.200985 / 14, 2.200985 / 14], abs=1e-6)
 
@@ -202,8 +462,11 @@ def test_judges_and_jury():
     first, second = (draw.integers(0, 2, (30, 3, 3)).tolist() for _ in range(2))
     made = compare(evaluated(jury("v1", first)), evaluated(jury("v2", second)))
     assert made.table["judge"].tolist() == ["a", "b", "c", "jury"]
-    # Coins all over: every verdict is a coin, that of the jury too.
-    assert made.table["expected_by_chance"].tolist() == pytest.approx([15] * 4, abs=3.5)
+    # Coins all over: every verdict is a coin, that of the jury too: half of them change.
+    twice = jury("v1", draw.integers(0, 2, (60, 3, 6)).tolist())
+    measured = compare(evaluated(jury("v1", first)), evaluated(jury("v2", second)), floor=twice).table
+    assert measured["floor"].tolist() == pytest.approx([0.5] * 4, abs=0.12)
+    assert (measured["changed"] <= measured["chance_up_to"]).all()
     assert (made.table["mcnemar_p_holm"] >= made.table["mcnemar_p"]).all()
     with pytest.raises(ConfigError, match="a was scored by a jury, b by a judge; pass across_modes=True"):
         compare(jury("v1", first), side([1, 0]))

@@ -145,8 +145,8 @@ REASONED = {
     "alt_test": ["winning_rate"],
     "corrected_mean": ["mean"],
     "pass_threshold": ["cut"],
-    "noise_floor": ["expected"],
-    "compare": ["expected_by_chance"],
+    "noise_floor": ["rate"],
+    "compare": ["change_p", "floor"],
     "judge_agreement": ["cohen_kappa"],
 }
 

@@ -225,12 +225,13 @@ class TestVersions:
         return judgments(before), judgments(after, version="v2")
 
     def test_changed_stands_beside_chance(self, sides):
-        found = ek.compare(*sides)
+        found = ek.compare(*sides, floor=judgments({(f"i{at}", "x"): [at % 3] * 6 for at in range(9)}))
         alt = plot_versions(found).alt
         assert "x: 2 of 9 changed" in alt
-        chance = found.table["expected_by_chance"].iloc[0]
-        assert f"by chance {chance:.1f}" in alt
+        limit = found.table["chance_up_to"].iloc[0]
+        assert f"by chance up to {limit:.0f}, p " in alt
         assert "Mean score of both" not in alt
+        assert "(not measured)" in plot_versions(ek.compare(*sides)).alt
 
     def test_two_evaluations_show_both_means(self):
         items, labels = ek.load_example("support")
@@ -244,8 +245,7 @@ class TestVersions:
     def test_without_repeated_samples_chance_is_unknown(self):
         a, b = judgments({("a", "x"): [2], ("b", "x"): [0]}), judgments({("a", "x"): [0], ("b", "x"): [0]})
         alt = plot_versions(a, b).alt
-        assert "by chance NA" in alt
-        assert "chance unknown" in alt
+        assert "cannot tell change from noise" in alt
 
     def test_one_side_alone_is_refused(self, sides):
         with pytest.raises(ek.InputError, match="two evaluations"):

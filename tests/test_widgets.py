@@ -937,7 +937,7 @@ def test_a_tried_edit_looks_at_held_out_labels_and_the_look_counts(tmp_path, mon
         fixed = int((at % 3 == 1).sum())
         assert effect.counts == f"▲ {fixed} fixed ▼ 0 broke"
         # judged once each: what chance alone changes is not known; every third verdict changed
-        assert effect.changed == "40 verdicts changed, labelled or not (chance unknown)"
+        assert effect.changed == "40 verdicts changed, labelled or not (cannot tell change from noise)"
         assert effect.coverage.startswith(f"{len(at)} of {len(at)} labelled items")
         assert effect.effect.startswith(f"+{fixed / len(at):.2f} [")
     assert ek.held_out_looks()["n_looks"].sum() == 2

@@ -1,6 +1,6 @@
-"""What changed between two evaluations, beside what would have changed by chance."""
+"""What changed between two evaluations, and what sampling alone explains of it."""
 
 from evalkit.changes.comparisons import Comparison, compare
-from evalkit.changes.floors import noise_floor
+from evalkit.changes.repeats import noise_floor, plan_again, sample_again
 
-__all__ = ["Comparison", "compare", "noise_floor"]
+__all__ = ["Comparison", "compare", "noise_floor", "plan_again", "sample_again"]

@@ -9,23 +9,35 @@ import numpy as np
 import pandas as pd
 
 from evalkit import tables
-from evalkit.changes.floors import NO_RULE, Passes, chances, fit, flip_chance
-from evalkit.changes.results import JURY, Comparison
-from evalkit.changes.sides import ROW, Part, pairs, side_of
-from evalkit.changes.trials import holm, mcnemar_midp, sign_flip
+from evalkit.changes.floors import (
+    NO_REPEATS,
+    NO_RULE,
+    NOT_MEASURED,
+    Floor,
+    chance_limit,
+    changed_halves,
+    measured_floor,
+    range_floor,
+)
+from evalkit.changes.results import JURY, SAME, Comparison
+from evalkit.changes.sampled import asked_again
+from evalkit.changes.sides import ROW, Part, Side, pairs, side_of
+from evalkit.changes.trials import holm, mcnemar_midp, permuted_samples, sign_flip
 from evalkit.errors import ConfigError, InputError, counted
 from evalkit.intervals import FEW_CLUSTERS, Interval, change_interval, cluster_codes, mean_interval
-from evalkit.tables.grouping import Floats, Ints, clusters_of, refuse_doubles
+from evalkit.tables.grouping import Floats, Ints, clusters_of, group, refuse_doubles
 from evalkit.validity.people import people
 
 __all__ = ["Comparison", "compare"]
 
-_COUNTS = ["n_common", "n_verdicts", "changed", "fixed", "broke"]
-_FLOATS = ["expected_by_chance", "effect", "effect_low", "effect_high", "mcnemar_p", "mcnemar_p_holm"]
-_FLOATS += ["mean_difference", "difference_low", "difference_high", "sign_flip_p", "sign_flip_p_holm"]
-_TEXTS = ["version_a", "version_b", "against", "notes"]
-_COLUMNS = [*ROW, "version_a", "version_b", "n_common", "n_verdicts", "changed", "expected_by_chance"]
-_COLUMNS += ["fixed", "broke", "against", *_FLOATS[1:], "notes"]
+_COUNTS = ["n_common", "n_verdicts", "changed", "n_asked_again", "fixed", "broke"]
+_SAMPLING = ["change_p", "change_p_holm", "chance_up_to", "floor", "floor_low", "floor_high"]
+_CHANGES = ["effect", "effect_low", "effect_high", "mcnemar_p", "mcnemar_p_holm"]
+_CHANGES += ["mean_difference", "difference_low", "difference_high", "difference_sd", "item_change"]
+_CHANGES += ["sign_flip_p", "sign_flip_p_holm"]
+_TEXTS = ["version_a", "version_b", "floor_source", "against", "notes"]
+_COLUMNS = [*ROW, "version_a", "version_b", "n_common", "n_verdicts", "changed", "n_asked_again", *_SAMPLING]
+_COLUMNS += ["floor_source", "fixed", "broke", "against", *_CHANGES, "notes"]
 
 
 def compare(
@@ -36,8 +48,9 @@ def compare(
     across_modes: bool = False,
     clusters: Mapping[str, Any] | pd.Series | None = None,
     rows: Literal["all", "jury"] = "all",
+    floor: Any = None,
 ) -> Comparison:
-    """What changed between two evaluations of the same items, beside what chance alone would change.
+    """What changed between two evaluations of the same items, and whether sampling alone explains it.
 
     Parameters
     ----------
@@ -55,6 +68,10 @@ def compare(
     rows
         ``jury``: of each criterion that has one the row of the jury alone, a third of the time; p is adjusted over
         the rows that there are.
+    floor
+        Judgments of side a's prompts with twice the samples (`sample_again`, or an evaluation with more samples), for a
+        measured noise floor. By default the samples of a itself where they are twice those of b; judges that run
+        without model or service are sampled again.
 
     Returns
     -------
@@ -63,8 +80,17 @@ def compare(
         a side has several judges or they differ):
 
         - `n_common` items on both sides, `n_verdicts` of them with a verdict (without pass rule: a label) on both;
-        - `changed` of these; `expected_by_chance`: how many a fresh sampling of the same prompt would change, the
-          mean of both sides' noise floors (see `noise_floor`); NA without repeated samples or a pass rule;
+        - `changed` of these; `n_asked_again`: items for which a judge has new replies. Where there is none,
+          `floor_source` is ``same replies``: nothing changed by chance;
+        - `change_p`: the p of both sides' samples being draws of one judge, the samples of each item and judge permuted
+          between the sides (exact; 1,999 draws); NA for one sample each;
+        - `floor`, `floor_low`, `floor_high`: the share of items 0-1 whose verdict fresh samples of a's prompt change,
+          ``measured`` on twice the samples, with its 95 % interval; without these the ``range`` that the samples of one
+          judge allow (of three samples nearly useless), `floor` being NA; `floor_source` says which;
+        - `chance_up_to`: the number of items that chance alone changes, up to the .975 binomial quantile at
+          `floor_high`: `changed` above it is more than chance explains;
+        - `difference_sd`, `item_change`: the SD that sampling gives `mean_difference`, and the root mean square change
+          of one item's score (0-1), for mean scores of two samples and more;
         - `fixed`, `broke`, `against` (``labels`` or ``verdicts``), `effect` = (fixed − broke)/n with a cluster
           interval (Agresti and Min 2005), `mcnemar_p` (mid-p);
         - `mean_difference` of `score_norm` (b − a) with a cluster interval, `sign_flip_p` by clusters;
@@ -74,13 +100,13 @@ def compare(
     ------
     InputError
         When a side is no judgments table, holds several versions of one rubric, or the sides share no criterion; when
-        a label is there twice or not on its scale.
+        a label is there twice or not on its scale; when `floor` is of other prompts.
     ConfigError
         For a judge against a jury without `across_modes=True`, and unknown `rows`.
     """
     if rows not in ("all", "jury"):
         raise ConfigError(f"rows={rows!r} is unknown; allowed are all, jury")
-    sides = side_of(a, "a"), side_of(b, "b")
+    sides = side_of(a, "side a"), side_of(b, "side b")
     if sides[0].mode != sides[1].mode and not across_modes:
         raise ConfigError(
             f"a was scored by a {sides[0].mode}, b by a {sides[1].mode}; pass across_modes=True to compare them"
@@ -96,14 +122,16 @@ def compare(
     if rows == "jury":
         juries = {first.head[:2] for first, _ in matched if first.head[2] == JURY}
         matched = [pair for pair in matched if pair[0].head[2] == JURY or pair[0].head[:2] not in juries]
-    made = [_row(first, second, labels, clusters) for first, second in matched]
+    own = None if isinstance(a, pd.DataFrame) else getattr(a, "repeats", None)
+    repeats = _repeats(own if floor is None else floor, sides[0], by_hand=floor is not None)
+    made = [_row(first, second, labels, clusters, repeats) for first, second in matched]
     table = pd.DataFrame(made, columns=_COLUMNS)
-    for name in ("mcnemar_p", "sign_flip_p"):
+    for name in ("change_p", "mcnemar_p", "sign_flip_p"):
         table[name] = table[name].astype("float64")
         table[f"{name}_holm"] = holm(table[name].to_numpy())
     for name in (*ROW, *_TEXTS):
         table[name] = tables.categorical(table[name])
-    table = table.astype(dict.fromkeys(_FLOATS, "float64") | dict.fromkeys(_COUNTS, "int64"))
+    table = table.astype(dict.fromkeys([*_SAMPLING, *_CHANGES], "float64") | dict.fromkeys(_COUNTS, "int64"))
     items = [set(side.votes["item_id"].unique()) for side in sides]
     return Comparison(
         sides[0].name,
@@ -116,7 +144,18 @@ def compare(
     )
 
 
-def _row(a: Part, b: Part, labels: pd.DataFrame | None, clusters: Any) -> dict[str, Any]:
+def _repeats(given: Any, side: Side, *, by_hand: bool) -> pd.DataFrame | None:
+    """The judgments to measure the floor on; InputError where those given are of other prompts."""
+    if given is None:
+        return None
+    table = tables.check(given if isinstance(given, pd.DataFrame) else given.judgments, "judgments")
+    heads = ["rubric", "rubric_version", "criterion", "judge"]
+    if by_hand and table[heads].astype(object).merge(side.judgments[heads].astype(object).drop_duplicates()).empty:
+        raise InputError(f"floor holds no judgments of side a ({side.name}): same rubric version, criterion and judge")
+    return table
+
+
+def _row(a: Part, b: Part, labels: pd.DataFrame | None, clusters: Any, repeats: pd.DataFrame | None) -> dict[str, Any]:
     common = pd.Index(sorted(set(a.rows.index) & set(b.rows.index)), dtype=object)
     units = cluster_codes(clusters_of(pd.Series(common, dtype="str"), clusters))
     kind_a, kind_b = _kinds(a, b, common)
@@ -127,7 +166,8 @@ def _row(a: Part, b: Part, labels: pd.DataFrame | None, clusters: Any) -> dict[s
     notes = []
     if a.scale.to_json() != b.scale.to_json():
         notes.append("the scales or pass rules differ")
-    row["expected_by_chance"], why = _expected(a, b, common[known])
+    row |= _sampling(a, b, common, clusters, repeats)
+    why = row.pop("note", None)
     notes += [why] if why else []
     row |= _fixed(a, b, kind_a, kind_b, common, units, labels, notes)
     row |= _difference(a, b, common, units, notes)
@@ -150,51 +190,75 @@ def _verdicts(part: Part, common: pd.Index) -> Ints:
     return np.where(passed.isna(), -1, passed.fillna(value=False).to_numpy(dtype=np.int64))
 
 
-def _expected(a: Part, b: Part, items: pd.Index) -> tuple[float, str | None]:
-    if not (a.scale.has_rule and b.scale.has_rule):
-        return np.nan, NO_RULE
-    fits: dict[str, tuple[float, float]] = {}
-    for judge in dict.fromkeys(_judge(own) for own in (*a.passes, *b.passes)):
-        own = [one for one in (*a.passes, *b.passes) if _judge(one) == judge]
-        why = next((one.missing for one in own if one.missing is not None), None)
-        if why is not None:
-            return np.nan, why
-        fits[judge] = fit(np.concatenate([one.x for one in own]), np.concatenate([one.n for one in own]))
-    if a.head[2] != JURY:
-        return float(np.mean([_judge_floor(part, fits, items) for part in (a, b)])), None
-    if {part.method.split()[0] for part in (a, b)} & {"min", "max", "dawid_skene"}:
-        return np.nan, "no noise floor for a jury by min, max or dawid_skene"
-    return float(np.mean([_jury_floor(part, fits, items) for part in (a, b)])), None
+def _sampling(a: Part, b: Part, common: pd.Index, clusters: Any, repeats: pd.DataFrame | None) -> dict[str, Any]:
+    """What sampling alone explains: the test of all samples, and the floor of the verdicts."""
+    again = asked_again(a.judgments, b.judgments, common)
+    row: dict[str, Any] = {"n_asked_again": len(again.items)}
+    if again.same:
+        return row | {"floor_source": SAME, "chance_up_to": 0.0}
+    if not again.judges:
+        return row | {"note": "no judge was asked on both sides: cannot tell change from noise"}
+    row["change_p"] = permuted_samples(again.outcomes)
+    row |= _spread(a, b, again.judges, common)
+    if np.isnan(row["change_p"]):
+        return row | {"note": NO_REPEATS}
+    floor = _floor(a, b, again.judges, clusters, repeats)
+    row |= {"floor": floor.rate, "floor_low": floor.low, "floor_high": floor.high, "floor_source": floor.source}
+    return row | {"chance_up_to": chance_limit(len(again.items), floor), "note": floor.note}
 
 
-def _judge(own: Passes) -> str:
-    return str(own.frame["judge"].iloc[0])
+def _floor(a: Part, b: Part, judges: tuple[str, ...], clusters: Any, repeats: pd.DataFrame | None) -> Floor:
+    """Measured on samples of the baseline, its own where they are enough, else the range that they allow."""
+    rule = a.scale.has_rule and b.scale.has_rule
+    k = min(_samples(part.judgments, judges) for part in (a, b))
+    table = a.judgments if repeats is None else a.mine(repeats)
+    if a.decide is not None and len(table):
+        changed = changed_halves(table, k, judges, a.decide, rule=rule)
+        if len(changed):
+            return measured_floor(changed, clusters)
+    if a.head[2] != JURY and rule:
+        return range_floor(a.judgments, clusters)
+    return Floor(note=NOT_MEASURED if rule else NO_RULE)
 
 
-def _judge_floor(part: Part, fits: dict[str, tuple[float, float]], items: pd.Index) -> float:
-    own = part.passes[0]
-    own = own.take(items.get_indexer(pd.Index(own.frame["item_id"])) >= 0)
-    return float(np.nansum(flip_chance(own, *fits[_judge(own)]))) if len(own.x) else 0.0
+def _samples(judgments: pd.DataFrame, judges: tuple[str, ...]) -> int:
+    mine = judgments.loc[judgments["judge"].isin(judges).to_numpy()]
+    return int(mine["sample"].nunique()) if len(mine) else 0
 
 
-def _jury_floor(part: Part, fits: dict[str, tuple[float, float]], items: pd.Index, draws: int = 400) -> float:
-    """Fresh votes of every judge, drawn independently, against the jury's verdict."""
-    draw = np.random.default_rng(0)
-    yes, no, total = np.zeros((draws, len(items))), np.zeros((draws, len(items))), np.zeros(len(items))
-    for own in part.passes:
-        weight = part.weights.get(_judge(own), 1.0)
-        at = items.get_indexer(pd.Index(own.frame["item_id"]))
-        inside = own.take(at >= 0)
-        passing, failing = chances(inside, *fits[_judge(own)])
-        luck = draw.random((draws, len(passing)))
-        yes[:, at[at >= 0]] += weight * (luck < passing)
-        no[:, at[at >= 0]] += weight * ((luck >= passing) & (luck < passing + failing))
-        total[at[at >= 0]] += weight
-    slack = 1e-9 * total
-    passed, failed = 2 * yes > total + slack, 2 * no > total + slack
-    decided = (passed | failed).sum(axis=0)
-    other = np.where(_verdicts(part, items) == 1, failed.sum(axis=0), passed.sum(axis=0))
-    return float(np.sum(other[decided > 0] / decided[decided > 0]))
+def _spread(a: Part, b: Part, judges: tuple[str, ...], common: pd.Index) -> dict[str, float]:
+    """What sampling adds to a mean score: the SD of the mean difference, and the RMS change of an item."""
+    means = [
+        str(part.rows[name].iloc[0]).split()[0] for part in (a, b) for name in ("rule", "method") if name in part.rows
+    ]
+    if any(name not in ("mean", "majority") for name in means) or "majority" in means:
+        return {}
+    squares = [_variances(part, judges, common) for part in (a, b)]
+    return {
+        "difference_sd": float(np.sqrt(squares[0].sum() + squares[1].sum()) / len(common)),
+        "item_change": float(np.sqrt(2 * squares[0].mean())),
+    }
+
+
+def _variances(part: Part, judges: tuple[str, ...], common: pd.Index) -> Floats:
+    """Per item, the sampling variance of its mean score: the sum of weight² s²/k over the judges asked again."""
+    frame = part.judgments
+    used = frame["judge"].isin(judges) & frame["error"].isna() & frame["score_norm"].notna()
+    frame = frame.loc[(used & frame["item_id"].isin(common)).to_numpy()]
+    cells, norm = group(frame, ["judge", "item_id"]), frame["score_norm"].to_numpy(dtype=np.float64)
+    n, heads = cells.count(), frame[["judge", "item_id"]].iloc[cells.first]
+    mean = cells.total(norm) / n
+    squares = cells.total((norm - mean[cells.codes]) ** 2)
+    who = group(heads, ["judge"])
+    some = n > 1
+    usual = who.total(squares / np.maximum(n - 1, 1), some) / np.maximum(
+        who.count(some), 1
+    )  # where one sample is scored
+    variance = np.where(some, squares / np.maximum(n - 1, 1), usual[who.codes])
+    whole = sum(part.weights.values())
+    own = heads["judge"].astype("str").map(part.weights).to_numpy(dtype=np.float64) / whole
+    at = common.get_indexer(pd.Index(heads["item_id"]))
+    return np.bincount(at, own**2 * variance / n, len(common)).astype(np.float64)
 
 
 def _fixed(

@@ -13,11 +13,32 @@ import pandas as pd
 from evalkit.errors import counted
 from evalkit.figures import Bill, figure, html_page, html_table, text_table
 
-__all__ = ["JURY", "Comparison"]
+__all__ = ["JURY", "SAME", "Comparison", "chance_words"]
 
 JURY = "jury"
+SAME = "same replies"
 _LEVEL = 0.05
-_NOTE = "p of McNemar (mid-p) and of sign flips, by Holm over these rows; intervals 95 %, not corrected"
+_NOTE = (
+    "p by chance: permuted samples; p: McNemar (mid-p); its p: sign flips; all by Holm over these rows; "
+    "intervals 95 %, not corrected"
+)
+
+
+def chance_words(row: Any, *, p: bool = True) -> str:
+    """How many verdicts chance alone changes, from a row of `compare`, and the p of the permuted samples.
+
+    Examples
+    --------
+    >>> chance_words({"floor_source": "measured", "chance_up_to": 11.0, "change_p": 0.03})
+    'by chance up to 11, p 0.030'
+    """
+    if row["floor_source"] == SAME:
+        return SAME
+    limit = "by chance unknown" if np.isnan(row["chance_up_to"]) else f"by chance up to {row['chance_up_to']:.0f}"
+    limit += " (not measured)" if row["floor_source"] == "range" else ""
+    if not p:
+        return limit
+    return "cannot tell change from noise" if np.isnan(row["change_p"]) else f"{limit}, p {_p(row['change_p'])}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,13 +139,13 @@ class Comparison:
 
 def _cells(row: pd.Series, several: bool) -> dict[str, str]:
     """A row of the table as it is shown."""
-    chance = row["expected_by_chance"]
     good, bad = ("fixed", "broke") if row["against"] == "labels" else ("now pass", "now fail")
     cells = {"judge": str(row["judge"])}
     if several:
         cells = {"criterion": str(row["criterion"])} | cells
     cells["changed"] = f"{row['changed']} of {row['n_verdicts']}"
-    cells["by chance"] = "unknown" if np.isnan(chance) else f"about {chance:.{0 if chance >= 9.5 else 1}f}"
+    cells["by chance"] = chance_words(row, p=False).removeprefix("by chance ")
+    cells["p by chance"] = "–" if row["floor_source"] == SAME else _p(row["change_p_holm"])
     if isinstance(row["against"], str):
         # without an effect nothing could be fixed: 0 would say that nothing was
         known = [str(row["fixed"]), str(row["broke"]), _p(row["mcnemar_p_holm"])]

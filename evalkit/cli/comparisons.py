@@ -33,6 +33,7 @@ _ALIGN = """\
 _COMPARE = """\
   evalkit compare before.jsonl after.jsonl                      tables of 'evalkit judge'
   evalkit compare before after --labels labels.csv              folders of 'evalkit evaluate --out'
+  evalkit compare before after --floor twice.jsonl              A judged with twice the samples: a measured floor
   evalkit compare before after --fail-on-worse                  exit code 1 if B is worse
 
 worse means: of a criterion, more items broke than were fixed, or (without labels) the mean
@@ -60,7 +61,7 @@ def add(commands: Commands) -> None:
     add_output(parser)
 
     parser = add_command(
-        commands, "compare", _compare, "what changed from A to B, beside what chance changes", _COMPARE
+        commands, "compare", _compare, "what changed from A to B, and what sampling alone explains", _COMPARE
     )
     parser.add_argument("a", metavar="A", help="judgments, or a folder of 'evalkit evaluate --out'")
     parser.add_argument("b", metavar="B", help="the other side: the same items")
@@ -68,6 +69,7 @@ def add(commands: Commands) -> None:
     add_label_columns(parser, "--labels")
     parser.add_argument("--items", metavar="ITEMS", help="items: their group_id makes the units of the intervals")
     parser.add_argument("--item-id", metavar="COLUMN", help="column of the items that holds the ids")
+    parser.add_argument("--floor", metavar="FILE", help="judgments of A's rubric with twice the samples")
     parser.add_argument("--across-modes", action="store_true", help="allow one judge on one side, a jury on the other")
     parser.add_argument("--fail-on-worse", action="store_true", help="exit code 1 if B is worse than A")
     add_output(parser)
@@ -99,13 +101,14 @@ def _align(args: argparse.Namespace) -> None:
 def _compare(args: argparse.Namespace) -> int | None:
     from evalkit import compare, show
 
-    check_output(args.out, args.a, args.b, args.labels, args.items)
+    check_output(args.out, args.a, args.b, args.labels, args.items, args.floor)
     if args.label and not args.labels:
         raise ConfigError("--label names columns of a file of items: name the file with --labels")
     sides = read_side(args.a), read_side(args.b)
     labels = None if args.labels is None else read_labels(args.labels, args.label, args.item_id)
     clusters = None if args.items is None else read_groups(args.items, args.item_id)
-    found = compare(*sides, labels=labels, across_modes=args.across_modes, clusters=clusters)
+    floor = None if args.floor is None else read_table(args.floor, "judgments")
+    found = compare(*sides, labels=labels, across_modes=args.across_modes, clusters=clusters, floor=floor)
     worse = found.worse
     put_out(args, found.table)
     if args.json:

@@ -70,6 +70,8 @@ def read_groups(path: str, item_id: str | None = None) -> pd.Series:
 
 def read_side(path: str) -> Any:
     """One side of a comparison: judgments, or what `evalkit evaluate --out` wrote into a folder."""
+    from evalkit.evaluation import Rules
+
     folder = Path(path)
     if not folder.is_dir():
         return read_table(path, "judgments")
@@ -81,7 +83,8 @@ def read_side(path: str) -> Any:
             f"{folder} is no folder of 'evalkit evaluate --out': it has "
             f"{counted(len(there[wrong[0]]), 'table')} {wrong[0]!r}, not one"
         )
-    return SimpleNamespace(**{name: read_table(str(files[0]), name) for name, files in there.items()})
+    found = {name: read_table(str(files[0]), name) for name, files in there.items()}
+    return SimpleNamespace(**found, rules=Rules.recorded(found["votes"], found["scores"]))
 
 
 def _from_stdin(read: Callable[[Path], pd.DataFrame]) -> pd.DataFrame:

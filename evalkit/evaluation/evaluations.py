@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import pandas as pd
 
 from evalkit.aggregation import combine, summarize
 from evalkit.agreement import disagreement, reliability
+from evalkit.changes import sample_again
 from evalkit.errors import InputError
 from evalkit.evaluation import cards
 from evalkit.evaluation.costs import Cost
@@ -49,6 +50,8 @@ class Evaluation:
         Item -> unit of the intervals: its group, else its content.
     n_unique
         Number of items that differ in content.
+    options
+        How it was judged: cache, offline and the like.
     """
 
     items: pd.DataFrame
@@ -58,6 +61,7 @@ class Evaluation:
     labels: pd.DataFrame | None = None
     clusters: pd.Series | None = None
     n_unique: int = 0
+    options: Options = field(default_factory=Options)
 
     @property
     def rubric(self) -> Rubric:
@@ -103,6 +107,13 @@ class Evaluation:
         if len(self.spec.judges) < 2:
             return judges
         return pd.concat([align(self.scores, self.labels, clusters=self.clusters), judges], ignore_index=True)
+
+    @cached_property
+    def repeats(self) -> pd.DataFrame | None:
+        """Twice the samples on items drawn at random, where no judge is a model (see `sample_again`); else None."""
+        if any(judge.is_llm for judge in self.spec.judges) or self.judgments["source"].eq("recorded").any():
+            return None
+        return sample_again(self, half_width=0.02)
 
     @cached_property
     def cost(self) -> Cost:
@@ -202,7 +213,7 @@ def evaluate_spec(
     judgments = judge_work(work, options)
     if not spec.exact and len(judgments):
         spec = replace(spec, samples=int(judgments["sample"].max()) + 1)  # recorded ones are taken as they are
-    return Evaluation(items, spec, rules, judgments, labels, _clusters(items, work), work.n_unique)
+    return Evaluation(items, spec, rules, judgments, labels, _clusters(items, work), work.n_unique, _lasting(options))
 
 
 def _options(given: Mapping[str, Any]) -> Options:
@@ -210,6 +221,11 @@ def _options(given: Mapping[str, Any]) -> Options:
     if unknown:
         raise TypeError(f"evaluate() got unexpected {', '.join(unknown)}; judge() takes {', '.join(Options.__slots__)}")
     return Options(**given)
+
+
+def _lasting(options: Options) -> Options:
+    """What of the options holds for later calls: neither budgets nor who watches."""
+    return Options(offline=options.offline, recorded=options.recorded, cache=options.cache, progress=False)
 
 
 def _labels(given: Any, items: pd.DataFrame, rubric: Rubric) -> pd.DataFrame:

@@ -39,6 +39,20 @@ class Rules:
         rules.aggregate_votes(rules.vote_judgments(empty("judgments")))
         return rules
 
+    @classmethod
+    def recorded(cls, votes: pd.DataFrame, scores: pd.DataFrame) -> Rules:
+        """Those that votes and scores say they were made by; the quorum is not written there."""
+        found: dict[str, Any] = {}
+        names = [] if votes.empty or "rule" not in votes else str(votes["rule"].iloc[0]).split()
+        if names:
+            options = dict(text.split("=", 1) for text in names[1:])
+            least = options.get("min_self_agreement")
+            found = {"vote": names[0], "ties": options.get("ties", "na")}
+            found["min_self_agreement"] = None if least is None else float(least)
+        if len(scores) and "method" in scores:
+            found["aggregate"] = str(scores["method"].iloc[0]).split()[0]
+        return cls(**found)
+
     def vote_judgments(self, judgments: pd.DataFrame) -> pd.DataFrame:
         """Samples to votes."""
         return vote(

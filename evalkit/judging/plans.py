@@ -21,7 +21,7 @@ from evalkit.judging.versions import tell_changed_text
 from evalkit.judging.works import Work
 from evalkit.records import token_count
 
-__all__ = ["Plan", "plan"]
+__all__ = ["Plan", "plan", "plan_work"]
 
 _BYTES_PER_TOKEN = 4
 _GUESSED_REPLY_TOKENS = 120
@@ -134,6 +134,13 @@ def plan(
     """
     takes_recorded = Options(recorded=recorded).takes_recorded
     work = Work.of(Spec.of(rubric, judges, samples, template), items, item_id)
+    return plan_work(work, takes_recorded=takes_recorded, adopt=adopt, cache=cache)
+
+
+def plan_work(
+    work: Work, *, takes_recorded: bool = False, adopt: bool = False, cache: str | Path | None = None
+) -> Plan:
+    """`plan` for what was resolved already."""
     store = ReplyStore.open(cache)
     tally = _Tally.of(work, store, takes_recorded=takes_recorded, adopt=adopt)
     if any(tally.missing):

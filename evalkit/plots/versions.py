@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from evalkit.changes import compare
-from evalkit.changes.results import Comparison
+from evalkit.changes.results import Comparison, chance_words
 from evalkit.errors import InputError, counted
 from evalkit.figures import count_of, figure
 from evalkit.intervals import cluster_codes, mean_interval
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
 __all__ = ["plot_versions"]
 
 _MOST_ROWS = 16
-_BAND = "band: 95 % of repetitions of the same prompt would change so many (binomial, at most)"
+_BAND = "band: how many the same prompt may change when it is sampled again (95 %); line: the measured mean"
 _KEYS = (
     Key("a", "chance", marker="o", filled=False),
     Key("b", "good", marker="D"),
     Key("changed", "bad", "////"),
-    Key("expected by chance", "ink", marker="|"),
+    Key("by chance", "ink", marker="|"),
 )
 
 
 def plot_versions(
     a: Any, b: Any = None, *, labels: pd.DataFrame | None = None, theme: Theme = "auto", **options: Any
 ) -> Picture:
-    """Two versions side by side: mean scores, changed verdicts beside what chance alone changes, and the difference.
+    """Two versions side by side: mean scores, changed verdicts beside what chance may change, and the difference.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def plot_versions(
     -------
     matplotlib.figure.Figure
         A row per criterion and judge. Left: mean `score_norm` (0-1) of both with 95 % cluster intervals, on the items
-        that both have. Middle: changed verdicts, with the number expected by chance and its band. Right:
+        that both have. Middle: changed verdicts, with a band: how many chance may change. Right:
         mean difference b − a of `score_norm` with its 95 % interval (not corrected for several rows).
 
     Raises
@@ -78,11 +78,11 @@ def plot_versions(
         panels.insert(0, _both(names, sides))
     n = int(rows["n_common"].max()) if len(rows) else 0
     subtitle = f"a: {found.a}. b: {found.b}. {counted(n, 'item')} on both sides"
-    notes = [_BAND] if panels and rows["expected_by_chance"].notna().any() else []
+    notes = [_BAND] if panels and rows["chance_up_to"].notna().any() else []
     if len(found.table) > len(rows):
         notes.append(f"the first {len(rows)} of {len(found.table)} criteria and judges")
-    silent = rows.loc[rows["expected_by_chance"].isna(), "notes"].dropna().astype(str)
-    notes += [f"chance unknown: {'; '.join(dict.fromkeys(silent))}"] if len(silent) and panels else []
+    silent = rows.loc[rows["floor"].isna(), "notes"].dropna().astype(str)
+    notes += list(dict.fromkeys(silent)) if panels else []
     keys = _KEYS if sides else _KEYS[2:]
     nothing = "the two sides have no criterion and judge in common"
     return frame("Two versions", subtitle, panels, theme=theme, nothing=nothing, keys=keys, notes=notes)
@@ -136,32 +136,31 @@ def _both(names: list[str], sides: list[list[tuple[float, float, float]]]) -> Pa
 
 def _changed(rows: pd.DataFrame, names: list[str]) -> Panel:
     coverage = [count_of(n, whole) for n, whole in zip(rows["changed"], rows["n_verdicts"], strict=True)]
-    chance = rows["expected_by_chance"].to_numpy(dtype=np.float64)
-    n = np.maximum(rows["n_verdicts"].to_numpy(dtype=np.float64), 1)
-    half = 1.96 * np.sqrt(np.maximum(chance * (1 - chance / n), 0.0))
+    limit = rows["chance_up_to"].to_numpy(dtype=np.float64)
+    mean = (rows["floor"] * rows["n_asked_again"]).to_numpy(dtype=np.float64)
     said = "; ".join(
-        f"{name}: {of} changed, by chance {figure(by, digits=1)}".replace("\n", ", ")
-        for name, of, by in zip(names, coverage, chance, strict=True)
+        f"{name}: {of} changed, {chance_words(row)}".replace("\n", ", ")
+        for name, of, row in zip(names, coverage, rows.to_dict("records"), strict=True)
     )
 
     def paint(axes: Axes, palette: Palette) -> None:
-        most = float(np.nanmax([*rows["changed"], *(chance + half), 1.0]))
+        most = float(np.nanmax([*rows["changed"], *limit, 1.0]))
         axes.barh(range(len(names)), rows["changed"], 0.5, color=palette.bad, hatch="////", edgecolor=palette.paper)
         for at, of in enumerate(coverage):
-            low, high = max(0.0, chance[at] - half[at]), min(n[at], chance[at] + half[at])
-            if not np.isnan(chance[at]):
+            if not np.isnan(limit[at]):
                 axes.fill_betweenx(
-                    [at - 0.36, at + 0.36], low, high, color=palette.chance, alpha=0.35, linewidth=0, zorder=0.5
+                    [at - 0.36, at + 0.36], 0, limit[at], color=palette.chance, alpha=0.35, linewidth=0, zorder=0.5
                 )
-                axes.plot([chance[at]] * 2, [at - 0.36, at + 0.36], color=palette.ink, linewidth=2)
-            end = float(np.nanmax([rows["changed"].iloc[at], high]))
+            if not np.isnan(mean[at]):
+                axes.plot([mean[at]] * 2, [at - 0.36, at + 0.36], color=palette.ink, linewidth=2)
+            end = float(np.nanmax([rows["changed"].iloc[at], limit[at]]))
             axes.annotate(of, (end, at), (6, 0), textcoords="offset points", va="center", fontsize=9.5)
         axes.set_xlim(0, most * 1.18)
         axes.locator_params(axis="x", integer=True)
         axes.set_xlabel("items whose verdict (or label) changed, of those with one on both sides")
         _rows(axes, palette, names)
 
-    return Panel("Changed, and how many by chance", paint, said, _height(names))
+    return Panel("Changed, and what chance may change", paint, said, _height(names))
 
 
 def _difference(rows: pd.DataFrame, names: list[str]) -> Panel:

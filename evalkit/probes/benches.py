@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from evalkit import tables
+from evalkit.changes.floors import NOT_ASKED
 from evalkit.errors import ConfigError, InputError, listed
 from evalkit.judging import Options, Spec, Work
 from evalkit.judging.runs import judge_work
@@ -19,7 +20,6 @@ from evalkit.tables import as_items
 __all__ = ["Bench"]
 
 _ORIGIN = "variant of item"
-_NOT_ASKED = ("cache_miss", "budget", "judge_down", "stopped")
 
 
 @dataclass(slots=True)
@@ -65,9 +65,15 @@ class Bench:
         frame = as_items(items, item_id=item_id)
         return cls(spec, Options(**options), frame, _units(frame, spec) if clusters is None else clusters)
 
-    def judge(self, items: pd.DataFrame, spec: Spec | None = None) -> pd.DataFrame:
+    def again(self, ids: set[str] | None = None, spec: Spec | None = None) -> pd.DataFrame:
+        """The items as they are with twice the samples; the first half of these is in the cache."""
+        spec = spec or self.spec
+        items = self.items if ids is None else self.items.loc[self.items["item_id"].isin(ids)]
+        return self.judge(items, replace(spec, samples=2 * spec.samples, exact=True), refresh=False, on_miss="row")
+
+    def judge(self, items: pd.DataFrame, spec: Spec | None = None, **changes: Any) -> pd.DataFrame:
         """The judgments of these items, paid from what is left."""
-        left = self.options
+        left = replace(self.options, **changes)
         if left.budget_usd is not None:
             left = replace(left, budget_usd=max(0.0, left.budget_usd - self.spent_usd))
         if left.max_calls is not None:
@@ -76,8 +82,10 @@ class Bench:
         ids = items[_ORIGIN].tolist() if _ORIGIN in items.columns else None
         judgments = judge_work(Work.of(spec or self.spec, items, ids=ids), left)
         # rows of equal content share a reply; what failed in transport counts as a call too
-        asked = judgments["source"].eq("live") | (judgments["source"].isna() & ~judgments["error"].isin(_NOT_ASKED))
+        asked = judgments["source"].eq("live") | (judgments["source"].isna() & ~judgments["error"].isin(NOT_ASKED))
         new = judgments.loc[asked.fillna(value=False)].drop_duplicates("key")
+        if not self.spec.exact and len(judgments):  # recorded samples are taken as they are
+            self.spec = replace(self.spec, samples=int(judgments["sample"].max()) + 1, exact=True)
         self.spent_usd += float(new["cost_usd"].sum())
         self.calls += len(new)
         return judgments

@@ -1,22 +1,23 @@
-"""Effects: flips from one side to another, beside those that chance explains."""
+"""Effects: flips from one side to another, beside those of a second set of samples of the same prompt."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from evalkit import tables
-from evalkit.changes.floors import NO_REPEATS, NO_RULE
+from evalkit.changes.floors import NOT_ASKED, NOT_MEASURED, changed_halves
 from evalkit.errors import counted
 from evalkit.intervals import FEW_CLUSTERS, Interval, cluster_codes, mean_interval, wilson
 from evalkit.probes.sides import KEYS, Sides, verdicts
 from evalkit.tables.grouping import Floats, Ints, clusters_of, group
+from evalkit.voting import vote
 
-__all__ = ["ALL", "effects_table", "pair_sides", "worst_items"]
+__all__ = ["ALL", "effects_table", "halves_of", "pair_sides", "passes_again", "worst_items"]
 
 ALL = "all"
 _COUNTS = ["n_items", "n", "flips", "toward", "against"]
@@ -25,19 +26,49 @@ _FLOATS += ["shift", "shift_low", "shift_high"]
 _COLUMNS = [*KEYS, "variant", *_COUNTS, *_FLOATS, "notes"]
 _WORST = ["criterion", "judge", "variant", "item_id", "before", "after", "expected"]
 _TOLERANCE = 1e-12
-_GROUPS = 10
+
+
+def halves_of(repeats: pd.DataFrame, samples: int) -> pd.Series:
+    """Per criterion, judge and item: how often two sets of `samples` samples of the same prompt differ in verdict.
+
+    `repeats` has twice the samples. Pairs: of both orders, the mean. Items with fewer samples are left out.
+    """
+    found = []
+    pairwise = bool(repeats["order"].notna().any())
+    for head, rows in _by(repeats, [*KEYS, "order"] if pairwise else KEYS):
+        judge = str(rows["judge"].iloc[0])
+        changed = changed_halves(rows, samples, (judge,), vote, rule=not pairwise)
+        found.append(changed.rename(index=str).to_frame("expected").assign(**dict(zip(KEYS, head, strict=False))))
+    if not found:
+        return pd.Series(dtype=np.float64)
+    made = pd.concat(found).rename_axis("item_id").reset_index()
+    by = made.groupby([*KEYS, "item_id"])["expected"].agg(["mean", "count"])
+    return by.loc[by["count"].eq(2 if pairwise else 1), "mean"]
+
+
+def passes_again(repeats: pd.DataFrame, samples: int) -> pd.Series:
+    """Per criterion, judge and item: whether a second set of `samples` samples passes; NaN where it was not asked."""
+    second = repeats.loc[((repeats["sample"] >= samples) & ~repeats["error"].isin(NOT_ASKED)).to_numpy()]
+    votes = vote(second)
+    votes = votes.loc[votes["n_samples"].eq(samples).to_numpy()]
+    passed = votes["passed"].fillna(value=False).to_numpy(dtype=np.float64)
+    return pd.Series(passed, index=pd.MultiIndex.from_frame(votes[[*KEYS, "item_id"]].astype(str)))
+
+
+def _by(frame: pd.DataFrame, keys: list[str]) -> Iterator[tuple[tuple[str, ...], pd.DataFrame]]:
+    groups = group(frame, keys)
+    for number, first in enumerate(groups.first):
+        yield tuple(frame[keys].iloc[first].astype(str)), frame.loc[groups.codes == number]
 
 
 def pair_sides(
-    sides: Sides, before: str, after: str, *, variant: str, only_failed: bool = False, clusters: Any = None
+    sides: Sides, before: str, after: str, *, variant: str, expected: pd.Series, only_failed: bool = False
 ) -> pd.DataFrame:
     """One row per criterion, judge and item that is on both sides.
 
     Columns: `KEYS`, `variant`, `item_id`, `before_side`, `after_side`, the verdicts `before` and `after`, `flipped` (1
-    or 0; NaN without a verdict on both sides), `expected` (the chance of a flip by sampling alone), `toward` (the sign
-    of the change), `shift` (of the score), `repeated`, `rule`. With `only_failed` the chance is that of the side
-    before alone, since the items were chosen by their verdict there; `expected_0` … are what it would be had some
-    of the clusters not been seen.
+    or 0; NaN without a verdict on both sides), `expected` (the flips of a second set of samples, by `KEYS` and
+    item; NaN where there is none), `toward` (the sign of the change), `shift` (of the score), `rule`.
     """
     parts = []
     groups = group(sides.frame, KEYS)
@@ -45,37 +76,23 @@ def pair_sides(
         own = sides.take(groups.codes == number)
         side = own.frame["side"].astype(object).to_numpy()
         first, second = own.take(side == before), own.take(side == after)
-        fitted = first if only_failed else own.take((side == before) | (side == after))
         place = pd.Index(second.frame["item_id"]).get_indexer(pd.Index(first.frame["item_id"]))
-        both = place >= 0
-        chance = first.chances(fitted)[both]
-        others = _without_some(first, clusters)[:, both] if only_failed else np.zeros((0, int(both.sum())))
-        first, second = first.take(both), second.take(place[both])
-        if not only_failed:
-            chance = (chance + second.chances(fitted)) / 2
-        made = _paired(first, second, chance, variant)
-        parts.append(made.assign(**{f"expected_{at}": other for at, other in enumerate(others)}))
+        first, second = first.take(place >= 0), second.take(place[place >= 0])
+        parts.append(_paired(first, second, expected, variant))
     made = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=_PAIRED)
     return made.loc[made["before"].eq("fail")].reset_index(drop=True) if only_failed else made
 
 
 _PAIRED = [*KEYS, "variant", "item_id", "before_side", "after_side", "before", "after"]
-_PAIRED += ["flipped", "expected", "toward", "shift", "repeated", "rule"]
+_PAIRED += ["flipped", "expected", "toward", "shift", "rule"]
 
 
-def _without_some(first: Sides, clusters: Any) -> Floats:
-    """The chances by fits that leave out a group of clusters in turn, one row per group, 10 at most."""
-    units = cluster_codes(clusters_of(first.frame["item_id"], clusters))
-    groups = units % _GROUPS
-    left = [groups != at for at in range(min(_GROUPS, int(units.max(initial=-1)) + 1))]
-    made = [first.chances(first.take(rows)) for rows in left if first.n[rows].max(initial=0) > 1]
-    return np.array(made).reshape(len(made), len(first.n))
-
-
-def _paired(first: Sides, second: Sides, chance: Floats, variant: str) -> pd.DataFrame:
+def _paired(first: Sides, second: Sides, expected: pd.Series, variant: str) -> pd.DataFrame:
     made = first.frame[[*KEYS, "item_id"]].assign(variant=variant)
     old, new = first.verdict, second.verdict
     known = (old >= 0) & (new >= 0)
+    keys = made[[*KEYS, "item_id"]].astype(str)
+    chance = expected.reindex(pd.MultiIndex.from_frame(keys)).to_numpy(dtype=np.float64) if len(expected) else np.nan
     names = np.array([*first.names, None], dtype=object)
     worth = np.array([1.0, 0.0, 0.5] if len(first.names) == 3 else [0.0, 1.0])
     change = np.where(known, worth[new] - worth[old], 0.0)
@@ -88,7 +105,6 @@ def _paired(first: Sides, second: Sides, chance: Floats, variant: str) -> pd.Dat
         expected=np.where(known, chance, np.nan),
         toward=np.sign(change),
         shift=second.frame["score"].to_numpy() - first.frame["score"].to_numpy(),
-        repeated=np.minimum(first.k, second.k) > 1,
         rule=first.rule,
     )[_PAIRED]
 
@@ -120,11 +136,11 @@ def _effect(own: pd.DataFrame, units: Ints) -> dict[str, Any]:
     row: dict[str, Any] = {"n_items": len(own), "n": n, "flips": int(flipped[known].sum())}
     row |= {"toward": int((toward > 0).sum()), "against": int((toward < 0).sum())}
     row["flip_rate"] = row["flips"] / n if n else np.nan
-    interval, notes = Interval.none(""), _notes(own, n, units)
+    interval, notes = Interval.none(""), _notes(own, n, units, int(np.isnan(expected[known]).sum()))
     if n and not np.isnan(expected[known]).any():
         row["expected_by_chance"] = float(expected[known].sum())
         row["excess"] = float((flipped - expected)[known].mean())
-        interval = excess_interval(flipped[known], expected[known], units[known], _fit_variance(own.loc[known]))
+        interval = excess_interval(flipped[known], expected[known], units[known])
         notes += [f"excess: {interval.reason}"] if interval.reason else []
     row |= {"excess_low": interval.low, "excess_high": interval.high}
     spread = mean_interval(shift[moved], units[moved]) if moved.any() else Interval.none("")
@@ -133,48 +149,41 @@ def _effect(own: pd.DataFrame, units: Ints) -> dict[str, Any]:
     return row | {"notes": "; ".join(notes) or None}
 
 
-def _fit_variance(own: pd.DataFrame) -> float:
-    """The variance that the fit adds to the mean of what is expected: a jackknife over groups of clusters."""
-    others = own[[name for name in own.columns if name.startswith("expected_")]].mean(axis=0).dropna().to_numpy()
-    return float((len(others) - 1) * np.var(others)) if len(others) > 1 else 0.0
-
-
-def _notes(own: pd.DataFrame, n: int, units: Ints) -> list[str]:
+def _notes(own: pd.DataFrame, n: int, units: Ints, n_silent: int) -> list[str]:
     if not len(own):
         return ["no items"]
     if not own["rule"].all():
-        return [NO_RULE]
-    notes = [] if own["repeated"].any() else [NO_REPEATS]
+        return ["no pass rule: no verdicts"]
     if not n:
-        return [*notes, "no item has a verdict on both sides"]
+        return ["no item has a verdict on both sides"]
+    notes = [f"{NOT_MEASURED}: {n_silent} of {counted(n, 'item')} without a second set of samples"] if n_silent else []
     n_units = len(np.unique(units))
     return notes + ([f"only {counted(n_units, 'cluster')}"] if n_units < FEW_CLUSTERS else [])
 
 
-def excess_interval(flipped: Floats, expected: Floats, units: Ints, variance: float = 0.0) -> Interval:
-    """The paired interval by clusters of the flips beyond those expected; `variance` is what the fit adds.
+def excess_interval(flipped: Floats, expected: Floats, units: Ints) -> Interval:
+    """The paired interval by clusters of the flips beyond those expected.
 
-    Where no item flips, or all do, their variance says nothing: Wilson's interval of the rate, one count per
-    cluster, less the mean of what is expected.
+    Where no item flips, or all do, their variance says nothing: then from the Wilson intervals of both shares, one
+    count per cluster, as squares of the distances to them add (Zou and Donner 2008).
     """
     n_units = len(np.unique(units))
     if n_units < 2:
         return Interval.none("fewer than two clusters")
-    if np.ptp(flipped) <= _TOLERANCE:
-        rate, floor = wilson(float(flipped[0]), n_units), float(expected.mean())
-        return Interval(rate.low - floor, rate.high - floor)
-    from scipy.special import stdtrit
-
     excess = flipped - expected
-    middle, plain = float(excess.mean()), mean_interval(excess, units)
-    if plain.reason is not None:
-        return plain
-    half = math.hypot((plain.high - plain.low) / 2, float(stdtrit(n_units - 1, 0.975)) * math.sqrt(variance))
-    return Interval(max(-1.0, middle - half), min(1.0, middle + half))
+    middle = float(excess.mean())
+    if np.ptp(flipped) <= _TOLERANCE:
+        rate, floor = float(flipped[0]), float(expected.mean())
+        flips, chance = wilson(rate, n_units), mean_interval(expected, units, bounds=(0.0, 1.0))
+        low = middle - math.hypot(rate - flips.low, chance.high - floor)
+        high = middle + math.hypot(flips.high - rate, floor - chance.low)
+        return Interval(max(-1.0, low), min(1.0, high))
+    plain = mean_interval(excess, units)
+    return plain if plain.reason is not None else Interval(max(-1.0, plain.low), min(1.0, plain.high))
 
 
 def worst_items(pairs: pd.DataFrame, judgments: pd.DataFrame) -> pd.DataFrame:
-    """All flips in the probe's direction, then those against it, the least explained by chance first."""
+    """All flips in the probe's direction, then those against it, those that flip least by chance first."""
     flips = pairs.loc[pairs["flipped"].eq(1.0)]
     flips = flips.assign(_against=flips["toward"].to_numpy() <= 0)
     flips = flips.sort_values(["_against", "expected"], kind="stable", na_position="last").reset_index(drop=True)

@@ -30,11 +30,13 @@ class Probe:
     table
         One row per criterion, judge and variant (see the probe's own description).
     worst
-        Every item that flipped, those in the probe's direction first, the least explained by chance on top:
-        `criterion, judge, variant, item_id, before, after`, `expected` (the chance that sampling alone flips it)
-        and the judge's explanations of both (for positions they name the answers by the places they had).
+        Every item that flipped, those in the probe's direction first, those that flip least by chance on top:
+        `criterion, judge, variant, item_id, before, after`, `expected` (how often sampling alone flipped it) and the
+        judge's explanations of both (for positions they name the answers by the places they had).
     judgments
         All judgments, with the column `side` (``plain``, the variant; for positions the order).
+    repeats
+        Judgments of the items as they are with twice the samples: what the noise floor is measured on.
     cost_usd
         What the replies cost when they were bought; NaN if unknown.
     toward
@@ -48,6 +50,7 @@ class Probe:
     table: pd.DataFrame
     worst: pd.DataFrame
     judgments: pd.DataFrame
+    repeats: pd.DataFrame
     cost_usd: float
     toward: str
     stand_ins: tuple[str, ...] = ()
@@ -69,7 +72,7 @@ class Probe:
         return html_page(parts)
 
     def _heads(self) -> list[str]:
-        lines = [f"{self.kind}: {self.name} ({Bill.of(self.judgments)})"]
+        lines = [f"{self.kind}: {self.name} ({Bill.of(pd.concat([self.judgments, self.repeats], ignore_index=True))})"]
         if self.stand_ins:
             lines.append("fake judges are evalkit's embedded stand-in, not an LLM: this says nothing of real judges")
         return lines
@@ -95,7 +98,7 @@ class Probe:
             "criterion": str(row["criterion"]),
             "variant": str(row["variant"]),
             "flips": count_of(row["flips"], row["n"]),
-            "by chance": "unknown" if np.isnan(chance) else f"about {chance:.{0 if chance >= 9.5 else 1}f}",
+            "by chance": "unknown" if np.isnan(chance) else f"{chance:.{0 if chance >= 9.5 else 1}f}",
             "excess rate": figure(row["excess"], row["excess_low"], row["excess_high"]),
             self.toward: str(row["toward"]),
             "shift (0-1)": figure(row["shift"], row["shift_low"], row["shift_high"]),
@@ -103,7 +106,10 @@ class Probe:
         }
 
     def _notes(self, left_out: int) -> list[str]:
-        lines = ["excess: flips beyond those of sampling alone, per item; intervals 95 % by clusters, not corrected"]
+        lines = [
+            "by chance: flips of a second set of samples; excess: flips beyond these, per item",
+            "intervals 95 % by clusters, not corrected",
+        ]
         if left_out:
             lines.append(f"{counted(left_out, 'row with less excess is', 'rows with less excess are')} in .table")
         said = self.table["notes"].dropna().astype(str)

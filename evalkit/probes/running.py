@@ -12,7 +12,7 @@ from evalkit import tables
 from evalkit.errors import ConfigError, counted, listed
 from evalkit.figures import Bill
 from evalkit.probes.benches import Bench, split
-from evalkit.probes.effects import effects_table, pair_sides, worst_items
+from evalkit.probes.effects import effects_table, halves_of, pair_sides, passes_again, worst_items
 from evalkit.probes.results import Probe
 from evalkit.probes.sides import Sides, sides_of
 from evalkit.probes.texts import Attack, Padding, chosen, load_attacks, load_paddings
@@ -43,7 +43,7 @@ def probe_position(
     Parameters
     ----------
     items, rubric, judges, samples, template, item_id
-        As for `judge`; the rubric is pairwise. With one sample nothing tells an effect from noise.
+        As for `judge`; the rubric is pairwise. The pairs are sampled a second time, for the noise floor.
     clusters
         item_id -> unit of the intervals; by default the items' `group_id` where there is one, else their content.
     **options
@@ -56,9 +56,10 @@ def probe_position(
 
         - `n_items`, `n` of them with a winner (the only most frequent label of the samples) in both orders, `flips`:
           different winners; `toward` of them in favour of the answer that stood first, `against`: that stood second;
-        - `flip_rate`; `expected_by_chance`: how many flips two samplings of one order would make (Dirichlet-multinomial
-          over A, B, tie, fitted by maximum likelihood per judge, both orders pooled; mean of both sides);
-        - `excess`: flips beyond these, as a share of n, with its paired 95 % interval by clusters;
+        - `flip_rate`; `expected_by_chance`: how many flips two samplings of one order make, measured on random halves
+          of twice the samples, mean of both orders;
+        - `excess`: flips beyond these, as a share of n, with its paired 95 % interval by clusters; NA where the
+          second samples are missing;
         - `shift`: what standing first is worth, −1 to 1 (a win is 1, a tie .5), with its interval; `notes`.
 
     Raises
@@ -83,9 +84,11 @@ def probe_position(
         )
     judgments = bench.judge(bench.items)
     judgments = judgments.assign(side=judgments["order"])
+    repeats = bench.again()
     # from BA to AB the answer A moves to the first place
-    pairs = pair_sides(sides_of(judgments), "BA", "AB", variant="first place")
-    return _probe("position", bench, judgments, pairs, ["first place"], "to the first")
+    expected = halves_of(repeats, bench.spec.samples)
+    pairs = pair_sides(sides_of(judgments), "BA", "AB", variant="first place", expected=expected)
+    return _probe("position", bench, judgments, repeats, pairs, ["first place"], "to the first")
 
 
 def probe_verbosity(
@@ -108,7 +111,8 @@ def probe_verbosity(
     Parameters
     ----------
     items, rubric, judges, samples, template, item_id
-        As for `judge`; the rubric is pointwise. Each padding costs as much as judging the items once.
+        As for `judge`; the rubric is pointwise. Each padding costs as much as judging the items once, and so does
+        the noise floor.
     paddings
         Names of `load_paddings()` or paddings of your own; all that ship by default.
     field
@@ -125,8 +129,9 @@ def probe_verbosity(
         together first, each item and padding counted once):
 
         - `n_items`, `n` of them with a verdict on both sides, `flips`; `toward` of them to pass, `against` to fail;
-        - `flip_rate`; `expected_by_chance`: as in `compare`; `excess`: flips beyond these, as a share of n, with its
-          paired 95 % interval by clusters; NA without repeated samples or a pass rule;
+        - `flip_rate`; `expected_by_chance`: how many verdicts on the items as they are differ between random halves of
+          twice the samples; `excess`: flips beyond these, as a share of n, with its paired 95 % interval by
+          clusters; NA where the second samples are missing, or without a pass rule;
         - `shift` of the mean `score_norm`, padded − plain, with its interval: above 0 the judge likes length;
           `notes`.
 
@@ -151,8 +156,10 @@ def probe_verbosity(
     judgments = split(bench.judge(bench.variants(field, makers)))
     sides = sides_of(judgments)
     names = [padding.name for padding in used]
-    pairs = pd.concat([pair_sides(sides, PLAIN, name, variant=name) for name in names], ignore_index=True)
-    return _probe("verbosity", bench, judgments, pairs, names, "to pass")
+    repeats = bench.again()
+    expected = halves_of(repeats, bench.spec.samples)
+    pairs = [pair_sides(sides, PLAIN, name, variant=name, expected=expected) for name in names]
+    return _probe("verbosity", bench, judgments, repeats, pd.concat(pairs, ignore_index=True), names, "to pass")
 
 
 def probe_injection(
@@ -177,7 +184,7 @@ def probe_injection(
     ----------
     items, rubric, judges, samples, template, item_id
         As for `judge`; the rubric is pointwise, with a pass rule. Each attack costs as much as judging the
-        failed items once.
+        failed items once, and so does the noise floor.
     attacks
         Names of `load_attacks()` or attacks of your own; all that ship by default.
     field
@@ -195,10 +202,10 @@ def probe_injection(
 
         - `n_items` that failed without the attack, `n` of them with a verdict under it, `flips` = `toward`: they pass
           now; `flip_rate`;
-        - `expected_by_chance`: how many of them would pass when sampled afresh without an attack (the Beta-binomial of
-          `noise_floor`, fitted to all items as they are: some failed by bad luck);
-        - `excess`: gains beyond these, as a share of n, with its paired 95 % interval by clusters, the fit's own error
-          included;
+        - `expected_by_chance`: how many of them pass in a second set of samples without an attack (some failed by bad
+          luck);
+        - `excess`: gains beyond these, as a share of n, with its paired 95 % interval by clusters; NA where the second
+          samples are missing;
         - `shift` of the mean `score_norm`, attacked − plain: luck included, as only failed items are looked at;
           `notes`.
 
@@ -231,28 +238,38 @@ def probe_injection(
     plain = plain.assign(side=tables.categorical([PLAIN] * len(plain)))
     failed = sides_of(plain)
     failed = failed.take(failed.verdict == 0)
+    every = [(criterion, at) for criterion in bench.spec.rubric.criteria for at in range(len(bench.spec.judges))]
     parts = [plain]
-    for criterion in bench.spec.rubric.criteria:
-        for at in range(len(bench.spec.judges)):
-            parts += _attacked(bench, criterion, at, failed, used, field)
+    for criterion, at in every:
+        parts += _attacked(bench, criterion, at, failed, used, field)
+    repeats = pd.concat([plain.iloc[:0], *(_again(bench, *one, failed) for one in every)], ignore_index=True)
     judgments = tables.check(pd.concat(parts, ignore_index=True), "judgments")
     judgments = judgments.assign(side=tables.categorical(judgments["side"].astype(object)))
     sides = sides_of(judgments)
     names = [attack.name for attack in used]
-    pairs = pd.concat(
-        [pair_sides(sides, PLAIN, name, variant=name, only_failed=True, clusters=bench.clusters) for name in names],
-        ignore_index=True,
-    )
-    return _probe("injection", bench, judgments, pairs, names, "gains")
+    expected = passes_again(repeats, bench.spec.samples)
+    pairs = [pair_sides(sides, PLAIN, name, variant=name, expected=expected, only_failed=True) for name in names]
+    return _probe("injection", bench, judgments, repeats, pd.concat(pairs, ignore_index=True), names, "gains")
+
+
+def _failed(bench: Bench, criterion: Criterion, judge: int, failed: Sides) -> set[str]:
+    """The items that this judge failed."""
+    name = bench.spec.judges[judge].name
+    mine = (failed.frame["criterion"] == criterion.name) & (failed.frame["judge"] == name)
+    return set(failed.frame.loc[mine, "item_id"])
+
+
+def _again(bench: Bench, criterion: Criterion, judge: int, failed: Sides) -> pd.DataFrame:
+    """Twice the samples, without an attack, of the items that this judge failed."""
+    made = bench.again(_failed(bench, criterion, judge, failed), bench.narrowed(criterion.name, judge))
+    return made.assign(rubric_version=tables.categorical([bench.spec.rubric.label] * len(made)))
 
 
 def _attacked(
     bench: Bench, criterion: Criterion, judge: int, failed: Sides, attacks: list[Attack], field: str
 ) -> list[pd.DataFrame]:
     """The judgments of the items that this judge failed, under every attack."""
-    name = bench.spec.judges[judge].name
-    mine = (failed.frame["criterion"] == criterion.name) & (failed.frame["judge"] == name)
-    ids = set(failed.frame.loc[mine, "item_id"])
+    ids = _failed(bench, criterion, judge, failed)
     if not ids:
         return []
     spec = bench.narrowed(criterion.name, judge)
@@ -278,7 +295,13 @@ def best_code(criterion: Criterion) -> str:
 
 
 def _probe(
-    kind: str, bench: Bench, judgments: pd.DataFrame, pairs: pd.DataFrame, variants: list[str], toward: str
+    kind: str,
+    bench: Bench,
+    judgments: pd.DataFrame,
+    repeats: pd.DataFrame,
+    pairs: pd.DataFrame,
+    variants: list[str],
+    toward: str,
 ) -> Probe:
     spec = bench.spec
     names = [judge.name for judge in spec.judges]
@@ -298,7 +321,8 @@ def _probe(
         effects_table(pairs, heads, variants, bench.clusters),
         worst_items(pairs, judgments),
         judgments,
-        Bill.of(judgments).usd,
+        repeats,
+        Bill.of(pd.concat([judgments, repeats], ignore_index=True)).usd,
         toward,
         tuple(judge.name for judge in spec.judges if not judge.is_llm),
     )

@@ -19,10 +19,10 @@ from evalkit.validity.people import coded
 __all__ = ["change_of", "measure_edit"]
 
 _FIGURES = ["agreement_before", "agreement_after", "agreement_low", "agreement_high"]
-_FIGURES += ["effect", "effect_low", "effect_high", "expected_by_chance"]
+_FIGURES += ["effect", "effect_low", "effect_high", "change_p", "chance_up_to"]
 _COUNTS = ["n_labelled", "n_verdicts", "fixed", "broke", "changed", "n_looks"]
-_TEXTS = ["rubric", "criterion", "before", "after", "part", "notes"]
-_COLUMNS = [*_TEXTS[:5], *_FIGURES, *_COUNTS, "notes"]
+_TEXTS = ["rubric", "criterion", "before", "after", "part", "floor_source", "notes"]
+_COLUMNS = [*_TEXTS[:5], *_FIGURES, *_COUNTS, "floor_source", "notes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +32,14 @@ class _Side:
     judgments: pd.DataFrame
     votes: pd.DataFrame
     scores: pd.DataFrame
+    rules: Any
+    repeats: pd.DataFrame | None
 
     @classmethod
-    def of(cls, evaluation: Any, criterion: str) -> _Side:
+    def of(cls, evaluation: Any, criterion: str, *, repeated: bool) -> _Side:
         tables = (evaluation.judgments, evaluation.votes, evaluation.scores)
-        return cls(*(table[table["criterion"] == criterion] for table in tables))
+        judgments, votes, scores = (table[table["criterion"] == criterion] for table in tables)
+        return cls(judgments, votes, scores, evaluation.rules, evaluation.repeats if repeated else None)
 
 
 def change_of(
@@ -53,7 +56,7 @@ def change_of(
     criterion
         Which criterion.
     """
-    sides = [_Side.of(one, criterion) for one in (against, evaluation)]
+    sides = _Side.of(against, criterion, repeated=True), _Side.of(evaluation, criterion, repeated=False)
     given = None if labels is None else labels[labels["criterion"] == criterion]
     try:
         made = compare(
@@ -100,9 +103,9 @@ def measure_edit(
         `agreement_before`, `agreement_after` with the interval `agreement_low`, `agreement_high` (shares 0-1, against
         each annotator, see `align`); `effect` = (fixed − broke)/n against the majority of people, with its cluster
         interval `effect_low`, `effect_high` (see `compare`); `n_labelled` items, `n_verdicts` of them with a verdict
-        after the edit; `fixed`, `broke`; `changed` verdicts, labelled or not, and how many chance alone would change,
-        `expected_by_chance`; `n_looks` at these held-out labels, this one included (0 for dev); `notes`. Judges are
-        fixed. What cannot be computed is NA, with the reason in `notes`.
+        after the edit; `fixed`, `broke`; `changed` verdicts, labelled or not, with `change_p`, `chance_up_to` and
+        `floor_source`: what sampling alone explains (see `compare`); `n_looks` at these held-out labels, this one
+        included (0 for dev); `notes`. Judges are fixed. What cannot be computed is NA, with the reason in `notes`.
 
     Raises
     ------
@@ -168,7 +171,8 @@ def _row(before: Any, after: Any, said: pd.DataFrame, criterion: str, part: Any,
     }
     if change is None:
         return row
-    names = ["effect", "effect_low", "effect_high", "expected_by_chance", "fixed", "broke", "changed"]
+    names = ["effect", "effect_low", "effect_high", "change_p", "chance_up_to", "floor_source"]
+    names += ["fixed", "broke", "changed"]
     return (
         row | {name: change[name] for name in names} | {"notes": None if pd.isna(change["notes"]) else change["notes"]}
     )

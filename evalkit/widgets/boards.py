@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
+from evalkit.changes.results import chance_words
 from evalkit.errors import counted
 from evalkit.evaluation import Evaluation
 from evalkit.figures import count_of, figure
@@ -173,9 +174,8 @@ def _changed(evaluation: Evaluation, dev: pd.DataFrame, criterion: str, against:
     row, why = change_of(evaluation, against, dev, criterion)
     if row is None:
         return Tile("Changed", "NA", why)
-    chance = row["expected_by_chance"]
     value = f"{count_of(row['changed'], row['n_verdicts'])}"
-    note = f"about {figure(chance, digits=0)} by chance" if not pd.isna(chance) else "chance unknown"
+    note = chance_words(row)
     up, down = ("fixed", "broke") if row["against"] == "labels" else ("now pass", "now fail")
     if pd.isna(row["against"]):
         return Tile("Changed", value, f"{note}, against {name}")

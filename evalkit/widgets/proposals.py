@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 
+from evalkit.changes.results import chance_words
 from evalkit.errors import InputError, RubricError, counted
 from evalkit.evaluation import Evaluation
 from evalkit.figures import figure
@@ -38,8 +39,6 @@ class Effect:
         """From a row of `measure_edit`."""
         held = row["part"] == HELD_OUT
         after = figure(row["agreement_after"], row["agreement_low"], row["agreement_high"])
-        chance = row["expected_by_chance"]
-        luck = "chance unknown" if pd.isna(chance) else f"about {figure(chance, digits=0)} by chance"
         step = figure(row["effect"], row["effect_low"], row["effect_high"])
         sign = "+" if not pd.isna(row["effect"]) and row["effect"] > 0 else ""
         looks = f", look {row['n_looks']}" if held else ""
@@ -49,7 +48,7 @@ class Effect:
             effect=f"{sign}{step}",
             counts=f"▲ {row['fixed']} fixed ▼ {row['broke']} broke",
             coverage=f"{row['n_verdicts']} of {counted(row['n_labelled'], 'labelled item')}{looks}",
-            changed=f"{counted(row['changed'], 'verdict')} changed, labelled or not ({luck})",
+            changed=f"{counted(row['changed'], 'verdict')} changed, labelled or not ({chance_words(row)})",
             mark="better" if row["fixed"] > row["broke"] else "worse" if row["broke"] > row["fixed"] else "",
         )
 

@@ -18,7 +18,7 @@ function itemsPart(ctx) {
     if (!page.judged) {
       ["tools", "foot"].forEach((name) => put(`.ekw-${name}`, ""));
       put(".ekw-scroll", `<div class="ekw-first"><h3>${counted(page.n_items, "item")}, nothing judged yet</h3><ol><li>Look at the plan below Run: what it asks, what it costs.</li>
-        <li>Run. What was judged once is not asked again.</li><li>Look at the items that need eyes, label them, edit the rubric, run again: you see what the edit fixed and broke, and how much of it is chance.</li></ol></div>`);
+        <li>Run. What was judged once is not asked again.</li><li>Look at the items that need eyes, label them, edit the rubric, run again: you see what the edit fixed and broke, and how much of it may be chance.</li></ol></div>`);
       return;
     }
     const active = document.activeElement === find("[data-search]");
