@@ -179,7 +179,10 @@ def verdict_codes(table: pd.DataFrame, *, rule: bool) -> Ints:
 
 
 def measured_floor(changed: pd.Series, clusters: Any) -> Floor:
-    """The mean of `changed_halves` with Wilson's interval: n_eff = F(1 − F)/SE² by clusters, and t."""
+    """The mean of `changed_halves` with Wilson's interval: n_eff = F(1 − F)/SE² by clusters, and t.
+
+    To SE² is added what one more cluster with changes would add, since few of them are seen near 0.
+    """
     values = changed.to_numpy(dtype=np.float64)
     if not len(values):
         return Floor(note=NOT_MEASURED)
@@ -190,6 +193,8 @@ def measured_floor(changed: pd.Series, clusters: Any) -> Floor:
     elif variance <= 0:
         ends = wilson(rate, n_clusters)
     else:
+        sums = np.bincount(units, values)
+        variance += float((sums[sums > 0].mean() / len(values)) ** 2)
         ends = bounded_interval(rate, math.sqrt(variance), bounds=(0.0, 1.0), freedom=n_clusters - 1)
     return Floor(rate, ends.low, ends.high, "measured", len(values), float(values.std()), ends.reason)
 

@@ -189,7 +189,7 @@ def sample_again(
     ids = _drawn(evaluation)
     n = min(len(ids), _wanted(0.0, half_width)) if n_items is None else _checked(n_items, len(ids))
     for _ in range(_ROUNDS):
-        judgments = judge_work(_work(evaluation, ids[:n]), found)
+        judgments = judge_work(_work(evaluation, ids[:n], exact=not found.offline), found)
         if n_items is not None or n == len(ids):
             break
         floors = _shown(evaluation, judgments)
@@ -236,8 +236,9 @@ def _drawn(evaluation: Any) -> list[str]:
     return [ids[at] for at in np.random.default_rng(0).permutation(len(ids))]
 
 
-def _work(evaluation: Any, ids: list[str]) -> Work:
-    spec = replace(evaluation.spec, samples=2 * evaluation.spec.samples, exact=True)
+def _work(evaluation: Any, ids: list[str], *, exact: bool = True) -> Work:
+    """Twice the samples of these items; unless `exact` those that were recorded."""
+    spec = replace(evaluation.spec, samples=2 * evaluation.spec.samples, exact=exact)
     return Work.of(spec, evaluation.items.loc[evaluation.items["item_id"].isin(ids).to_numpy()])
 
 

@@ -69,7 +69,8 @@ class Bench:
         """The items as they are with twice the samples; the first half of these is in the cache."""
         spec = spec or self.spec
         items = self.items if ids is None else self.items.loc[self.items["item_id"].isin(ids)]
-        return self.judge(items, replace(spec, samples=2 * spec.samples, exact=True), refresh=False, on_miss="row")
+        twice = replace(spec, samples=2 * spec.samples, exact=not self.options.offline)
+        return self.judge(items, twice, refresh=False, on_miss="row")
 
     def judge(self, items: pd.DataFrame, spec: Spec | None = None, **changes: Any) -> pd.DataFrame:
         """The judgments of these items, paid from what is left."""
@@ -84,8 +85,8 @@ class Bench:
         # rows of equal content share a reply; what failed in transport counts as a call too
         asked = judgments["source"].eq("live") | (judgments["source"].isna() & ~judgments["error"].isin(NOT_ASKED))
         new = judgments.loc[asked.fillna(value=False)].drop_duplicates("key")
-        if not self.spec.exact and len(judgments):  # recorded samples are taken as they are
-            self.spec = replace(self.spec, samples=int(judgments["sample"].max()) + 1, exact=True)
+        if spec is None and not self.spec.exact and len(judgments):  # recorded samples are taken as they are
+            self.spec = replace(self.spec, samples=int(judgments["sample"].max()) + 1)
         self.spent_usd += float(new["cost_usd"].sum())
         self.calls += len(new)
         return judgments

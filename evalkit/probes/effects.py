@@ -48,7 +48,8 @@ def halves_of(repeats: pd.DataFrame, samples: int) -> pd.Series:
 
 def passes_again(repeats: pd.DataFrame, samples: int) -> pd.Series:
     """Per criterion, judge and item: whether a second set of `samples` samples passes; NaN where it was not asked."""
-    second = repeats.loc[((repeats["sample"] >= samples) & ~repeats["error"].isin(NOT_ASKED)).to_numpy()]
+    number = repeats["sample"]
+    second = repeats.loc[(number.between(samples, 2 * samples - 1) & ~repeats["error"].isin(NOT_ASKED)).to_numpy()]
     votes = vote(second)
     votes = votes.loc[votes["n_samples"].eq(samples).to_numpy()]
     passed = votes["passed"].fillna(value=False).to_numpy(dtype=np.float64)
