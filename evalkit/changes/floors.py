@@ -43,6 +43,7 @@ NOT_ASKED = ("cache_miss", "budget", "judge_down", "stopped")
 
 _ROUNDS, _FEWEST_ROUNDS, _WORK = 20, 4, 1_200
 _ALLOWED = 3.84
+_MOST_PER_CLUSTER = 1.6
 _TANGENTS = 40
 _DEEPEST = 8.0  # e⁻⁸ of its share: no cell with an item in it falls lower
 
@@ -181,7 +182,8 @@ def verdict_codes(table: pd.DataFrame, *, rule: bool) -> Ints:
 def measured_floor(changed: pd.Series, clusters: Any) -> Floor:
     """The mean of `changed_halves` with Wilson's interval: n_eff = F(1 − F)/SE² by clusters, and t.
 
-    To SE² is added what one more cluster with changes would add, since few of them are seen near 0.
+    n_eff is at most 1.6 per cluster, that of halves of three samples: where few clusters waver, and those little, their
+    small variance says nothing of the clusters that were not drawn.
     """
     values = changed.to_numpy(dtype=np.float64)
     if not len(values):
@@ -190,12 +192,12 @@ def measured_floor(changed: pd.Series, clusters: Any) -> Floor:
     rate, (variance, n_clusters) = float(values.mean()), cluster_variance(values, units)
     if n_clusters < 2:
         ends = Interval.none("fewer than two clusters")
-    elif variance <= 0:
+    elif variance <= 0 or not 0 < rate < 1:
         ends = wilson(rate, n_clusters)
     else:
-        sums = np.bincount(units, values)
-        variance += float((sums[sums > 0].mean() / len(values)) ** 2)
-        ends = bounded_interval(rate, math.sqrt(variance), bounds=(0.0, 1.0), freedom=n_clusters - 1)
+        n_eff = min(rate * (1 - rate) / variance, _MOST_PER_CLUSTER * n_clusters)
+        error = math.sqrt(rate * (1 - rate) / n_eff)
+        ends = bounded_interval(rate, error, bounds=(0.0, 1.0), freedom=n_clusters - 1)
     return Floor(rate, ends.low, ends.high, "measured", len(values), float(values.std()), ends.reason)
 
 
