@@ -94,6 +94,7 @@ def summarize(
 _FIGURES = ["mean", "mean_norm", "low", "high", "worst", "best", "pass_rate", "n_items", "n_scored", "n_partial"]
 _FIGURES += [
     "n_tied",
+    "n_mean",
     "norm_low",
     "norm_high",
     "pass_low",
