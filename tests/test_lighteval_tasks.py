@@ -924,3 +924,22 @@ def test_lighteval_itself_runs_pollux_and_saves_every_criterion(tmp_path):
     assert {one.task for one in read_receipts(tmp_path / "receipts.json")} == {
         f"pollux:{level}|0" for level in ("easy", "medium", "hard")
     }
+
+
+@pytest.mark.network
+@pytest.mark.parametrize("fault", [{"content": "Не знаю."}, {"status": 401}], ids=["unreadable", "down"])
+def test_what_a_judge_of_pollux_criteria_left_without_a_score_is_told(monkeypatch, tmp_path, caplog, fault):
+    docs = docs_of("pollux:hard")[:2]
+    with judge_server(always=fault) as server:
+        judges = [{"judge_model_name": "m", "judge_backend": "openai", "base_url": server.url}]
+        scored(monkeypatch, "pollux:hard", "judge", {"judges": judges}, ["Ответ.", "Ответ."], docs)
+    [receipt] = read_receipts(tmp_path / "receipts.json")
+    [judge] = receipt.judges
+    n = 3 * sum(len(doc.specific["criteria"]) for doc in docs)
+    reason = "unreadable" if "content" in fault else "judge_down"
+    assert (judge.n_judgments, judge.n_scored, judge.reasons, judge.base_url) == (n, 0, {reason: n}, server.url)
+    assert receipt.warnings == [
+        "pollux:hard|0, pollux: none of 2 answers has a score",
+        f"pollux:hard|0, pollux: openai:m: 0 of {n} scored: {reason} {n}",
+    ]
+    assert all(line in caplog.text for line in receipt.warnings)
