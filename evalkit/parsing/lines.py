@@ -39,7 +39,7 @@ _LABELLED = re.compile(
 )
 _NO_LABEL = re.compile(
     rf"\b(?:{'|'.join(EXPLAINS)}|errors?|mistakes?|issues?|count|number|total|steps?|questions?|correct|expected|reference|answer|result|ответ|результат|"
-    r"candidate|max|maximum|min|minimum|previous|sentences?|words?|claims?|facts?|examples?|lines?|page|year|user|note)\b",
+    r"candidate|claimed|requested|demanded|their|his|its|max|maximum|min|minimum|previous|sentences?|words?|claims?|facts?|examples?|lines?|page|year|user|note)\b",
     re.IGNORECASE,
 )
 _VERB = r"(?:scor(?:es?|ed|ing)|rat(?:es?|ed|ing)|grad(?:es?|ed|ing))"
@@ -51,7 +51,8 @@ _INLINE = re.compile(
 )
 # "… to earn a perfect score of 5" is no verdict
 _NOT_GIVEN = re.compile(
-    r"(?:perfect|full|higher|highest|better|best|lower|lowest|max|maximum|top|possible|not|no|n't)\s\Z", re.IGNORECASE
+    r"(?:perfect|full|higher|highest|better|best|lower|lowest|max|maximum|top|possible|claimed|requested|demanded|not|no|n't)\s\Z",
+    re.IGNORECASE,
 )
 _SHARE = re.compile(r"(?<![\w.,/])\d+(?:[.,]\d+)?\s?(?:/|out of)\s?\d+(?![\w/])")
 _AFTER_INLINE = re.compile(

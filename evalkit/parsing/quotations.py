@@ -16,7 +16,7 @@ FILL = "\ufffc"
 Span = tuple[int, int]
 Keeps = Callable[[str, str], bool]
 
-_ANY_MARK = re.compile("[\"'«»“”„‟‹›‘‚「」『』`~<>]")
+_ANY_MARK = re.compile("[\"'«»“”„‟‹›‘‚「」『』《》`~<>]")
 _FENCE = re.compile(
     r"^[ \t]{0,12}(?:[-*+•>][ \t]{1,4})?(?P<opened>[\"'“„‟«»‹›‘‚「『(\[]{0,3})(?P<marks>`{3,}|~{3,})"
     r"(?P<info>[ \t]{0,4}[\w.+#-]{0,30}[ \t]*)(?P<closed>[\"'”“»«›’‘」』)\].,]{0,3})\r?$",
@@ -32,8 +32,8 @@ _INDENTED = re.compile(
 )
 _LIST_ITEM = re.compile(r"[ \t]{0,40}(?:[-*+•]|\d{1,3}[.)])[ \t]")
 _ELEMENT = re.compile(
-    r"<(?P<name>blockquote|quote|q|cite|[a-z_]\w{0,60}-[0-9a-f]{6,64})(?:\s[^<>]{0,200})?>.*?(?:</(?P=name)>|\Z)"
-    r"|\[quote(?:=[^\[\]\n]{0,80})?\].*?(?:\[/quote\]|\Z)",
+    r"<(?P<name>blockquote|quote|q|cite|pre|code|samp|[a-z_]\w{0,60}-[0-9a-f]{6,64})(?:\s[^<>]{0,200})?>.*?(?:</(?P=name)>|\Z)"
+    r"|<!--.*?(?:-->|\Z)|(?<!`)``(?!`)[^`]{1,5000}?''(?!')|\[quote(?:=[^\[\]\n]{0,80})?\].*?(?:\[/quote\]|\Z)",
     re.IGNORECASE | re.DOTALL,
 )
 
@@ -198,7 +198,7 @@ def _lines(text: str) -> list[Span]:
     spans: list[Span] = []
     if ">" in text or "＞" in text or "&gt;" in text:
         spans += (line.span() for line in _QUOTED_LINE.finditer(text))
-    if "<" in text or "[" in text:
+    if "<" in text or "[" in text or "``" in text:
         spans += (element.span() for element in _ELEMENT.finditer(text))
     if "\n    " in text or "\n\t" in text:
         for block in _INDENTED.finditer(text):
@@ -211,27 +211,10 @@ def _lines(text: str) -> list[Span]:
 # -- quotation marks within the text
 
 # one set of characters first: the search for it is fast
-_MARK = re.compile(r"[\\`\"'«»“”„‟‹›‘’‚「」『』](?:(?<=\\).|(?<=`)`*|)", re.DOTALL)
+_MARK = re.compile(r"[\\`\"'«»“”„‟‹›‘’‚「」『』《》](?:(?<=\\).|(?<=`)`*|)", re.DOTALL)
 # what a mark closes: «a», »a«, “a”, „a“, „a”, ”a”, ‘a’, ‚a‘ …
-_CLOSES = {
-    '"': '"',
-    "'": "'",
-    "»": "«",
-    "«": "»",
-    "”": "“„‟”",
-    "“": "„",
-    "›": "‹",
-    "‹": "",
-    "’": "‘‚",
-    "‘": "‚",
-    "」": "「",
-    "』": "『",
-    "„": "",
-    "‟": "",
-    "‚": "",
-    "「": "",
-    "『": "",
-}
+_CLOSES = dict.fromkeys("‹„‟‚「『《", "") | {'"': '"', "'": "'", "»": "«", "«": "»", "”": "“„‟”", "“": "„"}
+_CLOSES |= {"›": "‹", "’": "‘‚", "‘": "‚", "」": "「", "』": "『", "》": "《"}
 _BRACKETS = "([{"
 _OPENING, _CLOSING = "([{<:=,;—–-/|*_>", ".,;:!?)]}…"
 _LONGEST_CODE, _LONGEST_SINGLE = 20_000, 5_000
