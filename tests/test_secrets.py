@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import json
 import logging
@@ -25,7 +26,11 @@ from evalkit.errors import ConfigError, EvalkitError
 from evalkit.gate import GateConfig, GateOptions, load_gate
 from evalkit.judges import Judge
 from evalkit.lighteval import PolluxLLMJudgeMetric
+from evalkit.prompts import Asking
+from evalkit.providers import connect
+from evalkit.providers.openai import OpenAIClient
 from evalkit.providers.secrets import hold_key
+from evalkit.records import Request
 from evalkit.secrets import Secret, find_key, without_keys
 
 OWN = "local-4711-not-of-any-known-shape"
@@ -286,12 +291,6 @@ class TestTracebacks:
         return str(request.param)
 
     def test_a_call_that_fails_shows_no_key_in_any_frame(self, failing: str) -> None:
-        import asyncio
-
-        from evalkit.prompts import Asking
-        from evalkit.providers.openai import OpenAIClient
-        from evalkit.records import Request
-
         step = {"reset": {"reset": True}, "status": {"status": 401, "body": {"error": {"message": f"wrong key {OWN}"}}},
                 "html": {"body": f"<p>{OWN}</p>".encode()}, "library": {}}[failing]  # fmt: skip
         with judge_server(always=step) as server:
@@ -307,6 +306,24 @@ class TestTracebacks:
 
             with pytest.raises(Exception) as problem:  # of a library, too
                 asyncio.run(ask())
+        shown = _every_local(problem.value)
+        assert "ask: {'self'" in shown, "variables are shown"
+        assert OWN not in shown
+
+    @pytest.mark.parametrize(
+        ("provider", "library"), [("litellm", "litellm"), ("inference-providers", "huggingface_hub")]
+    )
+    @pytest.mark.parametrize(
+        "step", [{"status": 401}, {"reset": True}, {"body": b"<p>"}], ids=["status", "reset", "html"]
+    )
+    def test_nor_do_libraries_that_send_it(self, provider: str, library: str, step: dict[str, Any]) -> None:
+        pytest.importorskip(library)
+        with judge_server(always=step) as server:
+            model = "openai/m" if provider == "litellm" else "m"
+            judge = Judge(provider, model, base_url=server.url, api_key_env="MY_CREDENTIAL_OF_THE_TEST")
+            prompt = Asking.of(RUBRIC).prompt(RUBRIC.criteria[0], {"answer": "ITEM-1"})
+            with pytest.raises(Exception) as problem:  # of a library, too
+                asyncio.run(connect(judge).ask(Request(judge, prompt, None, (0,)), 1))  # type: ignore[arg-type]
         shown = _every_local(problem.value)
         assert "ask: {'self'" in shown, "variables are shown"
         assert OWN not in shown
