@@ -1,9 +1,12 @@
 """Small judgments tables written by hand, for the tests of votes, scores and figures."""
 
+import gzip
+import json
 import math
 
 import pandas as pd
 
+import evalkit as ek
 from evalkit import tables
 from evalkit.rubrics import Scale
 from evalkit.rubrics.scales import code_text
@@ -59,3 +62,15 @@ def judgments(samples, scale=ORDINAL, *, criterion="c", rubric="r", version="v1"
     if not rows:
         return tables.empty("judgments")
     return tables.table("judgments", pd.DataFrame(rows).astype(object).to_dict("list"))
+
+
+def published_rows(folder, name):
+    """The rows of a file of published judgments."""
+    with gzip.open(folder / f"{name}.jsonl.gz", "rt", encoding="utf-8") as lines:
+        return pd.DataFrame(map(json.loads, lines))
+
+
+def imported(table, scale, *, criterion="c", **columns):
+    """`import_judgments` for one criterion with this scale."""
+    one = {"name": criterion, "level": scale.level, "scale": dict(scale)}
+    return ek.import_judgments(table, ek.Rubric(id="r", inputs=["answer"], criteria=[one]), **columns)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from judged import judgments
+from judged import imported, published_rows
 
 from evalkit.rubrics import Scale
 from evalkit.voting import vote
@@ -19,18 +18,13 @@ BASE = Scale.of({"1": "the first is better", "2": "the second is better"}, level
 
 def juries(folder: Path) -> Iterator[tuple[str, pd.DataFrame, pd.Series, dict[str, Any]]]:
     """Name (prompt/subset/orders), votes, gold by item, and the published figures of each jury."""
-    published = json.loads((folder / "reference.json").read_text())["llmbar"]["juries"]
-    with gzip.open(folder / "llmbar_judgements.jsonl.gz", "rt", encoding="utf-8") as lines:
-        rows = [json.loads(line) for line in lines]
-    for name, figures in published.items():
+    rows = published_rows(folder, "llmbar_judgements")
+    shown = pd.concat([rows.assign(order=order, said=rows["parsed"].str[order]) for order in ("AB", "BA")])
+    for name, figures in json.loads((folder / "reference.json").read_text())["llmbar"]["juries"].items():
         prompt, subset, orders = name.split("/")
-        own = [row for row in rows if row["prompt_id"] == prompt and row["subset"] == subset]
-        samples = {}
-        for row in own:
-            for order in ("AB", "BA"):
-                judge = row["judge"] if orders == "AB_only" else f"{row['judge']}|{order}"
-                if judge in figures["judges"] and (orders != "AB_only" or order == "AB"):
-                    said = row["parsed"][order]
-                    samples[row["item_id"], judge] = ["!unreadable" if said is None else said]
-        gold = pd.Series({row["item_id"]: str(row["gold"]) for row in own})
-        yield name, vote(judgments(samples, BASE)), gold, figures
+        own = shown[(shown["prompt_id"] == prompt) & (shown["subset"] == subset)]
+        both = orders != "AB_only"
+        own = own.assign(judge=own["judge"] + "|" + own["order"]) if both else own[own["order"] == "AB"]
+        gold = own.drop_duplicates("item_id").set_index("item_id")["gold"].astype(str)
+        own = own[own["judge"].isin(figures["judges"])]
+        yield name, vote(imported(own, BASE, score="said", codes={None: "unreadable"})), gold, figures

@@ -1,4 +1,3 @@
-import gzip
 import itertools
 import json
 import math
@@ -8,7 +7,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from judged import BINARY, DECIMAL, NAMES, ORDINAL, PLAIN, TOPIC, judgments
+from judged import BINARY, DECIMAL, NAMES, ORDINAL, PLAIN, TOPIC, imported, judgments, published_rows
 from pandas.testing import assert_frame_equal
 
 from evalkit import tables
@@ -273,22 +272,18 @@ def test_all_votes_tied_leaves_no_labels_and_says_so():
 
 
 def test_published_alphas_of_summeval_experts(published_data):
-    with gzip.open(published_data / "summeval_items.jsonl.gz", "rt", encoding="utf-8") as file:
-        rows = [json.loads(line) for line in file]
+    rows = published_rows(published_data, "summeval_items")
     reference = json.loads((published_data / "reference.json").read_text())["summeval_alttest"]["values"]
     for criterion in ("coherence", "consistency"):
-        expected = reference[criterion]["experts"]
-        given_by = [row["experts"][criterion] for row in rows]
-        ratings = [[experts[name] for experts in given_by] for name in ("e0", "e1", "e2")]
+        experts = rows["experts"].str[criterion]
+        long = pd.concat([rows.assign(who=name, code=experts.str[name]) for name in ("e0", "e1", "e2")])
         for level in ("nominal", "ordinal", "interval"):
-            scale = scale_of(level, [1, 2, 3, 4, 5])
-            samples = {
-                (item, f"e{judge}"): [f"c{code}" if level == "nominal" else code]
-                for judge, codes in enumerate(ratings)
-                for item, code in enumerate(codes)
-            }
-            made = reliability(judgments(samples, scale)).iloc[0]
-            assert made["alpha_single"] == pytest.approx(expected["krippendorff"][level], abs=1e-6)
+            codes = {code: f"c{code}" for code in range(1, 6)} if level == "nominal" else None
+            table = imported(long, scale_of(level, [1, 2, 3, 4, 5]), annotator="who", score="code", codes=codes)
+            made = reliability(table).iloc[0]
+            assert made["alpha_single"] == pytest.approx(
+                reference[criterion]["experts"]["krippendorff"][level], abs=1e-6
+            )
 
 
 def test_judges_of_weight_zero_are_left_out():

@@ -9,7 +9,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from judged import BINARY, NAMES, ORDINAL, PAIR, PLAIN, judgments
+from judged import BINARY, NAMES, ORDINAL, PAIR, PLAIN, imported, judgments, published_rows
 from scipy.stats import spearmanr
 
 from evalkit import tables
@@ -183,16 +183,14 @@ def test_published_curves(published_data, prompt):
     reference = json.loads((published_data / "reference.json").read_text())["topicalchat_gpt35"]["values"][prompt]
     with gzip.open(published_data / "topicalchat_ref_parsed.json.gz", "rt") as file:
         parsed = json.load(file)[prompt]
-    criterion = prompt.split("/")[0]
-    with gzip.open(published_data / f"topicalchat_gpt35_{criterion}.jsonl.gz", "rt") as lines:
-        people = {row["item_id"]: row["human_mean"] for row in map(json.loads, lines) if row["prompt_id"] == prompt}
+    rows = published_rows(published_data, f"topicalchat_gpt35_{prompt.split('/')[0]}")
+    rows = rows[rows["prompt_id"] == prompt]
+    people = dict(zip(rows["item_id"], rows["human_mean"], strict=True))
     # The authors read some replies as numbers off the scale: an interval scale from 0 takes what they took.
     values = [score for scores in parsed.values() for score in scores if score is not None]
     scale = Scale.of({min(0, int(min(values))): "", max(10, math.ceil(max(values))): ""}, level="interval")
-    table = judgments(
-        {(item, "gpt"): ["!unread" if score is None else score for score in scores] for item, scores in parsed.items()},
-        scale,
-    )
+    read = {item: parsed[item] for item in rows["item_id"]}
+    table = imported(rows, scale, judge="openai:gpt", score=read, codes={None: "unreadable"})
     labels = pd.DataFrame({"item_id": list(people), "criterion": "c", "annotator": "mean", "label": people.values()})
     made = k_curve(table, labels, figures=["pearson", "spearman"], ks=[1, 3, 5, 10, 20])
     cells = made.set_index(["figure", "k"])

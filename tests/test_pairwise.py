@@ -1,16 +1,14 @@
 """Order agreement and win rates: figures derived by hand, degenerate tables, published judgments."""
 
-import gzip
 import json
 import math
-from collections import defaultdict
 
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from judged import ORDINAL, PAIR, judgments
+from judged import ORDINAL, PAIR, judgments, published_rows
 from pandas.testing import assert_frame_equal
 
 import evalkit as ek
@@ -223,21 +221,13 @@ def test_what_win_rates_refuse():
 
 @pytest.fixture(scope="module")
 def llmbar(published_data):
-    rows = defaultdict(list)
-    with gzip.open(published_data / "llmbar_judgements.jsonl.gz", "rt", encoding="utf-8") as lines:
-        for line in lines:
-            row = json.loads(line)
-            rows[row["subset"], row["judge"], row["prompt_id"]].append(row)
-    items = {}
-    with gzip.open(published_data / "llmbar_items.jsonl.gz", "rt", encoding="utf-8") as lines:
-        for line in lines:
-            row = json.loads(line)
-            items[row["item_id"]] = row
+    rows = published_rows(published_data, "llmbar_judgements")
+    rows["name"] = rows["subset"] + "/" + rows["judge"] + "/" + rows["prompt_id"]
     reference = json.loads((published_data / "reference.json").read_text(encoding="utf-8"))["llmbar"]
-    return rows, items, reference["per_evaluator"]
+    return rows, published_rows(published_data, "llmbar_items"), reference["per_evaluator"]
 
 
-LABEL = {"1": "A", "2": "B", None: "!unreadable"}
+LABEL = {"1": "A", "2": "B", None: "unreadable"}
 
 
 def check_published(table, gold, reference):
@@ -260,25 +250,19 @@ def check_published(table, gold, reference):
         assert (right["AB"][name] + right["BA"][name]) / 2 == pytest.approx(wanted["acc_avg"], abs=1e-6)
 
 
-def gold_of(rows, criterion):
-    return pd.DataFrame(
-        {
-            "item_id": [row["item_id"] for row in rows],
-            "criterion": criterion,
-            "annotator": "gold",
-            "label": [LABEL[str(row["gold"])] for row in rows],
-        }
-    )
+def gold_of(rows):
+    return rows.assign(criterion="preference", annotator="gold", label=rows["gold"].astype(str).map(LABEL))[
+        ["item_id", "criterion", "annotator", "label"]
+    ]
 
 
 def test_published_accuracy_and_order_agreement(llmbar):
     rows, items, reference = llmbar
-    said = {
-        (row["item_id"], name): {order: [LABEL[row["parsed"][order]]] for order in ("AB", "BA")}
-        for name in reference
-        for row in rows[tuple(name.split("/"))]
-    }
-    check_published(judgments(said, PAIR), gold_of(list(items.values()), "c"), reference)
+    shown = pd.concat([rows.assign(order=order, said=rows["parsed"].str[order]) for order in ("AB", "BA")])
+    table = ek.import_judgments(
+        shown, "preference", judge="name", order="order", score="said", codes=LABEL, verdicts="unswapped"
+    )
+    check_published(table, gold_of(items), reference)
     assert len(reference) == 130
 
 
@@ -287,20 +271,14 @@ def test_published_accuracy_and_order_agreement(llmbar):
 )
 def test_published_replies_recorded_in_both_orders(llmbar, name):
     rows, items, reference = llmbar
-    mine = rows[tuple(name.split("/"))]
-    shown = pd.DataFrame(
-        {
-            "item_id": [row["item_id"] for row in mine],
-            "question": [items[row["item_id"]]["instruction"] for row in mine],
-            "answer_a": [items[row["item_id"]]["output_1"] for row in mine],
-            "answer_b": [items[row["item_id"]]["output_2"] for row in mine],
-        }
-    )
+    names = {"instruction": "question", "output_1": "answer_a", "output_2": "answer_b"}
+    mine = rows.loc[rows["name"] == name, ["item_id", "gold", "parsed"]]
+    shown = mine[["item_id"]].merge(items.rename(columns=names)[["item_id", *names.values()]])
     judge = ek.Judge("openai", "recorded", name=name)
     for order, flip in (("AB", {"1": "A", "2": "B"}), ("BA", {"1": "B", "2": "A"})):
         # the authors' reading is mapped back; the reply itself names the place
-        said = [flip.get(row["parsed"][order], "cannot tell") for row in mine]
+        said = {row.item_id: flip.get(row.parsed[order], "cannot tell") for row in mine.itertuples()}
         assert ek.record(shown, "preference", judge, said, order=order, template="label@v1") > 0
-    table = ek.judge(shown, "preference", judge, samples=1, template="label@v1", offline=True)
+    table = ek.judge(shown, "preference", judge, template="label@v1", offline=True)
     assert set(table["source"]) == {"recorded"}
-    check_published(table, gold_of(mine, "preference"), {name: reference[name]})
+    check_published(table, gold_of(mine), {name: reference[name]})

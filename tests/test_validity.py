@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from judged import BINARY, NAMES, PLAIN, judgments
+from judged import BINARY, NAMES, PLAIN, imported, judgments, published_rows
 from pandas.testing import assert_frame_equal
 
 from evalkit import tables
@@ -339,34 +339,18 @@ THREE = Scale.of({1: "", 2: "", 3: ""})
 def topical(published_data):
     with gzip.open(published_data / "topicalchat_ref_parsed.json.gz") as file:
         parsed = json.load(file)
-    with gzip.open(published_data / "topicalchat_items.jsonl.gz", "rt", encoding="utf-8") as file:
-        items = pd.DataFrame(map(json.loads, file))
+    items = published_rows(published_data, "topicalchat_items")
     reference = json.loads((published_data / "reference.json").read_text())["topicalchat_gpt35"]["values"]
     return parsed, items, reference
 
 
 def _topical_table(samples, criterion):
-    """Judgments from the authors' reading: null is unreadable."""
-    ids = np.repeat(list(samples), 20)
-    score = np.array([np.nan if code is None else code for codes in samples.values() for code in codes], dtype=float)
-    label = pd.Series(score).map(lambda code: str(int(code)), na_action="ignore").astype(object)
-    n = len(ids)
-    return tables.table(
-        "judgments",
-        {
-            "rubric": pd.Categorical(["r"] * n),
-            "rubric_version": pd.Categorical(["v1"] * n),
-            "item_id": ids.tolist(),
-            "criterion": pd.Categorical([criterion] * n),
-            "judge": pd.Categorical(["gpt-3.5"] * n),
-            "sample": np.tile(np.arange(20), len(samples)),
-            "score": score,
-            "label": label.where(label.notna(), None).tolist(),
-            "error": np.where(np.isnan(score), "unreadable", None).tolist(),
-            "level": pd.Categorical(["ordinal"] * n),
-            "scale": pd.Categorical([THREE.to_json()] * n),
-        },
-    )
+    """Judgments from the authors' reading: null is unreadable, and stray numbers are codes."""
+    items = pd.DataFrame({"item_id": list(samples)})
+    strays = {code for codes in samples.values() for code in codes if code is not None}
+    scale = Scale.of(dict.fromkeys(strays | {1, 2, 3}, ""))
+    codes = {None: "unreadable"}
+    return imported(items, scale, criterion=criterion, judge="openai:gpt-3.5", score=samples, codes=codes)
 
 
 RULES = {
@@ -418,17 +402,14 @@ def test_published_topical_chat_correlations(topical, prompt):
 
 @pytest.mark.parametrize("criterion", ["coherence", "consistency"])
 def test_published_summeval_judges_against_the_mean_of_three_experts(published_data, criterion):
-    with gzip.open(published_data / f"summeval_alttest_{criterion}.jsonl.gz", "rt", encoding="utf-8") as file:
-        rows = [json.loads(line) for line in file]
+    rows = published_rows(published_data, f"summeval_alttest_{criterion}")
     reference = json.loads((published_data / "reference.json").read_text())["summeval_alttest"]["values"][criterion]
     scale = Scale.of(dict.fromkeys(range(1, 6), ""))
-    votes = vote(
-        judgments({(row["item_id"], row["judge"]): row["samples"] for row in rows}, scale, criterion=criterion)
-    )
-    human = {row["item_id"]: row["human"] for row in rows}
-    said = [(item, criterion, name, str(code)) for item, codes in human.items() for name, code in codes.items()]
+    votes = vote(imported(rows, scale, criterion=criterion, score="samples"))
+    once = rows.drop_duplicates("item_id").set_index("item_id")
+    said = [(item, criterion, name, str(code)) for item, codes in once["human"].items() for name, code in codes.items()]
     labels = pd.DataFrame(said, columns=["item_id", "criterion", "annotator", "label"])
-    clusters = {row["item_id"]: row["group_id"] for row in rows}
+    clusters = once["group_id"]
     corpus = align(votes, labels, reference="mean", interval=None).set_index("judge")
     with warnings.catch_warnings(record=True) as caught:  # one judge is constant in most documents
         warnings.simplefilter("always", EvalkitWarning)

@@ -1,6 +1,5 @@
 """The alternative annotator test and the confusion table."""
 
-import gzip
 import json
 import math
 
@@ -9,7 +8,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from judged import BINARY, DECIMAL, NAMES, judgments
+from judged import BINARY, DECIMAL, NAMES, imported, published_rows
 from pandas.testing import assert_frame_equal
 from test_validity import labels_of, votes_of
 
@@ -29,16 +28,16 @@ def run(codes, columns, scale=PLAIN, epsilon=0.2, **options):
 
 @pytest.mark.parametrize(("name", "epsilon"), [("wax", 0.1), ("mtbench", 0.2), ("cebab_stars", 0.1)])
 def test_published_alternative_annotator_tests(published_data, name, epsilon):
-    with gzip.open(published_data / f"alttest_{name}.jsonl.gz", "rt", encoding="utf-8") as file:
-        rows = [json.loads(line) for line in file]
+    rows = published_rows(published_data, f"alttest_{name}").to_dict("records")
     expected = json.loads((published_data / "reference.json").read_text())["alt_test"]["values"][name]
     stars = name == "cebab_stars"
-    answers = {(row["item_id"], judge): [code] for row in rows for judge, code in row["judges"].items()}
+    answers = [(row["item_id"], judge, str(code)) for row in rows for judge, code in row["judges"].items()]
     people = [(row["item_id"], "c", annotator, str(code)) for row in rows for annotator, code in row["human"].items()]
-    codes = dict.fromkeys([str(code) for (code,) in answers.values()] + [row[3] for row in people], "")
+    codes = dict.fromkeys([row[-1] for row in [*answers, *people]], "")
     scale = PLAIN if stars else Scale.of(codes, level="nominal")
     labels = pd.DataFrame(people, columns=["item_id", "criterion", "annotator", "label"])
-    made = alt_test(vote(judgments(answers, scale)), labels, epsilon)
+    long = pd.DataFrame(answers, columns=["item_id", "judge", "code"])
+    made = alt_test(vote(imported(long, scale, score="code")), labels, epsilon)
     assert set(made.summary["scoring"]) == {"rmse" if stars else "accuracy"}
     summary = made.summary.set_index("judge")
     assert set(summary.index) == set(expected)
