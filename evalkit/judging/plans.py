@@ -171,19 +171,19 @@ class _Tally:
         n_judges = len(work.spec.judges)
         made = cls([[0, 0, 0] for _ in range(n_judges)], [[] for _ in range(n_judges)], [[] for _ in range(n_judges)])
         by_judge = len(work.spec.orders) * work.spec.samples
-        counting, known = Stored(work, store, takes_recorded), Stored(work, store, recorded=True)
-        lost: dict[int, tuple[bytes, bool]] = {}
-        for (first, keys, hits), (_, _, there) in zip(counting.chunks(), known.chunks(), strict=True):
-            for row, (key, hit, other) in enumerate(zip(keys, hits, there, strict=True), first):
+        stored, lost = Stored(work, store, takes_recorded), dict[int, bytes]()
+        for first, keys, hits in stored.chunks():
+            for row, (key, hit) in enumerate(zip(keys, hits, strict=True), first):
                 if hit is None:
-                    lost[row] = key, other is not None
+                    lost[row] = key
                 else:
                     made._count(row // by_judge % n_judges, hit, recorded=False)
-        adopted = counting.of_content(lost) if adopt else {}
+        adopted = stored.of_content(lost) if adopt else {}
+        recorded = set[int]() if takes_recorded or not lost else _recorded(work, store)
         seen: set[bytes] = set()
-        for row, (key, recorded) in lost.items():
+        for row, key in lost.items():
             judge, hit = row // by_judge % n_judges, adopted.get(row)
-            made._count(judge, hit, recorded=recorded and hit is None)
+            made._count(judge, hit, recorded=hit is None and row in recorded)
             if hit is None and key not in seen:
                 made.missing[judge].append(row)
                 seen.add(key)
@@ -196,6 +196,12 @@ class _Tally:
         count[2] += recorded
         if hit is not None and len(self.known[judge]) < _SAMPLE:
             self.known[judge].append(hit[1])
+
+
+def _recorded(work: Work, store: ReplyStore) -> set[int]:
+    """The rows that have a reply if recorded ones count."""
+    chunks = Stored(work, store, recorded=True).chunks()
+    return {first + at for first, _, hits in chunks for at, hit in enumerate(hits) if hit is not None}
 
 
 def _prices(work: Work, store: ReplyStore, at: int, missing: list[int], known: list[bytes]) -> tuple[float, float]:
