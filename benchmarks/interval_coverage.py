@@ -4,7 +4,9 @@ Items have a quality; two judges and a person see it with noise and answer on a 
 A judge passes 60, 88 or 95 % of the items (even, skewed, rare fails), which come alone or in clusters of
 three that share half of the variance of quality. The second judge is what the first is compared with: *effect*
 (verdicts fixed − broken), *difference* of scores and *win rate*. `python benchmarks/interval_coverage.py [ROUNDS]`
-(default 1,000: standard error of a cell .7 points; `--quick` 200). For the noise floor see `noise.py`. Beside the
+(default 1,000: standard error of a cell .7 points; `--quick` 200). First `corrected_mean(figure="passed")` on 30, 60
+and 100 labels, by itself with `--corrected`: judges that are right on 80 to 99 % of the items, of which 50 to 95 %
+pass, with 4, 20 and 200 unlabelled items per label. For the noise floor see `noise.py`. Beside the
 coverage stands the share of rounds without an interval (NA with a reason) where it is over 1 %; a cell outside of the
 target by more than two standard errors is marked.
 """
@@ -124,6 +126,45 @@ def intervals(draw: np.random.Generator, n: int, cuts: tuple[float, ...], *, clu
     }
 
 
+RIGHT, PREVALENCE, LABELS, PER_LABEL = (
+    (0.8, 0.9, 0.95, 0.985, 0.99),
+    (0.5, 0.7, 0.8, 0.9, 0.95),
+    (30, 60, 100),
+    (4, 20, 200),
+)
+
+
+def passed_interval(draw: np.random.Generator, right: float, prevalence: float, n: int, others: int) -> Interval:
+    """The interval of a corrected pass rate, as `corrected_mean` makes it; of the labels alone where nothing varies."""
+    truth = draw.random(n + others) < prevalence
+    f = np.where(draw.random(n + others) < right, truth, ~truth).astype(float)
+    y, unit = truth[:n].astype(float), np.arange(n + others)
+    found = power_tuned(y, f[:n], f[n:], unit[:n], unit[n:], width=1.0)
+    if found.variance <= 0:
+        return mean_interval(y, unit[:n], bounds=(0, 1))
+    return bounded_interval(found.mean, math.sqrt(found.variance), bounds=(0, 1), freedom=n - 1)
+
+
+def corrected_rates(rounds: int) -> list[str]:
+    """Coverage and median width of corrected pass rates; returns the cells that cover less than the target."""
+    low = []
+    for per_label in PER_LABEL:
+        print(f"{f'corrected pass rate, {per_label} per label':36}" + "".join(f"{f'{n} labels':>16}" for n in LABELS))
+        for right in RIGHT:
+            for prevalence in PREVALENCE:
+                draw, shown = np.random.default_rng([per_label, int(1000 * right), int(100 * prevalence)]), []
+                for n in LABELS:
+                    found = [passed_interval(draw, right, prevalence, n, per_label * n) for _ in range(rounds)]
+                    share = sum(one.low <= prevalence <= one.high for one in found) / rounds
+                    if share < LOW - 2 * math.sqrt(LOW * (1 - LOW) / rounds):
+                        low.append(f"corrected pass rate (right {right:g}, {prevalence:g} pass, {n} labels)")
+                    width = float(np.median([one.high - one.low for one in found]))
+                    shown.append(f"{100 * share:.1f} ({width:.2f})")
+                where = f"right {100 * right:g} %, {100 * prevalence:g} % pass"
+                print(f"{where:36}" + "".join(f"{text:>16}" for text in shown), flush=True)
+    return low
+
+
 def cell(found: list[Interval], truth: float) -> tuple[str, bool]:
     """What is shown, and whether the target is met within two standard errors."""
     there = [one for one in found if one.reason is None]
@@ -137,9 +178,12 @@ def cell(found: list[Interval], truth: float) -> tuple[str, bool]:
     return text, met
 
 
-def main(rounds: int) -> int:
-    missed = []
+def main(rounds: int, *, corrected_alone: bool = False) -> int:
     started = time.perf_counter()
+    missed = corrected_rates(rounds)
+    if corrected_alone:
+        print(f"{time.perf_counter() - started:.0f} s; covers less than the target: {'; '.join(missed) or 'nowhere'}")
+        return int(bool(missed))
     print(f"coverage of 95 % intervals in %, {rounds} rounds; * outside of 93-97.5 by over two standard errors")
     print(f"{'':28}" + "".join(f"{name:>16}" for name in NAMES))
     for labels, cuts in CUTS.items():
@@ -158,5 +202,7 @@ def main(rounds: int) -> int:
 
 
 if __name__ == "__main__":
-    given = sys.argv[1] if len(sys.argv) > 1 else "1000"
-    sys.exit(main(200 if given == "--quick" else int(given)))
+    options = sys.argv[1:]
+    given = [int(option) for option in options if option.isdecimal()]
+    rounds = given[0] if given else 200 if "--quick" in options else 1000
+    sys.exit(main(rounds, corrected_alone="--corrected" in options))

@@ -13,9 +13,10 @@ import pandas as pd
 from evalkit import tables
 from evalkit.errors import ConfigError, InputError, counted, listed
 from evalkit.intervals import FEW_CLUSTERS, jackknife, jackknife_groups
-from evalkit.rubrics.scales import code_text
+from evalkit.rubrics.measures import Measures, nearest_labels
 from evalkit.tables.grouping import Flags, Floats
-from evalkit.validity.figures import FIGURES, Answers, compare_answers
+from evalkit.tables.ties import LEFT_OUT, Counting, TiesOption, UnscoredOption, check_counting
+from evalkit.validity.figures import FIGURES, Answers, compare_each
 from evalkit.validity.levels import TRANSFORM
 from evalkit.validity.panels import KEYS, Panel, checked, panels
 from evalkit.voting import vote
@@ -38,6 +39,8 @@ def k_curve(
     figures: Sequence[str] | None = None,
     ks: Sequence[int] | None = None,
     method: CurveMethod = "mean",
+    ties: TiesOption = "na",
+    unscored: UnscoredOption = "drop",
     draws: int = 200,
     clusters: Mapping[str, Any] | pd.Series | None = None,
 ) -> pd.DataFrame:
@@ -50,12 +53,14 @@ def k_curve(
     labels
         Long table: `item_id, criterion, annotator, label`. Without labels there is `phi` alone.
     figures
-        Of those of `align`, against each annotator, averaged; by default ``accuracy`` where there are verdicts or
-        nominal labels, else ``spearman``.
+        Of those of `align`, against each annotator, averaged by numbers of items; by default ``accuracy`` where there
+        are verdicts or nominal labels, else ``spearman``.
     ks
         Numbers of samples; those above K get `phi` alone. By default 1, 2, 3, 5, … up to K, and 2K.
     method
         How samples become a score, as in `vote`: ``mean`` or ``median``; nominal labels by majority.
+    ties, unscored
+        As in `align`. With ``na`` an even k looks better than it is: its ties are left out.
     draws
         How often k of K are drawn, from a fixed seed.
     clusters
@@ -72,8 +77,8 @@ def k_curve(
         - `sd_subsets`: standard deviation over the draws: what the luck of k samples moves. NA for k > K/2, where
           the subsets overlap too much;
         - `prefix`: the figure on the first k samples;
-        - `exact`: for shares of verdicts (`accuracy`, `false_pass_rate`, `false_fail_rate`) what the draws
-          estimate, by the hypergeometric law: expected hits / expected items with a verdict;
+        - `exact`: for shares of verdicts (`accuracy`, `false_pass_rate`, `false_fail_rate`) what the draws estimate, by
+          the hypergeometric law: expected hits / expected verdicts; NA unless ties and unscored are left out;
         - `phi` 0-1: Φ(k) = σ²_i / (σ²_i + σ²_e/k) of this judge by itself, from items × samples (Brennan 2001; the
           Spearman-Brown formula), on the items with K scored samples. Beyond K it is all there is: `extrapolated`;
         - `n_items` (labelled, with k samples or more), `n_samples` (K), `n_draws`; `notes`: why something is NA.
@@ -101,6 +106,7 @@ def k_curve(
     [[1, 1.0, 0.833, False], [2, 1.0, 1.0, False], [3, 1.0, 1.0, False], [6, nan, nan, True]]
     """
     _check_options(figures, ks, method, draws)
+    counting = check_counting("k_curve", ties, unscored)
     frame = tables.check(judgments, "judgments", need=["order", "sample", "passed", "error", "level", "scale"])
     if frame["order"].notna().any():
         raise InputError("k_curve takes no judgments of pairs (column `order`); pass those of single answers")
@@ -110,7 +116,9 @@ def k_curve(
     for panel in panels(votes, said, clusters=clusters):
         for judge in panel.judges:
             own = frame.loc[_mine(frame, panel.head | {"judge": judge})]
-            rows += [panel.head | {"judge": judge} | row for row in _rows(own, panel, figures, ks, method, draws)]
+            rows += [
+                panel.head | {"judge": judge} | row for row in _rows(own, panel, figures, ks, method, draws, counting)
+            ]
     made = pd.DataFrame(rows, columns=_COLUMNS)
     counts = ["k", "n_items", "n_samples", "n_draws"]
     made = made.astype(dict.fromkeys(_FLOATS, "float64") | dict.fromkeys(counts, "int64") | {"extrapolated": "bool"})
@@ -175,25 +183,37 @@ def _voted(cube: _Cube, k: int, panel: Panel, method: str) -> Answers:
     score, kind = cube.score[:, :k], cube.kind[:, :k]
     some = ~np.isnan(score).all(axis=1) & enough
     middle = np.full(len(score), np.nan)
+    sets: list[tuple[int, ...]]
     middle[some] = (np.nanmean if method == "mean" else np.nanmedian)(score[some], axis=1)
     if panel.verdicts:
         yes, no = (kind == 1).sum(axis=1), (kind == 0).sum(axis=1)
         found = np.where(2 * yes > k, 1, np.where(2 * no > k, 0, -1))
-        tied = enough & (yes == no) & (yes > 0)
+        tied, sets = enough & (yes == no) & (yes > 0), []
     elif panel.scale.level == "nominal":
         counts = np.stack([(kind == code).sum(axis=1) for code in range(max(panel.kinds.values(), default=0) + 1)])
         top = counts.max(axis=0)
         tied = enough & ((counts == top).sum(axis=0) > 1) & (top > 0)
         found = np.where(tied | (top == 0), -1, counts.argmax(axis=0))
+        sets = [tuple(np.flatnonzero(counts[:, at] == top[at]).tolist()) for at in np.flatnonzero(tied)]
     else:
-        nearest = [panel.scale.nearest(float(value))[0] for value in middle]
-        found = np.array([-1 if code is None else panel.kinds.get(code_text(code), -1) for code in nearest])
-        tied = some & (found < 0)
-    return Answers(np.where(enough, found, -1).astype(np.int64), middle, tied)
+        labels, tied = nearest_labels(middle, Measures(np.zeros(len(middle), dtype=np.int64), (panel.scale,)))
+        found = np.array([-1 if name is None else panel.kinds.setdefault(name, len(panel.kinds)) for name in labels])
+        between = [panel.scale.around(float(value)) for value in middle[tied]]
+        sets = [tuple(panel.kinds.setdefault(name, len(panel.kinds)) for name in names) for names in between]
+    among = np.full(len(middle), -1, dtype=np.int64)
+    if not panel.verdicts:
+        among[tied] = np.arange(len(sets))
+    return Answers(np.where(enough, found, -1).astype(np.int64), middle, tied, among, tuple(sets))
 
 
 def _rows(
-    own: pd.DataFrame, panel: Panel, figures: Sequence[str] | None, ks: Sequence[int] | None, method: str, draws: int
+    own: pd.DataFrame,
+    panel: Panel,
+    figures: Sequence[str] | None,
+    ks: Sequence[int] | None,
+    method: str,
+    draws: int,
+    counting: Counting,
 ) -> Iterator[dict[str, Any]]:
     cube = _cube(own, panel)
     most = cube.there.shape[1]
@@ -201,8 +221,9 @@ def _rows(
     default = "accuracy" if panel.verdicts or panel.scale.level == "nominal" else "spearman"
     names = list(figures or [default])
     labelled = bool(panel.crowd.labelled.any())
-    drawn = {k: _drawn(cube, k, panel, method, draws) for k in wanted if k <= most and labelled}
+    drawn = {k: _drawn(cube, k, panel, method, draws, counting) for k in wanted if k <= most and labelled}
     phis = _phi(own, most)
+    exact = panel.verdicts and counting == LEFT_OUT
     for name in names:
         for k in wanted:
             row = {"figure": name, "k": k, "extrapolated": k > most, "n_samples": most, "n_items": 0, "n_draws": 0}
@@ -215,7 +236,7 @@ def _rows(
             else:
                 row |= _figure(name, k, drawn[k], notes, most)
                 row |= {"n_items": int((panel.crowd.labelled & (cube.there.sum(axis=1) >= k)).sum())}
-                row["exact"] = _exact(name, k, cube, panel) if panel.verdicts and name in _SHARES else np.nan
+                row["exact"] = _exact(name, k, cube, panel) if exact and name in _SHARES else np.nan
             if phis is None:
                 notes.append("phi: it takes two items with two scored samples each, all of one number, that vary")
             yield row | {"notes": "; ".join(notes) or None}
@@ -231,7 +252,7 @@ class _Drawn:
     n_units: int
 
 
-def _drawn(cube: _Cube, k: int, panel: Panel, method: str, draws: int) -> _Drawn:
+def _drawn(cube: _Cube, k: int, panel: Panel, method: str, draws: int, counting: Counting) -> _Drawn:
     n_items, most = cube.there.shape
     # At k = K every draw is the same set, unless some item has fewer samples.
     rounds = 1 if k == most else draws
@@ -242,8 +263,7 @@ def _drawn(cube: _Cube, k: int, panel: Panel, method: str, draws: int) -> _Drawn
 
     def figures(one: _Cube, units: int) -> dict[str, Floats]:
         answers = _voted(one, k, panel, method).take(rows)
-        found = [compare_answers(answers, other, unit, units, verdicts=panel.verdicts) for other in people]
-        return {name: _mean([one[name] for one in found], units) for name in FIGURES}
+        return compare_each(answers, people, unit, units, verdicts=panel.verdicts, counting=counting)
 
     prefix = {name: float(values[0]) for name, values in figures(cube, 0).items()}
     made: list[dict[str, Floats]] = []
@@ -254,12 +274,6 @@ def _drawn(cube: _Cube, k: int, panel: Panel, method: str, draws: int) -> _Drawn
     values = {name: np.array([one[name][0] for one in made]) for name in FIGURES}
     left_out = {name: np.mean([one[name][1:] for one in band], axis=0) for name in FIGURES}
     return _Drawn(values, left_out, prefix, n_units)
-
-
-def _mean(values: list[Floats], units: int) -> Floats:
-    known = [one for one in values if not np.isnan(one[0])]
-    mean: Floats = np.mean(known, axis=0) if known else np.full(units + 1, np.nan)
-    return mean
 
 
 def _figure(name: str, k: int, drawn: _Drawn, notes: list[str], most: int) -> dict[str, Any]:
@@ -281,21 +295,19 @@ def _figure(name: str, k: int, drawn: _Drawn, notes: list[str], most: int) -> di
 
 
 def _exact(name: str, k: int, cube: _Cube, panel: Panel) -> float:
-    """Expected hits over expected verdicts, averaged over the people against whom it is defined."""
+    """Expected hits over expected verdicts, of all people together."""
     from scipy.stats import hypergeom
 
     size = cube.there.sum(axis=1)
     enough = size >= k
     yes, no = ((cube.kind == code).sum(axis=1) for code in (1, 0))
     passes, fails = (np.where(enough, hypergeom.sf(k // 2, np.maximum(size, k), n, k), 0.0) for n in (yes, no))
-    found = []
+    right = verdicts = 0.0
     for truth in panel.crowd.kind.T:
         rows = truth >= 0 if name == "accuracy" else truth == (0 if name == "false_pass_rate" else 1)
         hits = np.where(truth == 1, passes, fails) if name == "accuracy" else passes if "pass" in name else fails
-        total = (passes + fails)[rows].sum()
-        if total > 1e-9:
-            found.append(hits[rows].sum() / total)
-    return float(np.mean(found)) if found else np.nan
+        right, verdicts = right + hits[rows].sum(), verdicts + (passes + fails)[rows].sum()
+    return float(right / verdicts) if verdicts > 1e-9 else np.nan
 
 
 def _phi(own: pd.DataFrame, most: int) -> tuple[float, float] | None:

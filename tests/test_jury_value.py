@@ -112,15 +112,23 @@ def test_every_value_is_that_of_align(rows, people, figure, method):
     if not len(labels):
         return
     made = by_judge(jury_value(votes, labels, figure=figure, method=method))
-    alone = align(votes, labels, interval=None).set_index("judge")
-    whole = align(aggregate(votes, method=method), labels, interval=None)
+    jury = aggregate(votes, method=method)
+    # the labelled items that the jury and every judge scored (one that scored nothing is not waited for)
+    people_of = set(labels["item_id"])
+    known = [set(jury.loc[jury["score"].notna(), "item_id"])]
+    known += [set(own.loc[own["score"].notna(), "item_id"]) for _, own in votes.groupby("judge", observed=True)]
+    common = set.intersection(*[one & people_of for one in known if one & people_of] or [set()])
+    shared = common or people_of
+    assert made["same_items"].all() == bool(common)
+    alone = align(votes[votes["item_id"].isin(shared)], labels, interval=None).set_index("judge")
+    whole = align(jury[jury["item_id"].isin(shared)], labels, interval=None)
     expected = [float(whole[figure].iloc[0]), *(float(alone.loc[judge, figure]) for judge in answers)]
     assert made["value"].tolist() == pytest.approx(expected, nan_ok=True, abs=1e-9)
     for judge in answers:
         rest = votes[votes["judge"] != judge].reset_index(drop=True)
         with_it, without = aggregate(votes, method=method), aggregate(rest, method=method)
         both = without["score"].notna() & with_it["score"].notna()
-        kept = set(with_it.loc[both, "item_id"])
+        kept = set(with_it.loc[both, "item_id"]) & shared
         if not kept & set(labels["item_id"]):
             assert math.isnan(made.loc[judge, "effect"])
             continue
@@ -324,10 +332,20 @@ def test_recorded_juries(published_data):
             made = by_judge(jury_value(votes, labels, method="majority", quorum=0, models=models))
         # Items without any vote, and ties, count half in the published figure; here only ties have a row to count.
         silent = int((votes.groupby("item_id")["n_scored"].sum() == 0).sum())
-        n = len(gold)
-        assert (made.loc["jury", "value"] * (n - silent) + silent / 2) / n == pytest.approx(
+        n, jury = len(gold), aggregate(votes, method="majority", quorum=0)
+        whole = align(jury, labels, ties="half", interval=None).iloc[0]
+        assert (whole["accuracy"] * (n - silent) + silent / 2) / n == pytest.approx(
             published["majority_accuracy_tie_half"], abs=1e-6
         )
+        # jury_value is on the items that all judges scored: so is align on those
+        scored = votes.groupby("item_id")["n_scored"].sum() == votes["judge"].nunique()
+        some = labels[labels["item_id"].isin(scored[scored].index)]
+        alone = align(votes, some, ties="half", interval=None).set_index("judge")["accuracy"]
+        assert made.loc["jury", "value"] == pytest.approx(
+            align(jury, some, ties="half", interval=None)["accuracy"].iloc[0]
+        )
+        assert made["value"].iloc[1:].tolist() == pytest.approx([alone[judge] for judge in made.index[1:]])
+        assert made["same_items"].all()
         if name == "Metrics_Reference/GPTInst/AB_only":
             assert made["best"].idxmax() == "GPT-4"
             assert made.loc["GPT-4", "value"] > made.loc["jury", "value"] + 0.2

@@ -1,9 +1,14 @@
 """Ties as scored answers, from votes to figures: expected values by hand, by scikit-learn, and as published."""
 
+import gzip
 import json
+from typing import get_args
 
+import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from judged import BINARY, NAMES, PAIR, PLAIN, TOPIC, judgments
 
 from evalkit import tables
@@ -11,9 +16,14 @@ from evalkit.aggregation import aggregate
 from evalkit.aggregation.combining import combine
 from evalkit.aggregation.summaries import summarize
 from evalkit.aggregation.wins import win_rates
-from evalkit.errors import ConfigError
+from evalkit.aggregation.worths import jury_value
+from evalkit.agreement import judge_agreement, reliability
+from evalkit.changes.orders import position_inconsistency
+from evalkit.cli import main
+from evalkit.errors import ConfigError, InputError
 from evalkit.rubrics import Rubric
-from evalkit.tables.ties import check_counting
+from evalkit.tables.ties import TiesOption, UnscoredOption, check_counting
+from evalkit.validity import align, alt_test, confusion, pass_threshold
 from evalkit.voting import vote
 
 FLIP = {"AB": ["A"], "BA": ["B"]}  # whichever answer stands first: mapped back A, then B
@@ -145,3 +155,344 @@ def test_choices_are_refused_by_name():
         check_counting("align", "na", 0)
     with pytest.raises(ConfigError, match=r"f got ties='wrong'; allowed are 'na', 'half': nothing is right$"):
         check_counting("f", "wrong", but=("ties=wrong",), why="nothing is right")
+
+
+def test_the_command_line_offers_the_same_choices(capsys):
+    assert main(["align", "--help"]) == 0
+    shown = capsys.readouterr().out
+    for choices in (TiesOption, UnscoredOption):
+        assert f"{{{','.join(get_args(choices))}}}" in shown
+
+
+# -- judges against people
+
+SAID = ["A", "B", "A", "flip", "flip", "B", "!timeout", "tie"]
+GOLD = ["A", "B", "B", "A", "tie", "B", "A", "tie"]
+
+
+def labels_of(codes, annotator="ann"):
+    ids = [f"i{at:02}" for at in range(len(codes))]
+    return pd.DataFrame({"item_id": ids, "criterion": "c", "annotator": annotator, "label": codes}).dropna()
+
+
+def judged(said, judge="j"):
+    return pairs_of({f"i{at:02}": answer for at, answer in enumerate(said)}, judge)
+
+
+def only(table):
+    assert len(table) == 1
+    return table.iloc[0]
+
+
+@pytest.mark.parametrize(
+    ("options", "accuracy", "n_left_out"),
+    [
+        # A, B, B and tie are right, one A is wrong; two flips, of which one holds the right label; one unscored.
+        ({}, 4 / 5, 3),
+        ({"ties": "half"}, 4.5 / 7, 1),  # ½ for the flip where A is right, 0 where the tie is
+        ({"ties": "wrong"}, 4 / 7, 1),
+        ({"unscored": "wrong"}, 4 / 6, 2),
+        ({"ties": "half", "unscored": "wrong"}, 4.5 / 8, 0),
+        ({"ties": "wrong", "unscored": "wrong"}, 4 / 8, 0),
+    ],
+)
+def test_a_flipped_pair_counts_as_asked_for(options, accuracy, n_left_out):
+    row = only(align(judged(SAID), labels_of(GOLD), **options))
+    assert row["accuracy"] == pytest.approx(accuracy)
+    assert row[["n_labelled", "n_scored", "n_tied", "n_verdicts", "n_left_out"]].tolist() == [8, 7, 2, 5, n_left_out]
+    assert (row["ties"], row["unscored"]) == (options.get("ties", "na"), options.get("unscored", "drop"))
+    cells = confusion(judged(SAID), labels_of(GOLD), **options)
+    same = cells["label_judge"].astype(object) == cells["label_human"].astype(object)
+    assert cells.loc[same, "share"].sum() == pytest.approx(accuracy)
+    assert cells["share"].sum() == pytest.approx(1)
+    assert cells["n"].sum() == 8
+    # The jury of this one judge is compared on the same items, and has the same figure.
+    jury = only(align(aggregate(judged(SAID)), labels_of(GOLD), **options))
+    assert jury[["accuracy", "kappa", "n_left_out"]].tolist() == pytest.approx(
+        row[["accuracy", "kappa", "n_left_out"]].tolist()
+    )
+    value = jury_value(judged(SAID), labels_of(GOLD), **{"ties": "na"} | options)
+    assert value["value"].tolist() == pytest.approx([accuracy] * 2)
+    assert value["n_items"].tolist() == [8 - n_left_out] * 2
+    assert value["same_items"].all()
+
+
+ANSWER = st.sampled_from(["A", "B", "tie", "flip", "!empty"])
+
+
+@settings(max_examples=40)
+@given(
+    st.lists(st.tuples(ANSWER, st.sampled_from(["A", "B", "tie"])), min_size=2, max_size=25),
+    st.sampled_from(get_args(TiesOption)),
+    st.sampled_from(get_args(UnscoredOption)),
+)
+def test_figures_with_ties_are_those_of_scikit_learn_with_weights(rows, ties, unscored):
+    from sklearn.metrics import accuracy_score, cohen_kappa_score, f1_score
+
+    said, gold = zip(*rows, strict=True)
+    classes = ["A", "B", "tie"]
+    entries = []  # judge, person, weight: a class of its own for what is wrong
+    for one, true in rows:
+        if one in classes:
+            entries.append((one, true, 1.0))
+        elif one == "flip" and ties == "half":
+            entries += [("A", true, 0.5), ("B", true, 0.5)]
+        elif (one == "flip" and ties == "wrong") or (one == "!empty" and unscored == "wrong"):
+            entries.append(("none", true, 1.0))
+    names = ["accuracy", "kappa", "macro_f1", "balanced_accuracy", "f1_A"]
+    row = only(align(judged(said), labels_of(gold), figures=names, ties=ties, unscored=unscored, interval=None))
+    if not entries:
+        assert row[names].isna().all()
+        return
+    own, true, weight = (list(side) for side in zip(*entries, strict=True))
+    assert row["accuracy"] == pytest.approx(accuracy_score(true, own, sample_weight=weight))
+    if not np.isnan(row["kappa"]):
+        assert row["kappa"] == pytest.approx(cohen_kappa_score(true, own, sample_weight=weight))
+    each = f1_score(true, own, labels=classes, average=None, sample_weight=weight, zero_division=0)
+    recall = [
+        sum(w for o, t, w in entries if o == t == name) / max(sum(w for _, t, w in entries if t == name), 1e-9)
+        for name in classes
+    ]
+    used = set(true)
+    assert np.isnan(row["f1_A"]) if "A" not in used else row["f1_A"] == pytest.approx(each[0])
+    if len(used) == 3:
+        assert row["macro_f1"] == pytest.approx(np.mean(each))
+        assert row["balanced_accuracy"] == pytest.approx(np.mean(recall))
+    else:
+        assert row[["macro_f1", "balanced_accuracy"]].isna().all()
+        assert "people never use one of its classes" in row["notes"]
+
+
+def test_verdicts_that_tie_are_half_in_every_figure():
+    # Truth 1 1 0 0 0. Passes, tie, tie, fails, fails: 1 + ½ right passes of two, 2 + ½ right fails of three.
+    votes = votes_of({(f"i{n:02}", "j"): codes for n, codes in enumerate([[1], [0, 1], [0, 1], [0], [0]])}, BINARY)
+    row = only(align(votes, labels_of([1, 1, 0, 0, 0]), ties="half", figures=["accuracy", "kappa", "f1_true", *RATES]))
+    assert row["accuracy"] == pytest.approx(4 / 5)
+    assert row["false_fail_rate"] == pytest.approx(0.5 / 2)
+    assert row["false_pass_rate"] == pytest.approx(0.5 / 3)
+    # The judge passes 2 and fails 3, as people do: chance is .4·.4 + .6·.6 = .52.
+    assert row["kappa"] == pytest.approx((0.8 - 0.52) / 0.48)
+    assert row["f1_true"] == pytest.approx(2 * 1.5 / (2 + 2))
+    wrong = only(align(votes, labels_of([1, 1, 0, 0, 0]), ties="wrong"))
+    # An abstention is no pass, and it is no right answer to a fail: both rates count it.
+    assert wrong[["accuracy", *RATES]].tolist() == pytest.approx([3 / 5, 1 / 3, 1 / 2])
+
+
+RATES = ["false_pass_rate", "false_fail_rate"]
+
+
+def test_published_pairwise_judges(published_data):
+    """LLMBar (Zeng et al. 2023): half credit is the mean of both orders, and a wrong tie is "both orders correct"."""
+    published = json.loads((published_data / "reference.json").read_text())["llmbar"]["per_evaluator"]
+    with gzip.open(published_data / "llmbar_judgements.jsonl.gz", "rt", encoding="utf-8") as lines:
+        rows = [json.loads(line) for line in lines]
+    gold_of, n_judges = {1: "A", 2: "B"}, 0
+    for name, figures in published.items():
+        subset, judge, prompt = name.split("/")
+        if figures["null_verdicts"] or prompt != "Vanilla":
+            continue
+        own = [row for row in rows if (row["subset"], row["judge"], row["prompt_id"]) == (subset, judge, prompt)]
+        answers = {
+            (row["item_id"], "j"): {order: [gold_of[int(row["parsed"][order])]] for order in ("AB", "BA")}
+            for row in own
+        }
+        votes = votes_of(answers)
+        labels = pd.DataFrame(
+            [(row["item_id"], "c", "gold", gold_of[row["gold"]]) for row in own],
+            columns=["item_id", "criterion", "annotator", "label"],
+        )
+        for table in (votes, aggregate(votes)):
+            by = {ties: only(align(table, labels, ties=ties, interval=None)) for ties in get_args(TiesOption)}
+            assert by["half"]["accuracy"] == pytest.approx(figures["acc_avg"])
+            assert by["wrong"]["accuracy"] == pytest.approx(figures["both_correct"])
+            decided = by["na"]["n_verdicts"] / by["na"]["n_labelled"]
+            assert by["na"]["accuracy"] == pytest.approx(figures["both_correct"] / decided)
+            assert by["half"]["n_left_out"] == 0
+            assert decided == pytest.approx(figures["position_agreement"])
+        n_judges += 1
+    assert n_judges == 9
+
+
+def test_judges_compared_on_other_items_say_so():
+    votes = pd.concat([judged(["A", "flip", "B", "A"]), judged(["A", "A", "B", "B"], "k")], ignore_index=True)
+    labels = labels_of(["A", "A", "B", "B"])
+    made = align(votes, labels).set_index("judge")
+    assert made["accuracy"].tolist() == pytest.approx([2 / 3, 1])
+    assert (made["n_left_out"].tolist(), made["same_items"].tolist()) == ([1, 0], [False, False])
+    assert align(votes, labels, ties="half")["same_items"].all()
+    value = jury_value(votes, labels, ties="na").set_index("judge")
+    assert value.loc["k", ["value", "n_items", "n_left_out"]].tolist() == [1, 3, 1]
+    apart = pd.concat([judged(["A", "B"]), judged([*["!empty"] * 2, "A", "B"], "k")], ignore_index=True)
+    value = jury_value(apart, labels, quorum=0)
+    assert not value["same_items"].any()
+    assert value["n_items"].tolist() == [4, 2, 2]
+
+
+def test_a_table_that_does_not_say_what_ties_is_refused_for_half_alone():
+    old, labels = judged(SAID).drop(columns="tied_labels"), labels_of(GOLD)
+    assert only(align(old, labels))["accuracy"] == pytest.approx(4 / 5)
+    assert only(align(old, labels, ties="wrong"))["accuracy"] == pytest.approx(4 / 7)
+    with pytest.raises(InputError, match=r"ties='half' got 2 ties of a table .*make it again with vote or aggregate"):
+        align(old, labels, ties="half")
+    verdicts = votes_of({("i00", "j"): [0, 1], ("i01", "j"): [1]}, BINARY).drop(columns="tied_labels")
+    assert only(align(verdicts, labels_of([1, 1]), ties="half"))["accuracy"] == pytest.approx(0.75)
+
+
+def test_options_that_cannot_be_applied_are_refused():
+    votes, labels = judged(SAID), labels_of(GOLD)
+    with pytest.raises(ConfigError, match=r"level='system' compares mean scores"):
+        align(votes, labels, level="system", systems={"i00": "s"}, ties="half")
+    with pytest.raises(ConfigError, match=r"figure 'mae' is of scores alone"):
+        jury_value(votes, labels, figure="mae", ties="wrong")
+    with pytest.raises(ConfigError, match=r"pass_threshold got ties='na'; .*all its figures are of the same items"):
+        pass_threshold(votes, labels, ties="na")
+    with pytest.raises(ConfigError, match=r"reliability got ties='wrong'; .*no label is right"):
+        reliability(votes, ties="wrong")
+    with pytest.raises(ConfigError, match=r"reliability got ties='half'; .*shares of labels"):
+        reliability(judgments({("i", "j"): [1]}, PLAIN), ties="half")
+    plain = votes_of({("i00", "j"): [1, 2]}, PLAIN)
+    two = pd.concat([labels_of([1]), labels_of([2], "bob")])
+    with pytest.raises(ConfigError, match=r"ties='half' with scoring='rmse'"):
+        alt_test(plain, two, 0.2, ties="half")
+
+
+def test_the_alternative_annotator_test_counts_ties_as_asked_for():
+    # Both annotators say the same everywhere. The judge is right twice, tied between the right and another label twice.
+    votes = votes_of(
+        {
+            (f"i{n:02}", "j"): said
+            for n, said in enumerate([["art"], ["law"], ["art", "law"], ["art", "sport"], ["!empty"]])
+        },
+        NAMES,
+    )
+    people = ["art", "law", "art", "art", "law"]
+    labels = pd.concat([labels_of(people), labels_of(people, "bob")])
+
+    def tested(**options):
+        return only(alt_test(votes, labels, 0.2, **options).summary)
+
+    columns = ["advantage_probability", "n_items", "n_tied", "n_unscored", "n_left_out"]
+    assert tested()[columns].tolist() == [1, 2, 2, 1, 3]
+    # A tie is ½ close where the annotator is at 1: lost, as is what is wrong.
+    assert tested(ties="half")[columns].tolist() == [0.5, 4, 2, 1, 1]
+    assert tested(ties="wrong", unscored="wrong")[columns].tolist() == [pytest.approx(2 / 5), 5, 2, 1, 0]
+    # Where people differ, ½ of one of two other labels is as close as an annotator gets: S is ½·½ = ¼ for the judge.
+    split = pd.concat(
+        [labels_of([None, None, "art"]), labels_of([None, None, "law"], "bob"), labels_of([None, None, "sport"], "cid")]
+    )
+    each = alt_test(votes, split, 0.2, ties="half").annotators.set_index("annotator")
+    assert each["n_items"].tolist() == [1, 1, 1]
+
+
+def test_a_threshold_may_count_ties_and_unscored_items():
+    # Verdicts as they are: right, wrong, tied; one item has no score, whatever the threshold.
+    votes = votes_of({(f"i{n:02}", "j"): said for n, said in enumerate([[1], [1], [0, 1], [0], ["!empty"]])}, BINARY)
+    labels = labels_of([1, 0, 1, 0, 1])
+    row = only(pass_threshold(votes, labels, folds=2))
+    assert row["present"] == pytest.approx(2.5 / 4)
+    assert row[["n_labelled", "n_left_out", "n_tied"]].tolist() == [4, 1, 1]
+    assert only(pass_threshold(votes, labels, folds=2, ties="wrong"))["present"] == pytest.approx(2 / 4)
+    row = only(pass_threshold(votes, labels, folds=2, unscored="wrong"))
+    assert (row["present"], row["n_left_out"]) == (pytest.approx(2.5 / 5), 0)
+    assert row["in_sample"] == pytest.approx(3 / 5)  # a cut between 0 and ½ is right on all but one of the four scores
+
+
+# -- judges with each other
+
+
+def two_judges():
+    """x: art, art|law, law, art|law, !; y: art, art, sport, law|art, art."""
+    said = {"x": [["art"], ["art", "law"], ["law"], ["art", "law"], ["!empty"]]}
+    said["y"] = [["art"], ["art"], ["sport"], ["law", "art"], ["art"]]
+    return votes_of({(f"i{n}", name): codes for name, given in said.items() for n, codes in enumerate(given)}, NAMES)
+
+
+@pytest.mark.parametrize(
+    ("options", "agreement", "n_left_out"),
+    [
+        ({}, 1 / 2, 3),
+        # 1, ½, 0, ½·½ + ½·½ = ½
+        ({"ties": "half"}, 2 / 4, 1),
+        ({"ties": "wrong"}, 1 / 4, 1),
+        ({"ties": "half", "unscored": "wrong"}, 2 / 5, 0),
+    ],
+)
+def test_judges_agree_by_parts(options, agreement, n_left_out):
+    row = only(judge_agreement(two_judges(), **options))
+    assert row["percent_agreement"] == pytest.approx(agreement)
+    assert row[["n_tied", "n_left_out"]].tolist() == [2, n_left_out]
+    if options == {"ties": "half"}:
+        # x: art 1 + ½ + ½, law ½ + 1 + ½; y: art 1 + 1 + ½, law ½, sport 1; of four each
+        chance = 2 / 4 * 2.5 / 4 + 2 / 4 * 0.5 / 4
+        assert row["cohen_kappa"] == pytest.approx((0.5 - chance) / (1 - chance))
+    assert (row["ties"], row["unscored"], row["same_items"]) == (
+        options.get("ties", "na"),
+        options.get("unscored", "drop"),
+        True,
+    )
+
+
+def test_alpha_of_votes_takes_a_tie_as_shares():
+    votes = two_judges()
+    row, shared = only(reliability(votes)), only(reliability(votes, ties="half"))
+    assert (row["n_tied"], shared["n_tied"], row["n_pairable"], shared["n_pairable"]) == (3, 3, 2, 4)
+    assert row["percent_agreement"] == pytest.approx(1 / 2)
+    assert shared["percent_agreement"] == pytest.approx(2 / 4)
+    # as alpha_single of the same answers as samples
+    samples = {(f"i{n}", "x"): codes for n, codes in enumerate([["art"], ["art", "law"], ["law"], ["art", "law"]])}
+    samples |= {(f"i{n}", "y"): codes for n, codes in enumerate([["art"], ["art"], ["sport"], ["law", "art"]])}
+    assert shared["alpha_vote"] == pytest.approx(only(reliability(judgments(samples, NAMES)))["alpha_single"])
+
+
+# -- figures on request
+
+
+def test_the_first_place_rate_is_that_of_position_inconsistency():
+    answers = {f"i{n:02}": ("A", "A" if n % 3 else "B") for n in range(30)} | {
+        "i30": ("tie", "B"),
+        "i31": ("B", "!empty"),
+    }
+    table = judgments({(item, "j"): {"AB": [ab], "BA": [ba]} for item, (ab, ba) in answers.items()}, PAIR)
+    wanted, clusters = "first_rate", {f"i{n:02}": n // 2 for n in range(32)}
+    expected = position_inconsistency(table, clusters=clusters).iloc[0]
+    row = only(align(vote(table), labels_of(["A"] * 32), figures=[wanted], clusters=clusters))
+    ends = [wanted, f"{wanted}_low", f"{wanted}_high"]
+    assert row[ends].tolist() == pytest.approx(expected[ends].tolist())
+    assert "accuracy" not in row
+    jury = only(align(aggregate(vote(table)), labels_of(["A"] * 32), figures=[wanted]))
+    assert np.isnan(jury[wanted])
+    assert "first_rate: votes on pairs have it, this table does not" in jury["notes"]
+
+
+def test_figures_of_a_class_have_intervals_only_where_it_is_seen():
+    draw = np.random.default_rng(8)
+    gold = draw.choice(["A", "B"], 60).tolist()
+    said = [one if draw.random() < 0.8 else "AB"[one == "A"] for one in gold]
+    names = ["f1_A", "f1_B", "f1_tie", "macro_f1", "balanced_accuracy"]
+    row = only(align(judged(said), labels_of(gold), figures=names))
+    assert row["f1_A_low"] < row["f1_A"] < row["f1_A_high"]
+    assert row[["f1_tie", "macro_f1", "balanced_accuracy"]].isna().all()
+    rare = [*gold[:58], "tie", "tie"]
+    row = only(align(judged([*said[:58], "tie", "A"]), labels_of(rare), figures=names))
+    assert row["f1_tie"] == pytest.approx(2 * 1 / (1 + 2))
+    assert row[["f1_tie_low", "macro_f1_low", "balanced_accuracy_low"]].isna().all()
+    assert "no interval of f1_tie, macro_f1, balanced_accuracy: too little varies to say" in row["notes"]
+    with pytest.raises(ConfigError, match=r"'f1_C'; the classes of criterion 'c' are 'A', 'B', 'tie'"):
+        align(judged(said), labels_of(gold), figures=["f1_C"])
+    with pytest.raises(ConfigError, match=r"figures='accuracy'; it takes a list"):
+        align(judged(said), labels_of(gold), figures="accuracy")
+
+
+def test_an_annotator_of_three_labels_does_not_count_like_one_of_forty():
+    # The judge is right on all 40 labels of ann, and wrong on all three of bob: 40 of 43, not (1 + 0)/2.
+    votes = votes_of({(f"i{n:02}", "j"): [n % 2] for n in range(40)}, BINARY)
+    labels = pd.concat([labels_of([n % 2 for n in range(40)]), labels_of([1, 0, 1], "bob")])
+    row = only(align(votes, labels))
+    assert row["accuracy"] == pytest.approx(40 / 43)
+    assert row["accuracy_ceiling"] == 0
+    assert "annotators count by their labels: 3 to 40" in row["notes"]
+    # of what people fail: 20 of ann, all failed; 1 of bob, passed
+    assert row["false_pass_rate"] == pytest.approx(1 / 21)
+    assert only(pass_threshold(votes, labels))["present"] == pytest.approx(40 / 43)
+    assert jury_value(votes, labels)["value"].tolist() == pytest.approx([40 / 43] * 2)
+    assert "annotators count" not in str(only(align(votes, labels[labels["annotator"] == "ann"]))["notes"])

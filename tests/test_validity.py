@@ -183,23 +183,25 @@ def test_each_annotator_and_the_ceiling():
     people = {"a": [1, 2, 3, 4, 5, 4], "b": [2, 2, 4, 4, 4, 5], "c": [None, 1, 3, 5, None, 4]}
     row = one(codes, people)
     single = [one(codes, {name: given}) for name, given in people.items()]
+    sizes = [6, 6, 4]  # an annotator counts by the items that are compared
     for name in ("accuracy", "kappa", "quadratic_kappa", "spearman", "mae"):
-        assert row[name] == pytest.approx(np.mean([each[name] for each in single]))
+        assert row[name] == pytest.approx(np.average([each[name] for each in single], weights=sizes))
     pairs = []
     for first, second in itertools.combinations(people, 2):
         # One annotator in the judge's place.
         pairs.append(one([code if code is not None else None for code in people[first]], {"x": people[second]}))
     for name in ("accuracy", "kappa", "quadratic_kappa", "spearman"):
-        assert row[f"{name}_ceiling"] == pytest.approx(np.mean([each[name] for each in pairs]))
+        assert row[f"{name}_ceiling"] == pytest.approx(np.average([each[name] for each in pairs], weights=[6, 4, 4]))
     assert row["n_annotators"] == 3
     assert math.isnan(single[0]["accuracy_ceiling"])
 
 
 def test_one_item_has_no_kappa_and_does_not_lower_the_ceiling():
-    # a and b agree on all six; c shares one item with each, and disagrees there: one pair is no kappa, not one of 0
+    # a and b agree on all six; c shares one item with each, and disagrees there: one pair is no kappa, not one of 0.
+    # Of the 6 + 1 + 1 pairs of labels six agree.
     row = one([1, 0, 1, 0, 1, 0], {"a": [1, 0, 1, 0, 1, 0], "b": [1, 0, 1, 0, 1, 0], "c": [0] + [None] * 5}, BINARY)
     assert row["kappa_ceiling"] == 1
-    assert row["accuracy_ceiling"] == pytest.approx((1 + 0 + 0) / 3)
+    assert row["accuracy_ceiling"] == pytest.approx(6 / 8)
     assert row["kappa"] == 1
     alone = one([1], {"c": [0]}, BINARY)
     assert math.isnan(alone["kappa"])
@@ -276,7 +278,7 @@ def test_unknown_labels_and_options():
         align(votes_of([5]), labels_of({"ann": [5]}).drop(columns="annotator"))
     with pytest.raises(InputError, match="by names 'system'"):
         one([5], {"ann": [5]}, by="system")
-    for option in ("reference", "ties", "level", "interval"):
+    for option in ("reference", "ties", "unscored", "level", "interval", "figures"):
         with pytest.raises(ConfigError, match=f"{option}='x'"):
             one([5], {"ann": [5]}, **{option: "x"})
     with pytest.raises(ConfigError, match="needs clusters"):

@@ -141,7 +141,7 @@ def test_labels_count_and_not_mean_votes():
     made = run([[1, 1, 2], [2, 1], [2, 2]], {"a": [1, 1, 2], "b": [1, 1, 2]})
     assert made.annotators["n_items"].tolist() == [2, 2]
     assert made.annotators["judge_rate"].tolist() == [1, 1]
-    assert (made.summary.loc[0, "n_items"], made.summary.loc[0, "n_unscored"]) == (2, 1)
+    assert made.summary.loc[0, ["n_items", "n_tied", "n_unscored", "n_left_out"]].tolist() == [2, 1, 0, 1]
 
 
 def test_two_annotators_are_computed_and_marked():
@@ -223,14 +223,15 @@ def test_held_out_labels_are_counted():
 
 
 def test_confusion_by_hand():
-    # Two annotators, three items: six labels. Item 2 has a tie of the judge.
+    # Two annotators, three items: six labels. Item 2 has a tie of the judge, which is left out: shares are of four.
     made = confusion(votes_of([1, 2, [1, 2]], BIN3), labels_of({"a": [1, 1, 2], "b": [1, 2, 2]}))
     cells = {(str(row.label_judge), str(row.label_human)): (row.n, row.share) for row in made.itertuples()}
-    assert cells[("1", "1")] == (2, pytest.approx(2 / 6))
-    assert cells[("2", "1")] == (1, pytest.approx(1 / 6))
-    assert cells[("2", "2")] == (1, pytest.approx(1 / 6))
+    assert cells[("1", "1")] == (2, pytest.approx(2 / 4))
+    assert cells[("2", "1")] == (1, pytest.approx(1 / 4))
+    assert cells[("2", "2")] == (1, pytest.approx(1 / 4))
     assert cells[("1", "3")] == (0, 0)
-    assert cells[("nan", "2")] == (2, pytest.approx(2 / 6))
+    assert cells[("nan", "2")] == (2, pytest.approx(math.nan, nan_ok=True))
+    assert made["reason"].dropna().tolist() == ["tied"]
     assert len(cells) == 9 + 1
     assert made["n"].sum() == 6
 

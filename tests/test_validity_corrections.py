@@ -262,7 +262,7 @@ def test_the_best_threshold_by_hand():
     codes = [1, 2, 3, 4, 5] * 3
     row = threshold(codes, {"ann": [str(code >= 3) for code in codes]}, folds=3)
     assert (row["cut"], row["pass_at"]) == (2.5, 3)
-    assert (row["in_sample"], row["out_of_fold"], row["optimism"]) == (1, 1, 0)
+    assert (row["in_sample"], row["out_of_fold"], row["optimism"]) == pytest.approx((1, 1, 0))
     assert row["present"] == pytest.approx(12 / 15)
     assert (row["cut_lowest"], row["cut_highest"], row["n_folds"], row["n_labelled"]) == (2.5, 2.5, 3, 15)
 
@@ -275,11 +275,11 @@ def test_low_is_better_turns_round():
 
 
 def _best_plainly(score, said, balanced):
-    """Every cut tried: the best figure against each annotator, averaged."""
+    """Every cut tried: the best figure against each annotator, averaged by their numbers of labels."""
     values = sorted(set(score))
     found = []
     for cut in [*values, math.inf]:
-        figures = []
+        figures, sizes = [], []
         for column in said.T:
             known = column >= 0
             if not known.any() or (balanced and len(set(column[known])) < 2):
@@ -287,7 +287,8 @@ def _best_plainly(score, said, balanced):
             right = (score >= cut) == (column == 1)
             groups = [known & (column == 0), known & (column == 1)] if balanced else [known]
             figures.append(np.mean([right[group].mean() for group in groups]))
-        found.append(np.mean(figures))
+            sizes.append(known.sum())
+        found.append(np.average(figures, weights=sizes))
     return max(found)
 
 
@@ -306,6 +307,8 @@ def test_the_in_sample_figure_is_the_best_of_all_cuts(rows, objective):
     known = (said >= 0).any(axis=1)
     score, said = np.array(codes)[known], said[known]
     if math.isnan(row["in_sample"]):
+        if known.sum() < 2:
+            return
         both = [column for column in said.T if len(set(column[column >= 0])) == 2]
         assert not both if objective == "balanced_accuracy" else len(set(said[said >= 0].tolist())) < 2
         assert isinstance(row["notes"], str)

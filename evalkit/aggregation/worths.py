@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -16,7 +17,8 @@ from evalkit.aggregation.juries import AggregateMethod, aggregate
 from evalkit.errors import ConfigError, EvalkitWarning, counted, listed
 from evalkit.intervals import FEW_CLUSTERS, Interval, Transform, jackknife, jackknife_groups
 from evalkit.tables.grouping import Flags, Floats, Ints
-from evalkit.validity.figures import Answers, compare_answers
+from evalkit.tables.ties import Counting, TiesOption, UnscoredOption, check_counting
+from evalkit.validity.figures import Answers, compare_each, counted_rows
 from evalkit.validity.panels import KEYS, Panel, checked, panels
 
 __all__ = ["jury_value"]
@@ -25,8 +27,10 @@ WorthFigure = Literal["accuracy", "kappa", "quadratic_kappa", "pearson", "spearm
 WorthReference = Literal["each", "mean", "majority"]
 _ON_KINDS = ("accuracy", "kappa")
 _FLOATS = ["value", "low", "high", "without", "effect", "effect_low", "effect_high", "n_eff", "n_eff_low", "n_eff_high"]
-_COLUMNS = [*KEYS, "judge", "figure", *_FLOATS, "best", "n_judges", "n_items", "notes"]
+_COLUMNS = [*KEYS, "judge", "figure", *_FLOATS, "best", "n_judges", "n_items"]
+_COLUMNS += ["n_left_out", "same_items", "ties", "unscored", "notes"]
 _NEED = ["rubric", "rubric_version", "item_id", "criterion", "score", "label", "passed", "tied", "level", "scale"]
+_MAY = ["reason", "tied_labels"]
 # Names that no judge has.
 _WHOLE, _WITHOUT = "\x00jury", "\x00without "
 
@@ -40,6 +44,8 @@ def jury_value(
     quorum: float = 0.5,
     weights: Mapping[str, float] | None = None,
     reference: WorthReference = "each",
+    ties: TiesOption = "half",
+    unscored: UnscoredOption = "drop",
     items: Any = None,
     models: Mapping[str, str] | pd.DataFrame | None = None,
     clusters: Mapping[str, Any] | pd.Series | None = None,
@@ -58,7 +64,10 @@ def jury_value(
     method, quorum, weights
         As in `aggregate`; weights count in the jury without a judge as well.
     reference
-        As in `align`: ``each`` annotator (default, averaged), or their ``mean`` or ``majority``.
+        As in `align`: ``each`` annotator (default, averaged by numbers of items), or their ``mean`` or ``majority``.
+    ties, unscored
+        As in `align`, for figures on verdicts and labels; a tie is half right by default. Figures on scores leave out
+        what has no score.
     items
         Items with `system_id`, the model that wrote the answer, to find judges of their own answers.
     models
@@ -71,18 +80,21 @@ def jury_value(
     DataFrame
         Per `rubric, rubric_version, criterion` one row ``jury``, then one per `judge`:
 
-        - `figure`, `value` (of the jury, or of the judge alone), `low`, `high`: on the items that it scored; a
-          tie counts as half right in the accuracy;
+        - `figure`, `value` (of the jury, or of the judge alone), `low`, `high`: on the labelled items that count for
+          the jury and all judges, so that all rows are of the same items (`same_items`). Where there are none, because
+          judges were asked about different items, each row is of its own items and `same_items` is False. A judge
+          that scored nothing is not waited for;
         - `without`: the jury without this judge; `effect`: how much better the jury is with it (above 0: it
-          helps; for ``mae`` the sign is turned), with its interval, on the items that both juries scored;
+          helps; for ``mae`` the sign is turned), with its interval, on those of these items that both juries scored;
         - `best`: is no other judge better alone? Compare its `value` with the jury's. The best of many on few
           labels looks better than it is;
         - `n_eff` (jury): the effective number of judges, n_eff = [mean_j Var(e_j) − σ²_h/m] / [Var(ē) − σ²_h/m],
           with e_ij = `score_norm` − the mean of m people and σ²_h the variance of people within an item; 1 where
           all judges err alike, J where they err independently. On the items that all judges scored; a lower bound
           with one annotator; NA where a part is ≤ 0. Its interval is that of its logarithm;
-        - `n_judges`, `n_items` (labelled and scored); `notes`: why something is NA, the best single judge beside
-          the jury, judges of one model family, and judges of their own family's answers.
+        - `n_judges`, `n_items` compared, `n_left_out` of the labelled ones, `same_items`, `ties`, `unscored` as chosen;
+        - `notes`: why something is NA, the best single judge beside the jury, judges of one model family, and judges
+          of their own family's answers.
 
         Intervals are 95 % jackknives over clusters; judges and annotators are fixed.
 
@@ -113,6 +125,9 @@ def jury_value(
      ['c', 0.25, 0.875, -0.125, False]]
     """
     _check_options(figure, reference)
+    counting = check_counting("jury_value", ties, unscored)
+    if figure is not None and figure not in _ON_KINDS and (ties, unscored) != ("half", "drop"):
+        raise ConfigError(f"jury_value got ties={ties!r}, unscored={unscored!r}: figure {figure!r} is of scores alone")
     frame, said = checked(votes, labels)
     whole = aggregate(frame, method=method, quorum=quorum, weights=weights)
     frame = _weighed(frame, weights)
@@ -127,7 +142,7 @@ def jury_value(
     together = tables.check(together, "votes", need=[*_NEED, "judge"])
     rows = []
     for panel in panels(together, said, clusters=clusters):
-        rows += _rows(panel, figure, reference, relatives)
+        rows += _rows(panel, figure, reference, relatives, counting)
     for sentence in relatives.sentences():
         warnings.warn(f"{sentence}: their mistakes do not average out", EvalkitWarning, stacklevel=2)
     return _framed(rows)
@@ -153,12 +168,12 @@ def _can(rest: pd.DataFrame, method: str) -> bool:
 
 
 def _plain(part: pd.DataFrame) -> pd.DataFrame:
-    made = part[[*_NEED, "judge"]]
-    texts = ["rubric", "rubric_version", "criterion", "label", "level", "scale", "judge"]
-    return made.assign(**{name: made[name].astype(object) for name in texts})
+    made = part[[*_NEED, "judge", *(name for name in _MAY if name in part)]]
+    texts = ["rubric", "rubric_version", "criterion", "label", "level", "scale", "judge", *_MAY]
+    return made.assign(**{name: made[name].astype(object) for name in texts if name in made})
 
 
-def _rows(panel: Panel, figure: str | None, reference: str, relatives: Kin) -> list[dict[str, Any]]:
+def _rows(panel: Panel, figure: str | None, reference: str, relatives: Kin, counting: Counting) -> list[dict[str, Any]]:
     default = "accuracy" if panel.verdicts or panel.scale.level == "nominal" else "quadratic_kappa"
     name = figure or default
     crowd = panel.crowd
@@ -167,56 +182,72 @@ def _rows(panel: Panel, figure: str | None, reference: str, relatives: Kin) -> l
         people = [crowd.together("mean" if reference == "mean" else "majority")]
     judges = [judge for judge in panel.judges if not judge.startswith("\x00")]
     jury = panel.judges[_WHOLE][0]
+    known = {one: _known(panel, one, name, counting) for one in (_WHOLE, *judges)}
+    common = np.logical_and.reduce([there for there in known.values() if there.any()] or [crowd.labelled])
+    same = bool(common.any())
+    over = _Over(people, panel, name, counting)
     rows = []
     for judge in judges:
-        row = {"judge": judge} | _alone(panel.judges[judge][0], people, panel, name)
-        row |= _left_out(jury, panel.judges.get(_WITHOUT + judge), people, panel, name, row["notes"])
+        own = known[judge] & common if same else known[judge]
+        row = {"judge": judge} | _alone(panel.judges[judge][0], own, over)
+        both = known[_WHOLE] & (common if same else crowd.labelled)
+        row |= _left_out(jury, _WITHOUT + judge, both, over, row["notes"])
         if judge in relatives.own:
             row["notes"].append(relatives.own_sentence(judge))
         rows.append(row)
     values = np.array([-row["value"] if name == "mae" else row["value"] for row in rows])
     for row, value in zip(rows, values, strict=True):
         row["best"] = bool(value >= np.nanmax(values) - 1e-9) if not np.isnan(value) else False
-    first = {"judge": "jury"} | _alone(jury, people, panel, name)
+    first = {"judge": "jury"} | _alone(jury, known[_WHOLE] & common if same else known[_WHOLE], over)
     first |= _effective(panel, judges, first["notes"])
     best = [f"{row['judge']!r} at {row['value']:.3g}" for row in rows if row["best"]]
     if best:
         first["notes"].insert(0, f"best single judge {' and '.join(best)}")
     first["notes"] += relatives.sentences()
-    head = panel.head | {"figure": name, "n_judges": len(judges)}
+    head = panel.head | {"figure": name, "n_judges": len(judges), "same_items": same, "ties": counting.ties}
+    head |= {"unscored": counting.unscored}
     return [head | {"best": False} | row | {"notes": "; ".join(row["notes"]) or None} for row in [first, *rows]]
 
 
-def _known(answers: Answers, name: str) -> Flags:
-    known: Flags = (answers.kind >= 0) | answers.tied if name in _ON_KINDS else ~np.isnan(answers.score)
-    return known
+@dataclass(frozen=True, slots=True)
+class _Over:
+    """What a figure is taken over: the people, the panel, the figure's name and how ties count."""
+
+    people: list[Answers]
+    panel: Panel
+    name: str
+    counting: Counting
 
 
-def _values(
-    answers: Answers, people: list[Answers], rows: Flags, panel: Panel, name: str, unit: Ints, n_units: int
-) -> Floats:
-    """The figure, averaged over the people against whom it is defined: on all, then without each unit."""
-    each = []
-    for one in people:
-        found = compare_answers(answers.take(rows), one.take(rows), unit, n_units, verdicts=panel.verdicts, half=True)[
-            name
-        ]
-        if not np.isnan(found[0]):
-            each.append(found)
-    averaged: Floats = np.mean(each, axis=0) if each else np.full(n_units + 1, np.nan)
-    return averaged
+def _known(panel: Panel, judge: str, name: str, counting: Counting) -> Flags:
+    """The labelled items of a judge that count in the figure."""
+    answers, there = panel.judges[judge]
+    counted = counted_rows(answers, counting) if name in _ON_KINDS else ~np.isnan(answers.score)
+    return panel.crowd.labelled & there & counted
+
+
+def _values(answers: Answers, rows: Flags, over: _Over, unit: Ints, n_units: int) -> Floats:
+    """The figure against the people: on all, then without each unit."""
+    return compare_each(
+        answers.take(rows),
+        [one.take(rows) for one in over.people],
+        unit,
+        n_units,
+        verdicts=over.panel.verdicts,
+        counting=over.counting,
+    )[over.name]
 
 
 def _units(panel: Panel, rows: Flags) -> tuple[Ints, int]:
     return jackknife_groups(np.unique(panel.unit[rows], return_inverse=True)[1].astype(np.int64))
 
 
-def _alone(answers: Answers, people: list[Answers], panel: Panel, name: str) -> dict[str, Any]:
-    rows = panel.crowd.labelled & _known(answers, name)
-    unit, n_units = _units(panel, rows)
+def _alone(answers: Answers, rows: Flags, over: _Over) -> dict[str, Any]:
+    unit, n_units = _units(over.panel, rows)
     notes: list[str] = []
     made: dict[str, Any] = {"n_items": int(rows.sum()), "notes": notes}
-    values = _values(answers, people, rows, panel, name, unit, n_units)
+    made["n_left_out"] = int(over.panel.crowd.labelled.sum()) - made["n_items"]
+    values, name = _values(answers, rows, over, unit, n_units), over.name
     made["value"] = float(values[0])
     if np.isnan(values[0]):
         notes.append(f"{name}: {'not defined on' if made['n_items'] else 'there are no'} labelled and scored items")
@@ -234,20 +265,14 @@ def _ends(prefix: str, name: str, interval: Interval, notes: list[str]) -> dict[
     return {f"{prefix}low": interval.low, f"{prefix}high": interval.high}
 
 
-def _left_out(
-    jury: Answers,
-    without: tuple[Answers, Flags] | None,
-    people: list[Answers],
-    panel: Panel,
-    name: str,
-    notes: list[str],
-) -> dict[str, float]:
-    if without is None:
+def _left_out(jury: Answers, without: str, rows: Flags, over: _Over, notes: list[str]) -> dict[str, float]:
+    panel, name = over.panel, over.name
+    if without not in panel.judges:
         notes.append("no jury is left without it")
         return {}
-    rows = panel.crowd.labelled & _known(jury, name) & _known(without[0], name)
+    rows = rows & _known(panel, without, name, over.counting)
     unit, n_units = _units(panel, rows)
-    whole, rest = (_values(one, people, rows, panel, name, unit, n_units) for one in (jury, without[0]))
+    whole, rest = (_values(one, rows, over, unit, n_units) for one in (jury, panel.judges[without][0]))
     effect = (rest - whole) if name == "mae" else (whole - rest)
     if np.isnan(effect[0]):
         notes.append("effect: not defined on the items that the jury scores with and without it")
@@ -285,7 +310,8 @@ def _kinds(answers: list[Answers]) -> Ints:
 
 def _framed(rows: list[dict[str, Any]]) -> pd.DataFrame:
     made = pd.DataFrame(rows, columns=_COLUMNS)
-    made = made.astype(dict.fromkeys(_FLOATS, "float64") | {"best": "bool", "n_judges": "int64", "n_items": "int64"})
-    for name in (*KEYS, "judge", "figure", "notes"):
+    made = made.astype(dict.fromkeys(_FLOATS, "float64") | dict.fromkeys(["best", "same_items"], "bool"))
+    made = made.astype(dict.fromkeys(["n_judges", "n_items", "n_left_out"], "int64"))
+    for name in (*KEYS, "judge", "figure", "ties", "unscored", "notes"):
         made[name] = tables.categorical(made[name])
     return made

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,11 +12,13 @@ import pandas as pd
 
 from evalkit import tables
 from evalkit.agreement.alphas import Cells, Metric
+from evalkit.errors import InputError
 from evalkit.intervals import cluster_codes, jackknife_groups
 from evalkit.rubrics.measures import Measures, label_norms, measures, nearest_labels, norms
 from evalkit.rubrics.scales import Scale
 from evalkit.tables import JUDGMENT_KEY, VOTE_KEY
 from evalkit.tables.grouping import Flags, Floats, Ints, clusters_of, group, refuse_doubles, tally
+from evalkit.tables.ties import labels_among
 
 _UNUSED = ("explanation", "reply", "key", "model", "source", "latency_s", "cost_usd")
 
@@ -92,6 +94,13 @@ class Answered:
         return len(self.names)
 
     @property
+    def n_tied(self) -> int:
+        """Votes without a label because of a tie."""
+        if self.form == "samples" or "tied" not in self.rows:
+            return 0
+        return int((self.rows["tied"] & self.rows["label"].isna()).sum())
+
+    @property
     def n_samples(self) -> int:
         """The most rows of one judge on one item."""
         return int(np.bincount(self.items * self.n_judges + self.judges).max())
@@ -108,13 +117,48 @@ class Answered:
         return blocks, np.flatnonzero(full).astype(np.int64)
 
 
-def answered(frame: pd.DataFrame, form: str, clusters: Mapping[str, Any] | pd.Series | None) -> Iterator[Answered]:
-    """Each rubric, version and criterion of a checked table, in order of first appearance."""
+def answered(
+    frame: pd.DataFrame, form: str, clusters: Mapping[str, Any] | pd.Series | None, *, half: bool = False
+) -> Iterator[Answered]:
+    """Each rubric, version and criterion of a checked table, in order of first appearance.
+
+    With `half`, a tied vote stands in `cells` and `labels` once for each of its labels, of which a judge has shares.
+
+    Raises
+    ------
+    InputError
+        For `half` where it is not known among which labels a tie is.
+    """
     groups = group(frame, CRITERION_KEY)
     units = clusters_of(frame["item_id"], clusters)
     order = np.argsort(groups.codes, kind="stable")
     for at in np.split(order, np.cumsum(groups.count())[:-1]) if len(groups) else []:
-        yield _answered(frame.iloc[at], units.iloc[at], form)
+        data = _answered(frame.iloc[at], units.iloc[at], form)
+        if half:
+            rows, places = _spread(frame.iloc[at])
+            wide = _answered(rows, units.iloc[at].iloc[places], form)
+            data = replace(data, cells=wide.cells, labels=wide.labels)
+        yield data
+
+
+def _spread(rows: pd.DataFrame) -> tuple[pd.DataFrame, Ints]:
+    """The votes with a row for each label of a tie, and where each row came from."""
+    label = rows["label"].astype(object).where(rows["label"].notna(), None)
+    tied = rows["tied"].to_numpy(dtype=bool) & label.isna().to_numpy() if "tied" in rows else np.zeros(len(rows), bool)
+    cells = rows["tied_labels"].astype(object) if "tied_labels" in rows else pd.Series(None, rows.index, dtype=object)
+    names = [labels_among(cell) if tie else (own,) for own, cell, tie in zip(label, cells, tied, strict=True)]
+    _refuse_unknown(bool(tied.any()) and not all(names))
+    places = np.repeat(np.arange(len(rows)), [len(one) for one in names])
+    wide = rows.iloc[places]
+    return wide.assign(label=tables.categorical([name for one in names for name in one])), places
+
+
+def _refuse_unknown(unknown: bool) -> None:
+    if unknown:
+        raise InputError(
+            "ties='half' got a tied vote of a table that does not hold among which labels it is (column tied_labels); "
+            "make it again with vote, or choose ties='na' or 'wrong'"
+        )
 
 
 def _answered(rows: pd.DataFrame, clusters: pd.Series, form: str) -> Answered:
@@ -182,10 +226,37 @@ class Voted:
         In rubric units; NaN for none, and on nominal scales.
     label
         Place of the label among the scale's codes (interval: among the values seen); −1 for none or a tie.
+    ties
+        (item, judge) of a tied vote -> the places that are equal; none where an older table does not hold them.
+    tied
+        Where votes are tied.
     """
 
     score: npt.NDArray[np.float64]
     label: npt.NDArray[np.int64]
+    tied: npt.NDArray[np.bool_]
+    ties: dict[tuple[int, int], tuple[int, ...]]
+
+    @property
+    def n_kinds(self) -> int:
+        """Number of places that occur."""
+        return max([int(self.label.max(initial=-1)), *(max(places, default=-1) for places in self.ties.values())]) + 1
+
+    def shares(self, judge: int, *, half: bool) -> npt.NDArray[np.float64]:
+        """One judge's label per item as shares of the kinds; a tie is 1/t each if `half`, else nothing.
+
+        Raises
+        ------
+        InputError
+            For `half` where it is not known among which labels a tie is.
+        """
+        label = self.label[:, judge]
+        shares: npt.NDArray[np.float64] = (label[:, None] == np.arange(self.n_kinds)).astype(np.float64)
+        for item in np.flatnonzero(self.tied[:, judge]) if half else ():
+            places = self.ties.get((int(item), judge), ())
+            _refuse_unknown(not places)
+            shares[item, list(places)] = 1 / len(places)
+        return shares
 
 
 def voted(data: Answered) -> Voted:
@@ -193,33 +264,60 @@ def voted(data: Answered) -> Voted:
     shape = (data.n_items, data.n_judges)
     cell = data.items * data.n_judges + data.judges
     score, label = np.full(shape[0] * shape[1], np.nan), np.full(shape[0] * shape[1], -1, dtype=np.int64)
+    ties: dict[int, tuple[int, ...]] = {}
     if data.form == "votes":
         score[cell] = data.rows["score"].to_numpy(dtype=np.float64)
         label[cell] = _places(data.rows["label"], data.scale)
+        ties = _ties(data, cell)
     elif data.scale.level == "nominal":
         seen = _places(data.rows["label"], data.scale)
         rows = data.scored & (seen >= 0)
         counts = tally(cell[rows], seen[rows], len(label))
         top = counts.modal()
         single = np.bincount(counts.group[top], minlength=len(label)) == 1
-        kept = top & single[counts.group]
+        kept, lost = top & single[counts.group], top & ~single[counts.group]
         label[counts.group[kept]] = counts.value[kept]
+        for at, value in zip(counts.group[lost].tolist(), counts.value[lost].tolist(), strict=True):
+            ties[at] = (*ties.get(at, ()), value)
     else:
         n = np.bincount(cell[data.scored], minlength=len(score))
         total = np.bincount(cell[data.scored], weights=data.cells.value, minlength=len(score))
         score[n > 0] = total[n > 0] / n[n > 0]
-        texts, _ = nearest_labels(score, Measures(np.zeros(len(score), dtype=np.int64), (data.scale,)))
-        label = _places(pd.Series(tables.categorical(texts)), data.scale)
+        texts, tied = nearest_labels(score, Measures(np.zeros(len(score), dtype=np.int64), (data.scale,)))
+        places = _order(pd.Series(tables.categorical(texts)), data.scale)
+        label = np.array([places.get(text, -1) for text in texts], dtype=np.int64)
+        for at in np.flatnonzero(tied).tolist():
+            ties[at] = tuple(places.setdefault(name, len(places)) for name in data.scale.around(float(score[at])))
     if data.scale.level == "nominal":
         score[:] = np.nan
-    return Voted(score.reshape(shape), label.reshape(shape))
+    pairs = {divmod(at, data.n_judges): among for at, among in ties.items()}
+    is_tied = np.zeros(shape, dtype=bool)
+    for item, judge in pairs:
+        is_tied[item, judge] = True
+    return Voted(score.reshape(shape), label.reshape(shape), is_tied, pairs)
+
+
+def _ties(data: Answered, cell: Ints) -> dict[int, tuple[int, ...]]:
+    """The places among which each tied vote is; none where the table does not hold them."""
+    rows = data.rows
+    if "tied" not in rows:
+        return {}
+    at = np.flatnonzero(rows["tied"].to_numpy(dtype=bool) & rows["label"].isna().to_numpy())
+    cells = rows["tied_labels"].astype(object).iloc[at] if "tied_labels" in rows else [None] * len(at)
+    places = _order(rows["label"], data.scale)
+    return {
+        int(cell[row]): tuple(places.setdefault(name, len(places)) for name in labels_among(among))
+        for row, among in zip(at, cells, strict=True)
+    }
+
+
+def _order(labels: pd.Series, scale: Scale) -> dict[str, int]:
+    """The place of each label."""
+    names = labels.cat.categories if scale.level == "interval" else scale.labels
+    return {str(name): place for place, name in enumerate(names)}
 
 
 def _places(labels: pd.Series, scale: Scale) -> Ints:
-    names = list(labels.cat.categories)
-    if scale.level == "interval":
-        places = list(range(len(names)))
-    else:
-        order = {name: place for place, name in enumerate(scale.labels)}
-        places = [order.get(str(name), -1) for name in names]
+    order = _order(labels, scale)
+    places = [order.get(str(name), -1) for name in labels.cat.categories]
     return np.array([*places, -1], dtype=np.int64)[labels.cat.codes.to_numpy()]

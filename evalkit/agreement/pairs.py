@@ -7,6 +7,7 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from evalkit import tables
@@ -14,10 +15,12 @@ from evalkit.agreement.answers import CRITERION_KEY, Answered, Voted, answered, 
 from evalkit.agreement.reliabilities import figure_with_interval
 from evalkit.errors import counted
 from evalkit.intervals import FEW_CLUSTERS
-from evalkit.tables.grouping import Floats, Ints
+from evalkit.tables.grouping import Flags, Floats, Ints
+from evalkit.tables.ties import Counting, TiesOption, UnscoredOption, check_counting
 
 __all__ = ["judge_agreement"]
 
+Matrix = npt.NDArray[np.float64]
 _FIGURES = ["percent_agreement", "cohen_kappa", "quadratic_kappa"]
 _COLUMNS = [
     *CRITERION_KEY,
@@ -26,11 +29,24 @@ _COLUMNS = [
     *[f"{name}{end}" for name in _FIGURES for end in ("", "_low", "_high")],
     "n",
     "coverage",
+    "n_tied",
+    "n_left_out",
+    "same_items",
+    "ties",
+    "unscored",
     "notes",
 ]
+_COUNTS = ["n", "n_tied", "n_left_out"]
+_TEXTS = ["judge_a", "judge_b", "ties", "unscored", "notes"]
 
 
-def judge_agreement(judged: pd.DataFrame, *, clusters: Mapping[str, Any] | pd.Series | None = None) -> pd.DataFrame:
+def judge_agreement(
+    judged: pd.DataFrame,
+    *,
+    ties: TiesOption = "na",
+    unscored: UnscoredOption = "drop",
+    clusters: Mapping[str, Any] | pd.Series | None = None,
+) -> pd.DataFrame:
     """How far every two judges agree, per criterion.
 
     Parameters
@@ -38,6 +54,12 @@ def judge_agreement(judged: pd.DataFrame, *, clusters: Mapping[str, Any] | pd.Se
     judged
         Votes, or judgments: then one vote a judge is taken, the mean of its samples and the code nearest to
         it (nominal: the majority). Judges of weight 0 are left out.
+    ties
+        How a tied vote counts in the figures on labels: ``na`` (default) leaves the item out; ``half`` spreads it
+        equally over its t labels, so that it agrees with one of them by 1/t; ``wrong`` agrees with nothing.
+    unscored
+        ``drop`` (default) leaves out items to which one of both gave no label for another reason; ``wrong``: no
+        agreement.
     clusters
         item_id -> cluster, for the intervals; the item by default.
 
@@ -54,9 +76,11 @@ def judge_agreement(judged: pd.DataFrame, *, clusters: Mapping[str, Any] | pd.Se
           kappa, for means of samples too (Lin 1989; Fleiss and Cohen 1973). NA on nominal scales;
         - `_low`, `_high`: 95 % jackknife over clusters; the judges are fixed;
         - `n`: items that both gave a label or a score; `coverage` 0-1: n of the items that either was asked
-          about; `notes`: why something is NA.
+          about; `n_tied` of the items asked of both with a tie of either, `n_left_out` of them that the figures on
+          labels leave out by `ties` and `unscored` as chosen; `same_items`: are all pairs compared on the same items?
+          `notes`: why something is NA.
 
-        A tied vote has no label, but a score. No rows for one judge.
+        A tied vote has no label, but may have a score. No rows for one judge.
 
     Raises
     ------
@@ -73,29 +97,42 @@ def judge_agreement(judged: pd.DataFrame, *, clusters: Mapping[str, Any] | pd.Se
     >>> judge_agreement(votes)[["judge_a", "judge_b", "percent_agreement", "cohen_kappa", "n"]].values.tolist()
     [['x', 'y', 0.75, 0.5, 4]]
     """
+    counting = check_counting("judge_agreement", ties, unscored)
     form = "samples" if "sample" in getattr(judged, "columns", ()) else "votes"
-    rows = [row for data in answered(checked(judged, form), form, clusters) for row in _rows(data)]
+    rows = [row for data in answered(checked(judged, form), form, clusters) for row in _rows(data, counting)]
     made = pd.DataFrame(rows, columns=_COLUMNS)
-    types = {name: "float64" for name in _COLUMNS if name not in (*CRITERION_KEY, "judge_a", "judge_b", "notes")}
-    made = made.astype(types | {"n": "int64"})
-    for name in (*CRITERION_KEY, "judge_a", "judge_b", "notes"):
+    types = {name: "float64" for name in _COLUMNS if name not in (*CRITERION_KEY, *_TEXTS)}
+    made = made.astype(types | dict.fromkeys(_COUNTS, "int64") | {"same_items": "bool"})
+    for name in (*CRITERION_KEY, *_TEXTS):
         made[name] = tables.categorical(made[name])
     return made
 
 
-def _rows(data: Answered) -> Iterator[dict[str, Any]]:
+def _rows(data: Answered, counting: Counting) -> Iterator[dict[str, Any]]:
     votes = voted(data)
     asked = np.zeros(votes.label.shape, dtype=bool)
     asked[data.items, data.judges] = True
-    for one, other in combinations(range(data.n_judges), 2):
+    named, tied = votes.label >= 0, votes.tied
+    counted = named | (tied & (counting.ties != "na")) | (~named & ~tied & (counting.unscored == "wrong"))
+    counted &= asked
+    pairs = list(combinations(range(data.n_judges), 2))
+    both = [counted[:, one] & counted[:, other] for one, other in pairs]
+    choices: dict[str, Any] = {"ties": counting.ties, "unscored": counting.unscored}
+    choices["same_items"] = all(np.array_equal(rows, both[0]) for rows in both)
+    for (one, other), rows in zip(pairs, both, strict=True):
         row: dict[str, Any] = {"judge_a": data.names[one], "judge_b": data.names[other]}
+        of_both = asked[:, one] & asked[:, other]
+        row |= {"n_tied": int((of_both & (tied[:, one] | tied[:, other])).sum())}
+        row |= {"n_left_out": int((of_both & ~rows).sum())}
         either = int((asked[:, one] | asked[:, other]).sum())
-        yield data.head | row | _pair(votes, one, other, either, data)
+        shares = [votes.shares(judge, half=counting.ties == "half")[rows] for judge in (one, other)]
+        yield data.head | row | choices | _pair(votes, one, other, rows, shares, either, data)
 
 
-def _pair(votes: Voted, one: int, other: int, either: int, data: Answered) -> dict[str, Any]:
+def _pair(
+    votes: Voted, one: int, other: int, named: Flags, shares: list[Matrix], either: int, data: Answered
+) -> dict[str, Any]:
     unit, n_units = data.cells.unit, data.cells.n_units
-    named = (votes.label[:, [one, other]] >= 0).all(axis=1)
     scored = ~np.isnan(votes.score[:, [one, other]]).any(axis=1)
     there = named | scored
     n = int(there.sum())
@@ -107,7 +144,7 @@ def _pair(votes: Voted, one: int, other: int, either: int, data: Answered) -> di
     place = np.full(n_units, -1, dtype=np.int64)
     place[units] = np.arange(len(units))
     sums = _Sums(place[unit[named]], len(units))
-    agreed, kappa = _on_labels(votes.label[named, one], votes.label[named, other], sums)
+    agreed, kappa = _on_labels(shares[0], shares[1], sums)
     row |= figure_with_interval("percent_agreement", agreed, "logit", notes, "no item has a label of both")
     why = "both sides are constant and equal" if named.any() else "no item has a label of both"
     row |= figure_with_interval("cohen_kappa", kappa, "atanh", notes, why)
@@ -133,11 +170,11 @@ class _Sums:
         return kept
 
 
-def _on_labels(one: Ints, other: Ints, sums: _Sums) -> tuple[Floats, Floats]:
-    n, agreed = sums(np.ones(len(one))), sums((one == other).astype(np.float64))
+def _on_labels(one: Matrix, other: Matrix, sums: _Sums) -> tuple[Floats, Floats]:
+    n, agreed = sums(np.ones(len(one))), sums((one * other).sum(axis=1))
     chance = np.zeros(len(n))
-    for kind in np.intersect1d(one, other):
-        chance += sums((one == kind).astype(np.float64)) * sums((other == kind).astype(np.float64))
+    for mine, theirs in zip(one.T, other.T, strict=True):
+        chance += sums(mine) * sums(theirs)
     # (p_o − p_e)/(1 − p_e), both sides times n².
     return _ratio(agreed, n), _ratio(n * agreed - chance, n**2 - chance)
 

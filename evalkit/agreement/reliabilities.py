@@ -16,6 +16,7 @@ from evalkit.agreement.components import Components, components, dependability
 from evalkit.errors import counted
 from evalkit.intervals import FEW_CLUSTERS, Transform, jackknife
 from evalkit.tables.grouping import Floats
+from evalkit.tables.ties import TiesOption, check_counting
 
 __all__ = ["figure_with_interval", "reliability", "spread_components"]
 
@@ -29,6 +30,8 @@ _COLUMNS = [
     *_COUNTS,
     *[f"{name}{end}" for name in _FIGURES for end in ("", "_low", "_high")],
     *_SPREAD,
+    "n_tied",
+    "ties",
     "notes",
 ]
 _FULL = [f"{name}{end}" for name in ("fleiss_kappa", "gwet_ac1", "gwet_ac2") for end in ("", "_low", "_high")]
@@ -36,7 +39,11 @@ _FULL_COLUMNS = [*_COLUMNS[:-1], "vote_metric", "n_complete", *_FULL, "notes"]
 
 
 def reliability(
-    judged: pd.DataFrame, *, full: bool = False, clusters: Mapping[str, Any] | pd.Series | None = None
+    judged: pd.DataFrame,
+    *,
+    full: bool = False,
+    ties: TiesOption = "na",
+    clusters: Mapping[str, Any] | pd.Series | None = None,
 ) -> pd.DataFrame:
     """How far the judges agree over the corpus, per criterion: alpha, percent agreement, and where the spread is.
 
@@ -47,6 +54,10 @@ def reliability(
         is one answer: `alpha_vote`, which rises with the number of samples k). Judges of weight 0 are left out.
     full
         Also `alpha_vote` from judgments, and the figures on labels: Fleiss' kappa and Gwet's AC1 and AC2.
+    ties
+        How a tied vote counts in `alpha_vote` and `percent_agreement`: ``na`` (default) as no answer, ``half`` as equal
+        shares of its labels (in the kappas of `full` it is no answer). Judges have no right label, so that there is
+        no ``wrong``, and an unscored answer is always left out, as alpha is defined. Judgments are shares as they are.
     clusters
         item_id -> cluster, for the intervals; the item by default.
 
@@ -65,7 +76,8 @@ def reliability(
           sample each the last is part of the third. `phi` 0-1: Φ(J, k) of the jury as it is (Brennan 2001);
         - `_low`, `_high`: 95 % jackknife over clusters; judges are fixed;
         - `n_items`, `n_pairable` (two or more judges scored), `n_judges`, `n_samples` (k), `n_blocks`,
-          `n_clusters`; `notes`: why something is NA, and what to mind.
+          `n_clusters`; `ties` as chosen, `n_tied`: votes without a label because of a tie; `notes`: why something is
+          NA, and what to mind.
 
         With `full`, one vote a judge (of judgments: the mean of the samples and the code nearest to it, nominal
         the majority; a tie has no label), never one coder a sample:
@@ -93,16 +105,21 @@ def reliability(
     [['nominal', 0.444, 0.667]]
     """
     form = "samples" if "sample" in getattr(judged, "columns", ()) else "votes"
-    found = list(answered(checked(judged, form), form, clusters))
+    but = ("ties=wrong", "ties=half") if form == "samples" else ("ties=wrong",)
+    why = "judgments count as shares of labels" if ties == "half" else "among judges no label is right"
+    check_counting("reliability", ties, but=but, why=why)
+    found = list(answered(checked(judged, form), form, clusters, half=ties == "half"))
     order = _FULL_COLUMNS if full else _COLUMNS
-    rows = [data.head | _row(data, full=full) for data in found]
+    rows = [data.head | _row(data, full=full) | {"ties": ties, "n_tied": data.n_tied} for data in found]
     made = pd.DataFrame(rows, columns=order)
     columns: dict[str, Any] = {}
     for name in order:
-        if name in CRITERION_KEY or name in ("form", "metric", "vote_metric", "notes"):
+        if name in CRITERION_KEY or name in ("form", "metric", "vote_metric", "ties", "notes"):
             columns[name] = tables.categorical(made[name])
         else:
-            columns[name] = made[name].astype("int64" if name in (*_COUNTS, "n_complete") else "float64").array
+            columns[name] = (
+                made[name].astype("int64" if name in (*_COUNTS, "n_tied", "n_complete") else "float64").array
+            )
     return pd.DataFrame(columns)
 
 

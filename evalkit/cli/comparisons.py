@@ -56,7 +56,19 @@ def add(commands: Commands) -> None:
         help="which people (default each, averaged)",
     )
     parser.add_argument(
-        "--ties", choices=("na", "half"), default="na", help="a tie is left out (default) or half right"
+        "--ties", choices=("na", "half", "wrong"), default="na", help="a tie is left out (default), 1/t right or wrong"
+    )
+    parser.add_argument(
+        "--unscored",
+        choices=("drop", "wrong"),
+        default="drop",
+        help="what could not be scored is left out (default) or wrong",
+    )
+    parser.add_argument(
+        "--figures",
+        nargs="+",
+        metavar="FIGURE",
+        help="accuracy, kappa, balanced_accuracy, macro_f1, f1_LABEL … instead",
     )
     add_output(parser)
 
@@ -82,8 +94,16 @@ def _align(args: argparse.Namespace) -> None:
     judged = read_table(args.judged, "votes", "scores")
     labels = read_labels(args.labels, args.label, args.item_id)
     clusters = None if args.items is None else read_groups(args.items, args.item_id)
-    aligned = align(judged, labels, reference=args.reference, ties=args.ties, clusters=clusters)
-    figures = [f"{name}{end}" for name in _FIGURES for end in ("", "_low", "_high", "_ceiling")]
+    aligned = align(
+        judged,
+        labels,
+        figures=args.figures,
+        reference=args.reference,
+        ties=args.ties,
+        unscored=args.unscored,
+        clusters=clusters,
+    )
+    figures = [f"{name}{end}" for name in args.figures or _FIGURES for end in ("", "_low", "_high", "_ceiling")]
     shown = (
         "rubric",
         "rubric_version",
@@ -92,6 +112,8 @@ def _align(args: argparse.Namespace) -> None:
         *figures,
         "n_scored",
         "n_labelled",
+        "n_tied",
+        "n_left_out",
         "n_annotators",
         "notes",
     )

@@ -240,7 +240,10 @@ def _aligned(table: pd.DataFrame, titles: dict[str, str]) -> tuple[Rows, str]:
         compared = "n_verdicts" if titles is _BY_VERDICT else "n_scored"
         rows.append(shown | {"compared": count_of(row[compared], row["n_labelled"])})
         notes += [(name, note) for note in (*_of(row["notes"], titles), *_undefined(row, titles))]
-    return rows, "\n".join(filter(None, [_ceiling(table, titles), *_noted(notes, len(rows))]))
+    apart = titles is _BY_VERDICT and not table["same_items"].all()
+    items = "not all on the same items: ties and unscored answers are left out, align(ties=, unscored=) counts them"
+    said = [_ceiling(table, titles), items if apart else "", *_noted(notes, len(rows))]
+    return rows, "\n".join(filter(None, said))
 
 
 def _of(notes: Any, titles: dict[str, str]) -> Iterator[str]:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from evalkit import tables
 from evalkit.aggregation import combine, summarize
 from evalkit.agreement import disagreement, reliability
 from evalkit.changes import sample_again
@@ -103,10 +104,17 @@ class Evaluation:
         """Each judge, and the jury, against the human labels (see `align`); None without labels."""
         if self.labels is None:
             return None
-        judges = align(self.votes, self.labels, clusters=self.clusters)
         if len(self.spec.judges) < 2:
-            return judges
-        return pd.concat([align(self.scores, self.labels, clusters=self.clusters), judges], ignore_index=True)
+            return align(self.votes, self.labels, clusters=self.clusters)
+        # in one call, so that `same_items` is of the jury and its judges; no judge has this name
+        jury = "\x00jury"
+        shared = [name for name in self.scores if name in self.votes]
+        both = pd.concat([self.scores[shared].assign(judge=jury), self.votes[[*shared, "judge"]]], ignore_index=True)
+        made = align(both, self.labels, clusters=self.clusters)
+        judges = made["judge"].astype(object)
+        made = made.assign(judge=tables.categorical(judges.where(judges != jury, "jury").to_numpy()))
+        order = (judges != jury).to_numpy().argsort(kind="stable")
+        return made.iloc[order].reset_index(drop=True)
 
     @cached_property
     def repeats(self) -> pd.DataFrame | None:

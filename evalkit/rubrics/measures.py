@@ -133,7 +133,7 @@ def nearest_labels(scores: Floats, measured: Measures, *, low: bool = False) -> 
         found = [scale.nearest(float(value)) for value in values]
         texts = np.array(
             [
-                code_text(code) if code is not None else _lower(scale, value) if low else None
+                code_text(code) if code is not None else scale.around(value)[0] if low else None
                 for value, (code, _) in zip(values, found, strict=True)
             ],
             dtype=object,
@@ -149,11 +149,5 @@ def halfway_labels(scores: Floats, measured: Measures, tied: Flags) -> Objects:
     for scale, rows in measured.parts():
         at = np.flatnonzero(rows & tied & ~np.isnan(scores))
         for value in np.unique(scores[at]) if scale.level != "nominal" else ():
-            lower = _lower(scale, value)
-            upper = next(code_text(code) for code in scale.codes if float(code) > value)
-            cells[at[scores[at] == value]] = tied_text([lower, upper])
+            cells[at[scores[at] == value]] = tied_text(scale.around(float(value)))
     return cells
-
-
-def _lower(scale: Scale, value: float) -> str:
-    return code_text(max(code for code in scale.codes if float(code) <= value))

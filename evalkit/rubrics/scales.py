@@ -255,6 +255,11 @@ class Scale(Mapping[Code, str]):
         best = around[gaps.index(min(gaps))]
         return self.codes[codes.index(best)], False
 
+    def around(self, score: float) -> tuple[str, str]:
+        """The labels of the codes below and above a score that lies between two codes."""
+        at = bisect_left([float(code) for code in self.codes], score)
+        return self.labels[at - 1], self.labels[at]
+
     # -- as one cell of a table
     def to_json(self) -> str:
         """Codes and rules as compact JSON, for the `scale` column; descriptions are left out."""

@@ -7,6 +7,7 @@ are split evenly. The choices stand here once, for every function that compares 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
@@ -15,7 +16,16 @@ import orjson
 from evalkit.errors import ConfigError, listed
 from evalkit.tables.grouping import Ints, Objects
 
-__all__ = ["TiesOption", "UnscoredOption", "check_counting", "labels_among", "tied_cells", "tied_text"]
+__all__ = [
+    "LEFT_OUT",
+    "Counting",
+    "TiesOption",
+    "UnscoredOption",
+    "check_counting",
+    "labels_among",
+    "tied_cells",
+    "tied_text",
+]
 
 TiesOption = Literal["na", "half", "wrong"]
 """How a tie of a judge counts: left out; 1/t right where the right label is among its t labels; wrong."""
@@ -24,12 +34,27 @@ UnscoredOption = Literal["drop", "wrong"]
 """How an answer that could not be scored counts: left out, or wrong."""
 
 
-def check_counting(function: str, ties: str, unscored: str = "drop", *, but: Sequence[str] = (), why: str = "") -> None:
-    """Raise ConfigError for an unknown choice, or for one of `but` (``ties=half``), which cannot be applied: `why`.
+@dataclass(frozen=True, slots=True)
+class Counting:
+    """How ties and unscored answers count in one comparison."""
+
+    ties: TiesOption = "na"
+    unscored: UnscoredOption = "drop"
+
+
+LEFT_OUT = Counting()
+"""Both left out, which rewards a judge that abstains."""
+
+
+def check_counting(
+    function: str, ties: TiesOption, unscored: UnscoredOption = "drop", *, but: Sequence[str] = (), why: str = ""
+) -> Counting:
+    """Both choices; ConfigError for an unknown one, and for one of `but` (``ties=half``): `why`.
 
     Examples
     --------
     >>> check_counting("align", "half", "wrong")
+    Counting(ties='half', unscored='wrong')
     """
     for name, given, choices in (
         ("ties", ties, get_args(TiesOption)),
@@ -39,6 +64,7 @@ def check_counting(function: str, ties: str, unscored: str = "drop", *, but: Seq
         if given not in allowed:
             reason = f": {why}" if why and given in choices else ""
             raise ConfigError(f"{function} got {name}={given!r}; allowed are {listed(allowed)}{reason}")
+    return Counting(ties, unscored)
 
 
 def tied_text(labels: Sequence[str]) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from evalkit import tables
@@ -13,7 +14,8 @@ from evalkit.errors import ConfigError, counted, listed
 from evalkit.figures import figure, html_page, html_table, text_table
 from evalkit.rubrics.scales import number
 from evalkit.tables.grouping import Flags, Floats, Ints
-from evalkit.validity.figures import Answers
+from evalkit.tables.ties import Counting, TiesOption, UnscoredOption, check_counting
+from evalkit.validity.figures import Answers, same_rows, tie_sets
 from evalkit.validity.panels import KEYS, Panel, checked, panels
 from evalkit.validity.parts import HELD_OUT, PartOption, count_look, take_part
 from evalkit.validity.people import People
@@ -25,10 +27,11 @@ ScoringOption = Literal["accuracy", "rmse"]
 _FALSE_DISCOVERIES = 0.05
 _FEW_ITEMS = 30
 _FEW_PEOPLE = 3
+_PAIR = 2
 _EACH = [*KEYS, "judge", "annotator", "n_items", "judge_rate", "annotator_rate", "difference"]
 _EACH += ["test", "p", "p_adjusted", "wins", "notes"]
 _WHOLE = [*KEYS, "judge", "scoring", "epsilon", "n_annotators", "n_tested", "winning_rate", "advantage_probability"]
-_WHOLE += ["passes", "n_items", "n_unscored", "notes"]
+_WHOLE += ["passes", "n_items", "n_tied", "n_unscored", "n_left_out", "same_items", "ties", "unscored", "notes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,8 @@ def alt_test(
     epsilon: float,
     *,
     scoring: ScoringOption | None = None,
+    ties: TiesOption = "na",
+    unscored: UnscoredOption = "drop",
     part: PartOption | None = None,
 ) -> AltTest:
     """The alternative annotator test: is the judge as good as the people it would replace?
@@ -92,7 +97,7 @@ def alt_test(
     ----------
     judged
         Votes (each judge) or scores (the judge is then ``jury``). The test compares labels: a vote counts by its
-        `label`, not by its mean (interval scales: by its score); items without one (a tie, unscored) are left out.
+        `label`, not by its mean (interval scales: by its score).
     labels
         Long table: `item_id, criterion, annotator, label`, two annotators at least, three recommended.
     epsilon
@@ -101,6 +106,11 @@ def alt_test(
     scoring
         ``accuracy``: the share of the others with the same label; ``rmse``: minus the root mean square difference to
         them. By default accuracy on nominal scales and for true/false labels, else rmse.
+    ties
+        ``na`` (default) leaves out the items on which the judge is tied; with ``half`` (accuracy alone) its closeness
+        is the mean over the tied labels; with ``wrong`` the annotator is closer there.
+    unscored
+        ``drop`` (default) leaves out the items that the judge did not score; with ``wrong`` the annotator is closer.
     part
         ``dev`` or ``held-out``, for labels of `split_labels`; looks at held-out labels are counted.
 
@@ -114,8 +124,9 @@ def alt_test(
 
         `summary`: per judge `scoring`, `epsilon`, `n_annotators`, `n_tested`, `winning_rate` = share of the tested
         annotators against whom the judge wins, `advantage_probability` = mean of `judge_rate` (annotators
-        unweighted), `passes` (winning rate ≥ .5), `n_items` compared at all, `n_unscored` of the items with two
-        annotators or more, `notes`.
+        unweighted, as published), `passes` (winning rate ≥ .5), `n_items` compared at all; of the items with two
+        annotators or more `n_tied`, `n_unscored` and `n_left_out`, which `ties` and `unscored` as chosen leave out;
+        `same_items`: are all judges compared on the same items? `notes`.
 
     Raises
     ------
@@ -149,6 +160,7 @@ def alt_test(
         )
     if scoring not in (None, *get_args(ScoringOption)):
         raise ConfigError(f"alt_test got scoring={scoring!r}; allowed are {listed(get_args(ScoringOption))}, None")
+    counting = check_counting("alt_test", ties, unscored)
     frame, said = checked(judged, labels)
     said, chosen = take_part(said, part)
     each: list[dict[str, Any]] = []
@@ -157,13 +169,25 @@ def alt_test(
         way = scoring or ("accuracy" if panel.verdicts or panel.scale.level == "nominal" else "rmse")
         if way == "rmse" and (panel.verdicts or panel.scale.level == "nominal"):
             raise ConfigError(f"criterion {panel.head['criterion']!r} has no scores for scoring='rmse'; use 'accuracy'")
-        for judge, (answers, there) in panel.judges.items():
+        if way == "rmse" and ties == "half":
+            raise ConfigError(
+                "alt_test got ties='half' with scoring='rmse', where no label is right; use 'na' or 'wrong'"
+            )
+        sides = {
+            judge: _Side(
+                _as_label(answers, panel), there & (_said(panel.crowd, way).sum(axis=1) >= _PAIR), way, counting
+            )
+            for judge, (answers, there) in panel.judges.items()
+        }
+        same = same_rows(side.counted for side in sides.values())
+        for judge, side in sides.items():
             head = panel.head | {"judge": judge}
-            rows, row = _test(panel, _as_label(answers, panel), there, way, float(epsilon))
+            rows, row = _test(panel, side, float(epsilon))
+            row |= {"same_items": same, "ties": ties, "unscored": unscored}
             each.extend(head | one for one in rows)
             row["notes"] = "; ".join(note for note in (chosen, row["notes"]) if note) or None
             whole.append(head | row)
-    summary = _framed(whole, _WHOLE, {"passes": "boolean"})
+    summary = _framed(whole, _WHOLE, {"passes": "boolean", "same_items": "bool"})
     if part == HELD_OUT:
         summary = count_look(summary, said)
     return AltTest(summary, _framed(each, _EACH, {"wins": "boolean"}))
@@ -182,26 +206,64 @@ def _value(text: str) -> float:
     return np.nan if value is None else float(value)
 
 
-def _test(
-    panel: Panel, answers: Answers, there: Flags, way: str, epsilon: float
-) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    crowd = panel.crowd
-    said = crowd.kind >= 0 if way == "accuracy" else ~np.isnan(crowd.score)
-    usable = there & (said.sum(axis=1) >= 2)
-    known = answers.kind >= 0 if way == "accuracy" else ~np.isnan(answers.score)
+def _said(crowd: People, way: str) -> npt.NDArray[np.bool_]:
+    """Items × annotators: who said something that can be compared."""
+    said: npt.NDArray[np.bool_] = crowd.kind >= 0 if way == "accuracy" else ~np.isnan(crowd.score)
+    return said
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """A judge's answers on the `usable` items (asked, two annotators or more), and how they count."""
+
+    answers: Answers
+    usable: Flags
+    way: str
+    counting: Counting
+
+    @property
+    def known(self) -> Flags:
+        """Has the judge an answer to compare?"""
+        known: Flags = self.answers.kind >= 0 if self.way == "accuracy" else ~np.isnan(self.answers.score)
+        return known
+
+    @property
+    def counted(self) -> Flags:
+        """The items that are compared."""
+        missing, tied = ~self.known, self.answers.tied
+        counted = ~missing | (missing & tied & (self.counting.ties != "na"))
+        return self.usable & (counted | (missing & ~tied & (self.counting.unscored == "wrong")))
+
+    def closeness(self, at: Flags, others: People, *, verdicts: bool) -> Floats:
+        """S on some items: of a tie the mean over its labels, or less than anybody's where it is wrong."""
+        answers, known = self.answers.take(at), self.known[at]
+        close = np.where(known, _closeness(answers, others, self.way), -np.inf)
+        spread: Flags = ~known & answers.tied & (self.counting.ties == "half")
+        tied = np.flatnonzero(spread).astype(np.int64)
+        for row, codes in zip(tied, tie_sets(answers, tied, verdicts=verdicts), strict=True):
+            kinds = others.kind[row][others.kind[row] >= 0]
+            close[row] = np.isin(kinds, codes).mean() / len(codes)
+        return close
+
+
+def _test(panel: Panel, side: _Side, epsilon: float) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    crowd, way = panel.crowd, side.way
+    said, counted_items = _said(crowd, way), side.counted
     rows = []
     for one, name in enumerate(crowd.names):
-        at = usable & known & said[:, one]
-        own = crowd.answers(one).take(at)
+        at = counted_items & said[:, one]
         people = crowd.without(one)
         others = People(people.names, people.kind[at], people.score[at])
-        judge_close, own_close = (_closeness(side, others, way) for side in (answers.take(at), own))
+        judge_close = side.closeness(at, others, verdicts=panel.verdicts)
+        own_close = _closeness(crowd.answers(one).take(at), others, way)
         # equal on paper may differ in the sixteenth digit
         won, lost = judge_close >= own_close - 1e-12, own_close >= judge_close - 1e-12
         rows.append({"annotator": name, "n_items": int(at.sum())} | _against(won, lost, epsilon))
     _adjust(rows)
     row = {"scoring": way, "epsilon": epsilon, "n_annotators": len(crowd.names)}
-    row |= {"n_items": int((usable & known).sum()), "n_unscored": int((usable & ~known).sum())}
+    row |= {"n_items": int(counted_items.sum()), "n_left_out": int((side.usable & ~counted_items).sum())}
+    tied = side.usable & ~side.known & side.answers.tied
+    row |= {"n_tied": int(tied.sum()), "n_unscored": int((side.usable & ~side.known & ~tied).sum())}
     return rows, row | _summed(rows)
 
 
@@ -280,7 +342,7 @@ def _summed(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _framed(rows: list[dict[str, Any]], columns: list[str], types: dict[str, Any]) -> pd.DataFrame:
     made = pd.DataFrame(rows, columns=columns)
-    texts = {*KEYS, "judge", "annotator", "scoring", "test", "notes"}
+    texts = {*KEYS, "judge", "annotator", "scoring", "test", "ties", "unscored", "notes"}
     for name in columns:
         if name in texts:
             made[name] = tables.categorical(made[name])

@@ -8,16 +8,25 @@ import numpy as np
 import pandas as pd
 
 from evalkit import tables
-from evalkit.validity.figures import Answers
+from evalkit.tables.ties import Counting, TiesOption, UnscoredOption, check_counting
+from evalkit.validity.figures import Answers, kinds_table
 from evalkit.validity.panels import KEYS, Panel, checked, panels
 from evalkit.validity.parts import PartOption, take_part
 
 __all__ = ["confusion"]
 
-_COLUMNS = [*KEYS, "judge", "label_judge", "label_human", "n", "share"]
+_TEXTS = [*KEYS, "judge", "label_judge", "label_human", "reason"]
+_COLUMNS = [*_TEXTS[:-1], "n", "share", "reason"]
 
 
-def confusion(judged: pd.DataFrame, labels: pd.DataFrame, *, part: PartOption | None = None) -> pd.DataFrame:
+def confusion(
+    judged: pd.DataFrame,
+    labels: pd.DataFrame,
+    *,
+    ties: TiesOption = "na",
+    unscored: UnscoredOption = "drop",
+    part: PartOption | None = None,
+) -> pd.DataFrame:
     """How often each label of a judge stands against each label of a person.
 
     Parameters
@@ -27,6 +36,9 @@ def confusion(judged: pd.DataFrame, labels: pd.DataFrame, *, part: PartOption | 
     labels
         Long table: `item_id, criterion, annotator, label`. Every annotator's label counts once. Where people gave
         nothing but ``true`` and ``false``, verdicts are counted instead of labels.
+    ties, unscored
+        As in `align`: ``half`` counts a tie as 1/t in each of its t cells; what is left out stands in rows of its own,
+        whose `share` is NA; ``wrong`` counts them in the shares. The shares of equal labels add up to the accuracy.
     part
         ``dev`` or ``held-out``, for labels of `split_labels`; by default all, or ``dev`` where there are parts.
 
@@ -35,9 +47,9 @@ def confusion(judged: pd.DataFrame, labels: pd.DataFrame, *, part: PartOption | 
     DataFrame
         Per `rubric, rubric_version, criterion, judge` one row for each pair of `label_judge` and `label_human`, in the
         order of the scale and with pairs that never occur (interval scales: only labels that occur): `n`, the
-        number of labels, and `share` 0-1 of all labels of items that the judge was asked about. Where the judge
-        has no label (a tie, unscored), `label_judge` is NA: those rows are there only if they occur. A person's
-        number between the codes is no label and is left out.
+        number of labels, and `share` 0-1 of those that count. Where the judge has no label, `label_judge` is NA and
+        `reason` says ``tied`` or ``unscored``: those rows are there only if they occur. A person's number between the
+        codes is no label and is left out.
 
     Raises
     ------
@@ -56,33 +68,45 @@ def confusion(judged: pd.DataFrame, labels: pd.DataFrame, *, part: PartOption | 
     >>> confusion(votes, labels)[["label_judge", "label_human", "n"]].values.tolist()
     [['0', '0', 1], ['0', '1', 0], ['1', '0', 1], ['1', '1', 1]]
     """
+    counting = check_counting("confusion", ties, unscored)
     frame, said = checked(judged, labels)
     said, _ = take_part(said, part)
     rows: list[dict[str, Any]] = []
     for panel in panels(frame, said, kinds="label"):
         for judge, (answers, there) in panel.judges.items():
-            rows.extend(panel.head | {"judge": judge} | row for row in _counts(panel, answers, there))
-    made = pd.DataFrame(rows, columns=_COLUMNS).astype({"n": "int64", "share": "float64"})
-    for name in _COLUMNS[:-2]:
+            rows.extend(panel.head | {"judge": judge} | row for row in _counts(panel, answers, there, counting))
+    made = pd.DataFrame(rows, columns=_COLUMNS).astype({"n": "float64" if ties == "half" else "int64"})
+    made = made.astype({"share": "float64"})
+    for name in _TEXTS:
         made[name] = tables.categorical(made[name])
     return made
 
 
-def _counts(panel: Panel, answers: Answers, there: Any) -> list[dict[str, Any]]:
+def _counts(panel: Panel, answers: Answers, there: Any, counting: Counting) -> list[dict[str, Any]]:
     """The cells of one judge's table; labels that only other panels have are not among them."""
-    names = _names(panel)
-    human = panel.crowd.kind[there]
-    item, _ = np.nonzero(human >= 0)
-    own, true = answers.kind[there][item], human[human >= 0]
-    total = len(true)
-    rows = []
-    for said in [*names, -1]:
-        for meant in names:
-            n = int(((own == said) & (true == meant)).sum())
-            if n or said >= 0:
-                row = {"label_judge": names.get(said), "label_human": names[meant], "n": n}
-                rows.append(row | {"share": n / total if total else np.nan})
-    return rows
+    names, one = _names(panel), answers.take(there)
+    crowd = panel.crowd.kind[there]
+    spread = Counting("half" if counting.ties == "half" else "na")
+    each = [kinds_table(one, kind, verdicts=panel.verdicts, counting=spread) for kind in crowd.T]
+    said, meant, weight = (
+        np.concatenate([getattr(table, name) for table in each] or [np.zeros(0)]) for name in ("said", "true", "weight")
+    )
+    cells = {(own, true): float(weight[(said == own) & (meant == true)].sum()) for own in names for true in names}
+    missing = one.kind < 0
+    lost = {"tied": missing & one.tied & (counting.ties != "half"), "unscored": missing & ~one.tied}
+    counts = {"tied": counting.ties == "wrong", "unscored": counting.unscored == "wrong"}
+    gone = {(why, meant): int((crowd[flags] == meant).sum()) for why, flags in lost.items() for meant in names}
+    total = sum(cells.values()) + sum(n for (why, _), n in gone.items() if counts[why])
+    rows: list[dict[str, Any]] = [
+        {"label_judge": names[own], "label_human": names[true], "n": n, "share": n / total if total else np.nan}
+        for (own, true), n in cells.items()
+    ]
+    return rows + [
+        {"label_judge": None, "label_human": names[true], "n": n, "reason": why}
+        | {"share": n / total if counts[why] and total else np.nan}
+        for (why, true), n in gone.items()
+        if n
+    ]
 
 
 def _names(panel: Panel) -> dict[int, str]:

@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
 
-from evalkit.intervals import few_others
+from evalkit.errors import InputError
+from evalkit.intervals import FEWEST_OTHERS, few_others
 from evalkit.tables.grouping import Flags, Floats, Ints, tally
+from evalkit.tables.ties import LEFT_OUT, Counting
 
-__all__ = ["FIGURES", "Answers", "compare_answers"]
+__all__ = [
+    "FIGURES",
+    "OF_CLASSES",
+    "Answers",
+    "Table",
+    "average",
+    "compare_answers",
+    "compare_each",
+    "counted_rows",
+    "kinds_table",
+]
 
 FIGURES = (
     "accuracy",
@@ -24,8 +38,13 @@ FIGURES = (
     "mae",
     "bias",
 )
+OF_CLASSES = ("balanced_accuracy", "macro_f1")
+"""Computed on request, as are ``f1_<label>``."""
+
 _MOST_CELLS = 4_000_000
+_NO_CLASSES: Mapping[str, int] = MappingProxyType({})
 Matrix = npt.NDArray[np.float64]
+Weighted = tuple[Floats, Floats]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,21 +59,57 @@ class Answers:
         In rubric units; NaN for none.
     tied
         Has the judge no `kind` because of a tie?
+    among, sets
+        The number of each item's tie in `sets`, which holds the codes that are equal; −1 for none, or not known.
     """
 
     kind: Ints
     score: Floats
     tied: Flags
+    among: Ints | None = None
+    sets: tuple[tuple[int, ...], ...] = ()
 
     def take(self, rows: npt.NDArray[np.int64] | Flags) -> Answers:
         """The answers on some items."""
-        return Answers(self.kind[rows], self.score[rows], self.tied[rows])
+        among = None if self.among is None else self.among[rows]
+        return Answers(self.kind[rows], self.score[rows], self.tied[rows], among, self.sets)
+
+
+def counted_rows(one: Answers, counting: Counting) -> Flags:
+    """The items that count in figures on verdicts or labels, where there is a reference."""
+    counted: Flags = one.kind >= 0
+    if counting.ties != "na":
+        counted = counted | one.tied
+    if counting.unscored == "wrong":
+        counted = counted | ((one.kind < 0) & ~one.tied)
+    return counted
+
+
+def same_rows(counted: Iterable[Flags]) -> bool:
+    """Are several judges compared on the same items?"""
+    rows = list(counted)
+    return all(np.array_equal(one, rows[0]) for one in rows)
 
 
 def compare_answers(
-    one: Answers, reference: Answers, unit: Ints, n_units: int, *, verdicts: bool, half: bool = False
+    one: Answers, reference: Answers, unit: Ints, n_units: int, *, verdicts: bool, counting: Counting = LEFT_OUT
 ) -> dict[str, Floats]:
-    """All figures of `one` against `reference`, on the items that both answered.
+    """`compare_each` with one reference."""
+    return compare_each(one, [reference], unit, n_units, verdicts=verdicts, counting=counting)
+
+
+def compare_each(
+    one: Answers,
+    references: Sequence[Answers],
+    unit: Ints,
+    n_units: int,
+    *,
+    verdicts: bool,
+    counting: Counting = LEFT_OUT,
+    extra: Sequence[str] = (),
+    classes: Mapping[str, int] = _NO_CLASSES,
+) -> dict[str, Floats]:
+    """All figures of `one`, averaged over the references against which they are defined, by their numbers of items.
 
     Parameters
     ----------
@@ -62,25 +117,64 @@ def compare_answers(
         Which of the units each item is left out with; `n_units` 0 leaves nothing out.
     verdicts
         Are the kinds verdicts (0 fail, 1 pass)? Else they are labels, without false passes and fails.
-    half
-        Does a tie of `one` count as half right in `accuracy`?
+    counting
+        How ties of `one`, and items without an answer of `one`, count in the figures on kinds. All of these figures
+        are of one table of kinds: ``half`` spreads a tie over its t cells, 1/t each; what is ``wrong`` stands in a
+        row of its own, which no reference has.
+    extra, classes
+        Figures of classes that are wanted too, and the code of each class.
 
     Returns
     -------
     dict
         Figure -> its value on all, then without each unit; NaN where it is not defined. Kappas and correlations
         are NaN without any unit where on one side under three units hold an answer other than the most frequent
-        one: their interval would cover much less than it says.
+        one, figures of classes where the reference has one in under three: their interval would cover much less
+        than it says.
+
+    Raises
+    ------
+    InputError
+        For ``half`` where it is not known among which labels a tie is.
     """
+    options = _Options(verdicts, counting, tuple(extra), classes)
+    found = [_compared(one, reference, unit, n_units, options) for reference in references]
+    return average(found, [*FIGURES, *extra], n_units)
+
+
+def average(found: Sequence[Mapping[str, Weighted]], names: Sequence[str], n_units: int) -> dict[str, Floats]:
+    """Each figure over those that have it on all items, by weight (0 where a unit left out held all of one's items)."""
+    averaged = {}
+    for name in names:
+        known = [one[name] for one in found if not np.isnan(one[name][0][0])]
+        if len(known) < 2:
+            averaged[name] = known[0][0] if known else np.full(n_units + 1, np.nan)
+            continue
+        parts = [np.where(weight > 1e-9, value * weight, 0.0) for value, weight in known]
+        averaged[name] = _ratio(np.sum(parts, axis=0), np.sum([weight for _, weight in known], axis=0))
+    return averaged
+
+
+@dataclass(frozen=True, slots=True)
+class _Options:
+    verdicts: bool
+    counting: Counting
+    extra: tuple[str, ...]
+    classes: Mapping[str, int]
+
+
+def _compared(one: Answers, reference: Answers, unit: Ints, n_units: int, options: _Options) -> dict[str, Weighted]:
     rows = n_units + 1
-    found = _kinds(one, reference, unit, rows, verdicts=verdicts, half=half)
+    table = kinds_table(one, reference.kind, verdicts=options.verdicts, counting=options.counting)
+    found = _kinds(table, unit[table.item], rows, options)
     both = ~np.isnan(one.score) & ~np.isnan(reference.score)
     x, y, unit = one.score[both], reference.score[both], unit[both]
-    found |= _moments(x, y, unit, rows) | _ranked(x, y, unit, rows)
+    scores = _moments(x, y, unit, rows) | _ranked(x, y, unit, rows)
     if n_units and any(few_others(np.round(side, 10), unit) for side in (x, y)):
         for name in ("quadratic_kappa", "pearson", "spearman", "kendall"):
-            found[name][1:] = np.nan
-    return found
+            scores[name][1:] = np.nan
+    n = _sums(np.ones(len(x)), unit, rows)
+    return found | {name: (values, n) for name, values in scores.items()}
 
 
 def _sums(values: Floats, unit: Ints, rows: int) -> Floats:
@@ -98,34 +192,96 @@ def _ratio(top: Floats, bottom: Floats) -> Floats:
     return ratio
 
 
-def _kinds(one: Answers, reference: Answers, unit: Ints, rows: int, *, verdicts: bool, half: bool) -> dict[str, Floats]:
-    known = reference.kind >= 0
-    both = known & (one.kind >= 0)
-    counted = both | (known & one.tied) if half else both
-    right = np.where(one.kind == reference.kind, 1.0, np.where(both, 0.0, 0.5))[counted]
-    n = _sums(np.ones(int(counted.sum())), unit[counted], rows)
-    found = {"accuracy": _ratio(_sums(right, unit[counted], rows), n)}
-    said, true, where = one.kind[both], reference.kind[both], unit[both]
-    for name, wrong, given in (("false_pass_rate", 1, 0), ("false_fail_rate", 0, 1)):
-        if verdicts:
-            hits = ((said == wrong) & (true == given)).astype(float)
-            found[name] = _ratio(_sums(hits, where, rows), _sums((true == given).astype(float), where, rows))
-        else:
-            found[name] = np.full(rows, np.nan)
-    found["kappa"] = _kappa(said, true, where, rows)
-    if rows > 1 and any(few_others(side, where) for side in (said, true)):
-        found["kappa"][1:] = np.nan
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The table of kinds, one entry per item and cell: what `one` and the reference say, the part of the item."""
+
+    said: Ints  # −1: no kind, which is wrong
+    true: Ints
+    weight: Floats
+    item: Ints
+
+
+def kinds_table(one: Answers, kind: Ints, *, verdicts: bool, counting: Counting) -> Table:
+    """The table of one's kinds and those of a reference; `item` is the place of each entry's item."""
+    known = kind >= 0
+    sure = np.flatnonzero(known & (one.kind >= 0))
+    items, said, weights = [sure], [one.kind[sure]], [np.ones(len(sure))]
+    tied = np.flatnonzero(known & (one.kind < 0) & one.tied) if counting.ties != "na" else sure[:0]
+    wrong = np.flatnonzero(known & (one.kind < 0) & ~one.tied) if counting.unscored == "wrong" else sure[:0]
+    if counting.ties == "half" and len(tied):
+        sets = tie_sets(one, tied, verdicts=verdicts)
+        sizes = np.array([len(codes) for codes in sets])
+        items.append(np.repeat(tied, sizes))
+        said.append(np.concatenate(sets))
+        weights.append(np.repeat(1 / sizes, sizes))
+    elif len(tied):
+        wrong = np.concatenate([wrong, tied])
+    if len(wrong):
+        items.append(wrong)
+        said.append(np.full(len(wrong), -1, dtype=np.int64))
+        weights.append(np.ones(len(wrong)))
+    if len(items) == 1:
+        return Table(said[0], kind[sure], weights[0], sure)
+    at = np.concatenate(items)
+    return Table(np.concatenate(said), kind[at], np.concatenate(weights), at)
+
+
+def tie_sets(one: Answers, tied: Ints, *, verdicts: bool) -> list[Ints]:
+    """The codes among which each of these items is tied: a tied verdict is between fail and pass."""
+    if verdicts:
+        return [np.array([0, 1])] * len(tied)
+    among = np.full(len(tied), -1) if one.among is None else one.among[tied]
+    if (among < 0).any():
+        raise InputError(
+            f"ties='half' got {int((among < 0).sum())} ties of a table that does not hold among which labels they are "
+            "(column tied_labels); make it again with vote or aggregate, or choose ties='na' or 'wrong'"
+        )
+    return [np.array(one.sets[number], dtype=np.int64) for number in among]
+
+
+def _kinds(table: Table, unit: Ints, rows: int, options: _Options) -> dict[str, Weighted]:
+    said, true, weight = table.said, table.true, table.weight
+
+    def total(flags: Flags) -> Floats:
+        return _sums(weight * flags, unit, rows)
+
+    right, n = said == true, total(np.ones(len(said), dtype=bool))
+    found = {"accuracy": (_ratio(total(right), n), n)}
+    for name, given in (("false_pass_rate", 0), ("false_fail_rate", 1)):
+        of = true == given
+        found[name] = (_ratio(total(of & ~right), total(of)), total(of)) if options.verdicts else (n * np.nan, n)
+    found["kappa"] = (_kappa(total, said, true, n), n)
+    if rows > 1 and any(few_others(side, unit) for side in (said, true)):
+        found["kappa"][0][1:] = np.nan
+    for name in options.extra:
+        found[name] = (_of_classes(name, total, table, unit, options.classes), n)
     return found
 
 
-def _kappa(said: Ints, true: Ints, unit: Ints, rows: int) -> Floats:
-    n = _sums(np.ones(len(said)), unit, rows)
-    agreed = _sums((said == true).astype(float), unit, rows)
-    chance = np.zeros(rows)
+def _kappa(total: Callable[[Flags], Floats], said: Ints, true: Ints, n: Floats) -> Floats:
+    chance = np.zeros(len(n))
     for kind in np.intersect1d(said, true):
-        chance += _sums((said == kind).astype(float), unit, rows) * _sums((true == kind).astype(float), unit, rows)
+        chance += total(said == kind) * total(true == kind)
     # (p_o − p_e)/(1 − p_e), both sides times n²; of one pair it would be 0 or nothing.
-    return _ratio(n * agreed - chance, np.where(n > 1.5, n**2 - chance, 0.0))
+    return _ratio(n * total(said == true) - chance, np.where(n > 1.5, n**2 - chance, 0.0))
+
+
+def _of_classes(
+    name: str, total: Callable[[Flags], Floats], table: Table, unit: Ints, classes: Mapping[str, int]
+) -> Floats:
+    """Balanced accuracy, macro F1, or F1 of one class; NaN where the reference never has a class."""
+    wanted = list(classes.values()) if name in OF_CLASSES else [classes[name.removeprefix("f1_")]]
+    each = []
+    for code in wanted:
+        own = table.true == code
+        hits, there = total(own & (table.said == code)), total(own)
+        bottom = there if name == "balanced_accuracy" else (there + total(table.said == code)) / 2
+        each.append(_ratio(hits, np.where(there > 1e-9, bottom, 0.0)))
+    values: Floats = np.mean(each, axis=0) if each else total(table.true < -1) * np.nan
+    if len(values) > 1 and any(len(np.unique(unit[table.true == code])) < FEWEST_OTHERS for code in wanted):
+        values[1:] = np.nan
+    return values
 
 
 def _moments(x: Floats, y: Floats, unit: Ints, rows: int) -> dict[str, Floats]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -13,7 +13,8 @@ import pandas as pd
 from evalkit.errors import InputError, listed
 from evalkit.intervals import Interval, Transform, jackknife, jackknife_groups, percentiles, resamples
 from evalkit.tables.grouping import Floats, Ints
-from evalkit.validity.figures import FIGURES, Answers, compare_answers
+from evalkit.tables.ties import LEFT_OUT, Counting
+from evalkit.validity.figures import FIGURES, OF_CLASSES, Answers, average, compare_answers, compare_each
 
 __all__ = ["TRANSFORM", "Found", "Level", "figures", "figures_once", "inside_groups", "system_names"]
 
@@ -22,7 +23,8 @@ Found = dict[str, tuple[float, Interval | None]]
 
 TRANSFORM: dict[str, Transform] = dict.fromkeys(FIGURES, "atanh")
 TRANSFORM |= {"accuracy": "logit", "false_pass_rate": "logit", "false_fail_rate": "logit", "mae": "log", "bias": "none"}
-"""How the jackknife takes each figure."""
+TRANSFORM |= dict.fromkeys(OF_CLASSES, "logit")
+"""How the jackknife takes each figure; F1 of a class as a share."""
 
 _NOTHING = np.zeros(0, dtype=np.int64)
 
@@ -39,21 +41,28 @@ class Level:
         The cluster of each item.
     system
         The system of each item, −1 for none; empty at other levels.
-    verdicts, half
-        As in `compare_answers`.
+    verdicts, counting, extra, classes
+        As in `compare_each`.
     """
 
     name: str
     unit: Ints
     system: Ints
     verdicts: bool
-    half: bool = False
+    counting: Counting = LEFT_OUT
+    extra: tuple[str, ...] = ()
+    classes: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def figures(self) -> list[str]:
+        """The figures that are computed."""
+        return [*FIGURES, *self.extra]
 
     def take(self, rows: Any) -> Level:
         """The level on some items, units numbered afresh."""
         unit = np.unique(self.unit[rows], return_inverse=True)[1].astype(np.int64)
         system = self.system[rows] if self.name == "system" else self.system
-        return Level(self.name, unit, system, self.verdicts, self.half)
+        return replace(self, unit=unit, system=system)
 
 
 def system_names(frame: pd.DataFrame, systems: Mapping[str, Any] | pd.Series | pd.DataFrame | str) -> dict[str, str]:
@@ -107,27 +116,25 @@ def _jackknifed(made: dict[str, Floats], interval: str | None) -> Found:
     return {
         name: (
             float(values[0]),
-            None if interval is None else jackknife(float(values[0]), values[1:], transform=TRANSFORM[name]),
+            None
+            if interval is None
+            else jackknife(float(values[0]), values[1:], transform=TRANSFORM.get(name, "logit")),
         )
         for name, values in made.items()
     }
 
 
-def _mean_known(found: list[dict[str, Floats]], n_units: int) -> dict[str, Floats]:
-    """The mean over the references against which a figure is defined."""
-    averaged = {}
-    for name in FIGURES:
-        values = np.stack([one[name] for one in found]) if found else np.full((1, n_units + 1), np.nan)
-        known = ~np.isnan(values[:, 0])
-        averaged[name] = values[known].mean(axis=0) if known.any() else np.full(n_units + 1, np.nan)
-    return averaged
-
-
 def _averaged(answers: Answers, references: list[Answers], level: Level, unit: Ints, n_units: int) -> dict[str, Floats]:
-    each = [
-        compare_answers(answers, one, unit, n_units, verdicts=level.verdicts, half=level.half) for one in references
-    ]
-    return _mean_known(each, n_units)
+    return compare_each(
+        answers,
+        references,
+        unit,
+        n_units,
+        verdicts=level.verdicts,
+        counting=level.counting,
+        extra=level.extra,
+        classes=level.classes,
+    )
 
 
 def _bootstrapped(found: Found, answers: Answers, references: list[Answers], level: Level) -> Found:
@@ -135,11 +142,11 @@ def _bootstrapped(found: Found, answers: Answers, references: list[Answers], lev
     for rows in resamples(level.unit):
         part = [one.take(rows) for one in references]
         made = _averaged(answers.take(rows), part, level, level.unit[rows], 0)
-        rounds.append([float(made[name][0]) for name in FIGURES])
-    columns = np.array(rounds).T if rounds else np.empty((len(FIGURES), 0))
+        rounds.append([float(made[name][0]) for name in level.figures])
+    columns = np.array(rounds).T if rounds else np.empty((len(level.figures), 0))
     return {
         name: (found[name][0], percentiles(column, found[name][0]))
-        for name, column in zip(FIGURES, columns, strict=True)
+        for name, column in zip(level.figures, columns, strict=True)
     }
 
 
@@ -155,20 +162,20 @@ def inside_groups(answers: Answers, references: list[Answers], level: Level) -> 
         part = [one.take(piece) for one in references]
         unit = np.zeros(len(piece), dtype=np.int64)
         made = _averaged(answers.take(piece), part, level, unit, 0)
-        rows.append([float(made[name][0]) for name in FIGURES])
+        rows.append([float(made[name][0]) for name in level.figures])
     return np.array(rows)
 
 
 def _grouped(answers: Answers, references: list[Answers], level: Level, interval: str | None) -> Found:
     inside = inside_groups(answers, references, level)
     found: Found = {}
-    for name, column in zip(FIGURES, inside.T, strict=True):
+    for name, column in zip(level.figures, inside.T, strict=True):
         used = column[~np.isnan(column)]
         value = float(used.mean()) if len(used) else np.nan
         ends = None
         if interval is not None:
             others = (used.sum() - used) / max(len(used) - 1, 1)
-            ends = jackknife(value, others, transform=TRANSFORM[name])
+            ends = jackknife(value, others, transform=TRANSFORM.get(name, "logit"))
         found[name] = (value, ends)
     return found
 
@@ -179,10 +186,12 @@ def _grouped(answers: Answers, references: list[Answers], level: Level, interval
 def _between_systems(answers: Answers, references: list[Answers], level: Level, interval: str | None) -> Found:
     unit, n_units = jackknife_groups(level.unit) if interval is not None else (_NOTHING, 0)
     each = [_system_figures(answers, one, level, unit, n_units) for one in references]
-    return _jackknifed(_mean_known(each, n_units), interval)
+    return _jackknifed(average(each, level.figures, n_units), interval)
 
 
-def _system_figures(one: Answers, other: Answers, level: Level, unit: Ints, n_units: int) -> dict[str, Floats]:
+def _system_figures(
+    one: Answers, other: Answers, level: Level, unit: Ints, n_units: int
+) -> dict[str, tuple[Floats, Floats]]:
     """Figures on the systems' mean scores, then without each unit; there are no verdicts of systems."""
     both = ~np.isnan(one.score) & ~np.isnan(other.score) & (level.system >= 0)
     n_systems = int(level.system.max(initial=-1)) + 1
@@ -196,7 +205,9 @@ def _system_figures(one: Answers, other: Answers, level: Level, unit: Ints, n_un
             whole = np.concatenate([whole, whole - own])
         sums.append(whole)
     made = np.array([_on_means(n, x, y) for n, x, y in zip(*sums, strict=True)])
-    return dict(zip(FIGURES, made.T, strict=True))
+    n_items, nothing = sums[0].sum(axis=1), np.full(n_units + 1, np.nan)
+    found = dict(zip(FIGURES, made.T, strict=True)) | dict.fromkeys(level.extra, nothing)
+    return {name: (values, n_items) for name, values in found.items()}
 
 
 def _on_means(n: Floats, x: Floats, y: Floats) -> list[float]:

@@ -14,7 +14,8 @@ from evalkit.errors import InputError, listed
 from evalkit.intervals import cluster_codes
 from evalkit.rubrics.scales import Scale
 from evalkit.tables import LABEL_KEY, SCORE_KEY, VOTE_KEY
-from evalkit.tables.grouping import Flags, Ints, clusters_of, group, refuse_doubles
+from evalkit.tables.grouping import Flags, Floats, Ints, clusters_of, group, refuse_doubles
+from evalkit.tables.ties import labels_among
 from evalkit.validity.figures import Answers
 from evalkit.validity.people import People, kinds_of, people, spoken
 
@@ -48,6 +49,8 @@ class Panel:
         Are kinds verdicts (0 fail, 1 pass)? Else they are numbers of `kinds`.
     kinds
         Label -> its number.
+    first
+        Judge -> its share of samples for the answer shown first and their number per item, where a votes table has it.
     """
 
     head: dict[str, Any]
@@ -58,6 +61,7 @@ class Panel:
     judges: dict[str, tuple[Answers, Flags]]
     verdicts: bool
     kinds: dict[str, int]
+    first: dict[str, tuple[Floats, Ints]]
 
 
 def checked(judged: pd.DataFrame, labels: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -132,11 +136,17 @@ def _panel(head: dict[str, Any], piece: pd.DataFrame, said: pd.DataFrame, cluste
     names = pd.Series(clusters.iloc[first].to_numpy(dtype=object), index=pd.Index(found_items, dtype=object))
     names = names.reindex(items)
     judges, judge_names = pd.factorize(piece["judge"].astype("str"))
-    found = {
-        str(judge): _answers(piece.iloc[np.flatnonzero(judges == number)], items, kinds, verdicts=verdicts)
-        for number, judge in enumerate(judge_names)
-    }
-    return Panel(head, scale, items, cluster_codes(names), crowd, found, verdicts, kinds)
+    rows = {str(judge): piece.iloc[np.flatnonzero(judges == number)] for number, judge in enumerate(judge_names)}
+    found = {judge: _answers(own, items, kinds, verdicts=verdicts) for judge, own in rows.items()}
+    shown = {judge: _first(own, items) for judge, own in rows.items() if {"first_rate", "n_scored"} <= set(own)}
+    return Panel(head, scale, items, cluster_codes(names), crowd, found, verdicts, kinds, shown)
+
+
+def _first(own: pd.DataFrame, items: pd.Index) -> tuple[Floats, Ints]:
+    at = items.get_indexer(pd.Index(own["item_id"]))
+    share, n = np.full(len(items), np.nan), np.zeros(len(items), dtype=np.int64)
+    share[at], n[at] = own["first_rate"].to_numpy(dtype=np.float64), own["n_scored"].to_numpy(dtype=np.int64)
+    return share, n
 
 
 def _answers(own: pd.DataFrame, items: pd.Index, kinds: dict[str, int], *, verdicts: bool) -> tuple[Answers, Flags]:
@@ -151,4 +161,16 @@ def _answers(own: pd.DataFrame, items: pd.Index, kinds: dict[str, int], *, verdi
     score[at] = own["score"].to_numpy(dtype=np.float64)
     tied[at] = own["tied"].to_numpy() & (kind[at] < 0)
     there[at] = True
-    return Answers(kind, score, tied), there
+    if verdicts:
+        if "reason" in own:  # a tie of labels whose verdict unscored samples left open is no tie of verdicts
+            tied[at] &= own["reason"].eq("tied").fillna(value=False).to_numpy(dtype=bool)
+        return Answers(kind, score, tied), there
+    if "tied_labels" not in own:
+        return Answers(kind, score, tied), there
+    cells = own["tied_labels"]
+    among = np.full(len(items), -1, dtype=np.int64)
+    among[at] = np.where(tied[at], cells.cat.codes.to_numpy(), -1)
+    sets = (labels_among(cell) for cell in cells.cat.categories)
+    return Answers(
+        kind, score, tied, among, tuple(tuple(kinds.setdefault(name, len(kinds)) for name in names) for names in sets)
+    ), there

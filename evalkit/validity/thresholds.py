@@ -14,7 +14,8 @@ from evalkit import tables
 from evalkit.errors import ConfigError, listed
 from evalkit.rubrics.scales import Scale
 from evalkit.tables.grouping import Flags, Floats, Ints, clusters_of
-from evalkit.validity.figures import Answers
+from evalkit.tables.ties import Counting, TiesOption, UnscoredOption, check_counting
+from evalkit.validity.figures import Answers, same_rows
 from evalkit.validity.panels import KEYS, Panel, checked, panels
 from evalkit.validity.parts import PartOption, take_part
 
@@ -24,8 +25,9 @@ ObjectiveOption = Literal["accuracy", "balanced_accuracy"]
 Weights = npt.NDArray[np.float64]
 
 _FLOATS = ["cut", "pass_at", "in_sample", "out_of_fold", "optimism", "present", "cut_lowest", "cut_highest"]
-_COUNTS = ["n_items", "n_labelled", "n_folds"]
-_COLUMNS = [*KEYS, "judge", "objective", *_FLOATS, *_COUNTS, "notes"]
+_COUNTS = ["n_items", "n_labelled", "n_left_out", "n_tied", "n_folds"]
+_TEXTS = ["ties", "unscored", "notes"]
+_COLUMNS = [*KEYS, "judge", "objective", *_FLOATS, *_COUNTS, "same_items", *_TEXTS]
 _FEWEST = 2
 _SAME = 1e-9
 
@@ -36,6 +38,8 @@ def pass_threshold(
     folds: int = 5,
     *,
     objective: ObjectiveOption = "accuracy",
+    ties: TiesOption = "half",
+    unscored: UnscoredOption = "drop",
     clusters: Mapping[str, Any] | pd.Series | None = None,
     part: PartOption | None = None,
 ) -> pd.DataFrame:
@@ -56,7 +60,12 @@ def pass_threshold(
     objective
         ``accuracy``: the share of verdicts that agree, or ``balanced_accuracy``: the mean of that share among the
         passes and among the fails of people, for rare passes or fails. Both against each annotator, averaged over
-        them (balanced: those who gave both verdicts).
+        them by their numbers of labels (balanced: those who gave both verdicts).
+    ties
+        How a tied verdict counts in `present`: ``half`` (default) right or ``wrong``. A threshold gives every score a
+        verdict and all figures here are of the same items, so that ties cannot be left out.
+    unscored
+        ``drop`` (default) leaves out items without a score; with ``wrong`` no threshold is right on them.
     clusters
         item_id -> cluster; the item by default. A cluster is in one fold.
     part
@@ -71,9 +80,10 @@ def pass_threshold(
           occur, of equally good ones the one nearest to the rubric's `pass_at`; infinite where nothing should pass;
         - `pass_at`: the nearest code on the good side of it (interval scales: the cut); NA where no code is;
         - `in_sample`, `out_of_fold` 0-1, `optimism` = their difference, `present`: the figure of the verdicts as
-          they are (on the same items; a tie counts as wrong);
+          they are, on the same items; one that unscored samples left open is wrong;
         - `cut_lowest`, `cut_highest` over the folds: far apart, the threshold is not known;
-        - `n_items`, `n_labelled`: items with a score and a verdict, `n_folds`, `notes`.
+        - `n_items`, `n_labelled` compared, `n_left_out` with a verdict of people and without a score, `n_tied`,
+          `n_folds`; `same_items`: are all judges compared on the same items? `ties` and `unscored` as chosen, `notes`.
 
     Raises
     ------
@@ -106,28 +116,41 @@ def pass_threshold(
         )
     if isinstance(folds, bool) or not isinstance(folds, int) or folds < _FEWEST:
         raise ConfigError(f"pass_threshold got folds={folds!r}; give a whole number of {_FEWEST} or more")
+    counting = check_counting(
+        "pass_threshold", ties, unscored, but=("ties=na",), why="all its figures are of the same items"
+    )
     frame, said = checked(judged, labels)
     said, chosen = take_part(said, part)
     units = clusters_of(frame["item_id"], clusters)
     names = dict(zip(frame["item_id"].astype(str), units, strict=True))
     rows: list[dict[str, Any]] = []
     for panel in panels(frame, said, kinds="passed"):
+        same = same_rows(_compared(panel, *side, counting) for side in panel.judges.values())
         for judge, (answers, there) in panel.judges.items():
-            row = _row(panel, answers, there, names, folds, objective)
+            row = _row(panel, answers, there, names, folds, objective, counting)
             row["notes"] = "; ".join(note for note in (chosen, row.get("notes")) if note) or None
-            rows.append(panel.head | {"judge": judge, "objective": objective} | row)
+            rows.append(panel.head | {"judge": judge, "objective": objective, "same_items": same} | row)
     made = pd.DataFrame(rows, columns=_COLUMNS)
-    made = made.astype(dict.fromkeys(_FLOATS, "float64") | dict.fromkeys(_COUNTS, "int64"))
-    for name in (*KEYS, "judge", "objective", "notes"):
+    made = made.astype(dict.fromkeys(_FLOATS, "float64") | dict.fromkeys(_COUNTS, "int64") | {"same_items": "bool"})
+    for name in (*KEYS, "judge", "objective", *_TEXTS):
         made[name] = tables.categorical(made[name])
     return made
 
 
 def _row(
-    panel: Panel, answers: Answers, there: Flags, names: Mapping[str, str], folds: int, objective: str
+    panel: Panel,
+    answers: Answers,
+    there: Flags,
+    names: Mapping[str, str],
+    folds: int,
+    objective: str,
+    counting: Counting,
 ) -> dict[str, Any]:
-    at = there & ~np.isnan(answers.score) & (panel.crowd.kind >= 0).any(axis=1)
+    labelled, valued = there & (panel.crowd.kind >= 0).any(axis=1), ~np.isnan(answers.score)
+    at = _compared(panel, answers, there, counting)
     row: dict[str, Any] = {"n_items": int(there.sum()), "n_labelled": int(at.sum()), "n_folds": 0}
+    row |= {"n_left_out": int((labelled & ~at).sum()), "n_tied": int((at & answers.tied).sum())}
+    row |= {"ties": counting.ties, "unscored": counting.unscored}
     # turned round where low is better, so that high passes
     sign = -1.0 if panel.scale.better == "low" else 1.0
     score, said = sign * answers.score[at], panel.crowd.kind[at]
@@ -135,25 +158,35 @@ def _row(
     fold = _folds(unit, folds)
     row["n_folds"] = int(fold.max(initial=-1)) + 1
     why = _why_not(panel.scale, said, row["n_folds"], objective)
+    if why is None and not valued[at].any():
+        why = "no item has both a verdict of people and a score"
     if why is not None:
         return row | {"notes": why}
     start = _present_cut(panel.scale, sign)
     cut = _best(score, _weights(said, objective), start)
-    row |= {"in_sample": _figure(score >= cut, said, objective)}
+    row |= {"in_sample": _figure(_passing(score, cut), said, objective)}
     cuts: list[float] = []
-    passed = np.zeros(len(score), dtype=bool)
+    passed = np.zeros(len(score))
     for number in range(row["n_folds"]):
         out = fold == number
         cuts.append(_best(score[~out], _weights(said[~out], objective), start))
-        passed[out] = score[out] >= cuts[-1]
-    row |= {"out_of_fold": _figure(passed, said, objective), "present": _figure(answers.kind[at], said, objective)}
+        passed[out] = _passing(score[out], cuts[-1])
+    present = np.where(answers.kind[at] < 0, np.nan, answers.kind[at])
+    present[answers.tied[at] & (counting.ties == "half")] = 0.5
+    row |= {"out_of_fold": _figure(passed, said, objective), "present": _figure(present, said, objective)}
     row |= {
         "optimism": row["in_sample"] - row["out_of_fold"],
         "cut": sign * cut,
         "pass_at": _code(panel.scale, sign, cut),
     }
     row |= {"cut_lowest": min(sign * one for one in cuts), "cut_highest": max(sign * one for one in cuts)}
-    return row | {"notes": "the best is to pass all, or nothing" if np.isinf(cut) or cut <= score.min() else None}
+    return row | {"notes": "the best is to pass all, or nothing" if np.isinf(cut) or cut <= np.nanmin(score) else None}
+
+
+def _compared(panel: Panel, answers: Answers, there: Flags, counting: Counting) -> Flags:
+    """The items with a verdict of people, and a score unless what has none is wrong."""
+    valued = ~np.isnan(answers.score) | (counting.unscored == "wrong")
+    return there & valued & (panel.crowd.kind >= 0).any(axis=1)
 
 
 def _why_not(scale: Scale, said: npt.NDArray[np.int64], n_folds: int, objective: str) -> str | None:
@@ -187,27 +220,37 @@ def _present_cut(scale: Scale, sign: float) -> float:
 
 
 def _weights(said: npt.NDArray[np.int64], objective: str) -> Weights:
-    """What each label is worth, below 0 for a fail: annotators count alike, and if balanced both verdicts."""
+    """What each label is worth, below 0 for a fail: the same, or if balanced both verdicts of an annotator alike."""
     weights = np.zeros(said.shape)
     for one in range(said.shape[1]):
         column = said[:, one]
         groups = [column >= 0] if objective == "accuracy" else [column == 0, column == 1]
         if all(group.any() for group in groups):
             for group in groups:
-                weights[group, one] = 1 / (len(groups) * group.sum())
+                weights[group, one] = (column >= 0).sum() / (len(groups) * group.sum())
     total = weights.sum()
     return np.where(said == 1, weights, -weights) / total if total else weights
 
 
-def _figure(passed: npt.NDArray[Any], said: npt.NDArray[np.int64], objective: str) -> float:
+def _passing(score: Floats, cut: float) -> Floats:
+    """1 from the cut upwards, else 0; NaN without a score."""
+    return np.where(np.isnan(score), np.nan, (score >= cut).astype(np.float64))
+
+
+def _figure(passed: Floats, said: npt.NDArray[np.int64], objective: str) -> float:
+    """How much of the weight is right: a half is half right, NaN is wrong."""
     weights = np.abs(_weights(said, objective))
     if not weights.any():
         return np.nan
-    return float(weights[passed.astype(np.int64)[:, None] == said].sum())
+    right = np.where(said == 1, passed[:, None], 1 - passed[:, None])
+    return float((weights * np.nan_to_num(right)).sum())
 
 
 def _best(score: Floats, weights: Weights, start: float) -> float:
     """The best cut: half-way between scores that occur, below all of them, or infinite."""
+    score, weights = score[~np.isnan(score)], weights[~np.isnan(score)]
+    if not len(score):
+        return float(np.inf)
     values, codes = np.unique(np.round(score, 10), return_inverse=True)
     gain = np.bincount(codes, weights=weights.sum(axis=1), minlength=len(values))
     # with the cut under value v, all from v upwards pass: Σ weight of passes − Σ weight of fails among them
