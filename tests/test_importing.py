@@ -96,6 +96,18 @@ class TestScores:
         table = ek.import_judgments(rows, TWO, judge=WHO, criterion="risk", score="mark", codes=lambda mark: 6 - mark)
         assert table["score"].tolist() == [4, 1.5]
 
+    def test_columns_of_the_contract_are_never_passed_over(self):
+        rows = [{"item_id": "a", "criterion": name, "mark": 1} for name in ("good", "else")]
+        with pytest.raises(ek.InputError, match="row 1, column 'criterion': rubric 'short' has no criterion 'else'"):
+            ek.import_judgments(rows, RUBRIC, judge=WHO, score="mark")
+        table = ek.import_judgments(rows[1:], RUBRIC, judge=WHO, score="mark")
+        assert table["criterion"].tolist() == ["good"]
+        rows = [
+            {"item_id": "a", "sample": sample, "order": order, "said": "A"} for sample, order in ((3, "AB"), (1, "BA"))
+        ]
+        table = ek.import_judgments(rows, "preference", judge=WHO, score="said", verdicts="shown")
+        assert shown(table, "sample", "order", "label") == [[3, "AB", "A"], [1, "BA", "B"]]
+
     def test_criteria_have_codes_of_their_own(self):
         rows = [
             {"item_id": "a", "criterion": "tone", "mark": "low"},

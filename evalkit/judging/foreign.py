@@ -103,7 +103,9 @@ class Rows:
 
     def criteria(self, given: Column | None, rubric: Rubric) -> list[str]:
         """Criterion of each entry."""
-        if given is None and len(rubric.names) > 1 and "criterion" in self.frame.columns:
+        # a single criterion may be called otherwise than in a table that holds no other
+        several = "criterion" in self.frame.columns and self.frame["criterion"].nunique() > 1
+        if given is None and (several or (len(rubric.names) > 1 and "criterion" in self.frame.columns)):
             given = "criterion"
         if given is None or (isinstance(given, str) and given in rubric.names and given not in self.frame.columns):
             return [rubric.criterion(given).name] * len(self)
@@ -118,6 +120,7 @@ class Rows:
 
     def orders(self, given: Column | None, *, pairwise: bool) -> list[str | None]:
         """Order of each entry; None where single answers are judged."""
+        given = "order" if given is None and pairwise and "order" in self.frame.columns else given
         if given is None:
             return ["AB" if pairwise else None] * len(self)
         if not pairwise:
@@ -130,6 +133,7 @@ class Rows:
 
     def samples(self, given: Column | None, key: Mapping[str, list[Any]], times: pd.Series | None) -> list[int]:
         """Sample of each entry."""
+        given = "sample" if given is None and "sample" in self.frame.columns and not self.has_lists else given
         keys = list(zip(key["item_id"], key["criterion"], key["judge"], key["order"], strict=True))
         if given is not None:
             return self._given_samples(given, keys)
@@ -150,13 +154,13 @@ class Rows:
             if number is None or not number >= 0 or number % 1:
                 raise InputError(
                     f"{self.where(at, 'sample', given)}: sample {value!r} is not a whole number from 0; "
-                    "leave sample= out to number the rows in their order"
+                    "without a column of samples rows are numbered in their order"
                 )
             one = (*keys[at], int(number))
             if one in found:
                 raise InputError(
                     f"{self.where(at, 'sample', given)}: the same item, criterion, judge, order and sample as row "
-                    f"{self.at[found[one]]}; drop one, or leave sample= out to count both as samples"
+                    f"{self.at[found[one]]}; drop one, or number them as samples"
                 )
             found[one] = at
         return [one[-1] for one in found]

@@ -59,7 +59,8 @@ def import_judgments(
 ) -> pd.DataFrame:
     r"""Judgments that somebody already has as a judgments table; nothing is called and nothing is stored.
 
-    Every column is named, or given as a Series on the table's index or as a mapping from item to value.
+    Every column is named, or given as a Series on the table's index or as a mapping from item to value. By default
+    `judge`, `sample`, `criterion` and `order` are the columns of these names, where the table has them.
 
     Parameters
     ----------
@@ -75,8 +76,8 @@ def import_judgments(
     annotator
         The same for people; give `judge` or `annotator`.
     sample
-        Whole numbers from 0. Without it rows of one item, criterion, judge and order are numbered in their order, or
-        in that of `time`: repeated labels of one person are samples.
+        Whole numbers from 0. Without it the rows of one item, criterion, judge and order are numbered in their order,
+        or in that of `time`: repeated labels of one person are samples.
     criterion
         A column, or the name of a criterion for all rows; may be left out where the rubric has only one.
     order
