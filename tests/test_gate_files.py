@@ -55,11 +55,20 @@ def test_equal_keys_in_different_objects_are_no_doubles(here: Path) -> None:
     assert len(list(read_traces("traces.jsonl"))) == 1
 
 
-def test_a_line_nested_too_deeply_is_named(here: Path) -> None:
-    deep = json.dumps(TRACE)[:-1] + ', "meta": {"own": ' + "[" * 990 + "]" * 990 + "}}\n"
+@pytest.mark.parametrize("depth", [200, 990, 2_000, 100_000])
+def test_a_line_nested_too_deeply_is_named(here: Path, depth: int) -> None:
+    deep = json.dumps(TRACE)[:-1] + ', "meta": {"own": ' + "[" * depth + "]" * depth + "}}\n"
     Path("traces.jsonl").write_text(deep, encoding="utf-8")
     with pytest.raises(InputError, match=r"traces.jsonl, line 1: .*nested"):
         list(read_traces("traces.jsonl"))
+
+
+def test_a_line_may_be_nested_as_deeply_as_anybody_needs(here: Path) -> None:
+    own: list[object] = []
+    for _ in range(190):
+        own = [own]
+    write_lines(Path("traces.jsonl"), [TRACE | {"meta": {"own": own}}])
+    assert len(list(read_traces("traces.jsonl"))) == 1
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,8 @@ __all__ = ["REDACTED", "Trace", "find_double", "matched", "read_json", "read_tra
 REDACTED = "[REDACTED]"
 """What stands in place of texts that are not to be shown."""
 
+_DEEPEST = 200  # levels of a trace's JSON
+
 
 class _Line(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
@@ -118,14 +120,18 @@ def read_traces(path: str | Path, *, redact: bool = False) -> Iterator[Trace]:
 def _trace(path: Path, number: int, line: bytes, *, redact: bool) -> Trace:
     where = f"{path}, line {number}"
     try:
-        given = _Line.model_validate(orjson.loads(line))
+        value = orjson.loads(line)
+        _check_depth(value)
+        given = _Line.model_validate(value)
         double = find_double(line)
-    except orjson.JSONDecodeError as problem:
-        raise InputError(f"{where}: this is no valid JSON ({problem.msg} at column {problem.colno})") from None
     except ValidationError as problem:
         raise InputError(f"{where}: {_fault(problem, redact=redact)}") from None
-    except RecursionError:
-        raise InputError(f"{where}: the JSON is nested hundreds of levels deep; a trace is flat but for meta") from None
+    except (RecursionError, orjson.JSONDecodeError) as problem:
+        if isinstance(problem, orjson.JSONDecodeError) and "depth" not in problem.msg:
+            raise InputError(f"{where}: this is no valid JSON ({problem.msg} at column {problem.colno})") from None
+        raise InputError(
+            f"{where}: the JSON is nested more than {_DEEPEST} levels deep; only meta may be nested"
+        ) from None
     if double is not None:
         raise InputError(f"{where}: the key {double!r} stands twice in one object; keep one")
     if (given.response is None) == (given.text is None):
@@ -157,6 +163,17 @@ def _own(meta: Mapping[str, Any]) -> dict[str, Any]:
     verdict = meta.get("verdict")
     others = {name: value for name, value in verdict.items() if name != "judge"} if isinstance(verdict, dict) else {}
     return own | ({"verdict": others} if others else {})
+
+
+def _check_depth(value: Any) -> None:
+    """Raise RecursionError at a depth that does not depend on the Python version or on the caller's stack."""
+    layer, depth = [value], 0
+    while layer:
+        if depth > _DEEPEST:
+            raise RecursionError
+        parents = [part for part in layer if isinstance(part, (dict, list))]
+        layer = [child for part in parents for child in (part.values() if isinstance(part, dict) else part)]
+        depth += 1
 
 
 def find_double(text: bytes) -> str | None:
