@@ -647,3 +647,28 @@ def test_a_refusal_names_task_metric_and_what_the_user_called_things(run, tmp_pa
 def test_a_template_that_the_rubric_cannot_fill_is_refused_by_the_check(run):
     with pytest.raises(RubricError, match=r"^metric 'correctness': template pairwise@v1 uses 'answer_a', 'answer_b'"):
         run(judge_metric("correctness"), "judge", {"judges": [fake("strict", judge_template_id="pairwise")]})
+
+
+def test_a_tie_without_a_number_is_scored(run, tmp_path):
+    def replies(score):
+        return lambda body: {
+            "content": json.dumps({"explanation": "x", "score": score(body["messages"][-1]["content"])})
+        }
+
+    with (
+        judge_server(faults=replies(lambda text: 0 if "0 plus 0" in text else 2)) as one,
+        judge_server(faults=replies(lambda _: 2)) as other,
+    ):
+        judges = [
+            {"judge_model_name": name, "judge_backend": "openai", "base_url": server.url}
+            for name, server in (("a", one), ("b", other))
+        ]
+        config = {"judges": judges, "aggregation": "majority", "samples": 1}
+        rows, figures = run(jury_metric("correctness"), "jury", config)
+    # of four answers the judges tie on the first: no number, no verdict, and scored
+    assert [row["correctness_error"] for row in rows] == ["tied", "", "", ""]
+    assert math.isnan(rows[0]["correctness"])
+    assert (figures["correctness_n"], figures["correctness_n_verdicts"], figures["correctness"]) == (3.0, 3.0, 1.0)
+    assert (figures["correctness_coverage"], figures["correctness_n_unscored"]) == (1.0, 0.0)
+    [receipt] = read_receipts(tmp_path / "receipts.json")
+    assert (receipt.n_scored, receipt.n_items, receipt.warnings) == (4, 4, [])

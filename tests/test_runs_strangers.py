@@ -359,6 +359,10 @@ def test_judged_figures_come_first_with_their_number_and_what_has_no_value_is_on
         ("token_f1", ("0.500", "5", "NA")),
         ("safety", ("NA", "0", "0 of 5 (0%)")),  # wanted, and nothing came: no line below the table
     ]
+    figures = {"tone": (1.0, 1.0), "tone_n": (3.0, None), "tone_n_unscored": (0.0, None)}
+    scores = tuple(RunScore("plain|0", name, value, None, share) for name, (value, share) in figures.items())
+    [tied] = dict(run_tables(dataclasses.replace(shown, scores=scores)))["scores"]
+    assert (tied["n"], tied["scored"]) == ("3", "5 of 5 (100%)"), "two ties are scored, and have no number"
     line = "without a value, as of criteria that no sample has: plain|0: tone_wit"
     assert line in str(shown).splitlines()
     assert line in shown._repr_html_()

@@ -19,7 +19,7 @@ from evalkit.judging import Options
 from evalkit.lighteval.declarations import Declared
 from evalkit.lighteval.items import Fields, answer_of, check_fields, items_of
 from evalkit.lighteval.progress import Told
-from evalkit.lighteval.rows import EMPTY_ANSWER, check_rubric, corpus_row, sample_rows, unjudged_row
+from evalkit.lighteval.rows import EMPTY_ANSWER, check_rubric, corpus_row, is_scored, sample_rows, unjudged_row
 from evalkit.lighteval.scorings import Settled, judges_used, place_of, settle, without_place
 
 __all__ = ["RubricScore", "batched_metric", "judge_metric", "jury_metric"]
@@ -70,9 +70,9 @@ def judge_metric(
         have `<name>_<criterion>`, 0-1), `_passed` (None: open), `_coverage` (share of the judgments that have a
         score), `_agreement` (largest share of one verdict; NaN with one sample), `_explanation`, `_error` (``""``
         when scored), `_judgments` (the judgments table's rows as JSON), and for juries with `report_disagreement`
-        `_disagreement`. Corpus: `<name>`, `_stderr`, `_n` (scored), `_pass_rate`, `_n_verdicts` (what the pass rate is
-        of), `_coverage`, `_n_unscored`, `_n_empty`, and for juries `_alpha`. In deterministic mode nothing is judged:
-        `_coverage` is 0 and there is no score.
+        `_disagreement`. Corpus: `<name>`, `_stderr`, `_n` (samples behind the mean), `_pass_rate`, `_n_verdicts` (what
+        the pass rate is of), `_coverage`, `_n_unscored`, `_n_empty`, and for juries `_alpha`. In deterministic mode
+        nothing is judged: `_coverage` is 0 and there is no score.
 
     Raises
     ------
@@ -283,7 +283,7 @@ def _counts(
     return {
         "judges": judges,
         "n_items": len(rows),
-        "n_scored": sum(row[name] == row[name] for row in rows),
+        "n_scored": sum(is_scored(name, row) for row in rows),
         "n_empty": len(rows) - n_filled,
         "n_judgments": per_judge * len(judges),
         "n_unscored": per_judge * len(judges) - sum(judge.n_scored or 0 for judge in judges),

@@ -17,10 +17,13 @@ from evalkit.evaluation import Evaluation
 from evalkit.evaluation.joining import explanations
 from evalkit.rubrics import Rubric
 
-__all__ = ["EMPTY_ANSWER", "check_rubric", "corpus_row", "judgments_of", "sample_rows", "unjudged_row"]
+__all__ = ["EMPTY_ANSWER", "check_rubric", "corpus_row", "is_scored", "judgments_of", "sample_rows", "unjudged_row"]
 
 EMPTY_ANSWER = "empty_answer"
 """`_error` of a sample whose answer was empty: it is not judged as a bad one, for a failed call looks the same."""
+
+TIED = "tied"
+"""`_error` of a sample whose judges tie where the rule gives no number for that: it is scored."""
 
 _KEPT = [
     "rubric", "rubric_version", "criterion", "judge", "order", "sample", "score", "score_norm", "label", "passed",
@@ -105,11 +108,13 @@ def unjudged_row(name: str, rubric: Rubric, error: str, *, report_disagreement: 
 def corpus_row(name: str, rows: Sequence[Mapping[str, Any]], *, jury: bool) -> dict[str, float]:
     """The figures of a task.
 
-    `<name>`: mean of the scored samples, `_stderr`: its standard error (sd with ddof 1 over √n; NaN under two), `_n`
-    samples scored, `_coverage`: their share, `_pass_rate` of the `_n_verdicts` samples with a verdict (a tie is scored,
-    and is none), `_n_unscored`, `_n_empty` (empty answers, among the unscored), and for juries `_alpha`: Krippendorff's
-    alpha among the judges on single samples, the mean over the criteria that have one.
+    `<name>`: mean of the samples that have a number, `_stderr`: its standard error (sd with ddof 1 over √n; NaN under
+    two), `_n`: how many these are, `_coverage`: share of the samples that are scored (a tie without a number is),
+    `_pass_rate` of the `_n_verdicts` samples with a verdict (a tie is none), `_n_unscored`, `_n_empty` (empty answers,
+    among the unscored), and for juries `_alpha`: Krippendorff's alpha among the judges on single samples, the mean over
+    the criteria that have one.
     """
+    n_scored = sum(is_scored(name, row) for row in rows)
     scores = np.array([row[name] for row in rows], dtype=float)
     scored = scores[~np.isnan(scores)]
     verdicts = [row[f"{name}_passed"] for row in rows if row[f"{name}_passed"] is not None]
@@ -119,11 +124,16 @@ def corpus_row(name: str, rows: Sequence[Mapping[str, Any]], *, jury: bool) -> d
         f"{name}_n": float(len(scored)),
         f"{name}_pass_rate": float(np.mean(verdicts)) if verdicts else math.nan,
         f"{name}_n_verdicts": float(len(verdicts)),
-        f"{name}_coverage": len(scored) / len(scores) if len(scores) else math.nan,
-        f"{name}_n_unscored": float(len(scores) - len(scored)),
+        f"{name}_coverage": n_scored / len(scores) if len(scores) else math.nan,
+        f"{name}_n_unscored": float(len(scores) - n_scored),
         f"{name}_n_empty": float(sum(row[f"{name}_error"] == EMPTY_ANSWER for row in rows)),
     }
     return figures | ({f"{name}_alpha": _alpha(name, rows)} if jury else {})
+
+
+def is_scored(name: str, row: Mapping[str, Any]) -> bool:
+    """Whether a sample is scored: it has a number, or its judges tie, which is an outcome, too."""
+    return not math.isnan(row[name]) or str(row[f"{name}_error"]).partition(" ")[0] == TIED
 
 
 def judgments_of(name: str, rows: Sequence[Mapping[str, Any]], ids: Sequence[str] | None = None) -> pd.DataFrame:

@@ -95,10 +95,15 @@ def _scores(run: Run) -> list[dict[str, str]]:
                 "value": _whole(one.value) if counts else figure(one.value, digits=3),
                 "stderr": "" if counts else figure(one.stderr, digits=3),
                 "n": "" if counts else _whole(n),
-                "scored": "" if counts else covered if whole is None else f"{count_of(n, whole)} ({covered})",
+                "scored": "" if counts else covered if whole is None else f"{_scored(one, n, whole)} ({covered})",
             }
         )
     return rows
+
+
+def _scored(score: RunScore, n: float | None, whole: int) -> str:
+    """Samples scored, ties without a number among them."""
+    return count_of(n if score.coverage is None else round(score.coverage * whole), whole)
 
 
 def scored_of(run: Run, score: RunScore) -> tuple[float | None, int | None]:
@@ -109,6 +114,9 @@ def scored_of(run: Run, score: RunScore) -> tuple[float | None, int | None]:
     name = count_name(score.metric)
     n = next((one.value for one in run.scores if (one.task, one.metric) == (score.task, name)), None)
     n_samples = next((one.n_samples for one in run.tasks if one.task == score.task), None)
+    counts = {one.metric for one in run.scores if one.task == score.task}
+    if n is not None and n_samples and f"{score.metric}_n_unscored" in counts:
+        return n, n_samples  # ties are scored, and have no number: n / coverage would be too few
     if n is not None and score.coverage and abs((whole := n / score.coverage) - round(whole)) < _ROUNDING:
         return n, round(whole)
     if score.coverage is None or not n_samples:
@@ -188,7 +196,7 @@ def _judges(receipts: Iterable[Receipt]) -> Iterator[dict[str, str]]:
 def _model(judge: JudgeUsed) -> str:
     """The model as it was asked for, and what the server called it where that differs."""
     asked = f"{judge.provider}:{judge.model}"
-    others = [name for name in judge.served if name != judge.model]
+    others = [name for name in judge.served if name not in (judge.model, asked)]
     return f"{asked} (served: {', '.join(judge.served)})" if others else asked
 
 
