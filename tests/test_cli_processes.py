@@ -139,7 +139,13 @@ class _Slow(BaseHTTPRequestHandler):
 
 
 @pytest.mark.network
-def test_ctrl_c_says_how_to_go_on_and_keeps_what_came(here: Path) -> None:
+@pytest.mark.parametrize(
+    ("number", "code", "start"),
+    [(signal.SIGINT, 2, "evalkit: stopped"), (signal.SIGTERM, 143, "evalkit: warning: stopped")],
+)
+def test_a_signal_says_how_to_go_on_and_keeps_what_came(here: Path, number: int, code: int, start: str) -> None:
+    _Slow.asked = 0
+    _Slow.stop.clear()
     write_lines(
         here / "ten.jsonl", [ITEMS[0] | {"item_id": f"i{at}", "question": f"How long, {at}?"} for at in range(10)]
     )
@@ -161,16 +167,16 @@ def test_ctrl_c_says_how_to_go_on_and_keeps_what_came(here: Path) -> None:
         while _Slow.asked < 7 and process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.02)
         assert _Slow.asked >= 7, process.communicate()[1] if process.poll() is not None else "the server was not asked"
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         time.sleep(0.5)  # what is in flight comes to its end after the signal, not before
         _Slow.stop.set()
         out, err = process.communicate(timeout=30)
     finally:
         if process.poll() is None:
             process.kill()
-    assert (process.returncode, out) == (2, "")
+    assert (process.returncode, out) == (code, "")
     assert "Traceback" not in err
-    assert err.splitlines()[-1].startswith("evalkit: stopped; every reply that came is stored in ")
+    assert err.splitlines()[-1].startswith(f"{start}; every reply that came is stored in ")
     assert err.splitlines()[-1].endswith("run the same command again: only the rest is paid")
     assert not (here / "out.jsonl").exists()
     before = _Slow.asked
