@@ -171,9 +171,11 @@ def _encoded() -> list[Odd]:
 
 def _too_large() -> list[Odd]:
     said, packed = "larger than 16 MiB", {"content-encoding": "gzip"}
+    large = b'{"error": {"message": "%s"}}' % (b"sk-" * (5 << 20))
     return [
         _body("body: a gzip bomb of 1 GiB", bomb(1 << 30), "server_error", said=said, headers=packed),
         _body("body: 17 MiB", b" " * (17 << 20), "server_error", said=said),
+        _body("an error with status 200: a message of 15 MiB", large, "server_error", said="says: sk-"),
         _failed("HTTP 500: a gzip bomb of 1 GiB", bomb(1 << 30), 500, packed),
     ]
 

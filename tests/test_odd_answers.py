@@ -50,6 +50,7 @@ def test_an_odd_answer_costs_its_own_row_at_most(odd: Odd, server: Any, tmp_path
     assert (row["score"] == 1.0) == (odd.error is None)
     assert pd.notna(row["prompt_tokens"]) == (odd.is_stored and odd.counted)
     assert odd.said in found.said
+    found.said.encode()  # it goes to logs
     # what a second run pays: nothing of what is stored, and the one call for what is not
     assert found.n_stored == 5 + odd.is_stored
     assert found.n_asked_again == 1 - odd.is_stored

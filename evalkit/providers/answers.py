@@ -32,6 +32,7 @@ _REFUSES = re.compile(
 # Said of `n` by servers that have another word for it
 _REFUSES_N = re.compile(r"(?:multiple|only one) candidates?|candidate_?count", re.IGNORECASE)
 _LONGEST_DETAIL = 240
+_READ = 4000
 _NO_KEY = Secret()
 _REPEATED = 24
 
@@ -236,12 +237,14 @@ def _not_json(answer: Answer, secret: Secret) -> str:
 
 
 def _cut(body: bytes, secret: Secret) -> str:
-    return _clean(body[:4000].decode("utf-8", "replace"), secret)[:120]
+    return _clean(body[:_READ].decode("utf-8", "replace"), secret)[:120]
 
 
 def _clean(text: str, secret: Secret) -> str:
     """One line of bounded length without keys: some servers echo the caller's, or show their own."""
-    text = " ".join(str(without_keys(secret.hide_in(text))).split())
+    # half of a surrogate pair cannot be logged; and to look through megabytes for the shapes of keys takes minutes
+    text = secret.hide_in(text.encode("utf-8", "replace").decode())[:_READ]
+    text = " ".join(str(without_keys(text)).split())
     return text if len(text) <= _LONGEST_DETAIL else text[: _LONGEST_DETAIL - 1] + "…"
 
 

@@ -172,7 +172,7 @@ def _problem_of(
 ) -> ProviderError:
     if isinstance(error, ProviderError):
         return error
-    said = str(without_keys(secret.hide_in(str(error))))
+    said = str(without_keys(secret.hide_in(str(error))[:4000]))  # its shapes are not looked for in megabytes
     said = " ".join(said.encode("utf-8", "replace").decode().split())
     status = getattr(error, "status_code", None)
     cause = error.__cause__ or error.__context__

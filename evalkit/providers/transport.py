@@ -233,4 +233,4 @@ def _without_password(proxy: Secret) -> str:
 
 
 def _said(error: Exception) -> str:
-    return " ".join(str(without_keys(str(error)) or type(error).__name__).split())
+    return " ".join(str(without_keys(str(error)[:4000]) or type(error).__name__).split())
