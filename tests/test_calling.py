@@ -181,6 +181,7 @@ def test_a_wait_beyond_reason_is_a_failure_that_says_so(server: JudgeServer, sto
         ({"content": "so far", "finish_reason": "length"}, {"text": "so far", "finish_reason": "length"}),
         ({"content": None, "refusal": "I won't."}, {"text": None, "refusal": "I won't."}),
         ({"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}, {"text": "ab"}),
+        ({"content": [{"type": "reasoning", "text": "2?"}, {"type": "text", "text": "1"}]}, {"text": "1"}),
         ({"content": "\ud800 Ж"}, {"text": "? Ж"}),  # a lone surrogate was paid for, and cannot be stored
     ],
 )

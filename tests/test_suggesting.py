@@ -277,8 +277,13 @@ class TestReading:
 
     @pytest.mark.parametrize(
         "text",
-        [edits(GOOD), f"<think>2? no</think>{edits(GOOD)}", f"```json\n{edits(GOOD)}\n```"],
-        ids=["bare", "thinking", "block"],
+        [
+            edits(GOOD),
+            f"<think>2? no</think>{edits(GOOD)}",
+            f"```json\n{edits(GOOD)}\n```",
+            edits(GOOD | {"reason": "an answer held </think>{}"}),
+        ],
+        ids=["bare", "thinking", "block", "quoted tag"],
     )
     def test_the_usual_ways_around_an_object(self, text):
         found, refused, problem = read_edits(Reply(text), ALONE, "c", 3)

@@ -117,9 +117,13 @@ def _whole(digits: str) -> int | None:
 
 
 def _text(value: Any, secret: Secret = _NO_KEY) -> str | None:
-    """A text; a list of text parts joined, as some servers send it; else None."""
+    """A text; a list of text parts joined, those of thinking left out, as some servers send it; else None."""
     if isinstance(value, list):
-        parts = [part.get("text") for part in value if isinstance(part, dict)]
+        parts = [
+            part.get("text")
+            for part in value
+            if isinstance(part, dict) and part.get("type") not in ("thinking", "reasoning", "reasoning_text")
+        ]
         value = "".join(part for part in parts if isinstance(part, str)) if parts else None
     if not isinstance(value, str):
         return None
