@@ -98,7 +98,7 @@ INTROS = [
     *(
         "The reply under review reads\n{q}\n",
         "Here is what was submitted:\n\n{q}\n\nIt is short.",
-        "({q})",
+        "(It reads {q})",
         "{q} is what it says.",
     ),
 ]
