@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from types import SimpleNamespace
 from typing import get_args
 
 import numpy as np
@@ -25,6 +26,7 @@ from evalkit.rubrics import Rubric
 from evalkit.tables.ties import TiesOption, UnscoredOption, check_counting
 from evalkit.validity import align, alt_test, confusion, pass_threshold
 from evalkit.voting import vote
+from evalkit.widgets import boards
 
 FLIP = {"AB": ["A"], "BA": ["B"]}  # whichever answer stands first: mapped back A, then B
 
@@ -497,3 +499,21 @@ def test_an_annotator_of_three_labels_does_not_count_like_one_of_forty():
     assert only(pass_threshold(votes, labels))["present"] == pytest.approx(40 / 43)
     assert jury_value(votes, labels)["value"].tolist() == pytest.approx([40 / 43] * 2)
     assert "annotators count" not in str(only(align(votes, labels[labels["annotator"] == "ann"]))["notes"])
+
+
+def test_the_tuners_matrix_counts_tied_and_unscored_items_in_one_cell(monkeypatch):
+    # the page shows one cell per pair of labels: with two for "no label" the second would be lost
+    votes = votes_of(
+        {("a", "j"): ["art"], ("b", "j"): ["art", "law"], ("d", "j"): ["!empty"], ("e", "j"): ["law"]}, NAMES
+    )
+    labels = pd.DataFrame({"item_id": list("abde"), "criterion": "c", "annotator": "x", "label": ["art"] * 4})
+    monkeypatch.setattr(boards, "_dev", lambda *given: given[1])
+    rubric = SimpleNamespace(criterion=lambda _: SimpleNamespace(scale=NAMES))
+    cells = boards.cells_of(SimpleNamespace(scores=aggregate(votes), rubric=rubric), labels, "c")
+    pairs = [(cell.human, cell.jury) for cell in cells]
+    assert len(set(pairs)) == len(pairs)
+    assert {pair: cell.n for pair, cell in zip(pairs, cells, strict=True) if cell.n} == {
+        ("art", "art"): 1,
+        ("art", "law"): 1,
+        ("art", None): 2,
+    }

@@ -237,7 +237,10 @@ def cells_of(evaluation: Evaluation, labels: pd.DataFrame, criterion: str) -> li
     for verdict in ("", "pass", "fail", "no verdict"):
         part = scores[(beside == verdict).to_numpy()]
         if len(part):
-            found = confusion(part, dev).to_dict("records")
+            table = confusion(part, dev).astype({"label_judge": object, "label_human": object})
+            # one cell for what has no label, tied or unscored
+            counts = table.groupby(["label_judge", "label_human"], dropna=False, sort=False)["n"].sum()
+            found = counts.reset_index().to_dict("records")
             shown = {str(row["label_judge"]) for row in found if row["n"] or not verdict}
             made += [_cell(row, verdict, scale) for row in found if str(row["label_judge"]) in shown]
     order = {label: at for at, label in enumerate(dict.fromkeys([*scale.labels, *(cell.jury for cell in made)]))}
