@@ -10,8 +10,8 @@ items (or clusters) around. Per kind, k samples and n items:
 - *floor*: how often the measured interval holds the true share, its mean width, and the items that it took (±3
   points, at most all); *range*: how often the range of k samples holds it, and its mean width.
 
-``python benchmarks/noise.py [--rounds 400] [--ranges 100] [--k 3 5 9] [--items 100 1000] [--kinds …]``: about ten
-minutes on one core; standard errors are .011 at .05 of 400 rounds.
+``python benchmarks/noise.py [--rounds 100] [--ranges 25] [--k 3 5 9] [--items 100 1000] [--kinds …]``;
+``--sizes 1000`` for the size of the test alone.
 """
 
 from __future__ import annotations
@@ -78,6 +78,16 @@ def floor_of(draw: np.random.Generator, changed: np.ndarray, unit: np.ndarray) -
         n = min(len(changed), max(n + 10, wanted))
 
 
+def sizes(rounds: int, ks: list[int], kinds: list[str]) -> None:
+    """The size of the test alone, at 100 items, in many rounds."""
+    for kind in kinds:
+        for k in ks:
+            draw = np.random.default_rng([9, KINDS.index(kind), k])
+            chances = [probabilities(draw, kind, 100) for _ in range(rounds)]
+            found = [tested(draw.binomial(k, p), draw.binomial(k, p), k) <= 0.05 for p in chances]
+            print(f"{kind}, k = {k}: size {np.mean(found):.4f} in {rounds} rounds", flush=True)
+
+
 def cell(kind: str, k: int, n: int, size: int, rounds: int, ranges: int) -> dict[str, float]:
     draw = np.random.default_rng([KINDS.index(kind), k, n, size])
     true = float(flips(probabilities(np.random.default_rng(0), kind, 1_000_000), k).mean())
@@ -102,6 +112,9 @@ def cell(kind: str, k: int, n: int, size: int, rounds: int, ranges: int) -> dict
 
 
 def main(arguments: argparse.Namespace) -> int:
+    if arguments.sizes:
+        sizes(arguments.sizes, arguments.k, arguments.kinds)
+        return 0
     started, missed = time.perf_counter(), []
     names = ["true", "size", "power", "count", "count, edit", "floor", "width", "items", "range", "range width"]
     print("| noise | k | items | " + " | ".join(names) + " |")
@@ -125,9 +138,10 @@ def main(arguments: argparse.Namespace) -> int:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=400, help="rounds per line (default 400)")
-    parser.add_argument("--ranges", type=int, default=100, help="rounds of these with a range (default 100)")
+    parser.add_argument("--rounds", type=int, default=100, help="rounds per line (default 100)")
+    parser.add_argument("--ranges", type=int, default=25, help="rounds of these with a range (default 25)")
     parser.add_argument("--k", type=int, nargs="+", default=[3, 5, 9], help="samples per item, odd (default 3 5 9)")
     parser.add_argument("--items", type=int, nargs="+", default=[100, 1000], help="multiples of 5 (default 100 1000)")
+    parser.add_argument("--sizes", type=int, default=0, help="only the size of the test, in so many rounds")
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS)
     sys.exit(main(parser.parse_args()))
