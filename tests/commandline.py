@@ -50,5 +50,16 @@ def evalkit(
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=300,
     )
+
+
+def read_until(child: subprocess.Popen[str], words: str) -> str:
+    """What a process writes to its stderr up to the line that holds these words."""
+    assert child.stderr is not None
+    text = ""
+    while words not in text:
+        line = child.stderr.readline()
+        assert line, f"it ended without {words!r}: {text}"
+        text += line
+    return text

@@ -13,7 +13,7 @@ from typing import Any
 from evalkit.registry import Registry
 from evalkit.running import Run, Runner, Worker
 
-WAIT_S = 60.0
+WAIT_S = 300.0
 FAKE = (sys.executable, str(Path(__file__).with_name("fake_lighteval.py")))
 JURY = {
     "judges": [

@@ -86,7 +86,7 @@ def write_project(folder: Path, package: str = "tone_plugin", module: str = STAN
 def git(repo: Path, *words: str) -> str:
     """A git command in a repository."""
     identity = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
-    done = subprocess.run(["git", *identity, *words], cwd=repo, capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(["git", *identity, *words], cwd=repo, capture_output=True, text=True, check=True, timeout=300)
     return done.stdout.strip()
 
 
@@ -96,6 +96,6 @@ def build_wheel(project: Path, out: Path) -> Path:
     out.mkdir(parents=True, exist_ok=True)
     done = subprocess.run(
         [sys.executable, "-c", code, str(project), str(out)],
-        capture_output=True, text=True, check=True, timeout=60, env=os.environ | {"PYTHONPATH": ""},
+        capture_output=True, text=True, check=True, timeout=300, env=os.environ | {"PYTHONPATH": ""},
     )  # fmt: skip
     return out / done.stdout.split()[-1]

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-_WAIT_S = 60.0
+_WAIT_S = 300.0
 
 
 def tools() -> Path | None:

@@ -69,7 +69,7 @@ class JudgeServer:
         if step.get("delay"):
             await asyncio.sleep(step["delay"])
         if "until" in step:
-            await asyncio.to_thread(step["until"].wait, 60)
+            await asyncio.to_thread(step["until"].wait, 600)
         if step.get("hang"):
             await asyncio.sleep(step["hang"])
         if step.get("reset"):
@@ -157,9 +157,9 @@ def judge_server(**options: Any) -> Iterator[JudgeServer]:
 
     thread = threading.Thread(target=main, daemon=True)
     thread.start()
-    assert ready.wait(10)
+    assert ready.wait(300)
     try:
         yield server
     finally:
         loop.call_soon_threadsafe(loop.stop)
-        thread.join(5)
+        thread.join(300)

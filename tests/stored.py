@@ -55,7 +55,7 @@ def ran(code: str, *arguments: object) -> str:
     """What a Python process printed; an error of it is this test's."""
     process = python(code, *arguments)
     try:
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=300)
     finally:
         process.kill()
     assert process.returncode == 0, err

@@ -37,7 +37,7 @@ def said(child: subprocess.Popen[str]) -> str:
 
 
 def end(child: subprocess.Popen[str]) -> None:
-    child.communicate("\n", timeout=60)
+    child.communicate("\n", timeout=300)
 
 
 def test_two_calls_of_one_process_cannot_claim_the_same_sample(tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_a_killed_process_leaves_no_claim(tmp_path: Path) -> None:
     assert said(child) == "True"
     assert not claims.take([A])
     child.send_signal(signal.SIGKILL)
-    child.communicate(timeout=60)
+    child.communicate(timeout=300)
     assert claims.take([A])
     claims.close()
 

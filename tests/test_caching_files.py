@@ -531,6 +531,6 @@ def test_two_stores_made_at_once_on_a_disk_without_hard_links_are_one(
     monkeypatch.setattr(Path, "rename", slow_rename)
     store = ReplyStore(folder, read_only=False)
     store.put(parts(1), reply()).result()
-    second.join(30)
+    second.join(300)
     assert len(store.get_many([parts(1).key, parts(2).key])) == 2
     store.close()

@@ -61,7 +61,7 @@ def test_processes_that_write_the_same_and_other_keys_lose_nothing(folder: Path)
         writer.stdin.write("go\n")
         writer.stdin.flush()
     for writer in writers:
-        out, err = writer.communicate(timeout=60)
+        out, err = writer.communicate(timeout=300)
         assert writer.returncode == 0, err
         said.append([line.split() for line in out.splitlines()])
     store = ReplyStore(folder, read_only=True)
@@ -108,7 +108,7 @@ def test_a_killed_writer_keeps_every_acknowledged_reply(folder: Path) -> None:
         first = victim.stdout.readline()
         time.sleep(moments.uniform(0.0, 0.25))
         victim.send_signal(signal.SIGKILL)
-        rest = victim.communicate(timeout=30)[0]
+        rest = victim.communicate(timeout=300)[0]
         # a line cut by the kill was not acknowledged
         acknowledged += [int(line) for line in (first + rest).splitlines(keepends=True) if line.endswith("\n")]
     assert len(acknowledged) > 20
@@ -159,9 +159,9 @@ def test_children_open_the_store_afresh(folder: Path, method: str) -> None:
     children = [context.Process(target=child_of, args=(store, queue, who)) for who in range(2)]
     for child in children:
         child.start()
-    said = [queue.get(timeout=60) for _ in children]
+    said = [queue.get(timeout=300) for _ in children]
     for child in children:
-        child.join(timeout=60)
+        child.join(timeout=300)
         assert child.exitcode == 0
     assert said == [(10, 20, 20)] * 2
     store.put(parts(11), reply()).result()  # the parent goes on

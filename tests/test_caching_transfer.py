@@ -309,7 +309,7 @@ def test_others_write_while_a_file_is_checked(
     read, written = transfer._read, []
 
     def read_slowly(line: bytes) -> Any:
-        written.append(other.put(parts(100 + len(written)), reply()).result(timeout=5))
+        written.append(other.put(parts(100 + len(written)), reply()).result(timeout=300))
         return read(line)
 
     monkeypatch.setattr(transfer, "_read", read_slowly)
@@ -515,7 +515,7 @@ def at_once(*calls: Callable[[], Any]) -> list[Any]:
     start = threading.Barrier(len(calls))
 
     def run(call: Callable[[], Any]) -> Any:
-        start.wait(30)
+        start.wait(300)
         try:
             return call()
         except CacheError as problem:

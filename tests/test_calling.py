@@ -134,9 +134,10 @@ def test_patience_ends_after_the_retries(
     server: JudgeServer, store: ReplyStore, fault: dict[str, Any], reason: str, maybe_paid: int
 ) -> None:
     server.always = fault
+    patience = 0.3 if "hang" in fault else 300
     seen: list[Progress] = []
     outcome = one(
-        fetch([request_of(judge_at(server, timeout_s=0.3), 7)], store, Limits(retries=2), on_progress=seen.append)
+        fetch([request_of(judge_at(server, timeout_s=patience), 7)], store, Limits(retries=2), on_progress=seen.append)
     )
     assert outcome.value is None
     assert outcome.failure is not None
@@ -246,7 +247,7 @@ def test_one_answer_keeps_a_judge_open(server: JudgeServer, store: ReplyStore) -
 
 
 def test_nobody_listening_closes_the_judge_and_may_not_have_been_paid(store: ReplyStore) -> None:
-    judge = Judge("openai", "m", base_url="http://127.0.0.1:9/v1", timeout_s=2)
+    judge = Judge("openai", "m", base_url="http://127.0.0.1:9/v1")
     seen: list[Progress] = []
     outcomes = fetch([request_of(judge, item) for item in range(20)], store, on_progress=seen.append)
     assert reasons(outcomes) == ["judge_down"] * 20
@@ -415,10 +416,10 @@ def test_threads_that_want_the_same_pay_once(server: JudgeServer, store: ReplySt
         ready = threading.Barrier(4)
 
         def ask() -> list[Outcome]:
-            ready.wait(10)
+            ready.wait(300)
             return fetch([request_of(judge, item, (0, 1)) for item in range(20)], store)
 
-        results = [future.result(30) for future in [pool.submit(ask) for _ in range(4)]]
+        results = [future.result(300) for future in [pool.submit(ask) for _ in range(4)]]
     assert all(result == results[0] for result in results)
     assert Counter(server.paid) == {f"ITEM-{item}": 1 for item in range(20)}
 
@@ -437,7 +438,7 @@ def test_a_joiner_is_not_bound_by_another_runs_budget(server: JudgeServer, store
         time.sleep(0.005)
     rich = fetch([request_of(judge, item) for item in range(2)], store)
     assert texts(rich) == ["0", "1"]
-    assert sorted(map(str, reasons(poor.result(10)))) == ["None", "budget"]
+    assert sorted(map(str, reasons(poor.result(300)))) == ["None", "budget"]
     assert Counter(server.paid) == {"ITEM-0": 1, "ITEM-1": 1}
 
 
@@ -457,7 +458,7 @@ def test_a_call_from_the_loop_thread_is_an_error_not_a_deadlock(store: ReplyStor
         return fetch([request_of(Judge.of("fake:strict"), 1)], store)
 
     with pytest.raises(JudgeError, match=r"own loop thread.*ajudge"):
-        LoopThread.get().submit(nested()).result(10)
+        LoopThread.get().submit(nested()).result(300)
 
 
 def test_a_failing_callback_ends_the_run_and_is_seen(server: JudgeServer, store: ReplyStore) -> None:
@@ -489,7 +490,7 @@ def test_a_cancelled_run_drops_what_was_not_sent_and_keeps_what_was(server: Judg
             await task
 
     asyncio.run(main())
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 300
     keys = [request.parts_of(0).key for request in requests]
     while len(store.get_many(keys)) < 3 and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -505,7 +506,7 @@ def test_a_stopped_run_does_not_take_a_shared_call_from_others(server: JudgeServ
     while not server.seen:
         time.sleep(0.005)
     leaving.cancel()
-    assert texts(staying.result(20)) == [str(item) for item in range(6)]
+    assert texts(staying.result(300)) == [str(item) for item in range(6)]
     assert Counter(server.paid) == {f"ITEM-{item}": 1 for item in range(6)}
 
 
@@ -537,11 +538,11 @@ def test_ctrl_c_loses_nothing_that_was_paid(tmp_path: Path) -> None:
             [sys.executable, "-c", CTRL_C, server.url, str(tmp_path)],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=child_environment(),
         )  # fmt: skip
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 300
         while len(server.seen) < 12 and time.monotonic() < deadline:
             time.sleep(0.01)
         child.send_signal(signal.SIGINT)
-        out, err = child.communicate(timeout=30)
+        out, err = child.communicate(timeout=300)
     assert (child.returncode, out.strip()) == (7, "interrupted"), err
     paid = set(server.paid)
     assert 12 <= len(paid) < 500
@@ -581,7 +582,7 @@ def test_a_forked_child_starts_afresh(tmp_path: Path) -> None:
     with judge_server() as server:
         done = subprocess.run(
             [sys.executable, "-c", FORK, server.url, str(tmp_path)],
-            capture_output=True, text=True, timeout=60, env=child_environment(), check=False,
+            capture_output=True, text=True, timeout=300, env=child_environment(), check=False,
         )  # fmt: skip
     assert done.stdout.strip() == "both", done.stderr
     assert Counter(server.paid) == {f"ITEM-{item}": 1 for item in range(15)}
@@ -660,7 +661,7 @@ def test_the_key_is_in_no_message_log_or_row(
     if "status" in step:  # a server that echoes the key
         step = step | {"body": {"error": {"message": f"bad key {KEY}, Bearer {KEY}"}}}
     server.always = step
-    judge = judge_at(server, api_key_env="MY_KEY", timeout_s=0.3)
+    judge = judge_at(server, api_key_env="MY_KEY", timeout_s=0.3 if "hang" in step else 300)
     with caplog.at_level(logging.DEBUG):
         outcome = one(fetch([request_of(judge, 7)], store, Limits(retries=1)))
     assert server.seen[0].headers["Authorization"] == f"Bearer {KEY}"  # it was really sent

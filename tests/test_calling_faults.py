@@ -224,7 +224,7 @@ def test_a_run_that_is_stopped_gives_its_turns_back(server: JudgeServer, store: 
     while not server.seen:
         time.sleep(0.005)
     leaving.cancel()
-    outcome = submit([request_of(judge, 100)], store, Limits(requests_per_minute=100_000)).result(90)
+    outcome = submit([request_of(judge, 100)], store, Limits(requests_per_minute=100_000)).result(300)
     assert reasons(outcome) == [None]
     assert len(server.seen) == 2
 
@@ -302,7 +302,7 @@ def test_joins_are_counted(server: JudgeServer, store: ReplyStore) -> None:
     while len(server.seen) < 5:
         time.sleep(0.005)
     assert reasons(fetch(requests, store)) == [None] * 5
-    assert reasons(first.result(10)) == [None] * 5
+    assert reasons(first.result(300)) == [None] * 5
     assert store.counters.as_dict()["joins"] == 5
     assert len(server.seen) == 5
 
@@ -315,7 +315,7 @@ def test_a_call_is_dropped_when_its_last_waiter_left_and_not_before(server: Judg
         time.sleep(0.005)
     runs[0].cancel()
     runs[1].cancel()
-    assert reasons(runs[2].result(20)) == [None] * 4  # somebody still waits
+    assert reasons(runs[2].result(300)) == [None] * 4  # somebody still waits
     assert len(server.seen) == 4
     more = [request_of(judge_at(server), item) for item in range(10, 20)]
     runs = [submit(more, store, Limits(concurrency=1)) for _ in range(2)]
@@ -396,7 +396,7 @@ def test_what_is_wrong_is_said_in_one_message(
 ) -> None:
     monkeypatch.setenv("MY_KEY", KEY)
     server.always = step
-    judge = judge_at(server, api_key_env="MY_KEY", timeout_s=0.2)
+    judge = judge_at(server, api_key_env="MY_KEY", timeout_s=0.2 if "hang" in step else 300)
     with pytest.raises(JudgeError, match=words) as told:
         ek.judge(items_of(10), RUBRIC, judge, samples=1, cache=tmp_path, progress=False)
     assert KEY not in str(told.value)
@@ -411,8 +411,8 @@ def test_what_fails_after_a_reply_came_ends_the_run_and_the_reply_is_kept(
     monkeypatch.setattr(store, "learn", broken)
     requests = [request_of(judge_at(server), item, (0, 1)) for item in range(3)]
     with pytest.raises(RuntimeError, match="no room to learn"):
-        submit(requests, store).result(30)
-    deadline = time.monotonic() + 10
+        submit(requests, store).result(300)
+    deadline = time.monotonic() + 300
     while len(store.get_many(paid := [request.parts_of(0).key for request in requests[:1]])) < 1:
         assert time.monotonic() < deadline, f"the paid reply {paid} was lost"
         time.sleep(0.02)

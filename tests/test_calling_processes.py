@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from commandline import read_until
 from servers import JudgeServer, judge_server
 
 from evalkit.caching.schema import FILE_NAME
@@ -57,7 +58,7 @@ def started(code: str, *arguments: object) -> subprocess.Popen[str]:
 
 
 def wait_for(server: JudgeServer, n: int) -> None:
-    deadline = time.monotonic() + 100
+    deadline = time.monotonic() + 300
     while len(server.seen) < n:
         assert time.monotonic() < deadline, f"only {len(server.seen)} requests came"
         time.sleep(0.01)
@@ -75,14 +76,14 @@ def test_ctrl_c_says_how_to_go_on_and_the_next_run_pays_the_rest(tmp_path: Path)
         child = started(RUN, server.url, tmp_path)
         wait_for(server, 24)
         child.send_signal(signal.SIGINT)
-        _, err = child.communicate(timeout=100)
+        _, err = child.communicate(timeout=300)
         assert "in flight, so that nothing is paid twice" in err
         assert "KeyboardInterrupt: stopped; every reply that came is stored in" in err
         assert "only the rest is paid" in err
         assert stored_in(tmp_path) == (len(server.paid), "ok")
         assert 24 <= len(server.paid) < 200
         server.always = REPLY
-        out, err = started(RUN, server.url, tmp_path).communicate(timeout=100)
+        out, err = started(RUN, server.url, tmp_path).communicate(timeout=300)
         assert out.strip() == "200", err
     assert Counter(server.paid) == {f"ITEM-{n}": 1 for n in range(200)}
 
@@ -96,7 +97,7 @@ def test_ctrl_c_does_not_wait_for_a_silent_server(tmp_path: Path, times: int) ->
         for _ in range(times):
             child.send_signal(signal.SIGINT)
             time.sleep(0.5)
-        _, err = child.communicate(timeout=100)  # the answers would come after ten minutes
+        _, err = child.communicate(timeout=300)  # the answers would come after ten minutes
     assert "KeyboardInterrupt" in err
     assert "atexit" not in err
 
@@ -108,18 +109,15 @@ def test_sigterm_and_sighup_wait_for_calls_in_flight_as_ctrl_c_does(tmp_path: Pa
         child = started(RUN, server.url, tmp_path)
         wait_for(server, 8)
         child.send_signal(number)
-        assert child.stderr is not None
-        err = ""
-        while "in flight, so that nothing is paid twice" not in err:  # only then the answers come
-            err += child.stderr.readline()
+        err = read_until(child, "in flight, so that nothing is paid twice")  # only then the answers come
         going.set()
-        out, rest = child.communicate(timeout=100)
+        out, rest = child.communicate(timeout=300)
         assert (child.returncode, out) == (128 + number, "")
         assert "stopped; every reply that came is stored in" in rest
         assert "Traceback" not in err + rest
         assert stored_in(tmp_path) == (8, "ok")
         server.always = REPLY
-        out, err = started(RUN, server.url, tmp_path).communicate(timeout=100)
+        out, err = started(RUN, server.url, tmp_path).communicate(timeout=300)
         assert out.strip() == "200", err
     assert Counter(server.paid) == {f"ITEM-{n}": 1 for n in range(200)}
 
@@ -129,12 +127,9 @@ def test_a_second_sigterm_leaves_at_once(tmp_path: Path) -> None:
         child = started(RUN, server.url, tmp_path)
         wait_for(server, 8)
         child.send_signal(signal.SIGTERM)
-        assert child.stderr is not None
-        err = ""
-        while "in flight, so that nothing is paid twice" not in err:
-            err += child.stderr.readline()
+        err = read_until(child, "in flight, so that nothing is paid twice")
         child.send_signal(signal.SIGTERM)
-        _, rest = child.communicate(timeout=100)  # the answers would come after ten minutes
+        _, rest = child.communicate(timeout=300)  # the answers would come after ten minutes
     assert child.returncode in (143, -signal.SIGTERM)
     assert "Traceback" not in err + rest
 
@@ -159,7 +154,7 @@ def test_a_handler_of_ones_own_and_an_ignored_signal_stay(tmp_path: Path) -> Non
         assert child.stdout is not None
         assert child.stdout.readline() == "own handler\n"
         going.set()
-        out, err = child.communicate(timeout=100)
+        out, err = child.communicate(timeout=300)
     assert (child.returncode, out.strip()) == (0, "200"), err
 
 
@@ -174,12 +169,9 @@ def test_sigterm_stores_what_is_in_flight_of_an_awaited_call(tmp_path: Path) -> 
         child = started(AWAITED, server.url, tmp_path)
         wait_for(server, 8)
         child.send_signal(signal.SIGTERM)
-        assert child.stderr is not None
-        err = ""
-        while "stopped; every reply that came is stored in" not in err:
-            err += child.stderr.readline()
+        err = read_until(child, "stopped; every reply that came is stored in")
         going.set()
-        out, rest = child.communicate(timeout=100)
+        out, rest = child.communicate(timeout=300)
         assert (child.returncode, out) == (143, ""), err + rest
         assert stored_in(tmp_path) == (8, "ok")
 
@@ -198,7 +190,7 @@ def test_a_killed_process_loses_what_was_in_flight_and_pays_nothing_twice(tmp_pa
             child = started(RUN, server.url, tmp_path)
             wait_for(server, len(server.seen) + 20)
             child.kill()
-            child.communicate(timeout=20)
+            child.communicate(timeout=300)
             settle(server)
             stored, sound = stored_in(tmp_path)
             assert sound == "ok"
@@ -208,7 +200,7 @@ def test_a_killed_process_loses_what_was_in_flight_and_pays_nothing_twice(tmp_pa
             time.sleep(0.01)
         paid, (stored, _) = len(server.paid), stored_in(tmp_path)
         assert stored > 0
-        out, err = started(RUN, server.url, tmp_path).communicate(timeout=100)
+        out, err = started(RUN, server.url, tmp_path).communicate(timeout=300)
         assert out.strip() == "200", err
         assert len(server.paid) - paid == 200 - stored
     assert stored_in(tmp_path) == (200, "ok")
@@ -236,7 +228,7 @@ def test_the_end_of_the_process_waits_for_what_is_in_flight_and_leaves_no_log(tm
             stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(),
         )  # fmt: skip
         wait_for(server, 6)
-        _, err = child.communicate("\n", timeout=100)
+        _, err = child.communicate("\n", timeout=300)
     assert child.returncode == 0, err
     assert stored_in(tmp_path) == (6, "ok")
     assert not (tmp_path / f"{FILE_NAME}-wal").exists()  # the checkpoint at exit moved it into the file
@@ -265,7 +257,7 @@ def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 def cell_ended(client: Any, sent: str) -> dict[str, Any]:
     """The reply to a cell."""
     while True:
-        reply = client.get_shell_msg(timeout=100)
+        reply = client.get_shell_msg(timeout=300)
         if reply["parent_header"].get("msg_id") == sent:
             content: dict[str, Any] = reply["content"]
             return content
@@ -330,7 +322,7 @@ print(sum(outcome.failure is None for outcome in running.result()))
 
 def test_a_fork_in_the_middle_of_a_run_harms_neither_side(tmp_path: Path) -> None:
     with judge_server(always={"delay": 0.05, **REPLY}) as server:
-        out, err = started(FORKS, server.url, tmp_path).communicate(timeout=100)
+        out, err = started(FORKS, server.url, tmp_path).communicate(timeout=300)
     assert out.split()[-1:] == ["40"], err
     assert Counter(server.paid) == {f"ITEM-{n}": 1 for n in (*range(40), 100, 101, 102)}
 
@@ -347,7 +339,7 @@ async def in_loop(start):
 workers = [threading.Thread(target=in_thread, args=(start,)) for start in (0, 10, 20)]
 workers += [threading.Thread(target=lambda start=start: asyncio.run(in_loop(start))) for start in (0, 20, 40)]
 for worker in workers: worker.start()
-for worker in workers: worker.join(30)
+for worker in workers: worker.join(300)
 print(len(tables), sum(int(table["error"].isna().sum()) for table in tables))
 """
 )
@@ -355,7 +347,7 @@ print(len(tables), sum(int(table["error"].isna().sum()) for table in tables))
 
 def test_threads_and_loops_share_calls_and_all_get_their_tables(tmp_path: Path) -> None:
     with judge_server(always={"delay": 0.1, **REPLY}) as server:
-        out, err = started(THREADS, server.url, tmp_path).communicate(timeout=100)
+        out, err = started(THREADS, server.url, tmp_path).communicate(timeout=300)
     assert out.split() == ["6", "180"], err
     assert Counter(server.paid) == {f"ITEM-{n}": 1 for n in range(70)}
 
@@ -383,7 +375,7 @@ def n_asked(server: JudgeServer) -> Counter[str]:
 def test_processes_in_step_on_the_same_items_share_the_work_and_pay_once(tmp_path: Path) -> None:
     with judge_server(always={"delay": 0.05, **REPLY}) as server:
         children = [started(BESIDE, server.url, tmp_path, 100, 60) for _ in range(3)]
-        ends = [child.communicate(timeout=100) for child in children]
+        ends = [child.communicate(timeout=300) for child in children]
         assert [out.strip() for out, _ in ends] == ["300 set()"] * 3, ends
         asked = n_asked(server)
     assert len(asked) == 100
@@ -400,7 +392,7 @@ def test_what_a_killed_process_was_asking_for_is_asked_by_another_at_once(tmp_pa
         server.always = {"delay": 0.01, **REPLY}
         first.kill()
         first.communicate()
-        out, err = second.communicate(timeout=100)
+        out, err = second.communicate(timeout=300)
         assert n_before == 4, "the second process asked too, although the first was at it"
         assert out.strip() == "12 set()", err
 
@@ -413,7 +405,7 @@ def test_a_process_that_hangs_is_not_waited_for_longer_than_an_answer_may_take(t
             first.send_signal(signal.SIGSTOP)
             server.always = {"delay": 0.01, **REPLY}
             second = started(BESIDE, server.url, tmp_path, 2, 0.5)
-            out, err = second.communicate(timeout=100)
+            out, err = second.communicate(timeout=300)
             assert out.strip() == "6 set()", err
         finally:
             first.kill()

@@ -75,7 +75,7 @@ class Tunnel:
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._main, daemon=True)
         self._thread.start()
-        assert self._ready.wait(10)
+        assert self._ready.wait(300)
 
     def _main(self) -> None:
         self._loop.run_until_complete(self._listen())
@@ -112,7 +112,7 @@ class Tunnel:
 
     def close(self) -> None:
         self._loop.call_soon_threadsafe(self._over.set)
-        self._thread.join(5)
+        self._thread.join(300)
 
 
 def test_https_goes_through_the_proxy_of_the_environment_which_never_sees_the_key(

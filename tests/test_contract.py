@@ -234,7 +234,7 @@ def test_processes_forked_while_receipts_are_written_block_nobody(tmp_path: Path
 
     def stay() -> None:
         write_receipt(receipt("child|0"), tmp_path / "childs.json")
-        done.wait(30)
+        done.wait(600)
 
     def fork() -> None:
         children.append(context.Process(target=stay))
@@ -252,10 +252,10 @@ def test_processes_forked_while_receipts_are_written_block_nobody(tmp_path: Path
     other = context.Process(target=write_from_a_process, args=(place, "second|0"))
     other.start()
     try:
-        other.join(10)
+        other.join(300)
         assert other.exitcode == 0, "the lock went with its writing, though a child has the file open"
         done.set()
-        children[0].join(10)
+        children[0].join(300)
         assert children[0].exitcode == 0, "a child writes receipts of its own"
         assert [one.task for one in read_receipts(tmp_path / "childs.json")] == ["child|0"]
     finally:

@@ -31,7 +31,7 @@ def ran(folder: Path, code: str = CODE, **environment: str) -> subprocess.Comple
         capture_output=True,
         text=True,
         encoding="utf-8",
-        timeout=120,
+        timeout=300,
         check=False,
     )
 

@@ -38,7 +38,7 @@ def ran(folder: Path, script: str) -> subprocess.CompletedProcess[str]:
         "EVALKIT_CACHE": str(folder / "no-cache"),
     }
     return subprocess.run(
-        ["bash", "-c", script], cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False
+        ["bash", "-c", script], cwd=folder, env=environment, capture_output=True, text=True, timeout=300, check=False
     )
 
 

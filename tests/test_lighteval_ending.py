@@ -88,7 +88,7 @@ def started(folder: Path, *words: str) -> Iterator[tuple[subprocess.Popen[bytes]
 def test_ctrl_c_ends_the_run_and_what_it_started(tmp_path):
     with started(tmp_path) as (parent, pids, log):
         parent.send_signal(signal.SIGINT)
-        parent.wait(60)
+        parent.wait(300)
         assert not any(map(is_running, pids))
         assert parent.returncode != 0
         assert log.exists()
@@ -108,5 +108,5 @@ def test_a_second_ctrl_c_waits_for_nothing(tmp_path):
 def test_a_run_ends_with_the_kernel_that_was_killed(number, tmp_path):
     with started(tmp_path) as (parent, pids, _):
         parent.send_signal(number)
-        parent.wait(60)
+        parent.wait(300)
         assert wait_for(lambda: not is_running(pids[0]))

@@ -51,7 +51,7 @@ def own_gsm8k(place: Path) -> None:
         "  - {split: train, path: train.jsonl}\n  - {split: test, path: test.jsonl}\n---\n"
     )
     load = f"import datasets; datasets.load_dataset({str(source)!r}, 'main')"
-    subprocess.run([sys.executable, "-c", load], check=True, capture_output=True, env=environ_of(place), timeout=120)
+    subprocess.run([sys.executable, "-c", load], check=True, capture_output=True, env=environ_of(place), timeout=300)
     made = place / "hf" / "datasets" / "gsm8k"
     made.rename(made.with_name("openai___gsm8k"))
 
@@ -85,7 +85,7 @@ def plugin_wheel(shell: Shell) -> str:
     shell("plugin", "new", "tone")
     project = next(path.parent for path in shell.place.glob("*/pyproject.toml"))
     build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(shell.place), str(project)]
-    subprocess.run(build, check=True, capture_output=True, env=environ_of(shell.place), timeout=120)
+    subprocess.run(build, check=True, capture_output=True, env=environ_of(shell.place), timeout=300)
     wheel = next(shell.place.glob("*.whl"))
     shell("plugin", "register", "tone", "0.1.0", str(wheel), "--type", "task")
     found = json.loads(shell("plugin", "check", "tone", "--json"))

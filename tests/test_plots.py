@@ -342,7 +342,7 @@ class TestPictures:
             "print('<svg' in made['text/html'], 'matplotlib.pyplot' in sys.modules)"
         )
         pytest.importorskip("IPython")
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False)
         assert done.stdout.split() == ["True", "False"], done.stderr
 
     def test_settings_of_matplotlib_stay_as_they_were(self):
@@ -413,7 +413,7 @@ class TestPictures:
             "try:\n    evalkit.plots.plot_scores(tables.empty('scores'))\n"
             "except evalkit.MissingExtraError as problem:\n    print(problem)"
         )
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False)
         assert "extra 'notebook'" in done.stdout, done.stderr
 
 

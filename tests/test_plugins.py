@@ -293,7 +293,7 @@ def test_an_installed_package_is_found_with_what_it_needs(tmp_path: Path, monkey
     site = tmp_path / "site"
     subprocess.run(
         [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--target", site, wheel],
-        check=True, timeout=60,
+        check=True, timeout=300,
     )  # fmt: skip
     monkeypatch.syspath_prepend(str(site))
     place = locate("tone_plugin", tmp_path)
@@ -509,13 +509,13 @@ def test_a_name_that_would_hide_a_library_is_refused(tmp_path: Path, name: str) 
 
 def _fresh(folder: Path, wheel: Path) -> Path:
     """A virtual environment with the wheel in it; libraries come from this one, since there is no network."""
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True, timeout=60)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True, timeout=300)
     python = folder / "bin" / "python"
     (site,) = folder.glob("lib/python*/site-packages")
     (site / "libraries.pth").write_text("\n".join([sysconfig.get_path("purelib"), str(ROOT)]))
     subprocess.run(
         [sys.executable, "-m", "pip", f"--python={python}", "install", "-q", "--no-deps", "--no-index", str(wheel)],
-        check=True, timeout=60,
+        check=True, timeout=300,
     )  # fmt: skip
     return python
 

@@ -36,7 +36,7 @@ def ask(judge: Judge, n: int = 1, **options: Any) -> list[Reply]:
     async def work() -> list[Reply]:
         return await connect(judge).ask(request_of(judge, 7, tuple(range(n)), form="json"), n, **options)
 
-    return LoopThread.get().submit(work()).result(30)
+    return LoopThread.get().submit(work()).result(300)
 
 
 @pytest.mark.parametrize(("provider", "model"), BOTH)

@@ -33,7 +33,7 @@ def ask(request: Request, n: int = 1, **options: Any) -> list[Reply]:
     async def work() -> list[Reply]:
         return await connect(request.judge).ask(request, n, **options)
 
-    return LoopThread.get().submit(work()).result(20)
+    return LoopThread.get().submit(work()).result(300)
 
 
 def problem(request: Request) -> ProviderError:
@@ -194,8 +194,6 @@ def test_n_is_refused_in_many_words(body: Any) -> None:
     [
         ({"Retry-After": "2"}, 2.0, 2.0),
         ({"retry-after-ms": "150"}, 0.15, 0.15),
-        # an HTTP date has whole seconds
-        ({"Retry-After": email.utils.formatdate(time.time() + 3600, usegmt=True)}, 3000, 3601),
         ({"Retry-After": "Thu, 01 Jan 1970 00:00:00 GMT"}, 0.0, 0.0),
     ],
 )
@@ -204,6 +202,17 @@ def test_retry_after_is_read_in_all_its_forms(header: dict[str, str], low: float
         wait = problem(request_of(Judge("openai", "m", base_url=server.url), 1)).retry_after
     assert wait is not None
     assert low <= wait <= high
+
+
+@pytest.mark.network
+def test_retry_after_may_be_a_date() -> None:
+    date = int(time.time()) + 3600  # an HTTP date has whole seconds
+    header = {"Retry-After": email.utils.formatdate(date, usegmt=True)}
+    with judge_server(script=deque([{"status": 429, "headers": header}])) as server:
+        before = time.time()
+        wait = problem(request_of(Judge("openai", "m", base_url=server.url), 1)).retry_after
+    assert wait is not None
+    assert date - time.time() <= wait <= date - before
 
 
 @pytest.mark.network

@@ -71,7 +71,7 @@ def ask(*requests: Request, n: int = 1) -> list[list[Reply]]:
     async def work() -> list[list[Reply]]:
         return await asyncio.gather(*(connect(r.judge).ask(r, n) for r in requests))
 
-    return LoopThread.get().submit(work()).result(30)
+    return LoopThread.get().submit(work()).result(300)
 
 
 def test_a_batch_brings_the_same_replies_as_single_calls_at_temperature_0(model: str) -> None:
@@ -159,7 +159,7 @@ def test_a_prompt_that_is_too_long_fails_alone(model: str) -> None:
         requests = [request_of(judge, 1), request_of(judge, 2, text="x" * 5000)]
         return await asyncio.gather(*(connect(judge).ask(r, 1) for r in requests), return_exceptions=True)
 
-    good, bad = LoopThread.get().submit(work()).result(30)
+    good, bad = LoopThread.get().submit(work()).result(300)
     assert isinstance(good, list)
     assert isinstance(bad, ProviderError)
     assert (bad.kind, "takes fewer than 4096" in bad.detail) == ("client_error", True)
@@ -287,12 +287,12 @@ def test_two_runs_at_once_share_a_model_and_what_both_want_is_computed_once(
     both = threading.Barrier(2)
 
     def run(first: int, last: int) -> object:
-        both.wait(20)
+        both.wait(300)
         return ek.judge(items_of(30)[first:last], "correctness", judge, samples=1, cache=tmp_path)
 
     with ThreadPoolExecutor(2) as pool:
         one, other = pool.submit(run, 0, 20), pool.submit(run, 10, 30)
-        tables = [one.result(60), other.result(60)]
+        tables = [one.result(300), other.result(300)]
     assert len(computed) == len(set(computed)) == 30
     again = ek.judge(items_of(30), "correctness", judge, samples=1, cache=tmp_path, offline=True)
     assert again["error"].astype(str).ne("cache_miss").all()
@@ -367,7 +367,7 @@ def started(code: str, *arguments: object) -> subprocess.Popen[str]:
 def finished(child: subprocess.Popen[str]) -> tuple[str, str]:
     """The rest of what a process says; it is not left running."""
     try:
-        return child.communicate(timeout=90)
+        return child.communicate(timeout=300)
     finally:
         child.kill()
 

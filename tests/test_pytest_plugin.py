@@ -29,7 +29,7 @@ def ran(folder: Path, test: str, *options: str, **variables: str) -> tuple[int, 
     plugin = [] if installed else ["-p", "evalkit.pytest_plugin"]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *plugin, *options, "test_it.py"],
-        cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False,
+        cwd=folder, env=environment, capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     return done.returncode, done.stdout + done.stderr
 

@@ -493,7 +493,7 @@ from evalkit.registry import Registry
 start = threading.Barrier(4)
 def work(number):
     registry = Registry.open(f"{sys.argv[1]}/{number}.sqlite")
-    start.wait(30)
+    start.wait(300)
     registry.apply_pack({"pack": "smoke", "version": number, "tasks": [{"task": "tool_use"}]})
     made[number] = registry.packs()["version"].tolist()
     registry.close()
@@ -504,7 +504,7 @@ for turn in range(2):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(300)
     assert made == {number: [str(number)] for number in numbers}, made
 """
 
@@ -593,7 +593,7 @@ def test_a_registry_that_can_only_be_read_is_read(tmp_path: Path, folder_too: bo
         folder.chmod(0o555 if folder_too else 0o777)
         environ = {**os.environ, "EVALKIT_CACHE": str(folder / "cache"), "PYTHONDONTWRITEBYTECODE": "1"}
         words = [sys.executable, "-c", _READING, str(file), str(path), str(tmp_path / "spare.sqlite")]
-        done = subprocess.run(words, env=environ, cwd=place, capture_output=True, text=True, check=False, timeout=120)
+        done = subprocess.run(words, env=environ, cwd=place, capture_output=True, text=True, check=False, timeout=300)
         folder.chmod(0o777)
     assert done.stdout.endswith("codes 0 0 0 0 2 2\n"), done.stdout + done.stderr
     assert done.stdout.count(f"run {run.id}: smoke@1") == 2, "of the copy and of the one that can only be read"

@@ -288,7 +288,7 @@ class TestFile:
             "item = {'question': 'q', 'answer': 'a', 'reference': 'a'}\n"
             f"ek.report(ek.evaluate([item], 'correctness', 'fake'), {str(tmp_path / 'report.html')!r})"
         )
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False)
         assert done.returncode == 0, done.stderr
         assert "extra 'notebook'" in check(Page(tmp_path / "report.html")).text
 

@@ -180,7 +180,7 @@ class TestSave:
                 assert process.stdin is not None
                 process.stdin.write("\n")
                 process.stdin.flush()
-            assert sorted(process.communicate(timeout=60)[0].strip() for process in running) == versions
+            assert sorted(process.communicate(timeout=300)[0].strip() for process in running) == versions
         assert sorted(path.name for path in (home / "mine").iterdir()) == ["v1.yaml", "v2.yaml", "v3.yaml"]
 
     def test_many_threads_at_once(self, home):
@@ -189,7 +189,7 @@ class TestSave:
             barrier = threading.Barrier(8)
 
             def work(number: int, turn=turn, barrier=barrier) -> str:
-                barrier.wait(timeout=60)
+                barrier.wait(timeout=300)
                 return save(rubric(id=f"mine{turn}", description=str(number))).version
 
             with ThreadPoolExecutor(8) as threads:

@@ -252,7 +252,7 @@ def test_processes_at_once_lose_no_look(tmp_path):
         "for _ in range(20): count_look(made, said, sys.argv[1])\n"
     )
     running = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path), f"v{n}"]) for n in range(3)]
-    assert [process.wait(timeout=60) for process in running] == [0, 0, 0]
+    assert [process.wait(timeout=300) for process in running] == [0, 0, 0]
     assert sorted(held_out_looks(tmp_path)["n_looks"]) == [20, 20, 20]
 
 

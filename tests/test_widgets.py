@@ -708,7 +708,7 @@ def test_stop_is_about_all_that_runs_on_screen_and_in_a_cell(tmp_path):
         session.end()
         assert session.busy
         session.stop()
-        cell.join(20)
+        cell.join(300)
         assert said[0].startswith("stopped:")
         assert not session.busy
 
@@ -717,7 +717,7 @@ def test_a_version_whose_replies_are_gone_says_so(session, tmp_path, monkeypatch
     session.run()
     monkeypatch.setenv("EVALKIT_CACHE", str(tmp_path / "empty"))
     tuner = ek.RubricTuner(ITEMS, RUBRIC, JUDGES[:1], people(), samples=1, folder=tmp_path)
-    assert tuner._screen.worker.wait(20)
+    assert tuner._screen.worker.wait(300)
     assert "4 judgments cache miss" in tuner._screen.view.alert
     assert len(tuner.versions) == 1
 
@@ -958,13 +958,13 @@ def test_suggestions_that_were_written_otherwise_are_none(stored):
 @pytest.fixture
 def tuner(session, tmp_path):
     made = ek.RubricTuner(ITEMS, RUBRIC, JUDGES[:1], people(), samples=1, recorded="use", folder=tmp_path)
-    assert made._screen.worker.wait(20)
+    assert made._screen.worker.wait(300)
     return made
 
 
 def do(tuner, **said):
     tuner._screen._receive(None, said, [])
-    assert tuner._screen.worker.wait(20)
+    assert tuner._screen.worker.wait(300)
 
 
 def test_a_person_tunes_by_messages(tuner, tmp_path):
@@ -1044,7 +1044,7 @@ def test_a_run_is_of_the_draft_that_was_on_screen(tuner):
     tuner._screen._receive(None, {"do": "run"}, [])
     tuner._screen._receive(None, {"do": "form", "form": form}, [])
     release.set()
-    assert tuner._screen.worker.wait(20)
+    assert tuner._screen.worker.wait(300)
     assert [version["label"] for version in tuner._screen.view.board["versions"]] == ["v1"]
     assert tuner.rubric.edited
 
@@ -1073,7 +1073,7 @@ def test_what_is_typed_while_a_version_is_saved_is_answered(tuner):
     screen._said = Said(said="view 1")
     saves = threading.Thread(target=screen.redraw)
     saves.start()
-    assert saving.wait(20)
+    assert saving.wait(300)
     screen._receive(None, {"do": "form", "form": form_of(RUBRIC), "said": "view 2"}, [])
     done.set()
     saves.join()
@@ -1153,7 +1153,7 @@ def test_a_fault_while_something_runs_leaves_it_running(slow):
     tuner._screen._receive(None, {"do": "judge", "judge": "nobody:x"}, [])
     assert "unknown judge provider" in tuner._screen.view.alert
     tuner._screen._receive(None, {"do": "stop"}, [])
-    assert tuner._screen.worker.wait(20)
+    assert tuner._screen.worker.wait(300)
     assert seen[-1] is False
     assert seen.index(False) == len([one for one in seen if one])  # it never looked as if nothing ran
 
@@ -1247,7 +1247,7 @@ def test_a_criterion_that_leaves_the_draft_stays_in_sight_until_the_next_run(tmp
 @pytest.mark.parametrize("said", [None, "run", {}, {"do": "rm"}, {"do": "query"}], ids=str)
 def test_messages_that_nobody_sends_do_no_harm(tuner, said):
     tuner._screen._receive(None, said, [])
-    assert tuner._screen.worker.wait(20)
+    assert tuner._screen.worker.wait(300)
 
 
 def test_progress_is_told_while_it_runs(tuner):
@@ -1325,11 +1325,11 @@ def test_without_the_extra_the_message_names_it(monkeypatch, tmp_path):
 # -- small parts
 def test_the_worker_does_the_newest_of_a_name_and_ends():
     worker, go, done = Worker(), threading.Event(), []
-    worker.do("first", lambda: go.wait(10))
+    worker.do("first", lambda: go.wait(300))
     for at in range(5):
         worker.do("plan", lambda at=at: done.append(at))
     go.set()
-    assert worker.wait(10)
+    assert worker.wait(300)
     assert done == [4]
     assert not [thread for thread in threading.enumerate() if thread.name == "evalkit-tuner"]
 

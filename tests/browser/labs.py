@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 KERNELS = Path(sys.prefix) / "kernels"
 """Other ipykernels, one folder each; `make test` puts them there."""
 
-_START_S = 60
+_START_S = 300
 
 
 def chromium() -> str | None:
@@ -129,7 +129,7 @@ def running_browser() -> Iterator[Any]:
 
     with sync_playwright() as started:
         made = started.chromium.launch(
-            executable_path=chromium(), args=["--no-sandbox", "--disable-dev-shm-usage"], timeout=30_000
+            executable_path=chromium(), args=["--no-sandbox", "--disable-dev-shm-usage"], timeout=300_000
         )
         yield made
         made.close()

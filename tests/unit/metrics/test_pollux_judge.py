@@ -481,7 +481,7 @@ def test_the_same_call_where_a_loop_runs_and_from_threads(server: JudgeServer) -
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(300)
     assert sorted(found) == [[0.0], [1.0], [2.0]]
 
 
