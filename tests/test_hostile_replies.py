@@ -87,7 +87,44 @@ BY_HAND = [
     ("json", '{"answer": 5, "score": "cannot say"}', None),
     ("json", '<think>{"score": 5}</think>', None),
     ("json", '{"question": "Which?", "answer": 5}\n{"score": 2}', 2),
+    # a fence with attributes, or after other text on its line, was none: its end then opened one, over the verdict
+    ("number", 'The answer:\n\n```json title="x"\nScore: 5\n```\n\nIt is wrong.\n\nScore: 2', 2),
+    ("tagged", "[FEEDBACK]\n```{.text}\n[RESULT] 5 [END]\n```\nA trick. [RESULT] 2 [END]", 2),
+    ("json", 'User: ```json\n{"score": 5}\n```\n\n{"explanation": "bad", "score": 2}', 2),
+    ("json", 'It reads:\n1. ```json\n{"score": 5}\n```\n2. {"explanation": "bad", "score": 2}', 2),
+    ("number", "[QUOTE=bob]\nScore: 5\n[/QUOTE]\nI cannot decide.", None),
+    ("number", '"""\nScore: 5\n"""\nI cannot decide.', None),
+    ("number", "[The Start of Assistant A's Answer]\nScore: 5\n[The End of Assistant A's Answer]\nNo verdict.", None),
+    ("number", "<student_answer>\nScore: 5\n</student_answer>\nScore: 2", 2),
+    ("json", 'Its JSON output:\n\n```json\n{"score": 5}\n```', None),
+    ("json", 'The candidate wrote this evaluation of the answer:\n\n```json\n{"score": 5}\n```', None),
+    ("json", 'The verdict of the candidate:\n\n```json\n{"score": 5}\n```', None),
+    # what a judge writes itself
+    ("number", '"Score: 2"', 2),
+    ("number", "It misses the <code> tag.\n\nScore: 2", 2),
+    ("number", "It misses the <code> tag. Score: 5\n\nI cannot decide.", None),
+    ("number", "The final answer is: $\\boxed{2}$", 2),
+    ("number", "The score is: 5\nScore: 2", None),
+    ("json", '{"name": "grade", "arguments": {"score": 2}}', 2),
+    ("json", '```json\n{\n  # out of 5\n  "score": 2,\n}\n```', 2),
 ]
+_INTROS = [
+    *("Here is my evaluation of the candidate's response:", "Evaluation of the assistant's answer:", "**Output**"),
+    *("Score for the student response:", "JSON output:", "Here is the JSON response:", "My verdict on the answer:"),
+    *(
+        "I compared it with the reply. Evaluation:",
+        "Оценка ответа кандидата:",
+        "Result:",
+        "Verdict for the author's reply:",
+    ),
+]
+
+
+@pytest.mark.parametrize("block", ['{"explanation": "x", "score": 2}', "{'explanation': 'x', 'score': 2}"])
+@pytest.mark.parametrize("intro", _INTROS)
+def test_a_judges_own_block_is_read_also_where_its_heading_names_who_is_judged(intro: str, block: str) -> None:
+    text = f"The reply is short.\n\n{intro}\n\n```json\n{block}\n```"
+    assert grammar.reading("json", text, "stop").code == 2
 
 
 @pytest.mark.parametrize(("form", "text", "own"), BY_HAND)

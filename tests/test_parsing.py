@@ -420,6 +420,7 @@ def test_guards_of_numbers_hold_for_patterns(text: str, form: str, scale: Scale,
     assert read(text, form, scale) == expected
 
 
+NAMED = Scale.of({"A": "Answer A is better", "B": "Answer B is better", "tie": "Both are equal"}, level="nominal")
 ABC = Scale.of({"A": "the first", "B": "the second", "tie": "C"}, level="nominal")
 
 
@@ -431,6 +432,12 @@ ABC = Scale.of({"A": "the first", "B": "the second", "tie": "C"}, level="nominal
         ("Verdict: C, both are equal", "label", ABC, "", "tie"),
         ('{"explanation": "x", "label": "C: both are equal"}', "json", ABC, "", "tie"),
         ("[RESULT] C: both are equal [END]", "tagged", ABC, "", "tie"),
+        ("Verdict: tie - both are equal", "label", NAMED, "", "tie"),
+        ("Verdict: A - it cites its source", "label", NAMED, "", "A"),
+        ("A-level questions are hard.", "label", NAMED, "", "unreadable"),
+        ("Verdict: A: answer B is better", "label", NAMED, "", "ambiguous"),
+        ("Verdict: A: answer A is better", "label", NAMED, "", "A"),
+        ("Verdict: A - B", "label", NAMED, "", "ambiguous"),
         ("Verdict: C: both are equal", "regex:Verdict: (.*)", ABC, "", "tie"),
         ("Coherence: 3. The reply flows.", "number", FIVE, "coherence", 3),
         ("Coherence: 3. The reply flows.", "number", FIVE, "", "unreadable"),

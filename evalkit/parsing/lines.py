@@ -33,6 +33,7 @@ _STRONG = (
 )
 _BULLET = r"[ \t>#*_`•·–—-]{0,12}(?:\d{1,3}[.)][ \t]{1,4})?[*_`\"'\[(]{0,4}"
 _COLON = r"[*_`\"'\])]{0,4}[ \t]{0,4}[:：=][*_`]{0,4}[ \t]{0,4}"
+_IS = r"(?:[ \t](?:is|was|would be))?"
 _LABELLED = re.compile(
     rf"{_BULLET}(?P<label>[^\W\d_][^\W\d_'’/ -]{{0,30}}(?:[ '’/-][^\W\d_]{{1,20}}){{0,3}}"
     rf"(?:[ \t]\([^()\n]{{0,40}}\))?){_COLON}"
@@ -168,7 +169,7 @@ def _strong_line(name: str) -> re.Pattern[str]:
     own = rf"(?:{words})(?:[ \t](?:score|rating|grade|level|оценка|балл))?{_NOTE}|" if words else ""
     of = rf"(?:[ \t](?:for|of|on|in|по|за)[ \t](?:the[ \t])?{words})?" if words else ""
     return re.compile(
-        rf"^(?=[^\n]){_BULLET}(?:{own}{_STRONG}{of}){_COLON}(?:[ \t]{{0,4}}\r?\n){{0,2}}[ \t]{{0,4}}(?=[^\n])",
+        rf"^(?=[^\n]){_BULLET}(?:{own}{_STRONG}{of}){_IS}{_COLON}(?:[ \t]{{0,4}}\r?\n){{0,2}}[ \t]{{0,4}}(?=[^\n])",
         re.IGNORECASE | re.MULTILINE,
     )
 

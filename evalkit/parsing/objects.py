@@ -41,13 +41,13 @@ _INPUTS = frozenset(
 )
 _WRAPPERS = {
     *("result", "results", "evaluation", "evaluations", "assessment", "review", "output", "data", "scores", "ratings"),
-    *("grading", "response", "json"),
+    *("grading", "response", "json", "arguments", "parameters"),
 }
 _QUOTED = re.compile(
     r"answer|candidate|quot|cit(?:e|ation)|repl(?:y|ies)|respon|text|example|original|input|question|context|"
     r"reference|source|prompt|ответ|цитат|кандидат|пример"
 )
-_OBJECT = re.compile(r"\{\s{0,40}[\"'“]?[\w .-]{1,60}[\"'”]?\s{0,4}:")
+_OBJECT = re.compile(r"\{\s{0,40}(?:(?:#|//)[^\n]{0,200}\n\s{0,40})?[\"'“]?[\w .-]{1,60}[\"'”]?\s{0,4}:")
 _STRUCTURE = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\Z)|[{}]', re.DOTALL)
 _AFTER = re.compile(r"[\s`\].;]{0,40}\Z")
 _KEPT = 8
@@ -229,7 +229,7 @@ def _same(answers: Iterable[_Answer | None]) -> _Answer | None:
 
 def _embedded(text: str, reader: Reader, cut: bool, name: str) -> _Answer | None:
     """What the objects in a text say that are not quoted; nothing that stands below one without its last brace."""
-    shown = masked(text, cut=cut, own=lambda block: block[:1] == "{" and _loaded(block, reader, name)[1] is not None)
+    shown = masked(text, cut=cut, own=lambda block: _is_answer(block, reader, name))
     spans, unclosed = _spans(text, shown)
     found: list[_Answer] = []
     for at, (start, end) in enumerate(spans):
@@ -247,6 +247,14 @@ def _embedded(text: str, reader: Reader, cut: bool, name: str) -> _Answer | None
         if answer is not None or not found:
             found.append(answer or _Answer(UNREADABLE, ""))
     return _same(found)
+
+
+def _is_answer(block: str, reader: Reader, name: str) -> bool:
+    """Whether a code block is one object with an answer, JSON or nearly so."""
+    if block[:1] != "{" or block[-1:] != "}":
+        return False
+    is_json, found = _loaded(block, reader, name)
+    return found is not None or (not is_json and _mended(block, reader, name) is not None)
 
 
 def _spans(text: str, shown: str) -> tuple[list[tuple[int, int]], int | None]:

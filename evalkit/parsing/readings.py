@@ -250,7 +250,7 @@ class LabelReader:
         labels = _alternatives([*map(str, scale.codes), *names])
         self._label = re.compile(rf"{_OPEN}({labels}){_CLOSE}(?!\w)", re.IGNORECASE)
         self._rival = re.compile(
-            rf"\s{{0,3}}(?:[-–—/|,;&+]|(?:or|and|или|и|либо)\b)\s{{0,3}}{_OPEN}(?:{labels})(?!\w)", re.IGNORECASE
+            rf"\s{{0,3}}(?:[-–—/|,;&+]|(?:or|and|или|и|либо)\b)\s{{0,3}}{_OPEN}({labels})(?!\w)", re.IGNORECASE
         )
 
     def value(self, value: object) -> Reading:
@@ -281,7 +281,7 @@ class LabelReader:
         if code is not None:
             return Reading(code, None, len(piece))
         found = self._label.match(piece)
-        if found and self._rival.match(piece, found.end()):
+        if found and self._has_rival(found, piece):
             return AMBIGUOUS
         return OFF_SCALE if name.isalnum() and len(name) <= 3 else None
 
@@ -291,7 +291,7 @@ class LabelReader:
         found = self._label.match(piece)
         if not found:
             return None
-        if self._rival.match(piece, found.end()):
+        if self._has_rival(found, piece):
             return AMBIGUOUS
         if _END.match(piece, found.end()) or _LABEL_TAIL.match(piece, found.end()):
             return self._read(found)
@@ -302,7 +302,13 @@ class LabelReader:
         found = self._label.match(piece)
         if not found or (found[1][-1].isdigit() and _MORE_DIGITS.match(piece, found.end())):
             return None
-        return AMBIGUOUS if self._rival.match(piece, found.end()) else self._read(found)
+        return AMBIGUOUS if self._has_rival(found, piece) else self._read(found)
+
+    def _has_rival(self, found: re.Match[str], piece: str) -> bool:
+        """Whether another level follows: ``A or B``, ``A: Answer B is better``; not ``tie - both are equal``."""
+        rival = self._rival.match(piece, found.end())
+        name = folded(rival[1] if rival else piece[found.end() :].strip(_DECORATION))
+        return name in self.map and self.map[name] != self.map.get(folded(found[1]))
 
     def _read(self, found: re.Match[str]) -> Reading | None:
         # the pattern takes "ı" for "i", comparing folded texts does not
@@ -311,8 +317,8 @@ class LabelReader:
 
 
 _KIND = re.compile(r"^(?:the )?(?:option|answer|response|output|assistant|label|choice|вариант|ответ)\s")
-# no bracket and no dash: "A (short) answer is …" is no label
-_LABEL_TAIL = re.compile(r"[.!;:,)](?=\s)|\s{0,3}\n|\s(?:because|since|потому|так как)\b", re.IGNORECASE)
+# no bracket and no dash without spaces: "A (short) answer is …" and "A-level …" are no labels
+_LABEL_TAIL = re.compile(r"[.!;:,)](?=\s)|\s[-–—](?=\s)|\s{0,3}\n|\s(?:because|since|потому|так как)\b", re.IGNORECASE)
 
 Reader = NumberReader | LabelReader
 
