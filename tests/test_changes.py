@@ -395,6 +395,8 @@ def test_a_floor_of_other_prompts_is_refused():
     a, b = side([[1, 1, 0]] * 9), side([[1, 0, 0]] * 9, version="v2")
     with pytest.raises(InputError, match="floor holds no judgments of side a"):
         compare(a, b, floor=side([[1] * 6] * 9, version="v3"))
+    with pytest.raises(InputError, match=r"floor is no judgments table .*, got float"):
+        compare(a, b, floor=0.03)
     # of too few samples it measures nothing: the range of what a has
     assert only(compare(a, b, floor=a))["floor_source"] == "range"
 
@@ -442,6 +444,14 @@ def test_nothing_changed():
     assert row["chance_up_to"] > 0
     # None of 12 changed: not certain, 0 ∓ t₁₁/14.
     assert [row["effect_low"], row["effect_high"]] == pytest.approx([-2.200985 / 14, 2.200985 / 14], abs=1e-6)
+
+
+def test_items_without_a_verdict_are_said_beside_the_count():
+    # i1 is tied on a: 2 of 3 items have a verdict on both sides, one of these changed
+    made = compare(side([[1, 1], [1, 0], [0, 0]]), side([[1, 1], [1, 1], [1, 1]]))
+    row = only(made)
+    assert (row["changed"], row["n_verdicts"], row["n_common"]) == (1, 2, 3)
+    assert "1 of 3 items without a verdict on one side or both: left out of changed" in str(made)
 
 
 def test_only_items_of_both_sides_count():

@@ -783,6 +783,20 @@ def test_tables_fit_the_terminal(run, monkeypatch: pytest.MonkeyPatch, width: in
         code, out, err = run(*command)
         assert code == 0, err
         assert max(map(len, out.splitlines())) <= width, out
+        if command[0] == "compare":  # no row is cut in two
+            assert (
+                sum(line.startswith("mean difference") or "  mean difference" in line for line in out.split("\n")) == 1
+            )
+
+
+def test_align_names_its_choices_beside_the_figures(run) -> None:
+    run("judge", "items.jsonl", *FAKE, "-o", "j.csv", "--quiet")
+    run("vote", "j.csv", "-o", "v.csv", "--quiet")
+    _, out, _ = run("align", "v.csv", "labels.jsonl")
+    assert out.splitlines()[-1] == "ties: na, unscored: drop"
+    code, out, err = run("align", "--ties", "half", "--figures", "accuracy,macro_f1", "v.csv", "labels.jsonl")
+    assert (code, out.splitlines()[-1]) == (0, "ties: half, unscored: drop"), err
+    assert "macro_f1" in out
 
 
 def test_narrow_tables_cut_texts_not_figures() -> None:

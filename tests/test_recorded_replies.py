@@ -288,6 +288,30 @@ class TestSamples:
         table = ek.judge(pairs, "preference", WHO, template="label@v1", offline=True)
         assert list(zip(table["order"], table["label"], strict=True)) == [("AB", "B")]
 
+    def test_an_order_that_other_items_have_is_missing(self):
+        pairs = [{"item_id": name, "question": name, "answer_a": "x", "answer_b": "y"} for name in "pqr"]
+        ek.record(pairs, "preference", WHO, ["B", "B", None], template="label@v1", order="AB")
+        ek.record(pairs, "preference", WHO, ["A", None, None], template="label@v1", order="BA")
+        table = ek.judge(pairs, "preference", WHO, template="label@v1", offline=True)
+        # labels are mapped back: A of the order BA is the item's answer B
+        assert table[["item_id", "order", "label", "error"]].astype(object).fillna("").values.tolist() == [
+            ["p", "AB", "B", ""],
+            ["p", "BA", "B", ""],
+            ["q", "AB", "B", ""],
+            ["q", "BA", "", "cache_miss"],
+            ["r", "AB", "", "cache_miss"],
+            ["r", "BA", "", "cache_miss"],
+        ]
+        votes = ek.vote(table)
+        assert votes[["n_samples", "n_scored"]].values.tolist() == [[2, 2], [2, 1], [2, 0]]
+
+    def test_the_heading_names_the_numbers_that_there_are(self):
+        items = list(self.ITEMS)
+        ek.record(items, RUBRIC, WHO, [["1"], ["4", "5"]])
+        assert "judged by who, 1 to 2 samples each" in str(ek.evaluate(items, RUBRIC, WHO, offline=True))
+        ek.record(items[:1], RUBRIC, WHO, [["1", "1"]])
+        assert "judged by who, 2 samples each" in str(ek.evaluate(items, RUBRIC, WHO, offline=True))
+
 
 DATA = data_folder()
 PROMPTS = [

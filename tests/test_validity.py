@@ -330,6 +330,9 @@ def test_group_level_skips_constant_and_small_groups():
     assert row["spearman"] == pytest.approx(0)
     assert (row["n_groups"], row["n_groups_used"]) == (4, 2)
     assert "only 2 of 4 groups could be used" in row["notes"]
+    # the warning is about correlations: where none is asked for, there is none to leave out
+    row = one(codes, people, level="group", clusters=clusters, figures=["accuracy"])
+    assert "groups could be used" not in (row["notes"] or "")
 
 
 # -- published judgments

@@ -32,7 +32,11 @@ def test_between_systems_by_hand():
     assert row["bias"] == row["mae"] == pytest.approx(2 / 3)
     assert (row["n_systems"], row["n_scored"]) == (3, 6)
     assert math.isnan(row["accuracy"])
-    assert "systems have no verdicts" in row["notes"]
+    assert "accuracy, kappa and false rates: systems have no verdicts" in row["notes"]
+    row = one(
+        [1, 3, 2, 4, 5, 5], {"ann": [1, 1, 3, 3, 4, 4]}, level="system", systems=PAIRS, figures=["macro_f1", "bias"]
+    )
+    assert "macro_f1 and false rates: systems have no verdicts" in row["notes"]
 
 
 def test_a_mean_takes_only_the_items_that_both_scored():

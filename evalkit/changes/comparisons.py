@@ -148,6 +148,11 @@ def _repeats(given: Any, side: Side, *, by_hand: bool) -> pd.DataFrame | None:
     """The judgments to measure the floor on; InputError where those given are of other prompts."""
     if given is None:
         return None
+    if not isinstance(given, pd.DataFrame) and not hasattr(given, "judgments"):
+        raise InputError(
+            f"floor is no judgments table and has no .judgments, got {type(given).__name__}; pass what sample_again "
+            "or evaluate returned"
+        )
     table = tables.check(given if isinstance(given, pd.DataFrame) else given.judgments, "judgments")
     heads = ["rubric", "rubric_version", "criterion", "judge"]
     if by_hand and table[heads].astype(object).merge(side.judgments[heads].astype(object).drop_duplicates()).empty:
@@ -166,6 +171,11 @@ def _row(a: Part, b: Part, labels: pd.DataFrame | None, clusters: Any, repeats: 
     notes = []
     if a.scale.to_json() != b.scale.to_json():
         notes.append("the scales or pass rules differ")
+    if silent := int((~known).sum()):
+        what = "verdict" if a.scale.has_rule and b.scale.has_rule else "label"
+        notes.append(
+            f"{silent} of {counted(len(common), 'item')} without a {what} on one side or both: left out of changed"
+        )
     row |= _sampling(a, b, common, clusters, repeats)
     why = row.pop("note", None)
     notes += [why] if why else []

@@ -66,8 +66,8 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument(
         "--figures",
-        nargs="+",
-        metavar="FIGURE",
+        metavar="FIGURE,…",
+        type=lambda names: [name.strip() for name in names.split(",")],
         help="accuracy, kappa, balanced_accuracy, macro_f1, f1_LABEL … instead",
     )
     add_output(parser)
@@ -118,6 +118,9 @@ def _align(args: argparse.Namespace) -> None:
         "notes",
     )
     put(args, aligned, columns=shown)
+    if not args.json and args.out is None:
+        counted = [f"{name}: {getattr(args, name)}" for name in ("ties", "unscored")]
+        put_text(", ".join(counted))
 
 
 def _compare(args: argparse.Namespace) -> int | None:

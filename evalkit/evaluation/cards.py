@@ -68,10 +68,21 @@ def heading(evaluation: Evaluation) -> str:
     unique = "" if evaluation.n_unique == len(evaluation.items) else f" ({evaluation.n_unique} that differ)"
     line = (
         f"{spec.rubric.id}@{spec.rubric.label}: {counted(len(evaluation.items), 'item')}{unique}, "
-        f"judged by {judges}, {counted(spec.samples, 'sample')} each"
+        f"judged by {judges}, {_samples(evaluation)} each"
     )
     stand_ins = [judge.name for judge in spec.judges if not judge.is_llm]
     return line + ("\n(fake judges are evalkit's embedded stand-in, not an LLM)" if stand_ins else "")
+
+
+def _samples(evaluation: Evaluation) -> str:
+    """How many samples per judge: recorded replies are as many as there are."""
+    judgments = evaluation.judgments
+    if not len(judgments) or not judgments["source"].eq("recorded").any():
+        return counted(evaluation.spec.samples, "sample")
+    keys = ["item_id", "criterion", "judge", "order"]
+    sizes = judgments.groupby(keys, observed=True, dropna=False, sort=False).size()
+    fewest, most = int(sizes.min()), int(sizes.max())
+    return counted(most, "sample") if fewest == most else f"{fewest} to {most} samples"
 
 
 def sections(evaluation: Evaluation) -> Iterator[tuple[str, Rows, str]]:

@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 
 from evalkit.caching import ReplyStore
+from evalkit.changes.results import Comparison
 from evalkit.errors import InputError
 from evalkit.evaluation import cards
 from evalkit.evaluation.evaluations import Evaluation
@@ -96,6 +97,8 @@ def show(shown: Any, *, rows: int = 20, width: int | None = None) -> View:
         return View("\n".join(filter(None, [text_table(cells), note])), page)
     if isinstance(shown, Evaluation):
         return View(_wrapped(cards.text(shown, width), width), shown._repr_html_())
+    if isinstance(shown, Comparison):
+        return View(shown.text(width), shown._repr_html_())
     if hasattr(shown, "_repr_html_") and not isinstance(shown, type):
         return View(_wrapped(str(shown), width), shown._repr_html_())
     raise InputError(f"show takes a table or an object of evalkit, not {type(shown).__name__}")

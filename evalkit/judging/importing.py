@@ -133,6 +133,10 @@ def import_judgments(
     pairwise = chosen.mode == "pairwise"
     if (codes is not None and text is not None and not _only_missing(codes)) or (read is not None and text is None):
         raise ConfigError("read= says how text= is read, codes= what score= stands for (and what a missing text means)")
+    if codes is not None and not isinstance(codes, Mapping) and not callable(codes):
+        raise ConfigError(
+            f"codes= takes a mapping from value to code or reason, or a function, not {type(codes).__name__}"
+        )
     who, weights = rows.judges(judge, annotator)
     made: dict[str, Any] = {
         "rubric": [chosen.id] * len(rows),
@@ -242,20 +246,40 @@ class _Coder:
                 "(or 'abstained', 'not_asked'), or drop the row"
             )
         if self.complete:
-            raise InputError(f"{rows.where(at)}: codes= does not name {value!r}; add it, with a code or a reason")
-        meant = value if self.function is None else self.function(value)
+            raise InputError(f"{rows.where(at)}: codes= does not name {_start(value)}; add it, with a code or a reason")
+        meant = value if self.function is None else self._called(value, rows, at)
         code, reason = self._meant(meant)
+        if code is None and reason is None and self.function is not None:
+            raise InputError(
+                f"{rows.where(at)}: codes= gives {_start(meant)} for {_start(value)}, which is neither on the scale of "
+                f"criterion {self.criterion!r} ({', '.join(self.scale.labels)}) nor a reason such as 'unreadable'"
+            )
         if code is None and reason is None:
             raise InputError(
-                f"{rows.where(at)}: {meant!r} is not on the scale of criterion {self.criterion!r} "
-                f"({', '.join(self.scale.labels)}); map it with codes={{{value!r}: …}} to a code or to a reason "
+                f"{rows.where(at)}: {_start(value)} is not on the scale of criterion {self.criterion!r} "
+                f"({', '.join(self.scale.labels)}); map it with codes={{{_start(value)}: …}} to a code or to a reason "
                 "such as 'unreadable'"
             )
         return code, reason
 
+    def _called(self, value: Any, rows: Rows, at: int) -> Any:
+        assert self.function is not None
+        try:
+            return self.function(value)
+        except Exception as error:
+            raise InputError(
+                f"{rows.where(at)}: codes= raised {type(error).__name__} ({error}) for {_start(value)}"
+            ) from error
+
     def _meant(self, meaning: Any) -> tuple[Any, str | None]:
         code = _code(self.scale, meaning)
         return code, (str(meaning) if code is None and isinstance(meaning, str) and meaning in REASONS else None)
+
+
+def _start(value: Any) -> str:
+    """A value in a message."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:60]}…"
 
 
 def _code(scale: Scale, value: Any) -> Any:

@@ -126,12 +126,17 @@ class _Run:
         return found.reshape(shape), self.columns.recorded.reshape(shape)
 
     def _keep_recorded(self, samples: int) -> None:
-        """Of judges with recorded replies take the samples that are stored, or one row that says `cache_miss`."""
-        found, recorded = self._cells()
+        """Of judges with recorded replies take the samples that are stored, or one row that says `cache_miss`.
+
+        Of pairs that is one row per order, where the judge has replies in that order for another item.
+        """
+        found, recorded = (cells.reshape(self.work.shape) for cells in self._cells())
+        asked = np.asarray(found.any(axis=(0, -1)))
+        asked[..., 0] |= ~asked.any(axis=-1)
         kept = found.copy()
-        kept[..., 0] |= ~found.any(axis=-1)
-        default = np.arange(found.shape[-1]) % self.work.spec.samples < samples
-        by_judge = np.asarray(recorded.any(axis=(0, 1, 3)))[:, np.newaxis]
+        kept[..., 0] |= asked & ~found.any(axis=-1)
+        default = np.arange(found.shape[-1]) < samples
+        by_judge = np.asarray(recorded.any(axis=(0, 1, 3, 4)))[:, np.newaxis, np.newaxis]
         self.kept = np.where(by_judge, kept, default).reshape(-1)
         self.missing = [row for row in self.missing if self.kept[row]]
 

@@ -35,6 +35,7 @@ IntervalOption = Literal["jackknife", "bootstrap"]
 _CEILINGS = ("accuracy", "kappa", "quadratic_kappa", "spearman")
 _COUNTS = ["n_items", "n_scored", "n_verdicts", "n_labelled", "n_annotators", "n_clusters", "n_tied_references"]
 _COUNTS += ["n_tied", "n_left_out"]
+_CORRELATIONS = ("pearson", "spearman", "kendall")
 _OF_LEVELS = ("n_groups", "n_groups_used", "n_systems")
 _ENOUGH_GROUPS = 0.8
 _CHOICES = ["ties", "unscored", "same_items"]
@@ -319,7 +320,8 @@ def _judge_row(panel: Panel, judge: str, level: Level, options: _Options, chosen
     if options.reference != "each" and len(crowd.names) > 1:
         row |= _as_peer(answers, crowd, level, options)
     if options.level == "group":
-        row |= _group_counts(answers.take(used), references, at_level, notes)
+        correlated = bool(set(_CORRELATIONS) & set(options.figures))
+        row |= _group_counts(answers.take(used), references, at_level, notes, correlated=correlated)
     elif options.level == "system":
         row |= _system_counts(level.system[used], notes)
     notes += _reasons(found, panel, references, counted[used], options)
@@ -360,10 +362,12 @@ def _references(crowd: People, options: _Options) -> list[Answers]:
     return [crowd.together("mean" if options.reference == "mean" else "majority")]
 
 
-def _group_counts(answers: Answers, references: list[Answers], level: Level, notes: list[str]) -> dict[str, int]:
+def _group_counts(
+    answers: Answers, references: list[Answers], level: Level, notes: list[str], *, correlated: bool
+) -> dict[str, int]:
     inside = inside_groups(answers, references, level)
     used = int((~np.isnan(inside[:, FIGURES.index("pearson")])).sum())
-    if used < _ENOUGH_GROUPS * len(inside):
+    if correlated and used < _ENOUGH_GROUPS * len(inside):
         notes.append(f"only {used} of {len(inside)} groups could be used: a side is constant or n < 3 in the others")
     return {"n_groups": len(inside), "n_groups_used": used}
 
@@ -375,7 +379,7 @@ def _system_counts(system: Ints, notes: list[str]) -> dict[str, int]:
 
 
 def _warn_of_lost_groups(made: pd.DataFrame) -> None:
-    if "n_groups" not in made:
+    if "n_groups" not in made or not set(_CORRELATIONS) & set(made):
         return
     few = made.loc[(made["n_groups_used"] < _ENOUGH_GROUPS * made["n_groups"]).fillna(value=False).to_numpy(bool)]
     if len(few):
@@ -439,13 +443,14 @@ def _reasons(found: Found, panel: Panel, references: list[Answers], counted: Fla
     missing = {name for name, (value, _) in found.items() if np.isnan(value)}
     between, reasons = options.level == "system", []
     if between:
-        reasons.append("accuracy, kappa and false rates: systems have no verdicts")
+        lost = [name for name in ("accuracy", "kappa", *options.extra) if name in missing]
+        reasons += [f"{', '.join(lost)} and false rates: systems have no verdicts"] if lost else []
     elif "accuracy" in missing:
         reasons.append("accuracy, kappa: no item has a verdict (or label) of both")
     elif "kappa" in missing:
         pairs = max(int(((one.kind >= 0) & counted).sum()) for one in references)
         reasons.append(f"kappa: {'both sides are constant and equal' if pairs > 1 else 'fewer than two items'}")
-    numeric = [name for name in ("pearson", "spearman", "kendall") if name in missing]
+    numeric = [name for name in _CORRELATIONS if name in missing]
     if panel.scale.level == "nominal":
         reasons += ["correlations, mae, bias: a nominal criterion has no scores"] if missing & set(FIGURES[4:]) else []
     elif numeric:
