@@ -37,6 +37,7 @@ _PAIR = re.compile(r"(?:(?<=[?&;#,\s])|^)([A-Za-z][\w.-]*)=([^&#;,\s]+)")
 _QUERY = re.compile(r"(?<=[?&;])([A-Za-z][\w.-]*)=([^&#;,\s'\"\[]+)")
 _HEADER = re.compile(r"^\s*((?i:authorization|cookie|[a-z]+-[a-z-]+)):\s*\S")  # "X-Api-Key: …", not "Token: …"
 _SHORTEST = 8  # a shorter key is a placeholder, as "none" or "EMPTY", that other texts may hold
+_FOLDERS = ("PWD", "OLDPWD")  # variables of every shell: working directories, though "pwd" names a password elsewhere
 _NOT_KEPT = "[not kept]"
 
 _watched: set[str] = set()
@@ -192,7 +193,7 @@ def _known_keys() -> dict[str, str]:
     known = {
         value.strip(): f"the value of the environment variable {name}"
         for name, value in os.environ.items()
-        if (name in _watched or is_key(name)) and len(value.strip()) >= _SHORTEST
+        if (name in _watched or (is_key(name) and name not in _FOLDERS)) and len(value.strip()) >= _SHORTEST
     }
     return known | {key.reveal(): "a key that was given by value" for key in _held}
 

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
+from servers import judge_server
 
 pytest.importorskip("lighteval")
+
+from evalkit.caching.schema import FILE_NAME
+from evalkit.lighteval.launching import launch
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="process groups of POSIX")
 
@@ -110,3 +116,64 @@ def test_a_run_ends_with_the_kernel_that_was_killed(number, tmp_path):
         parent.send_signal(number)
         parent.wait(300)
         assert wait_for(lambda: not is_running(pids[0]))
+
+
+POLLUX = """
+import os, sys
+os.environ |= {"EVALUATOR_SCORING_MODE": "judge", "EVALKIT_CACHE": sys.argv[2]}
+import evalkit as ek
+from lighteval.models.model_output import ModelResponse
+from lighteval.tasks.requests import Doc
+from evalkit.lighteval import pollux_metric
+criteria = {name: ek.Criterion.from_pollux(name, {0: "no", 1: "fair", 2: "yes"}) for name in ("clear", "short")}
+judge = ek.Judge("openai", "m", base_url=sys.argv[1], timeout_s=600)
+metric = pollux_metric(criteria, judges=judge, samples=1, concurrency=4)
+docs = [Doc(query="?", choices=[""], gold_index=0, specific={"criteria": list(criteria)}) for _ in range(30)]
+for doc in docs:
+    doc.task_name = "t"
+metric.sample_level_fn.compute([ModelResponse(text=[f"ITEM-{n} "]) for n in range(30)], docs)
+"""
+
+
+@pytest.mark.network
+@pytest.mark.parametrize(("number", "codes"), [(signal.SIGTERM, (143,)), (signal.SIGINT, (1, 130, -signal.SIGINT))])
+def test_a_signal_stops_all_criteria_and_keeps_what_is_in_flight(
+    tmp_path: Path, number: signal.Signals, codes: tuple[int, ...]
+) -> None:
+    """Criteria are judged in threads, which no signal reaches."""
+    going = threading.Event()
+
+    def held(_: object) -> dict[str, object]:
+        return {"hang": 600} if going.is_set() else {"until": going, "content": "1"}
+
+    with judge_server(faults=held) as server:
+        child = subprocess.Popen(
+            [sys.executable, "-c", POLLUX, server.url, str(tmp_path / "cache")],
+            stderr=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": str(ROOT)},
+        )  # fmt: skip
+        try:
+            assert wait_for(lambda: len(server.seen) >= 4 or child.poll() is not None)
+            child.send_signal(number)
+            assert child.stderr is not None
+            said = ""
+            while "stopped: waiting for calls in flight" not in said and (line := child.stderr.readline()):
+                said += line
+            going.set()
+            rest = child.communicate(timeout=100)[1]  # what is sent from now on would come after ten minutes
+        finally:
+            child.kill()
+            child.wait()
+        assert child.returncode in codes, said + rest
+        assert len(server.paid) >= 4
+        with closing(sqlite3.connect(tmp_path / "cache" / FILE_NAME)) as store:
+            assert store.execute("SELECT count(DISTINCT key) FROM replies").fetchone()[0] == len(server.paid)
+
+
+@pytest.mark.parametrize(("code", "given"), [(143, 143), (129, 129), (1, 2), (None, 0), ("a text", 2)])
+def test_a_run_that_a_signal_ends_has_its_exit_code(monkeypatch: pytest.MonkeyPatch, code: object, given: int) -> None:
+    def app(*_: object, **__: object) -> None:
+        raise SystemExit(code)
+
+    monkeypatch.setattr("evalkit.lighteval.preparing.prepare", lambda _: None)
+    monkeypatch.setattr("lighteval.__main__.app", app)
+    assert launch(["tasks", "list"]) == given

@@ -53,7 +53,16 @@ KNOWN = {
     "with known parts": metric(AvgAtN(n=2, sample_scoring_function=ExactMatches(strip_strings=True))),
     "evalkit's corpus": metric(ExactMatches(), functools.partial(pollux_corpus, name="x")),
 }
+
+
+@functools.wraps(ExactMatches.compute)
+def disguised(text: str) -> str:
+    """Has the module of LightEval's own function by its decorator."""
+    return text
+
+
 UNKNOWN = {
+    "a plugin's function that a decorator names as LightEval's": metric(ExactMatches(normalize_gold=disguised)),
     "a plugin's class": metric(Asks()),
     "a subclass": metric(Exact()),
     "a plugin's function in LightEval's metric": metric(ExactMatches(normalize_gold=ask_gpt)),
@@ -67,6 +76,17 @@ UNKNOWN = {
     "a check of a plugin": check_metric("c", ask_gpt, ["x"]),  # type: ignore[arg-type]
     "nothing": None,
 }
+
+
+def test_a_variable_without_a_value_hides_no_function() -> None:
+    def ask(text: str) -> str:
+        return later(text)
+
+    assert scorer_of(metric(ExactMatches(normalize_gold=ask))) == "unknown"
+    if False:
+
+        def later(text: str) -> str:
+            return text
 
 
 @pytest.mark.parametrize("case", KNOWN)

@@ -11,6 +11,7 @@ import re
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
@@ -510,6 +511,8 @@ def judge_by(scores: dict[tuple[str, str], str | int]):
         text = body["messages"][-1]["content"]
         for (word, criterion), reply in scores.items():
             if word in text and criterion in text:
+                if isinstance(reply, Iterator):  # another reply for each sample
+                    return {"content": next(reply), "choices": 1}
                 return {"status": reply} if isinstance(reply, int) else {"content": reply}
         raise AssertionError(text)
 
@@ -605,6 +608,31 @@ def test_an_unscored_criterion_never_counts_as_zero(monkeypatch):
     assert math.isnan(rows[2]["pollux_violated"])
     again, _, _ = pollux_run(monkeypatch, scores, ["альфа", "бета", "гамма"], missing="renormalise")
     assert [row["pollux"] for row in again] == [1.0, 0.0, 1.0]
+
+
+@pytest.mark.network
+def test_a_tied_criterion_is_scored_and_leaves_an_answer_without_a_number(monkeypatch, tmp_path):
+    def one_each() -> Iterator[str]:
+        return iter(["0", "1"])
+
+    scores = {
+        ("альфа", GATE): "0", ("альфа", DEMANDS): one_each(), ("альфа", IMPRESSION): "2",
+        ("бета", GATE): one_each(), ("бета", DEMANDS): "2", ("бета", IMPRESSION): "2",
+        ("гамма", GATE): "0", ("гамма", DEMANDS): one_each(), ("гамма", IMPRESSION): "не знаю",
+    }  # fmt: skip
+    words = ["альфа", "бета", "гамма"]
+    rows, figures, _ = pollux_run(monkeypatch, scores, words, samples=2, vote="majority")
+    assert all(math.isnan(row["pollux"]) for row in rows)
+    assert rows[0]["pollux_error"] == "tied (demands: tied)"
+    assert rows[1]["pollux_error"].startswith("tied (unreadable: ")
+    assert rows[2]["pollux_error"] == "demands: tied; impression: unreadable"
+    assert [row["pollux_n_unscored"] for row in rows] == [0.0, 0.0, 1.0]
+    # two of three answers are scored, none of them with a number; demands is scored in all, impression in two of three
+    assert (figures["pollux_n"], figures["pollux_n_unscored"]) == (0.0, 1.0)
+    assert figures["pollux_coverage"] == figures["pollux_impression_coverage"] == pytest.approx(2 / 3)
+    assert (figures["pollux_demands_coverage"], figures["pollux_demands_n"]) == (1.0, 1.0)
+    [receipt] = read_receipts(tmp_path / "receipts.json")
+    assert (receipt.n_items, receipt.n_scored) == (3, 2)
 
 
 @pytest.mark.network

@@ -355,6 +355,16 @@ def test_a_bound_task_that_is_never_judged_needs_no_receipt(local: Registry, tmp
     assert run.reproducible, run.irreproducible
 
 
+def test_a_bound_profile_that_no_receipt_names_is_said(local: Registry, tmp_path: Path) -> None:
+    """A metric that follows its own arguments, as `PolluxLLMJudgeMetric` does, takes no profile."""
+    with_plugin(local, tmp_path, bound("tone", judge_profile="tone-strict"), bound("tone2"))
+    run = runner_of(local, tmp_path).start("support", "model_name=m", scoring_mode="jury", scoring_config=JURY)
+    said = [note for note in run.notes if "judge_profile" in note]
+    assert said == ["tone|0: quality did not use the bound judge_profile 'tone-strict'"]
+    asked = runner_of(local, tmp_path).start("support", "model_name=m")
+    assert not any("judge_profile" in note for note in asked.notes), "deterministic mode takes none"
+
+
 def test_what_nobody_knows_is_neither_deterministic_nor_reproducible(local: Registry, tmp_path: Path) -> None:
     with_plugin(local, tmp_path, {"task": "plain"}, bound("tone"))
     runner = runner_of(local, tmp_path)
@@ -419,6 +429,7 @@ def test_replies_that_nobody_could_read_are_said_first(local: Registry, tmp_path
     assert first == f"note: {run.notes[0]}"
     assert f"note: {run.notes[1]}" in run._repr_html_()
     assert run.to_dict()["scored_nothing"] == ("tone|0 (quality)", "tone2|0 (quality)")
+    assert not any("judge_profile" in note for note in run.notes), "none is bound"
     [row] = leaderboard(local, "support").to_dict("records")
     assert row["judged_by"] == "fake:strict (scored nothing), fake:lenient (scored nothing) by quality@v1"
     other = runner_of(local, tmp_path).start(

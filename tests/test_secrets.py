@@ -6,7 +6,11 @@ import asyncio
 import copy
 import json
 import logging
+import multiprocessing
+import os
 import pickle
+import subprocess
+import sys
 import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -353,3 +357,41 @@ def test_a_server_that_echoes_the_key_has_it_stored_nowhere(tmp_path: Path, monk
     assert OWN not in table.to_json()
     ReplyStore.open().close()
     assert not any(OWN.encode() in path.read_bytes() for path in (tmp_path / "cache").iterdir())
+
+
+def test_the_working_directory_is_no_key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Every shell sets PWD, whose name reads like that of a password."""
+    monkeypatch.setenv("PWD", str(tmp_path))
+    monkeypatch.setenv("OLDPWD", str(tmp_path))
+    model = str(tmp_path / "judge")
+    assert find_key({"model": model}) is None
+    assert without_keys(f"{model} was not found") == f"{model} was not found"
+    assert Judge("openai", "m", base_url="http://127.0.0.1:9/v1", params={"extra_body": {"lora": model}})
+
+
+OTHER_PROCESS = """
+import pickle, sys
+from evalkit.lighteval import PolluxLLMJudgeMetric
+own = PolluxLLMJudgeMetric("c", {0: "no", 1: "yes"}, "m", url="http://127.0.0.1:9/v1", api_key="key-of-this-process")
+print(pickle.loads(sys.stdin.buffer.read()).api_key)
+"""
+
+
+def test_a_pickled_metric_has_its_key_where_the_key_is_and_no_other_anywhere() -> None:
+    """LightEval pickles the metrics of tasks whose data several processes load (dataset_loading_processes)."""
+    metric = PolluxLLMJudgeMetric("c", {0: "no", 1: "yes"}, "m", url="http://127.0.0.1:9/v1", api_key=OWN)
+    content = pickle.dumps(metric)
+    assert OWN.encode() not in content
+    assert pickle.loads(content).api_key == copy.deepcopy(metric).api_key == OWN
+    if "fork" in multiprocessing.get_all_start_methods():
+        with multiprocessing.get_context("fork").Pool(1) as pool:  # as LightEval makes it
+            assert pool.apply(_has_key, (metric,))
+    other = subprocess.run(
+        [sys.executable, "-c", OTHER_PROCESS], input=content, capture_output=True, check=True,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+    )  # fmt: skip
+    assert other.stdout.split() == [b"None"]
+
+
+def _has_key(metric: PolluxLLMJudgeMetric) -> bool:
+    return metric.api_key == OWN

@@ -223,12 +223,21 @@ def _notes(run: Run, told: Sequence[str] = ()) -> Iterator[str]:
 def _list(args: argparse.Namespace) -> None:
     check_output(args.out)
     with opened(args) as registry:
-        _runner(args, registry).recover()
+        runner = _runner(args, registry)
+        runner.recover()
         table = registry.runs()
+        runs = {run.id: run for run in runner.store.runs(args.pack, "succeeded")}
+    nothing = {name: ", ".join(run.scored_nothing) for name, run in runs.items()}
+    table["scored_nothing"] = [nothing.get(name, "") for name in table["id"]]
     if args.pack is not None:
         table = table[(table["pack"] == args.pack) | (table["pack"].str.partition("@")[0] == args.pack)]
     if args.status is not None:
         table = table[table["status"] == args.status]
+    if args.out is None and not args.json:
+        for row in table.index[table["scored_nothing"] != ""]:
+            run = runs[table.loc[row, "id"]]
+            part = "nothing" if len(run.scored_nothing) == len(run.receipts) else "partly"
+            table.loc[row, "status"] += f", {part} scored"
     columns = ("id", "status", "pack", "scoring_mode", "model")
     put(args, _moments(table.reset_index(drop=True)), columns=columns)
 

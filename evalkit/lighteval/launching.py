@@ -32,7 +32,8 @@ def launch(args: Sequence[str]) -> int:
     Returns
     -------
     int
-        0 done; 2 for anything else: wrong arguments, a scoring contract that is broken, a run that failed.
+        0 done; 143 or 129 after SIGTERM or SIGHUP; 2 for anything else: wrong arguments, a scoring contract that is
+        broken, a run that failed.
 
     Raises
     ------
@@ -52,6 +53,8 @@ def launch(args: Sequence[str]) -> int:
     try:
         app(with_custom_tasks(args), prog_name="evalkit lighteval")
     except SystemExit as end:
+        if isinstance(end.code, int) and end.code > 128:  # a signal ended it: calls in flight were waited for
+            return end.code
         return 0 if end.code in (0, None) else 2
     except EvalkitError:
         raise

@@ -25,7 +25,7 @@ from evalkit.lighteval.pollux_parsers import Pattern, ReplyReader, checked_patte
 from evalkit.lighteval.pollux_prompts import PolluxAsking
 from evalkit.lighteval.scorings import judges_used, leave_receipt
 from evalkit.lighteval.texts import mended
-from evalkit.providers.secrets import NO_KEY
+from evalkit.providers.secrets import NO_KEY, hold_key, key_in
 from evalkit.records import ENGINE_REASONS, Reply
 from evalkit.secrets import Secret
 from evalkit.tables import is_missing
@@ -156,6 +156,13 @@ class PolluxLLMJudgeMetric(SampleLevelComputation):  # type: ignore[misc,unused-
     @api_key.setter
     def api_key(self, key: str | None) -> None:
         self._api_key = Secret.of(key)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled; of the key its name alone, by which this process, and those forked from it, find it."""
+        return vars(self) | {"_api_key": hold_key(self._api_key) if self._api_key else None}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        vars(self).update(state, _api_key=key_in(state["_api_key"]) or None)
 
     def _settle(self) -> tuple[Spec, Options, ReplyReader]:
         """What the arguments mean. They are read at each call, since LightEval sets them from a task's parameters."""

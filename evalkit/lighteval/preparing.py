@@ -196,7 +196,7 @@ def _note_scorers(tasks: Iterable[Any]) -> None:
 def _check(metric: Any, task: str, docs: Sequence[Any], faults: dict[str, list[str]]) -> None:
     """Note what stands against judging a metric of a task, and where: one problem may stand against many."""
     function = metric.sample_level_fn
-    if hasattr(function, "called"):
+    if callable(getattr(function, "called", None)) and isinstance(metric.metric_name, str):
         function.called(metric.metric_name)
     check = getattr(function, "check", None)
     if check is None:

@@ -17,7 +17,16 @@ from evalkit.evaluation import Evaluation
 from evalkit.evaluation.joining import explanations
 from evalkit.rubrics import Rubric
 
-__all__ = ["EMPTY_ANSWER", "check_rubric", "corpus_row", "is_scored", "judgments_of", "sample_rows", "unjudged_row"]
+__all__ = [
+    "EMPTY_ANSWER",
+    "TIED",
+    "check_rubric",
+    "corpus_row",
+    "is_scored",
+    "judgments_of",
+    "sample_rows",
+    "unjudged_row",
+]
 
 EMPTY_ANSWER = "empty_answer"
 """`_error` of a sample whose answer was empty: it is not judged as a bad one, for a failed call looks the same."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import functools
 import re
@@ -61,13 +62,19 @@ def _is_known(value: Any, seen: set[int]) -> bool:
     if isinstance(value, types.MethodType):
         return _is_known(value.__self__, seen)
     if isinstance(value, types.FunctionType):
-        cells = [cell.cell_contents for cell in value.__closure__ or ()]
-        return _is_from(value) and all(
-            _is_known(one, seen) for one in (*cells, value.__defaults__, value.__kwdefaults__)
-        )
+        return _is_from(value) and all(_is_known(one, seen) for one in _held_by(value))
     if isinstance(value, (types.BuiltinFunctionType, type)) or not hasattr(value, "__dict__"):
         return _is_from(value)
     return _is_object_known(value, seen)
+
+
+def _held_by(function: types.FunctionType) -> list[Any]:
+    """What a function holds: variables of the functions around it, those without a value left out, and its defaults."""
+    held = [function.__defaults__, function.__kwdefaults__]
+    for cell in function.__closure__ or ():
+        with contextlib.suppress(ValueError):  # it has no value yet
+            held.append(cell.cell_contents)
+    return held
 
 
 def _is_object_known(value: Any, seen: set[int]) -> bool:
@@ -82,4 +89,6 @@ def _is_from(code: Any, modules: tuple[str, ...] = _KNOWN) -> bool:
     name = str(getattr(code, "__module__", None) or "builtins")
     if isinstance(code, type) and code.__name__.startswith(_ASKING):
         return False
+    if isinstance(code, types.FunctionType):  # a decorator may have given it the name of another's module
+        name = str(code.__globals__.get("__name__"))
     return any(name == one or name.startswith(f"{one}.") for one in modules)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from secrets import token_hex
 
 from evalkit.errors import ConfigError
 from evalkit.secrets import Secret, watch_key
@@ -44,7 +45,8 @@ def hold_key(key: str | Secret) -> str:
         raise ConfigError("the key given by value holds characters that no key has (it is not shown)")
     watch_key(key)
     with _lock:
-        name = _names.setdefault(key, f"{_PREFIX}{len(_names) + 1}")
+        # by chance, so that no other process has a key of that name: what names it may be sent there
+        name = _names.setdefault(key, f"{_PREFIX}{token_hex(8).upper()}")
         _keys[name] = key
     return name
 

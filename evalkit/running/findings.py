@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -182,6 +183,15 @@ def _receipt_state(run: Run, task: RunTask, receipts: tuple[Receipt, ...], score
     return "not_consumed" if task.binding else "own_config"
 
 
+def _unused_profiles(mode: str, task: RunTask, receipts: tuple[Receipt, ...]) -> Iterator[str]:
+    """What to say of a bound profile that a judge has not used, as one that follows its own arguments does not."""
+    name = task.binding.get("judge_profile")
+    mine = [one for one in receipts if task_name(one.task) == task_name(task.task)]
+    unused = dict.fromkeys(one.metric for one in mine if one.profile is None)
+    if name and unused and mode != "deterministic":
+        yield f"{task.task}: {', '.join(unused)} did not use the bound judge_profile {Path(name).stem!r}"
+
+
 def _notes(
     mode: str,
     tasks: tuple[RunTask, ...],
@@ -197,6 +207,7 @@ def _notes(
     for one in tasks:
         if one.receipt_state == "not_consumed":
             yield f"{one.task}: {no_receipt(mode)}"
+        yield from _unused_profiles(mode, one, receipts)
     for task, frame in details.items():
         n_empty = 0 if frame is None else sum(_is_empty(answer) for answer in frame["model_response"])
         if n_empty:

@@ -17,7 +17,7 @@ from evalkit.errors import ConfigError, InputError, counted, listed
 from evalkit.lighteval.declarations import Declared
 from evalkit.lighteval.items import answer_of, items_of
 from evalkit.lighteval.metrics import RubricScore, batched_metric
-from evalkit.lighteval.rows import judgments_of
+from evalkit.lighteval.rows import is_scored, judgments_of
 from evalkit.lighteval.scorings import Settled, settle
 from evalkit.lighteval.tasks.pollux_criteria import PolluxCriteria
 from evalkit.lighteval.tasks.pollux_inline import as_gate, criterion_of
@@ -76,9 +76,10 @@ def pollux_metric(
         Per sample `<name>` (0-1; NaN: unscored): the mean of score / maximum of the scale over the criteria that are
         not critical, 0 if a critical one is violated; `_plain`: the mean of `score_norm` over all that apply;
         `_violated` (1 or 0; NaN: no critical one is decided), `_critical` (those violated), `_coverage` (share of the
-        judgments with a score), `_n_criteria`, `_n_skipped`, `_n_unscored`, `_error` (``""`` when scored),
-        `_explanation`, `_criteria` (JSON, criterion -> figures) and `_judgments` (JSON). Corpus: `<name>`, `_stderr`,
-        `_n`, `_coverage` (share of answers with a score), `_n_unscored`, `_n_empty`, `_n_skipped`, `_critical_rate`,
+        judgments with a score), `_n_criteria`, `_n_skipped`, `_n_unscored`, `_error` (``""``, or why there is no
+        number; ``tied``: scored all the same), `_explanation`, `_criteria` (JSON, criterion -> figures) and
+        `_judgments` (JSON). Corpus: `<name>`, `_stderr`, `_n`, `_coverage` (share of answers that are scored: with a
+        number, or without one by ties alone), `_n_unscored`, `_n_empty`, `_n_skipped`, `_critical_rate`,
         `_plain` (`_plain_stderr`, `_plain_n`), `_grand_mean` (over answers × criteria instead of over answers), for
         each criterion shown `<name>_<id>` (mean of `score_norm`), its `_stderr`, `_n` and `_coverage` (share of the
         answers to which it applies), and for juries `_alpha`. In deterministic mode nothing is judged, and `_coverage`
@@ -186,7 +187,7 @@ class PolluxScore(SampleLevelComputation):  # type: ignore[misc,unused-ignore]  
         items = items_of(docs, responses, settled.spec.rubric, {})
         judged = judge_criteria(settled, items, filled, self._options)
         rows = self._rows(settled, applying, judged)
-        n_scored = sum(not math.isnan(row[self.name]) for row in rows)
+        n_scored = sum(is_scored(self.name, row) for row in rows)
         counts = {"n_items": len(docs), "n_scored": n_scored, "n_empty": len(docs) - len(filled)}
         settled.leave_receipt(task, self.name, **counts, **judged.counts(settled.spec))
         return rows

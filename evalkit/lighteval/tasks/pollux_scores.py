@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import orjson
 
-from evalkit.lighteval.rows import EMPTY_ANSWER
+from evalkit.lighteval.rows import EMPTY_ANSWER, TIED, is_scored
 from evalkit.lighteval.tasks.checks import mean_row
 from evalkit.rubrics import Criterion
 
@@ -17,8 +17,8 @@ __all__ = ["RESERVED", "Missing", "PolluxPart", "corpus_of", "part_of", "sample_
 Missing = Literal["na", "renormalise"]
 PolluxPart = dict[str, Any]
 """What came out for one criterion of one answer: `score` (rubric units), `share` (score / maximum of the scale; None
-for critical criteria and unscored ones), `score_norm` (0-1), `passed`, `coverage`, `critical`, `error` (``""``:
-scored), `explanation`."""
+for critical criteria and those without a number), `score_norm` (0-1), `passed`, `coverage`, `critical`, `error` (why
+there is no number; ``tied``: scored all the same), `explanation`."""
 
 
 RESERVED = frozenset({
@@ -47,6 +47,11 @@ def part_of(criterion: Criterion, row: Mapping[str, Any]) -> PolluxPart:
 def is_violated(part: PolluxPart) -> bool | None:
     """Whether a critical criterion is violated, by the majority of the judgments; None: not scored, or undecided."""
     return None if part["error"] or part["passed"] is None else not part["passed"]
+
+
+def is_unscored(part: PolluxPart) -> bool:
+    """Whether a criterion has no outcome: neither a number nor a tie of its judgments."""
+    return bool(part["error"]) and part["error"].partition(" ")[0] != TIED
 
 
 def score_answer(parts: Mapping[str, PolluxPart], missing: Missing = "na") -> tuple[float, float, list[str]]:
@@ -99,6 +104,7 @@ def sample_row(
     published, plain, violated = score_answer(parts, missing)
     decided = [part for part in parts.values() if part["critical"] and is_violated(part) is not None]
     said = [f"{key}: {part['explanation']}" for key, part in parts.items() if part["explanation"]]
+    n_scored = sum(not is_unscored(part) for part in parts.values())
     judgments = [one for row in judged.values() for one in orjson.loads(row["x_judgments"])]
     return {
         name: published,
@@ -107,7 +113,7 @@ def sample_row(
         f"{name}_critical": ", ".join(violated),
         f"{name}_coverage": sum(part["coverage"] for part in parts.values()) / len(applying),
         f"{name}_n_criteria": float(len(applying)),
-        f"{name}_n_unscored": float(len(applying) - sum(not part["error"] for part in parts.values())),
+        f"{name}_n_unscored": float(len(applying) - n_scored),
         f"{name}_error": "" if not math.isnan(published) else _why(parts),
         f"{name}_explanation": "\n".join(said),
         f"{name}_criteria": orjson.dumps(parts).decode(),
@@ -116,24 +122,26 @@ def sample_row(
 
 
 def _why(parts: Mapping[str, PolluxPart]) -> str:
-    """Why an answer has no score: the reasons of its unscored criteria."""
+    """Why an answer has no number: the reasons of its criteria; ``tied`` first where ties alone leave it without."""
     if not parts:
         return EMPTY_ANSWER
     open_ones = [key for key, part in parts.items() if part["critical"] and is_violated(part) is None]
     said = [f"{key}: {part['error']}" for key, part in parts.items() if part["error"]]
     said += [f"{key}: undecided" for key in open_ones if not parts[key]["error"]]
+    if said and not any(map(is_unscored, parts.values())):
+        return f"{TIED} ({'; '.join(said)})"
     return "; ".join(said) or "no criterion but critical ones applies"
 
 
 def corpus_of(name: str, rows: Sequence[Mapping[str, Any]], shown: Iterable[str]) -> dict[str, float]:
     """The figures of a task; see `pollux_metric`."""
     parts = [(orjson.loads(row[f"{name}_criteria"]), bool(row[f"{name}_critical"])) for row in rows]
-    n_rows = len(rows)
+    n_rows, n_scored = len(rows), sum(is_scored(name, row) for row in rows)
     scores = mean_row(name, [row[name] for row in rows])
     figures = dict(scores)
     figures |= {
-        f"{name}_coverage": scores[f"{name}_n"] / n_rows if n_rows else math.nan,
-        f"{name}_n_unscored": n_rows - scores[f"{name}_n"],
+        f"{name}_coverage": n_scored / n_rows if n_rows else math.nan,
+        f"{name}_n_unscored": float(n_rows - n_scored),
         f"{name}_n_empty": float(sum(row[f"{name}_error"] == EMPTY_ANSWER for row in rows)),
         f"{name}_n_skipped": float(sum(row[f"{name}_n_skipped"] for row in rows)),
         f"{name}_critical_rate": mean_row("x", [row[f"{name}_violated"] for row in rows])["x"],
@@ -147,7 +155,9 @@ def corpus_of(name: str, rows: Sequence[Mapping[str, Any]], shown: Iterable[str]
     ]
     figures[f"{name}_grand_mean"] = math.fsum(pairs) / len(pairs) if pairs else math.nan
     for key in shown:
-        mine = [found[key]["score_norm"] for found, _ in parts if key in found]
-        figures |= mean_row(f"{name}_{key}", [math.nan if value is None else value for value in mine])
-        figures[f"{name}_{key}_coverage"] = figures[f"{name}_{key}_n"] / len(mine) if mine else math.nan
+        mine = [found[key] for found, _ in parts if key in found]
+        values = [math.nan if part["score_norm"] is None else part["score_norm"] for part in mine]
+        n_scored = sum(not is_unscored(part) for part in mine)
+        figures |= mean_row(f"{name}_{key}", values)
+        figures[f"{name}_{key}_coverage"] = n_scored / len(mine) if mine else math.nan
     return figures
