@@ -391,6 +391,12 @@ def test_a_price_before_sampling_again(tmp_path, monkeypatch):
         sample_again(evaluation, sampels=3)
 
 
+@pytest.mark.parametrize("again", [sample_again, plan_again])
+def test_only_an_evaluation_is_sampled_again(again):
+    with pytest.raises(InputError, match=r"measured on an evaluation, got DataFrame; pass what evaluate returned"):
+        again(side([[1, 1, 0]] * 9))
+
+
 def test_a_floor_of_other_prompts_is_refused():
     a, b = side([[1, 1, 0]] * 9), side([[1, 0, 0]] * 9, version="v2")
     with pytest.raises(InputError, match="floor holds no judgments of side a"):

@@ -222,7 +222,7 @@ def _floor(a: Part, b: Part, judges: tuple[str, ...], clusters: Any, repeats: pd
     rule = a.scale.has_rule and b.scale.has_rule
     k = min(_samples(part.judgments, judges) for part in (a, b))
     table = a.judgments if repeats is None else a.mine(repeats)
-    if a.decide is not None and len(table):
+    if a.decide is not None and _samples(table, judges) >= 2 * k:
         changed = changed_halves(table, k, judges, a.decide, rule=rule)
         if len(changed):
             return measured_floor(changed, clusters)
@@ -254,7 +254,7 @@ def _variances(part: Part, judges: tuple[str, ...], common: pd.Index) -> Floats:
     """Per item, the sampling variance of its mean score: the sum of weight² s²/k over the judges asked again."""
     frame = part.judgments
     used = frame["judge"].isin(judges) & frame["error"].isna() & frame["score_norm"].notna()
-    frame = frame.loc[(used & frame["item_id"].isin(common)).to_numpy()]
+    frame = frame.loc[used.to_numpy() & (common.get_indexer(pd.Index(frame["item_id"])) >= 0)]
     cells, norm = group(frame, ["judge", "item_id"]), frame["score_norm"].to_numpy(dtype=np.float64)
     n, heads = cells.count(), frame[["judge", "item_id"]].iloc[cells.first]
     mean = cells.total(norm) / n

@@ -13,7 +13,7 @@ from evalkit import tables
 from evalkit.changes.floors import NOT_MEASURED, Floor, changed_halves, measured_floor, range_floor
 from evalkit.changes.results import JURY
 from evalkit.changes.sides import NEED, Part, by_keys, parts_of, side_of
-from evalkit.errors import ConfigError, listed
+from evalkit.errors import ConfigError, InputError, listed
 from evalkit.judging.options import Options
 from evalkit.judging.plans import Plan, plan_work
 from evalkit.judging.runs import judge_work
@@ -167,6 +167,8 @@ def sample_again(
 
     Raises
     ------
+    InputError
+        When `evaluation` is none: a table does not say how it was judged.
     ConfigError
         When `half_width` or `n_items` is out of range; and as `judge`.
 
@@ -184,9 +186,9 @@ def sample_again(
         raise TypeError(
             f"sample_again() got unexpected {listed(unknown)}; judge() takes {', '.join(Options.__slots__)}"
         )
+    ids = _drawn(evaluation)
     asked = evaluation.options
     found = Options(**{"cache": asked.cache, "offline": asked.offline, "recorded": asked.recorded} | options)
-    ids = _drawn(evaluation)
     n = min(len(ids), _wanted(0.0, half_width)) if n_items is None else _checked(n_items, len(ids))
     for _ in range(_ROUNDS):
         judgments = judge_work(_work(evaluation, ids[:n], exact=not found.offline), found)
@@ -232,6 +234,11 @@ def _checked(n_items: int, most: int) -> int:
 
 def _drawn(evaluation: Any) -> list[str]:
     """The ids in an order drawn at random, the same at every call."""
+    if not all(hasattr(evaluation, name) for name in ("items", "spec", "options")):
+        raise InputError(
+            f"a floor is measured on an evaluation, got {type(evaluation).__name__}; pass what evaluate returned "
+            "(noise_floor takes judgments too)"
+        )
     ids = sorted(evaluation.items["item_id"].astype(str))
     return [ids[at] for at in np.random.default_rng(0).permutation(len(ids))]
 

@@ -43,7 +43,10 @@ def asked_again(a: pd.DataFrame, b: pd.DataFrame, items: pd.Index) -> Again:
     A sample that has the same key and outcome on both sides is one reply. Where any outcome of a judge differs under
     the same key, the judge was asked again with ``refresh``, and all of its samples count as new.
     """
-    parts = [side.loc[side["item_id"].isin(items).to_numpy(), [*_SLOT, "label", "error", "key"]] for side in (a, b)]
+    # not `isin`, which makes a scalar of each id
+    common = [items.get_indexer(pd.Index(side["item_id"])) >= 0 for side in (a, b)]
+    names = [*_SLOT, "label", "error", "key"]
+    parts = [side.loc[there, names] for side, there in zip((a, b), common, strict=True)]
     frame = pd.concat(
         [part.astype({"judge": object, "order": object, "label": object}) for part in parts], ignore_index=True
     )

@@ -1,4 +1,7 @@
-"""Agreement of one judge with one reference: every figure on all items, then without each unit."""
+"""Agreement of one judge with one reference: every figure on all items, then without each unit.
+
+Long, but one thing: all figures leave out the same units, by the same sums.
+"""
 
 from __future__ import annotations
 
