@@ -13,30 +13,33 @@ from urllib.parse import unquote
 __all__ = ["Secret", "find_key", "forget_locals", "is_key", "watch_key", "without_keys"]
 
 _NAMES = frozenset({
-    "accesskey", "apikey", "auth", "authorization", "bearer", "cookie", "credential", "credentials", "key", "pass",
-    "passphrase", "passwd", "password", "privatekey", "pwd", "secret", "sig", "signature", "token", "virtualkey",
+    "bearer", "credential", "jwt", "key", "pass", "passphrase", "passwd", "pwd", "sig", "token",
 })  # fmt: skip
 _ENDS = (
-    "accesskey", "accesstoken", "apikey", "apitoken", "authorization", "authtoken", "bearertoken", "cookie", "ghtoken",
-    "githubtoken", "gitlabtoken", "hftoken", "huggingfacehubtoken", "idtoken", "password", "privatekey", "refreshtoken",
-    "secret", "secretkey", "securitytoken", "sessiontoken", "subscriptionkey", "virtualkey",
+    "accesskey", "accesstoken", "accountkey", "apikey", "apitoken", "auth", "authorization", "authtoken",
+    "azureadtoken", "bearertoken", "cookie", "credentials", "functionskey", "ghtoken", "githubtoken", "gitlabtoken",
+    "hftoken",
+    "huggingfacehubtoken", "iamtoken", "idtoken", "masterkey", "password", "privatekey", "privatetoken", "refreshtoken",
+    "secret", "secretkey", "securitytoken", "sessiontoken", "signature", "subscriptionkey", "vaulttoken", "virtualkey",
 )  # fmt: skip
+_VARIABLES = re.compile(r"_(?:KEY|TOKEN|SECRET|PASSWORD)\Z")  # whose long values are keys
 _SHAPES = re.compile(
     r"(?<![A-Za-z0-9])(?:"
-    r"(?:sk|rk|pk)[-_](?=[\w-]*\d)[A-Za-z0-9_-]{16,}"  # OpenAI, Anthropic, OpenRouter, Stripe
+    r"(?:sk|rk|pk)[-_](?=[\w-]{0,99}?(?=[A-Za-z]*\d)[A-Za-z0-9]{10})[\w-]{16,}"  # OpenAI, Anthropic, OpenRouter, Stripe
     r"|(?:hf|gsk|r8|fw|nvapi|xai|pplx|tgp|glpat|gh[pousr]|github_pat|xox[abeoprs])[-_](?=[\w-]*\d)[A-Za-z0-9_-]{16,}"
-    r"|AIza[0-9A-Za-z_-]{30,}"  # Google
+    r"|(?:AIza|AQVN)[0-9A-Za-z_-]{30,}"  # Google, Yandex
     r"|(?:AKIA|ASIA)[0-9A-Z]{16}(?![0-9A-Za-z])"  # Amazon
     r"|eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?"  # JSON Web Token
-    r"|(?i:bearer|basic)\s+(?=\S*[\d=])[A-Za-z0-9._~+/=-]{8,}"
+    r"|(?i:bearer|basic|api-key|oauth)\s+(?=\S*[\d=])[A-Za-z0-9._~+/=-]{8,}"
     r"|-----BEGIN [A-Z ]*PRIVATE KEY"
     r")"
 )
 _SIGNED_IN = re.compile(r"(?<=://)[^/@\s?#]+@")
-_PAIR = re.compile(r"(?:(?<=[?&;#,\s])|^)([A-Za-z][\w.-]*)=([^&#;,\s]+)")
+_PAIR = re.compile(r"(?:(?<=[?&;#,\s])|^)([A-Za-z][\w.-]*)=([^&#;,\s([{<\\][^&#;,\s]*)")  # "key=(.*)" holds none
 _QUERY = re.compile(r"(?<=[?&;])([A-Za-z][\w.-]*)=([^&#;,\s'\"\[]+)")
 _HEADER = re.compile(r"^\s*((?i:authorization|cookie|[a-z]+-[a-z-]+)):\s*\S")  # "X-Api-Key: …", not "Token: …"
 _SHORTEST = 8  # a shorter key is a placeholder, as "none" or "EMPTY", that other texts may hold
+_LONG = 16
 _FOLDERS = ("PWD", "OLDPWD")  # variables of every shell: working directories, though "pwd" names a password elsewhere
 _NOT_KEPT = "[not kept]"
 
@@ -135,8 +138,9 @@ def find_key(value: Any) -> str | None:
 
     A key is: a text (or list of texts) under a name as ``api_key``, ``token``, ``Authorization``, ``password`` or
     ``cookie``; such a name in a query (``?key=…``); a name or password before a host; the value of an environment
-    variable that a judge names as `api_key_env` or that is called like a key; and what has the shape of one (``sk-…``,
-    ``hf_…``, ``AIza…``, ``AKIA…``, ``Bearer …``, a JSON Web Token).
+    variable that a judge names as `api_key_env`, that is called like a key or, where the value has 16 characters and a
+    digit, that ends in ``_KEY`` or ``_TOKEN``; and what has the shape of one (``sk-…``, ``hf_…``, ``AIza…``,
+    ``AKIA…``, ``Bearer …``, a JSON Web Token).
 
     Examples
     --------
@@ -193,9 +197,16 @@ def _known_keys() -> dict[str, str]:
     known = {
         value.strip(): f"the value of the environment variable {name}"
         for name, value in os.environ.items()
-        if (name in _watched or (is_key(name) and name not in _FOLDERS)) and len(value.strip()) >= _SHORTEST
+        if _is_variable(name, value.strip())
     }
     return known | {key.reveal(): "a key that was given by value" for key in _held}
+
+
+def _is_variable(name: str, value: str) -> bool:
+    """Whether an environment variable holds a key, by its name and the length of its value."""
+    if name in _watched or (is_key(name) and name not in _FOLDERS):
+        return len(value) >= _SHORTEST
+    return len(value) >= _LONG and _VARIABLES.search(name) is not None and any(map(str.isdigit, value))
 
 
 def without_keys(values: Any) -> Any:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from evalkit.errors import ConfigError
 from evalkit.gate import GateConfig, GateOptions, Trace, load_gate, metrics, run_gate
+from evalkit.gate.configs import Expected
 from evalkit.gate.documents import as_json, as_junit, as_markdown, as_text
 
 
@@ -90,6 +91,7 @@ def test_every_json_text_is_read_as_it_is(value: Any) -> None:
         ({}, "1", "it demands nothing"),
         ({"requird": ["a"], "title": "x"}, "{}", "it demands nothing"),
         ({"required": [], "properties": {}}, "{}", "it demands nothing"),
+        ({"if": {"type": "array"}}, "{}", "it demands nothing"),
         ({"type": "array"}, "[" * 100_000, "nested too deeply"),
         ({"type": "array"}, "[" * 100_000 + "]" * 100_000, "nested too deeply"),
         ({"type": "array"}, '{"a":' * 100_000, "nested too deeply"),
@@ -262,6 +264,8 @@ def test_checks_run_off_the_main_thread_too() -> None:
         {"type": "regex", "pattern": "(?s).*"},
         {"type": "regex", "pattern": "(30 days)?"},
         {"type": "regex", "pattern": "30 days|"},
+        *({"type": "regex", "pattern": text} for text in (r"\A", r"\Z", "(?=)", "(^|x)", "^|x", "(?m)^", "(?m)$")),
+        *({"type": "regex", "pattern": text} for text in (r"(?s)\A.*\Z", "^(.|\n)*$", r"\A[\s\S]*")),
         {"type": "regex", "pattern": "("},
         {"type": "regex"},
         {"type": "json_schema"},
@@ -286,6 +290,23 @@ def test_a_check_that_cannot_fail_or_a_number_that_is_none_is_refused(tmp_path: 
     path.write_text(json.dumps({"tests": [{"id": "t", "expected": expected}]}).replace("NaN", "1e999"), "utf-8")
     with pytest.raises(ConfigError, match=r"e\.json, line "):
         load_gate(path)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "^(?!.*sorry)",
+        r"(?s)\A(?!.*sorry)",
+        r"(?s)\A.{0,500}\Z",
+        "^[^<>]*$",
+        r"\A[\x00-\x7f]*\Z",
+        "^$",
+        r"\b",
+        r"^(\w+\s?)*$",
+    ],
+)
+def test_a_pattern_that_some_answer_does_not_match_is_taken(pattern: str) -> None:
+    assert Expected(type="regex", pattern=pattern).pattern == pattern
 
 
 @pytest.mark.parametrize(

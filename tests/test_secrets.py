@@ -44,6 +44,8 @@ SHAPES = {
     "anthropic": "sk-ant-api03-Ab3dEf6hIj9lMn2p",
     "hugging-face": "hf_Ab3dEf6hIj9lMn2pQr5t",
     "google": "AIzaSyA1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q",
+    "yandex": "AQVNyA1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q",
+    "scheme": "Api-Key 0815-4711-0815",
     "amazon": "AKIAIOSFODNN7EXAMPLE",
     "groq": "gsk_Ab3dEf6hIj9lMn2pQr5t",
     "github": "ghp_Ab3dEf6hIj9lMn2pQr5t",
@@ -55,6 +57,8 @@ SHAPES = {
 NAMES = [
     "api_key", "apiKey", "X-API-Key", "api-key", "key", "token", "access_token", "Authorization", "Proxy-Authorization",
     "password", "secret", "client_secret", "Cookie", "Ocp-Apim-Subscription-Key", "x-portkey-virtual-key", "sig",
+    "Helicone-Auth", "x-functions-key", "X-Vault-Token", "PRIVATE-TOKEN", "X-Master-Key", "X-Amz-Signature", "jwt",
+    "vertex_credentials", "azure_ad_token", "iam_token", "AccountKey",
 ]  # fmt: skip
 
 
@@ -88,6 +92,13 @@ class TestWhatIsAKey:
         assert find_key(f"https://me.example/v1?a=1#{name}=0815")
         assert find_key({"properties": {name: {"type": "string"}}}) is None, "a field of a schema may be called so"
 
+    def test_long_values_of_variables_that_end_like_a_key(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("MY_AZURE_KEY", "0123456789abcdef0123456789abcdef")
+        monkeypatch.setenv("SORT_KEY", "question_and_answer")
+        found = find_key({"metadata": "0123456789abcdef0123456789abcdef"})
+        assert found == "the value of the environment variable MY_AZURE_KEY"
+        assert find_key({"metadata": "question_and_answer"}) is None
+
     @pytest.mark.parametrize(
         "url", ["https://me:pw@h.example/v1", "https://me@h.example/v1", "https://h.example/v1?%6Bey=0815",
                 "https://h.example/v1?x=sk%2Dproj%2DAb3dEf6hIj9lMn2pQr5t"],
@@ -102,6 +113,11 @@ class TestWhatIsAKey:
             "https://gateway.ai.cloudflare.com/v1/0123456789abcdef0123456789abcdef/judges/openai",
             "http://127.0.0.1:8000/v1",
             "meta-llama/Llama-3.1-70B-Instruct", "gpt-4o-mini", "sk-learn", "task-1234567890-1234567890", "hf_hub",
+            "sk-judge-2024-very-long-name", "pk-12-long-model-name-here-2024",
+            "https://h.example/sk-learn-judge-model-v2/v1",
+            "https://h.example/v1/deployments/3f2504e0-4f89-11d3-9a0c-0305e82c3301?monkey=1&sort_key=a&keyword=b",
+            {"guided_regex": r"key=(\d)", "stop": ["key=", "token="]},
+            {"top_k": 5, "token_budget": 9, "stop_token_ids": [1]},
             {"max_tokens": 5, "pad_token": "x", "eos_token_id": 2, "prompt_cache_key": "j1", "logit_bias": {"key": 1}},
             {"user": "ann", "stop": ["Token: x", "\n\n"], "seed": 1, "api_key": None, "token": ""},
             {"response_format": {"type": "json_schema", "json_schema": {"schema": {"required": ["token", "key"]}}}},

@@ -107,7 +107,9 @@ def compile_check(expected: Expected, folder: Path) -> Any:
         if kind is None:
             raise ValueError(f"unknown $schema {schema['$schema']!r}; name a draft, or leave it out")
         kind.check_schema(schema)
-        if all(name not in kind.VALIDATORS or value is True or value in ({}, []) for name, value in schema.items()):
+        idle = set() if {"then", "else"} & set(schema) else {"if"}
+        checks = (name for name, value in schema.items() if value is not True and value not in ({}, []))
+        if not any(name in kind.VALIDATORS and name not in idle for name in checks):
             raise ValueError("it demands nothing; say at least {type: object}")
     except OSError as problem:
         said = (problem.strerror or str(problem)).lower()
