@@ -14,7 +14,7 @@ from evalkit.errors import ConfigError
 pytest.importorskip("lighteval")
 
 from evalkit.lighteval.launching import settle_environment, with_custom_tasks
-from evalkit.lighteval.preparing import _content, _names, _names_twice, _tasks
+from evalkit.lighteval.preparing import _check, _content, _names, _names_twice, _tasks
 from evalkit.lighteval.texts import mended
 
 
@@ -205,3 +205,12 @@ def test_any_text_can_be_encoded_after_it_and_one_that_can_stays(text):
         assert found != text
     else:
         assert found is text
+
+
+@pytest.mark.parametrize("names", ["safety", ["safety", "em"]])
+def test_a_metric_of_others_may_have_an_attribute_of_any_name(names):
+    from types import SimpleNamespace as Part
+
+    faults: dict[str, list[str]] = {}
+    _check(Part(metric_name=names, sample_level_fn=Part(called=False)), "qa|0", [], faults)
+    assert faults == {}
