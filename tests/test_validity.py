@@ -320,6 +320,17 @@ def test_the_bootstrap_is_near_the_jackknife():
     assert math.isnan(one(codes, {"a": truth.tolist()}, interval=None)["kappa_low"])
 
 
+def test_same_items_is_of_the_figures_that_are_shown():
+    # judge k has no score of the last item: it is an error of its verdicts, and in no figure on scores
+    votes = pd.concat([votes_of([1, 0, 1, 1], BINARY, judge="j"), votes_of([1, 0, 1, None], BINARY, judge="k")])
+    options = {"ties": "wrong", "unscored": "wrong", "interval": None}
+    people = labels_of({"a": [1, 0, 1, 1]})
+    assert not align(votes, people, **options)["same_items"].any()
+    found = align(votes, people, figures=["accuracy"], **options)
+    assert found["same_items"].all()
+    assert found["accuracy"].tolist() == [1, 0.75]
+
+
 def test_group_level_skips_constant_and_small_groups():
     # Group p: perfect; q: reversed; r: the judge is constant; s: two items.
     codes = [1, 2, 3, 1, 2, 3, 4, 4, 4, 1, 2]

@@ -127,7 +127,8 @@ def align(
           none), `n_annotators`, `n_tied_references`, `n_clusters`;
         - `ties`, `unscored` as chosen, `n_tied` of the labelled items, `n_left_out` of the labelled items that the
           figures on verdicts leave out by these choices; `same_items`: are all judges of the criterion compared
-          on the same items? With ``half`` or ``wrong`` for ties and ``wrong`` for unscored they are;
+          on the same items, in all figures shown? With ``half`` or ``wrong`` for ties and ``wrong`` for unscored those
+          on verdicts are; those on scores leave out what has no score;
         - `notes`: why something is NA, and what to mind.
 
     Raises
@@ -256,8 +257,9 @@ def _rows(
     if options.reference != "each":
         row["n_tied_references"] = int(crowd.together("majority").tied.sum())
     row |= _ceiling(crowd, level, options)
-    used = [_used(panel, judge, options) for judge in panel.judges]
-    row["same_items"] = all(same_rows(side) for side in zip(*used, strict=True))
+    counted, valued = zip(*(_used(panel, judge, options) for judge in panel.judges), strict=True)
+    of_scores = set(FIGURES[4:]) & set(options.figures)
+    row["same_items"] = same_rows(counted) and (not of_scores or same_rows(valued))
     return [
         panel.head | {"judge": judge} | row | _judge_row(panel, judge, level, options, chosen) for judge in panel.judges
     ]
