@@ -105,6 +105,9 @@ BY_HAND = [
     ("number", "It misses the <code> tag. Score: 5\n\nI cannot decide.", None),
     ("number", "The final answer is: $\\boxed{2}$", 2),
     ("number", "The score is: 5\nScore: 2", None),
+    ("number", "[Start of evaluation]\nIt is short.\nScore: 2\n[End of evaluation]", 2),
+    ("number", "<student_score>\nScore: 2\n</student_score>", 2),
+    ("number", "It misses the [code] tag.\n\nScore: 2", 2),
     ("json", '{"name": "grade", "arguments": {"score": 2}}', 2),
     ("json", '```json\n{\n  # out of 5\n  "score": 2,\n}\n```', 2),
 ]

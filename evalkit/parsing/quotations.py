@@ -35,11 +35,18 @@ _INDENTED = re.compile(
     r"^(?P<says>[^\n]*)\n(?:[ \t]*\n){1,3}(?P<code>(?:(?: {4}|\t)[^\n]*(?:\n|\Z)(?:[ \t]*\n){0,2})+)", re.MULTILINE
 )
 _LIST_ITEM = re.compile(r"[ \t]{0,40}(?:[-*+•]|\d{1,3}[.)])[ \t]")
+# what a judge calls its own parts: <student_score>, [Start of evaluation]
+_OWN_NAMES = "scor|rating|grad|eval|assess|verdict|judg|feedback|reason|expla|analy|review"
 _ELEMENT = re.compile(
-    r"<(?P<name>blockquote|q|cite|pre|code|samp|kbd|tt|xmp|\w{0,30}(?:quot|candidate|student|assistant|submission)\w{0,30}|[a-z_]\w{0,60}-[0-9a-f]{6,64})(?:\s[^<>]{0,200})?>.*?(?:</(?P=name)>|\Z)"
-    r"|<!--.*?(?:-->|\Z)|<!\[CDATA\[.*?(?:\]\]>|\Z)|(?P<triple>\"\"\"|'''|＂).*?(?P=triple)"
-    r"|\[(?:the )?(?:begin\w{0,4}|start) [^\[\]\n]{1,60}\].*?(?:\[(?:the )?end [^\[\]\n]{1,60}\]|\Z)"
-    r"|\\begin\{(?P<latex>quot\w+|verbatim|lstlisting)\}.*?(?:\\end\{(?P=latex)\}|\Z)|(?<!`)``(?!`)[^`]{1,5000}?''(?!')|\[(?P<board>quote|code)(?:=[^\[\]\n]{0,80})?\].*?(?:\[/(?P=board)\]|\Z)",
+    r"<(?P<name>blockquote|q|cite|pre|code|samp|kbd|tt|xmp|[a-z_]\w{0,60}-[0-9a-f]{6,64}"
+    rf"|(?!\w*(?:{_OWN_NAMES}))\w{{0,30}}(?:quot|candidate|student|assistant|submission)\w{{0,30}})"
+    r"(?:\s[^<>]{0,200})?>.*?(?:</(?P=name)>|\Z)"
+    r"|\[(?P<board>quote|code)(?:=[^\[\]\n]{0,80})?\].*?(?:\[/(?P=board)\]|\Z)"
+    rf"|\[(?:the )?(?:begin\w{{0,4}}|start) (?![^\[\]\n]*(?:{_OWN_NAMES}))[^\[\]\n]{{1,60}}\]"
+    r".*?(?:\[(?:the )?end [^\[\]\n]{1,60}\]|\Z)"
+    r"|\\begin\{(?P<latex>quot\w+|verbatim|lstlisting)\}.*?(?:\\end\{(?P=latex)\}|\Z)"
+    r"|<!--.*?(?:-->|\Z)|<!\[CDATA\[.*?(?:\]\]>|\Z)"
+    r"|(?P<triple>\"\"\"|'''|＂).*?(?P=triple)|(?<!`)``(?!`)[^`]{1,5000}?''(?!')",
     re.IGNORECASE | re.DOTALL,
 )
 
@@ -239,7 +246,8 @@ def _elements(text: str, cut: bool) -> Iterator[Span]:
     at = named = 0
     while (element := _ELEMENT.search(text, at)) is not None:
         start, at = element.span()
-        is_open = at == len(text) and (element["name"] or "").casefold() in _WORDS and element[0][-1] != ">"
+        is_open = at == len(text) and (element["name"] or element["board"] or "").casefold() in _WORDS
+        is_open = is_open and element[0][-1] not in ">]"
         if is_open and not cut and named < _MOST_NAMED and text[text.rfind("\n", 0, start) + 1 : start].strip():
             named += 1
             paragraph = PARAGRAPH.search(text, start)
