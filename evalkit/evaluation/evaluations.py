@@ -121,7 +121,7 @@ class Evaluation:
         """Twice the samples on items drawn at random, where no judge is a model (see `sample_again`); else None."""
         if any(judge.is_llm for judge in self.spec.judges) or self.judgments["source"].eq("recorded").any():
             return None
-        return sample_again(self, half_width=0.02)
+        return sample_again(self, half_width=0.02, progress=False)
 
     @cached_property
     def cost(self) -> Cost:

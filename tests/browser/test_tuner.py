@@ -63,7 +63,7 @@ def test_a_person_tunes_a_rubric_and_finds_everything_after_a_restart(notebook):
     tuner.get_by_label("What level 2 means").fill(FORGIVING)
     expect(tuner.get_by_text("edited")).to_be_visible()
     run(tuner)
-    expect(tile(tuner, "Changed")).to_contain_text(re.compile(r"by chance up to \d+, p [\d.]+, against v1"))
+    expect(tile(tuner, "Changed")).to_contain_text(re.compile(r"by chance up to \d+, p [<\d.]+, against v1"))
     expect(tile(tuner, "Changed")).to_contain_text("fixed")
     expect(agreement).not_to_have_text(before)
 
@@ -382,7 +382,7 @@ def test_a_press_is_not_lost_when_what_is_pressed_is_drawn_anew(notebook):
     page.keyboard.down(" ")
     notebook.run_code("tuner.edit('faithfulness', scale={2: 'third'}); tuner._screen.worker.wait(20)")
     page.keyboard.up(" ")
-    expect(tile(tuner, "Changed")).to_contain_text(re.compile(r"by chance up to \d+, p [\d.]+, against"))
+    expect(tile(tuner, "Changed")).to_contain_text(re.compile(r"by chance up to \d+, p [<\d.]+, against"))
     assert page.console_errors == []
 
 
@@ -691,12 +691,12 @@ def test_edits_are_suggested_and_tried(notebook):
     press(first.get_by_role("button", name="Try suggestion 1"))
     expect(tile(first, "Effect, dev labels")).to_contain_text("fixed")
     expect(tile(first, "Effect, held-out labels")).to_contain_text("broke")
-    expect(first).to_contain_text(re.compile(r"verdicts? changed, labelled or not \(by chance up to \d+, p [\d.]+\)"))
+    expect(first).to_contain_text(re.compile(r"verdicts? changed, labelled or not \(by chance up to \d+, p [<\d.]+\)"))
     expect(tile(first, "Agreement, held-out labels")).to_contain_text(
         re.compile("look [24]")  # before and after; the other kernel looked at them first
     )
     expect(tile(first, "Agreement, held-out labels").locator("b")).to_contain_text("→")
-    expect(tile(tuner, "Changed")).to_contain_text(re.compile(r"by chance up to \d+, p [\d.]+, against v1"))
+    expect(tile(tuner, "Changed")).to_contain_text(re.compile(r"by chance up to \d+, p [<\d.]+, against v1"))
     level = tuner.get_by_label("What level 2 means")
     assert level.input_value() != text  # what a person was editing stays
     press(first.get_by_role("button", name="over into the rubric"))
