@@ -33,8 +33,8 @@ _ORIGINS = (
 )
 _PROMOTE = (
     'INSERT INTO replies (key, generation, call_id, input_hash, "order", sample, content_key, created, source, '
-    "cost_usd, promoted_from, value) SELECT ?1, 0, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11 "
-    "WHERE NOT EXISTS (SELECT 1 FROM replies WHERE key = ?1)"
+    "cost_usd, promoted_from, value) SELECT ?, 0, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? "
+    "WHERE NOT EXISTS (SELECT 1 FROM replies WHERE key = ?)"
 )
 
 _Group = tuple[int, str, int, int, float]
@@ -238,7 +238,7 @@ def _promote_call(connection: sqlite3.Connection, origin: int, parts: dict[str, 
     key = key_function(call)
     newest = {row[0]: row[1:] for row in connection.execute(_ORIGINS, (origin,))}
     copies = (
-        (key(input_hash.hex(), order, sample), call_id, input_hash, order, sample, *rest)
+        (new := key(input_hash.hex(), order, sample), call_id, input_hash, order, sample, *rest, new)
         for input_hash, order, sample, *rest in newest.values()
     )
     return connection.executemany(_PROMOTE, copies).rowcount
