@@ -136,8 +136,10 @@ def test_runner_and_guard_killed_together_leave_nothing_at_the_next_start(
     found = wait_for(
         lambda: [one for one in processes_of(run_id) if "time.sleep(600)" in one[1]] and processes_of(run_id)
     )
-    for pid in [process.pid, *(pid for pid, words in found if "guard.py" in words)]:
-        os.kill(pid, signal.SIGKILL)
+    both = [process.pid, *(pid for pid, words in found if "guard.py" in words)]
+    for number in (signal.SIGSTOP, signal.SIGKILL):  # stopped first, so that neither acts on the end of the other
+        for pid in both:
+            os.kill(pid, number)
     process.join(WAIT_S)
     assert processes_of(run_id), "nobody is left who could end them"
     assert [run.status for run in runner_of(registry, tmp_path).recover()] == ["failed"]
