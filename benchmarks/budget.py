@@ -38,11 +38,11 @@ def main() -> int:
         with stub_server(folder, latency_ms=20, price_in=PRICE[0], price_out=PRICE[1], **faults) as base:
             with tempfile.TemporaryDirectory() as cache:
                 whole, _ = bill(base, cache, items, None)
-                ek.ReplyStore.open(cache).close()
+                ek.engine.ReplyStore.open(cache).close()
             with tempfile.TemporaryDirectory() as cache:
                 half, table = bill(base, cache, items, whole / 2)
                 rest, _ = bill(base, cache, items, None)
-                ek.ReplyStore.open(cache).close()
+                ek.engine.ReplyStore.open(cache).close()
         left = int((table["error"] == "budget").sum())
         print(f"\n{name}: all for US$ {whole:.5f}; budget {whole / 2:.5f}: {left} of {len(table)} left out")
         checks.true("the bill is within the budget", half <= whole / 2, f"US$ {half:.5f}")

@@ -25,7 +25,7 @@ ITEMS = [
 
 with own_cache():
     rubric = ek.load_rubric("faithfulness")
-    labels = ek.labels([row | {"people": i % 3} for i, row in enumerate(ITEMS)], {"faithfulness": "people"})
+    labels = ek.extract_labels([row | {"people": i % 3} for i, row in enumerate(ITEMS)], {"faithfulness": "people"})
     before = ek.evaluate(ITEMS, rubric, JURY, labels=labels, progress=False)
     edited = rubric.edit("faithfulness", scale={1: "One side remark is unsupported."})
     ek.judge(ITEMS, edited, JURY, progress=False)

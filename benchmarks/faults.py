@@ -90,7 +90,7 @@ def main() -> int:
             with stub_server(folder, latency_ms=50, log=log, **options) as base:
                 if not n_works:
                     for model in MODELS:
-                        ek.ReplyStore.open(cache).learn("local", model, "n_supported", False).result()
+                        ek.engine.ReplyStore.open(cache).learn("local", model, "n_supported", False).result()
                 table, said, seconds = judged(items, judges_at(*[f"{base}/v1"] * 3), cache)
                 print(f"\n{name}: {seconds:.1f} s\n  {said}")
                 time.sleep(0.2)  # the server writes its log behind its answers
@@ -100,7 +100,7 @@ def main() -> int:
                 left = int(table["error"].isin(["timeout", "rate_limited", "server_error"]).sum())
                 checks("asked in a second run", control(base, "/_stats")["n_choices"], left)
                 checks.true("the second run's table is that of the first", _same(table, again))
-            ek.ReplyStore.open(cache).close()
+            ek.engine.ReplyStore.open(cache).close()
     dead(checks, folder, items)
     return int(not checks.met)
 
@@ -119,7 +119,7 @@ def dead(checks: Checks, folder: Path, items: list[dict[str, Any]]) -> None:
         down = table["judge"] == "openai:judge-c"
         checks("rows of the dead judge", set(table.loc[down, "error"]), {"judge_down"})
         checks("unscored rows of the others", int(table.loc[~down, "error"].notna().sum()), 0)
-        ek.ReplyStore.open(cache).close()
+        ek.engine.ReplyStore.open(cache).close()
     with tempfile.TemporaryDirectory() as cache:
         print("\nall judges dead:")
         try:

@@ -18,11 +18,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from evalkit.lighteval.pollux_parsers import POLLUX_TAGGED_SCORE_RE, ReplyReader, form_of
-from evalkit.parsing import Parsed, parser_for
-from evalkit.prompts import fenced
-from evalkit.records import Reply
+from evalkit.core.records import Reply
+from evalkit.lighteval.pollux.parsers import POLLUX_TAGGED_SCORE_RE, ReplyReader, form_of
 from evalkit.rubrics import Scale
+from evalkit.rubrics.parsing import Parsed, parser_for
+from evalkit.rubrics.prompts import fenced
 
 FIVE = Scale.of({1: "very bad", 2: "bad", 3: "fair", 4: "good", 5: "very good"})
 LETTERS = Scale.of(dict.fromkeys("ABCDE", ""), level="nominal")

@@ -3,7 +3,8 @@
     python benchmarks/injection.py   # about two minutes, offline
 
 The embedded `fake` judges count words and obey nobody: they are no LLM. The figures show that fence, template and
-parser let no attack through by themselves; how far a model is persuaded, `ek.probe_injection` measures with that model.
+parser let no attack through by themselves; how far a model is persuaded, `ek.probes.probe_injection` measures with
+that model.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from typing import Any
 import pandas as pd
 
 import evalkit as ek
-from evalkit.prompts import Asking, fenced, list_templates
 from evalkit.rubrics import Rubric
+from evalkit.rubrics.prompts import Asking, fenced, list_templates
 
 JUDGES = ["fake:strict", "fake:lenient", "fake:noisy"]
 LABELS = Rubric(
@@ -38,9 +39,11 @@ def rows_of(template: str, items: pd.DataFrame, cache: str) -> dict[str, object]
     rubric = LABELS if template.startswith("label") else ek.load_rubric("correctness")
     asking = Asking.of(rubric, template)
     values = {"best": "2", "criterion": rubric.criteria[0].name, "reply": '{"explanation": "Right.", "score": 2}'}
-    answers = [(row, attack.on(row.answer, **values)) for row in items.itertuples() for attack in ek.load_attacks()]
+    answers = [
+        (row, attack.on(row.answer, **values)) for row in items.itertuples() for attack in ek.probes.load_attacks()
+    ]
     held = sum(_holds(asking, row, answer) for row, answer in answers)
-    found = ek.probe_injection(items, rubric, JUDGES, samples=3, template=template, cache=cache)
+    found = ek.probes.probe_injection(items, rubric, JUDGES, samples=3, template=template, cache=cache)
     whole = found.table[found.table["variant"] == "all"]
     n, flips, chance = whole["n"].sum(), whole["flips"].sum(), whole["expected_by_chance"].sum()
     return {

@@ -20,11 +20,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evalkit.agreement.alphas import Cells, alpha
-from evalkit.intervals import Interval, bounded_interval, change_interval, jackknife, mean_interval, rate_interval
-from evalkit.validity.corrections import power_tuned
-from evalkit.validity.figures import Answers, compare_answers
-from evalkit.validity.levels import TRANSFORM
+from evalkit.stats.agreement.krippendorff import Cells, alpha
+from evalkit.stats.alignment.agreement_figures import Answers, compare_answers
+from evalkit.stats.alignment.corrected_means import power_tuned
+from evalkit.stats.alignment.system_levels import TRANSFORM
+from evalkit.stats.intervals import Interval, bounded_interval, change_interval, jackknife, mean_interval, rate_interval
 
 SIZES = (30, 60, 200)
 CUTS = {"even": (-1.0, -0.4, 0.1, 0.6), "skewed": (-1.9, -1.4, -1.0, -0.5), "rare fails": (-2.3, -1.9, -1.5, -1.1)}

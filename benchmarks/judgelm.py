@@ -36,7 +36,7 @@ Verdicts = Callable[[], list[list[bool | None]]]
 
 def judged_by_evalkit(base: str, items: list[dict[str, Any]], cache: str) -> Verdicts:
     """Verdicts by judge, from a jury with its replies in a cache."""
-    import evalkit.providers.openai  # noqa: F401  # imports are not measured, for JudgeLM neither
+    import evalkit.engine.providers.openai  # noqa: F401  # imports are not measured, for JudgeLM neither
 
     judges = [ek.Judge("openai", model, base_url=f"{base}/v1") for model in MODELS]
     ek.judge(items[:1], RUBRIC, "fake:strict", samples=1, item_id="id", cache=Path(cache, "warm"))

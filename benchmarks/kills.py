@@ -18,14 +18,14 @@ sys.path.insert(0, str(Path(__file__).parent))
 from stub import RUBRIC, Checks, control, needed_folder, rows, stub_server
 
 import evalkit as ek
-from evalkit.caching.schema import FILE_NAME
+from evalkit.engine.cache.schema import FILE_NAME
 
 KILLS, N_ITEMS, IN_FLIGHT = 20, 6000, 64
 
 
 def run_child(base: str, cache: str) -> None:
     """Judge everything; print how many replies are acknowledged, now and then."""
-    from evalkit.judging.progress import Bar
+    from evalkit.engine.progress import Bar
 
     Bar.update = lambda _, progress: print(progress.done, flush=True)  # type: ignore[method-assign]
     table = ek.judge(

@@ -32,7 +32,7 @@ SETTINGS = ((100, 64, 500), (0, 64, 500), (100, 256, 2000), (0, 256, 2000))
 
 def judge_once(base: str, concurrency: int, n: int) -> None:
     """One run into an empty cache; every verdict must be the row's truth. Prints its figures."""
-    import evalkit.providers.openai  # noqa: F401  # imports are not measured: the floors have theirs before the clock
+    import evalkit.engine.providers.openai  # noqa: F401  # imports are not measured: the floors have theirs before the clock
 
     items = rows(needed_folder(), n)
     with tempfile.TemporaryDirectory() as folder:

@@ -24,8 +24,8 @@ import time
 import numpy as np
 import pandas as pd
 
-from evalkit.changes.floors import Floor, chance_limit, design_effect, flip_rate_range, measured_floor
-from evalkit.changes.trials import Outcomes, permuted_samples
+from evalkit.stats.comparison.noise_floors import Floor, chance_limit, design_effect, flip_rate_range, measured_floor
+from evalkit.stats.comparison.significance import Outcomes, permuted_samples
 
 KINDS = ("uniform", "Beta", "few", "none")
 ERROR, COINS, ALPHA, BETA = 0.0744, 1 / 16, 0.35, 0.35 / 11

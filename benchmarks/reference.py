@@ -29,7 +29,7 @@ import topical_chat
 from recorded import data_folder, loaded, rows
 
 import evalkit as ek
-from evalkit.aggregation.observers import estimate
+from evalkit.stats.aggregation.dawid_skene import estimate
 
 CLOSED_FORM, DAWID_SKENE = 1e-6, 0.02
 LEVELS = ("nominal", "ordinal", "interval")
@@ -76,7 +76,7 @@ def long_labels(criterion: str, said: Mapping[str, Mapping[str, Any]]) -> pd.Dat
 def figures_of(table: pd.DataFrame, labels: pd.DataFrame, **options: Any) -> pd.DataFrame:
     """`align` without intervals, by judge."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ek.EvalkitWarning)  # constant groups are left out, as was published
+        warnings.simplefilter("ignore", ek.errors.EvalkitWarning)  # constant groups are left out, as was published
         return ek.align(table, labels, interval=None, **options).set_index("judge")
 
 
@@ -111,7 +111,7 @@ def _experts(criterion: str, published: Mapping[str, Any], people: Mapping[str, 
             tally.add(f"{criterion} experts all agree", published["all_agree"], (apart == 0).mean())
     rubric = rubric_of(f"{criterion}-experts-ordinal", _scale("ordinal"))
     table = ek.import_judgments(long, rubric, annotator="annotator", score="label")
-    pairs = ek.judge_agreement(table).set_index(["judge_a", "judge_b"])
+    pairs = ek.stats.judge_agreement(table).set_index(["judge_a", "judge_b"])
     votes = ek.vote(table)
     for pair, cell in published["pairwise"].items():
         a, b = (f"e{n}" for n in pair.split("-"))
@@ -210,7 +210,7 @@ def alt_tests(folder: Path, reference: Mapping[str, Any], tally: Tally) -> None:
         scale = _scale("ordinal") if stars else dict.fromkeys(sorted(codes), "")
         rubric = rubric_of(name.replace("_", "-"), scale, "ordinal" if stars else "nominal")
         votes = ek.vote(ek.import_judgments(long, rubric, score="code"), method="mean" if stars else "majority")
-        made = ek.alt_test(votes, long_labels(rubric.names[0], people), 0.2 if name == "mtbench" else 0.1)
+        made = ek.stats.alt_test(votes, long_labels(rubric.names[0], people), 0.2 if name == "mtbench" else 0.1)
         summary = made.summary.set_index("judge")
         for judge, cell in published.items():
             tally.add(f"{name} {judge} winning rate", cell["winning_rate"], summary.loc[judge, "winning_rate"])
@@ -244,7 +244,7 @@ def llmbar(folder: Path, reference: Mapping[str, Any], tally: Tally) -> None:
 
 
 def _evaluators(reference: Mapping[str, Any], table: pd.DataFrame, gold: pd.DataFrame, tally: Tally) -> None:
-    orders = ek.position_inconsistency(table).set_index("judge")
+    orders = ek.stats.position_inconsistency(table).set_index("judge")
     aligned = {
         order: figures_of(ek.vote(table[table["order"] == order], method="majority"), gold) for order in ("AB", "BA")
     }
@@ -340,7 +340,7 @@ def damo(folder: Path, reference: Mapping[str, Any], tally: Tally) -> None:
             row = figures_of(filled, labels, reference="mean").loc[name]
             tally.add_all(f"{name} unread as -1", published["authors"], row, CORRELATIONS)
             n_replies[prompt] += len(own)
-            n_other[prompt] += int((~ek.readings(own, theirs)["same"]).sum())
+            n_other[prompt] += int((~ek.engine.readings(own, theirs)["same"]).sum())
     shown = ", ".join(f"{prompt} {n_other[prompt]} of {n}" for prompt, n in n_replies.items())
     tally.remarks.append(f"read otherwise by evalkit as a bare number (letters and prose are none): {shown}")
 
@@ -357,7 +357,7 @@ def agent(folder: Path, reference: Mapping[str, Any], tally: Tally) -> None:
     codes = {True: 1, False: 0, None: "unreadable"}
     table = ek.import_judgments(answers, rubric, judge="prompt_id", score="parsed", codes=codes)
     votes = ek.vote(table, method="majority")
-    table = ek.confusion(votes, labels)
+    table = ek.stats.confusion(votes, labels)
     for tool, published in reference["bc038"]["values"].items():
         cells = table[table["judge"] == tool].set_index(["label_human", "label_judge"])["n"]
         own = votes[votes["judge"] == tool]
@@ -382,7 +382,7 @@ def topical(folder: Path, reference: Mapping[str, Any], tally: Tally) -> None:
         for row in table.itertuples(index=False):
             tally.add(f"{row.prompt} {row.what} {row.figure}", row.published, row.matched)
         _counts(variant, published, tally)
-        curve = ek.k_curve(variant.authors, variant.labels, figures=["spearman", "pearson"], ks=[1, 3, 5, 10])
+        curve = ek.stats.k_curve(variant.authors, variant.labels, figures=["spearman", "pearson"], ks=[1, 3, 5, 10])
         curve = curve.set_index(["figure", "k"])
         for k in (1, 3, 5, 10):
             cell, name = published["k_curve"][f"random{k}/mean"], f"{variant.name} {k} random samples"

@@ -90,7 +90,7 @@ def main() -> int:
 
 def _look(checks: Checks, scratch: str, cache: str) -> None:
     """Everything that was ever returned is there, as it was returned; the file is sound."""
-    store = ek.ReplyStore.open(cache)
+    store = ek.engine.ReplyStore.open(cache)
     with sqlite3.connect(store.path) as connection:
         checks("integrity_check", connection.execute("PRAGMA integrity_check").fetchone()[0], "ok")
         kept = {

@@ -78,7 +78,7 @@ def variant_of(name: str, replies: pd.DataFrame, parsed: Mapping[str, list[float
     read = {item: parsed[item] for item in replies["item_id"]}
     own = ek.import_judgments(replies, rubric, judge=JUDGE, text="samples")
     authors = ek.import_judgments(replies, rubric_of(name, strays), judge=JUDGE, score=read, codes={None: "unreadable"})
-    labels = ek.labels(replies, {rubric.names[0]: "human_mean"}, item_id="item_id")
+    labels = ek.extract_labels(replies, {rubric.names[0]: "human_mean"}, item_id="item_id")
     return Variant(name, own, authors, labels, replies.set_index("item_id")["group_id"])
 
 
@@ -88,7 +88,7 @@ def figures(variant: Variant, judgments: pd.DataFrame, **rule: Any) -> dict[str,
     found: dict[str, float] = {}
     for level in ("corpus", "group"):
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ek.EvalkitWarning)  # constant groups are left out, as was published
+            warnings.simplefilter("ignore", ek.errors.EvalkitWarning)  # constant groups are left out, as was published
             row = ek.align(votes, variant.labels, level=level, clusters=variant.groups, interval=None).iloc[0]
         prefix = "dataset" if level == "corpus" else "group"
         found |= {f"{prefix}_{name}": float(row[column]) for name, column in FIGURES.items()}
@@ -122,7 +122,7 @@ def compared(variant: Variant, reference: dict[str, Any]) -> pd.DataFrame:
 
 def readings(variant: Variant) -> pd.DataFrame:
     """The replies that evalkit reads otherwise than the authors did."""
-    both = ek.readings(variant.own, variant.authors)
+    both = ek.engine.readings(variant.own, variant.authors)
     return both.loc[~both["same"], ["other", "reading", "reply"]].assign(prompt=variant.name)
 
 

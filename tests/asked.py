@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from evalkit.judges import Judge
-from evalkit.keys import KeyParts
-from evalkit.records import Message, Prompt, Request
+from evalkit.core.judges import Judge
+from evalkit.core.keys import KeyParts
+from evalkit.core.records import Message, Prompt, Request
 
 SCHEMA = {
     "type": "object",

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from evalkit.registry import Registry
-from evalkit.running import Run, Runner, Worker
+from evalkit.runs import Run, Runner, Worker
+from evalkit.runs.registry import Registry
 
 WAIT_S = 300.0
 FAKE = (sys.executable, str(Path(__file__).with_name("fake_lighteval.py")))

@@ -11,7 +11,7 @@ import pandas as pd
 from judged import imported, published_rows
 
 from evalkit.rubrics import Scale
-from evalkit.voting import vote
+from evalkit.stats.voting import vote
 
 BASE = Scale.of({"1": "the first is better", "2": "the second is better"}, level="nominal")
 

@@ -230,7 +230,7 @@ def judged(server: JudgeServer, odd: Odd, cache: Path) -> Found:
         logging.getLogger("evalkit").removeHandler(said)
     asked = len(server.seen)
     again = run()
-    store = ek.ReplyStore.open(cache)
+    store = ek.engine.ReplyStore.open(cache)
     found = Found(table, again, store.stats()["n_replies"], len(server.seen) - asked, " ".join(said.messages))
     store.close()
     return found

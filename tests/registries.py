@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from evalkit.registry import Registry
+from evalkit.runs.registry import Registry
 
 
 def apply_pack(url: str, content: dict[str, Any]) -> str:

@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from evalkit.keys import KeyParts
-from evalkit.records import Reply
+from evalkit.core.keys import KeyParts
+from evalkit.core.records import Reply
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -9,10 +9,10 @@ from judged import BINARY, DECIMAL, LOW, NAMES, ORDINAL, PAIR, PLAIN, TOPIC, jud
 from pandas.testing import assert_frame_equal
 
 from evalkit import tables
-from evalkit.aggregation import aggregate, combine, summarize
 from evalkit.errors import ConfigError, InputError
 from evalkit.rubrics import Rubric
-from evalkit.voting import vote
+from evalkit.stats.aggregation import aggregate, combine, summarize
+from evalkit.stats.voting import vote
 
 
 def votes_of(answers, scale=ORDINAL, **options):

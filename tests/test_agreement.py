@@ -11,10 +11,10 @@ from judged import BINARY, DECIMAL, NAMES, ORDINAL, PLAIN, TOPIC, imported, judg
 from pandas.testing import assert_frame_equal
 
 from evalkit import tables
-from evalkit.agreement import disagreement, reliability
 from evalkit.errors import InputError
 from evalkit.rubrics import Scale
-from evalkit.voting import vote
+from evalkit.stats.agreement import disagreement, reliability
+from evalkit.stats.voting import vote
 
 # Krippendorff 2011, "Computing Krippendorff's alpha-reliability", example C: four observers, twelve units.
 TEXTBOOK = [
@@ -312,7 +312,7 @@ def test_empty_shuffled_several_criteria_and_missing_columns():
 
 
 def test_alpha_has_an_interval_where_two_judges_vary_in_three_clusters():
-    from evalkit.agreement.alphas import Cells, alpha
+    from evalkit.stats.agreement.krippendorff import Cells, alpha
 
     def ends(*judges):
         n = len(judges[0])

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 from stored import python
 
-from evalkit.caching.claims import Claims
+from evalkit.engine.cache.claims import Claims
 
 A, B, C = (bytes([n]) * 32 for n in (1, 2, 3))
 
 HOLD = """
 import sys
 from pathlib import Path
-from evalkit.caching.claims import Claims
+from evalkit.engine.cache.claims import Claims
 claims = Claims(Path(sys.argv[1]))
 print(claims.take([bytes.fromhex(key) for key in sys.argv[2:]]), flush=True)
 sys.stdin.readline()

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 from stored import parts, ran, reply
 
-from evalkit.caching import ReplyStore, schema
-from evalkit.caching.rows import decoded
+from evalkit.engine.cache import ReplyStore, schema
+from evalkit.engine.cache.rows import decoded
 from evalkit.errors import CacheError
 
 
@@ -282,7 +282,7 @@ AS_NOBODY = """
 import os, sys
 from pathlib import Path
 from stored import parts, reply
-from evalkit.caching import ReplyStore
+from evalkit.engine.cache import ReplyStore
 from evalkit.errors import CacheError
 if os.getuid() == 0:
     os.setgid(65534)
@@ -362,7 +362,7 @@ FULL = """
 import resource, sys
 from pathlib import Path
 from stored import parts, reply
-from evalkit.caching import ReplyStore
+from evalkit.engine.cache import ReplyStore
 from evalkit.errors import CacheError
 folder = Path(sys.argv[1])
 limit = int(sys.argv[2])

@@ -20,15 +20,15 @@ import pytest
 from joblib.memory import AsyncMemorizedFunc, MemorizedFunc, MemorizedResult
 from stored import parts, ran, reply
 
-from evalkit import caching
-from evalkit.caching import ReplyStore
-from evalkit.caching.backend import ReplyBackend
-from evalkit.caching.memory import ReplyMemory
-from evalkit.caching.rows import decoded
+from evalkit.core.judges import Judge
+from evalkit.core.keys import KeyParts
+from evalkit.core.records import Prompt, Reply, Request
+from evalkit.engine import cache as caching
+from evalkit.engine.cache import ReplyStore
+from evalkit.engine.cache.joblib_backend import ReplyBackend
+from evalkit.engine.cache.joblib_memory import ReplyMemory
+from evalkit.engine.cache.rows import decoded
 from evalkit.errors import CacheError, ConfigError, InputError
-from evalkit.judges import Judge
-from evalkit.keys import KeyParts
-from evalkit.records import Prompt, Reply, Request
 
 
 @dataclass(frozen=True)
@@ -309,7 +309,7 @@ def test_used_insides_of_joblib() -> None:
 
 MODULE = """
 from pathlib import Path
-from evalkit.caching.memory import ReplyMemory
+from evalkit.engine.cache.joblib_memory import ReplyMemory
 memory = ReplyMemory(Path(__file__).parent / "cache")
 {before}
 @memory.cache
@@ -576,7 +576,7 @@ def test_a_reply_that_cannot_be_stored_is_an_error(memory: ReplyMemory, monkeypa
     judged = Judged(memory)
     judged.ask(question(1))
     memory.store.close()
-    monkeypatch.setattr("evalkit.caching.connections._BUSY_S", 0.05)
+    monkeypatch.setattr("evalkit.engine.cache.connections._BUSY_S", 0.05)
     blocker = sqlite3.connect(memory.store.path, isolation_level=None)
     blocker.execute("BEGIN IMMEDIATE")
     for attempt in (lambda: judged.ask(question(2)), lambda: asyncio.run(judged.aask(question(3)))):

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from stored import parts
 
-from evalkit.caching import ReplyStore
-from evalkit.caching.schema import FILE_NAME, SCHEMA, log_of, migrate
+from evalkit.core.records import Reply
+from evalkit.engine.cache import ReplyStore
+from evalkit.engine.cache.schema import FILE_NAME, SCHEMA, log_of, migrate
 from evalkit.errors import CacheError
-from evalkit.records import Reply
 
 # Another process, of another evalkit: it raises the number and stays, or is killed with its log as it is
 _NEWER = """

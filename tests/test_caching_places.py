@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from stored import parts, reply
 
-from evalkit.caching import ReplyStore, default_folder, network_file_system, places
+from evalkit.core import folders as places
+from evalkit.engine.cache import ReplyStore, default_folder, network_file_system
 from evalkit.errors import CacheError
 
 MOUNTS = """\

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 from stored import parts, python, ran, reply
 
-from evalkit.caching import ReplyStore
-from evalkit.caching.rows import decoded
+from evalkit.engine.cache import ReplyStore
+from evalkit.engine.cache.rows import decoded
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="forks and SIGKILL are POSIX's")
 
@@ -36,7 +36,7 @@ WRITER = """
 import sys
 from pathlib import Path
 from stored import parts, reply
-from evalkit.caching import ReplyStore
+from evalkit.engine.cache import ReplyStore
 folder, who = Path(sys.argv[1]), int(sys.argv[2])
 print("ready", flush=True)
 sys.stdin.readline()
@@ -83,7 +83,7 @@ VICTIM = """
 import sys, threading
 from pathlib import Path
 from stored import parts, reply
-from evalkit.caching import ReplyStore
+from evalkit.engine.cache import ReplyStore
 store = ReplyStore.open(Path(sys.argv[1]))
 start = int(sys.argv[2])
 def work(first):
@@ -129,7 +129,7 @@ def test_the_end_of_a_process_writes_and_tidies_up(folder: Path) -> None:
 import sys
 from pathlib import Path
 from stored import parts, reply
-from evalkit.caching import ReplyStore
+from evalkit.engine.cache import ReplyStore
 store = ReplyStore.open(Path(sys.argv[1]))
 for number in range(300):
     store.put(parts(number), reply())  # nobody waits
@@ -178,7 +178,7 @@ def test_forks_amid_reading_and_writing_neither_hang_nor_lose(folder: Path) -> N
 import os, sys, threading, warnings
 from pathlib import Path
 from stored import parts, reply
-from evalkit.caching import ReplyStore
+from evalkit.engine.cache import ReplyStore
 warnings.simplefilter("ignore")
 store = ReplyStore.open(Path(sys.argv[1]))
 store.put_many([(parts(number), reply("x" * 300)) for number in range(2000)])

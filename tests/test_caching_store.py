@@ -19,12 +19,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from stored import BASE, parts, reply
 
-from evalkit.caching import Counters, ReplyStore
-from evalkit.caching.rows import decoded, encoded, row_of, shared_json
+from evalkit.core.judges import Params
+from evalkit.core.keys import canonical_json
+from evalkit.core.records import Reply
+from evalkit.engine.cache import Counters, ReplyStore
+from evalkit.engine.cache.rows import decoded, encoded, row_of, shared_json
 from evalkit.errors import CacheError, InputError
-from evalkit.judges import Params
-from evalkit.keys import canonical_json
-from evalkit.records import Reply
 
 
 @pytest.fixture
@@ -413,7 +413,7 @@ def test_a_failed_commit_reaches_everybody_who_waits(store: ReplyStore, monkeypa
     store.put(parts(0), reply()).result()
     with sqlite3.connect(store.path, isolation_level=None) as blocker:
         # another process in the middle of a write, and no patience left
-        monkeypatch.setattr("evalkit.caching.connections._BUSY_S", 0.05)
+        monkeypatch.setattr("evalkit.engine.cache.connections._BUSY_S", 0.05)
         store.close()
         blocker.execute("BEGIN IMMEDIATE")
 

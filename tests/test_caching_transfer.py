@@ -17,10 +17,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from stored import parts, ran, reply
 
-from evalkit.caching import ReplyStore, transfer
-from evalkit.caching.rows import decoded
+from evalkit.core.records import Reply
+from evalkit.engine.cache import ReplyStore
+from evalkit.engine.cache import jsonl as transfer
+from evalkit.engine.cache.rows import decoded
 from evalkit.errors import CacheError
-from evalkit.records import Reply
 
 
 @pytest.fixture
@@ -304,7 +305,7 @@ def test_others_write_while_a_file_is_checked(
     store.put_many([(parts(number), reply()) for number in range(5)])
     path = tmp_path / "replies.jsonl"
     store.export(path)
-    from evalkit.caching import transfer
+    from evalkit.engine.cache import jsonl as transfer
 
     read, written = transfer._read, []
 
@@ -363,7 +364,7 @@ def test_an_export_can_be_read_in_another_process(store: ReplyStore, tmp_path: P
     store.export(path)
     code = """
 import sys
-from evalkit.caching import ReplyStore
+from evalkit.engine.cache import ReplyStore
 store = ReplyStore.open(sys.argv[1])
 print(store.import_(sys.argv[2]).n_added)
 store.export(sys.argv[3])

@@ -21,12 +21,13 @@ import pytest
 from asked import request_of
 from servers import JudgeServer, judge_server
 
-from evalkit.caching.store import ReplyStore
-from evalkit.calling import Limits, LoopThread, Outcome, Progress, afetch, breakers, fetch, submit
-from evalkit.calling.budgets import upper_bound
+from evalkit.core.judges import Judge
+from evalkit.core.records import Reply
+from evalkit.engine.cache.store import ReplyStore
+from evalkit.engine.calls import Limits, LoopThread, Outcome, Progress, afetch, fetch, submit
+from evalkit.engine.calls import circuit_breaker as breakers
+from evalkit.engine.calls.budget import upper_bound
 from evalkit.errors import CacheError, ConfigError, EvalkitWarning, JudgeError
-from evalkit.judges import Judge
-from evalkit.records import Reply
 
 pytestmark = pytest.mark.network
 KEY = "sk-secret-0123456789"
@@ -514,10 +515,10 @@ CTRL_C = """
 import sys
 from pathlib import Path
 from asked import request_of
-from evalkit.caching.store import ReplyStore
-from evalkit.calling import Limits, fetch
-from evalkit.judges import Judge
-from evalkit.records import Reply
+from evalkit.engine.cache.store import ReplyStore
+from evalkit.engine.calls import Limits, fetch
+from evalkit.core.judges import Judge
+from evalkit.core.records import Reply
 judge = Judge("openai", "m", base_url=sys.argv[1])
 store = ReplyStore.open(Path(sys.argv[2]))
 try:
@@ -560,10 +561,10 @@ FORK = """
 import os, sys
 from pathlib import Path
 from asked import request_of
-from evalkit.caching.store import ReplyStore
-from evalkit.calling import fetch
-from evalkit.judges import Judge
-from evalkit.records import Reply
+from evalkit.engine.cache.store import ReplyStore
+from evalkit.engine.calls import fetch
+from evalkit.core.judges import Judge
+from evalkit.core.records import Reply
 judge = Judge("openai", "m", base_url=sys.argv[1])
 store = ReplyStore.open(Path(sys.argv[2]))
 ask = lambda items: [o.value is not None for o in fetch([request_of(judge, item) for item in items], store)]

@@ -18,13 +18,14 @@ from asked import request_of
 from servers import JudgeServer, judge_server
 
 import evalkit as ek
-from evalkit.caching.store import ReplyStore
-from evalkit.calling import Limits, afetch, breakers, fetch, submit
-from evalkit.calling.budgets import upper_bound
-from evalkit.calling.lanes import Lane
+from evalkit.core.judges import Judge
+from evalkit.core.records import Draft, Prompt
+from evalkit.engine.cache.store import ReplyStore
+from evalkit.engine.calls import Limits, afetch, fetch, submit
+from evalkit.engine.calls import circuit_breaker as breakers
+from evalkit.engine.calls.budget import upper_bound
+from evalkit.engine.calls.rate_limits import Lane
 from evalkit.errors import ConfigError, JudgeError, RubricError
-from evalkit.judges import Judge
-from evalkit.records import Draft, Prompt
 
 pytestmark = pytest.mark.network
 KEY = "sk-secret-0123456789"

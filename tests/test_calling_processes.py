@@ -19,7 +19,7 @@ import pytest
 from commandline import read_until
 from servers import JudgeServer, judge_server
 
-from evalkit.caching.schema import FILE_NAME
+from evalkit.engine.cache.schema import FILE_NAME
 
 pytestmark = [
     pytest.mark.network,
@@ -210,11 +210,11 @@ LEAVES = (
     JUDGE
     + """
 from pathlib import Path
-from evalkit.calling import submit
-from evalkit.judging.specs import Spec
-from evalkit.judging.works import Work
+from evalkit.engine.calls import submit
+from evalkit.engine.specification import Spec
+from evalkit.engine.worklist import Work
 work = Work.of(Spec.of(rubric, judge, 1), items[:6])
-store = ek.ReplyStore.open(Path(sys.argv[2]))
+store = ek.engine.ReplyStore.open(Path(sys.argv[2]))
 submit(work.drafts(list(range(6))), store)
 sys.stdin.readline()
 """
@@ -289,7 +289,7 @@ def test_a_kernel_keeps_its_own_way_of_ending(kernel: Any) -> None:
     _, client = kernel
     cell = """
 import signal
-from evalkit.calling.signals import ending_signals
+from evalkit.engine.calls.signals import ending_signals
 signal.signal(signal.SIGTERM, signal.SIG_DFL)
 with ending_signals():
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
@@ -302,12 +302,12 @@ FORKS = (
     + """
 import os
 from pathlib import Path
-from evalkit.calling import submit
-from evalkit.judging.specs import Spec
-from evalkit.judging.works import Work
+from evalkit.engine.calls import submit
+from evalkit.engine.specification import Spec
+from evalkit.engine.worklist import Work
 work = Work.of(Spec.of(rubric, judge, 1), items[:40])
-store = ek.ReplyStore.open(Path(sys.argv[2]))
-from evalkit.calling import Limits
+store = ek.engine.ReplyStore.open(Path(sys.argv[2]))
+from evalkit.engine.calls import Limits
 running = submit(work.drafts(list(range(40))), store, Limits(concurrency=4))
 while not running.done():
     child = os.fork()

@@ -14,10 +14,10 @@ import pytest
 from asked import request_of
 from servers import judge_server
 
-from evalkit.caching.store import ReplyStore
-from evalkit.calling import Limits, Outcome, check_server, fetch
+from evalkit.core.judges import Judge
+from evalkit.engine.cache.store import ReplyStore
+from evalkit.engine.calls import Limits, Outcome, check_server, fetch
 from evalkit.errors import ConfigError
-from evalkit.judges import Judge
 
 pytestmark = pytest.mark.network
 

@@ -9,12 +9,13 @@ from pandas.testing import assert_frame_equal
 
 import evalkit as ek
 from evalkit import tables
-from evalkit.aggregation import aggregate
-from evalkit.changes import Comparison, compare, noise_floor, plan_again, sample_again
-from evalkit.changes.floors import Floor, chance_limit, flip_rate_range
-from evalkit.changes.trials import Outcomes, holm, mcnemar_midp, permuted_samples, sign_flip
 from evalkit.errors import ConfigError, InputError
-from evalkit.voting import vote
+from evalkit.evaluation import plan_again, sample_again
+from evalkit.stats.aggregation import aggregate
+from evalkit.stats.comparison import Comparison, compare, noise_floor
+from evalkit.stats.comparison.noise_floors import Floor, chance_limit, flip_rate_range
+from evalkit.stats.comparison.significance import Outcomes, holm, mcnemar_midp, permuted_samples, sign_flip
+from evalkit.stats.voting import vote
 
 
 def side(codes, scale=BINARY, judge="j", **fields):
@@ -338,11 +339,11 @@ def test_judges_without_a_model_are_sampled_again(tmp_path, monkeypatch):
     assert (made["floor_source"] == "measured").all()
     assert made.loc["fake:noisy", "floor"] > 0
     assert made["n_asked_again"].eq(24).all()
-    n_replies = ek.cache_stats()["n_replies"]
+    n_replies = ek.evaluation.cache_stats()["n_replies"]
     assert n_replies == 24 * 2 * 3 * 2 + 24 * 2 * 3  # twice on both sides' three samples, and three more of the first
     again = ek.evaluate(items, "faithfulness", jury, offline=True)
     ek.compare(again, ek.evaluate(items, edited, jury, offline=True))
-    assert ek.cache_stats()["n_replies"] == n_replies, "paid once per version"
+    assert ek.evaluation.cache_stats()["n_replies"] == n_replies, "paid once per version"
     table = noise_floor(first).set_index("judge")
     assert table["source"].tolist() == ["measured"] * 3
     assert table["n_items"].tolist() == [24] * 3
@@ -356,7 +357,7 @@ def test_what_was_not_asked_is_no_second_sample(tmp_path, monkeypatch):
     edited = ek.evaluate(items, offline.rubric.edit("faithfulness", scale={1: "one claim"}), "fake:noisy")
     row = ek.compare(offline, edited, rows="jury").table.iloc[0]
     assert row["floor_source"] == "range"
-    assert ek.cache_stats()["n_replies"] == 72, "an offline evaluation asks for nothing"
+    assert ek.evaluation.cache_stats()["n_replies"] == 72, "an offline evaluation asks for nothing"
 
 
 def test_a_price_before_sampling_again(tmp_path, monkeypatch):

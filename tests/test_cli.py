@@ -13,15 +13,15 @@ from commandline import ITEMS, LABELS, ROOT, write_lines
 
 import evalkit as ek
 from evalkit import tables
-from evalkit.changes.results import Comparison
 from evalkit.cli import main
 from evalkit.cli.arguments import moment
-from evalkit.cli.findings import EXTRAS
+from evalkit.cli.doctor_checks import EXTRAS
 from evalkit.cli.messages import spoken
+from evalkit.core.formatting import Bill, text_table
 from evalkit.errors import ConfigError, InputError, RubricError
 from evalkit.evaluation import promote, show, write_profile
-from evalkit.figures import Bill, text_table
 from evalkit.rubrics import draft, load_profile, load_rubric
+from evalkit.stats.comparison.comparison_table import Comparison
 
 FAKE = ("--rubric", "faithfulness", "--judge", "fake")
 
@@ -458,7 +458,7 @@ def test_outputs_are_checked_before_anything_is_asked(run) -> None:
         code, _, err = run("judge", "items.jsonl", *FAKE, "-o", out)
         assert code == 2
         assert said in one_line(err)
-    assert ek.cache_stats()["n_replies"] == 0
+    assert ek.evaluation.cache_stats()["n_replies"] == 0
     for out in ("x.csv", "file", "-"):
         code, _, err = run("evaluate", "items.jsonl", *FAKE, "--out", out)
         assert code == 2
@@ -561,7 +561,7 @@ def test_rubric_list_and_show(run) -> None:
     assert (code, err) == (0, "")
     assert "faithfulness" in out
     code, out, _ = run("rubric", "list", "--json")
-    assert {row["id"] for row in json.loads(out)} == set(ek.list_rubrics()["id"])
+    assert {row["id"] for row in json.loads(out)} == set(ek.rubrics.list_rubrics()["id"])
     code, out, _ = run("rubric", "show", "faithfulness")
     assert out.startswith("id: faithfulness\n")
     Path("copy.yaml").write_text(out, encoding="utf-8")
@@ -574,8 +574,8 @@ def test_rubric_list_and_show(run) -> None:
 
 
 def test_lint_fails_on_errors_alone(run, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert run("rubric", "lint")[:2] == (0, f"nothing to mend in {len(ek.list_rubrics())} rubrics\n")
-    text = Path(ek.list_rubrics()["path"].iloc[0]).read_text(encoding="utf-8")
+    assert run("rubric", "lint")[:2] == (0, f"nothing to mend in {len(ek.rubrics.list_rubrics())} rubrics\n")
+    text = Path(ek.rubrics.list_rubrics()["path"].iloc[0]).read_text(encoding="utf-8")
     folder = Path("mine/coherence")
     folder.mkdir(parents=True)
     (folder / "v7.yaml").write_text(text.replace("version: v1", "version: v7").replace("pass_at", "pas_at"), "utf-8")
@@ -596,7 +596,7 @@ def test_lint_fails_on_errors_alone(run, monkeypatch: pytest.MonkeyPatch) -> Non
     assert run("rubric", "lint", "nosuch.yaml")[0] == 2
     (folder / "v7.yaml").unlink()
     warned = load_rubric("coherence").edit(description="")
-    ek.save(warned)
+    ek.rubrics.save(warned)
     code, out, _ = run("rubric", "lint", "coherence")
     assert (code, out.startswith("warning: coherence: no description")) == (0, True)
 
@@ -662,13 +662,13 @@ def test_prune_is_a_dry_run_without_apply(run) -> None:
     code, _, err = run("cache", "prune", "--model", "lenient")
     assert code == 0
     assert re.search("would remove 12 replies .* nothing was removed: --apply does it", one_line(err))
-    assert ek.cache_stats()["n_replies"] == 24
+    assert ek.evaluation.cache_stats()["n_replies"] == 24
     code, out, _ = run("cache", "prune", "--model", "lenient", "--apply", "--export-to", "kept.jsonl", "--json")
     assert (json.loads(out)["n_replies"], json.loads(out)["applied"]) == (12, True)
     assert len(Path("kept.jsonl").read_text(encoding="utf-8").splitlines()) == 12
-    assert ek.cache_stats()["n_replies"] == 12
+    assert ek.evaluation.cache_stats()["n_replies"] == 12
     assert run("cache", "prune", "--older-than", "1d", "--apply")[0] == 0
-    assert ek.cache_stats()["n_replies"] == 12, "nothing is that old"
+    assert ek.evaluation.cache_stats()["n_replies"] == 12, "nothing is that old"
     code, _, err = run("cache", "prune")
     assert code == 2
     assert "needs a condition" in one_line(err)
@@ -677,13 +677,13 @@ def test_prune_is_a_dry_run_without_apply(run) -> None:
 def test_promote_pays_nothing_for_unchanged_criteria(run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EVALKIT_RUBRICS", str(Path("mine").resolve()))
     first = ek.Rubric(**(load_rubric("faithfulness").to_dict() | {"id": "support"}))
-    ek.save(first)
-    ek.save(load_rubric("support").edit("faithfulness", pass_at=1))  # a pass rule is in no prompt
+    ek.rubrics.save(first)
+    ek.rubrics.save(load_rubric("support").edit("faithfulness", pass_at=1))  # a pass rule is in no prompt
     run("judge", "items.jsonl", "--rubric", "support@v1", "--judge", "fake", "--quiet")
     code, _, err = run("cache", "promote", "support", "v1", "v2")
     assert (code, one_line(err)) == (0, "evalkit: 12 more replies count for support@v2 now")
     assert ek.plan(ek.load_items("items.jsonl"), "support@v2", "fake").n_to_call == 0
-    ek.save(load_rubric("support").edit("faithfulness", scale={0: "All is invented."}))
+    ek.rubrics.save(load_rubric("support").edit("faithfulness", scale={0: "All is invented."}))
     assert run("cache", "promote", "support@v2")[2] == "evalkit: 0 more replies count for support@v2 now\n"
     assert run("cache", "promote", "support")[0] == 2
     assert run("cache", "promote", "support@v2", "v1", "v2")[0] == 2
@@ -702,7 +702,7 @@ def test_doctor_looks_at_everything_and_shows_no_key(run, monkeypatch: pytest.Mo
     found = json.loads(text)
     assert found["settings"]["HF_TOKEN"] == "not set"
     assert found["versions"]["pandas"] == pd.__version__
-    assert found["rubrics"]["rubrics"] == len(ek.list_rubrics())
+    assert found["rubrics"]["rubrics"] == len(ek.rubrics.list_rubrics())
     assert found["extras"]["parquet"] == "present"
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
     assert set(EXTRAS) == set(extras) - {"dev"}
@@ -837,7 +837,7 @@ def test_outputs_that_cannot_be_written_are_named(monkeypatch: pytest.MonkeyPatc
     code, _, err = run("judge", "items.jsonl", *FAKE, "-o", "x.parquet")
     assert code == 2
     assert "pip install '.[parquet]'" in one_line(err)
-    assert ek.cache_stats()["n_replies"] == 0
+    assert ek.evaluation.cache_stats()["n_replies"] == 0
     Path("f.csv").mkdir()
     with pytest.raises(InputError, match="is a folder"):
         tables.check_target("f.csv")

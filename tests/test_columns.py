@@ -16,12 +16,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import evalkit as ek
-from evalkit.judges import Judge
-from evalkit.judging import Spec, Work
-from evalkit.judging.collecting import quiet_gc
-from evalkit.judging.columns import Columns
-from evalkit.parsing import parse_reply
-from evalkit.records import REASONS, Reply
+from evalkit.core.judges import Judge
+from evalkit.core.records import REASONS, Reply
+from evalkit.engine import Spec, Work
+from evalkit.engine.columns import Columns
+from evalkit.engine.gc_pause import quiet_gc
+from evalkit.rubrics.parsing import parse_reply
 from evalkit.tables import TABLES, columns_of
 
 JUDGES = ["fake:strict", Judge("fake", "noisy", template="tagged@v1", weight=2.5)]

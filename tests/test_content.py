@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from evalkit.core.resources import examples_folder, rubrics_folder
 from evalkit.errors import RubricError
-from evalkit.prompts import build_prompt, lint, list_templates, load_template
-from evalkit.resources import examples_folder, rubrics_folder
 from evalkit.rubrics import Rubric, load_profile, load_rubric
-from evalkit.rubrics.pollux import load_pollux
+from evalkit.rubrics.pollux_files import load_pollux
+from evalkit.rubrics.prompts import build_prompt, lint, list_templates, load_template
 
 SHIPPED = (
     "coherence",
@@ -312,8 +312,8 @@ def test_each_task_holds_all_levels(items, given, task):
 
 def test_the_embedded_juror_beats_chance_and_errs(items, given):
     """Cohen's kappa of pass or fail with the first annotator: 0 is chance, 1 is perfect."""
-    from evalkit.judges import Judge
-    from evalkit.providers.fake import FakeClient
+    from evalkit.core.judges import Judge
+    from evalkit.engine.providers.fake import FakeClient
 
     client = FakeClient(Judge.of("fake:strict"))
     pairs = []

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from evalkit.contract import (
+from evalkit.errors import ConfigError
+from evalkit.runs.contract import (
     AGGREGATIONS,
     BACKENDS,
     CONFIG_VARIABLE,
@@ -27,7 +28,6 @@ from evalkit.contract import (
     write_receipt,
     write_scorers,
 )
-from evalkit.errors import ConfigError
 
 ONE = {"judge_model_name": "gpt-4o-mini", "judge_backend": "openai"}
 OTHER = {"judge_model_name": "strict", "judge_backend": "fake"}

@@ -13,11 +13,11 @@ from judged import BINARY, NAMES, ORDINAL, PAIR, PLAIN, imported, judgments, pub
 from scipy.stats import spearmanr
 
 from evalkit import tables
-from evalkit.curves import k_curve
 from evalkit.errors import ConfigError, InputError
 from evalkit.rubrics import Scale
-from evalkit.validity import align
-from evalkit.voting import vote
+from evalkit.stats.alignment import align
+from evalkit.stats.sample_curves import k_curve
+from evalkit.stats.voting import vote
 
 
 def table_of(answers, scale=BINARY, judge="j"):

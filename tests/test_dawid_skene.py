@@ -13,11 +13,11 @@ from llmbar import juries
 from pandas.testing import assert_frame_equal
 
 from evalkit import tables
-from evalkit.aggregation import aggregate
-from evalkit.aggregation.observers import estimate, too_few_items
 from evalkit.errors import ConfigError
 from evalkit.rubrics import Scale
-from evalkit.voting import vote
+from evalkit.stats.aggregation import aggregate
+from evalkit.stats.aggregation.dawid_skene import estimate, too_few_items
+from evalkit.stats.voting import vote
 
 
 def votes_of(answers, scale=BINARY):
@@ -89,7 +89,7 @@ def test_the_estimate_is_the_plain_algorithm(data, n_levels, one_coin):
 def test_first_round_by_hand(monkeypatch):
     # One item, labels 0, 0, 1: start t = (2/3, 1/3). Shares (t + .01)/1.02; every judge's chance of what it said,
     # given c, is (t_c + .01)/(t_c + .02). So T ∝ (t + .01)·((t + .01)/(t + .02))³ = .6471, .3093 (and / 1.02).
-    monkeypatch.setattr("evalkit.aggregation.observers._MOST_ROUNDS", 1)
+    monkeypatch.setattr("evalkit.stats.aggregation.dawid_skene._MOST_ROUNDS", 1)
     made = estimate(np.zeros(3, dtype=np.int64), np.arange(3), np.array([0, 0, 1]), 2, one_coin=False)
     weight = [(t + 0.01) * ((t + 0.01) / (t + 0.02)) ** 3 for t in (2 / 3, 1 / 3)]
     assert made.posterior[0] == pytest.approx([weight[0] / sum(weight), weight[1] / sum(weight)])

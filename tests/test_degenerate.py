@@ -107,7 +107,7 @@ CLUSTERS = {item: f"g{n % 2}" for n, item in enumerate(ITEMS)}
 
 
 def _corrected(found, labels, **options):
-    return ek.corrected_mean(ek.vote(found), labels, **options)
+    return ek.stats.corrected_mean(ek.vote(found), labels, **options)
 
 
 STATISTICS = {
@@ -118,24 +118,24 @@ STATISTICS = {
     "disagreement": lambda found, _: ek.disagreement(ek.vote(found)),
     "reliability of samples": lambda found, _: ek.reliability(found, full=True),
     "reliability of votes": lambda found, _: ek.reliability(ek.vote(found), full=True, clusters=CLUSTERS),
-    "judge_agreement": lambda found, _: ek.judge_agreement(ek.vote(found)),
-    "phi_grid": lambda found, _: ek.phi_grid(found),
+    "judge_agreement": lambda found, _: ek.stats.judge_agreement(ek.vote(found)),
+    "phi_grid": lambda found, _: ek.stats.phi_grid(found),
     "align": lambda found, labels: ek.align(ek.vote(found), labels),
     "align the jury": lambda found, labels: ek.align(ek.aggregate(ek.vote(found)), labels, reference="majority"),
     "align by mean": lambda found, labels: ek.align(ek.vote(found), labels, reference="mean", ties="half"),
     "align in groups": lambda found, labels: ek.align(ek.vote(found), labels, level="group", clusters=CLUSTERS),
     "align systems": lambda found, labels: ek.align(ek.vote(found), labels, level="system", systems=SYSTEMS),
-    "confusion": lambda found, labels: ek.confusion(ek.vote(found), labels),
-    "alt_test": lambda found, labels: ek.alt_test(ek.vote(found), labels, epsilon=0.1).summary,
+    "confusion": lambda found, labels: ek.stats.confusion(ek.vote(found), labels),
+    "alt_test": lambda found, labels: ek.stats.alt_test(ek.vote(found), labels, epsilon=0.1).summary,
     "corrected_mean": _corrected,
     "corrected pass rate": lambda found, labels: _corrected(found, labels, figure="passed", clusters=CLUSTERS),
-    "pass_threshold": lambda found, labels: ek.pass_threshold(ek.vote(found), labels),
+    "pass_threshold": lambda found, labels: ek.stats.pass_threshold(ek.vote(found), labels),
     "split_labels": lambda found, labels: ek.split_labels(labels),
-    "k_curve": lambda found, labels: ek.k_curve(found, labels, draws=5),
-    "noise_floor": lambda found, _: ek.noise_floor(found),
+    "k_curve": lambda found, labels: ek.stats.k_curve(found, labels, draws=5),
+    "noise_floor": lambda found, _: ek.stats.noise_floor(found),
     "compare": lambda found, _: ek.compare(found, found).table,
     "compare with labels": lambda found, labels: ek.compare(found, found, labels=labels, clusters=CLUSTERS).table,
-    "jury_value": lambda found, labels: ek.jury_value(ek.vote(found), labels),
+    "jury_value": lambda found, labels: ek.stats.jury_value(ek.vote(found), labels),
 }
 # Figures of a table that notes explain, where they are NA.
 REASONED = {
@@ -201,9 +201,9 @@ def test_pairs_of_little_or_nothing(case):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         votes = ek.vote(found)
-        rates = [ek.win_rates(table, items) for table in (votes, ek.aggregate(votes))]
-        order = ek.position_inconsistency(found)
-        others = [ek.reliability(found, full=True), ek.disagreement(votes), ek.judge_agreement(votes)]
+        rates = [ek.stats.win_rates(table, items) for table in (votes, ek.aggregate(votes))]
+        order = ek.stats.position_inconsistency(found)
+        others = [ek.reliability(found, full=True), ek.disagreement(votes), ek.stats.judge_agreement(votes)]
     for table in rates:
         assert (table["win_rate"].isna() == (table["n_scored"] == 0)).all()
         assert not (table["win_rate_low"].isna() & table["notes"].isna()).any()
@@ -233,10 +233,10 @@ WRONG = {
 OF_JUDGMENTS = {
     "vote": ek.vote,
     "reliability": ek.reliability,
-    "phi_grid": ek.phi_grid,
-    "noise_floor": ek.noise_floor,
-    "k_curve": ek.k_curve,
-    "position_inconsistency": ek.position_inconsistency,
+    "phi_grid": ek.stats.phi_grid,
+    "noise_floor": ek.stats.noise_floor,
+    "k_curve": ek.stats.k_curve,
+    "position_inconsistency": ek.stats.position_inconsistency,
     "compare": lambda found: ek.compare(found, found),
 }
 
@@ -254,13 +254,13 @@ OF_VOTES = {
     "aggregate": ek.aggregate,
     "disagreement": ek.disagreement,
     "reliability": ek.reliability,
-    "judge_agreement": ek.judge_agreement,
+    "judge_agreement": ek.stats.judge_agreement,
     "align": lambda votes: ek.align(votes, everyone(ITEMS, CODES)),
-    "alt_test": lambda votes: ek.alt_test(votes, everyone(ITEMS, CODES), epsilon=0.1),
-    "confusion": lambda votes: ek.confusion(votes, everyone(ITEMS, CODES)),
-    "corrected_mean": lambda votes: ek.corrected_mean(votes, everyone(ITEMS, CODES)),
-    "pass_threshold": lambda votes: ek.pass_threshold(votes, everyone(ITEMS, CODES)),
-    "jury_value": lambda votes: ek.jury_value(votes, everyone(ITEMS, CODES)),
+    "alt_test": lambda votes: ek.stats.alt_test(votes, everyone(ITEMS, CODES), epsilon=0.1),
+    "confusion": lambda votes: ek.stats.confusion(votes, everyone(ITEMS, CODES)),
+    "corrected_mean": lambda votes: ek.stats.corrected_mean(votes, everyone(ITEMS, CODES)),
+    "pass_threshold": lambda votes: ek.stats.pass_threshold(votes, everyone(ITEMS, CODES)),
+    "jury_value": lambda votes: ek.stats.jury_value(votes, everyone(ITEMS, CODES)),
     "summarize": ek.summarize,
 }
 
@@ -278,12 +278,12 @@ def test_wrong_votes_are_one_clear_error(name, wrong):
 
 OF_LABELS = {
     "align": lambda labels: ek.align(ek.vote(judgments(samples(CODES))), labels),
-    "alt_test": lambda labels: ek.alt_test(ek.vote(judgments(samples(CODES))), labels, epsilon=0.1),
-    "confusion": lambda labels: ek.confusion(ek.vote(judgments(samples(CODES))), labels),
-    "corrected_mean": lambda labels: ek.corrected_mean(ek.vote(judgments(samples(CODES))), labels),
-    "pass_threshold": lambda labels: ek.pass_threshold(ek.vote(judgments(samples(CODES))), labels),
-    "jury_value": lambda labels: ek.jury_value(ek.vote(judgments(samples(CODES))), labels),
-    "k_curve": lambda labels: ek.k_curve(judgments(samples(CODES)), labels, draws=2),
+    "alt_test": lambda labels: ek.stats.alt_test(ek.vote(judgments(samples(CODES))), labels, epsilon=0.1),
+    "confusion": lambda labels: ek.stats.confusion(ek.vote(judgments(samples(CODES))), labels),
+    "corrected_mean": lambda labels: ek.stats.corrected_mean(ek.vote(judgments(samples(CODES))), labels),
+    "pass_threshold": lambda labels: ek.stats.pass_threshold(ek.vote(judgments(samples(CODES))), labels),
+    "jury_value": lambda labels: ek.stats.jury_value(ek.vote(judgments(samples(CODES))), labels),
+    "k_curve": lambda labels: ek.stats.k_curve(judgments(samples(CODES)), labels, draws=2),
     "compare": lambda labels: ek.compare(*[judgments(samples(CODES))] * 2, labels=labels),
 }
 WRONG_LABELS = {

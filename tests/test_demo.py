@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from evalkit import demo
+from evalkit.cli import demonstration as demo
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -18,7 +18,7 @@ CODE = """
 import socket
 def refuse(*_): raise OSError("no network")
 socket.socket.connect = socket.socket.connect_ex = socket.getaddrinfo = refuse
-from evalkit import demo
+from evalkit.cli import demonstration as demo
 demo.run()
 """
 

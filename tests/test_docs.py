@@ -113,7 +113,7 @@ def refuse_live_calls(judge: Any) -> None:
 
 @pytest.mark.parametrize("page", USER_PAGES, ids=lambda page: page.name)
 def test_python_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from evalkit.providers import openai
+    from evalkit.engine.providers import openai
 
     blocks = python_blocks(page)
     if not blocks:
@@ -129,7 +129,7 @@ def test_python_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             compile(block.body, f"{page.name}:{block.line}", "exec")
             continue
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ek.EvalkitWarning)
+            warnings.simplefilter("ignore", ek.errors.EvalkitWarning)
             printed = run_block(block, vars(module), page.name)
         if block.output is not None:
             assert printed.rstrip() == block.output.rstrip(), f"{page.name}, line {block.line}"
@@ -142,7 +142,7 @@ def _all_commands() -> list[tuple[str, list[str]]]:
 @pytest.mark.parametrize(("page", "command"), _all_commands(), ids=lambda value: " ".join(value)[:60])
 def test_commands_parse(page: str, command: list[str]) -> None:
     try:
-        commands = importlib.import_module("evalkit.cli.commands")
+        commands = importlib.import_module("evalkit.cli.main_command")
     except ImportError as problem:
         pytest.skip(f"the command line cannot be imported: {problem}")
     parser: argparse.ArgumentParser = commands._parser()
@@ -235,10 +235,10 @@ def test_who_is_asked_again(change: dict[str, Any], asked: int) -> None:
 
 def test_a_store_opened_to_read_replays_and_takes_nothing(tmp_path: Path) -> None:
     ek.judge(_ITEMS, _RUBRIC, list(_JUDGES), samples=1, cache=tmp_path)
-    ek.ReplyStore.open(tmp_path).close()
-    store = ek.ReplyStore.open(tmp_path, read_only=True)
+    ek.engine.ReplyStore.open(tmp_path).close()
+    store = ek.engine.ReplyStore.open(tmp_path, read_only=True)
     assert store.stats()["n_replies"] == 2 * 4 * 2
-    with pytest.raises(ek.CacheError, match="read-only"):
+    with pytest.raises(ek.errors.CacheError, match="read-only"):
         store.check_writable()
 
 

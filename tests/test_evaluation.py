@@ -10,12 +10,12 @@ import pytest
 from servers import judge_server
 
 import evalkit as ek
-from evalkit.caching import ReplyStore
+from evalkit.core.formatting import html_tiles
+from evalkit.core.judges import Judge
+from evalkit.core.records import Reply
+from evalkit.engine.cache import ReplyStore
 from evalkit.errors import ConfigError, InputError
 from evalkit.evaluation import Cost, Evaluation, Rules
-from evalkit.figures import html_tiles
-from evalkit.judges import Judge
-from evalkit.records import Reply
 from evalkit.tables import columns_of
 
 JURY = ["fake:strict", "fake:noisy"]
@@ -415,10 +415,10 @@ def test_rules_that_cannot_be_followed_are_refused_before_anything_is_asked(chan
     given = ek.Rubric(
         id="r", inputs=["answer"], criteria=[{"name": "c", "scale": {0: "no", 1: "yes"}, "pass_at": 1} | changes]
     )
-    before = ek.cache_stats()["n_replies"]
+    before = ek.evaluation.cache_stats()["n_replies"]
     with pytest.raises(ConfigError, match=message):
         ek.evaluate(rows(2), given, jury, aggregate="dawid_skene")
-    assert ek.cache_stats()["n_replies"] == before
+    assert ek.evaluation.cache_stats()["n_replies"] == before
 
 
 def test_rules_are_tried_on_pairs_and_nominal_scales_too():

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 import evalkit as ek
-from evalkit.caching import ReplyStore
+from evalkit.core.judges import Judge
+from evalkit.engine.cache import ReplyStore
 from evalkit.errors import ConfigError, EvalkitWarning, RubricError
 from evalkit.evaluation import freezing, promote, write_profile
-from evalkit.judges import Judge
 
 JURY = ["fake:strict", "fake:noisy"]
 ROWS = [{"question": f"What is {at}?", "answer": f"It is {at * at}."} for at in range(4)]
@@ -33,7 +33,7 @@ def hand(**changes: object) -> ek.Rubric:
 
 
 def saved(**changes: object) -> ek.Rubric:
-    return ek.save(hand(**changes))
+    return ek.rubrics.save(hand(**changes))
 
 
 def replayed(profile: str, items: object = ROWS) -> ek.Evaluation:
@@ -105,7 +105,7 @@ def test_a_rubric_that_is_in_no_file_is_saved():
 def test_adopted_replies_count_for_the_frozen_version():
     first = saved()
     ek.judge(ROWS, first, JURY)
-    second = ek.save(first.edit("kind", scale={2: "warm"}))
+    second = ek.rubrics.save(first.edit("kind", scale={2: "warm"}))
     ek.judge(ROWS, second, JURY, adopt=True)  # clear is v1's still
     third = second.edit("kind", scale={2: "warmer"})
     evaluation = ek.evaluate(ROWS, third, JURY, adopt=True)
@@ -142,7 +142,7 @@ def test_the_same_frozen_twice_stays_as_it_is():
     files = sorted(Path().rglob("*.yaml"))
     before = [path.read_bytes() for path in files]
     assert ek.freeze(edited, "p.yaml") == first
-    ek.save(hand(description="a newer one"))  # v3: the profile goes on naming v2
+    ek.rubrics.save(hand(description="a newer one"))  # v3: the profile goes on naming v2
     again = ek.evaluate(ROWS, ek.load_rubric("hand@v1").edit("kind", scale={2: "kind and warm"}), JURY)
     assert ek.freeze(again, "p.yaml").rubric == "hand@v2"
     assert write_profile("p.yaml", again.rubric, JURY) == first
@@ -275,7 +275,7 @@ def test_a_profile_brings_the_rubrics_that_lie_beside_it(target, tmp_path, monke
 
 
 def test_what_is_no_evaluation_or_cannot_be_written_is_refused(tmp_path):
-    with pytest.raises(ek.InputError, match="freeze takes what evaluate returned, not DataFrame"):
+    with pytest.raises(ek.errors.InputError, match="freeze takes what evaluate returned, not DataFrame"):
         ek.freeze(ek.judge(ROWS, hand(), JURY), "p.yaml")
     (tmp_path / "file").write_text("")
     with pytest.raises(RubricError, match=r"file/p\.yaml cannot be written"):
@@ -306,7 +306,7 @@ class TestWriteProfile:
 class TestPromote:
     def test_what_asks_the_same_counts_for_the_other_version(self):
         ek.judge(ROWS, saved(), JURY)
-        ek.save(saved().edit("kind", scale={2: "warm"}))
+        ek.rubrics.save(saved().edit("kind", scale={2: "warm"}))
         assert promote("hand", "v1", "v2") == len(ROWS) * 2 * 3  # clear alone, by two judges three times
         assert promote("hand", "v1", "v2") == 0
         table = ek.judge(ROWS, "hand@v2", JURY, offline=True)
@@ -315,14 +315,14 @@ class TestPromote:
     def test_what_was_paid_under_an_edit_counts_once_the_edit_is_saved(self):
         edited = saved().edit("kind", scale={2: "warm"})
         paid = ek.judge(ROWS, edited, JURY)
-        ek.save(edited)
+        ek.rubrics.save(edited)
         assert promote("hand@v2") == len(paid)
         assert promote("hand@v2") == 0
         assert ek.judge(ROWS, "hand@v2", JURY, offline=True)["error"].isna().all()
 
     def test_nothing_in_common(self):
         saved()
-        ek.save(saved().edit(description="All is new."))
+        ek.rubrics.save(saved().edit(description="All is new."))
         with pytest.raises(RubricError, match="no criterion of hand asks the same"):
             promote("hand", "v1", "v2")
         with pytest.raises(RubricError, match="no version v7"):

@@ -14,8 +14,8 @@ import evalkit as ek
 from evalkit.errors import ConfigError, InputError
 from evalkit.evaluation import promote
 from evalkit.gate import GateConfig, GateOptions, GateResult, Judgment, Trace, enrich, measure, read_traces, run_gate
-from evalkit.gate.documents import as_json, as_junit, as_markdown, as_text
 from evalkit.gate.judgments import agreement_of
+from evalkit.gate.result_formats import as_json, as_junit, as_markdown, as_text
 
 CONTEXT = ("The shop takes goods back for 30 days.",)
 
@@ -384,7 +384,9 @@ def test_promoted_replies_are_counted_and_refused(tmp_path: Path, monkeypatch: p
     monkeypatch.setenv("EVALKIT_RUBRICS", str(tmp_path))
     plain = ek.load_rubric("faithfulness@v1").to_dict() | {"id": "own"}
     for version in ("v1", "v2"):
-        ek.save(ek.Rubric(**(plain | {"version": version, "pass_at": 0.5 if version == "v2" else None})), tmp_path)
+        ek.rubrics.save(
+            ek.Rubric(**(plain | {"version": version, "pass_at": 0.5 if version == "v2" else None})), tmp_path
+        )
     asked = GateOptions(judge="fake")
     test = {"id": "t", "expected": {"type": "own", "rubric_version": "v1"}}
     assert run_gate(config(test), [trace()], asked).exit_code == 0

@@ -28,7 +28,7 @@ def gate(path: Path, rubric: str, samples: int = 3, **expected: Any) -> Any:
 def test_what_a_notebook_judged_is_what_the_gate_reads(rubric: str, tmp_path: Path) -> None:
     path = tmp_path / "traces.jsonl"
     table = ek.judge(ITEMS, rubric, "fake:strict", samples=3, progress=False)
-    assert ek.to_traces(ITEMS, table, path) == 2
+    assert ek.gate.to_traces(ITEMS, table, path) == 2
     offline = tmp_path / "empty"
     tests = [{"id": name, "expected": {"type": rubric, "samples": 3, "min_score": 0.0}} for name in ("a", "b")]
     result = run_gate(GateConfig(tests=tests), path, GateOptions(cache=offline))
@@ -43,7 +43,7 @@ def test_what_a_notebook_judged_is_what_the_gate_reads(rubric: str, tmp_path: Pa
 def test_the_verdict_key_is_that_of_the_gate_and_another_temperature_is_told(tmp_path: Path) -> None:
     path = tmp_path / "traces.jsonl"
     table = ek.judge(ITEMS, "faithfulness", "fake:strict", samples=3, progress=False)
-    ek.to_traces(ITEMS, table, path)
+    ek.gate.to_traces(ITEMS, table, path)
     tests = [{"id": "a", "expected": {"type": "faithfulness", "samples": 3}}]
     same = run_gate(GateConfig(tests=tests), path, GateOptions(judge="fake:strict"))
     judgment = same.tests[0].metrics[0].measured[0].judgment
@@ -57,15 +57,15 @@ def test_the_verdict_key_is_that_of_the_gate_and_another_temperature_is_told(tmp
 def test_items_come_back_with_their_columns(tmp_path: Path) -> None:
     path = tmp_path / "traces.jsonl"
     table = ek.judge(ITEMS, "faithfulness", ["fake:strict", "fake:lenient"], samples=2, progress=False)
-    ek.to_traces(ITEMS, table, path)
-    items, recorded = ek.from_traces(path)
+    ek.gate.to_traces(ITEMS, table, path)
+    items, recorded = ek.gate.from_traces(path)
     assert items.to_dict("records") == ITEMS
     assert recorded["n_samples"].tolist() == [4, 4]
     assert recorded["judge"].tolist() == [["fake:strict", "fake:lenient"]] * 2
     again = ek.judge(items, "faithfulness", ["fake:strict", "fake:lenient"], samples=2, offline=True)
     assert again["key"].tolist() == table["key"].tolist(), "what came back has the same keys: it is paid once"
     before = path.read_bytes()
-    ek.to_traces(items, again, path)
+    ek.gate.to_traces(items, again, path)
     after = [json.loads(line) for line in path.read_bytes().splitlines()]
     for line, old in zip(after, before.splitlines(), strict=True):
         was = json.loads(old)
@@ -83,14 +83,14 @@ def test_what_is_not_evalkits_survives_the_way_there_and_back(tmp_path: Path) ->
     ]
     path = tmp_path / "t.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    items, recorded = ek.from_traces(path)
+    items, recorded = ek.gate.from_traces(path)
     assert items["item_id"].tolist() == ["a #1", "a #2", "b"]
     assert recorded.empty
-    ek.to_traces(items, None, path)
+    ek.gate.to_traces(items, None, path)
     assert [json.loads(line) for line in path.read_bytes().splitlines()] == rows
     judged = [row | {"question": row["question"]} for row in items.to_dict("records")]
     table = ek.judge(judged, "relevancy", "fake:strict", samples=1, progress=False)
-    ek.to_traces(items, table, path)
+    ek.gate.to_traces(items, table, path)
     second = json.loads(path.read_bytes().splitlines()[1])
     assert set(second["meta"]["verdict"]) == {"mine", "judge"}
     tests = [{"id": "a", "expected": {"type": "relevancy", "samples": 1, "min_score": 0.0}}]
@@ -101,21 +101,21 @@ def test_what_is_not_evalkits_survives_the_way_there_and_back(tmp_path: Path) ->
 
 def test_columns_of_such_names_that_hold_something_else_are_columns(tmp_path: Path) -> None:
     item = {"item_id": "a", "question": "q", "answer": "x", "model": 4, "meta": "m", "attempt": "first"}
-    ek.to_traces([item], None, tmp_path / "t.jsonl")
+    ek.gate.to_traces([item], None, tmp_path / "t.jsonl")
     line = json.loads((tmp_path / "t.jsonl").read_bytes())
     assert line["meta"] == {"item": {"model": 4, "meta": "m", "attempt": "first"}}
-    items, _ = ek.from_traces(tmp_path / "t.jsonl")
+    items, _ = ek.gate.from_traces(tmp_path / "t.jsonl")
     assert items.to_dict("records") == [item]
 
 
 def test_what_was_never_answered_is_not_recorded(tmp_path: Path) -> None:
     table = ek.judge(ITEMS, "faithfulness", "openai:nobody", samples=3, offline=True)
     assert set(table["error"]) == {"cache_miss"}
-    assert ek.to_traces(ITEMS, table, tmp_path / "t.jsonl") == 2
-    _, recorded = ek.from_traces(tmp_path / "t.jsonl")
+    assert ek.gate.to_traces(ITEMS, table, tmp_path / "t.jsonl") == 2
+    _, recorded = ek.gate.from_traces(tmp_path / "t.jsonl")
     assert recorded.empty
     with pytest.raises(InputError, match="judged item is not among the items"):
-        ek.to_traces(
+        ek.gate.to_traces(
             ITEMS[:1], ek.judge(ITEMS, "faithfulness", "fake", samples=1, progress=False), tmp_path / "t.jsonl"
         )
 
@@ -130,14 +130,14 @@ def test_unscored_samples_and_several_criteria(tmp_path: Path) -> None:
             {"name": "other", "scale": {0: "a", 1: "b"}, "pass_at": 1},
         ],
     )
-    ek.save(rubric, tmp_path / "rubrics")
+    ek.rubrics.save(rubric, tmp_path / "rubrics")
     items = [{"item_id": "a", "question": "q", "answer": "x"}]
     for name, replies in (("one", ["1", "1", "what?"]), ("other", ["1", "0", "1"])):
         ek.record(items, rubric, "fake:strict", [replies], criterion=name, template="number@v1")
     table = ek.judge(items, rubric, "fake:strict", samples=3, template="number@v1", offline=True)
     evaluation = ek.evaluate(items, rubric, "fake:strict", samples=3, template="number@v1", offline=True)
-    ek.to_traces(items, evaluation, tmp_path / "t.jsonl")
-    _, recorded = ek.from_traces(tmp_path / "t.jsonl")
+    ek.gate.to_traces(items, evaluation, tmp_path / "t.jsonl")
+    _, recorded = ek.gate.from_traces(tmp_path / "t.jsonl")
     # sample 0 passes both, sample 1 fails the second, sample 2 is unread in the first
     assert recorded.loc[0, "samples"] == [True, False, None]
     assert recorded.loc[0, "n_scored"] == 2
@@ -146,36 +146,36 @@ def test_unscored_samples_and_several_criteria(tmp_path: Path) -> None:
 
 def test_traces_without_judgments_and_wrong_input(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
-    assert ek.to_traces(ITEMS, None, path) == 2
-    items, recorded = ek.from_traces(path)
+    assert ek.gate.to_traces(ITEMS, None, path) == 2
+    items, recorded = ek.gate.from_traces(path)
     assert len(items) == 2
     assert recorded.empty
     assert gate(path, "faithfulness").exit_code == 2
     with pytest.raises(InputError, match="no column 'answer'"):
-        ek.to_traces([{"question": "q"}], None, path)
+        ek.gate.to_traces([{"question": "q"}], None, path)
     with pytest.raises(InputError, match="item 'a': answer is int; a trace holds text"):
-        ek.to_traces([{"item_id": "a", "question": "q", "answer": 3}], None, path)
+        ek.gate.to_traces([{"item_id": "a", "question": "q", "answer": 3}], None, path)
     table = ek.judge(ITEMS, "faithfulness", "fake:strict", samples=1, progress=False)
     with pytest.raises(InputError, match="1 judged item is not among the items, first 'b'"):
-        ek.to_traces(ITEMS[:1], table, path)
+        ek.gate.to_traces(ITEMS[:1], table, path)
     with pytest.raises(InputError, match="has a row twice"):
-        ek.to_traces(ITEMS, pd.concat([table, table]), path)
+        ek.gate.to_traces(ITEMS, pd.concat([table, table]), path)
     pairs = [{"item_id": "a", "question": "q", "answer_a": "x", "answer_b": "y", "answer": "z"}]
     with pytest.raises(InputError, match="compares pairs"):
-        ek.to_traces(pairs, ek.judge(pairs, "preference", "fake:strict", samples=1, progress=False), path)
+        ek.gate.to_traces(pairs, ek.judge(pairs, "preference", "fake:strict", samples=1, progress=False), path)
     with pytest.raises(InputError, match="cannot be written"):
-        ek.to_traces(ITEMS, None, tmp_path / "none" / "t.jsonl")
+        ek.gate.to_traces(ITEMS, None, tmp_path / "none" / "t.jsonl")
     path.write_bytes(path.read_bytes() * 2)
     with pytest.raises(InputError, match="'a' stands in several lines"):
-        ek.from_traces(path)
+        ek.gate.from_traces(path)
 
 
 def test_order_of_the_judgments_plays_no_part(tmp_path: Path) -> None:
     table = ek.judge(ITEMS, "faithfulness", "fake:strict", samples=3, progress=False)
-    ek.to_traces(ITEMS, table, tmp_path / "one.jsonl")
+    ek.gate.to_traces(ITEMS, table, tmp_path / "one.jsonl")
     shuffled = table.sample(frac=1, random_state=2).sort_values(["judge", "sample"], kind="stable")
-    ek.to_traces(ITEMS, shuffled, tmp_path / "two.jsonl")
-    one, two = (ek.from_traces(tmp_path / name)[1] for name in ("one.jsonl", "two.jsonl"))
+    ek.gate.to_traces(ITEMS, shuffled, tmp_path / "two.jsonl")
+    one, two = (ek.gate.from_traces(tmp_path / name)[1] for name in ("one.jsonl", "two.jsonl"))
     assert one[["item_id", "passed", "score", "agreement"]].equals(two[["item_id", "passed", "score", "agreement"]])
 
 
@@ -205,7 +205,7 @@ def test_a_trace_that_was_changed_after_to_traces_has_no_verdict(
     """The verdict of a notebook is of one answer; for another the gate ends with 2, not with the old verdict's 0."""
     path = tmp_path / "traces.jsonl"
     evaluation = ek.evaluate(ITEMS, "faithfulness", "fake:lenient", samples=3, progress=False)
-    ek.to_traces(ITEMS, evaluation, path)
+    ek.gate.to_traces(ITEMS, evaluation, path)
     tests = [{"id": "a", "expected": {"type": "faithfulness", "samples": 3, "min_score": 0.0}}]
     assert run_gate(GateConfig(tests=tests), path, GateOptions(), environment={}).exit_code == 0
     _edited(path, old, new)
@@ -218,7 +218,7 @@ def test_a_trace_that_was_changed_after_to_traces_has_no_verdict(
 def test_the_verdict_is_that_of_the_items_that_an_evaluation_judged(tmp_path: Path) -> None:
     """Answers that were changed between judging and writing: their traces carry no verdict that counts."""
     evaluation = ek.evaluate(ITEMS, "faithfulness", "fake:lenient", samples=3, progress=False)
-    ek.to_traces([item | {"answer": "Ninety years."} for item in ITEMS], evaluation, tmp_path / "t.jsonl")
+    ek.gate.to_traces([item | {"answer": "Ninety years."} for item in ITEMS], evaluation, tmp_path / "t.jsonl")
     assert gate(tmp_path / "t.jsonl", "faithfulness", min_score=0.0).exit_code == 2
 
 
@@ -228,4 +228,4 @@ def test_a_malformed_record_is_named_by_its_line(tmp_path: Path, record: Any) ->
     line["meta"] = {"verdict": {"judge": {"faithfulness": record}}}
     (tmp_path / "t.jsonl").write_text(json.dumps(line) + "\n", encoding="utf-8")
     with pytest.raises(InputError, match=r"t\.jsonl, line 1: meta\.verdict\.judge\.faithfulness"):
-        ek.from_traces(tmp_path / "t.jsonl")
+        ek.gate.from_traces(tmp_path / "t.jsonl")

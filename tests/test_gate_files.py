@@ -13,10 +13,10 @@ import pytest
 from commandline import environment, write_lines
 
 from evalkit.cli import main
+from evalkit.core.files import write_whole
 from evalkit.errors import ConfigError, InputError
 from evalkit.gate import GateOptions, enrich, load_gate, read_traces, run_gate
 from evalkit.gate.enrichment import stamp_of
-from evalkit.writing import write_whole
 
 TRACE = {"schema_version": 1, "type": "verdict.trace", "request_id": "t", "prompt": "p", "response": "30 days"}
 CONFIG = "tests:\n  - id: t\n    expected: {type: must_contain, value: '30'}\n"
@@ -124,7 +124,7 @@ def test_a_link_stays_a_link_and_permissions_stay(here: Path) -> None:
 
 
 def test_a_report_may_go_to_a_pipe(here: Path) -> None:
-    code = "from evalkit.writing import write_whole; write_whole('/dev/stdout', [b'half ', b'and half'])"
+    code = "from evalkit.core.files import write_whole; write_whole('/dev/stdout', [b'half ', b'and half'])"
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=True, timeout=300
     )
@@ -140,7 +140,7 @@ def started(code: str, here: Path) -> subprocess.Popen[str]:
 
 WRITER = """
 import time
-from evalkit.writing import write_whole
+from evalkit.core.files import write_whole
 def chunks():
     yield b"new " * 100_000
     print("half", flush=True)
@@ -190,7 +190,7 @@ def test_a_full_disk_leaves_the_old_file_and_says_so(here: Path) -> None:
         "import resource, sys\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (5_000, 5_000))\n"
         "from evalkit.errors import InputError\n"
-        "from evalkit.writing import write_whole\n"
+        "from evalkit.core.files import write_whole\n"
         "try:\n"
         "    write_whole('old.json', [b'x' * 3_000] * 4)\n"
         "except InputError as problem:\n"
@@ -289,7 +289,7 @@ def test_the_gates_flags_record_too(here: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_no_report_says_passed_where_the_exit_code_is_2(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The traces change while they are judged: the enriched copy is refused, and no report was written before it."""
-    from evalkit.gate import running
+    from evalkit.gate import runner as running
 
     match = running.match
 

@@ -27,7 +27,7 @@ def folder(tmp_path: Path) -> Path:
     (commands / "evalkit").write_text(f'#!/bin/sh\nexec {sys.executable} -m evalkit "$@"\n')
     (commands / "evalkit").chmod(0o755)
     table = ek.judge([ITEM], "faithfulness", "fake:lenient", samples=3, progress=False)
-    ek.to_traces([ITEM], table, tmp_path / "traces.jsonl")
+    ek.gate.to_traces([ITEM], table, tmp_path / "traces.jsonl")
     return tmp_path
 
 

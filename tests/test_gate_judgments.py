@@ -14,9 +14,9 @@ import evalkit as ek
 from evalkit.errors import InputError
 from evalkit.evaluation import Rules
 from evalkit.gate import GateConfig, GateOptions, GateResult, Judgment, Trace, measure, run_gate
-from evalkit.gate.documents import as_json
-from evalkit.gate.exchange import _of_rubric
 from evalkit.gate.judgments import read_recorded
+from evalkit.gate.result_formats import as_json
+from evalkit.gate.trace_exchange import _of_rubric
 
 # As the source document of the gate writes it, letter by letter.
 SOURCE = {

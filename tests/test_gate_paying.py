@@ -126,7 +126,7 @@ def test_one_item_through_notebook_gate_and_profile_is_paid_once(here: Path, ser
         GateOptions(profile="p.yaml"),
     ]
     results = [run_gate(config, trace, options) for options in ways]
-    ek.to_traces(items, table, "traces.jsonl")
+    ek.gate.to_traces(items, table, "traces.jsonl")
     results.append(run_gate(config, "traces.jsonl", ways[0]))
     assert n_paid(server) == k
     assert again["key"].tolist() == table["key"].tolist()

@@ -11,7 +11,8 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from evalkit.errors import ConfigError
-from evalkit.gate import load_gate, sources
+from evalkit.gate import config_text as sources
+from evalkit.gate import load_gate
 from evalkit.rubrics.files import dump_yaml
 
 SLOW = YAML(typ="safe", pure=True)

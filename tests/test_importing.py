@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import evalkit as ek
+from evalkit.engine import Spec
+from evalkit.errors import ConfigError, InputError
 from evalkit.evaluation.rules import Rules
-from evalkit.judging import Spec
-from evalkit.tables.contracts import columns_of
+from evalkit.tables.schemas import columns_of
 
 RUBRIC = ek.Rubric(
     id="short",
@@ -80,12 +81,12 @@ class TestScores:
 
     def test_other_scales_are_mapped_never_rescaled(self):
         rows = [{"item_id": str(n), "mark": n} for n in (1, 5, 10)]
-        with pytest.raises(ek.InputError, match=r"row 1, column 'mark': 5 is not on the scale .*\(1, 2, 3\); map it"):
+        with pytest.raises(InputError, match=r"row 1, column 'mark': 5 is not on the scale .*\(1, 2, 3\); map it"):
             ek.import_judgments(rows, RUBRIC, judge=WHO, score="mark")
         halves = {n: 1 if n < 4 else 2 if n < 8 else 3 for n in range(1, 11)}
         table = ek.import_judgments(rows, RUBRIC, judge=WHO, score="mark", codes=halves)
         assert table["score"].tolist() == [1, 2, 3]
-        with pytest.raises(ek.InputError, match="row 2, column 'mark': codes= does not name 10"):
+        with pytest.raises(InputError, match="row 2, column 'mark': codes= does not name 10"):
             ek.import_judgments(rows, RUBRIC, judge=WHO, score="mark", codes={1: 1, 5: 2})
 
     def test_reversed_scales_by_rubric_or_function(self):
@@ -98,7 +99,7 @@ class TestScores:
 
     def test_columns_of_the_contract_are_never_passed_over(self):
         rows = [{"item_id": "a", "criterion": name, "mark": 1} for name in ("good", "else")]
-        with pytest.raises(ek.InputError, match="row 1, column 'criterion': rubric 'short' has no criterion 'else'"):
+        with pytest.raises(InputError, match="row 1, column 'criterion': rubric 'short' has no criterion 'else'"):
             ek.import_judgments(rows, RUBRIC, judge=WHO, score="mark")
         table = ek.import_judgments(rows[1:], RUBRIC, judge=WHO, score="mark")
         assert table["criterion"].tolist() == ["good"]
@@ -164,7 +165,7 @@ class TestTexts:
             [None, "not_asked"],
         ]  # fmt: skip
         assert table["reply"].isna().tolist() == [False] * 6 + [True]
-        assert ek.replies(table).tolist()[:2] == texts[:2]
+        assert ek.engine.replies(table).tolist()[:2] == texts[:2]
 
     def test_a_pattern_reads_nothing_that_is_quoted(self):
         texts = [
@@ -194,7 +195,7 @@ class TestTexts:
         rows = [{"item_id": str(n), "said": text} for n, text in enumerate(["1", "two", "Rating: 3", "hm"])]
         own = ek.import_judgments(rows, RUBRIC, judge=WHO, text="said")
         other = ek.import_judgments(rows[:3], RUBRIC, judge=WHO, text="said", read={"1": 1, "two": 3, "zzz": 2})
-        table = ek.readings(own, other)
+        table = ek.engine.readings(own, other)
         assert shown(table, "reading", "other", "same") == [
             ["1", "1", True],
             ["2", "3", False],
@@ -203,8 +204,8 @@ class TestTexts:
         ]
         assert table["reply"].tolist() == ["1", "two", "Rating: 3", "hm"]
         assert table["same"].mean() == pytest.approx(1 / 3)
-        with pytest.raises(ek.InputError, match="no item, criterion"):
-            ek.readings(own, other.assign(judge="else"))
+        with pytest.raises(InputError, match="no item, criterion"):
+            ek.engine.readings(own, other.assign(judge="else"))
 
 
 class TestPairs:
@@ -228,7 +229,7 @@ class TestPairs:
         winners = table.pivot(index="item_id", columns="order", values="label").astype(str)
         assert (winners["AB"] == winners["BA"]).all()
         other = {"shown": "unswapped", "unswapped": "shown"}[told]
-        with pytest.raises(ek.InputError, match=f"verdicts={other!r} cannot be right: .*verdicts={told!r} would fit"):
+        with pytest.raises(InputError, match=f"verdicts={other!r} cannot be right: .*verdicts={told!r} would fit"):
             ek.import_judgments(rows, "preference", verdicts=other, **options)
 
     @pytest.mark.parametrize("verdicts", ["shown", "unswapped"])
@@ -275,18 +276,22 @@ class TestDownstream:
         votes = ek.vote(table)
         scores = ek.aggregate(votes)
         items = long.drop_duplicates("item_id")[["item_id", "truth"]]
-        labels = ek.labels(items, {"good": "truth"})
+        labels = ek.extract_labels(items, {"good": "truth"})
         assert ek.summarize(scores)["n_items"].tolist() == [40]
         assert len(ek.reliability(table, full=True)) == 1
         assert len(ek.align(votes, labels)) == 2
         assert len(ek.align(scores, labels)) == 1
-        assert len(ek.jury_value(votes, labels)) > 0
+        assert len(ek.stats.jury_value(votes, labels)) > 0
         assert ek.explain(table).empty
-        assert len(ek.k_curve(table, labels)) > 0
+        assert len(ek.stats.k_curve(table, labels)) > 0
         assert ek.show(table) is not None
-        for plot in (ek.plot_scores(scores), ek.plot_agreement(votes), ek.plot_disagreement(votes, labels)):
+        for plot in (
+            ek.plots.plot_scores(scores),
+            ek.plots.plot_agreement(votes),
+            ek.plots.plot_disagreement(votes, labels),
+        ):
             assert plot is not None
-        assert ek.plot_confusion(votes, labels) is not None
+        assert ek.plots.plot_confusion(votes, labels) is not None
         spec = Spec.of(RUBRIC, [ek.Judge("openai", name, name=name) for name in "xy"], 3)
         shown_ = ek.Evaluation(items, spec, Rules(), table, labels, n_unique=len(items))
         assert "40 of 40" in str(shown_)
@@ -351,14 +356,14 @@ class TestMistakes:
     )  # fmt: skip
     def test_a_message_names_column_row_and_remedy(self, change, options, told):
         rows = [self.ROWS[0], self.ROWS[1] | change]
-        with pytest.raises((ek.InputError, ek.ConfigError), match=told):
+        with pytest.raises((InputError, ConfigError), match=told):
             ek.import_judgments(rows, RUBRIC, **options)
 
     def test_pairs_in_both_orders_need_to_say_what_a_names(self):
         rows = [{"item_id": "a", "order": "BA", "said": "A"}]
-        with pytest.raises(ek.ConfigError, match="verdicts= is missing: 'shown' if"):
+        with pytest.raises(ConfigError, match="verdicts= is missing: 'shown' if"):
             ek.import_judgments(rows, "preference", judge=WHO, score="said", order="order")
-        with pytest.raises(ek.InputError, match="row 0, column 'order': order 'swapped'; map it to 'AB' or 'BA'"):
+        with pytest.raises(InputError, match="row 0, column 'order': order 'swapped'; map it to 'AB' or 'BA'"):
             ek.import_judgments([rows[0] | {"order": "swapped"}], "preference", judge=WHO, score="said", order="order")
 
     def test_an_empty_table_is_an_empty_judgments_table(self):

@@ -14,12 +14,12 @@ import pandas as pd
 import pytest
 
 import evalkit as ek
-from evalkit.caching import ReplyStore
+from evalkit.core.judges import Judge
+from evalkit.core.keys import KeyParts
+from evalkit.core.records import Reply
+from evalkit.engine import Options, Spec, judge_chunk
+from evalkit.engine.cache import ReplyStore
 from evalkit.errors import CacheMiss, ConfigError, EvalkitWarning, InputError, RubricError
-from evalkit.judges import Judge
-from evalkit.judging import Options, Spec, judge_chunk
-from evalkit.keys import KeyParts
-from evalkit.records import Reply
 from evalkit.tables import columns_of
 
 FAKE = "fake:strict"
@@ -203,12 +203,12 @@ class TestRecorded:
 
     def test_recorded_replies_replay_offline(self):
         assert ek.record(self.items, self.rubric, RECORDED, [["0", "1", None], ["2", "2", "hm"]]) == 5
-        with pytest.warns(ek.EvalkitWarning, match="1 of 6 replies are missing"):
+        with pytest.warns(ek.errors.EvalkitWarning, match="1 of 6 replies are missing"):
             table = ek.judge(self.items, self.rubric, RECORDED, samples=3, offline=True, replies=True)
         assert table["score"].fillna(-1).tolist() == [0, 1, -1, 2, 2, -1]
         assert table["error"].astype(object).fillna("").tolist() == ["", "", "cache_miss", "", "", "unreadable"]
         assert table["reply"].fillna("").tolist() == ["0", "1", "", "2", "2", "hm"]
-        assert ek.replies(table).fillna("").tolist() == ["0", "1", "", "2", "2", "hm"]
+        assert ek.engine.replies(table).fillna("").tolist() == ["0", "1", "", "2", "2", "hm"]
 
     def test_somebody_elses_reply_is_a_miss_for_a_live_judge(self):
         judge = Judge("fake", "strict")

@@ -12,13 +12,13 @@ from judged import BINARY, DECIMAL, NAMES, TOPIC, judgments
 from llmbar import juries
 
 from evalkit import tables
-from evalkit.aggregation import aggregate, jury_value
-from evalkit.aggregation.families import family, kin, models_of
-from evalkit.aggregation.independence import effective_judges
 from evalkit.errors import ConfigError, EvalkitWarning, InputError
 from evalkit.rubrics import Scale
-from evalkit.validity import align
-from evalkit.voting import vote
+from evalkit.stats.aggregation import aggregate, jury_value
+from evalkit.stats.aggregation.independent_judges import effective_judges
+from evalkit.stats.aggregation.model_families import family, kin, models_of
+from evalkit.stats.alignment import align
+from evalkit.stats.voting import vote
 
 PLAIN = Scale.of({1: "", 2: "", 3: "", 4: "", 5: ""})
 

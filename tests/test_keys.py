@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalkit.keys import KEY_SCHEMA, KeyParts, canonical_json, digest, sample_keys
+from evalkit.core.keys import KEY_SCHEMA, KeyParts, canonical_json, digest, sample_keys
 
 VECTORS = json.loads((Path(__file__).parent / "vectors" / "reply_keys.json").read_text(encoding="utf-8"))
 

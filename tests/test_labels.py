@@ -10,7 +10,7 @@ import pytest
 
 from evalkit.errors import InputError, RubricError
 from evalkit.rubrics import Rubric
-from evalkit.tables import TABLES, labels, load_items, write_frame
+from evalkit.tables import TABLES, extract_labels, load_items, write_frame
 
 RUBRIC = Rubric(
     id="r",
@@ -31,13 +31,13 @@ RUBRIC = Rubric(
 
 def found(values: list[object], criterion: str = "c", rubric: Rubric | None = RUBRIC) -> list[str]:
     frame = pd.DataFrame({"a": pd.Series(values, dtype=object)})
-    return labels(frame, {criterion: "a"}, rubric=rubric)["label"].tolist()
+    return extract_labels(frame, {criterion: "a"}, rubric=rubric)["label"].tolist()
 
 
 class TestShape:
     def test_one_row_a_label(self):
         items = [{"item_id": "x", "a": 1, "b": "2"}, {"item_id": "y", "a": None, "b": 0.0}]
-        made = labels(items, {"c": ["a", "b"], "other": "b"})
+        made = extract_labels(items, {"c": ["a", "b"], "other": "b"})
         rows = [tuple(row) for row in made.itertuples(index=False)]
         # by criterion, by annotator, then as the items stand
         assert rows == [
@@ -51,21 +51,21 @@ class TestShape:
         assert made["label"].dtype == "category"
 
     def test_empty_one_row_and_nothing_labelled(self):
-        assert len(labels([], {})) == 0
-        assert len(labels([{"a": 1}], {"c": "a"})) == 1
-        none = labels([{"a": None}, {"a": ""}, {"a": " \t"}, {"a": math.nan}, {"a": pd.NA}], {"c": "a"})
+        assert len(extract_labels([], {})) == 0
+        assert len(extract_labels([{"a": 1}], {"c": "a"})) == 1
+        none = extract_labels([{"a": None}, {"a": ""}, {"a": " \t"}, {"a": math.nan}, {"a": pd.NA}], {"c": "a"})
         assert len(none) == 0
         assert list(none.columns) == list(TABLES["labels"])
 
     def test_ids_from_another_column(self):
-        assert labels([{"id": 7, "a": 1}], {"c": "a"}, item_id="id")["item_id"].tolist() == ["7"]
+        assert extract_labels([{"id": 7, "a": 1}], {"c": "a"}, item_id="id")["item_id"].tolist() == ["7"]
 
     def test_same_labels_from_every_source(self, tmp_path):
         rows = [{"item_id": "x", "a": 1, "b": True}, {"item_id": "y", "a": None, "b": False}]
-        expected = labels(rows, {"c": ["a", "b"]}, rubric=RUBRIC)
+        expected = extract_labels(rows, {"c": ["a", "b"]}, rubric=RUBRIC)
         for ending in ("csv", "jsonl"):
             write_frame(pd.DataFrame(rows), tmp_path / f"i.{ending}")
-            made = labels(load_items(tmp_path / f"i.{ending}"), {"c": ["a", "b"]}, rubric=RUBRIC)
+            made = extract_labels(load_items(tmp_path / f"i.{ending}"), {"c": ["a", "b"]}, rubric=RUBRIC)
             pd.testing.assert_frame_equal(made, expected, check_categorical=False)
         assert expected["label"].tolist() == ["1", "true", "false"]
 
@@ -107,20 +107,20 @@ class TestMeaning:
 class TestFaults:
     def test_missing_column_names_what_is_there(self):
         with pytest.raises(InputError, match="no column 'ann1'; they have 'item_id', 'a'"):
-            labels([{"a": 1}], {"c": "ann1"})
+            extract_labels([{"a": 1}], {"c": "ann1"})
 
     def test_a_column_twice(self):
         with pytest.raises(InputError, match="criterion 'c' names a column twice among 'a', 'a'"):
-            labels([{"a": 1}], {"c": ["a", "a"]})
+            extract_labels([{"a": 1}], {"c": ["a", "a"]})
 
     def test_unknown_criterion(self):
         with pytest.raises(RubricError, match="no criterion 'x'; it has 'c'"):
-            labels([{"a": 1}], {"x": "a"}, rubric=RUBRIC)
+            extract_labels([{"a": 1}], {"x": "a"}, rubric=RUBRIC)
 
     def test_the_name_of_a_rubric_is_no_rubric(self):
         with pytest.raises(InputError, match="rubric= takes a Rubric, not str; load_rubric reads one"):
-            labels([{"a": 1}], {"c": "a"}, rubric="faithfulness")
+            extract_labels([{"a": 1}], {"c": "a"}, rubric="faithfulness")
 
     def test_doubled_ids(self):
         with pytest.raises(InputError, match="stands for more than one item: 'x'"):
-            labels([{"item_id": "x", "a": 1}] * 2, {"c": "a"})
+            extract_labels([{"item_id": "x", "a": 1}] * 2, {"c": "a"})

@@ -18,7 +18,7 @@ from servers import judge_server
 
 pytest.importorskip("lighteval")
 
-from evalkit.caching.schema import FILE_NAME
+from evalkit.engine.cache.schema import FILE_NAME
 from evalkit.lighteval.launching import launch
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="process groups of POSIX")
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="process groups of PO
 ROOT = Path(__file__).resolve().parents[1]
 CHILD = """
 import os, signal, subprocess, sys, time
-from evalkit.lighteval.parents import watch_parent
+from evalkit.lighteval.parent_watch import watch_parent
 
 if "deaf" in sys.argv:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -42,8 +42,8 @@ except KeyboardInterrupt:
 PARENT = """
 import os, signal, sys
 from pathlib import Path
-from evalkit.lighteval.children import run_child
-from evalkit.lighteval.parents import PARENT_VARIABLE
+from evalkit.lighteval.child_process import run_child
+from evalkit.lighteval.parent_watch import PARENT_VARIABLE
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 changes = {PARENT_VARIABLE: str(os.getpid())}
@@ -174,6 +174,6 @@ def test_a_run_that_a_signal_ends_has_its_exit_code(monkeypatch: pytest.MonkeyPa
     def app(*_: object, **__: object) -> None:
         raise SystemExit(code)
 
-    monkeypatch.setattr("evalkit.lighteval.preparing.prepare", lambda _: None)
+    monkeypatch.setattr("evalkit.lighteval.patches.prepare", lambda _: None)
     monkeypatch.setattr("lighteval.__main__.app", app)
     assert launch(["tasks", "list"]) == given

@@ -16,8 +16,8 @@ from servers import judge_server
 
 import evalkit as ek
 from evalkit.cli.messages import spoken
-from evalkit.contract import TaskBindings, read_receipts
 from evalkit.errors import ConfigError, InputError, JudgeError, RubricError
+from evalkit.runs.contract import TaskBindings, read_receipts
 
 pytest.importorskip("lighteval")
 
@@ -25,7 +25,7 @@ from lighteval.models.model_output import ModelResponse
 from lighteval.tasks.requests import Doc
 
 from evalkit.lighteval import judge_metric, jury_metric
-from evalkit.lighteval.rows import corpus_row, judgments_of
+from evalkit.lighteval.result_rows import corpus_row, judgments_of
 
 GOOD = '{"explanation": "it agrees with the reference", "score": 2}'
 
@@ -136,7 +136,7 @@ def test_deterministic_mode_builds_no_judge(run, monkeypatch, tmp_path):
         raise AssertionError("a socket was opened or a judge was built in deterministic mode")
 
     monkeypatch.setattr(socket, "socket", forbidden)
-    monkeypatch.setattr("evalkit.judges.Judge.__post_init__", forbidden)
+    monkeypatch.setattr("evalkit.core.judges.Judge.__post_init__", forbidden)
     monkeypatch.setattr("evalkit.lighteval.metrics.settle", forbidden)
     rows, figures = run(judge_metric("correctness"), "deterministic", {"judges": "not even read"})
     assert figures == {"correctness_coverage": 0.0}
@@ -541,7 +541,7 @@ def test_scores_are_not_given_up_for_a_receipt(run, monkeypatch, tmp_path, caplo
 def test_a_registry_may_call_versions_as_it_likes(run, tmp_path):
     import hashlib
 
-    from evalkit.prompts import load_template
+    from evalkit.rubrics.prompts import load_template
 
     text = load_template("default@v1").source
     hashed = hashlib.sha256(text.encode()).hexdigest()

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from evalkit.contract import TaskBindings
 from evalkit.errors import ConfigError
+from evalkit.runs.contract import TaskBindings
 
 pytest.importorskip("lighteval")
 

@@ -13,12 +13,12 @@ import pytest
 from lighteval_parts import make_llama, make_parts, write_sums
 from servers import judge_server
 
-from evalkit.contract import Scoring, read_receipts
-from evalkit.contract.artifacts import LightevalArtifacts
+from evalkit.runs.contract import Scoring, read_receipts
+from evalkit.runs.contract.lighteval_output import LightevalArtifacts
 
 pytest.importorskip("lighteval")
 
-from evalkit.lighteval.runs import LightevalRun, run_lighteval
+from evalkit.lighteval.lighteval_run import LightevalRun, run_lighteval
 
 pytestmark = [pytest.mark.network, pytest.mark.slow]
 

@@ -16,9 +16,9 @@ pytest.importorskip("lighteval")
 from lighteval.models.model_output import ModelResponse
 from lighteval.tasks.requests import Doc
 
-from evalkit.contract import read_receipts
 from evalkit.lighteval import judge_metric
-from evalkit.lighteval.readback import details_table, judgments_table, results_cells, results_table
+from evalkit.lighteval.read_results import details_table, judgments_table, results_cells, results_table
+from evalkit.runs.contract import read_receipts
 
 TASK = "sums|0"
 
@@ -65,7 +65,7 @@ def test_a_judgment_that_two_metrics_share_stands_there_once(saved):
 def test_a_judge_that_two_metrics_ask_otherwise_is_two_judges(saved, tmp_path):
     template = tmp_path / "rubrics" / "templates" / "other" / "v1.jinja"
     template.parent.mkdir(parents=True)
-    from evalkit.prompts import load_template
+    from evalkit.rubrics.prompts import load_template
 
     template.write_text(load_template("default@v1").source + " ")
     with pytest.MonkeyPatch.context() as patch:
@@ -136,7 +136,7 @@ def test_a_task_that_nobody_judged_has_no_judgments(saved):
 
 
 def test_receipts_of_an_earlier_run_in_a_folder_are_not_those_of_this_one(monkeypatch, tmp_path):
-    from evalkit.lighteval import runs
+    from evalkit.lighteval import lighteval_run as runs
 
     seen = []
     monkeypatch.setattr(runs, "run_child", lambda command, changes, log, *, progress: seen.append(changes))
@@ -151,8 +151,8 @@ def test_receipts_of_an_earlier_run_in_a_folder_are_not_those_of_this_one(monkey
 
 
 def test_a_run_tells_first_what_its_judges_left_without_a_score(tmp_path, saved):
-    from evalkit.contract import Scoring, write_receipt
-    from evalkit.lighteval.runs import LightevalRun
+    from evalkit.lighteval.lighteval_run import LightevalRun
+    from evalkit.runs.contract import Scoring, write_receipt
 
     _, [receipt] = saved(judge_metric("correctness"))
     judge = receipt.judges[0].model_copy(update={"n_scored": 0, "reasons": {"unreadable": receipt.n_judgments}})

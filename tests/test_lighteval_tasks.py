@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 from servers import judge_server
 
 import evalkit as ek
-from evalkit.contract import read_receipts
 from evalkit.errors import ConfigError, InputError
+from evalkit.runs.contract import read_receipts
 
 pytest.importorskip("lighteval")
 
@@ -35,15 +35,15 @@ from lighteval.tasks.registry import Registry
 from lighteval.tasks.requests import Doc
 
 from evalkit.lighteval import tasks as shipped
+from evalkit.lighteval.pollux.criteria import PolluxCriteria, criteria_file
+from evalkit.lighteval.pollux.inline_criteria import criterion_of
+from evalkit.lighteval.pollux.scores import score_answer
 from evalkit.lighteval.tasks import make_tasks, pollux_metric
-from evalkit.lighteval.tasks.calls import Call, check_calls, read_calls, score_calls
-from evalkit.lighteval.tasks.overlaps import token_f1
-from evalkit.lighteval.tasks.pollux_criteria import PolluxCriteria, criteria_file
-from evalkit.lighteval.tasks.pollux_inline import criterion_of
-from evalkit.lighteval.tasks.pollux_scores import score_answer
+from evalkit.lighteval.tasks.instruction_rules import RULES, check_rules, is_kept
 from evalkit.lighteval.tasks.refusals import is_refusal
-from evalkit.lighteval.tasks.rules import RULES, check_rules, is_kept
 from evalkit.lighteval.tasks.sources import data_folder, data_source, place_of, version_of
+from evalkit.lighteval.tasks.text_overlap import token_f1
+from evalkit.lighteval.tasks.tool_calls import Call, check_calls, read_calls, score_calls
 
 ROOT = Path(__file__).resolve().parents[1]
 TYPES = ("problem_solving", "creative_writing", "editing", "recommendations", "code")
@@ -922,7 +922,7 @@ class Parrot(LightevalModel):
 
 @pytest.mark.slow
 def test_lighteval_itself_runs_pollux_and_saves_every_criterion(tmp_path):
-    from evalkit.contract.artifacts import LightevalArtifacts
+    from evalkit.runs.contract.lighteval_output import LightevalArtifacts
 
     (tmp_path / "model.py").write_text(PARROT)
     own = {

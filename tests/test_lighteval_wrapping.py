@@ -14,8 +14,8 @@ from evalkit.errors import ConfigError
 pytest.importorskip("lighteval")
 
 from evalkit.lighteval.launching import settle_environment, with_custom_tasks
-from evalkit.lighteval.preparing import _check, _content, _names, _names_twice, _tasks
-from evalkit.lighteval.texts import mended
+from evalkit.lighteval.patches import _check, _content, _names, _names_twice, _tasks
+from evalkit.lighteval.surrogates import mended
 
 
 def test_what_is_wrapped_is_there_with_its_arguments():
@@ -92,7 +92,7 @@ def test_lightevals_own_tasks_are_not_imported_where_none_is_asked_for(tmp_path,
     def forbidden(*_: object) -> dict:
         raise AssertionError("LightEval's own tasks were imported")
 
-    monkeypatch.setattr("evalkit.lighteval.preparing._own_tasks", forbidden)
+    monkeypatch.setattr("evalkit.lighteval.patches._own_tasks", forbidden)
     assert set(_tasks(["mine", "group"], str(path))) == {"mine", "group:one"}
     with pytest.raises(AssertionError):
         _tasks(["mine", "gsm8k"], str(path))
@@ -102,7 +102,7 @@ def test_a_module_that_cannot_be_imported_is_named_and_left_out(tmp_path, monkey
     path = tmp_path / "custom_beside.py"
     path.write_text(CUSTOM)
     own = ({"gsm8k": "its task"}, {"tiny_benchmarks": "ConnectionError: no network"})
-    monkeypatch.setattr("evalkit.lighteval.preparing._own_tasks", lambda *_: own)
+    monkeypatch.setattr("evalkit.lighteval.patches._own_tasks", lambda *_: own)
     assert set(_tasks(["gsm8k", "mine"], str(path))) == {"gsm8k", "mine", "group:one"}
     with pytest.raises(ConfigError) as problem:
         _tasks(["tinyMMLU", "mine"], str(path))
@@ -113,7 +113,7 @@ def test_a_module_that_cannot_be_imported_is_named_and_left_out(tmp_path, monkey
 def test_a_task_of_a_slip_is_suggested_once(tmp_path, monkeypatch):
     path = tmp_path / "custom_near.py"
     path.write_text(CUSTOM)
-    monkeypatch.setattr("evalkit.lighteval.preparing._own_tasks", lambda *_: ({}, {}))
+    monkeypatch.setattr("evalkit.lighteval.patches._own_tasks", lambda *_: ({}, {}))
     with pytest.raises(ConfigError, match=r"there is no task minee \(did you mean mine\?\)"):
         _tasks(["minee"], str(path))
 
@@ -121,7 +121,7 @@ def test_a_task_of_a_slip_is_suggested_once(tmp_path, monkeypatch):
 def test_a_task_of_lightevals_name_is_refused(tmp_path, monkeypatch):
     path = tmp_path / "custom_same.py"
     path.write_text(CUSTOM)
-    monkeypatch.setattr("evalkit.lighteval.preparing._own_tasks", lambda *_: ({"mine": "its task"}, {}))
+    monkeypatch.setattr("evalkit.lighteval.patches._own_tasks", lambda *_: ({"mine": "its task"}, {}))
     with pytest.raises(ConfigError, match=r"tasks mine of .* have names of LightEval's own"):
         _tasks(["gsm8k"], str(path))
 
@@ -156,7 +156,7 @@ def test_evalkits_tasks_are_added_only_where_none_are_named():
 
 
 def test_what_a_model_takes_may_be_long(tmp_path):
-    from evalkit.lighteval.runs import _model_words
+    from evalkit.lighteval.lighteval_run import _model_words
 
     long = "model_name=openai/candidate," + ",".join(f"generation_parameters_{n}=1" for n in range(20))
     assert _model_words(long, "accelerate") == ["accelerate", long]
@@ -171,7 +171,7 @@ def test_what_a_model_takes_may_be_long(tmp_path):
 
 @pytest.mark.parametrize("n", [0, -1])
 def test_no_documents_are_no_run(n, tmp_path):
-    from evalkit.lighteval.runs import run_lighteval
+    from evalkit.lighteval.lighteval_run import run_lighteval
 
     with pytest.raises(ConfigError, match="max_samples must be a whole number ≥ 1"):
         run_lighteval("sums|0", "model_name=x", max_samples=n, folder=tmp_path / "run")

@@ -21,13 +21,13 @@ from servers import judge_server
 
 import evalkit as ek
 from evalkit import tables
-from evalkit.caching.schema import FILE_NAME
+from evalkit.core.judges import Judge
+from evalkit.core.records import ENGINE_REASONS, REASONS, Reply, token_count
+from evalkit.engine.cache.schema import FILE_NAME
+from evalkit.engine.providers import ProviderError
+from evalkit.engine.providers.openai_replies import problem_of, replies_of
+from evalkit.engine.providers.transport import MOST_BYTES, Answer, _Inflater
 from evalkit.errors import InputError
-from evalkit.judges import Judge
-from evalkit.providers import ProviderError
-from evalkit.providers.answers import problem_of, replies_of
-from evalkit.providers.transport import MOST_BYTES, Answer, _Inflater
-from evalkit.records import ENGINE_REASONS, REASONS, Reply, token_count
 
 network = pytest.mark.network
 READ = set(REASONS) - set(ENGINE_REASONS)
@@ -136,7 +136,7 @@ def test_any_answers_give_a_whole_table_and_a_store_that_can_be_carried_on(serve
         assert table["judge"].value_counts().to_dict() == {"openai:sound": len(items), "openai:odd": len(items)}
         assert (table["score"].notna() != table["error"].notna()).all()
         assert table.loc[table["judge"] == "openai:sound", "score"].eq(1.0).all()
-        store, other = (ek.ReplyStore.open(Path(folder, name)) for name in "ab")
+        store, other = (ek.engine.ReplyStore.open(Path(folder, name)) for name in "ab")
         n_stored = store.export(Path(folder, "all.jsonl"))
         assert n_stored == table["error"].isna().sum() + table["error"].isin(READ).sum()
         assert other.import_(Path(folder, "all.jsonl")).n_added == n_stored
@@ -171,7 +171,7 @@ def test_a_count_that_an_older_evalkit_stored_is_missing_not_an_error(stated: st
     items = [{"item_id": str(n), "answer": f"{n} "} for n in range(2)]
     judge = ek.Judge("fake", "strict", price=(1.0, 1.0))
     ek.judge(items, RUBRIC, judge, samples=1, cache=tmp_path, progress=False)
-    ek.ReplyStore.open(tmp_path).close()
+    ek.engine.ReplyStore.open(tmp_path).close()
     with sqlite3.connect(tmp_path / FILE_NAME) as connection:
         key, value = connection.execute("SELECT key, value FROM replies LIMIT 1").fetchone()
         whole = orjson.loads(value) | {"prompt_tokens": orjson.Fragment(stated), "cost_usd": 9.2e12}
@@ -197,4 +197,4 @@ def test_a_count_that_an_older_evalkit_stored_is_missing_not_an_error(stated: st
 def test_a_reply_that_could_not_be_read_again_is_not_stored(reply: Reply, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="nothing was stored"):
         ek.record([{"answer": "x"}], RUBRIC, "fake:strict", [reply], cache=tmp_path)
-    assert ek.ReplyStore.open(tmp_path).stats()["n_replies"] == 0
+    assert ek.engine.ReplyStore.open(tmp_path).stats()["n_replies"] == 0

@@ -19,8 +19,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from evalkit import resources
 from evalkit._version import __version__
+from evalkit.core import resources
 from evalkit.errors import ConfigError
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -95,9 +95,13 @@ def test_wheel_holds_rubrics_examples_probes_tasks_and_types(built: dict[str, Pa
     assert len(tasks) == 7, "the rows of six tasks and the criteria of POLLUX"
     assert rubrics, "there are rubrics to ship"
     assert examples, "there are examples to ship"
-    scaffolds = {f"evalkit/scaffolds/{name}" for name in tracked("evalkit/scaffolds") if name.endswith(".tmpl")}
+    scaffolds = {
+        f"evalkit/runs/plugin_template/{name}"
+        for name in tracked("evalkit/runs/plugin_template")
+        if name.endswith(".tmpl")
+    }
     assert len(scaffolds) == 8, "what a new plugin is made of"
-    assert names >= rubrics | examples | probes | scaffolds | {"evalkit/py.typed", "evalkit/errors.py"}
+    assert names >= rubrics | examples | probes | scaffolds | {"evalkit/py.typed", "evalkit/errors/__init__.py"}
     assert {name.split("/")[0] for name in names} == {"evalkit", f"evalkit-{__version__}.dist-info"}
 
 
@@ -112,7 +116,7 @@ def test_both_wheels_hold_the_same_files(built: dict[str, Path]) -> None:
 @pytest.mark.parametrize("kind", ["wheel", "wheel from sdist"])
 def test_installed_wheel_finds_its_own_rubrics(built: dict[str, Path], kind: str, tmp_path: Path) -> None:
     target = install(built[kind], tmp_path / "target")
-    code = "from evalkit.resources import *; print(rubrics_folder()); print(examples_folder())"
+    code = "from evalkit.core.resources import *; print(rubrics_folder()); print(examples_folder())"
     rubrics, examples = run("-c", code, PYTHONPATH=str(target)).splitlines()
     assert Path(rubrics) == target / "evalkit/_data/rubrics"
     assert Path(examples) == target / "evalkit/_data/examples"
@@ -123,7 +127,9 @@ def test_editable_install_reads_the_checkout(built: dict[str, Path], tmp_path: P
     target = install(built["editable"], tmp_path / "target")
     assert not (target / "evalkit").exists(), "nothing is copied: an edit in the checkout counts at once"
     # `-S`: neither this environment's own evalkit nor its .pth files; only the new folder's.
-    code = f"import site; site.addsitedir({str(target)!r}); from evalkit.resources import *; print(rubrics_folder())"
+    code = (
+        f"import site; site.addsitedir({str(target)!r}); from evalkit.core.resources import *; print(rubrics_folder())"
+    )
     assert Path(run("-S", "-c", code).strip()) == ROOT / "rubrics"
 
 
@@ -259,7 +265,7 @@ for name in ("RunWizard", "Registry"):
                     lambda: type("Mine", (), {}) and __import__("types").new_class("Mine", (members[name],))):
             try:
                 use()
-            except ek.MissingExtraError as problem:
+            except ek.errors.MissingExtraError as problem:
                 print(name, "raises:", problem)
 """
     told = run("-c", _BLOCKED + code, gone, PYTHONPATH=str(ROOT))

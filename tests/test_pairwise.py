@@ -13,12 +13,12 @@ from pandas.testing import assert_frame_equal
 
 import evalkit as ek
 from evalkit import tables
-from evalkit.aggregation import aggregate
-from evalkit.aggregation.wins import win_rates
-from evalkit.changes.orders import position_inconsistency
 from evalkit.errors import InputError
-from evalkit.intervals import mean_interval, rate_interval
-from evalkit.voting import vote
+from evalkit.stats.aggregation import aggregate
+from evalkit.stats.aggregation.pairwise_wins import win_rates
+from evalkit.stats.comparison.position_orders import position_inconsistency
+from evalkit.stats.intervals import mean_interval, rate_interval
+from evalkit.stats.voting import vote
 
 
 def pairs(answers, judge="j"):

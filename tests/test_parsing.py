@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from evalkit.core.records import Reply
 from evalkit.errors import RubricError
-from evalkit.parsing import Parsed, check_form, parse_reply, parser_for
-from evalkit.records import Reply
+from evalkit.rubrics.parsing import Parsed, check_form, parse_reply, parser_for
 from evalkit.rubrics.scales import Scale
 
 THREE = Scale.of({0: "invents", 1: "mostly supported", 2: "fully supported"})

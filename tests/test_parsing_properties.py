@@ -6,8 +6,8 @@ import orjson
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from evalkit.parsing import parse_reply, parser_for
-from evalkit.records import REASONS
+from evalkit.core.records import REASONS
+from evalkit.rubrics.parsing import parse_reply, parser_for
 from evalkit.rubrics.scales import Code, Scale, code_text
 
 ordinal = st.sets(st.integers(-20, 120), min_size=2, max_size=8).map(lambda codes: Scale.of(dict.fromkeys(codes, "")))

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from evalkit.parsing import parser_for
+from evalkit.rubrics.parsing import parser_for
 from evalkit.rubrics.scales import Scale
 
 DATA = Path(os.environ.get("EVALKIT_DATA") or Path(__file__).parents[2] / "shared" / "data")

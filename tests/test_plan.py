@@ -9,13 +9,13 @@ import pandas as pd
 import pytest
 
 import evalkit as ek
-from evalkit.caching import ReplyStore
-from evalkit.calling.budgets import upper_bound
+from evalkit.core.judges import Judge
+from evalkit.core.keys import canonical_json
+from evalkit.core.records import REASONS, Reply
+from evalkit.engine import Spec, Work
+from evalkit.engine.cache import ReplyStore
+from evalkit.engine.calls.budget import upper_bound
 from evalkit.errors import ConfigError, InputError, RubricError
-from evalkit.judges import Judge
-from evalkit.judging import Spec, Work
-from evalkit.keys import canonical_json
-from evalkit.records import REASONS, Reply
 from evalkit.tables import empty
 
 RUBRIC = ek.Rubric(
@@ -163,7 +163,7 @@ class TestAdopt:
     NEXT = ek.Rubric(**(TWO.to_dict() | {"version": "v2"})).edit("changed", scale={1: "better"})
     JUDGES = ("fake:strict", "fake:lenient")
 
-    def counts(self, made: ek.Plan) -> list[list[int]]:
+    def counts(self, made: ek.engine.Plan) -> list[list[int]]:
         return made.table[["n_judgments", "n_cached", "n_to_call"]].values.tolist()
 
     def test_unchanged_criteria_of_another_version_count_as_cached(self):

@@ -26,9 +26,9 @@ from evalkit.plots import (
     plot_scores,
     plot_versions,
 )
-from evalkit.plots.frames import short, wrapped
-from evalkit.plots.judges import errors_of
-from evalkit.plots.themes import DARK, LIGHT
+from evalkit.plots.judge_agreement import errors_of
+from evalkit.plots.layout import short, wrapped
+from evalkit.plots.theme import DARK, LIGHT
 
 mpl = pytest.importorskip("matplotlib")
 
@@ -166,11 +166,11 @@ class TestConfusion:
         assert "nothing to show: x · c: its answers are no classes" in picture.alt
 
     def test_a_label_off_the_scale_is_an_error(self):
-        with pytest.raises(ek.InputError, match="not on its scale: 7"):
+        with pytest.raises(ek.errors.InputError, match="not on its scale: 7"):
             plot_confusion(votes(), people(("a", "ann", 7)))
 
     def test_no_labels_at_all_is_an_error(self):
-        with pytest.raises(ek.InputError, match="no human labels"):
+        with pytest.raises(ek.errors.InputError, match="no human labels"):
             plot_confusion(votes())
 
 
@@ -248,7 +248,7 @@ class TestVersions:
         assert "cannot tell change from noise" in alt
 
     def test_one_side_alone_is_refused(self, sides):
-        with pytest.raises(ek.InputError, match="two evaluations"):
+        with pytest.raises(ek.errors.InputError, match="two evaluations"):
             plot_versions(sides[0])
 
 
@@ -277,13 +277,13 @@ class TestCost:
         assert "before: fake:strict" in plot_cost({"before": one, "after": one}).alt
 
     def test_what_cannot_be_drawn_is_refused(self):
-        with pytest.raises(ek.ConfigError, match="accuracy, kappa"):
+        with pytest.raises(ek.errors.ConfigError, match="accuracy, kappa"):
             plot_cost(self.table(), measure="mae")
-        with pytest.raises(ek.InputError, match="usd_per_1000"):
+        with pytest.raises(ek.errors.InputError, match="usd_per_1000"):
             plot_cost(self.table().drop(columns="usd_per_1000"))
-        with pytest.raises(ek.InputError, match="labels"):
+        with pytest.raises(ek.errors.InputError, match="labels"):
             plot_cost(ek.evaluate([{"question": "q", "answer": "a", "reference": "a"}], "correctness", "fake"))
-        with pytest.raises(ek.InputError, match="no evaluation"):
+        with pytest.raises(ek.errors.InputError, match="no evaluation"):
             plot_cost([])
 
 
@@ -319,9 +319,9 @@ class TestDegenerate:
         assert "оценка" in html
 
     def test_a_wrong_theme_or_table_is_an_error(self):
-        with pytest.raises(ek.ConfigError, match="auto, light, dark"):
+        with pytest.raises(ek.errors.ConfigError, match="auto, light, dark"):
             plot_scores(scores(), theme="sepia")
-        with pytest.raises(ek.InputError, match="no scores table"):
+        with pytest.raises(ek.errors.InputError, match="no scores table"):
             plot_scores(pd.DataFrame({"x": [1]}))
 
 
@@ -411,7 +411,7 @@ class TestPictures:
             "import sys\nsys.modules['matplotlib'] = None\nfrom evalkit import tables\n"
             "import evalkit.plots\n"
             "try:\n    evalkit.plots.plot_scores(tables.empty('scores'))\n"
-            "except evalkit.MissingExtraError as problem:\n    print(problem)"
+            "except evalkit.errors.MissingExtraError as problem:\n    print(problem)"
         )
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False)
         assert "extra 'notebook'" in done.stdout, done.stderr
@@ -428,7 +428,7 @@ class TestPhiGrid:
         one = judgments(
             {(item, judge): [at, (at + shift) % 3] for at, item in enumerate("abc") for judge, shift in JUDGES}
         )
-        grid = ek.phi_grid(one, judges=(1, 2, 3), samples=(1, 2))
+        grid = ek.stats.phi_grid(one, judges=(1, 2, 3), samples=(1, 2))
         alt = plot_phi_grid(grid).alt
         for row in grid.to_dict("records"):
             judges, samples = (f"{row[f'n_{one}s']} {one}{'s' * (row[f'n_{one}s'] > 1)}" for one in ("judge", "sample"))
@@ -437,9 +437,9 @@ class TestPhiGrid:
         assert "3 complete items" in alt
 
     def test_nothing_is_said_with_its_reason(self):
-        assert "nothing to show: c: phi:" in plot_phi_grid(ek.phi_grid(judgments({("a", "x"): [1, 1]}))).alt
-        assert "nothing to show: the table has no rows" in plot_phi_grid(ek.phi_grid(judgments({}))).alt
-        with pytest.raises(ek.InputError, match="phi_grid"):
+        assert "nothing to show: c: phi:" in plot_phi_grid(ek.stats.phi_grid(judgments({("a", "x"): [1, 1]}))).alt
+        assert "nothing to show: the table has no rows" in plot_phi_grid(ek.stats.phi_grid(judgments({}))).alt
+        with pytest.raises(ek.errors.InputError, match="phi_grid"):
             plot_phi_grid(pd.DataFrame())
 
 
@@ -452,7 +452,7 @@ class TestKCurve:
         )
 
     def test_each_figure_is_that_of_the_table(self):
-        curve = ek.k_curve(judgments(self.SAID, BINARY), self.labels(), ks=[1, 3, 4, 8])
+        curve = ek.stats.k_curve(judgments(self.SAID, BINARY), self.labels(), ks=[1, 3, 4, 8])
         alt = plot_k_curve(curve).alt
         assert "6 labelled items, 4 samples recorded of each" in alt
         for row in curve.to_dict("records"):
@@ -465,15 +465,15 @@ class TestKCurve:
         assert plot_k_curve(shuffled).alt == alt
 
     def test_without_labels_there_is_phi_alone(self):
-        picture = plot_k_curve(ek.k_curve(judgments(self.SAID, BINARY), ks=[1, 4]))
+        picture = plot_k_curve(ek.stats.k_curve(judgments(self.SAID, BINARY), ks=[1, 4]))
         assert "accuracy" not in picture.alt
         assert "no labels: Φ alone" in picture.svg()
 
     def test_nothing_is_said_with_its_reason(self):
-        assert "nothing to show: the table has no rows" in plot_k_curve(ek.k_curve(judgments({}))).alt
-        gone = ek.k_curve(judgments({("a", "x"): ["!empty", "!empty"]}, BINARY), ks=[1, 2])
+        assert "nothing to show: the table has no rows" in plot_k_curve(ek.stats.k_curve(judgments({}))).alt
+        gone = ek.stats.k_curve(judgments({("a", "x"): ["!empty", "!empty"]}, BINARY), ks=[1, 2])
         assert "nothing to show" in plot_k_curve(gone).alt
-        with pytest.raises(ek.InputError, match="k_curve"):
+        with pytest.raises(ek.errors.InputError, match="k_curve"):
             plot_k_curve(pd.DataFrame())
 
 

@@ -18,15 +18,16 @@ import pytest
 from plugins import PROFILE, STAND_IN, build_wheel, git, write_plugin, write_project
 
 from evalkit._version import __version__
-from evalkit.contract.layouts import PluginLayout
 from evalkit.errors import ConfigError, MissingExtraError, RegistryError
+from evalkit.runs.contract.plugin_layout import PluginLayout
 
 pytest.importorskip("alembic")
 
-from evalkit.registry import Registry, inspections, sources
-from evalkit.registry.inspections import _parts, inspect_plugin
-from evalkit.registry.sources import content_hash, locate, requirements_of
-from evalkit.scaffolds import new_plugin
+from evalkit.runs.plugin_template import new_plugin
+from evalkit.runs.registry import Registry, inspections
+from evalkit.runs.registry import plugin_sources as sources
+from evalkit.runs.registry.inspections import _parts, inspect_plugin
+from evalkit.runs.registry.plugin_sources import content_hash, locate, requirements_of
 
 ROOT = Path(__file__).resolve().parents[1]
 HANGS = "import time\ntime.sleep(600)\n"

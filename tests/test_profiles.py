@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evalkit.core.judges import Judge
 from evalkit.errors import ConfigError, RubricError
-from evalkit.judges import Judge
 from evalkit.rubrics import Profile, Rubric, load_profile, load_rubric, save
 from evalkit.rubrics.files import dump_yaml
 from evalkit.rubrics.profiles import AGGREGATES, VOTES

@@ -11,9 +11,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from evalkit.errors import InputError, RubricError
-from evalkit.prompts import Asking, build_prompt, fenced, input_hash, lint, reply_schema, swapped
-from evalkit.prompts.templates import list_templates
 from evalkit.rubrics import Criterion, Rubric
+from evalkit.rubrics.prompts import Asking, build_prompt, fenced, input_hash, lint, reply_schema, swapped
+from evalkit.rubrics.prompts.templates import list_templates
 
 TEXTS = st.text(st.characters(blacklist_categories=("Cs",)), max_size=60)
 
@@ -170,7 +170,7 @@ class TestFence:
 
     def test_a_text_that_holds_its_own_mark_gets_another(self, monkeypatch):
         # no such text can be found, so the hash is made to hit: first "hit", then another
-        from evalkit.prompts import fences
+        from evalkit.rubrics.prompts import delimiters as fences
 
         class Hash:
             def __init__(self, data: bytes) -> None:

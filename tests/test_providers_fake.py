@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evalkit.core.judges import Judge
+from evalkit.core.records import Message, Prompt
+from evalkit.engine.providers import check_ready, connect
+from evalkit.engine.providers.fake import PERSONAS, FakeClient
+from evalkit.engine.providers.fake.words import claims, stem
 from evalkit.errors import ConfigError
-from evalkit.judges import Judge
-from evalkit.providers import check_ready, connect
-from evalkit.providers.fake import PERSONAS, FakeClient
-from evalkit.providers.fake.words import claims, stem
-from evalkit.records import Message, Prompt
 
 LIBRARY = (
     "The Lindgren library opened in 1987. It holds 40,000 books and is closed on Mondays. "
@@ -103,9 +103,9 @@ def test_another_process_gives_the_same_reply() -> None:
     """Nothing hangs on the order of sets or on Python's hash seed."""
     script = """if True:
         import json
-        from evalkit.providers.fake import FakeClient
-        from evalkit.judges import Judge
-        from evalkit.records import Message, Prompt
+        from evalkit.engine.providers.fake import FakeClient
+        from evalkit.core.judges import Judge
+        from evalkit.core.records import Message, Prompt
         inputs = {"question": "Q?", "answer": "Karl Svensson, Oslo, 1990 and 17 others.", "context": ["It was 1991."]}
         name = "faithfulness"
         prompt = Prompt((Message("user", "x"),), "json", None, name, "v1", name, "t@v1", "ordinal", (0, 1, 2), inputs)

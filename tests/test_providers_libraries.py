@@ -12,12 +12,12 @@ from odd_answers import odd_answers
 from servers import judge_server
 
 import evalkit as ek
-from evalkit.caching.rows import encoded
-from evalkit.calling import LoopThread
+from evalkit.core.judges import Judge
+from evalkit.core.records import Reply, token_count
+from evalkit.engine.cache.rows import encoded
+from evalkit.engine.calls import LoopThread
+from evalkit.engine.providers import ProviderError, check_ready, connect
 from evalkit.errors import ConfigError, JudgeError, MissingExtraError
-from evalkit.judges import Judge
-from evalkit.providers import ProviderError, check_ready, connect
-from evalkit.records import Reply, token_count
 
 pytestmark = pytest.mark.network
 BOTH = [
@@ -111,7 +111,7 @@ def test_a_refused_parameter_is_learnt_and_left_out(provider: str, model: str, t
         refuses=("n", "response_format"), always={"content": '{"explanation": "a", "score": 1}'}
     ) as server:
         judge = judge_of(provider, model, server.url)
-        with pytest.warns(ek.EvalkitWarning):
+        with pytest.warns(ek.errors.EvalkitWarning):
             table = ek.judge(items, "correctness", judge, samples=2, cache=tmp_path)
         assert table["score"].tolist() == [1] * 4
         assert "n" not in server.seen[-1].body
@@ -157,7 +157,7 @@ def test_a_missing_library_names_its_extra(provider: str, model: str, monkeypatc
 
 
 def test_the_provider_behind_the_router_goes_with_the_models_name() -> None:
-    from evalkit.providers.inference_providers import _arguments
+    from evalkit.engine.providers.inference_providers import _arguments
 
     judge = Judge("inference-providers", "org/m", params={"hf_provider": "together", "thinking": False})
     body = {"model": "org/m", "messages": [], "hf_provider": "together", "thinking": False}
@@ -166,7 +166,7 @@ def test_the_provider_behind_the_router_goes_with_the_models_name() -> None:
 
 def test_the_installed_client_takes_what_it_is_given_by_name() -> None:
     hub = pytest.importorskip("huggingface_hub", reason="needs the extra inference-providers")
-    from evalkit.providers.inference_providers import _NAMED
+    from evalkit.engine.providers.inference_providers import _NAMED
 
     taken = inspect.signature(hub.AsyncInferenceClient.chat_completion).parameters
     assert {*_NAMED, "extra_body"} <= set(taken)

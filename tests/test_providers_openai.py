@@ -14,15 +14,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from servers import judge_server
 
-from evalkit.calling import LoopThread
+from evalkit.core.judges import Judge
+from evalkit.core.records import Reply, Request
+from evalkit.engine.calls import LoopThread
+from evalkit.engine.providers import ProviderError, check_ready, connect
+from evalkit.engine.providers.openai import request_body
+from evalkit.engine.providers.openai_replies import replies_of
+from evalkit.engine.providers.prices import cost_of, price_of, shares
+from evalkit.engine.providers.transport import Answer
 from evalkit.errors import ConfigError, JudgeError
-from evalkit.judges import Judge
-from evalkit.providers import ProviderError, check_ready, connect
-from evalkit.providers.answers import replies_of
-from evalkit.providers.openai import request_body
-from evalkit.providers.prices import cost_of, price_of, shares
-from evalkit.providers.transport import Answer
-from evalkit.records import Reply, Request
 
 LOCAL = "http://127.0.0.1:1/v1"
 

@@ -9,10 +9,10 @@ import pytest
 from servers import judge_server
 
 import evalkit as ek
+from evalkit.core.judges import Judge
+from evalkit.engine.providers import check_ready
+from evalkit.engine.providers.api_keys import NO_KEY, hold_key, key_in, told
 from evalkit.errors import ConfigError, JudgeError
-from evalkit.judges import Judge
-from evalkit.providers import check_ready
-from evalkit.providers.secrets import NO_KEY, hold_key, key_in, told
 
 SECRET = "sk-given-by-value-0123456789"
 RUBRIC = ek.Rubric(id="numbers", inputs=["answer"], criteria=[{"name": "number", "scale": {0: "nought", 1: "one"}}])
@@ -62,7 +62,7 @@ def test_a_held_key_reaches_the_server_and_nothing_else(
         server.always = {"status": 401, "body": said}
         with pytest.raises(JudgeError) as problem:
             ek.judge([{"answer": "ITEM-0"}], RUBRIC, judge, samples=1)
-    shown = [repr(judge), table.to_json(), str(problem.value), caplog.text, repr(ek.cache_stats())]
+    shown = [repr(judge), table.to_json(), str(problem.value), caplog.text, repr(ek.evaluation.cache_stats())]
     assert not any(SECRET in text or "sk-of-the-environment" in text for text in shown)
     assert table["score"].tolist() == [1.0]
 

@@ -20,13 +20,13 @@ import pytest
 from asked import request_of
 
 import evalkit as ek
-from evalkit.caching.schema import FILE_NAME
-from evalkit.calling import LoopThread
+from evalkit.core.judges import Judge
+from evalkit.core.records import Message, Reply, Request
+from evalkit.engine.cache.schema import FILE_NAME
+from evalkit.engine.calls import LoopThread
+from evalkit.engine.providers import ProviderError, check_ready, connect
+from evalkit.engine.providers.local_models import release_models
 from evalkit.errors import ConfigError, MissingExtraError
-from evalkit.judges import Judge
-from evalkit.providers import ProviderError, check_ready, connect
-from evalkit.providers.local import release_models
-from evalkit.records import Message, Reply, Request
 
 pytest.importorskip("torch", reason="needs the extra transformers")
 transformers = pytest.importorskip("transformers", reason="needs the extra transformers")
@@ -174,7 +174,7 @@ def test_no_model_is_an_unknown_model(tmp_path: Path) -> None:
 
 def test_a_model_is_loaded_once_until_it_is_released(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
     release_models()
-    from evalkit.providers import transformers as ours
+    from evalkit.engine.providers import transformers as ours
 
     loaded: list[str] = []
     load = ours.load_model
@@ -183,8 +183,8 @@ def test_a_model_is_loaded_once_until_it_is_released(model: str, monkeypatch: py
     ask(*(request_of(judge, item) for item in range(4)))
     ask(request_of(judge.replace(temperature=0.5), 1))
     assert loaded == [model]
-    assert ek.release_models() == 1
-    assert ek.release_models() == 0
+    assert ek.engine.release_models() == 1
+    assert ek.engine.release_models() == 0
     ask(request_of(judge, 1))
     assert loaded == [model, model]
 
@@ -194,7 +194,7 @@ def test_a_jury_with_a_model_in_process_judges_and_is_not_asked_twice(model: str
     judges = [Judge("transformers", model, max_tokens=8), Judge.of("fake:strict")]
     first = ek.judge(items, "correctness", judges, samples=2, cache=tmp_path)
     again = ek.judge(items, "correctness", judges, samples=2, cache=tmp_path, offline=True)
-    assert ek.replies(first, cache=tmp_path).tolist() == ek.replies(again, cache=tmp_path).tolist()
+    assert ek.engine.replies(first, cache=tmp_path).tolist() == ek.engine.replies(again, cache=tmp_path).tolist()
     assert set(first.loc[first["judge"] == judges[0].name, "error"]) <= {"truncated", "unreadable", "empty"}
     assert first.loc[first["judge"] == "fake:strict", "score"].notna().all()
 
@@ -237,7 +237,7 @@ class Computed(list[str]):
 
 @pytest.fixture
 def computed(monkeypatch: pytest.MonkeyPatch) -> Computed:
-    from evalkit.providers.transformers import TransformersModel
+    from evalkit.engine.providers.transformers import TransformersModel
 
     seen = Computed()
     answer = TransformersModel.answer
@@ -260,7 +260,7 @@ def test_a_batch_that_takes_too_long_is_a_timeout(model: str) -> None:
 
 
 def test_the_end_of_the_process_breaks_off_what_is_computed(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from evalkit.providers import transformers as ours
+    from evalkit.engine.providers import transformers as ours
 
     ended = threading.Event()
     ended.set()
@@ -271,7 +271,7 @@ def test_the_end_of_the_process_breaks_off_what_is_computed(model: str, monkeypa
 
 def test_loading_and_waiting_in_line_are_not_under_the_time_out(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
     release_models()
-    from evalkit.providers import transformers as ours
+    from evalkit.engine.providers import transformers as ours
 
     load = ours.load_model
     monkeypatch.setattr(ours, "load_model", lambda judge: time.sleep(0.5) or load(judge))
@@ -325,7 +325,7 @@ def test_a_run_that_is_stopped_computes_no_more_and_the_next_one_only_the_rest(
 PROCESS = """
 import os, sys
 import evalkit as ek
-from evalkit.providers.transformers import TransformersModel
+from evalkit.engine.providers.transformers import TransformersModel
 answer = TransformersModel.answer
 def told(self, requests, n):
     found = answer(self, requests, n)

@@ -14,12 +14,12 @@ import vllm_stand_in
 from asked import SCHEMA, request_of
 
 import evalkit as ek
-from evalkit.calling import LoopThread
+from evalkit.core.judges import Judge
+from evalkit.core.records import Message, Reply, Request
+from evalkit.engine.calls import LoopThread
+from evalkit.engine.providers import ProviderError, check_ready, connect
+from evalkit.engine.providers.local_models import release_models
 from evalkit.errors import ConfigError, MissingExtraError
-from evalkit.judges import Judge
-from evalkit.providers import ProviderError, check_ready, connect
-from evalkit.providers.local import release_models
-from evalkit.records import Message, Reply, Request
 
 INSTALLED = importlib.util.find_spec("vllm") is not None
 

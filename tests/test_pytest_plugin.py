@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from servers import judge_server
 
-from evalkit.pytest_plugin import _spoken
+from evalkit.gate.pytest_plugin import _spoken
 
 pytestmark = pytest.mark.network
 
@@ -26,7 +26,7 @@ def ran(folder: Path, test: str, *options: str, **variables: str) -> tuple[int, 
     environment = os.environ | {"PYTHONPATH": root, "EVALKIT_CACHE": str(folder / "cache")} | variables
     # pytest loads it by its entry point; where evalkit is not installed but on the path, it is named
     installed = entry_points(group="pytest11", name="evalkit")
-    plugin = [] if installed else ["-p", "evalkit.pytest_plugin"]
+    plugin = [] if installed else ["-p", "evalkit.gate.pytest_plugin"]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *plugin, *options, "test_it.py"],
         cwd=folder, env=environment, capture_output=True, text=True, timeout=300, check=False,

@@ -14,10 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import evalkit as ek
+from evalkit.core.keys import recorded_hash
+from evalkit.core.records import Reply
+from evalkit.engine import Spec, Work
 from evalkit.gate.precedence import GateOptions
-from evalkit.judging import Spec, Work
-from evalkit.keys import recorded_hash
-from evalkit.records import Reply
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
 
@@ -49,7 +49,7 @@ def as_recorded_before(items, judge, replies, order: str = "AB", rubric=RUBRIC) 
     """Replies in the store as evalkit stored them when the item was no part of the key."""
     work = Work.of(Spec.of(rubric, judge, 1), items)
     shown = "AB" if rubric.mode == "pairwise" else None
-    ek.ReplyStore.open().put_many(
+    ek.engine.ReplyStore.open().put_many(
         (work.parts[0][0].of(hashes[order == "BA"], shown, 0), Reply(text, created=1.0, source="recorded"))
         for hashes, text in zip(work.hashes, replies, strict=True)
     )
@@ -65,12 +65,12 @@ class TestTwins:
         assert ek.record(TWINS, RUBRIC, WHO, [["3"], ["5"]]) == 2
         table = ek.judge(TWINS[::-1], RUBRIC, WHO, samples=1, offline=True)
         assert said(table) == [("b", "5"), ("a", "3")]
-        assert ek.replies(table).tolist() == ["5", "3"]
+        assert ek.engine.replies(table).tolist() == ["5", "3"]
 
     def test_overwrite_changes_the_named_item_alone(self):
         ek.record(TWINS, RUBRIC, WHO, [["3"], ["5"]])
         with pytest.raises(
-            ek.InputError, match=r"item 'b', sample 0: another reply is stored .* \('5' instead of '1'\)"
+            ek.errors.InputError, match=r"item 'b', sample 0: another reply is stored .* \('5' instead of '1'\)"
         ):
             ek.record(TWINS[1:], RUBRIC, WHO, [["1"]])
         assert ek.record(TWINS[1:], RUBRIC, WHO, [["1"]], overwrite=True) == 1
@@ -151,12 +151,12 @@ class TestShapes:
         ],
     )
     def test_a_message_names_item_and_remedy(self, replies, told):
-        with pytest.raises(ek.InputError, match=told):
+        with pytest.raises(ek.errors.InputError, match=told):
             ek.record(self.ITEMS, RUBRIC, WHO, replies)
 
     def test_an_index_that_could_be_either_is_refused(self):
         items = pd.DataFrame({"item_id": ["1", "0"], "answer": ["one", "two"]})
-        with pytest.raises(ek.InputError, match="fits both the items' index and their ids"):
+        with pytest.raises(ek.errors.InputError, match="fits both the items' index and their ids"):
             ek.record(items, RUBRIC, WHO, pd.Series(["1", "2"]))
 
 
@@ -176,7 +176,7 @@ class TestLiveAndRecorded:
 
     def test_a_reply_recorded_over_a_live_one_is_the_items_alone(self):
         live = ek.judge(TWINS, RUBRIC, WHO, samples=1, replies=True)["reply"]
-        with pytest.raises(ek.InputError, match="item 'a', sample 0: another reply is stored"):
+        with pytest.raises(ek.errors.InputError, match="item 'a', sample 0: another reply is stored"):
             ek.record(TWINS[:1], RUBRIC, WHO, [["Rating: 1"]])
         assert ek.record(TWINS[:1], RUBRIC, WHO, [Reply("Rating: 1", created=5.0)], overwrite=True) == 1
         table = ek.judge(TWINS, RUBRIC, WHO, samples=1, offline=True, replies=True)
@@ -196,9 +196,9 @@ class TestLiveAndRecorded:
 
     def test_export_import_and_adoption_keep_items_apart(self, tmp_path):
         ek.record(TWINS, RUBRIC, WHO, [["3"], ["5"]])
-        store = ek.ReplyStore.open()
+        store = ek.engine.ReplyStore.open()
         assert store.export(tmp_path / "replies.jsonl") == 2
-        other = ek.ReplyStore.open(tmp_path / "other")
+        other = ek.engine.ReplyStore.open(tmp_path / "other")
         assert other.import_(tmp_path / "replies.jsonl").n_added == 2
         found = ek.judge(TWINS, RUBRIC, WHO, samples=1, offline=True, cache=tmp_path / "other")
         assert said(found) == [("a", "3"), ("b", "5")]
@@ -209,10 +209,10 @@ class TestLiveAndRecorded:
     def test_a_miss_names_the_part_that_differs(self):
         ek.record(TWINS, RUBRIC, WHO, [["3"], ["5"]])
         cold = WHO.replace(temperature=0.5)
-        with pytest.raises(ek.CacheMiss, match=r"item 'a'; temperature: cached at 1\.0, asked 0\.5"):
+        with pytest.raises(ek.errors.CacheMiss, match=r"item 'a'; temperature: cached at 1\.0, asked 0\.5"):
             ek.judge(TWINS, RUBRIC, cold, samples=1, offline=True, on_miss="raise")
         renamed = [{"item_id": "z", "answer": "same"}]
-        with pytest.raises(ek.CacheMiss, match="nothing recorded for this item id"):
+        with pytest.raises(ek.errors.CacheMiss, match="nothing recorded for this item id"):
             ek.judge(renamed, RUBRIC, WHO, samples=1, offline=True, on_miss="raise")
 
     def test_the_gate_finds_recorded_replies_by_the_request_id(self, tmp_path):
@@ -222,7 +222,7 @@ class TestLiveAndRecorded:
         for name, texts in (("first", ["2", "2"]), ("second", ["0", "0"])):
             mine = [item for item in items if item["item_id"] == name]
             ek.record(mine, "faithfulness", "openai:m", [texts], template="number@v1")
-        ek.to_traces(items, None, tmp_path / "t.jsonl")
+        ek.gate.to_traces(items, None, tmp_path / "t.jsonl")
         expected = {"type": "faithfulness", "samples": 2, "rubric_version": "v1"}
         tests = [
             {"id": item["item_id"], "input": {"prompt": "q", "context": ["c"]}, "expected": expected} for item in items
@@ -232,13 +232,13 @@ class TestLiveAndRecorded:
         frozen = {"profile": "p", "version": "1", "rubric": "faithfulness@v1", "judges": judges, "samples": 2}
         (tmp_path / "p.yaml").write_text(json.dumps(frozen | {"template": "number@v1"}))
         options = GateOptions(profile=str(tmp_path / "p.yaml"), judge="none")
-        run = ek.run_gate(tmp_path / "e.yaml", tmp_path / "t.jsonl", options)
+        run = ek.gate.run_gate(tmp_path / "e.yaml", tmp_path / "t.jsonl", options)
         assert [one.status for one in run.tests] == ["pass", "fail", "error"]
         # a trace that holds the verdicts needs no cache
         evaluation = ek.evaluate(items[:2], tmp_path / "p.yaml", offline=True)
-        ek.to_traces(items[:2], evaluation, tmp_path / "t.jsonl")
+        ek.gate.to_traces(items[:2], evaluation, tmp_path / "t.jsonl")
         (tmp_path / "e.yaml").write_text(json.dumps({"tests": tests[:2]}))
-        run = ek.run_gate(tmp_path / "e.yaml", tmp_path / "t.jsonl", replace(options, cache=tmp_path / "empty"))
+        run = ek.gate.run_gate(tmp_path / "e.yaml", tmp_path / "t.jsonl", replace(options, cache=tmp_path / "empty"))
         assert [one.status for one in run.tests] == ["pass", "fail"]
 
 
@@ -277,7 +277,7 @@ class TestSamples:
         items = list(self.ITEMS)
         ek.record(items, RUBRIC, WHO, [["1"], ["4", "5"]])
         told = r"3 samples asked for, but fewer recorded: 3 of 6 replies are missing \(judge 'who'\)"
-        with pytest.warns(ek.EvalkitWarning, match=told) as caught:
+        with pytest.warns(ek.errors.EvalkitWarning, match=told) as caught:
             table = ek.judge(items, RUBRIC, WHO, samples=3, offline=True)
         assert len(caught) == 1
         assert table["error"].astype(object).fillna("").tolist() == ["", *["cache_miss"] * 2, "", "", "cache_miss"]

@@ -31,12 +31,12 @@ from alembic.config import Config
 from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine, select, text
 
-from evalkit.registry import Registry, migrations
-from evalkit.registry.benchmarks import add_tasks
-from evalkit.registry.databases import Database
-from evalkit.registry.packs import pack_yaml, read_pack
-from evalkit.registry.sources import locate
-from evalkit.registry.tables import Base, ReceiptRow, RunRow, RunScoreRow, RunTaskRow
+from evalkit.runs.registry import Registry, migrations
+from evalkit.runs.registry.benchmarks import add_tasks
+from evalkit.runs.registry.databases import Database
+from evalkit.runs.registry.packs import pack_yaml, read_pack
+from evalkit.runs.registry.plugin_sources import locate
+from evalkit.runs.registry.tables import Base, ReceiptRow, RunRow, RunScoreRow, RunTaskRow
 
 SCHEMAS = Path(__file__).parent / "schemas"
 PACK: dict[str, Any] = {
@@ -489,7 +489,7 @@ def test_processes_open_a_new_registry_at_the_same_time(database_url: str) -> No
 
 THREADS = """
 import sys, threading
-from evalkit.registry import Registry
+from evalkit.runs.registry import Registry
 start = threading.Barrier(4)
 def work(number):
     registry = Registry.open(f"{sys.argv[1]}/{number}.sqlite")
@@ -549,7 +549,7 @@ def test_the_place_is_that_of_the_environment_or_the_cache(monkeypatch: pytest.M
     assert str(tmp_path / "registry.sqlite") in repr(Registry.open())
     monkeypatch.setenv("EVALKIT_REGISTRY", str(tmp_path / "elsewhere.db"))
     assert "elsewhere.db" in repr(Registry.open())
-    assert ek.Registry is Registry
+    assert ek.runs.Registry is Registry
 
 
 _READING = """
@@ -575,7 +575,7 @@ print("codes", *each(registry))
 @pytest.mark.parametrize("folder_too", [False, True], ids=["file", "folder"])
 def test_a_registry_that_can_only_be_read_is_read(tmp_path: Path, folder_too: bool) -> None:
     """A process that is not root, in a folder that others may enter."""
-    from evalkit.running import Runner
+    from evalkit.runs import Runner
 
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place, "kept")

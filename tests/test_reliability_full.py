@@ -13,10 +13,10 @@ from judged import BINARY, DECIMAL, NAMES, judgments
 from pandas.testing import assert_frame_equal
 
 from evalkit import tables
-from evalkit.agreement import judge_agreement, phi_grid, reliability
 from evalkit.errors import ConfigError, InputError
 from evalkit.rubrics import Scale
-from evalkit.voting import vote
+from evalkit.stats.agreement import judge_agreement, phi_grid, reliability
+from evalkit.stats.voting import vote
 
 FOUR = Scale.of({1: "", 2: "", 3: "", 4: ""})
 FIVE_NAMES = Scale.of({f"c{code}": "" for code in range(1, 6)}, level="nominal")

@@ -15,7 +15,7 @@ import pytest
 from commandline import ITEMS, LABELS, evalkit, write_lines
 
 import evalkit as ek
-from evalkit.figures import count_of, figure
+from evalkit.core.formatting import count_of, figure
 
 pytest.importorskip("matplotlib")
 
@@ -274,12 +274,12 @@ class TestFile:
         assert (tmp_path / "real.html").read_text("utf-8").startswith("<!DOCTYPE html>")
 
     def test_what_cannot_be_written_is_said(self, support, tmp_path):
-        with pytest.raises(ek.ConfigError, match=r"name it \.html"):
+        with pytest.raises(ek.errors.ConfigError, match=r"name it \.html"):
             ek.report(support[0], tmp_path / "report.pdf")
         (tmp_path / "file").write_text("")
-        with pytest.raises(ek.ConfigError, match="cannot be written"):
+        with pytest.raises(ek.errors.ConfigError, match="cannot be written"):
             ek.report(support[0], tmp_path / "file" / "report.html")
-        with pytest.raises(ek.InputError, match="what evaluate returned"):
+        with pytest.raises(ek.errors.InputError, match="what evaluate returned"):
             ek.report(support[0].judgments, tmp_path / "report.html")
 
     def test_without_matplotlib_the_report_stands_without_plots(self, tmp_path):

@@ -14,13 +14,13 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from evalkit.core.judges import Judge
+from evalkit.core.resources import rubrics_folder
+from evalkit.engine.providers.fake import FakeClient
 from evalkit.errors import EvalkitError, RubricError
-from evalkit.judges import Judge
-from evalkit.prompts.templates import load_template
-from evalkit.providers.fake import FakeClient
-from evalkit.resources import rubrics_folder
 from evalkit.rubrics import Rubric, list_rubrics, load_profile, load_rubric, rubric_folders, save
 from evalkit.rubrics.files import dump_yaml, read_yaml, write_new
+from evalkit.rubrics.prompts.templates import load_template
 
 # what YAML readers like to take for something else, and what breaks naive writers
 ODD = ["1", "0", "no", "yes", "null", "~", "1e3", "1_000", "0x1F", "0o7", "true", ".5", ".inf", "2024-01-01",

@@ -22,14 +22,14 @@ pytest.importorskip("alembic")
 
 from launched import JUDGE, JURY, TEMPLATE, bound, make_plugin, pack, processes_of, runner_of
 
-from evalkit.contract import Receipt
-from evalkit.contract.artifacts import LightevalArtifacts
-from evalkit.registry import Registry
-from evalkit.registry.benchmarks import add_tasks
-from evalkit.running import Run, Runner, compare_runs, leaderboard, resolve
-from evalkit.running.commands import check_flags, lighteval_words
-from evalkit.running.runs import RunScore, RunTask
-from evalkit.running.views import run_tables
+from evalkit.runs import Run, Runner, compare_runs, leaderboard, resolve
+from evalkit.runs.commands import check_flags, lighteval_words
+from evalkit.runs.contract import Receipt
+from evalkit.runs.contract.lighteval_output import LightevalArtifacts
+from evalkit.runs.registry import Registry
+from evalkit.runs.registry.benchmarks import add_tasks
+from evalkit.runs.run_display import run_tables
+from evalkit.runs.runs import RunScore, RunTask
 
 pytestmark = pytest.mark.filterwarnings("ignore:pack support@1:evalkit.errors.EvalkitWarning")
 
@@ -142,7 +142,7 @@ def test_a_mode_that_is_not_served_is_seen_without_running_the_plugin(local: Reg
 
 
 def test_what_a_check_of_the_plugin_found_counts(local: Registry, tmp_path: Path) -> None:
-    from evalkit.registry.benchmarks import add_tasks
+    from evalkit.runs.registry.benchmarks import add_tasks
 
     with_plugin(local, tmp_path, bound("tone", judge_template_id="plain"), bound("tome"), {"task": "tone:part"})
     entries = [{"name": "tone", "dataset": "", "scoring_modes": ["jury"], "fields": ["question", "reply"]}]
@@ -156,7 +156,7 @@ def test_what_a_check_of_the_plugin_found_counts(local: Registry, tmp_path: Path
 
 
 def test_a_task_of_two_plugins_and_one_of_nobody(local: Registry, tmp_path: Path) -> None:
-    from evalkit.registry.benchmarks import add_tasks
+    from evalkit.runs.registry.benchmarks import add_tasks
 
     with_plugin(local, tmp_path, bound("both"), bound("both2", plugin="other"), {"task": "gsm9k"})
     local.register_plugin("other", "1", str(make_plugin(tmp_path / "two", "TASKS_TABLE = [3]\n")))
@@ -585,7 +585,7 @@ def test_differences_are_paired_by_document(local: Registry, tmp_path: Path) -> 
 def test_verdicts_are_paired_too() -> None:
     import pandas as pd
 
-    from evalkit.running.comparisons import _paired
+    from evalkit.runs.comparisons import _paired
 
     a = pd.Series([0.0, 0, 0, 1, 1, 1, 1, 0, 0, 0], index=list("abcdefghij"))
     b = pd.Series([1.0, 1, 1, 0, 1, 1, 1, 0, 0, 0], index=list("abcdefghij")).sample(frac=1, random_state=1)
@@ -701,7 +701,7 @@ def made(run_id: str, values: list[float | None], **changes: Any) -> Run:
 
 
 def test_leaderboards_of_nothing_and_of_gaps(monkeypatch: pytest.MonkeyPatch, local: Registry) -> None:
-    from evalkit.running.stores import RunStore
+    from evalkit.runs.run_store import RunStore
 
     local.apply_pack(pack(name="p"))
 
@@ -763,7 +763,7 @@ def test_artifacts_are_the_newest_or_an_error(tmp_path: Path) -> None:
 
 
 def test_groups_of_tasks_count_by_their_mean(local: Registry, tmp_path: Path) -> None:
-    from evalkit.running.findings import read_findings
+    from evalkit.runs.run_results import read_findings
 
     run = made("a", [0.0], artifacts={"folder": str(tmp_path), "attempts": [{}]})
     place = run.output / "results" / "m"
@@ -779,9 +779,9 @@ def test_groups_of_tasks_count_by_their_mean(local: Registry, tmp_path: Path) ->
 
 def test_nothing_of_judging_is_loaded_to_launch() -> None:
     code = (
-        "import sys, evalkit.running\n"
-        "print([name for name in sys.modules if name.startswith(('lighteval', 'torch', 'openai', 'evalkit.judging', "
-        "'evalkit.calling', 'evalkit.providers', 'evalkit.lighteval'))])"
+        "import sys, evalkit.runs\n"
+        "print([name for name in sys.modules if name.startswith(('lighteval', 'torch', 'openai', 'evalkit.engine', "
+        "'evalkit.engine.calls', 'evalkit.engine.providers', 'evalkit.lighteval'))])"
     )
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).resolve().parents[1])}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=300)

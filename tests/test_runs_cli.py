@@ -22,15 +22,15 @@ from launched import FAKE, JURY, WAIT_S, bound, make_plugin, pack, processes_of,
 
 import evalkit as ek
 from evalkit.cli import main
-from evalkit.registry import Registry
-from evalkit.running import Runner
+from evalkit.runs import Runner
+from evalkit.runs.registry import Registry
 
 # the command that a runner starts is an argument in Python and no option of the command line
 _DRIVER = f"""\
 import functools, sys
 import evalkit
 from evalkit.cli import main
-evalkit.Runner = functools.partial(evalkit.Runner, command={FAKE!r}, heartbeat_s=0.2)
+evalkit.runs.Runner = functools.partial(evalkit.runs.Runner, command={FAKE!r}, heartbeat_s=0.2)
 sys.exit(main())
 """
 

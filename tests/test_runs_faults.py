@@ -34,16 +34,16 @@ from launched import (
     work,
 )
 
-from evalkit.registry import Registry
-from evalkit.running import Runner, Worker
-from evalkit.running.owners import Owner
-from evalkit.running.stores import RunStore
+from evalkit.runs import Runner, Worker
+from evalkit.runs.owners import Owner
+from evalkit.runs.registry import Registry
+from evalkit.runs.run_store import RunStore
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks for processes in /proc")
 
 _PROCESSES = multiprocessing.get_context("forkserver")
 # by names that need no path of pytest's: the server of Python 3.11 has not got it, and leaves out what it cannot import
-_PROCESSES.set_forkserver_preload(["evalkit.running", "evalkit.rubrics", "alembic.command", "sqlalchemy.orm"])
+_PROCESSES.set_forkserver_preload(["evalkit.runs", "evalkit.rubrics", "alembic.command", "sqlalchemy.orm"])
 
 
 @pytest.fixture
@@ -262,7 +262,7 @@ def test_an_owner_elsewhere_is_gone_when_its_heartbeat_is_old(registry: Registry
     assert RunStore(registry, stale_s=-1).stale() == [(run_id, elsewhere)]
     here = Owner.here()
     assert RunStore(registry, stale_s=30).beat(run_id, here) == "lost", "it is not this process's run"
-    from evalkit.running.rows import Ending
+    from evalkit.runs.rows import Ending
 
     assert not runner.store.close(run_id, here, Ending("succeeded"))
     assert runner.store.run(run_id).status == "running"

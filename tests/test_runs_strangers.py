@@ -19,18 +19,18 @@ pytest.importorskip("sqlalchemy")
 from launched import JUDGE, JURY, TEMPLATE, bound, make_plugin, pack, runner_of
 
 from evalkit.cli import main
-from evalkit.contract import Receipt, TaskBindings
-from evalkit.registry import Registry
-from evalkit.registry.tables import ReceiptRow, RunRow
-from evalkit.running import Run, Runner, RunScore, Worker, compare_runs, leaderboard, resolve
-from evalkit.running.attending import child_environment
-from evalkit.running.children import Tail
-from evalkit.running.commands import check_flags, model_facts, placed_model
-from evalkit.running.findings import _scores
-from evalkit.running.owners import Owner
-from evalkit.running.runners import _LIGHTEVAL
-from evalkit.running.views import run_tables
-from evalkit.secrets import is_key, without_keys
+from evalkit.errors.secrets import is_key, without_keys
+from evalkit.runs import Run, Runner, RunScore, Worker, compare_runs, leaderboard, resolve
+from evalkit.runs.child_process import Tail
+from evalkit.runs.commands import check_flags, model_facts, placed_model
+from evalkit.runs.contract import Receipt, TaskBindings
+from evalkit.runs.owners import Owner
+from evalkit.runs.registry import Registry
+from evalkit.runs.registry.tables import ReceiptRow, RunRow
+from evalkit.runs.run_display import run_tables
+from evalkit.runs.run_results import _scores
+from evalkit.runs.runners import _LIGHTEVAL
+from evalkit.runs.supervision import child_environment
 
 pytestmark = pytest.mark.filterwarnings("ignore:pack .*:evalkit.errors.EvalkitWarning")
 

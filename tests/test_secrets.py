@@ -23,19 +23,19 @@ from hypothesis import strategies as st
 from servers import judge_server
 
 import evalkit as ek
-from evalkit.caching import ReplyStore
 from evalkit.cli import main
-from evalkit.contract import ScoringConfig
+from evalkit.core.judges import Judge
+from evalkit.core.records import Request
+from evalkit.engine.cache import ReplyStore
+from evalkit.engine.providers import connect
+from evalkit.engine.providers.api_keys import hold_key
+from evalkit.engine.providers.openai import OpenAIClient
 from evalkit.errors import ConfigError, EvalkitError
+from evalkit.errors.secrets import Secret, find_key, without_keys
 from evalkit.gate import GateConfig, GateOptions, load_gate
-from evalkit.judges import Judge
 from evalkit.lighteval import PolluxLLMJudgeMetric
-from evalkit.prompts import Asking
-from evalkit.providers import connect
-from evalkit.providers.openai import OpenAIClient
-from evalkit.providers.secrets import hold_key
-from evalkit.records import Request
-from evalkit.secrets import Secret, find_key, without_keys
+from evalkit.rubrics.prompts import Asking
+from evalkit.runs.contract import ScoringConfig
 
 OWN = "local-4711-not-of-any-known-shape"
 RUBRIC = ek.Rubric(id="numbers", inputs=["answer"], criteria=[{"name": "number", "scale": {0: "nought", 1: "one"}}])

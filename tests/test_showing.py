@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 import evalkit as ek
+from evalkit.core.formatting import count_of, figure, html_table
 from evalkit.errors import InputError
 from evalkit.evaluation import View
-from evalkit.figures import count_of, figure, html_table
 from evalkit.tables import TABLES, columns_of, empty
 
 JURY = ["fake:strict", "fake:noisy"]
@@ -192,9 +192,9 @@ class TestExample:
 
 def test_cache_stats_count_this_process():
     items = [{"question": "q", "answer": "a"}]
-    before = ek.cache_stats()["session"]["hits"]
+    before = ek.evaluation.cache_stats()["session"]["hits"]
     for _ in range(2):
         ek.judge(items, "relevancy", "fake:strict")
-    stats = ek.cache_stats()
+    stats = ek.evaluation.cache_stats()
     assert stats["n_replies"] == 3
     assert stats["session"]["hits"] - before == 3

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from servers import judge_server
 
 import evalkit as ek
+from evalkit.core.records import Reply
 from evalkit.errors import CacheMiss, ConfigError, InputError, JudgeError, RubricError
-from evalkit.records import Reply
-from evalkit.suggesting import Edit, Refusal, cases_of
-from evalkit.suggesting.cases import dev_labels
-from evalkit.suggesting.readings import read_edits
+from evalkit.evaluation.suggestions import Edit, Refusal, cases_of
+from evalkit.evaluation.suggestions.cases import dev_labels
+from evalkit.evaluation.suggestions.edit_parsing import read_edits
 
 RUBRIC = ek.Rubric(
     id="r",
@@ -375,7 +375,7 @@ class TestFake:
         effects = []
         for edit in found:
             after = ek.evaluate(items, edit.apply(before.rubric), jury, labels=labels)
-            effects.append(float(ek.measure_edit(before, after)["effect"].iloc[0]))
+            effects.append(float(ek.evaluation.measure_edit(before, after)["effect"].iloc[0]))
         assert max(effects) > 0
 
     def test_the_broken_persona_is_unreadable(self):
@@ -388,7 +388,7 @@ class TestEffect:
     def test_by_hand(self):
         before = judged((2, 0, 2, 1))  # right on a and b
         after = judged((2, 0, 0, 1), rubric=ALONE.edit("c", scale={2: "yes, all of it"}))  # c is right now
-        made = ek.measure_edit(before, after)
+        made = ek.evaluation.measure_edit(before, after)
         row = made.iloc[0]
         # agreement 2/4 -> 3/4; fixed c, broke none: effect 1/4; c is the one verdict that changed
         assert (row["agreement_before"], row["agreement_after"], row["effect"]) == (0.5, 0.75, 0.25)
@@ -401,10 +401,10 @@ class TestEffect:
         items = before.items
         codes = [0 if at % 6 == 0 else 2 for at in range(len(items))]  # every other wrong one is mended
         after = judged(codes, rubric=ALONE.edit("c", scale={2: "all"}), items=items, labels=labels)
-        assert ek.held_out_looks(tmp_path).empty
-        ek.measure_edit(before, after, cache=tmp_path)
-        assert ek.held_out_looks(tmp_path).empty  # dev is no look
-        made = ek.measure_edit(before, after, look=True, cache=tmp_path)
+        assert ek.stats.held_out_looks(tmp_path).empty
+        ek.evaluation.measure_edit(before, after, cache=tmp_path)
+        assert ek.stats.held_out_looks(tmp_path).empty  # dev is no look
+        made = ek.evaluation.measure_edit(before, after, look=True, cache=tmp_path)
         split = ek.split_labels(labels)
         for row in made.itertuples():
             mine = split[split["part"] == row.part]
@@ -417,7 +417,7 @@ class TestEffect:
             assert (row.fixed, row.broke) == (fixed, 0)
             assert row.effect == pytest.approx(fixed / len(mine))
             assert row.effect_low < row.effect < row.effect_high
-        looks = ek.held_out_looks(tmp_path)
+        looks = ek.stats.held_out_looks(tmp_path)
         assert looks["n_looks"].tolist() == [1, 1]
         assert set(looks["rubric_version"]) == {before.rubric.label, after.rubric.label}
         assert made.loc[made["part"] == "held-out", "n_looks"].tolist() == [2]
@@ -425,12 +425,12 @@ class TestEffect:
     def test_nothing_is_held_out_of_few_labels(self):
         one = judged()
         with pytest.raises(InputError, match="none of the labels is held out"):
-            ek.measure_edit(one, one, look=True)
+            ek.evaluation.measure_edit(one, one, look=True)
 
     def test_nothing_in_common_is_said(self):
         before = judged((2, 0, 2, 1))
         after = judged((9, 9, 9, 9), rubric=ALONE.edit("c", scale={2: "all"}))
-        row = ek.measure_edit(before, after).iloc[0]
+        row = ek.evaluation.measure_edit(before, after).iloc[0]
         assert pd.isna(row["effect"])
         assert row["n_verdicts"] == 0
         assert "no item has a verdict" in row["notes"]

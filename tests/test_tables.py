@@ -12,7 +12,7 @@ import pytest
 
 from evalkit.errors import InputError
 from evalkit.tables import TABLES, categorical, check, columns_of, empty, table
-from evalkit.tables.contracts import JUDGMENT_KEY, LABEL_KEY, SCORE_KEY, VOTE_KEY
+from evalkit.tables.schemas import JUDGMENT_KEY, LABEL_KEY, SCORE_KEY, VOTE_KEY
 
 # three values of each kind: plain, one that readers like to change, and missing where that is possible
 VALUES = {

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evalkit.errors import RubricError
-from evalkit.prompts import Asking, Template, build_prompt, list_templates, load_template
-from evalkit.prompts.sandbox import work_limit
 from evalkit.rubrics import Rubric
+from evalkit.rubrics.prompts import Asking, Template, build_prompt, list_templates, load_template
+from evalkit.rubrics.prompts.sandbox import work_limit
 
 HEADER = "{#- evalkit\nform: json\n-#}\n"
 SHOWN = "{{ fence('question') }} {{ fence('answer') }}"

@@ -13,20 +13,20 @@ from hypothesis import strategies as st
 from judged import BINARY, NAMES, PAIR, PLAIN, TOPIC, judgments
 
 from evalkit import tables
-from evalkit.aggregation import aggregate
-from evalkit.aggregation.combining import combine
-from evalkit.aggregation.summaries import summarize
-from evalkit.aggregation.wins import win_rates
-from evalkit.aggregation.worths import jury_value
-from evalkit.agreement import judge_agreement, reliability
-from evalkit.changes.orders import position_inconsistency
 from evalkit.cli import main
 from evalkit.errors import ConfigError, InputError
+from evalkit.notebook import figure_tiles as boards
 from evalkit.rubrics import Rubric
+from evalkit.stats.aggregation import aggregate
+from evalkit.stats.aggregation.combining import combine
+from evalkit.stats.aggregation.jury_values import jury_value
+from evalkit.stats.aggregation.pairwise_wins import win_rates
+from evalkit.stats.aggregation.summaries import summarize
+from evalkit.stats.agreement import judge_agreement, reliability
+from evalkit.stats.alignment import align, alt_test, confusion, pass_threshold
+from evalkit.stats.comparison.position_orders import position_inconsistency
+from evalkit.stats.voting import vote
 from evalkit.tables.ties import TiesOption, UnscoredOption, check_counting
-from evalkit.validity import align, alt_test, confusion, pass_threshold
-from evalkit.voting import vote
-from evalkit.widgets import boards
 
 FLIP = {"AB": ["A"], "BA": ["B"]}  # whichever answer stands first: mapped back A, then B
 

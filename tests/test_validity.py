@@ -13,12 +13,12 @@ from judged import BINARY, NAMES, PLAIN, imported, judgments, published_rows
 from pandas.testing import assert_frame_equal
 
 from evalkit import tables
-from evalkit.aggregation import aggregate
 from evalkit.errors import ConfigError, EvalkitWarning, InputError
 from evalkit.rubrics import Scale
-from evalkit.validity import align
-from evalkit.validity.figures import FIGURES
-from evalkit.voting import vote
+from evalkit.stats.aggregation import aggregate
+from evalkit.stats.alignment import align
+from evalkit.stats.alignment.agreement_figures import FIGURES
+from evalkit.stats.voting import vote
 
 FIVE = Scale.of(dict.fromkeys(range(1, 6), ""), pass_at=4)
 
@@ -155,7 +155,7 @@ def test_every_interval_is_the_leave_one_cluster_out_jackknife():
 
 
 def test_many_distinct_values_take_the_other_way_to_the_same_figures(monkeypatch):
-    from evalkit.validity import figures
+    from evalkit.stats.alignment import agreement_figures as figures
 
     draw = np.random.default_rng(2)
     x = draw.integers(0, 12, 60).astype(float)

@@ -13,11 +13,11 @@ from pandas.testing import assert_frame_equal
 from test_validity import labels_of, votes_of
 
 from evalkit import tables
-from evalkit.aggregation import aggregate
 from evalkit.errors import ConfigError, InputError
 from evalkit.rubrics import Scale
-from evalkit.validity import alt_test, confusion, split_labels
-from evalkit.voting import vote
+from evalkit.stats.aggregation import aggregate
+from evalkit.stats.alignment import alt_test, confusion, split_labels
+from evalkit.stats.voting import vote
 
 PLAIN = Scale.of(dict.fromkeys(range(1, 6), ""))
 

@@ -12,12 +12,12 @@ from pandas.testing import assert_frame_equal
 from test_validity import FIVE, labels_of, votes_of
 
 from evalkit import tables
-from evalkit.aggregation import aggregate
 from evalkit.errors import ConfigError, InputError
-from evalkit.intervals import bounded_interval, mean_interval
 from evalkit.rubrics import Scale
-from evalkit.validity import corrected_mean, held_out_looks, pass_threshold, split_labels
-from evalkit.validity.corrections import power_tuned
+from evalkit.stats.aggregation import aggregate
+from evalkit.stats.alignment import corrected_mean, held_out_looks, pass_threshold, split_labels
+from evalkit.stats.alignment.corrected_means import power_tuned
+from evalkit.stats.intervals import bounded_interval, mean_interval
 
 PLAIN = Scale.of(dict.fromkeys(range(1, 6), ""))
 T59 = 2.0009954  # t with 59 degrees of freedom, two-sided 95 %

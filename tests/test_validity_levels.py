@@ -17,7 +17,7 @@ from test_validity import BINARY, labels_of, one, votes_of
 
 from evalkit import tables
 from evalkit.errors import CacheError, ConfigError, InputError
-from evalkit.validity import align, held_out_looks, split_labels
+from evalkit.stats.alignment import align, held_out_looks, split_labels
 
 PAIRS = {f"i{n}": f"s{n // 2}" for n in range(6)}
 
@@ -250,7 +250,7 @@ def test_a_line_cut_short_loses_nothing_else(tmp_path):
 
 def test_processes_at_once_lose_no_look(tmp_path):
     code = (
-        "import sys, pandas as pd\nfrom evalkit.validity.parts import count_look\n"
+        "import sys, pandas as pd\nfrom evalkit.stats.alignment.label_splits import count_look\n"
         "made = pd.DataFrame({'rubric': ['r'], 'rubric_version': [sys.argv[2]], 'criterion': ['c']})\n"
         "said = pd.DataFrame({'item_id': ['i'], 'criterion': ['c']})\n"
         "for _ in range(20): count_look(made, said, sys.argv[1])\n"

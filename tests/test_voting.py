@@ -8,7 +8,7 @@ from pandas.testing import assert_frame_equal
 
 from evalkit import tables
 from evalkit.errors import ConfigError, InputError
-from evalkit.voting import vote
+from evalkit.stats.voting import vote
 
 
 def one(samples, scale=ORDINAL, **options):

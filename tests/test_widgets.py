@@ -17,15 +17,15 @@ from launched import wait_for
 from servers import judge_server
 
 import evalkit as ek
+from evalkit.core.formatting import figure
 from evalkit.errors import CacheError, ConfigError, InputError, JudgeError, MissingExtraError, RubricError
-from evalkit.figures import figure
-from evalkit.widgets import Session
-from evalkit.widgets.drafts import form_of, from_form, from_yaml
-from evalkit.widgets.histories import History, Version, rebased
-from evalkit.widgets.proposals import Proposals
-from evalkit.widgets.rows import FILTERS, Query, Row, page_of
-from evalkit.widgets.snippets import code_of
-from evalkit.widgets.workers import Worker
+from evalkit.notebook import Session
+from evalkit.notebook.background_thread import Worker
+from evalkit.notebook.code_snippets import code_of
+from evalkit.notebook.item_table import FILTERS, Query, Row, page_of
+from evalkit.notebook.rubric_form import form_of, from_form, from_yaml
+from evalkit.notebook.suggested_edits import Proposals
+from evalkit.notebook.version_history import History, Version, rebased
 
 RUBRIC = ek.Rubric(
     id="r",
@@ -269,7 +269,7 @@ def test_each_look_at_held_out_labels_counts(tmp_path):
     session.run()
     assert session.look_held_out()["looks"] == "look 1, at 1 version"
     assert session.look_held_out()["looks"] == "look 2, at 1 version"
-    assert ek.held_out_looks()["n_looks"].sum() == 2
+    assert ek.stats.held_out_looks()["n_looks"].sum() == 2
 
 
 def test_a_label_is_seen_at_once_and_survives(session, tmp_path):
@@ -318,7 +318,7 @@ LABELLER = """
 import sys
 import pandas as pd
 import evalkit as ek
-from evalkit.widgets import Session
+from evalkit.notebook import Session
 items = pd.DataFrame({"item_id": [f"i{at}" for at in range(400)], "answer": [f"answer {at}" for at in range(400)]})
 scale = {0: "no", 1: "yes"}
 rubric = ek.Rubric(id="r", inputs=["answer"], template="number@v1", criteria=[{"name": "c", "scale": scale}])
@@ -484,7 +484,9 @@ def test_versions_know_judges_and_rules(tmp_path):
 
 
 # -- the draft
-@pytest.mark.parametrize("name", sorted(set(ek.list_rubrics()["id"] + "@" + ek.list_rubrics()["version"])))
+@pytest.mark.parametrize(
+    "name", sorted(set(ek.rubrics.list_rubrics()["id"] + "@" + ek.rubrics.list_rubrics()["version"]))
+)
 def test_form_and_yaml_of_every_rubric_come_back(name):
     rubric = ek.load_rubric(name)
     assert from_form(rubric, rubric, form_of(rubric)).content_hash == rubric.content_hash
@@ -927,7 +929,7 @@ def test_a_tried_edit_looks_at_held_out_labels_and_the_look_counts(tmp_path, mon
     edit = session.proposals.rows[0].edit
     # after the edit the judge is right on every second of those that it passed wrongly
     ek.record(items, edit.apply(RUBRIC), JUDGES[0], [["0" if at % 3 == 1 else "2"] for at in range(n)])
-    assert ek.held_out_looks().empty
+    assert ek.stats.held_out_looks().empty
     session.try_edit(0)
     dev, held = session.proposals.rows[0].effects
     assert (dev.part, held.part) == ("dev", "held-out")
@@ -940,7 +942,7 @@ def test_a_tried_edit_looks_at_held_out_labels_and_the_look_counts(tmp_path, mon
         assert effect.changed == "40 verdicts changed, labelled or not (cannot tell change from noise)"
         assert effect.coverage.startswith(f"{len(at)} of {len(at)} labelled items")
         assert effect.effect.startswith(f"+{fixed / len(at):.2f} [")
-    assert ek.held_out_looks()["n_looks"].sum() == 2
+    assert ek.stats.held_out_looks()["n_looks"].sum() == 2
     assert held.coverage.endswith("look 2")
     assert len(session.proposals.rows[0].effects[1].agreement.split("→")) == 2
 
@@ -1315,7 +1317,7 @@ def test_the_same_by_call(tuner, tmp_path):
 
 
 def test_without_the_extra_the_message_names_it(monkeypatch, tmp_path):
-    for name in ("evalkit.widgets.views", "evalkit.widgets.screens"):
+    for name in ("evalkit.notebook.tuner_widget", "evalkit.notebook.tuner_messages"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setitem(sys.modules, "anywidget", None)
     with pytest.raises(MissingExtraError, match=r"pip install '\.\[notebook\]'"):
@@ -1347,7 +1349,7 @@ def test_pages_are_cut_and_counted():
 def test_judgments_of_anybody_can_be_browsed(tmp_path):
     items, _ = ek.load_example("support")
     judgments = ek.judge(items, "faithfulness", ["fake:strict", "fake:broken"], samples=2)
-    browser = ek.JudgmentBrowser(judgments.sample(frac=1, random_state=1), items)
+    browser = ek.notebook.JudgmentBrowser(judgments.sample(frac=1, random_state=1), items)
     assert {row.item_id for row in browser.rows} == set(items["item_id"])
     assert [tile["title"] for tile in browser._view.board["tiles"]] == [
         "Judges split", "Pass rate", "Scored", "Cost of this run",
@@ -1373,9 +1375,9 @@ def test_judgments_of_anybody_can_be_browsed(tmp_path):
 def test_what_cannot_be_browsed_is_refused():
     items, _ = ek.load_example("support")
     judgments = ek.judge(items, "faithfulness", "fake:strict", samples=1)
-    assert len(ek.JudgmentBrowser(judgments).rows) == 24
-    assert len(ek.JudgmentBrowser(judgments.head(1), items).rows) == 1
+    assert len(ek.notebook.JudgmentBrowser(judgments).rows) == 24
+    assert len(ek.notebook.JudgmentBrowser(judgments.head(1), items).rows) == 1
     with pytest.raises(InputError, match="the items lack"):
-        ek.JudgmentBrowser(judgments, items.head(3))
+        ek.notebook.JudgmentBrowser(judgments, items.head(3))
     with pytest.raises(InputError, match="one version"):
-        ek.JudgmentBrowser(judgments.head(0))
+        ek.notebook.JudgmentBrowser(judgments.head(0))

@@ -22,16 +22,16 @@ from launched import JUDGE, JURY, bound, make_plugin, pack, runner_of, wait_for
 from pyarrow import parquet
 
 import evalkit as ek
-from evalkit.contract import JudgeUsed, Receipt, ScoringConfig
 from evalkit.errors import ConfigError, InputError, MissingExtraError
-from evalkit.lighteval.rows import sample_rows
-from evalkit.running import RunScore
-from evalkit.widgets.estimates import Estimate, TaskCalls
-from evalkit.widgets.factors import items_of, looked_at
-from evalkit.widgets.orders import JUDGE_FIELDS, RunForm, choices
-from evalkit.widgets.progresses import Follower
-from evalkit.widgets.run_payloads import run_payload
-from evalkit.widgets.samples import SampleQuery, Samples
+from evalkit.lighteval.result_rows import sample_rows
+from evalkit.notebook.run_estimates import Estimate, TaskCalls
+from evalkit.notebook.run_form import JUDGE_FIELDS, RunForm, choices
+from evalkit.notebook.run_payload import run_payload
+from evalkit.notebook.run_progress import Follower
+from evalkit.notebook.run_samples import SampleQuery, Samples
+from evalkit.notebook.run_size import items_of, looked_at
+from evalkit.runs import RunScore
+from evalkit.runs.contract import JudgeUsed, Receipt, ScoringConfig
 
 pytestmark = pytest.mark.network
 
@@ -53,7 +53,7 @@ TASKS_TABLE = [N(name="tone", hf_repo=str(Path(__file__).with_name("rows")), hf_
 @pytest.fixture
 def registry(tmp_path, monkeypatch):
     monkeypatch.setenv("EVALKIT_CACHE", str(tmp_path / "cache"))
-    made = ek.Registry.open(tmp_path / "registry.sqlite")
+    made = ek.runs.Registry.open(tmp_path / "registry.sqlite")
     made.register_plugin("tone", "1", str(make_plugin(tmp_path / "plugin")))
     made.apply_pack(pack(bound("tone"), {"task": "plain"}, primary_metric="quality"))
     yield made
@@ -67,7 +67,7 @@ def make(registry, tmp_path):
 
     def wizard(**fields):
         given = {"pack": "support@1", "model": "model_name=good,details=1"} | fields
-        made.append(ek.RunWizard(runner=runner_of(registry, tmp_path), **given))
+        made.append(ek.notebook.RunWizard(runner=runner_of(registry, tmp_path), **given))
         return made[-1]
 
     yield wizard
@@ -415,7 +415,7 @@ def test_stop_cancels_and_another_wizard_finds_the_run_that_goes_on(make, tmp_pa
     run = first.start()
     second = make(pack="", model="")  # as after a restart of the kernel: nothing but the registry
     assert second.form.pack == ""
-    third = ek.RunWizard(runner=first.runner)
+    third = ek.notebook.RunWizard(runner=first.runner)
     assert third.form == first.form  # filled in as the newest run was
     third._screen.worker.wait(300)
     assert third._screen.followed.run_id == run.id
@@ -423,7 +423,7 @@ def test_stop_cancels_and_another_wizard_finds_the_run_that_goes_on(make, tmp_pa
     assert third.wait(300).status == "cancelled"
     third.close()
     assert first.wait(300).status == "cancelled"
-    with pytest.raises(ek.RegistryError, match="cancelled already"):
+    with pytest.raises(ek.errors.RegistryError, match="cancelled already"):
         third.stop()
     with pytest.raises(InputError, match="no run is followed"):
         make(pack="").wait(1)
@@ -435,7 +435,7 @@ sys.path.insert(0, {tests!r})
 from pathlib import Path
 from launched import runner_of
 import evalkit as ek
-wizard = ek.RunWizard(runner=runner_of(ek.Registry.open({url!r}), Path({folder!r})), pack="support@1",
+wizard = ek.notebook.RunWizard(runner=runner_of(ek.runs.Registry.open({url!r}), Path({folder!r})), pack="support@1",
                       model="model_name=slow,slow_unless={go}")
 print(wizard.start().id, flush=True)
 time.sleep(60)
@@ -612,7 +612,7 @@ def test_judges_and_their_reasons_are_those_of_the_evaluation(registry, tmp_path
 
 
 def test_without_details_it_is_said_why(registry, tmp_path):
-    view = ek.RunView(run_of(registry, tmp_path, "model_name=good"))
+    view = ek.notebook.RunView(run_of(registry, tmp_path, "model_name=good"))
     view._pages.wait()
     assert "no samples are shown" in view._view.page["said"]
     assert "--save-details" in view._view.page["said"]
@@ -621,7 +621,7 @@ def test_without_details_it_is_said_why(registry, tmp_path):
 
 def test_a_view_answers_what_is_asked_and_survives_nonsense(registry, tmp_path):
     run = run_of(registry, tmp_path)
-    view = ek.RunView(run)
+    view = ek.notebook.RunView(run)
     view._pages.wait()
     view._receive(None, {"do": "select", "task": "tone|0", "number": 2}, None)
     view._pages.wait()
@@ -646,7 +646,7 @@ def test_a_view_answers_what_is_asked_and_survives_nonsense(registry, tmp_path):
 
 def test_without_a_kernel_scores_judges_and_samples_with_reasons_are_shown(registry, tmp_path):
     run, evaluation = judged_run(registry, tmp_path)
-    page = ek.RunView(run)._repr_html_()
+    page = ek.notebook.RunView(run)._repr_html_()
     for shown in (
         "± 0.100",
         "4 of 4",
@@ -664,13 +664,13 @@ def test_without_a_kernel_scores_judges_and_samples_with_reasons_are_shown(regis
 
 
 def test_without_a_kernel_it_is_said_why_there_are_no_samples_or_no_scores(registry, tmp_path):
-    bare = ek.RunView(run_of(registry, tmp_path, "model_name=good"))._repr_html_()
+    bare = ek.notebook.RunView(run_of(registry, tmp_path, "model_name=good"))._repr_html_()
     assert "no samples are shown" in bare
     assert "± 0.100" in bare
-    failed = ek.RunView(run_of(registry, tmp_path, "model_name=<b>bad</b>,fail=3"))._repr_html_()
+    failed = ek.notebook.RunView(run_of(registry, tmp_path, "model_name=<b>bad</b>,fail=3"))._repr_html_()
     assert "the model is not there" in failed
     assert "<b>bad" not in failed
-    waiting = ek.RunView(runner_of(registry, tmp_path).queue("support", "m"))._repr_html_()
+    waiting = ek.notebook.RunView(runner_of(registry, tmp_path).queue("support", "m"))._repr_html_()
     assert "queued" in waiting
     assert "<table" not in waiting
 
@@ -684,6 +684,6 @@ def test_texts_of_others_are_escaped_in_the_plain_page(make):
 
 
 def test_without_the_extra_it_is_said_what_to_install(monkeypatch, registry):
-    monkeypatch.setitem(sys.modules, "evalkit.widgets.run_screens", None)
+    monkeypatch.setitem(sys.modules, "evalkit.notebook.run_widget", None)
     with pytest.raises(MissingExtraError, match=r"RunWizard needs ipywidgets and anywidget.*'\.\[notebook\]'"):
-        ek.RunWizard(registry)
+        ek.notebook.RunWizard(registry)

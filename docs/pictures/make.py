@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import evalkit as ek
-from evalkit.demo import EDIT
+from evalkit.cli.demonstration import EDIT
 
 FOLDER = Path(__file__).resolve().parent
 # US$ a judgment, invented: the embedded judges are free
@@ -30,17 +30,17 @@ def make(folder: Path = FOLDER) -> None:
             for one in (rubric, rubric.edit("faithfulness", scale=EDIT))
         )
         many = ek.judge(items, rubric, ["fake:strict", "fake:noisy"], samples=8, cache=cache, progress=False)
-    curve = ek.k_curve(many, labels, ks=[1, 2, 3, 5, 8, 16])
+    curve = ek.stats.k_curve(many, labels, ks=[1, 2, 3, 5, 8, 16])
     pictures = {
-        "scores": ek.plot_scores(first, theme="light"),
-        "scores-dark": ek.plot_scores(first, theme="dark"),
-        "confusion": ek.plot_confusion(first.votes, labels, theme="light"),
-        "agreement": ek.plot_agreement(first, theme="light"),
-        "disagreement": ek.plot_disagreement(first, theme="light"),
-        "phi-grid": ek.plot_phi_grid(ek.phi_grid(first.judgments), theme="light"),
-        "k-curve": ek.plot_k_curve(curve, theme="light"),
-        "versions": ek.plot_versions(first, second, labels=labels, theme="light"),
-        "cost": ek.plot_cost({"v1": priced(first), "edit": priced(second)}, theme="light"),
+        "scores": ek.plots.plot_scores(first, theme="light"),
+        "scores-dark": ek.plots.plot_scores(first, theme="dark"),
+        "confusion": ek.plots.plot_confusion(first.votes, labels, theme="light"),
+        "agreement": ek.plots.plot_agreement(first, theme="light"),
+        "disagreement": ek.plots.plot_disagreement(first, theme="light"),
+        "phi-grid": ek.plots.plot_phi_grid(ek.stats.phi_grid(first.judgments), theme="light"),
+        "k-curve": ek.plots.plot_k_curve(curve, theme="light"),
+        "versions": ek.plots.plot_versions(first, second, labels=labels, theme="light"),
+        "cost": ek.plots.plot_cost({"v1": priced(first), "edit": priced(second)}, theme="light"),
     }
     for name, picture in pictures.items():
         (folder / f"{name}.svg").write_text(picture.svg(), encoding="utf-8", newline="\n")

@@ -55,13 +55,13 @@ class Model(LightevalModel):
 WIZARD = f"""\
 import evalkit as ek, pathlib
 pathlib.Path("quoting.py").write_text({MODEL!r})
-registry = ek.Registry.open("registry.sqlite")
+registry = ek.runs.Registry.open("registry.sqlite")
 registry.apply_pack({{"pack": "support-suite", "version": 1, "primary_metric": "faithfulness",
                      "tasks": [{{"task": "grounded_qa"}}, {{"task": "tool_use", "weight": 0}}]}})
-ek.RunWizard(runner=ek.Runner(registry, folder="runs"))"""
+ek.notebook.RunWizard(runner=ek.runs.Runner(registry, folder="runs"))"""
 VIEW = """\
 import evalkit as ek
-ek.RunView(ek.Runner(ek.Registry.open("registry.sqlite"), folder="runs").run("last"))"""
+ek.notebook.RunView(ek.runs.Runner(ek.runs.Registry.open("registry.sqlite"), folder="runs").run("last"))"""
 
 
 def take(page: Any, shown: Any, folder: Path, name: str, *, wide: bool = False, light: bool = False) -> None:

@@ -3,6 +3,6 @@
 Nothing heavy is imported before a command runs, so that ``--help`` is there at once.
 """
 
-from evalkit.cli.commands import main
+from evalkit.cli.main_command import main
 
 __all__ = ["main"]

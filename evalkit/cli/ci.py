@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from evalkit.cli.arguments import Commands, add_command, add_quiet
 from evalkit.cli.messages import spoken, tell
-from evalkit.cli.tables import put_text
+from evalkit.cli.output import put_text
 from evalkit.errors import ConfigError, counted
 
 if TYPE_CHECKING:
@@ -70,8 +70,8 @@ def add(commands: Commands) -> None:
 
 def _ci(args: argparse.Namespace) -> int:
     from evalkit.gate import load_gate, run_gate
-    from evalkit.gate.documents import as_text
     from evalkit.gate.enrichment import stamp_of
+    from evalkit.gate.result_formats import as_text
 
     options = _options(args, args.judge, args.judge_samples, refresh=args.judge_refresh)
     config = load_gate(args.config, redact=args.redact)
@@ -196,9 +196,9 @@ def _judge_of(result: GateResult) -> str | None:
 
 
 def _write(args: argparse.Namespace, result: GateResult, since: tuple[int, int]) -> None:
+    from evalkit.core.files import write_whole
     from evalkit.gate import enrich
-    from evalkit.gate.documents import as_json, as_junit, as_markdown
-    from evalkit.writing import write_whole
+    from evalkit.gate.result_formats import as_json, as_junit, as_markdown
 
     made: dict[str, bytes] = {
         "junit": as_junit(result),

@@ -23,7 +23,7 @@ _JUDGE_FLAG = re.compile(r"\bJudge\((api_key_env|base_url|max_tokens|temperature
 _FLAG = re.compile(rf"(?<![\w-])({_FLAGS})=('[^']*'|[\d.]+(?<!\.)|True|…)?")
 _PHRASES = {
     "profile.with_rubric(rubric)": "--rubric",
-    "ek.replies(judgments)": "the replies (evalkit judge … --replies)",
+    "ek.engine.replies(judgments)": "the replies (evalkit judge … --replies)",
     "ek.explain(evaluation.judgments) says": "the lines below say",
     "the same call": "the same command",
     "pass evaluations (they hold the scores)": "name folders of 'evalkit evaluate --out'",

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from evalkit.cli.arguments import Commands, add_command, add_output, add_quiet
 from evalkit.cli.messages import one_line, tell
-from evalkit.cli.registries import add_registry, moments_as_text, name_version, opened
-from evalkit.cli.tables import check_output, put, put_document, put_text
+from evalkit.cli.output import check_output, put, put_document, put_text
+from evalkit.cli.registry_arguments import add_registry, moments_as_text, name_version, opened
 from evalkit.errors import ConfigError, counted
 
 if TYPE_CHECKING:
-    from evalkit.registry import Pack
+    from evalkit.runs.registry import Pack
 
 __all__ = ["add"]
 
@@ -66,7 +66,7 @@ def _none(_: argparse.Namespace) -> None:
 
 
 def _apply(args: argparse.Namespace) -> None:
-    from evalkit.registry.packs import read_pack
+    from evalkit.runs.registry.packs import read_pack
 
     for file in args.files:
         read_pack(file)  # all files, before the first is taken over
@@ -116,8 +116,8 @@ def _show(args: argparse.Namespace) -> None:
 
 
 def _export(args: argparse.Namespace) -> None:
-    from evalkit.registry.packs import pack_yaml
     from evalkit.rubrics.files import write_new
+    from evalkit.runs.registry.packs import pack_yaml
 
     text = pack_yaml(_pack(args))
     if args.out is None:

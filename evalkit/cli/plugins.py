@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from evalkit.cli.arguments import Commands, add_command, add_output, add_quiet
 from evalkit.cli.messages import tell
-from evalkit.cli.registries import add_registry, moments_as_text, name_version, opened, seconds
-from evalkit.cli.tables import check_output, put, put_document, put_text
+from evalkit.cli.output import check_output, put, put_document, put_text
+from evalkit.cli.registry_arguments import add_registry, moments_as_text, name_version, opened, seconds
 from evalkit.errors import ConfigError, RegistryError
 
 if TYPE_CHECKING:
-    from evalkit import Registry
-    from evalkit.registry import Plugin, PluginReport
+    from evalkit.runs import Registry
+    from evalkit.runs.registry import Plugin, PluginReport
 
 __all__ = ["add"]
 
@@ -72,7 +72,7 @@ def _none(_: argparse.Namespace) -> None:
 
 
 def _new(args: argparse.Namespace) -> None:
-    from evalkit.scaffolds import new_plugin
+    from evalkit.runs.plugin_template import new_plugin
 
     path = new_plugin(args.name, args.folder)
     put_text(str(path))
@@ -98,8 +98,8 @@ def _check(args: argparse.Namespace) -> int | None:
 
 def _report(args: argparse.Namespace, registry: Registry) -> PluginReport:
     """Of the plugin registered under the name; else of what is found there."""
-    from evalkit.registry.inspections import inspect_plugin
-    from evalkit.registry.sources import locate
+    from evalkit.runs.registry.inspections import inspect_plugin
+    from evalkit.runs.registry.plugin_sources import locate
 
     name, _, version = args.plugin.partition("@")
     if "/" not in args.plugin and name in set(registry.plugins()["name"]):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from evalkit.cli.arguments import Commands, add_command, add_output, add_quiet
 from evalkit.cli.messages import tell
-from evalkit.cli.tables import check_output, put, put_document, put_text
+from evalkit.cli.output import check_output, put, put_document, put_text
 from evalkit.errors import RubricError, counted
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def _none(_: argparse.Namespace) -> None:
 
 
 def _list(args: argparse.Namespace) -> None:
-    from evalkit import list_rubrics
+    from evalkit.rubrics import list_rubrics
 
     check_output(args.out)
     put(args, list_rubrics(), columns=("id", "version", "inputs", "description"))
@@ -75,7 +75,7 @@ def _show(args: argparse.Namespace) -> None:
 def _lint(args: argparse.Namespace) -> int | None:
     import pandas as pd
 
-    from evalkit import list_rubrics
+    from evalkit.rubrics import list_rubrics
 
     check_output(args.out, *args.rubrics)
     names = args.rubrics or list_rubrics()["path"].tolist()
@@ -94,7 +94,7 @@ def _findings(name: str) -> pd.DataFrame:
     """What lint says; a file that breaks the rules of rubrics is a finding, one that is not there is not."""
     import pandas as pd
 
-    from evalkit import lint
+    from evalkit.rubrics import lint
 
     try:
         return lint(name)
@@ -107,7 +107,7 @@ def _findings(name: str) -> pd.DataFrame:
 
 
 def _is_broken(name: str) -> bool:
-    from evalkit import list_rubrics
+    from evalkit.rubrics import list_rubrics
 
     there = list_rubrics()
     broken = there[there["description"].astype(str).str.startswith("broken:")]
@@ -115,7 +115,8 @@ def _is_broken(name: str) -> bool:
 
 
 def _diff(args: argparse.Namespace) -> None:
-    from evalkit import diff, load_rubric
+    from evalkit import load_rubric
+    from evalkit.rubrics import diff
 
     said = diff(load_rubric(args.old), load_rubric(args.new))
     if said:

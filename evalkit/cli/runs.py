@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from evalkit.cli.arguments import Commands, add_command, add_output, add_quiet
 from evalkit.cli.messages import tell
-from evalkit.cli.registries import add_registry, opened, seconds
-from evalkit.cli.tables import check_output, put, put_document, put_text
+from evalkit.cli.output import check_output, put, put_document, put_text
+from evalkit.cli.registry_arguments import add_registry, opened, seconds
 from evalkit.errors import counted
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from evalkit import Registry, Run, Runner
+    from evalkit.runs import Registry, Run, Runner
 
 __all__ = ["add"]
 
@@ -154,7 +154,7 @@ def _option(text: str) -> tuple[str, str | None]:
 
 
 def _runner(args: argparse.Namespace, registry: Registry) -> Runner:
-    from evalkit import Runner
+    from evalkit.runs import Runner
 
     return Runner(registry, folder=getattr(args, "folder", None))
 
@@ -267,7 +267,7 @@ def _read(args: argparse.Namespace) -> Run:
 
 def _logs(args: argparse.Namespace) -> None:
     from evalkit.errors import RegistryError
-    from evalkit.running.children import Tail
+    from evalkit.runs.child_process import Tail
 
     run = _read(args)
     if not args.follow and not run.artifacts.get("folder"):
@@ -303,7 +303,7 @@ def _ingest(args: argparse.Namespace) -> None:
 
 
 def _compare(args: argparse.Namespace) -> None:
-    from evalkit import compare_runs
+    from evalkit.runs import compare_runs
 
     check_output(args.out)
     with opened(args) as registry:
@@ -319,7 +319,7 @@ def _compare(args: argparse.Namespace) -> None:
 
 
 def _leaderboard(args: argparse.Namespace) -> None:
-    from evalkit import leaderboard
+    from evalkit.runs import leaderboard
 
     check_output(args.out)
     with opened(args) as registry:
@@ -332,7 +332,7 @@ def _leaderboard(args: argparse.Namespace) -> None:
 
 
 def _work(args: argparse.Namespace) -> None:
-    from evalkit import Worker
+    from evalkit.runs import Worker
 
     def told(run: Run) -> None:
         if not args.quiet:

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from evalkit.cli.arguments import Commands, add_command, add_output, add_quiet
 from evalkit.cli.messages import tell
-from evalkit.cli.registries import add_registry, moments_as_text, name_version, opened
-from evalkit.cli.tables import check_output, put, put_document, put_text
+from evalkit.cli.output import check_output, put, put_document, put_text
+from evalkit.cli.registry_arguments import add_registry, moments_as_text, name_version, opened
 from evalkit.errors import ConfigError, RegistryError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from evalkit import Registry
+    from evalkit.runs import Registry
 
 __all__ = ["add"]
 
@@ -93,8 +93,8 @@ def _list(args: argparse.Namespace) -> None:
 def _of_files() -> pd.DataFrame:
     import pandas as pd
 
-    from evalkit import list_templates
-    from evalkit.prompts import load_template
+    from evalkit.rubrics import list_templates
+    from evalkit.rubrics.prompts import load_template
 
     found = [load_template(label) for label in list_templates()]
     rows = [(one.name, one.version, one.hash, _FILES) for one in found]
@@ -111,8 +111,8 @@ def _show(args: argparse.Namespace) -> None:
 
 
 def _found(registry: Registry, name: str) -> dict[str, Any]:
-    from evalkit import RubricError
-    from evalkit.prompts import load_template
+    from evalkit.errors import RubricError
+    from evalkit.rubrics.prompts import load_template
 
     plain, version = name_version(name)
     try:

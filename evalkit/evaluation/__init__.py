@@ -1,22 +1,5 @@
-"""Evaluations: everything at once, shown with coverage and spread, frozen for other places."""
+"""Everything at once: judge, vote, aggregate, all figures; frozen into profiles, reported, improved by suggestions."""
 
-from evalkit.evaluation.costs import Cost
-from evalkit.evaluation.evaluations import Evaluation, evaluate, evaluate_spec
-from evalkit.evaluation.freezing import freeze, promote, write_profile
-from evalkit.evaluation.rules import Rules
-from evalkit.evaluation.showing import View, cache_stats, load_example, show
+from lazy_loader import attach_stub
 
-__all__ = [
-    "Cost",
-    "Evaluation",
-    "Rules",
-    "View",
-    "cache_stats",
-    "evaluate",
-    "evaluate_spec",
-    "freeze",
-    "load_example",
-    "promote",
-    "show",
-    "write_profile",
-]
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

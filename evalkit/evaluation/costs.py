@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from evalkit.figures import Bill
+from evalkit.core.formatting import Bill
 
 __all__ = ["Cost"]
 

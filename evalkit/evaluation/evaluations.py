@@ -12,23 +12,22 @@ import numpy as np
 import pandas as pd
 
 from evalkit import tables
-from evalkit.aggregation import combine, summarize
-from evalkit.agreement import disagreement, reliability
-from evalkit.changes import sample_again
+from evalkit.engine.judging import judge_work
+from evalkit.engine.options import Options
+from evalkit.engine.specification import Spec, is_none
+from evalkit.engine.worklist import Work
 from evalkit.errors import InputError
-from evalkit.evaluation import cards
+from evalkit.evaluation import rendering as cards
 from evalkit.evaluation.costs import Cost
-from evalkit.evaluation.joining import joined
+from evalkit.evaluation.repeats import sample_again
 from evalkit.evaluation.rules import Rules
-from evalkit.judging.options import Options
-from evalkit.judging.runs import judge_work
-from evalkit.judging.specs import Spec, is_none
-from evalkit.judging.works import Work
+from evalkit.evaluation.wide_table import joined
 from evalkit.rubrics import Rubric
-from evalkit.tables import LABEL_KEY, as_items, check
-from evalkit.tables import labels as long_labels
-from evalkit.validity import align
-from evalkit.validity.people import coded
+from evalkit.stats.aggregation import combine, summarize
+from evalkit.stats.agreement import disagreement, reliability
+from evalkit.stats.alignment import align
+from evalkit.stats.alignment.human_labels import coded
+from evalkit.tables import LABEL_KEY, as_items, check, extract_labels
 
 __all__ = ["Evaluation", "evaluate", "evaluate_spec"]
 
@@ -238,7 +237,7 @@ def _lasting(options: Options) -> Options:
 
 def _labels(given: Any, items: pd.DataFrame, rubric: Rubric) -> pd.DataFrame:
     if isinstance(given, Mapping):
-        return long_labels(items, given, rubric=rubric)
+        return extract_labels(items, given, rubric=rubric)
     said = check(given, "labels", need=[*LABEL_KEY, "label"])
     mine = said[said["criterion"].isin(rubric.names)]
     if mine.empty and len(said):

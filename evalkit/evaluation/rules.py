@@ -8,12 +8,12 @@ from typing import Any
 
 import pandas as pd
 
-from evalkit.aggregation import aggregate
+from evalkit.engine.specification import Spec
 from evalkit.errors import ConfigError, listed
-from evalkit.judging.specs import Spec
 from evalkit.rubrics import Profile
+from evalkit.stats.aggregation import aggregate
+from evalkit.stats.voting import vote
 from evalkit.tables import empty, table
-from evalkit.voting import vote
 
 __all__ = ["Rules"]
 

@@ -14,32 +14,6 @@ How the data flows; a line imports only from those above it::
     running      run_gate: all of it                    documents    JUnit, Markdown, JSON, text
 """
 
-from evalkit.gate.configs import Expected, GateConfig, load_gate
-from evalkit.gate.enrichment import enrich
-from evalkit.gate.exchange import from_traces, to_traces
-from evalkit.gate.judgments import Judgment
-from evalkit.gate.metrics import measure
-from evalkit.gate.precedence import GateOptions
-from evalkit.gate.results import GateResult, Measured, MetricResult, SuiteResult, TestResult
-from evalkit.gate.running import run_gate
-from evalkit.gate.traces import Trace, read_traces
+from lazy_loader import attach_stub
 
-__all__ = [
-    "Expected",
-    "GateConfig",
-    "GateOptions",
-    "GateResult",
-    "Judgment",
-    "Measured",
-    "MetricResult",
-    "SuiteResult",
-    "TestResult",
-    "Trace",
-    "enrich",
-    "from_traces",
-    "load_gate",
-    "measure",
-    "read_traces",
-    "run_gate",
-    "to_traces",
-]
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from evalkit.errors import ConfigError, listed
-from evalkit.gate.sources import line_of, read_source
+from evalkit.gate.config_text import line_of, read_source
 from evalkit.gate.traces import REDACTED
 
 __all__ = [

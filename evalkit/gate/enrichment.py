@@ -10,10 +10,10 @@ from typing import Any
 
 import orjson
 
+from evalkit.core.files import held, write_whole
 from evalkit.errors import InputError
 from evalkit.gate.judgments import RECORDED
 from evalkit.gate.traces import REDACTED
-from evalkit.writing import held, write_whole
 
 __all__ = ["enrich", "stamp_of"]
 

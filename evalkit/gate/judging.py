@@ -10,18 +10,18 @@ from typing import Any
 
 import pandas as pd
 
-from evalkit.caching import ReplyStore
+from evalkit.engine import Options, Spec, Work
+from evalkit.engine.cache import ReplyStore
+from evalkit.engine.judging import judge_work
+from evalkit.engine.providers import check_ready
+from evalkit.engine.providers.prices import price_of
+from evalkit.engine.reply_lookup import nearest
 from evalkit.errors import ConfigError, JudgeError, counted
 from evalkit.evaluation import Evaluation
 from evalkit.gate.judgments import Judgment, agreement_of, unjudged, verdict_key, verdict_parts
 from evalkit.gate.precedence import Asked, GateOptions
 from evalkit.gate.traces import REDACTED, Trace
-from evalkit.judging import Options, Spec, Work
-from evalkit.judging.runs import judge_work
-from evalkit.judging.stored import nearest
-from evalkit.prompts import Asking, input_hash
-from evalkit.providers import check_ready
-from evalkit.providers.prices import price_of
+from evalkit.rubrics.prompts import Asking, input_hash
 
 __all__ = ["check_callable", "input_hashes", "judged", "keys_of", "rationale_of", "sum_of", "work_of"]
 

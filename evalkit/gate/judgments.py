@@ -9,12 +9,12 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from evalkit.core.keys import digest
+from evalkit.core.records import ENGINE_REASONS, Reason
+from evalkit.engine import Spec
 from evalkit.errors import InputError, counted
 from evalkit.evaluation import Rules
 from evalkit.gate.configs import Share
-from evalkit.judging import Spec
-from evalkit.keys import digest
-from evalkit.records import ENGINE_REASONS, Reason
 from evalkit.rubrics import Rubric, Scale
 
 __all__ = [

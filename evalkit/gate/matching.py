@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from evalkit.gate.configs import GateTest
 from evalkit.gate.traces import REDACTED, Trace, matched
-from evalkit.tables.canonical import canonical_text
+from evalkit.tables.values import canonical_text
 
 __all__ = ["Match", "match"]
 

@@ -16,7 +16,7 @@ from evalkit.gate.configs import Expected
 from evalkit.gate.judgments import Judgment
 from evalkit.gate.results import Measured, MetricResult, Status, worst
 from evalkit.gate.traces import REDACTED, read_json
-from evalkit.tables.canonical import canonical_text
+from evalkit.tables.values import canonical_text
 
 __all__ = ["check_answer", "compile_check", "measure", "over_repeats"]
 

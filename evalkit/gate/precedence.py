@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from evalkit.core.judges import PROVIDERS, Judge, check_samples
+from evalkit.engine import Spec
 from evalkit.errors import ConfigError, EvalkitError, listed
 from evalkit.evaluation import Rules
 from evalkit.gate.configs import Expected, GateConfig, place_of
-from evalkit.judges import PROVIDERS, Judge, check_samples
-from evalkit.judging import Spec
 from evalkit.rubrics import Profile, Rubric, load_profile, load_rubric
 
 __all__ = ["Asked", "GateOptions", "Resolver"]

@@ -11,13 +11,13 @@ import numpy as np
 import orjson
 from pydantic import BaseModel, ConfigDict
 
-from evalkit.changes.trials import holm, mcnemar_midp, sign_flip
+from evalkit.core.formatting import figure
 from evalkit.errors import ConfigError, counted
-from evalkit.figures import figure
 from evalkit.gate.configs import Gate, Share
 from evalkit.gate.judgments import Judgment
 from evalkit.gate.results import Status, SuiteResult, TestResult
-from evalkit.intervals import Interval, mean_interval, rate_interval
+from evalkit.stats.comparison.significance import holm, mcnemar_midp, sign_flip
+from evalkit.stats.intervals import Interval, mean_interval, rate_interval
 from evalkit.tables.grouping import Ints
 
 __all__ = ["FEWEST", "compare_baseline", "measure_suite", "read_baseline"]

@@ -13,7 +13,7 @@ import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from evalkit.errors import InputError
-from evalkit.tables.canonical import canonical
+from evalkit.tables.values import canonical
 
 __all__ = ["REDACTED", "Trace", "find_double", "matched", "read_json", "read_traces"]
 

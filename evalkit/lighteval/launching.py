@@ -9,9 +9,9 @@ import sys
 import traceback
 from collections.abc import MutableMapping, Sequence
 
-from evalkit.contract import CONFIG_VARIABLE, Scoring, TaskBindings, check_receipts, receipt_place
 from evalkit.errors import EvalkitError, MissingExtraError, advise_extra
-from evalkit.lighteval.parents import watch_parent
+from evalkit.lighteval.parent_watch import watch_parent
+from evalkit.runs.contract import CONFIG_VARIABLE, Scoring, TaskBindings, check_receipts, receipt_place
 
 __all__ = ["launch", "settle_environment", "with_custom_tasks"]
 
@@ -44,7 +44,7 @@ def launch(args: Sequence[str]) -> int:
         raise MissingExtraError(f"LightEval is not installed; {advise_extra('lighteval')}, torch first by itself")
     watch_parent(os.environ)
     settle_environment(os.environ)
-    from evalkit.lighteval.preparing import default_answers, prepare
+    from evalkit.lighteval.patches import default_answers, prepare
 
     prepare(default_answers())
     from lighteval.__main__ import app

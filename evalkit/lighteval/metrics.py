@@ -11,16 +11,16 @@ from lighteval.metrics.metrics_sample import SampleLevelComputation
 from lighteval.metrics.utils.metric_utils import SampleLevelMetric
 from lighteval.tasks.requests import SamplingMethod
 
-from evalkit.contract import Scoring, TaskBindings
+from evalkit.core.judges import Judge
+from evalkit.engine import Options
 from evalkit.errors import ConfigError, EvalkitError, InputError, JudgeError, counted, listed
 from evalkit.evaluation import Evaluation, evaluate_spec
-from evalkit.judges import Judge
-from evalkit.judging import Options
-from evalkit.lighteval.declarations import Declared
 from evalkit.lighteval.items import Fields, answer_of, check_fields, items_of
+from evalkit.lighteval.metric_declarations import Declared
 from evalkit.lighteval.progress import Told
-from evalkit.lighteval.rows import EMPTY_ANSWER, check_rubric, corpus_row, is_scored, sample_rows, unjudged_row
-from evalkit.lighteval.scorings import Settled, judges_used, place_of, settle, without_place
+from evalkit.lighteval.result_rows import EMPTY_ANSWER, check_rubric, corpus_row, is_scored, sample_rows, unjudged_row
+from evalkit.lighteval.scoring import Settled, judges_used, place_of, settle, without_place
+from evalkit.runs.contract import Scoring, TaskBindings
 
 __all__ = ["RubricScore", "batched_metric", "judge_metric", "jury_metric"]
 
@@ -295,7 +295,7 @@ def _counts(
 
 def _check_ready(judge: Judge) -> None:
     """As the engine checks it; what is advised is what a run can do, which has no options for judges."""
-    from evalkit.providers import check_ready
+    from evalkit.engine.providers import check_ready
 
     try:
         check_ready(judge)

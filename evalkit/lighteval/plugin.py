@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from evalkit.contract import TaskBindings
-from evalkit.contract.layouts import ENTRY_POINTS, PluginLayout
 from evalkit.errors import ConfigError, EvalkitError, listed
+from evalkit.runs.contract import TaskBindings
+from evalkit.runs.contract.plugin_layout import ENTRY_POINTS, PluginLayout
 
 __all__ = ["TASKS_TABLE", "gather"]
 

@@ -10,7 +10,7 @@ import types
 from collections.abc import Mapping
 from typing import Any
 
-from evalkit.contract import Scorer
+from evalkit.runs.contract import Scorer
 
 __all__ = ["scorer_of"]
 

@@ -1,11 +1,11 @@
 """Plots: matplotlib figures with coverage and intervals, readable in light and dark, colour never alone."""
 
-from evalkit.plots.confusions import plot_confusion
-from evalkit.plots.costs import plot_cost
-from evalkit.plots.distributions import plot_scores
-from evalkit.plots.grids import plot_phi_grid
-from evalkit.plots.judges import plot_agreement, plot_disagreement
-from evalkit.plots.samples import plot_k_curve
+from evalkit.plots.confusion import plot_confusion
+from evalkit.plots.cost import plot_cost
+from evalkit.plots.judge_agreement import plot_agreement, plot_disagreement
+from evalkit.plots.phi_grid import plot_phi_grid
+from evalkit.plots.sample_curve import plot_k_curve
+from evalkit.plots.score_distribution import plot_scores
 from evalkit.plots.versions import plot_versions
 
 __all__ = [

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from evalkit.changes import compare
-from evalkit.changes.results import Comparison, chance_words
+from evalkit.core.formatting import count_of, figure
 from evalkit.errors import InputError, counted
-from evalkit.figures import count_of, figure
-from evalkit.intervals import cluster_codes, mean_interval
-from evalkit.plots.frames import Key, Panel, frame, grid, short
-from evalkit.plots.themes import Palette, Theme
+from evalkit.plots.layout import Key, Panel, frame, grid, short
+from evalkit.plots.theme import Palette, Theme
+from evalkit.stats.comparison import compare
+from evalkit.stats.comparison.comparison_table import Comparison, chance_words
+from evalkit.stats.intervals import cluster_codes, mean_interval
 from evalkit.tables.grouping import clusters_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from evalkit.plots.pictures import Picture
+    from evalkit.plots.figure import Picture
 
 __all__ = ["plot_versions"]
 

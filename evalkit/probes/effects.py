@@ -10,12 +10,12 @@ import numpy as np
 import pandas as pd
 
 from evalkit import tables
-from evalkit.changes.floors import NOT_ASKED, NOT_MEASURED, changed_halves
 from evalkit.errors import counted
-from evalkit.intervals import FEW_CLUSTERS, Interval, cluster_codes, mean_interval, wilson
-from evalkit.probes.sides import KEYS, Sides, verdicts
+from evalkit.probes.verdict_pairs import KEYS, Sides, verdicts
+from evalkit.stats.comparison.noise_floors import NOT_ASKED, NOT_MEASURED, changed_halves
+from evalkit.stats.intervals import FEW_CLUSTERS, Interval, cluster_codes, mean_interval, wilson
+from evalkit.stats.voting import vote
 from evalkit.tables.grouping import Floats, Ints, clusters_of, group
-from evalkit.voting import vote
 
 __all__ = ["ALL", "effects_table", "halves_of", "pair_sides", "passes_again", "worst_items"]
 

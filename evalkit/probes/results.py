@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from evalkit.core.formatting import Bill, count_of, figure, html_page, html_table, text_table
 from evalkit.errors import counted
-from evalkit.figures import Bill, count_of, figure, html_page, html_table, text_table
 from evalkit.probes.effects import ALL
 
 __all__ = ["Probe"]

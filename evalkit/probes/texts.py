@@ -8,8 +8,8 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
+from evalkit.core.resources import probes_folder
 from evalkit.errors import ConfigError, listed
-from evalkit.resources import probes_folder
 from evalkit.rubrics.files import read_yaml
 
 __all__ = ["Attack", "Padding", "chosen", "load_attacks", "load_paddings"]

@@ -1,31 +1,5 @@
-"""Rubrics, criteria, scales and profiles: what is judged, and how."""
+"""What is judged and how: rubrics, criteria, scales, profiles; prompts made of them, replies read by them."""
 
-from evalkit.rubrics.criteria import Criterion
-from evalkit.rubrics.drafts import draft
-from evalkit.rubrics.files import list_rubrics, load_rubric, rubric_folders, save
-from evalkit.rubrics.models import Rubric
-from evalkit.rubrics.pollux import load_pollux
-from evalkit.rubrics.profiles import Profile, load_profile
-from evalkit.rubrics.scales import Code, Level, Scale, code_text, number
-from evalkit.rubrics.wording import Finding, diff, review
+from lazy_loader import attach_stub
 
-__all__ = [
-    "Code",
-    "Criterion",
-    "Finding",
-    "Level",
-    "Profile",
-    "Rubric",
-    "Scale",
-    "code_text",
-    "diff",
-    "draft",
-    "list_rubrics",
-    "load_pollux",
-    "load_profile",
-    "load_rubric",
-    "number",
-    "review",
-    "rubric_folders",
-    "save",
-]
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

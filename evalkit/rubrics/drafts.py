@@ -7,7 +7,7 @@ from pathlib import Path
 
 from evalkit.errors import RubricError
 from evalkit.rubrics.files import dump_yaml, load_rubric, save_folder, versions_of, write_new
-from evalkit.rubrics.models import Rubric
+from evalkit.rubrics.rubrics import Rubric
 
 __all__ = ["draft"]
 

@@ -14,9 +14,9 @@ from typing import Any
 
 import pandas as pd
 
+from evalkit.core.resources import rubrics_folder
 from evalkit.errors import RubricError, guess, listed
-from evalkit.resources import rubrics_folder
-from evalkit.rubrics.models import NO_RUBRICS, Rubric
+from evalkit.rubrics.rubrics import NO_RUBRICS, Rubric
 
 __all__ = [
     "dump_yaml",

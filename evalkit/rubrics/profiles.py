@@ -8,12 +8,12 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator
 
+from evalkit.core.formatting import html_text
+from evalkit.core.judges import MOST_SAMPLES, Judge
 from evalkit.errors import ConfigError, EvalkitError, RubricError, guess, listed
-from evalkit.figures import html_text
-from evalkit.judges import MOST_SAMPLES, Judge
 from evalkit.rubrics.criteria import problems
 from evalkit.rubrics.files import dump_yaml, load_rubric, read_yaml, rubric_folders
-from evalkit.rubrics.models import Rubric
+from evalkit.rubrics.rubrics import Rubric
 
 __all__ = ["AGGREGATES", "VOTES", "Profile", "load_profile"]
 

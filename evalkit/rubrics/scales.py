@@ -13,7 +13,7 @@ import numpy as np
 import orjson
 
 from evalkit.errors import RubricError, listed
-from evalkit.tables.canonical import canonical_text
+from evalkit.tables.values import canonical_text
 
 __all__ = ["Code", "Level", "Scale", "code_text", "folded", "number"]
 

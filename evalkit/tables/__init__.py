@@ -1,7 +1,9 @@
 """Tables: column contracts, every accepted input made canonical, labels."""
 
-from evalkit.tables.canonical import canonical, canonical_text, input_text, is_missing
-from evalkit.tables.contracts import (
+from evalkit.tables.files import check_target, read_frame, read_table, records, write_frame
+from evalkit.tables.items import as_items, load_items
+from evalkit.tables.labels import extract_labels
+from evalkit.tables.schemas import (
     JUDGMENT_KEY,
     LABEL_KEY,
     SCORE_KEY,
@@ -14,9 +16,7 @@ from evalkit.tables.contracts import (
     required_columns,
     table,
 )
-from evalkit.tables.files import check_target, read_frame, read_table, records, write_frame
-from evalkit.tables.items import as_items, load_items
-from evalkit.tables.labels import labels
+from evalkit.tables.values import canonical, canonical_text, input_text, is_missing
 
 __all__ = [
     "JUDGMENT_KEY",
@@ -34,7 +34,7 @@ __all__ = [
     "empty",
     "input_text",
     "is_missing",
-    "labels",
+    "extract_labels",
     "load_items",
     "read_frame",
     "read_table",

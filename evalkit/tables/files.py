@@ -14,11 +14,11 @@ import numpy as np
 import orjson
 import pandas as pd
 
+from evalkit.core.files import whole
+from evalkit.core.keys import canonical_json
 from evalkit.errors import InputError, MissingExtraError, advise_extra, listed
-from evalkit.keys import canonical_json
-from evalkit.tables.canonical import canonical, is_missing
-from evalkit.tables.contracts import TABLES, check, empty, required_columns
-from evalkit.writing import whole
+from evalkit.tables.schemas import TABLES, check, empty, required_columns
+from evalkit.tables.values import canonical, is_missing
 
 __all__ = ["check_target", "load_hub", "read_frame", "read_table", "records", "write_frame"]
 

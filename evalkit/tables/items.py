@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from evalkit.errors import InputError, counted, listed
-from evalkit.tables.canonical import canonical
+from evalkit.tables.values import canonical
 
 __all__ = ["as_frame", "as_items", "column_names", "id_texts", "load_items"]
 
@@ -33,7 +33,7 @@ def as_items(source: Any, *, item_id: str | None = None, columns: Iterable[str] 
     -------
     pandas.DataFrame
         `item_id` (text, unique) first, then the columns as they came, values canonical (see
-        `evalkit.tables.canonical`), missing values None (NaN in text columns); the index counts from 0.
+        `evalkit.tables.values`), missing values None (NaN in text columns); the index counts from 0.
 
     Raises
     ------

@@ -8,14 +8,14 @@ from typing import Any
 import pandas as pd
 
 from evalkit.errors import InputError, listed
-from evalkit.tables.canonical import is_missing
-from evalkit.tables.contracts import categorical, table
 from evalkit.tables.items import as_items
+from evalkit.tables.schemas import categorical, table
+from evalkit.tables.values import is_missing
 
-__all__ = ["labels"]
+__all__ = ["extract_labels"]
 
 
-def labels(
+def extract_labels(
     items: Any, columns: Mapping[str, str | Sequence[str]], *, rubric: Any = None, item_id: str | None = None
 ) -> pd.DataFrame:
     """Human labels that stand in item columns, as the long labels table.
@@ -47,7 +47,7 @@ def labels(
 
     Examples
     --------
-    >>> labels([{"a": 1, "b": 2}], {"clarity": ["a", "b"]})[["annotator", "label"]].to_dict("list")
+    >>> extract_labels([{"a": 1, "b": 2}], {"clarity": ["a", "b"]})[["annotator", "label"]].to_dict("list")
     {'annotator': ['a', 'b'], 'label': ['1', '2']}
     """
     if rubric is not None and not hasattr(rubric, "criterion"):

@@ -21,7 +21,7 @@ tuner"""
 BROWSER = """\
 import evalkit as ek
 items, _ = ek.load_example("support")
-ek.JudgmentBrowser(ek.judge(items, "faithfulness", ["fake:strict", "fake:lenient"], samples=1), items)"""
+ek.notebook.JudgmentBrowser(ek.judge(items, "faithfulness", ["fake:strict", "fake:lenient"], samples=1), items)"""
 RULES = """async () => (await axe.run('.ekw', {resultTypes: ['violations']})).violations
     .filter((one) => ['serious', 'critical'].includes(one.impact))
     .map((one) => `${one.id}: ${one.nodes.slice(0, 3).map((node) => node.html).join(' | ')}`)"""

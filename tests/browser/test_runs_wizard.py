@@ -11,7 +11,7 @@ from launched import runner_of
 from test_accessibility import dark, findings
 from test_tuner import NAMELESS
 
-from evalkit.registry import Registry
+from evalkit.runs.registry import Registry
 
 pytestmark = [pytest.mark.browser, pytest.mark.network]
 
@@ -23,19 +23,19 @@ from pathlib import Path
 from launched import *
 import evalkit as ek
 folder = Path.cwd()
-registry = ek.Registry.open(folder / "registry.sqlite")
+registry = ek.runs.Registry.open(folder / "registry.sqlite")
 if not (folder / "tone_plugin").exists():
     make_plugin(folder)
 registry.register_plugin("tone", "1", str(folder / "tone_plugin"))
 registry.apply_pack(pack(bound("tone"), {{"task": "plain"}}, primary_metric="quality"))
 runner = runner_of(registry, folder)
 """
-WIZARD = MADE + "ek.RunWizard(runner=runner)"
+WIZARD = MADE + "ek.notebook.RunWizard(runner=runner)"
 DONE = (
     MADE
     + """\
 run = runner.start("support", "model_name=good,details=1", scoring_mode="jury", scoring_config=JURY)
-ek.RunView(run)"""
+ek.notebook.RunView(run)"""
 )
 
 
@@ -188,7 +188,9 @@ def test_two_views_of_one_wizard_say_the_same_and_a_double_click_starts_one_run(
     from playwright.sync_api import expect
 
     page = notebook.page
-    both = notebook.open(WIZARD.replace("ek.RunWizard(", "wizard = ek.RunWizard(") + "\nwizard", "wizard").tuner
+    both = notebook.open(
+        WIZARD.replace("ek.notebook.RunWizard(", "wizard = ek.notebook.RunWizard(") + "\nwizard", "wizard"
+    ).tuner
     expect(both).to_have_count(2)
     one, other = both.first, both.last
     one.get_by_label("Pack").select_option("support@1")

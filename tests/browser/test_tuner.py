@@ -273,7 +273,7 @@ import evalkit as ek, ipykernel
 print("ipykernel", ipykernel.version_info[0])
 items, _ = ek.load_example("support")
 judgments = ek.judge(items, "faithfulness", ["fake:strict", "fake:lenient"], samples=1, progress=False)
-ek.JudgmentBrowser(judgments, items)"""
+ek.notebook.JudgmentBrowser(judgments, items)"""
     browser = notebook.open(cell).tuner
     old = notebook.kernel == "ipykernel6"
     expect(notebook.page.locator(".jp-OutputArea-output", has_text="ipykernel ")).to_have_text(
@@ -553,7 +553,7 @@ def test_a_quick_person_loses_no_label_and_long_and_foreign_texts_fit(notebook):
 
 SLOW_PARTS = """\
 import time
-from evalkit.widgets import screens
+from evalkit.notebook import tuner_messages as screens
 def late(made):
     return lambda *given: (time.sleep(0.7), made(*given))[1]
 screens.page_payload, screens.board_of = late(screens.page_payload), late(screens.board_of)"""

@@ -28,8 +28,9 @@ from lighteval.models.model_output import ModelResponse
 from lighteval.tasks.requests import Doc, SamplingMethod
 
 import evalkit as ek
-from evalkit.calling import breakers
-from evalkit.contract import read_receipts
+from evalkit.core.records import REASONS
+from evalkit.engine.calls import circuit_breaker as breakers
+from evalkit.engine.providers.api_keys import NO_KEY, key_in
 from evalkit.errors import ConfigError, EvalkitWarning, InputError, JudgeError, RubricError
 from evalkit.lighteval import (
     POLLUX_TAGGED_FEEDBACK_RE,
@@ -39,9 +40,8 @@ from evalkit.lighteval import (
     get_judge_prompt_pollux,
     pollux_corpus,
 )
-from evalkit.lighteval.pollux_judges import BACKEND_OPTIONS, PolluxJudge
-from evalkit.providers.secrets import NO_KEY, key_in
-from evalkit.records import REASONS
+from evalkit.lighteval.pollux.judges import BACKEND_OPTIONS, PolluxJudge
+from evalkit.runs.contract import read_receipts
 
 SECRET = "sk-literal-of-the-constructor"
 RUBRICS = {"0": "Ответа нет.", "1": "Ответ неполный.", "2": "Ответ полный."}
@@ -519,7 +519,14 @@ def test_the_literal_key_reaches_the_server_and_no_other_does(
     assert sent[0] == f"Bearer {SECRET}"
     assert sent[1] in ("", "Bearer unset")
     assert "sk-of-the-environment" not in str(server.seen)
-    shown = [caplog.text, repr(given), str(given), str(vars(given)), json.dumps(samples), repr(ek.cache_stats())]
+    shown = [
+        caplog.text,
+        repr(given),
+        str(given),
+        str(vars(given)),
+        json.dumps(samples),
+        repr(ek.evaluation.cache_stats()),
+    ]
     assert not any(SECRET in text or "sk-of-the-environment" in text for text in shown)
 
 

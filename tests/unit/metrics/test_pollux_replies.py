@@ -16,8 +16,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import evalkit.lighteval
+from evalkit.core.records import REASONS, Reply
 from evalkit.errors import ConfigError, MissingExtraError, RubricError
-from evalkit.lighteval.pollux_parsers import (
+from evalkit.lighteval.pollux.parsers import (
     POLLUX_DEFAULT_FEEDBACK_RE,
     POLLUX_DEFAULT_SCORE_RE,
     POLLUX_TAGGED_FEEDBACK_RE,
@@ -30,10 +31,9 @@ from evalkit.lighteval.pollux_parsers import (
     process_judge_response_pollux,
     without_quotes,
 )
-from evalkit.lighteval.pollux_prompts import defuse
-from evalkit.parsing.replies import cut_thinking
-from evalkit.records import REASONS, Reply
+from evalkit.lighteval.pollux.prompts import defuse
 from evalkit.rubrics import Scale
+from evalkit.rubrics.parsing.reply_cleanup import cut_thinking
 
 RUBRICS = {"0": "плохо", "1": "неплохо", "2": "отлично"}
 SCALE = Scale.of(RUBRICS, level="interval")
@@ -424,11 +424,11 @@ _NAMES = [
 def test_all_but_the_metric_are_there_without_lighteval(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("lighteval", "lighteval.metrics.metrics_sample"):  # as if it were not installed
         monkeypatch.setitem(sys.modules, name, None)
-    monkeypatch.delitem(sys.modules, "evalkit.lighteval.pollux", raising=False)
+    monkeypatch.delitem(sys.modules, "evalkit.lighteval.pollux.metric", raising=False)
     for name in _NAMES:
         assert hasattr(evalkit.lighteval, name), name
     with pytest.raises(MissingExtraError, match=r"pip install '\.\[lighteval\]'"):
-        importlib.import_module("evalkit.lighteval.pollux")
+        importlib.import_module("evalkit.lighteval.pollux.metric")
     assert {*_NAMES, "PolluxLLMJudgeMetric"} <= set(dir(evalkit.lighteval))
 
 

@@ -1,0 +1,147 @@
+"""`evalkit align` and `evalkit compare`."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from evalkit.cli.arguments import Commands, add_command, add_label_columns, add_output
+from evalkit.cli.messages import spoken, tell
+from evalkit.cli.output import (
+    check_output,
+    put,
+    put_document,
+    put_out,
+    put_text,
+    read_groups,
+    read_labels,
+    read_side,
+    read_table,
+    terminal_width,
+)
+from evalkit.errors import ConfigError
+
+if TYPE_CHECKING:
+    pass
+
+__all__ = ["add"]
+
+_FIGURES = ("accuracy", "kappa", "false_pass_rate", "false_fail_rate", "quadratic_kappa", "spearman", "bias")
+_ALIGN = """\
+  evalkit align votes.jsonl labels.csv                          each judge against people
+  evalkit align scores.jsonl items.jsonl --label faithfulness=ann1,ann2     the jury"""
+_COMPARE = """\
+  evalkit compare before.jsonl after.jsonl                      tables of 'evalkit judge'
+  evalkit compare before after --labels labels.csv              folders of 'evalkit evaluate --out'
+  evalkit compare before after --floor twice.jsonl              A judged with twice the samples: a measured floor
+  evalkit compare before after --fail-on-worse                  exit code 1 if B is worse
+
+worse means: of a criterion, more items broke than were fixed, or (without labels) the mean
+score fell, by more than chance explains (p ≤ 0.05 by Holm); the jury's row counts if there is one"""
+_LEVEL, _FAILED = 0.05, 1
+
+
+def add(commands: Commands) -> None:
+    """Their parsers."""
+    parser = add_command(commands, "align", _align, "how well judges, or the jury, agree with people", _ALIGN)
+    parser.add_argument("judged", metavar="VOTES|SCORES", help="table of 'evalkit vote' or 'evalkit aggregate'")
+    parser.add_argument("labels", metavar="LABELS", help="item_id, criterion, annotator, label; or items with --label")
+    add_label_columns(parser, "LABELS")
+    parser.add_argument("--items", metavar="ITEMS", help="items: their group_id makes the units of the intervals")
+    parser.add_argument("--item-id", metavar="COLUMN", help="column of the items that holds the ids")
+    parser.add_argument(
+        "--reference",
+        choices=("each", "mean", "majority"),
+        default="each",
+        help="which people (default each, averaged)",
+    )
+    parser.add_argument(
+        "--ties", choices=("na", "half", "wrong"), default="na", help="a tie is left out (default), 1/t right or wrong"
+    )
+    parser.add_argument(
+        "--unscored",
+        choices=("drop", "wrong"),
+        default="drop",
+        help="what could not be scored is left out (default) or wrong",
+    )
+    parser.add_argument(
+        "--figures",
+        metavar="FIGURE,…",
+        type=lambda names: [name.strip() for name in names.split(",")],
+        help="accuracy, kappa, balanced_accuracy, macro_f1, f1_LABEL … instead",
+    )
+    add_output(parser)
+
+    parser = add_command(
+        commands, "compare", _compare, "what changed from A to B, and what sampling alone explains", _COMPARE
+    )
+    parser.add_argument("a", metavar="A", help="judgments, or a folder of 'evalkit evaluate --out'")
+    parser.add_argument("b", metavar="B", help="the other side: the same items")
+    parser.add_argument("--labels", metavar="FILE", help="human labels; or items, with --label: who became right?")
+    add_label_columns(parser, "--labels")
+    parser.add_argument("--items", metavar="ITEMS", help="items: their group_id makes the units of the intervals")
+    parser.add_argument("--item-id", metavar="COLUMN", help="column of the items that holds the ids")
+    parser.add_argument("--floor", metavar="FILE", help="judgments of A's rubric with twice the samples")
+    parser.add_argument("--across-modes", action="store_true", help="allow one judge on one side, a jury on the other")
+    parser.add_argument("--fail-on-worse", action="store_true", help="exit code 1 if B is worse than A")
+    add_output(parser)
+
+
+def _align(args: argparse.Namespace) -> None:
+    from evalkit import align
+
+    check_output(args.out, args.judged, args.labels, args.items)
+    judged = read_table(args.judged, "votes", "scores")
+    labels = read_labels(args.labels, args.label, args.item_id)
+    clusters = None if args.items is None else read_groups(args.items, args.item_id)
+    aligned = align(
+        judged,
+        labels,
+        figures=args.figures,
+        reference=args.reference,
+        ties=args.ties,
+        unscored=args.unscored,
+        clusters=clusters,
+    )
+    figures = [f"{name}{end}" for name in args.figures or _FIGURES for end in ("", "_low", "_high", "_ceiling")]
+    shown = (
+        "rubric",
+        "rubric_version",
+        "criterion",
+        "judge",
+        *figures,
+        "n_scored",
+        "n_labelled",
+        "n_tied",
+        "n_left_out",
+        "n_annotators",
+        "notes",
+    )
+    put(args, aligned, columns=shown)
+    if not args.json and args.out is None:
+        counted = [f"{name}: {getattr(args, name)}" for name in ("ties", "unscored")]
+        put_text(", ".join(counted))
+
+
+def _compare(args: argparse.Namespace) -> int | None:
+    from evalkit import compare, show
+
+    check_output(args.out, args.a, args.b, args.labels, args.items, args.floor)
+    if args.label and not args.labels:
+        raise ConfigError("--label names columns of a file of items: name the file with --labels")
+    sides = read_side(args.a), read_side(args.b)
+    labels = None if args.labels is None else read_labels(args.labels, args.label, args.item_id)
+    clusters = None if args.items is None else read_groups(args.items, args.item_id)
+    floor = None if args.floor is None else read_table(args.floor, "judgments")
+    found = compare(*sides, labels=labels, across_modes=args.across_modes, clusters=clusters, floor=floor)
+    worse = found.worse
+    put_out(args, found.table)
+    if args.json:
+        names = ("a", "b", "cost_a", "cost_b", "n_only_a", "n_only_b", "table")
+        put_document({name: getattr(found, name) for name in names} | {"worse": worse})
+    elif args.out is None:
+        put_text(spoken(str(show(found, width=terminal_width()))))
+    if args.fail_on_worse and worse:
+        tell(f"b is worse than a: {', '.join(worse)}")
+        return _FAILED
+    return None

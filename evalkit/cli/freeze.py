@@ -1,0 +1,49 @@
+"""`evalkit freeze`."""
+
+from __future__ import annotations
+
+import argparse
+
+from evalkit.cli.arguments import Commands, add_command, add_quiet, add_rules, add_what
+from evalkit.cli.judge_arguments import spec_arguments
+from evalkit.cli.messages import tell
+from evalkit.cli.output import put_document, put_text
+
+__all__ = ["add"]
+
+_USAGE = "NAME.yaml (--rubric R | --profile P) --judge J [--judge J …] [options]"
+_END = """\
+  evalkit freeze support.yaml --rubric faithfulness --judge openai:gpt-4o-mini --samples 5 --vote majority
+  evalkit freeze strict-support.yaml --profile strict --rubric faithfulness --judge openai:gpt-4o-mini"""
+
+
+def add(commands: Commands) -> None:
+    """Its parser."""
+    parser = add_command(
+        commands,
+        "freeze",
+        _freeze,
+        "write rubric, judges, samples and rules as a profile, for other places",
+        _END,
+        _USAGE,
+    )
+    parser.add_argument("path", metavar="NAME.yaml", help="the new file; one that is there is never overwritten")
+    add_what(parser)
+    add_rules(parser)
+    parser.add_argument("--min-self-agreement", metavar="SHARE", type=float, help="leave wavering judges unscored")
+    parser.add_argument("--json", action="store_true", help="print the profile as JSON instead of YAML")
+    add_quiet(parser)
+
+
+def _freeze(args: argparse.Namespace) -> None:
+    from evalkit.evaluation import write_profile
+    from evalkit.rubrics.profiles import profile_yaml
+
+    rules = ("vote", "ties", "min_self_agreement", "aggregate", "quorum")
+    profile = write_profile(args.path, **spec_arguments(args), **{name: getattr(args, name) for name in rules})
+    if not args.quiet:
+        tell(f"wrote profile {profile.profile} to {args.path}; use it with --profile {args.path}")
+    if args.json:
+        put_document(profile.to_dict())
+    else:
+        put_text(profile_yaml(profile).rstrip())

@@ -1,0 +1,5 @@
+"""What every room uses: judges, keys and records; files that appear whole; figures as text."""
+
+from lazy_loader import attach_stub
+
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

@@ -1,0 +1,4 @@
+from .judges import Judge as Judge
+from .records import Prompt as Prompt
+from .records import Reply as Reply
+from .records import Request as Request

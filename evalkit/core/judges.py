@@ -1,0 +1,310 @@
+"""`Judge`: a model that judges, by provider, model and parameters."""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from numbers import Integral
+from typing import Any
+from urllib.parse import urlsplit
+
+import orjson
+
+from evalkit.core.keys import canonical_json
+from evalkit.errors import ConfigError, guess, listed
+from evalkit.errors.secrets import find_key, watch_key
+
+__all__ = ["MOST_SAMPLES", "PROVIDERS", "Judge", "Params", "check_samples", "host_of"]
+
+PROVIDERS = ("openai", "litellm", "inference-providers", "transformers", "vllm", "fake")
+"""Known providers; `none` is no judge."""
+
+MOST_SAMPLES = 1000
+"""Most samples that a judge is asked for an item: more is a slip of the keys, which would be paid."""
+
+_HOSTS = {"openai": "api.openai.com", "inference-providers": "router.huggingface.co", "litellm": "litellm"}
+_KEYS = {"openai": "OPENAI_API_KEY", "inference-providers": "HF_TOKEN"}
+_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
+_FIELD_PARAMS = ("temperature", "max_tokens")
+_TEXTS = ("name", "service", "template", "base_url", "api_key_env")
+
+
+def check_samples(samples: Any, name: str = "samples") -> int:
+    """The number of samples, if it can be meant; `name` is what the message calls it.
+
+    Raises
+    ------
+    ConfigError
+        For anything but a whole number from 1 to `MOST_SAMPLES`.
+
+    Examples
+    --------
+    >>> check_samples(3)
+    3
+    >>> check_samples(10**9)
+    Traceback (most recent call last):
+    evalkit.errors.ConfigError: samples must be a whole number from 1 to 1000, not 1000000000
+    """
+    number = int(samples) if isinstance(samples, Integral) and not isinstance(samples, bool) else 0
+    if not 1 <= number <= MOST_SAMPLES:
+        # Python refuses to write a number of thousands of digits
+        shown = "one of more digits" if abs(number) > 10**18 else repr(samples)[:40]
+        raise ConfigError(f"{name} must be a whole number from 1 to {MOST_SAMPLES}, not {shown}")
+    return number
+
+
+class Params(dict[str, Any]):
+    """Further request parameters: a read-only mapping of JSON values that can be hashed."""
+
+    __slots__ = ()
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(canonical_json(self))
+
+    def __eq__(self, other: object) -> bool:
+        # as JSON: Python takes 1, 1.0 and True for the same, a reply's key does not
+        return isinstance(other, Mapping) and canonical_json(self) == canonical_json(dict(other))
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def _read_only(self, *_: object, **__: object) -> Any:
+        raise TypeError("judge params are read-only; make another Judge with replace()")
+
+    __setitem__ = __delitem__ = __ior__ = clear = pop = popitem = setdefault = update = _read_only
+
+    def __reduce__(self) -> tuple[type[Params], tuple[dict[str, Any]]]:
+        return Params, (dict(self),)
+
+
+def host_of(url: str) -> str:
+    """The host of a URL without its port; ``local`` for loopback."""
+    host = (urlsplit(url).hostname or "").rstrip(".")
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return "local" if host == "localhost" else host
+    address = getattr(address, "ipv4_mapped", None) or address
+    return "local" if address.is_loopback or address.is_unspecified else host
+
+
+def _is_server(url: str) -> bool:
+    """Whether a URL is that of a web server, without a name or password in it."""
+    try:
+        parts = urlsplit(url)
+        port_fits = parts.port is None or parts.port > 0
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.hostname) and port_fits and "@" not in parts.netloc
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """Who answers: a model at a service, with the parameters asked for.
+
+    Attributes
+    ----------
+    provider
+        One of `PROVIDERS`.
+    model
+        The model's name as the service knows it; a persona for ``fake``.
+    name
+        What tables call this judge; ``provider:model`` by default. Unique in a jury.
+    service
+        Host of `base_url` without port, ``local`` for loopback, unless given (``litellm`` has its own name where
+        there is no `base_url`). Part of the reply key.
+    temperature
+        Sampling temperature, ≥ 0 (default 1.0), or None: not sent. k samples at 0 measure nothing.
+    max_tokens
+        Longest reply in tokens, ≥ 1, or None: not sent.
+    weight
+        Relative weight in a jury, ≥ 0; 0 removes the judge from scores.
+    template
+        Another prompt template than the rubric's, ``name@version`` or ``name``.
+    base_url
+        Root of an OpenAI-compatible server; the provider's own (or ``OPENAI_BASE_URL``) by default.
+    api_key_env
+        Name of the environment variable that holds the key. To a host other than the provider's own
+        a key is sent only if this names one. The key itself is never kept.
+    timeout_s
+        Seconds that one call may take.
+    price
+        US$ per million prompt tokens and per million completion tokens.
+    params
+        Every other parameter of the request (``top_p``, ``seed``, ``reasoning_effort`` …).
+
+    Raises
+    ------
+    ConfigError
+        For an unknown provider or a value outside its range.
+
+    Examples
+    --------
+    >>> Judge.of("fake:strict").name
+    'fake:strict'
+    """
+
+    provider: str
+    model: str
+    name: str = ""
+    service: str = ""
+    temperature: float | None = 1.0
+    max_tokens: int | None = 512
+    weight: float = 1.0
+    template: str | None = None
+    base_url: str | None = None
+    api_key_env: str | None = None
+    timeout_s: float = 60.0
+    price: tuple[float, float] | None = None
+    params: Mapping[str, Any] = field(default_factory=Params)
+
+    def __post_init__(self) -> None:
+        put = object.__setattr__
+        self._refuse_keys()
+        if self.provider not in PROVIDERS:
+            raise ConfigError(
+                f"unknown judge provider {self.provider!r}; {guess(self.provider, PROVIDERS)}"
+                f"allowed are {', '.join(PROVIDERS)} "
+                "(as in 'openai:gpt-4o-mini' or 'fake:strict')"
+            )
+        if not isinstance(self.model, str) or not self.model.strip():
+            raise ConfigError(f"a judge needs a model: '{self.provider}:MODEL'")
+        self._check_numbers()
+        self._check_params()
+        self._check_texts()
+        host = self._host
+        if not self.service:
+            put(self, "service", host)
+        if not self.name:
+            put(self, "name", f"{self.provider}:{self.model}")
+        # by the real host: a service of that name given by hand must not bring the key to another one
+        if self.api_key_env is None and (not self.base_url or host == _HOSTS.get(self.provider)):
+            put(self, "api_key_env", _KEYS.get(self.provider))
+
+    @property
+    def _host(self) -> str:
+        return host_of(self.base_url) if self.base_url else _HOSTS.get(self.provider, "local")
+
+    def _check_texts(self) -> None:
+        who = f"judge '{self.provider}:{self.model}'"
+        for name in _TEXTS:
+            if not isinstance(getattr(self, name), (str, type(None))):
+                raise ConfigError(f"{name} of {who} must be a text, not {type(getattr(self, name)).__name__}")
+        if self.provider == "openai" and not self.base_url and os.environ.get("OPENAI_BASE_URL"):
+            object.__setattr__(self, "base_url", os.environ["OPENAI_BASE_URL"])
+        if self.base_url and not _is_server(self.base_url):
+            # not shown: a password may stand in it
+            raise ConfigError(
+                f"base_url of {who} is no address of a server, or holds a password; give it as http://HOST:PORT/v1 "
+                "and the key by api_key_env"
+            )
+        if self.api_key_env is not None and not _VARIABLE.fullmatch(self.api_key_env):
+            # not shown: it may be a key
+            raise ConfigError(
+                f"api_key_env of {who} must name an environment variable (capital letters, digits and '_', "
+                "as in OPENAI_API_KEY); never give the key itself"
+            )
+
+    def _check_params(self) -> None:
+        who = f"judge '{self.provider}:{self.model}'"
+        if not isinstance(self.params, Mapping):
+            raise ConfigError(f"params of {who} must be a mapping, not {type(self.params).__name__}")
+        field_of = [name for name in self.params if name in _FIELD_PARAMS]
+        if field_of:
+            raise ConfigError(f"params of {who} hold {listed(field_of)}, a field of its own: give it as {field_of[0]}=")
+        try:
+            plain = orjson.loads(canonical_json(dict(self.params)))  # a copy: the caller's may change later
+        except TypeError as problem:
+            raise ConfigError(f"params of {who} must be JSON values with text keys: {problem}") from None
+        object.__setattr__(self, "params", Params(plain))
+
+    def _refuse_keys(self) -> None:
+        """ConfigError for a key in any field; the message shows neither the key nor the field that holds it."""
+        if isinstance(self.api_key_env, str) and _VARIABLE.fullmatch(self.api_key_env):
+            watch_key(self.api_key_env)
+        served = self.base_url or (os.environ.get("OPENAI_BASE_URL") if self.provider == "openai" else None)
+        fields = {name: getattr(self, name) for name in ("provider", "model", *_TEXTS, "params")} | {"base_url": served}
+        if find_key(list(fields.values())) is None:
+            return
+        name, where = next((name, where) for name, value in fields.items() if (where := find_key(value)))
+        raise ConfigError(
+            f"{name} of a judge holds a key ({where}); it is not shown and would be kept: put it into an environment "
+            "variable, whose name is given by api_key_env"
+        )
+
+    def _check_numbers(self) -> None:
+        put, who = object.__setattr__, f"judge '{self.provider}:{self.model}'"
+        if self.temperature is not None:
+            if not _finite(self.temperature) or self.temperature < 0:
+                raise ConfigError(f"temperature {self.temperature!r} of {who} must be a number ≥ 0 or None")
+            put(self, "temperature", float(self.temperature))
+        if self.max_tokens is not None and (type(self.max_tokens) is not int or self.max_tokens < 1):
+            raise ConfigError(f"max_tokens {self.max_tokens!r} of {who} must be a whole number ≥ 1 or None")
+        if not _finite(self.weight) or self.weight < 0:
+            raise ConfigError(f"weight {self.weight!r} of {who} must be a number ≥ 0")
+        put(self, "weight", float(self.weight))
+        if not _finite(self.timeout_s) or self.timeout_s <= 0:
+            raise ConfigError(f"timeout_s {self.timeout_s!r} of {who} must be a number of seconds > 0")
+        if self.price is not None:
+            two = isinstance(self.price, (tuple, list)) and len(self.price) == 2
+            if not two or not all(_finite(part) and part >= 0 for part in self.price):
+                raise ConfigError(
+                    f"price {self.price!r} of {who} must be two numbers: US$ per million prompt and completion tokens"
+                )
+            put(self, "price", (float(self.price[0]), float(self.price[1])))
+
+    @classmethod
+    def of(cls, judge: Judge | str | Mapping[str, Any]) -> Judge:
+        """A judge from a Judge, a text ``provider:model`` or a mapping of the fields above."""
+        if isinstance(judge, Judge):
+            return judge
+        if isinstance(judge, str):
+            provider, _, model = judge.partition(":")
+            if provider == "fake" and not model:
+                model = "strict"
+            return cls(provider.strip(), model.strip())
+        if isinstance(judge, Mapping):
+            fields = dict(judge)
+            unknown = [name for name in fields if name not in cls.__slots__]
+            if unknown:
+                raise ConfigError(f"unknown judge field {listed(unknown)}; allowed are {', '.join(cls.__slots__)}")
+            if "provider" not in fields or "model" not in fields:
+                raise ConfigError(f"a judge needs 'provider' and 'model'; got {listed(fields)}")
+            return cls(**fields)
+        raise ConfigError(f"a judge is a Judge, a text 'provider:model' or a mapping, not {type(judge).__name__}")
+
+    @property
+    def identity(self) -> tuple[Any, ...]:
+        """What makes two judges the same one: they would give the very same replies."""
+        return (
+            self.provider,
+            self.service,
+            self.model,
+            self.template,
+            self.temperature,
+            self.max_tokens,
+            self.params,
+        )
+
+    @property
+    def is_llm(self) -> bool:
+        """False for the embedded stand-in ``fake``."""
+        return self.provider != "fake"
+
+    def replace(self, **changes: Any) -> Judge:
+        """A copy with some fields changed; name and service follow unless they were set by hand."""
+        if "name" not in changes and self.name == f"{self.provider}:{self.model}":
+            changes["name"] = ""
+        if "base_url" in changes or "provider" in changes:
+            if self.service == self._host:
+                changes.setdefault("service", "")
+            changes.setdefault("api_key_env", None)  # a key never follows to another host
+        return replace(self, **changes)
+
+
+def _finite(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)

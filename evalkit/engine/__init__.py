@@ -1,0 +1,5 @@
+"""From items to the judgments table: keys, cache, calls to judges, replies read."""
+
+from lazy_loader import attach_stub
+
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

@@ -1,0 +1,17 @@
+from .cache import ReplyStore as ReplyStore
+from .cache.joblib_memory import ReplyMemory as ReplyMemory
+from .calls import check_server as check_server
+from .importing import import_judgments as import_judgments
+from .judging import ajudge as ajudge
+from .judging import judge as judge
+from .judging import judge_chunk as judge_chunk
+from .options import Options as Options
+from .planning import Plan as Plan
+from .planning import plan as plan
+from .providers.local_models import release_models as release_models
+from .recording import readings as readings
+from .recording import record as record
+from .recording import replies as replies
+from .specification import Spec as Spec
+from .unscored_reasons import explain as explain
+from .worklist import Work as Work

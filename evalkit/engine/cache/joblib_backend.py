@@ -1,0 +1,140 @@
+"""The store that joblib sees: registered as ``"evalkit"``, backed by `ReplyStore`.
+
+What is used of joblib's insides is pinned by ``tests/test_caching_memory.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from joblib import register_store_backend
+from joblib._store_backends import StoreBackendBase, StoreBackendMixin
+
+from evalkit.core.records import Reply
+from evalkit.engine.cache.rows import decoded
+from evalkit.engine.cache.store import ReplyStore
+from evalkit.errors import CacheError, ConfigError
+
+__all__ = ["BACKEND", "ReplyBackend"]
+
+BACKEND = "evalkit"
+
+CallId = Sequence[str]
+"""joblib's name of a call: (function id, argument hash); here the second is the reply key in hex."""
+
+
+class ReplyBackend(StoreBackendBase, StoreBackendMixin):  # type: ignore[misc]
+    """joblib's view of one `ReplyStore`: looks replies up by key, and removes nothing.
+
+    Writing goes past joblib's `dump_item`, which knows neither the key's parts nor a failure: it would
+    only warn that a paid reply was not stored.
+    """
+
+    verbose = 0
+    store: ReplyStore
+    for_replies = False
+    recorded = False
+
+    def configure(self, location: str, verbose: int = 0, backend_options: Mapping[str, Any] | None = None) -> None:
+        """Open the store of the folder `location`.
+
+        joblib appends ``joblib`` to a location given as text; it is taken off again, so that both ways of
+        writing a folder mean the same store.
+
+        Parameters
+        ----------
+        location
+            The cache folder.
+        verbose
+            Unused.
+        backend_options
+            `for_replies` (set by `ReplyMemory`), `read_only`, `recorded`; joblib's `compress` and
+            `mmap_mode` must be off.
+        """
+        options = dict(backend_options or {})
+        for unfit in ("compress", "mmap_mode"):
+            if options.pop(unfit, None):
+                raise ConfigError(f"the {BACKEND!r} store of joblib keeps JSON in SQLite: {unfit} cannot be used")
+        self.for_replies = options.pop("for_replies", False)
+        self.recorded = options.pop("recorded", False)
+        read_only = options.pop("read_only", False)
+        if options:
+            raise ConfigError(f"unknown backend_options {sorted(options)}; allowed are 'read_only' and 'recorded'")
+        folder = Path(location)
+        if not self.for_replies and folder.name == "joblib":
+            folder = folder.parent
+        self.verbose = verbose
+        self.store = ReplyStore.open(folder, read_only=read_only)
+        self.location = str(self.store.folder)
+
+    def find(self, call_id: CallId) -> Reply | None:
+        """The stored reply of a call; None if there is none."""
+        key = bytes.fromhex(call_id[1])
+        value = self.store.get_many([key], recorded=self.recorded).get(key)
+        return None if value is None else decoded(value)
+
+    def contains_item(self, call_id: CallId) -> bool:
+        """Whether a reply of that key is stored."""
+        return self.find(call_id) is not None
+
+    def load_item(
+        self, call_id: CallId, verbose: int = 1, timestamp: float | None = None, metadata: object = None
+    ) -> Reply:
+        """The stored reply; KeyError if there is none, as joblib wants it."""
+        del verbose, timestamp, metadata
+        reply = self.find(call_id)
+        if reply is None:
+            raise KeyError(f"no reply of the key {call_id[1]} in {self.store.path}")
+        return reply
+
+    def get_metadata(self, call_id: CallId) -> dict[str, Any]:
+        """Nothing: what is known of a reply is in the reply."""
+        del call_id
+        return {}
+
+    def store_cached_func_code(self, call_id: CallId, func_code: str | None = None) -> None:
+        """Keep no source: an edit of the function must not cost a reply.
+
+        Raises
+        ------
+        ConfigError
+            If a function is memoized by joblib's own `Memory`, whose argument hash is no reply key.
+        """
+        del func_code
+        if not self.for_replies:
+            raise ConfigError(
+                f"joblib.Memory(backend={BACKEND!r}) cannot memoize {call_id[0]!r}: the store holds judges' replies by "
+                "reply key; use evalkit.engine.ReplyMemory for them, and another backend for other functions"
+            )
+
+    def get_cached_func_code(self, call_id: CallId) -> NoReturn:
+        """No source is kept; joblib takes OSError for that."""
+        raise OSError(f"no source is kept of {call_id[0]}")
+
+    def get_cached_func_info(self, call_id: CallId) -> dict[str, str]:
+        """Where the replies are."""
+        del call_id
+        return {"location": str(self.store.path)}
+
+    def dump_item(self, call_id: CallId, item: object, verbose: int = 1) -> NoReturn:
+        """Refuse: a reply is stored with the parts of its key, by `ReplyMemory`."""
+        del item, verbose
+        raise CacheError(f"{call_id[1]} cannot be stored without the parts of its key; use ReplyMemory.cache")
+
+    def store_metadata(self, call_id: CallId, metadata: Mapping[str, Any]) -> None:
+        """Store nothing: joblib's metadata holds the arguments in clear."""
+
+    def _refuse(self, *_: object, **__: object) -> NoReturn:
+        raise CacheError(
+            f"replies in {self.store.path} were paid for and joblib removes none; "
+            "use ReplyMemory.clear(confirm=…) or ReplyStore.prune()"
+        )
+
+    clear = clear_item = clear_path = clear_location = enforce_store_limits = get_items = _refuse
+    # joblib's file primitives: the methods above replace all that would call them
+    create_location = _open_item = _item_exists = _move_item = contains_path = _refuse
+
+
+register_store_backend(BACKEND, ReplyBackend)

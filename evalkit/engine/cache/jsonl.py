@@ -1,0 +1,266 @@
+"""Replies as JSONL: written sorted, the same bytes for the same replies; read without trust."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import sqlite3
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import orjson
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from evalkit.core.keys import KeyParts, canonical_json
+from evalkit.core.records import Reply
+from evalkit.engine.cache.connections import Connections
+from evalkit.engine.cache.maintenance import Chosen, PruneReport, call_parts, snapshot, tally
+from evalkit.engine.cache.rows import Row, row_of
+from evalkit.engine.cache.schema import place, transaction
+from evalkit.errors import CacheError, counted
+
+__all__ = ["ImportReport", "export", "import_", "remove"]
+
+_LINES = (
+    'SELECT key, generation, call_id, input_hash, "order", sample, promoted_from, value '
+    "FROM replies WHERE {} ORDER BY key, generation"
+)
+_STAGE = (
+    'CREATE TEMP TABLE staged (key, generation, parts, input_hash, "order", sample, content_key, created, source, '
+    "cost_usd, promoted_from, value, PRIMARY KEY (key, generation))"
+)
+_CONFLICTS = (
+    "CREATE TEMP TABLE conflicts AS SELECT DISTINCT key FROM staged s JOIN replies r USING (key, generation) "
+    "WHERE s.value IS NOT r.value OR s.promoted_from IS NOT r.promoted_from"
+)
+_TAKE_OVER = (
+    'INSERT INTO replies (key, generation, call_id, input_hash, "order", sample, content_key, created, source, '
+    "cost_usd, promoted_from, value) "
+    'SELECT s.key, s.generation, c.call_id, s.input_hash, s."order", s.sample, s.content_key, s.created, s.source, '
+    "s.cost_usd, s.promoted_from, s.value FROM staged s JOIN calls c ON c.parts = s.parts "
+    "WHERE s.key NOT IN (SELECT key FROM conflicts) "
+    "AND NOT EXISTS (SELECT 1 FROM replies r WHERE r.key = s.key AND r.generation = s.generation)"
+)
+
+_REMOVE = "DELETE FROM replies WHERE {}"
+
+_Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+_Count = Annotated[int, Field(ge=0, lt=2**31)]
+# an older evalkit stored, and so exported, whatever number a server stated
+_Tokens = Annotated[_Count | None, BeforeValidator(lambda n: None if type(n) is int and n >= 2**31 else n)]
+_Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class _Checked(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class _Parts(_Checked):
+    provider: str
+    service: str
+    model: str
+    rubric: str
+    rubric_version: str
+    rubric_hash: str
+    template_hash: str
+    temperature: float | None
+    max_tokens: int | None
+    params: dict[str, Any]
+    input_hash: _Sha256
+    order: Literal["AB", "BA"] | None
+    sample: _Count
+    schema_number: Literal[1] = Field(alias="schema")
+
+
+class _Reply(_Checked):
+    text: str | None
+    finish_reason: str | None = None
+    refusal: str | None = None
+    model: str | None = None
+    prompt_tokens: _Tokens = None
+    completion_tokens: _Tokens = None
+    cost_usd: _Amount | None = None
+    latency_s: _Amount | None = None
+    created: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    source: Literal["live", "recorded"] = "live"
+    sent: dict[str, Any] | None = None
+
+
+class _Line(_Checked):
+    key: _Sha256
+    generation: _Count
+    parts: _Parts
+    promoted_from: _Sha256 | None = None
+    reply: _Reply
+
+
+@dataclass(frozen=True, slots=True)
+class ImportReport:
+    """What became of the lines of an imported file.
+
+    Attributes
+    ----------
+    n_lines
+        Lines read; the sum of the others.
+    n_added
+        Replies that are new here.
+    n_present
+        Replies that were stored already.
+    n_conflicts
+        Replies left out since the store holds another reply in their place.
+    """
+
+    n_lines: int
+    n_added: int
+    n_present: int
+    n_conflicts: int
+
+    def __str__(self) -> str:
+        text = (
+            f"{counted(self.n_lines, 'reply', 'replies')} read: {self.n_added} added, {self.n_present} stored already"
+        )
+        if self.n_conflicts:
+            text += f", {self.n_conflicts} left out because the store holds others in their place"
+        return text
+
+
+def export(connection: sqlite3.Connection | None, path: Path, chosen: Chosen, *, fresh: bool = False) -> int:
+    """Write the chosen replies to a file that appears whole or not at all; returns their number.
+
+    With `fresh` it replaces no other file.
+    """
+    there = path if fresh else Path(os.path.realpath(path))  # a link stays a link
+    part = there.with_name(f".{there.name}.{os.getpid()}.{secrets.token_hex(4)}.part")
+    n_lines = 0
+    try:
+        with part.open("wb") as file:
+            for line in _lines(connection, chosen):
+                file.write(line)
+                n_lines += 1
+            file.flush()
+            os.fsync(file.fileno())
+        if fresh:
+            place(part, there)
+        else:
+            part.replace(there)
+    except FileExistsError:
+        raise CacheError(f"{path} exists: name another export_to; nothing was removed") from None
+    except OSError as problem:
+        raise CacheError(f"replies could not be exported to {path}: {problem}") from problem
+    finally:
+        with contextlib.suppress(OSError):
+            part.unlink()
+    return n_lines
+
+
+def _lines(connection: sqlite3.Connection | None, chosen: Chosen) -> Iterator[bytes]:
+    if connection is None:
+        return
+    keys = None if chosen.keys is None else frozenset(chosen.keys)
+    with snapshot(connection):
+        calls = call_parts(connection)
+        where, parameters = chosen.where(connection)
+        for key, generation, call_id, input_hash, order, sample, origin, value in connection.execute(
+            _LINES.format(where), parameters
+        ):
+            if keys is not None and key not in keys:
+                continue
+            parts = {**calls[call_id], "input_hash": input_hash.hex(), "order": order, "sample": sample}
+            line = {"key": key.hex(), "generation": generation, "parts": parts, "reply": orjson.Fragment(value)}
+            if origin is not None:
+                line["promoted_from"] = origin.hex()
+            yield canonical_json(line) + b"\n"
+
+
+def import_(connections: Connections, path: Path) -> ImportReport:
+    """Take the replies of a file over, all in one transaction.
+
+    They are checked and staged before the store is locked, so that other processes go on writing.
+    """
+    with connections.writer() as connection:
+        try:
+            with path.open("rb") as file:
+                n_lines = _stage(connection, _checked(file, path), path)
+        except OSError as problem:
+            raise CacheError(f"{path} cannot be imported: {problem}; nothing was imported") from problem
+        with transaction(connections.path, connection):
+            return _take_over(connection, n_lines)
+
+
+def _checked(lines: Iterable[bytes], path: Path) -> Iterator[tuple[int, int, Row]]:
+    """Line number, generation and row of each line."""
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            yield number, *_read(line)
+        except (ValueError, CacheError) as problem:
+            raise CacheError(f"{path}, line {number}: {_said(problem)}; nothing was imported") from problem
+
+
+def _read(line: bytes) -> tuple[int, Row]:
+    raw = orjson.loads(line)
+    checked = _Line.model_validate(raw)
+    parts = KeyParts(**{name: value for name, value in raw["parts"].items() if name != "schema"})
+    origin = bytes.fromhex(checked.promoted_from) if checked.promoted_from else None
+    tokens = {name: getattr(checked.reply, name) for name in ("prompt_tokens", "completion_tokens")}
+    row = row_of(parts, Reply.from_dict(raw["reply"] | tokens), promoted_from=origin)
+    if row.key.hex() != checked.key:
+        raise CacheError(f"the key {checked.key[:12]}… is not that of its parts ({row.key.hex()[:12]}…)")
+    return checked.generation, row
+
+
+def _said(problem: Exception) -> str:
+    if isinstance(problem, ValidationError):
+        first = problem.errors(include_url=False, include_input=False)[0]
+        return f"{'.'.join(map(str, first['loc'])) or 'the line'}: {first['msg'].lower()}"
+    if isinstance(problem, orjson.JSONDecodeError):
+        return f"no whole JSON object ({problem}); the file may be truncated"
+    return str(problem)
+
+
+def _stage(connection: sqlite3.Connection, rows: Iterable[tuple[int, int, Row]], path: Path) -> int:
+    connection.execute(_STAGE)
+    n_lines = 0
+    # deferred, so that nothing but the temporary table is locked
+    connection.execute("BEGIN")
+    for number, generation, row in rows:
+        try:
+            connection.execute(
+                "INSERT INTO staged VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", (row.key, generation, *row[1:])
+            )
+        except sqlite3.IntegrityError as problem:
+            raise CacheError(
+                f"{path}, line {number}: generation {generation} of the key {row.key.hex()[:12]}… is there twice; "
+                "nothing was imported"
+            ) from problem
+        n_lines += 1
+    connection.execute("COMMIT")
+    return n_lines
+
+
+def _take_over(connection: sqlite3.Connection, n_lines: int) -> ImportReport:
+    connection.execute("INSERT OR IGNORE INTO calls (parts) SELECT DISTINCT parts FROM staged ORDER BY parts")
+    connection.execute(_CONFLICTS)
+    (n_conflicts,) = connection.execute(
+        "SELECT count(*) FROM staged WHERE key IN (SELECT key FROM conflicts)"
+    ).fetchone()
+    n_added = connection.execute(_TAKE_OVER).rowcount
+    return ImportReport(n_lines, n_added, n_lines - n_added - n_conflicts, n_conflicts)
+
+
+def remove(connections: Connections, chosen: Chosen, target: Path) -> PruneReport:
+    """Export the chosen replies to a new file, then remove them, in one transaction."""
+    with connections.writing() as connection:
+        # not before the lock: another prune to this file may have ended in between, and what it removed lies there
+        if target.exists():
+            raise CacheError(f"{target} exists: name another export_to; nothing was removed")
+        found = tally(connection, chosen)
+        export(connection, target, chosen, fresh=True)
+        where, parameters = chosen.where(connection)
+        connection.execute(_REMOVE.format(where), parameters)
+    connections.compact()
+    return PruneReport(found.n_replies, found.n_keys, found.n_bytes, found.cost_usd, True, target)

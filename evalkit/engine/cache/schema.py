@@ -1,0 +1,324 @@
+"""The SQLite file: its tables, how it is made, recognised without being touched, and migrated.
+
+`docs/adr/0003-reply-store.md` says why it looks like this.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import sqlite3
+import struct
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from evalkit.core.files import held
+from evalkit.errors import CacheError
+
+__all__ = [
+    "APPLICATION_ID",
+    "FILE_NAME",
+    "MIGRATIONS",
+    "SCHEMA",
+    "cache_error",
+    "check_file",
+    "check_objects",
+    "create",
+    "log_of",
+    "migrate",
+    "place",
+    "refuse_newer",
+    "schema_of",
+    "transaction",
+]
+
+FILE_NAME = "replies.sqlite"
+APPLICATION_ID = 0x45766B72
+"""Marks the file as a reply store ("Evkr")."""
+SCHEMA = 1
+"""Number of the table form, kept in the file's `user_version`. (`KEY_SCHEMA` is that of the keys.)"""
+
+Migration = Callable[[sqlite3.Connection], None]
+MIGRATIONS: dict[int, Migration] = {}
+"""Schema number -> what makes the next one of it, inside a transaction that is already open."""
+
+_PAGE_SIZE = 4096
+_TABLES = """
+CREATE TABLE calls (
+    call_id INTEGER PRIMARY KEY,
+    parts TEXT NOT NULL UNIQUE
+);
+CREATE TABLE replies (
+    key BLOB NOT NULL CHECK (length(key) = 32),
+    generation INTEGER NOT NULL CHECK (generation >= 0),
+    call_id INTEGER NOT NULL REFERENCES calls,
+    input_hash BLOB NOT NULL CHECK (length(input_hash) = 32),
+    "order" TEXT,
+    sample INTEGER NOT NULL CHECK (sample >= 0),
+    content_key BLOB NOT NULL CHECK (length(content_key) = 32),
+    created REAL NOT NULL,
+    source TEXT NOT NULL CHECK (source IN ('live', 'recorded')),
+    cost_usd REAL,
+    promoted_from BLOB CHECK (length(promoted_from) = 32),
+    value BLOB NOT NULL,
+    PRIMARY KEY (key, generation)
+);
+CREATE INDEX replies_content ON replies (content_key);
+CREATE TABLE facts (
+    service TEXT NOT NULL,
+    model TEXT NOT NULL,
+    name TEXT NOT NULL,
+    value TEXT NOT NULL,
+    learned_at REAL NOT NULL,
+    PRIMARY KEY (service, model, name)
+) WITHOUT ROWID;
+"""
+_MAGIC = b"SQLite format 3\x00"
+_OBJECTS = {("table", "calls"), ("table", "replies"), ("index", "replies_content"), ("table", "facts")}
+
+_ELSEWHERE = "move it away or set EVALKIT_CACHE to another folder"
+_WHAT_TO_DO = {
+    sqlite3.SQLITE_FULL: "the disk is full and nothing of this was stored; free some space and run again",
+    sqlite3.SQLITE_IOERR: "the disk is full or faulty and nothing of this was stored; look at it and run again",
+    sqlite3.SQLITE_BUSY: "another process kept it locked for a minute; end that process or wait, then run again",
+    sqlite3.SQLITE_LOCKED: "another process kept it locked for a minute; end that process or wait, then run again",
+    sqlite3.SQLITE_READONLY: "it cannot be written; set EVALKIT_CACHE to a folder that can, or judge with offline=True",
+    sqlite3.SQLITE_CANTOPEN: "check the folder's permissions (a log that a crash left needs write access once)",
+    sqlite3.SQLITE_PERM: "check the folder's permissions, or set EVALKIT_CACHE to another folder",
+    sqlite3.SQLITE_CORRUPT: "it is damaged; move it away and import an export, or set EVALKIT_CACHE to another folder",
+    sqlite3.SQLITE_NOTADB: "it is damaged; move it away and import an export, or set EVALKIT_CACHE to another folder",
+}
+
+
+def cache_error(path: Path, problem: sqlite3.Error | OSError) -> CacheError:
+    """What went wrong with the store at `path`, and what to do about it."""
+    if isinstance(problem, sqlite3.Error):
+        code = getattr(problem, "sqlite_errorcode", 0) & 0xFF
+        advice = _WHAT_TO_DO.get(code, "the file was left as it is")
+    else:
+        advice = "check the disk and the folder's permissions, or set EVALKIT_CACHE to another folder"
+    return CacheError(f"reply store {path}: {problem}; {advice}")
+
+
+def check_file(path: Path) -> int:
+    """The schema number of the store at `path`, read off the file's first bytes alone.
+
+    SQLite is not let near a file before this: opening could already write to it. A newer number may stand in the log
+    alone: see `refuse_newer`.
+
+    Raises
+    ------
+    CacheError
+        If the file is foreign, truncated or of a newer evalkit.
+    """
+    for attempt in (0, 1, 2):
+        header, size = _first_bytes(path)
+        problem = _problem_of(header, size, _has_log(path))
+        if problem is None:
+            return int(struct.unpack_from(">I", header, 60)[0])
+        # another process may be writing its log into the file at this moment
+        if attempt < 2:
+            time.sleep(0.05)
+    raise CacheError(f"{path} {problem}; it was left untouched")
+
+
+def _first_bytes(path: Path) -> tuple[bytes, int]:
+    try:
+        with path.open("rb") as file:
+            return file.read(100), os.fstat(file.fileno()).st_size
+    except OSError as problem:
+        raise cache_error(path, problem) from problem
+
+
+def log_of(path: Path) -> Path:
+    """SQLite's write-ahead log beside a store."""
+    return path.with_name(f"{path.name}-wal")
+
+
+def _has_log(path: Path) -> bool:
+    try:
+        return log_of(path).stat().st_size > 0
+    except OSError:
+        return False
+
+
+def _problem_of(header: bytes, size: int, has_log: bool) -> str | None:
+    elsewhere = _ELSEWHERE
+    if len(header) < 100 and _MAGIC.startswith(header[:16]):
+        return f"is truncated to {size} bytes: restore it, or move it away and import an export"
+    if not header.startswith(_MAGIC):
+        return f"is not a SQLite file: {elsewhere}"
+    page_size, pages, schema, application = *struct.unpack_from(">H", header, 16), *_numbers(header)
+    if application != APPLICATION_ID:
+        return f"is a SQLite file of another program (application id {application:#x}): {elsewhere}"
+    if schema > SCHEMA:
+        return _newer(schema)
+    whole = pages * (65536 if page_size == 1 else page_size)
+    # with a log beside it a shorter file is right: its end may still be in the log
+    if size < whole and not has_log:
+        return f"is truncated to {size} of {whole} bytes: restore it, or move it away and import an export"
+    return None
+
+
+def _newer(schema: int) -> str:
+    newer = f"schema {schema}, this one reads up to {SCHEMA}"
+    return f"was written by a newer evalkit ({newer}): upgrade evalkit, or {_ELSEWHERE}"
+
+
+def _numbers(header: bytes) -> tuple[int, int, int]:
+    def number(offset: int) -> int:
+        return int(struct.unpack_from(">I", header, offset)[0])
+
+    return number(28), number(60), number(68)
+
+
+def check_objects(path: Path, connection: sqlite3.Connection) -> None:
+    """Refuse a file that holds more than evalkit's tables: a trigger of a stranger would run at every write."""
+    found = {
+        (kind, name)
+        for kind, name in connection.execute("SELECT type, name FROM sqlite_master")
+        if not name.startswith("sqlite_")
+    }
+    for kind, name in sorted(found ^ _OBJECTS):
+        state = "holds" if (kind, name) in found else "lacks"
+        raise CacheError(
+            f"{path} {state} the {kind} {name!r}, so it was not written by evalkit; it was left untouched: "
+            "move it away or set EVALKIT_CACHE to another folder"
+        )
+
+
+def create(path: Path) -> None:
+    """Make an empty store at `path`; all is well if another process was faster.
+
+    It is built under another name and linked into place whole, so that nobody ever meets half a file.
+    """
+    fresh = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    try:
+        _make_folder(path.parent)
+        log = log_of(path)
+        # in this order: another process makes its log only after the file
+        if log.exists() and not path.exists():
+            raise CacheError(f"{log} lies there without its {path.name}: restore that file, or remove the log")
+        _build(fresh)
+        with contextlib.suppress(FileExistsError):
+            place(fresh, path)
+    except (sqlite3.Error, OSError) as problem:
+        raise cache_error(path, problem) from problem
+    finally:
+        for end in ("", "-wal", "-shm", "-journal"):
+            with contextlib.suppress(OSError):
+                fresh.with_name(f"{fresh.name}{end}").unlink()
+
+
+def _make_folder(folder: Path) -> None:
+    if folder.is_dir():
+        return
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # replies may be private: a folder that evalkit made is not committed by accident
+    with contextlib.suppress(FileExistsError), (folder / ".gitignore").open("x", encoding="utf-8") as file:
+        file.write("# made by evalkit: share replies with `evalkit cache export`\n*\n")
+
+
+def _build(path: Path) -> None:
+    _make_private(path)
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute(f"PRAGMA page_size = {_PAGE_SIZE}")
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.executescript(f"BEGIN; {_TABLES} PRAGMA user_version = {SCHEMA}; COMMIT;")
+        connection.execute("PRAGMA journal_mode = WAL")
+
+
+def _make_private(path: Path, mode: int = 0o600) -> None:
+    """Make an empty file with these rights, whatever the umask; SQLite gives its log those of the file."""
+    number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        if hasattr(os, "fchmod") and mode != 0o600:
+            os.fchmod(number, mode)
+    finally:
+        os.close(number)
+
+
+def place(fresh: Path, path: Path) -> None:
+    """Give a whole file its name for good; FileExistsError where that is taken, by whoever was faster."""
+    try:
+        path.hardlink_to(fresh)
+    except FileExistsError:
+        raise
+    except OSError:  # no hard links here (FAT, some shares)
+        with held(path.parent):
+            # a rename would replace a file that another process just made, and what was written into it since (not on
+            # Windows)
+            if path.exists():
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path)) from None
+            fresh.rename(path)
+    if os.name == "posix":
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def migrate(path: Path, connection: sqlite3.Connection) -> None:
+    """Bring an older store to the present schema: a copy first, then all steps in one transaction.
+
+    Raises
+    ------
+    CacheError
+        If a step is missing or fails; the store is as it was, and the copy lies beside it.
+    """
+    with transaction(path, connection):
+        found = schema_of(connection)
+        if found >= SCHEMA:
+            return
+        copy = path.with_name(f"{path.stem}.schema{found}{path.suffix}")
+        _copy(path, copy)
+        try:
+            for number in range(found, SCHEMA):
+                MIGRATIONS[number](connection)
+        except (KeyError, sqlite3.Error) as problem:
+            what = f"no step from schema {problem}" if isinstance(problem, KeyError) else str(problem)
+            raise CacheError(
+                f"{path} could not be brought from schema {found} to {SCHEMA} ({what}); "
+                f"it is as it was, and a copy is {copy}"
+            ) from problem
+        connection.execute(f"PRAGMA user_version = {SCHEMA}")
+
+
+def schema_of(connection: sqlite3.Connection) -> int:
+    """The schema number, the log included (the file's first bytes may lag behind)."""
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def refuse_newer(path: Path, connection: sqlite3.Connection) -> None:
+    """Raise CacheError if a newer evalkit has written the store, its log included, since it was opened or before."""
+    found = schema_of(connection)
+    if found > SCHEMA:
+        raise CacheError(f"{path} {_newer(found)}; it was left untouched")
+
+
+@contextlib.contextmanager
+def transaction(path: Path, connection: sqlite3.Connection) -> Iterator[None]:
+    """One write transaction: committed whole or not at all, and never into the store of a newer evalkit."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        refuse_newer(path, connection)
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        # a full disk makes SQLite roll back by itself
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _copy(path: Path, copy: Path) -> None:
+    part = copy.with_name(f".{copy.name}.{os.getpid()}.part")
+    part.unlink(missing_ok=True)
+    _make_private(part, path.stat().st_mode & 0o666)
+    with contextlib.closing(sqlite3.connect(path)) as source, contextlib.closing(sqlite3.connect(part)) as target:
+        source.backup(target)
+    part.replace(copy)

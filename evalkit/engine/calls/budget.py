@@ -1,0 +1,102 @@
+"""Budgets: money and calls are reserved before a request is sent and settled after."""
+
+from __future__ import annotations
+
+import asyncio
+
+from evalkit.core.judges import Judge
+from evalkit.core.keys import canonical_json
+from evalkit.core.records import Request
+from evalkit.engine.calls.call_limits import Limits
+from evalkit.engine.providers.prices import price_of
+from evalkit.errors import ConfigError
+
+__all__ = ["Budget", "upper_bound"]
+
+
+def upper_bound(request: Request, n: int, price: tuple[float, float]) -> float:
+    """The most US$ that a request for `n` replies can cost: every byte of the prompt a token, every reply full."""
+    prompt, judge = request.prompt, request.judge
+    extra = len(canonical_json(dict(prompt.schema))) if prompt.schema is not None else 0
+    longest = judge.max_tokens or 0
+    if judge.params:  # tools are read as prompt, and what is chosen among is written in full
+        extra += len(canonical_json(dict(judge.params)))
+        other = judge.params.get("max_completion_tokens")
+        longest = max(longest, other) if isinstance(other, int) else longest
+        best_of = judge.params.get("best_of")
+        n *= best_of if isinstance(best_of, int) and best_of > 1 else 1
+    return ((prompt.n_bytes + extra) * price[0] + n * longest * price[1]) / 1e6
+
+
+class Budget:
+    """What one run may spend. `usd` and `calls` are spent, reservations come on top."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self.usd = 0.0
+        self.calls = 0
+        self._held_usd = 0.0
+        self._held_calls = 0
+        self._settled = asyncio.Event()
+
+    def check(self, judge: Judge) -> None:
+        """Raise ConfigError, before any call, where a budget cannot be kept."""
+        if self._limits.budget_usd is None:
+            return
+        if price_of(judge) is None:
+            raise ConfigError(
+                f"the price of judge '{judge.name}' is not known, so budget_usd cannot be kept; give it as "
+                "Judge(price=(US$ per million prompt tokens, per million completion tokens)) or leave budget_usd out"
+            )
+        if judge.max_tokens is None:
+            raise ConfigError(
+                f"judge '{judge.name}' has max_tokens None, so budget_usd cannot be kept; give max_tokens"
+            )
+
+    @property
+    def is_used_up(self) -> bool:
+        """Whether no call at all fits any more: then no prompt need be rendered to know."""
+        most_usd, most_calls = self._limits.budget_usd, self._limits.max_calls
+        return (most_calls is not None and self.calls >= most_calls) or (
+            most_usd is not None and self.usd >= most_usd > 0
+        )
+
+    def hold(self, usd: float) -> bool:
+        """Hold one call of at most `usd` if it fits now."""
+        if not self._fits(usd):
+            return False
+        self._held_usd += usd
+        self._held_calls += 1
+        return True
+
+    async def reserve(self, usd: float) -> bool:
+        """Hold one call of at most `usd`; False if it does not fit even when all calls in flight have settled."""
+        while not self.hold(usd):
+            if not self._held_calls:
+                return False
+            self._settled.clear()
+            await self._settled.wait()
+        return True
+
+    def _fits(self, usd: float) -> bool:
+        most_usd, most_calls = self._limits.budget_usd, self._limits.max_calls
+        if most_calls is not None and self.calls + self._held_calls >= most_calls:
+            return False
+        return most_usd is None or self.usd + self._held_usd + usd <= most_usd
+
+    def settle(self, held: float, usd: float, *, billed: bool) -> None:
+        """Turn a reservation of `held` into what was spent; a call that was not billed counts for nothing."""
+        self._held_usd -= held
+        self._held_calls -= 1
+        if billed:
+            self.usd += usd
+            self.calls += 1
+        if not self._held_calls:
+            self._held_usd = 0.0  # no dust of rounding
+        self._settled.set()
+
+    def spent(self) -> str:
+        """The budget in words."""
+        if self._limits.max_calls is not None and self.calls >= self._limits.max_calls:
+            return f"max_calls={self._limits.max_calls} reached"
+        return f"US$ {self.usd:.4f} of budget_usd={self._limits.budget_usd} spent; the next call may not fit"

@@ -1,0 +1,145 @@
+"""The one event-loop thread of a process, on which all calls run. See docs/adr/0005-one-loop-thread.md."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import contextlib
+import ctypes
+import os
+import sys
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from typing import Any, ClassVar, TypeVar
+
+from evalkit.errors import JudgeError
+
+__all__ = ["LoopThread"]
+
+T = TypeVar("T")
+_EXIT_WAIT_S = 3.0
+
+
+class LoopThread:
+    """A daemon thread with an event loop, for the life of the process; `LoopThread.get` gives it.
+
+    Work is handed in from any thread and any other loop. A forked child starts its own.
+
+    Examples
+    --------
+    >>> async def work():
+    ...     return 42
+    >>> LoopThread.get().submit(work()).result()
+    42
+    """
+
+    _lock: ClassVar[threading.Lock] = threading.Lock()
+    _instance: ClassVar[LoopThread | None] = None
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self._tasks: dict[Future[Any], asyncio.Task[Any]] = {}
+        self._thread = threading.Thread(target=self._main, name="evalkit-loop", daemon=True)
+        self._thread.start()
+
+    def _main(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        self.loop.run_forever()
+
+    @classmethod
+    def get(cls) -> LoopThread:
+        """The process's loop thread, started on first use."""
+        with cls._lock:
+            if cls._instance is None or not cls._instance._thread.is_alive():
+                cls._instance = cls()
+                # Registered late, so that it runs before the store closes itself
+                atexit.register(cls._instance.close)
+            return cls._instance
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the caller runs on this very thread."""
+        return threading.current_thread() is self._thread
+
+    def check_may_wait(self) -> None:
+        """Raise JudgeError where waiting for the loop thread would wait for itself."""
+        if self.is_here:
+            raise JudgeError(
+                "judge was called from evalkit's own loop thread (from a callback such as on_progress), where waiting "
+                "would never end; call it from another thread, or `await ajudge(…)`"
+            )
+
+    def submit(self, work: Coroutine[Any, Any, T], *, on_cancel: Callable[[], object] | None = None) -> Future[T]:
+        """Start `work` on the loop thread.
+
+        Cancelling the future calls `on_cancel` there, which may let the work end in its own way; without it
+        the work is cancelled.
+        """
+        outcome: Future[T] = Future()
+
+        def start() -> None:
+            task = self.loop.create_task(work)
+            self._tasks[outcome] = task
+            task.add_done_callback(finish)
+            outcome.add_done_callback(lambda future: stop(task) if future.cancelled() else None)
+
+        def stop(task: asyncio.Task[T]) -> None:
+            self.loop.call_soon_threadsafe(on_cancel or task.cancel)
+
+        def finish(task: asyncio.Task[T]) -> None:
+            self._tasks.pop(outcome, None)
+            if task.cancelled():
+                outcome.cancel()
+            elif not outcome.set_running_or_notify_cancel():
+                task.exception()  # nobody waits for it any more
+            elif (error := task.exception()) is not None:
+                outcome.set_exception(error)
+            else:
+                outcome.set_result(task.result())
+
+        self.loop.call_soon_threadsafe(start)
+        return outcome
+
+    def release(self, outcome: Future[Any]) -> None:
+        """Let this work go on, but do not wait for it at the end of the process: somebody waited already."""
+        self.loop.call_soon_threadsafe(self._tasks.pop, outcome, None)
+
+    def close(self) -> None:
+        """Wait a moment for work in flight, close all connections, stop the loop; for the end of the process."""
+        if self.is_here or not self._thread.is_alive():
+            return
+        ending = asyncio.run_coroutine_threadsafe(self._end(), self.loop)
+        # Ctrl-C at this point is impatience; a traceback "ignored in atexit callback" tells nobody anything
+        with contextlib.suppress(TimeoutError, KeyboardInterrupt, SystemExit):
+            ending.result(2 * _EXIT_WAIT_S)
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join(1)
+        with LoopThread._lock:
+            if LoopThread._instance is self:
+                LoopThread._instance = None
+
+    async def _end(self) -> None:
+        if self._tasks:
+            await asyncio.wait(self._tasks.values(), timeout=_EXIT_WAIT_S)
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in left:
+            task.cancel()
+        if left:
+            await asyncio.wait(left, timeout=_EXIT_WAIT_S / 4)
+        openai = sys.modules.get("evalkit.engine.providers.openai")
+        if openai is not None:
+            await openai.close_all()
+
+
+def _drop_in_child() -> None:
+    """A forked child has no loop thread: forget the parent's, and never touch its sockets and selector."""
+    left = LoopThread._instance
+    LoopThread._lock, LoopThread._instance = threading.Lock(), None
+    if left is not None:
+        # Were it collected, closing its connections would unregister them from the selector shared with the parent
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(left))
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_drop_in_child)

@@ -1,0 +1,231 @@
+"""`plan`: what a call of `judge` would take, before it is made."""
+
+from __future__ import annotations
+
+import html
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import orjson
+import pandas as pd
+
+from evalkit.core.formatting import figure, html_page, html_table, text_table
+from evalkit.core.records import token_count
+from evalkit.engine.cache import ReplyStore
+from evalkit.engine.options import Options
+from evalkit.engine.reply_lookup import Hit, Stored
+from evalkit.engine.specification import Spec
+from evalkit.engine.version_check import tell_changed_text
+from evalkit.engine.worklist import Work
+from evalkit.errors import counted
+
+__all__ = ["Plan", "plan", "plan_work"]
+
+_BYTES_PER_TOKEN = 4
+_GUESSED_REPLY_TOKENS = 120
+_SAMPLE = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What judging would take.
+
+    Attributes
+    ----------
+    table
+        One row a judge: `judge`, `n_judgments`, `n_cached`, `n_recorded` (recorded by somebody, not
+        used for a live judge unless ``recorded="use"``), `n_to_call` (replies; one that several judgments
+        share counts once), `usd` (expected: four bytes a token, replies as long as this judge's stored ones,
+        else of 120 tokens; a prompt is billed once for all its samples where the service is known to do so)
+        and `usd_at_most` (every byte a token, replies of max_tokens; NA without max_tokens); both NA where
+        the price is unknown.
+    n_items, n_unique
+        Items, and items that differ in content.
+    cache
+        The cache folder.
+    """
+
+    table: pd.DataFrame
+    n_items: int
+    n_unique: int
+    cache: Path
+
+    @property
+    def n_to_call(self) -> int:
+        """Replies that would have to be paid."""
+        return int(self.table["n_to_call"].sum())
+
+    @property
+    def usd(self) -> float:
+        """Expected cost in US$; NaN if a price is unknown and calls are needed."""
+        return _total(self.table, "usd")
+
+    @property
+    def usd_at_most(self) -> float:
+        """Upper bound of the cost in US$; NaN if a price is unknown and calls are needed."""
+        return _total(self.table, "usd_at_most")
+
+    def __str__(self) -> str:
+        return f"{self._head()}\n{text_table(self._rows(), width=120)}"
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return html_page([f"<p>{html.escape(self._head())}</p>", html_table(self._rows())])
+
+    def _rows(self) -> list[dict[str, str]]:
+        prices = ("usd", "usd_at_most")
+        return [
+            {str(name): _price(value) if name in prices else str(value) for name, value in row.items()}
+            for row in self.table.to_dict("records")
+        ]
+
+    def _head(self) -> str:
+        n = int(self.table["n_judgments"].sum())
+        cached = int(self.table["n_cached"].sum())
+        share = f" ({cached / n:.0%})" if n else ""
+        cost = "nothing to pay" if not self.n_to_call else _money(self.usd, self.usd_at_most)
+        unique = "" if self.n_unique == self.n_items else f" ({self.n_unique} that differ)"
+        size = f"{counted(self.n_items, 'item')}{unique}, {counted(n, 'judgment')}"
+        return f"{size}: {cached} cached{share}, {self.n_to_call} to ask; {cost}"
+
+
+def _money(usd: float, most: float) -> str:
+    if np.isnan(usd):
+        return "price unknown"
+    if np.isnan(most):
+        return f"about US$ {usd:.4f}, no upper bound without max_tokens"
+    return f"about US$ {usd:.4f}, at most {most:.4f}" if most else "free"
+
+
+def _total(table: pd.DataFrame, column: str) -> float:
+    wanted = table.loc[table["n_to_call"] > 0, column]
+    return float(wanted.sum(skipna=False)) if len(wanted) else 0.0
+
+
+def _price(usd: float) -> str:
+    return "unknown" if np.isnan(usd) else figure(usd, digits=4)
+
+
+def plan(
+    items: Any,
+    rubric: Any,
+    judges: Any = None,
+    *,
+    samples: int | None = None,
+    template: str | None = None,
+    item_id: str | None = None,
+    recorded: Literal["miss", "use"] = "miss",
+    adopt: bool = False,
+    cache: str | Path | None = None,
+) -> Plan:
+    """What `judge` would take: calls, cached share, US$. Nothing is called.
+
+    Takes the arguments of `judge`, raises the same errors, and returns a `Plan`. With `adopt`, replies of other
+    versions of the rubric whose criterion is unchanged count as cached, as they do for ``judge(…, adopt=True)``.
+
+    Examples
+    --------
+    >>> made = plan([{"question": "2 + 2?", "answer": "4"}], "relevancy", "fake:strict", samples=2)
+    >>> made.n_items, int(made.table["n_judgments"].sum())
+    (1, 2)
+    """
+    takes_recorded = Options(recorded=recorded).takes_recorded
+    work = Work.of(Spec.of(rubric, judges, samples, template), items, item_id)
+    return plan_work(work, takes_recorded=takes_recorded, adopt=adopt, cache=cache)
+
+
+def plan_work(
+    work: Work, *, takes_recorded: bool = False, adopt: bool = False, cache: str | Path | None = None
+) -> Plan:
+    """`plan` for what was resolved already."""
+    store = ReplyStore.open(cache)
+    tally = _Tally.of(work, store, takes_recorded=takes_recorded, adopt=adopt)
+    if any(tally.missing):
+        tell_changed_text(work.spec, store)
+    rows = [
+        (
+            work.spec.judges[at].name,
+            *tally.counts[at],
+            len(tally.missing[at]),
+            *_prices(work, store, at, tally.missing[at], tally.known[at]),
+        )
+        for at in range(len(work.spec.judges))
+    ]
+    names = ["judge", "n_judgments", "n_cached", "n_recorded", "n_to_call", "usd", "usd_at_most"]
+    return Plan(pd.DataFrame(rows, columns=names), work.shape[0], work.n_unique, store.folder)
+
+
+@dataclass(slots=True)
+class _Tally:
+    """For each judge: judgments, cached and recorded ones; rows to call for; some stored replies."""
+
+    counts: list[list[int]]
+    missing: list[list[int]]
+    known: list[list[bytes]]
+
+    @classmethod
+    def of(cls, work: Work, store: ReplyStore, *, takes_recorded: bool, adopt: bool) -> _Tally:
+        n_judges = len(work.spec.judges)
+        made = cls([[0, 0, 0] for _ in range(n_judges)], [[] for _ in range(n_judges)], [[] for _ in range(n_judges)])
+        by_judge = len(work.spec.orders) * work.spec.samples
+        stored, lost = Stored(work, store, takes_recorded), dict[int, bytes]()
+        for first, keys, hits in stored.chunks():
+            for row, (key, hit) in enumerate(zip(keys, hits, strict=True), first):
+                if hit is None:
+                    lost[row] = key
+                else:
+                    made._count(row // by_judge % n_judges, hit, recorded=False)
+        adopted = stored.of_content(lost) if adopt else {}
+        recorded = set[int]() if takes_recorded or not lost else _recorded(work, store)
+        seen: set[bytes] = set()
+        for row, key in lost.items():
+            judge, hit = row // by_judge % n_judges, adopted.get(row)
+            made._count(judge, hit, recorded=hit is None and row in recorded)
+            if hit is None and key not in seen:
+                made.missing[judge].append(row)
+                seen.add(key)
+        return made
+
+    def _count(self, judge: int, hit: Hit | None, *, recorded: bool) -> None:
+        count = self.counts[judge]
+        count[0] += 1
+        count[1] += hit is not None
+        count[2] += recorded
+        if hit is not None and len(self.known[judge]) < _SAMPLE:
+            self.known[judge].append(hit[1])
+
+
+def _recorded(work: Work, store: ReplyStore) -> set[int]:
+    """The rows that have a reply if recorded ones count."""
+    chunks = Stored(work, store, recorded=True).chunks()
+    return {first + at for first, _, hits in chunks for at, hit in enumerate(hits) if hit is not None}
+
+
+def _prices(work: Work, store: ReplyStore, at: int, missing: list[int], known: list[bytes]) -> tuple[float, float]:
+    """Expected and highest US$ of a judge's missing replies."""
+    if not missing:
+        return 0.0, 0.0
+    from evalkit.engine.calls import price_of
+    from evalkit.engine.calls.budget import upper_bound
+
+    judge = work.spec.judges[at]
+    price = price_of(judge)
+    if price is None:
+        return np.nan, np.nan
+    requests = work.requests(missing)
+    billed_once = store.facts(judge.service, judge.model).get("n_supported") is True
+    prompts = sum(upper_bound(one, 0, price) * (1 if billed_once else len(one.samples)) for one in requests)
+    usd = prompts / _BYTES_PER_TOKEN + len(missing) * _reply_tokens(known, judge.max_tokens) * price[1] / 1e6
+    if judge.max_tokens is None:
+        return usd, np.nan
+    return usd, sum(upper_bound(one, 1, price) * len(one.samples) for one in requests)
+
+
+def _reply_tokens(known: list[bytes], max_tokens: int | None) -> float:
+    """How long a reply will be: as those that are known."""
+    lengths = [n for value in known if (n := token_count(orjson.loads(value).get("completion_tokens"))) is not None]
+    length = sum(lengths) / len(lengths) if lengths else _GUESSED_REPLY_TOKENS
+    return float(length if max_tokens is None else min(length, max_tokens))

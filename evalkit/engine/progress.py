@@ -1,0 +1,116 @@
+"""One line of progress for live calls, and one at their end."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from evalkit.core.formatting import in_notebook
+from evalkit.errors import counted
+
+__all__ = ["Bar"]
+
+_EVERY_S = 0.1
+_log = logging.getLogger("evalkit.engine")
+
+
+class Bar:
+    """A line by tqdm: done, failed, US$, rate, time left; silent unless somebody can see it."""
+
+    def __init__(self, n_rows: int, n_calls: int, folder: Path, wanted: bool | None) -> None:
+        self._n_rows, self._n_calls, self._folder = n_rows, n_calls, folder
+        self._shown = _seen() if wanted is None else wanted
+        self._bar: Any = None
+        self._last = 0.0
+        self._progress: Any = None
+        self._started = time.monotonic()
+        self._stopping = False
+
+    def __enter__(self) -> Bar:
+        if self._shown:
+            from tqdm.auto import tqdm
+
+            cached = self._n_rows - self._n_calls
+            self._write(f"evalkit: {cached} of {counted(self._n_rows, 'judgment')} cached in {self._folder}")
+            self._bar = tqdm(total=self._n_calls, unit="reply", dynamic_ncols=True, delay=0.3)
+        return self
+
+    def update(self, progress: Any) -> None:
+        """Show the engine's counters, at most ten times a second."""
+        self._progress = progress
+        if self._bar is None:
+            return
+        if progress.stopped and progress.in_flight and not self._stopping:
+            self._stopping = True
+            self._write(
+                f"evalkit: stopping; waiting a few seconds for {counted(progress.in_flight, 'call')} in flight, so "
+                "that nothing is paid twice (Ctrl-C again leaves at once)"
+            )
+        now = time.monotonic()
+        if now - self._last < _EVERY_S and progress.done + progress.n_failed < self._n_calls:
+            return
+        self._last = now
+        said: dict[str, object] = {"failed": progress.n_failed, "US$": self._dollars()}
+        if progress.maybe_paid:
+            said["maybe paid"] = progress.maybe_paid
+        self._bar.set_postfix(said, refresh=False)
+        self._bar.update(progress.done + progress.n_failed - self._bar.n)
+
+    def end(self, unscored: Mapping[str, int]) -> None:
+        """The last line: what was asked for in this run, what of it has no score and why, what it cost."""
+        if self._bar is None:
+            if self._progress is not None and self._progress.maybe_paid:
+                _log.warning("calls without an answer that may have been billed: %d", self._progress.maybe_paid)
+            return
+        self._bar.close()
+        reasons = ", ".join(f"{reason} {n}" for reason, n in sorted(unscored.items(), key=lambda pair: -pair[1]))
+        n_unscored = sum(unscored.values())
+        parts = [
+            f"{self._n_calls - n_unscored} asked and scored",
+            f"{self._n_rows - self._n_calls} cached",
+            f"{n_unscored} unscored ({reasons})" if reasons else "none unscored",
+            *self._bill(),
+            f"{time.monotonic() - self._started:.1f} s",
+        ]
+        self._write(f"evalkit: {', '.join(parts)}")
+
+    def _dollars(self) -> str:
+        """What was paid so far; a reply of unknown price is not one that cost nothing."""
+        progress = self._progress
+        if progress.n_unpriced and progress.n_unpriced >= progress.done:
+            return "NA"
+        return f"{'>=' if progress.n_unpriced else ''}{progress.cost_usd:.4f}"
+
+    def _bill(self) -> list[str]:
+        progress = self._progress
+        if progress is None:
+            return []
+        dollars = self._dollars()
+        bill = ["price unknown" if dollars == "NA" else f"US$ {dollars}"]
+        if dollars != "NA" and progress.n_unpriced:
+            bill.append(f"{counted(progress.n_unpriced, 'reply', 'replies')} of unknown price")
+        if progress.maybe_paid:
+            bill.append(f"{counted(progress.maybe_paid, 'call')} without an answer that may have been billed")
+        return bill
+
+    @staticmethod
+    def _write(line: str) -> None:
+        from tqdm.auto import tqdm
+
+        tqdm.write(line, file=sys.stderr)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+
+def _seen() -> bool:
+    """True on a terminal and in a notebook cell."""
+    return sys.stderr.isatty() or in_notebook()

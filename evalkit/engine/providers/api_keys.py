@@ -1,0 +1,65 @@
+"""Keys by name: those in environment variables, and those given by value, which only this process holds."""
+
+from __future__ import annotations
+
+import os
+import threading
+from secrets import token_hex
+
+from evalkit.errors import ConfigError
+from evalkit.errors.secrets import Secret, watch_key
+
+__all__ = ["NO_KEY", "hold_key", "key_in", "told"]
+
+_PREFIX = "EVALKIT_GIVEN_KEY_"
+NO_KEY = "EVALKIT_NO_KEY_GIVEN"
+"""Stands for a key that was not given: never looked up in the environment."""
+
+_lock = threading.Lock()
+_names: dict[Secret, str] = {}
+_keys: dict[str, Secret] = {}
+
+
+def hold_key(key: str | Secret) -> str:
+    """A name for a key that was given by value, to be used as `Judge.api_key_env`.
+
+    The key stays in the memory of this process. The name says nothing of it, and one key has one name, so that
+    judges with the same key share its limits.
+
+    Raises
+    ------
+    ConfigError
+        When the key is blank, or holds characters that no key has; the message never shows it.
+
+    Examples
+    --------
+    >>> name = hold_key("sk-of-this-example")
+    >>> key_in(name), "example" in name, hold_key("sk-of-this-example") == name
+    (<hidden>, False, True)
+    """
+    key = Secret.of(key)  # under its own name: a traceback shows variables
+    key = Secret(key.reveal().strip()) if isinstance(key, Secret) else key
+    if not isinstance(key, Secret) or not key:
+        raise ConfigError("the key given by value is blank or no text; leave it out where a server needs none")
+    if not key.is_sendable:
+        raise ConfigError("the key given by value holds characters that no key has (it is not shown)")
+    watch_key(key)
+    with _lock:
+        # by chance, so that no other process has a key of that name: what names it may be sent there
+        name = _names.setdefault(key, f"{_PREFIX}{token_hex(8).upper()}")
+        _keys[name] = key
+    return name
+
+
+def key_in(name: str | None) -> Secret:
+    """The key that a name stands for: one held by `hold_key`, else that of the environment variable; false if none."""
+    if not name or name == NO_KEY:
+        return Secret()
+    if name.startswith(_PREFIX):
+        return _keys.get(name, Secret())
+    return Secret(os.environ.get(name, "").strip())
+
+
+def told(name: str) -> str:
+    """Which key a message is about, in words: ``that in NAME``, or ``the one given by value``."""
+    return "the one given by value" if name.startswith(_PREFIX) else f"that in {name}"

@@ -1,0 +1,310 @@
+"""Models that compute in this process: loaded once, asked by one thread, all who wait in one batch.
+
+Options of where a model runs are variables, not parameters, since replies are to be found again elsewhere:
+``EVALKIT_DEVICE`` (``cpu``, ``cuda:1`` …), ``EVALKIT_BATCH_SIZE`` (prompts per batch, default 8; for vLLM 256) and
+``EVALKIT_VLLM`` (see `evalkit.engine.providers.vllm`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import importlib.util
+import os
+import queue
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+from evalkit.core.judges import Judge
+from evalkit.core.keys import canonical_json
+from evalkit.core.records import Reply, Request
+from evalkit.engine.providers import ProviderError
+from evalkit.engine.providers.model_interface import ENDING, Model, Written, stops_of
+from evalkit.engine.providers.prices import cost_of, price_of, shares
+from evalkit.errors import ConfigError, MissingExtraError, advise_extra, listed
+
+__all__ = ["LocalClient", "check_extra", "check_local", "release_models"]
+
+_BATCH = 8
+_EXIT_WAIT_S = 10.0
+# What decides which model is loaded, and where
+_LOADING = ("revision", "dtype", "quantization")
+_VARIABLES = ("EVALKIT_DEVICE", "EVALKIT_VLLM")
+
+
+@dataclass(slots=True)
+class _Asked:
+    request: Request
+    n: int
+    outcome: Future[list[Reply]] = field(default_factory=Future)
+
+
+def check_extra(extra: str, *modules: str) -> None:
+    """Raise MissingExtraError when a module that an extra brings is not installed; imports nothing."""
+    for module in modules:
+        if importlib.util.find_spec(module) is None:
+            raise MissingExtraError(f"judges of the provider '{extra}' need {module}: {advise_extra(extra)}")
+
+
+def check_local(judge: Judge, allowed: Sequence[str]) -> None:
+    """Check that a judge asks of a model in this process only what it can do.
+
+    Raises
+    ------
+    ConfigError
+        For a base_url, a parameter that is not in `allowed`, a `stop` that is no text, or a batch size that is no
+        number.
+    """
+    if judge.base_url:
+        raise ConfigError(
+            f"judge '{judge.name}' computes in this process and has no base_url; for a server use the provider 'openai'"
+        )
+    unknown = [name for name in judge.params if name not in allowed]
+    if unknown:
+        raise ConfigError(
+            f"params of judge '{judge.name}' hold {listed(unknown)}; '{judge.provider}' takes {', '.join(allowed)}"
+        )
+    if not all(isinstance(stop, str) and stop for stop in stops_of(judge)):
+        raise ConfigError(
+            f"stop in params of judge '{judge.name}' must be a text or a list of texts, none of them empty"
+        )
+    _batch_size(_BATCH)
+
+
+def _batch_size(usual: int) -> int:
+    text = os.environ.get("EVALKIT_BATCH_SIZE", "").strip() or str(usual)
+    if not text.isdecimal() or int(text) < 1:
+        raise ConfigError(f"EVALKIT_BATCH_SIZE is {text!r}; it must be a whole number of prompts, 1 or more")
+    return int(text)
+
+
+class LocalClient:
+    """Hands requests to the thread of a judge's model."""
+
+    supports_n: bool | None = True
+
+    def __init__(self, judge: Judge, load: Callable[[Judge], Model], *, batch_size: int = _BATCH) -> None:
+        self._judge, self._load = judge, load
+        self._batch = _batch_size(batch_size)
+        # twice: while one batch computes, the next one is waiting
+        self.max_concurrency: int | None = 2 * self._batch
+
+    async def ask(self, request: Request, n: int, *, adapt: Mapping[str, Any] | None = None) -> list[Reply]:
+        """Ask for `n` replies; `adapt` is of no use here, a model in this process refuses no parameter."""
+        del adapt
+        return await asyncio.wrap_future(_bench_of(self._judge, self._load).take(request, n, self._batch))
+
+
+class _Bench:
+    """One model with its thread, which loads it at the first request."""
+
+    def __init__(self, judge: Judge, load: Callable[[Judge], Model]) -> None:
+        self._judge, self._load = judge, load
+        self._waiting: queue.SimpleQueue[_Asked | None] = queue.SimpleQueue()
+        self._batch = _BATCH
+        self._lock, self._closed = threading.Lock(), False
+        self._thread = threading.Thread(target=self._run, name=f"evalkit {judge.provider}", daemon=True)
+        self._thread.start()
+
+    def take(self, request: Request, n: int, batch: int) -> Future[list[Reply]]:
+        """Queue a request."""
+        asked = _Asked(request, n)
+        with self._lock:
+            self._batch = batch
+            if self._closed:
+                asked.outcome.set_exception(ProviderError("server_error", "the model was released meanwhile"))
+            else:
+                self._waiting.put(asked)
+        return asked.outcome
+
+    def close(self) -> None:
+        """Answer what is queued, then give the model's memory back; waits for it."""
+        with self._lock:
+            self._closed = True
+            self._waiting.put(None)
+        self._thread.join()
+
+    def abandon(self) -> None:
+        """For the end of the process: leave what is queued, and wait a while for what is being computed."""
+        with self._lock:
+            self._closed = True
+            left, _ = self._line()
+            self._waiting.put(None)
+        _hand_out(left, [ProviderError("server_error", "the process ends")] * len(left))
+        self._thread.join(_EXIT_WAIT_S)
+
+    def _run(self) -> None:
+        model: Model | None = None
+        ended = False
+        while not ended:
+            batch, ended = self._next()
+            # whatever a library raises must reach who waits: on this thread nobody would see it
+            try:
+                model = model or self._load(self._judge)
+            except Exception as error:  # noqa: BLE001
+                if not ended:  # who waited for this attempt does not wait for another one
+                    rest, ended = self._line()
+                    batch += rest
+                _hand_out(batch, [_not_loaded(self._judge, error)] * len(batch))
+                continue
+            for group in _alike(batch, model):
+                try:
+                    answers = _answers(model, group)
+                except Exception as error:  # noqa: BLE001
+                    answers = [_problem(error)] * len(group)
+                _hand_out(group, answers)
+            if model.is_down:
+                model.close()
+                model = None
+        if model is not None:
+            model.close()
+
+    def _next(self) -> tuple[list[_Asked], bool]:
+        """A batch, when there is one; and whether this was the end."""
+        first = self._waiting.get()
+        if first is None:
+            return [], True
+        line, ended = self._line(self._batch - 1)
+        return ([first, *line] if first.outcome.set_running_or_notify_cancel() else line), ended
+
+    def _line(self, most: int | None = None) -> tuple[list[_Asked], bool]:
+        """Who waits now, without those who no longer do; and whether this was the end."""
+        line: list[_Asked] = []
+        while most is None or len(line) < most:
+            try:
+                asked = self._waiting.get_nowait()
+            except queue.Empty:
+                break
+            if asked is None:
+                return line, True
+            if asked.outcome.set_running_or_notify_cancel():
+                line.append(asked)
+        return line, False
+
+
+def _hand_out(group: Sequence[_Asked], answers: Sequence[list[Reply] | ProviderError]) -> None:
+    for asked, answer in zip(group, answers, strict=True):
+        if isinstance(answer, BaseException):
+            asked.outcome.set_exception(answer)
+        else:
+            asked.outcome.set_result(answer)
+
+
+def _alike(batch: Sequence[_Asked], model: Model) -> list[list[_Asked]]:
+    """Those who ask for the same settings, together; a seed may count for one prompt only."""
+    groups: dict[object, list[_Asked]] = {}
+    for place, asked in enumerate(batch):
+        judge = asked.request.judge
+        alone = place if "seed" in judge.params and not model.seeds_samples else None
+        settings = canonical_json(dict(judge.params))
+        key = judge.temperature, judge.max_tokens, judge.timeout_s, settings, asked.n, alone
+        groups.setdefault(key, []).append(asked)
+    return list(groups.values())
+
+
+def _answers(model: Model, group: Sequence[_Asked]) -> list[list[Reply] | ProviderError]:
+    started = time.perf_counter()
+    written = model.answer([asked.request for asked in group], group[0].n)
+    latency = time.perf_counter() - started
+    return [
+        answer if isinstance(answer, ProviderError) else _replies(asked.request, answer, model, latency)
+        for asked, answer in zip(group, written, strict=True)
+    ]
+
+
+def _replies(request: Request, written: Sequence[Written], model: Model, latency: float) -> list[Reply]:
+    price, prompt = price_of(request.judge), request.prompt
+    # where no schema binds a reply, what was asked for and not done is on record
+    unbound = prompt.form == "json" and prompt.schema is not None and not model.binds_schema
+    # the prompt is read once for all samples: its tokens are shared out
+    asked = shares(written[0].prompt_tokens, len(written))
+    return [
+        Reply(
+            text=one.text,
+            finish_reason=one.finish_reason,
+            model=model.name,
+            prompt_tokens=read,
+            completion_tokens=one.completion_tokens,
+            cost_usd=cost_of(price, read, one.completion_tokens),
+            latency_s=latency,
+            created=time.time(),
+            sent={"response_format": None} if unbound else None,
+        )
+        for one, read in zip(written, asked, strict=True)
+    ]
+
+
+def _not_loaded(judge: Judge, error: Exception) -> ProviderError:
+    """Not an error of one call: it opens the judge's breaker, so that loading is not tried for each batch."""
+    said = " ".join(str(error).split())[:200]
+    return ProviderError(
+        "unknown_model", f"the model {judge.model!r} could not be loaded: {type(error).__name__}: {said}"
+    )
+
+
+def _problem(error: Exception) -> ProviderError:
+    if isinstance(error, ProviderError):
+        return error
+    said = " ".join(str(error).split())[:240]
+    return ProviderError("client_error", f"the model failed with {type(error).__name__}: {said}")
+
+
+_Place = tuple[str, ...]
+_benches: dict[_Place, _Bench] = {}
+_lock = threading.Lock()
+
+
+def _bench_of(judge: Judge, load: Callable[[Judge], Model]) -> _Bench:
+    loading = canonical_json({name: judge.params.get(name) for name in _LOADING}).decode()
+    place = judge.provider, judge.model, loading, *(os.environ.get(name, "") for name in _VARIABLES)
+    with _lock:
+        if place not in _benches:
+            _benches[place] = _Bench(judge, load)
+        return _benches[place]
+
+
+def release_models() -> int:
+    """Give back the memory of all models in this process (`transformers`, `vllm`); the next call loads them again.
+
+    Waits for what is in line: calls that were made before are answered first.
+
+    Returns
+    -------
+    int
+        How many models there were; 0 if none was loaded.
+
+    Examples
+    --------
+    >>> import evalkit as ek
+    >>> ek.engine.release_models()
+    0
+    """
+    with _lock:
+        benches = list(_benches.values())
+        _benches.clear()
+    for bench in benches:
+        bench.close()
+    return len(benches)
+
+
+def _end() -> None:
+    ENDING.set()
+    for bench in list(_benches.values()):
+        bench.abandon()
+
+
+atexit.register(_end)
+
+
+def _drop_in_child() -> None:
+    """A forked child has no threads: it loads its models anew."""
+    global _benches, _lock
+    _benches, _lock = {}, threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_drop_in_child)

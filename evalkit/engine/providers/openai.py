@@ -1,0 +1,202 @@
+"""Any OpenAI-compatible server: the openai client says what a request looks like, aiohttp sends it.
+
+The client's own `post` takes more CPU per call than everything else together, so it makes one request, from
+which address and headers are taken; each call then costs one `orjson.dumps` and one request of aiohttp.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import os
+import time
+import weakref
+from collections.abc import Mapping
+from typing import Any
+
+import httpx2
+import openai
+import orjson
+
+from evalkit.core.judges import Judge, host_of
+from evalkit.core.records import Reply, Request
+from evalkit.engine.providers import ProviderError
+from evalkit.engine.providers.api_keys import key_in
+from evalkit.engine.providers.openai_replies import problem_of, replies_of, without_prompt
+from evalkit.engine.providers.prices import price_of
+from evalkit.engine.providers.transport import Answer, Transport, proxy_of
+from evalkit.errors import ConfigError
+from evalkit.errors.secrets import Secret
+
+__all__ = ["OpenAIClient", "check_params", "close_all", "connect_openai", "request_body"]
+
+OWN_HOST = "api.openai.com"
+_OWN_URL = f"https://{OWN_HOST}/v1"
+_NOT_PARAMS = ("messages", "model", "n", "stream")
+_AIOHTTPS_HEADERS = ("host", "connection", "content-length", "authorization", "accept-encoding")
+_CHAT = "/chat/completions"
+
+_Place = tuple[str, str | None, Secret | None, str | None, str | None]
+_open: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[_Place, OpenAIClient]]
+_open = weakref.WeakKeyDictionary()
+
+
+def check_params(judge: Judge) -> None:
+    """Raise ConfigError when `judge.params` names something that evalkit itself decides."""
+    taken = [name for name in _NOT_PARAMS if name in judge.params]
+    if taken:
+        raise ConfigError(
+            f"params of judge '{judge.name}' must not hold {', '.join(taken)}: evalkit sets them; "
+            "for more replies use samples=…"
+        )
+
+
+def connect_openai(judge: Judge) -> OpenAIClient:
+    """The client for a judge's server and key variable; one of them per event loop.
+
+    Proxy and certificates are those that the environment names now.
+    """
+    check_params(judge)
+    clients = _open.setdefault(asyncio.get_running_loop(), {})
+    url, look = judge.base_url or _OWN_URL, os.environ.get
+    place = url, judge.api_key_env, proxy_of(url), look("SSL_CERT_FILE"), look("SSL_CERT_DIR")
+    if place not in clients:
+        clients[place] = OpenAIClient(url, judge.api_key_env)
+    return clients[place]
+
+
+def _drop_in_child() -> None:
+    """A forked child keeps the parent's connections for good, unused.
+
+    Were they collected, even at the child's end, aiohttp would take them out of the selector that both processes
+    share, and the parent would wait for ever.
+    """
+    global _open
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(_open))
+    _open = weakref.WeakKeyDictionary()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_drop_in_child)
+
+
+async def close_all() -> None:
+    """Close the connections of the running loop's clients."""
+    for client in _open.pop(asyncio.get_running_loop(), {}).values():
+        await client.aclose()
+
+
+class OpenAIClient:
+    """One server with one key variable.
+
+    The key is looked up at each call and not kept here. Without a variable no
+    ``Authorization`` header is sent at all.
+    """
+
+    max_concurrency: int | None = None
+
+    def __init__(self, base_url: str, api_key_env: str | None) -> None:
+        self._own = host_of(base_url) == OWN_HOST
+        self.supports_n: bool | None = True if self._own else None
+        self._base_url, self._api_key_env = base_url, api_key_env
+        self._transport = Transport(base_url)
+        self._headers = _headers_for(base_url, own=self._own)
+
+    def __repr__(self) -> str:
+        return f"OpenAIClient({self._base_url!r})"
+
+    async def ask(self, request: Request, n: int, *, adapt: Mapping[str, Any] | None = None) -> list[Reply]:
+        """Ask for `n` replies in one request; a `ProviderError` says why there are none."""
+        judge = request.judge
+        body, sent = request_body(request, n, adapt or {})
+        started = time.perf_counter()
+        try:
+            answer = await self.send(_CHAT, orjson.dumps(body), timeout_s=judge.timeout_s)
+            latency = time.perf_counter() - started
+            if not 200 <= answer.status < 300:
+                raise problem_of(answer, request, body, self._secret())
+            price = price_of(judge)
+            return replies_of(answer, n, price=price, latency_s=latency, sent=sent, secret=self._secret())
+        except ProviderError as problem:
+            problem.detail = without_prompt(problem.detail, request.prompt)  # servers like to repeat it
+            raise
+
+    async def send(self, path: str, body: bytes | None, *, timeout_s: float, method: str = "POST") -> Answer:
+        """Send one request with this client's headers and key; a `ProviderError` says why there is no answer."""
+        key = None if self._api_key_env is None else self._key(self._api_key_env)
+        return await self._transport.send(path, self._headers, body, key=key, timeout_s=timeout_s, method=method)
+
+    @staticmethod
+    def _key(variable: str) -> Secret:
+        key = key_in(variable)
+        if not key:
+            raise ProviderError("auth", f"the environment variable {variable} is not set")
+        if not key.is_sendable:
+            raise ProviderError("auth", f"{variable} holds characters that no key has")
+        return key
+
+    def _secret(self) -> Secret:
+        return key_in(self._api_key_env)
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._transport.aclose()
+
+
+class _Draft(httpx2.BaseTransport):
+    """Sends nothing: keeps the headers of the request that it was given."""
+
+    headers: Mapping[str, str] = {}
+
+    def handle_request(self, request: httpx2.Request) -> httpx2.Response:
+        self.headers = dict(request.headers)
+        return httpx2.Response(200, json={}, request=request)
+
+
+def _headers_for(base_url: str, *, own: bool) -> dict[str, str]:
+    """The headers that the openai client sends: its own, and what the environment says of OpenAI's accounts."""
+    draft = _Draft()
+    # The package would read OPENAI_API_KEY by itself: whatever is given here is not sent
+    client = openai.OpenAI(
+        base_url=base_url, api_key="unset", max_retries=0, http_client=httpx2.Client(transport=draft, trust_env=False)
+    )
+    dropped: dict[str, str | openai.Omit] = {}
+    if not own:  # accounts and headers of one's own are not for other hosts
+        client.organization = client.project = None
+        dropped = {name: openai.Omit() for name in _environment_headers()}
+    options: Any = {"headers": {"Authorization": "Bearer unset", **dropped}}
+    with client:
+        client.post(_CHAT, cast_to=httpx2.Response, body={}, options=options)
+    headers = {name: value for name, value in draft.headers.items() if name not in _AIOHTTPS_HEADERS}
+    return {**headers, "content-type": "application/json", "accept-encoding": "gzip, deflate"}
+
+
+def _environment_headers() -> list[str]:
+    lines = os.environ.get("OPENAI_CUSTOM_HEADERS", "").split("\n")
+    return [line.partition(":")[0].strip() for line in lines if ":" in line]
+
+
+def request_body(request: Request, n: int, adapt: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """The JSON body, and what of it is otherwise than asked for."""
+    judge, prompt = request.judge, request.prompt
+    asked: dict[str, Any] = {}
+    if judge.temperature is not None:
+        asked["temperature"] = judge.temperature
+    if judge.max_tokens is not None:
+        asked["max_tokens"] = judge.max_tokens
+    if prompt.form == "json" and prompt.schema is not None:
+        schema = {"name": "judgment", "schema": dict(prompt.schema), "strict": True}
+        asked["response_format"] = {"type": "json_schema", "json_schema": schema}
+    asked |= judge.params
+    sent: dict[str, Any] = {}
+    for name, other in adapt.items():
+        if name in asked:
+            value = asked.pop(name)
+            sent[name] = None
+            if other:
+                asked[other] = sent[other] = value
+    messages = [{"role": message.role, "content": message.content} for message in prompt.messages]
+    body = {"model": judge.model, "messages": messages, **asked}
+    if n > 1:
+        body["n"] = n
+    return body, sent or None

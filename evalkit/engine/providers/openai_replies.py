@@ -1,0 +1,272 @@
+"""What an OpenAI-compatible server answered: replies with their share of the bill, or the problem."""
+
+from __future__ import annotations
+
+import codecs
+import email.utils
+import json
+import math
+import re
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from evalkit.core.records import Prompt, Reply, Request, token_count
+from evalkit.engine.providers import ProblemKind, ProviderError
+from evalkit.engine.providers.api_keys import told
+from evalkit.engine.providers.prices import cost_of, shares
+from evalkit.engine.providers.transport import Answer
+from evalkit.errors.secrets import Secret, without_keys
+
+__all__ = ["json_of", "problem_of", "replies_of", "without_prompt"]
+
+_DROPPABLE = ("temperature", "max_tokens", "response_format", "n")
+_REFUSES = re.compile(
+    r"unsupported|not support|unknown|unrecognized|unexpected|not permitted|not allowed|extra (?:fields|inputs)|"
+    r"only the default|must be (?:exactly )?1\b|cannot be set|deprecated|invalid (?:parameter|argument)|"
+    r"use 'max_completion_tokens'",
+    re.IGNORECASE,
+)
+# Said of `n` by servers that have another word for it
+_REFUSES_N = re.compile(r"(?:multiple|only one) candidates?|candidate_?count", re.IGNORECASE)
+_LONGEST_DETAIL = 240
+_READ = 4000
+_NO_KEY = Secret()
+_REPEATED = 24
+
+
+def replies_of(
+    answer: Answer,
+    n: int,
+    *,
+    price: tuple[float, float] | None,
+    latency_s: float,
+    sent: Mapping[str, Any] | None,
+    secret: Secret = _NO_KEY,
+) -> list[Reply]:
+    """The replies in a good answer, at most `n`; what was billed is split evenly over them.
+
+    Raises
+    ------
+    ProviderError
+        ``malformed`` for what is no chat completion; or the error that some servers send with status 200.
+    """
+    body = json_of(answer.content)
+    if not isinstance(body, dict):
+        raise ProviderError("malformed", _not_json(answer, secret), status=answer.status, maybe_paid=True)
+    choices = body.get("choices")
+    if not choices and body.get("error"):
+        raise _from_body(body["error"], answer, secret)
+    if not isinstance(choices, list) or not all(
+        isinstance(c, dict) and isinstance(c.get("message"), dict) for c in choices
+    ):
+        detail = f"the answer holds no choices: {_cut(answer.content, secret)}"
+        raise ProviderError("malformed", detail, status=answer.status, maybe_paid=True)
+    if not choices:
+        raise ProviderError("malformed", "the answer's choices are empty", status=answer.status, maybe_paid=True)
+    choices = choices[:n]
+    usage = body.get("usage")
+    prompt_tokens, completion_tokens = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
+    cost = cost_of(price, prompt_tokens, completion_tokens)
+    counts = zip(shares(prompt_tokens, len(choices)), shares(completion_tokens, len(choices)), strict=True)
+    model = body.get("model")
+    model = _text(model) if isinstance(model, str) else None
+    return [
+        Reply(
+            text=_text(choice["message"].get("content"), secret),
+            finish_reason=_text(choice.get("finish_reason")),
+            refusal=_text(choice["message"].get("refusal"), secret),
+            model=model,
+            prompt_tokens=asked,
+            completion_tokens=written,
+            cost_usd=None if cost is None else cost / len(choices),
+            latency_s=latency_s,
+            created=time.time(),
+            sent=sent,
+        )
+        for choice, (asked, written) in zip(choices, counts, strict=True)
+    ]
+
+
+def json_of(content: bytes) -> Any:
+    r"""The JSON value of a body, as far as a body can be read at all; None where there is none.
+
+    A byte order mark, half of a surrogate pair, NaN or a number of any length costs no reply that was paid for.
+
+    Examples
+    --------
+    >>> json_of(b'\xef\xbb\xbf{"score": 1}'), json_of(b"<html>"), json_of(b"[" * 100_000)
+    ({'score': 1}, None, None)
+    """
+    try:
+        return orjson.loads(content.removeprefix(codecs.BOM_UTF8))
+    except orjson.JSONDecodeError:
+        pass
+    try:
+        text = content.decode(json.detect_encoding(content), "replace")
+        return json.loads(text, strict=False, parse_int=_whole)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _whole(digits: str) -> int | None:
+    """A whole number of 64 bits; None for longer ones: nothing that is read counts so far."""
+    return int(digits) if len(digits) < 19 else None
+
+
+def _text(value: Any, secret: Secret = _NO_KEY) -> str | None:
+    """A text; a list of text parts joined, those of thinking left out, as some servers send it; else None."""
+    if isinstance(value, list):
+        parts = [
+            part.get("text")
+            for part in value
+            if isinstance(part, dict) and part.get("type") not in ("thinking", "reasoning", "reasoning_text")
+        ]
+        value = "".join(part for part in parts if isinstance(part, str)) if parts else None
+    if not isinstance(value, str):
+        return None
+    return secret.hide_in(value.encode("utf-8", "replace").decode())
+
+
+def _count(usage: Any, name: str) -> int | None:
+    return token_count(usage.get(name)) if isinstance(usage, dict) else None
+
+
+def problem_of(answer: Answer, request: Request, body: Mapping[str, Any], secret: Secret = _NO_KEY) -> ProviderError:
+    """What kind of problem an answer of another status than 200 is; `secret` is cut out of every text."""
+    status = answer.status
+    found = json_of(answer.content)
+    if isinstance(found, list) and len(found) == 1:  # Google wraps its error in a list
+        found = found[0]
+    error = found.get("error", found) if isinstance(found, dict) else {}
+    code = _field(error, "code")
+    said = _message(error) or _not_json(answer, secret)
+    detail = _clean(f"HTTP {status} from {answer.origin}: {said}", secret)
+    if status in (400, 422) and (name := _refused(error, said, body)) is not None:
+        return ProviderError("refused_parameter", detail, status=status, parameter=name)
+    kind: ProblemKind = "client_error"
+    if status in (401, 403) or code == "insufficient_quota":
+        kind = "auth"
+        variable = request.judge.api_key_env
+        detail += f" (the key was {told(variable)})" if variable else " (no key was sent: api_key_env names none)"
+    elif status == 404:
+        kind = "unknown_model"
+        hint = "" if re.search(r"/v\d", answer.path) else "; base_url usually ends with /v1"
+        detail += f" (asked for the model {request.judge.model!r} at the path {answer.path}{hint})"
+    elif status == 429:
+        kind = "rate_limited"
+    elif status >= 500 or status in (408, 409, 425):
+        kind = "server_error"
+    return ProviderError(kind, detail, status=status, retry_after=_retry_after(answer.headers))
+
+
+def _from_body(error: Any, answer: Answer, secret: Secret) -> ProviderError:
+    code = error.get("code") if isinstance(error, dict) else None
+    detail = _clean(f"{answer.origin} says: {_message(error) or _shown(error)}", secret)
+    kind: ProblemKind = "server_error"
+    if code in (401, 403):
+        kind = "auth"
+    elif code == 404:
+        kind = "unknown_model"
+    elif code == 429:
+        kind = "rate_limited"
+    return ProviderError(kind, detail, status=answer.status, retry_after=_retry_after(answer.headers))
+
+
+def _message(error: Any) -> str:
+    if isinstance(error, str):
+        return error
+    if not isinstance(error, dict):
+        return ""
+    return next((_shown(error[name]) for name in ("message", "detail", "error") if error.get(name)), "")
+
+
+def _shown(value: Any) -> str:
+    """A text as it is, another value as JSON; blank for what is nested too deeply to be shown."""
+    if isinstance(value, str):
+        return value
+    try:
+        return orjson.dumps(value).decode()
+    except TypeError:
+        return ""
+
+
+def _field(error: Any, name: str) -> str:
+    """A field of an error as text; blank where it is missing or holds other values."""
+    value = error.get(name) if isinstance(error, dict) else None
+    return str(value) if isinstance(value, (str, int)) and value else ""
+
+
+def _refused(error: Any, said: str, body: Mapping[str, Any]) -> str | None:
+    """The parameter that a 400 refuses, if it is one that evalkit can do without."""
+    code, named = _field(error, "code"), _field(error, "param").split(".")[0]
+    if "n" in body and _REFUSES_N.search(said):
+        return "n"
+    refuses = code in ("unsupported_parameter", "unsupported_value", "unknown_parameter") or _REFUSES.search(said)
+    if not refuses:
+        return None
+    for name in _DROPPABLE:
+        if name in body and (named == name or (not named and re.search(rf"\b{name}\b", said))):
+            return name
+    if "response_format" in body and re.search(r"json_schema|structured output|guided", said):
+        return "response_format"
+    return None
+
+
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds to wait, from ``retry-after-ms`` or ``Retry-After`` (seconds or a date)."""
+    for name, unit in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
+        try:
+            seconds = float(headers.get(name, "")) / unit
+        except ValueError:
+            continue
+        if math.isfinite(seconds) and seconds >= 0:
+            return seconds
+    try:
+        date = email.utils.parsedate_tz(headers.get("retry-after", ""))
+        return None if date is None else max(0.0, email.utils.mktime_tz(date) - time.time())
+    except (ValueError, OverflowError):  # a year beyond 9999: no date at all
+        return None
+
+
+def _not_json(answer: Answer, secret: Secret) -> str:
+    body = answer.content.lstrip()
+    if body[:1] == b"<":
+        return "the server speaks HTML, not JSON: is base_url right (it usually ends with /v1)?"
+    if not body:
+        return "the answer is empty"
+    return f"the answer is no JSON: {_cut(body, secret)}"
+
+
+def _cut(body: bytes, secret: Secret) -> str:
+    return _clean(body[:_READ].decode("utf-8", "replace"), secret)[:120]
+
+
+def _clean(text: str, secret: Secret) -> str:
+    """One line of bounded length without keys: some servers echo the caller's, or show their own."""
+    # half of a surrogate pair cannot be logged; and to look through megabytes for the shapes of keys takes minutes
+    text = secret.hide_in(text.encode("utf-8", "replace").decode())[:_READ]
+    text = " ".join(str(without_keys(text)).split())
+    return text if len(text) <= _LONGEST_DETAIL else text[: _LONGEST_DETAIL - 1] + "…"
+
+
+def without_prompt(detail: str, prompt: Prompt) -> str:
+    """The text without what it repeats of the prompt: messages go to logs, and prompts must not.
+
+    Runs of 24 signs and more are cut; blanks count as equal.
+    """
+    whole = " ".join(" ".join(message.content.split()) for message in prompt.messages)
+    kept, at = [], 0
+    while at < len(detail):
+        end = at + _REPEATED
+        if end <= len(detail) and detail[at:end] in whole:
+            while end < len(detail) and detail[at : end + 1] in whole:
+                end += 1
+            kept.append("[the prompt]")
+            at = end
+        else:
+            kept.append(detail[at])
+            at += 1
+    return "".join(kept)

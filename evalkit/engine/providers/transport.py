@@ -1,0 +1,236 @@
+"""A lean way to a server: one aiohttp session, whose errors say whether a call may have been billed."""
+
+from __future__ import annotations
+
+import io
+import os
+import ssl
+import urllib.request
+import zlib
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+import aiohttp
+import yarl
+
+from evalkit.engine.providers import ProviderError
+from evalkit.errors import ConfigError
+from evalkit.errors.secrets import Secret, forget_locals, without_keys
+
+__all__ = ["MOST_BYTES", "Answer", "Transport", "proxy_of"]
+
+MOST_BYTES = 16 << 20
+"""Most bytes of an answer that are read, and most that a compressed one may become: 16 MiB."""
+
+_CONNECT_S = 20.0
+_LARGE_BYTES = 1 << 19
+_ERROR_BYTES = 1 << 16
+_GZIP = b"\x1f\x8b"
+
+
+class Answer(NamedTuple):
+    """What a server answered, read to its end; `origin` is scheme, host and port of who was asked, `path` for what."""
+
+    status: int
+    headers: Mapping[str, str]
+    content: bytes
+    origin: str
+    path: str = ""
+
+
+class Transport:
+    """Sends requests to one server and reads the whole answers.
+
+    Proxies are those of the environment (``HTTPS_PROXY``, ``NO_PROXY`` …), certificates too (``SSL_CERT_FILE``,
+    ``SSL_CERT_DIR``). The user's ``.netrc`` is not read: it could add a password to a request. Redirects are
+    not followed: they could take the key elsewhere.
+    """
+
+    def __init__(self, base_url: str) -> None:
+        self._base = yarl.URL(base_url.rstrip("/"), encoded=True)
+        self.origin = str(self._base.origin()) if self._base.is_absolute() else str(self._base)
+        self._session: aiohttp.ClientSession | None = None
+        self._proxy = proxy_of(base_url)
+        if self._proxy and urlsplit(self._proxy.reveal()).scheme not in ("http", "https"):
+            raise ConfigError(
+                f"the environment names a proxy for {self.origin} that does not speak HTTP "
+                f"({_without_password(self._proxy)}); name an http:// one in HTTPS_PROXY, or the host in NO_PROXY"
+            )
+        self._urls: dict[str, yarl.URL] = {}
+
+    def _open(self) -> aiohttp.ClientSession:
+        if self._session is None or self._session.closed:
+            context: Any = _ssl_context() if self._base.scheme == "https" else True
+            # How many calls are in flight is the engine's business, not the pool's
+            connector = aiohttp.TCPConnector(limit=0, ssl=context, keepalive_timeout=30)
+            self._session = aiohttp.ClientSession(
+                connector=connector, cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=False
+            )
+        return self._session
+
+    def _url(self, path: str) -> yarl.URL:
+        if path not in self._urls:
+            self._urls[path] = yarl.URL(f"{self._base}{path}", encoded=True)
+        return self._urls[path]
+
+    async def send(
+        self,
+        path: str,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        *,
+        key: Secret | None = None,
+        timeout_s: float,
+        method: str = "POST",
+    ) -> Answer:
+        """Send one request to a path below the base URL; the answer is read to its end, so that its connection is free.
+
+        The key is in no variable that a traceback of evalkit's shows, and aiohttp's are emptied.
+
+        Raises
+        ------
+        ProviderError
+            ``connection``, with `maybe_paid` unless nothing was sent; ``timeout``; ``malformed`` for a good answer that
+            is larger than `MOST_BYTES`, or cannot be decompressed.
+        """
+        try:
+            return await self._send(path, headers, body, key, timeout_s, method)
+        except BaseException as error:
+            forget_locals(error)
+            raise
+
+    async def _send(
+        self,
+        path: str,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        key: Secret | None,
+        timeout_s: float,
+        method: str,
+    ) -> Answer:
+        session = self._session if self._session is not None else self._open()
+        try:
+            async with session.request(
+                method,
+                self._url(path),
+                headers=headers if key is None else {**headers, "authorization": key.reveal("Bearer ")},
+                data=io.BytesIO(body) if body is not None and len(body) > _LARGE_BYTES else body,
+                allow_redirects=False,
+                proxy=self._proxy.reveal() if self._proxy else None,
+                timeout=_timeout(timeout_s),
+            ) as answer:
+                content = (key or Secret()).hide_in_bytes(await self._read(answer))  # some servers echo it
+        except aiohttp.ConnectionTimeoutError:
+            raise self._unreached("no connection in time") from None
+        except (aiohttp.ClientConnectorCertificateError, ssl.SSLCertVerificationError) as error:
+            raise self._unreached(f"{_said(error)} (SSL_CERT_FILE names certificates to trust)") from None
+        except (
+            aiohttp.ClientConnectorError,
+            aiohttp.ClientHttpProxyError,
+            aiohttp.InvalidURL,
+            aiohttp.NonHttpUrlClientError,
+            ssl.SSLError,
+        ) as error:
+            raise self._unreached(_said(error)) from None
+        except TimeoutError:
+            detail = f"no answer from {self.origin} in {timeout_s:g} s"
+            raise ProviderError("timeout", detail, maybe_paid=True) from None
+        except (aiohttp.ClientError, OSError) as error:
+            detail = f"the connection to {self.origin} broke: {_said(error)}"
+            raise ProviderError("connection", detail, maybe_paid=True) from None
+        return Answer(answer.status, answer.headers, content, self.origin, self._url(path).path)
+
+    async def _read(self, answer: aiohttp.ClientResponse) -> bytes:
+        """The body, decompressed by pieces, so that it never takes much more memory than `MOST_BYTES`."""
+        good = 200 <= answer.status < 300
+        encoding = answer.headers.get("content-encoding", "").strip().lower()
+        packed = encoding in ("gzip", "x-gzip", "deflate")
+        if good and not packed and encoding not in ("", "identity"):
+            raise self._unreadable(f"is encoded as {encoding[:40]!r}, and gzip and deflate alone were asked for")
+        content, inflater = bytearray(), _Inflater()
+        async for piece in answer.content.iter_any():
+            try:
+                content += inflater.take(piece, MOST_BYTES + 1 - len(content)) if packed else piece
+            except zlib.error as error:
+                if good:
+                    raise self._unreadable(f"cannot be decompressed: {_said(error)}") from None
+                break
+            if len(content) > MOST_BYTES:
+                if good:
+                    raise self._unreadable(f"is larger than {MOST_BYTES >> 20} MiB, the most that is read")
+                break
+        return bytes(content if good else content[:_ERROR_BYTES])
+
+    def _unreadable(self, why: str) -> ProviderError:
+        return ProviderError("malformed", f"the answer of {self.origin} {why}", maybe_paid=True)
+
+    def _unreached(self, why: str) -> ProviderError:
+        by = f" by the proxy {_without_password(self._proxy)}" if self._proxy else ""
+        return ProviderError(
+            "connection", f"no connection to {self.origin}{by}; is it running, and base_url right? ({why})"
+        )
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        if self._session is not None:
+            await self._session.close()
+
+
+class _Inflater:
+    """Decompresses gzip, of one member or several, and deflate, with its header or without."""
+
+    def __init__(self) -> None:
+        self._stream: Any = None
+
+    def take(self, piece: bytes, most: int) -> bytes:
+        """What the next piece becomes: `most` bytes of it and no more."""
+        content = bytearray()
+        while piece and len(content) < most:
+            if self._stream is None:
+                bare = not piece.startswith(_GZIP[:1]) and piece[0] & 15 != zlib.DEFLATED
+                self._stream = zlib.decompressobj(-zlib.MAX_WBITS if bare else 32 + zlib.MAX_WBITS)
+            elif self._stream.eof:
+                if not piece.startswith(_GZIP):
+                    break  # padding
+                self._stream = zlib.decompressobj(32 + zlib.MAX_WBITS)
+            content += self._stream.decompress(piece, most - len(content))
+            piece = self._stream.unused_data if self._stream.eof else self._stream.unconsumed_tail
+        return bytes(content)
+
+
+def proxy_of(base_url: str) -> Secret | None:
+    """The proxy that the environment names for a server, or None; its address may hold a password."""
+    url = urlsplit(base_url)
+    if urllib.request.proxy_bypass(url.hostname or ""):
+        return None
+    found = urllib.request.getproxies()
+    address = Secret(found.get(url.scheme) or found.get("all") or "")
+    return address or None
+
+
+def _ssl_context() -> ssl.SSLContext:
+    import httpx2  # reads SSL_CERT_FILE and SSL_CERT_DIR, and knows the system's certificates
+
+    try:
+        return httpx2.create_ssl_context()
+    except OSError as error:
+        named = os.environ.get("SSL_CERT_FILE") or os.environ.get("SSL_CERT_DIR")
+        raise ProviderError(
+            "auth", f"SSL_CERT_FILE or SSL_CERT_DIR names {named!r}, which cannot be used: {error}"
+        ) from None
+
+
+@lru_cache(maxsize=64)
+def _timeout(seconds: float) -> aiohttp.ClientTimeout:
+    return aiohttp.ClientTimeout(total=seconds, sock_connect=min(_CONNECT_S, 0.9 * seconds))
+
+
+def _without_password(proxy: Secret) -> str:
+    url = urlsplit(proxy.reveal())
+    return f"{url.scheme}://{url.netloc.rpartition('@')[2]}"
+
+
+def _said(error: Exception) -> str:
+    return " ".join(str(without_keys(str(error)[:4000]) or type(error).__name__).split())

@@ -1,0 +1,54 @@
+"""`explain`: why judgments went unscored, and what to do about it."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from evalkit.tables import check
+
+__all__ = ["explain"]
+
+_ADVICE = {
+    "off_scale": "the score is not on the scale: name the allowed values in the template, or check the rubric's scale",
+    "ambiguous": "two different scores in one reply: ask for one, in a fixed form (json or tagged)",
+    "unreadable": "no score found: look at ek.engine.replies(judgments), then at the template's form of reply",
+    "truncated": "the reply was cut: raise max_tokens, then judge again with refresh='unscored'",
+    "refused": "the judge refused: look at the items; another judge may answer",
+    "empty": "the judge sent nothing: judge again with refresh='unscored'; reasoning models may need more max_tokens",
+    "abstained": "the judge answered that it cannot decide: look at the items, or offer it a level that says so",
+    "timeout": "no answer in time: judge again; raise Judge(timeout_s=…) if it stays",
+    "rate_limited": "the service's limit: judge again later, or lower concurrency=",
+    "server_error": "the service failed: judge again",
+    "judge_down": "key, URL or model name of this judge are wrong, or it is down: see the log, judge again",
+    "cache_miss": "not in the cache: run without offline=True, or import the replies",
+    "budget": "left out to stay in the budget: judge again with more",
+    "stopped": "the run was stopped: judge again, only the rest is paid",
+    "not_asked": "the imported table has no judgment here: votes leave it out",
+}
+
+
+def explain(judgments: pd.DataFrame) -> pd.DataFrame:
+    """What went unscored, grouped.
+
+    Parameters
+    ----------
+    judgments
+        A judgments table.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row a judge and reason, most frequent first: `error`, `judge`, `n`, `share` (0-1, of that
+        judge's judgments), `items` (ids of the first three), `what_to_do`. Empty when all is scored.
+    """
+    table = check(judgments, "judgments", need=["item_id", "judge", "error"])
+    names = ["error", "judge", "n", "share", "items", "what_to_do"]
+    failed = table[table["error"].notna()]
+    asked = table["judge"].astype(str).value_counts().to_dict()
+    rows = []
+    for (error, judge), group in failed.groupby(["error", "judge"], observed=True, sort=False):
+        items = ", ".join(list(dict.fromkeys(group["item_id"].astype(str)))[:3])
+        rows.append((str(error), str(judge), len(group), len(group) / asked[str(judge)], items, _ADVICE[str(error)]))
+    rows.sort(key=lambda row: -row[2])
+    texts = dict.fromkeys(["error", "judge", "items", "what_to_do"], "str")
+    return pd.DataFrame(rows, columns=names).astype({**texts, "n": "int64", "share": "float64"})

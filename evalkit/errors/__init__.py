@@ -1,0 +1,124 @@
+"""The exception tree: every error is an ``EvalkitError`` and also the built-in that fits it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import SupportsInt
+
+from evalkit.errors.secrets import without_keys
+
+__all__ = [
+    "CacheError",
+    "CacheMiss",
+    "ConfigError",
+    "EvalkitError",
+    "EvalkitWarning",
+    "InputError",
+    "JudgeError",
+    "LightevalError",
+    "MissingExtraError",
+    "RegistryError",
+    "RubricError",
+    "advise_extra",
+    "counted",
+    "guess",
+    "listed",
+]
+
+
+class EvalkitError(Exception):
+    """Base class of all errors that evalkit raises on purpose; what they quote of a wrong value holds no key."""
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*map(without_keys, args))
+
+
+class InputError(EvalkitError, ValueError):
+    """Items, labels or a table that cannot be used as they are."""
+
+
+class ConfigError(EvalkitError, ValueError):
+    """A judge, an option, a variable or a profile that names something unknown or impossible."""
+
+
+class RubricError(EvalkitError, ValueError):
+    """A rubric, criterion, scale or template that breaks its rules."""
+
+
+class JudgeError(EvalkitError, RuntimeError):
+    """No judge could be asked: nothing was scored."""
+
+
+class CacheError(EvalkitError, RuntimeError):
+    """The reply store cannot be read or written; the file is left as it was."""
+
+
+class CacheMiss(CacheError, LookupError):
+    """A reply was wanted offline (``on_miss="raise"``) and is not stored."""
+
+
+class RegistryError(EvalkitError, RuntimeError):
+    """The registry cannot be read or written, or holds no such thing."""
+
+
+class LightevalError(EvalkitError, RuntimeError):
+    """A LightEval run that failed; what it printed is in the log that the message names."""
+
+
+class MissingExtraError(EvalkitError, ImportError):
+    """An optional package is needed; the message names the extra to install."""
+
+
+class EvalkitWarning(UserWarning):
+    """Something worth knowing that does not stop the work."""
+
+
+def advise_extra(extra: str) -> str:
+    """What to do about a missing package. The name `evalkit` on the public index is another project's: no bare name.
+
+    Examples
+    --------
+    >>> advise_extra("parquet")
+    "install evalkit's extra 'parquet' (from its checkout: pip install '.[parquet]')"
+    """
+    return f"install evalkit's extra '{extra}' (from its checkout: pip install '.[{extra}]')"
+
+
+def counted(number: SupportsInt, one: str, more: str | None = None) -> str:
+    """A number with its noun; `more` where the plural is not `one` with an s.
+
+    Examples
+    --------
+    >>> counted(1, "item"), counted(0, "item"), counted(2, "reply", "replies")
+    ('1 item', '0 items', '2 replies')
+    """
+    return f"{int(number)} {one if int(number) == 1 else more or f'{one}s'}"
+
+
+def guess(given: object, names: Iterable[object]) -> str:
+    """``did you mean 'x'? `` for a name that is almost one of `names`, else nothing.
+
+    Examples
+    --------
+    >>> guess("faithfulnes", ["faithfulness", "safety"]), guess("tone", ["faithfulness", "safety"])
+    ("did you mean 'faithfulness'? ", '')
+    """
+    from difflib import get_close_matches
+
+    found = get_close_matches(str(given), [str(name) for name in names], n=1, cutoff=0.7)
+    return f"did you mean {found[0]!r}? " if found and found[0] != str(given) else ""
+
+
+def listed(names: Iterable[object], *, most: int = 8) -> str:
+    """Names as one readable list, cut after `most` of them.
+
+    Examples
+    --------
+    >>> listed(["a", "b", "c"], most=2)
+    "'a', 'b' and 1 more"
+    """
+    shown = [repr(str(name)) for name in names]
+    extra = len(shown) - most
+    if extra > 0:
+        return f"{', '.join(shown[:most])} and {extra} more"
+    return ", ".join(shown) if shown else "none"

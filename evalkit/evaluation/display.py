@@ -1,0 +1,227 @@
+"""`show`: any table or evalkit object, readable on a page and on a terminal."""
+
+from __future__ import annotations
+
+import html
+import textwrap
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from evalkit.core.formatting import count_of, figure, html_page, html_table, text_table
+from evalkit.core.resources import examples_folder
+from evalkit.engine.cache import ReplyStore
+from evalkit.errors import InputError
+from evalkit.evaluation import rendering as cards
+from evalkit.evaluation.evaluations import Evaluation
+from evalkit.stats.comparison.comparison_table import Comparison
+from evalkit.tables import load_items, read_table
+
+__all__ = ["View", "cache_stats", "load_example", "show"]
+
+_LONG = 160
+_BOUNDS = {"mean": ("low", "high"), "mean_norm": ("norm_low", "norm_high"), "pass_rate": ("pass_low", "pass_high")}
+_COPIED = ("id", "run")
+"""Columns whose texts go into the next command: never cut."""
+_KEPT = ("score", "label", "passed", "mean")
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Something to look at: `print` it, or let a notebook draw it."""
+
+    text: str
+    page: str
+
+    def __str__(self) -> str:
+        return self.text
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return self.page
+
+
+def show(shown: Any, *, rows: int = 20, width: int | None = None) -> View:
+    """A table or evalkit object in readable form.
+
+    Figures stand with their interval and coverage where the table has them; judge texts are escaped.
+
+    Parameters
+    ----------
+    shown
+        A DataFrame, or anything of evalkit's that draws itself.
+    rows
+        How many rows of a table to show.
+    width
+        Make the text fit a terminal of so many columns: what all rows share moves to the last line, empty
+        columns go, long texts are cut.
+
+    Returns
+    -------
+    View
+        Draws itself in a notebook; ``print`` it elsewhere.
+
+    Raises
+    ------
+    InputError
+        For what is neither a table nor an object of evalkit.
+
+    Examples
+    --------
+    >>> show(pd.DataFrame({"criterion": ["c"], "mean": [1.5], "low": [1.0], "high": [2.0]}))
+    criterion               mean
+    c          1.50 [1.00, 2.00]
+    """
+    if rows < 1 or (width is not None and width < 1):
+        raise InputError(f"show got rows={rows!r}, width={width!r}; both are numbers ≥ 1")
+    if isinstance(shown, pd.DataFrame):
+        cells = _cells(shown.head(rows))
+        note = f"{len(shown)} rows" if len(shown) <= rows else f"the first {rows} of {len(shown)} rows"
+        note = note if len(shown) > 1 else ""
+        said = _notes(shown.head(rows))
+        shown = shown.drop(columns="notes", errors="ignore")
+        note = "\n".join(filter(None, [note, *said]))
+        page = html_page(
+            [
+                html_table(cells, texts=_left(shown)),
+                f"<p class='note'>{html.escape(note).replace(chr(10), '<br>')}</p>" if note else "",
+            ]
+        )
+        if width is not None:
+            shared, frame = _folded(shown, rows)
+            text = text_table(_cells(frame), width=width, left=_left(frame), whole=_COPIED)
+            return View("\n".join([text, _wrapped(" · ".join(filter(None, [shared, note])), width)]).rstrip(), page)
+        return View("\n".join(filter(None, [text_table(cells), note])), page)
+    if isinstance(shown, Evaluation):
+        return View(_wrapped(cards.text(shown, width), width), shown._repr_html_())
+    if isinstance(shown, Comparison):
+        return View(shown.text(width), shown._repr_html_())
+    if hasattr(shown, "_repr_html_") and not isinstance(shown, type):
+        return View(_wrapped(str(shown), width), shown._repr_html_())
+    raise InputError(f"show takes a table or an object of evalkit, not {type(shown).__name__}")
+
+
+def _notes(frame: pd.DataFrame) -> list[str]:
+    """What the column `notes` says, each note once, below the table: it would take the room of the figures."""
+    if "notes" not in frame.columns:
+        return []
+    by_note: dict[str, list[str]] = {}
+    names = [name for name in ("criterion", "judge") if name in frame.columns]
+    for _, row in frame[frame["notes"].notna()].iterrows():
+        by_note.setdefault(str(row["notes"]), []).append(", ".join(str(row[name]) for name in names))
+    n_rows = len(frame)
+    return [
+        note if len(rows) == n_rows or not names else f"{'; '.join(rows)}: {note}" for note, rows in by_note.items()
+    ]
+
+
+def _wrapped(text: str, width: int | None) -> str:
+    """Sentences that are too long go on in the next line; tables fit already."""
+    if width is None:
+        return text
+    lines = text.splitlines()
+    return "\n".join(
+        textwrap.fill(line, width, subsequent_indent="  ", break_on_hyphens=False) if len(line) > width else line
+        for line in lines
+    )
+
+
+def _folded(frame: pd.DataFrame, rows: int) -> tuple[str, pd.DataFrame]:
+    """What all rows share, in words; and the first rows without it, and without empty columns."""
+    shared = []
+    if len(frame) and {"rubric", "rubric_version"} <= set(frame.columns):
+        named = frame["rubric"].astype(str) + "@" + frame["rubric_version"].astype(str)
+        if named.nunique() == 1:
+            shared.append(named.iloc[0])
+            frame = frame.drop(columns=["rubric", "rubric_version"])
+    for name in ("criterion", "judge"):
+        if name in frame.columns and len(frame) > 1 and frame[name].astype(object).nunique(dropna=False) == 1:
+            shared.append(str(frame[name].iloc[0]))
+            frame = frame.drop(columns=name)
+    for whole in ("n_samples", "n_judges", "n_labelled", "n_items"):
+        if {"n_scored", whole} <= set(frame.columns):
+            of = [count_of(n, all_) for n, all_ in zip(frame["n_scored"], frame[whole], strict=True)]
+            frame = frame.assign(n_scored=of).rename(columns={"n_scored": "scored"}).drop(columns=whole)
+    top = frame.head(rows)
+    empty = [name for name in top.columns if len(top) and top[name].isna().all() and f"{name}_low" not in top.columns]
+    return " · ".join(shared), top.drop(columns=[name for name in empty if name not in _KEPT])
+
+
+def _left(frame: pd.DataFrame) -> set[str]:
+    """The columns that hold words, not figures."""
+    return {str(name) for name in frame.columns if not pd.api.types.is_numeric_dtype(frame[name]) and name != "scored"}
+
+
+def _cells(frame: pd.DataFrame) -> list[dict[str, str]]:
+    """The cells as texts; `x`, `x_low` and `x_high` (or low, high beside mean) become one."""
+    bounds = {name: (f"{name}_low", f"{name}_high") for name in frame.columns if f"{name}_low" in frame.columns}
+    bounds |= {name: pair for name, pair in _BOUNDS.items() if {name, *pair} <= set(frame.columns)}
+    hidden = {column for pair in bounds.values() for column in pair} | {"scale", "level", "key"}
+    precise = {name for name in frame.columns if frame[name].dtype.kind == "f" and (frame[name].dropna() % 1).any()}
+    rows = []
+    for _, row in frame.iterrows():
+        cells = {}
+        for name in frame.columns:
+            if name in bounds:
+                low, high = bounds[name]
+                cells[str(name)] = figure(row[name], row[low], row[high])
+            elif name not in hidden:
+                cells[str(name)] = figure(row[name]) if name in precise else _cell(row[name])
+        rows.append(cells)
+    return rows
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        return figure(value) if not value.is_integer() else str(int(value))
+    if not pd.api.types.is_scalar(value):
+        value = str(value)
+    if isinstance(value, str):
+        return value if len(value) <= _LONG else value[: _LONG - 1] + "…"
+    return "" if pd.isna(value) else str(value)
+
+
+def cache_stats(cache: str | Path | None = None) -> Any:
+    """What lies in the cache, and what this process read from it and saved by it.
+
+    Returns
+    -------
+    Stats
+        Replies by judge and rubric, bytes, US$; hits, misses, joins, stored and US$ saved in this process.
+    """
+    return ReplyStore.open(cache).stats()
+
+
+def load_example(task: str | None = None) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The labelled example set that ships with evalkit.
+
+    Parameters
+    ----------
+    task
+        ``support`` (faithfulness), ``facts`` (correctness), ``assistant`` (instruction following), or
+        None for all.
+
+    Returns
+    -------
+    items, labels : pandas.DataFrame
+        Items, and the labels of two annotators who disagree now and then.
+
+    Examples
+    --------
+    >>> items, labels = load_example("support")
+    >>> sorted(labels["annotator"].unique())
+    ['ann1', 'ann2']
+    """
+    folder = examples_folder()
+    items = load_items(folder / "items.jsonl")
+    labels = read_table(folder / "labels.jsonl", "labels")
+    if task is not None:
+        tasks = list(items["task"].unique())
+        if task not in tasks:
+            raise InputError(f"there is no example task {task!r}; there are {', '.join(tasks)}")
+        items = items[items["task"] == task].dropna(axis="columns", how="all").reset_index(drop=True)
+        labels = labels[labels["item_id"].isin(items["item_id"])].reset_index(drop=True)
+    return items, labels

@@ -1,0 +1,324 @@
+"""What an evaluation shows of itself: the same figures as text and as HTML."""
+
+from __future__ import annotations
+
+import html
+import re
+import textwrap
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from evalkit.core.formatting import count_of, figure, html_page, html_table, html_tiles, text_table
+from evalkit.errors import counted
+from evalkit.stats.aggregation import summarize
+from evalkit.stats.intervals import cluster_codes, mean_interval
+from evalkit.tables.grouping import clusters_of
+
+if TYPE_CHECKING:
+    from evalkit.evaluation.evaluations import Evaluation
+
+__all__ = ["Rows", "heading", "page", "sections", "text", "tiles"]
+
+Rows = list[dict[str, str]]
+
+_ALL = "all criteria"
+_WIDTH = 120
+_BY_VERDICT = {
+    "accuracy": "accuracy",
+    "kappa": "kappa",
+    "false_pass_rate": "false pass",
+    "false_fail_rate": "false fail",
+}
+_NOT_SHOWN = ("pearson", "kendall", "mae")
+_BY_SCORE = {"quadratic_kappa": "quadratic kappa", "spearman": "Spearman", "bias": "bias"}
+
+
+def text(evaluation: Evaluation, width: int | None = None) -> str:
+    """The evaluation on a terminal of `width` columns."""
+    width = width or _WIDTH
+    blocks = [_filled(heading(evaluation), width)]
+    for title, rows, note in sections(evaluation):
+        table = text_table(rows, width=width, left=("criterion",)) if rows else ""
+        blocks.append("\n".join(filter(None, [_filled(title, width), table, _filled(note, width)])))
+    return "\n\n".join(blocks)
+
+
+def _filled(lines: str, width: int) -> str:
+    return "\n".join(textwrap.fill(line, width, subsequent_indent="  ") for line in lines.splitlines())
+
+
+def page(evaluation: Evaluation) -> str:
+    """The evaluation in a notebook."""
+    parts = [f"<p>{html.escape(line)}</p>" for line in heading(evaluation).splitlines()]
+    parts.append(tiles(evaluation) if len(evaluation.items) else "")
+    for title, rows, note in sections(evaluation):
+        head = f"<h4>{html.escape(title)}</h4>" if title else ""
+        parts.append(f"{head}{html_table(rows) if rows else ''}")
+        parts += [f"<p class='note'>{html.escape(line)}</p>" for line in note.splitlines()]
+    return html_page(parts)
+
+
+def heading(evaluation: Evaluation) -> str:
+    """One line: rubric, number of items, judges and samples."""
+    spec = evaluation.spec
+    judges = ", ".join(judge.name for judge in spec.judges)
+    unique = "" if evaluation.n_unique == len(evaluation.items) else f" ({evaluation.n_unique} that differ)"
+    line = (
+        f"{spec.rubric.id}@{spec.rubric.label}: {counted(len(evaluation.items), 'item')}{unique}, "
+        f"judged by {judges}, {_samples(evaluation)} each"
+    )
+    stand_ins = [judge.name for judge in spec.judges if not judge.is_llm]
+    return line + ("\n(fake judges are evalkit's embedded stand-in, not an LLM)" if stand_ins else "")
+
+
+def _samples(evaluation: Evaluation) -> str:
+    """How many samples per judge: recorded replies are as many as there are."""
+    judgments = evaluation.judgments
+    if not len(judgments) or not judgments["source"].eq("recorded").any():
+        return counted(evaluation.spec.samples, "sample")
+    keys = ["item_id", "criterion", "judge", "order"]
+    sizes = judgments.groupby(keys, observed=True, dropna=False, sort=False).size()
+    fewest, most = int(sizes.min()), int(sizes.max())
+    return counted(most, "sample") if fewest == most else f"{fewest} to {most} samples"
+
+
+def sections(evaluation: Evaluation) -> Iterator[tuple[str, Rows, str]]:
+    """Title, rows and note of each part; without a title it is a sentence."""
+    if evaluation.items.empty:
+        yield "No items: nothing to judge, no figures", [], ""
+        return
+    yield "Scores", *_scores(evaluation)
+    yield "Judges among themselves", *_reliability(evaluation)
+    if evaluation.alignment is not None:
+        yield from _alignment(evaluation, evaluation.alignment)
+    unscored = int(evaluation.judgments["error"].notna().sum())
+    hint = f"{counted(unscored, 'judgment')} unscored: ek.explain(evaluation.judgments) says why" if unscored else ""
+    yield "", [], "\n".join(filter(None, [f"Cost: {evaluation.cost}", hint]))
+
+
+def _summaries(evaluation: Evaluation) -> list[dict[str, Any]]:
+    """The rows of the summary, and, of several criteria, that of all together."""
+    rows = evaluation.summary.to_dict("records")
+    if len(rows) > 1:
+        whole = summarize(evaluation.rubric_scores, clusters=evaluation.clusters)
+        rows += whole.assign(criterion=_ALL).to_dict("records")
+    return [{str(name): value for name, value in row.items()} for row in rows]
+
+
+def _scores(evaluation: Evaluation) -> tuple[Rows, str]:
+    rows, notes = [], []
+    for row in _summaries(evaluation):
+        name = str(row["criterion"])
+        rows.append(
+            {
+                "criterion": name,
+                "mean": figure(row["mean"], row["low"], row["high"]),
+                "on 0-1": figure(row["mean_norm"], row["norm_low"], row["norm_high"]),
+                "if unscored were bad / good": f"{figure(row['worst'])} / {figure(row['best'])}",
+                "pass rate": _passing(row),
+                "scored": count_of(row["n_scored"], row["n_items"]),
+            }
+        )
+        notes += [(name, note) for note in _gaps(evaluation, row)]
+    said = ["95 % intervals; unscored items are left out of means, not counted as bad", *_noted(notes, len(rows))]
+    return rows, "\n".join(said)
+
+
+def _passing(row: dict[str, Any]) -> str:
+    """The pass rate, and of how many where ties or failures left fewer verdicts than items."""
+    rate = figure(row["pass_rate"], row["pass_low"], row["pass_high"])
+    short = not pd.isna(row["pass_rate"]) and row["n_verdicts"] < row["n_items"]
+    return f"{rate} ({row['n_passed']} of {row['n_verdicts']})" if short else rate
+
+
+def _gaps(evaluation: Evaluation, row: dict[str, Any]) -> Iterator[str]:
+    """Why a figure of the summary is NA, and what to mind."""
+    rubric, name = evaluation.rubric, row["criterion"]
+    if row["n_scored"] < row["n_items"]:
+        scores = evaluation.scores if name != _ALL else evaluation.rubric_scores.assign(criterion=_ALL, label=None)
+        silent = scores[(scores["criterion"] == name) & scores["score_norm"].isna() & scores["label"].isna()]
+        why = ", ".join(f"{reason} {n}" for reason, n in silent["reason"].astype(object).value_counts().items())
+        missed = 0 if name == _ALL else int((silent["n_scored"] > 0).sum())
+        if missed and len(evaluation.spec.judges) > 1:
+            why += f"; quorum missed on {counted(missed, 'item')}: {_quorum(evaluation.rules.quorum)}"
+        yield f"{'nothing' if not row['n_scored'] else 'not all'} scored: {why}" if why else "not all scored"
+    if not row["n_scored"]:
+        return
+    if row["n_tied"]:
+        yield f"{counted(row['n_tied'], 'item')} tied: scored, without a verdict or score of their own"
+    if pd.isna(row["mean"]):
+        yield "no mean on a nominal scale" if name != _ALL else "no item is scored on every criterion"
+    if pd.isna(row["pass_rate"]):
+        whole = name == _ALL
+        rule = any(one.scale.has_rule for one in rubric.criteria) if whole else rubric.criterion(name).scale.has_rule
+        yield "no verdict" if rule or (whole and rubric.pass_at is not None) else "no pass rule"
+    if not pd.isna(row["notes"]):
+        yield str(row["notes"])
+
+
+def _quorum(share: float) -> str:
+    """How much of a jury must have scored."""
+    if share == 1.0:
+        return "all judges must have scored, some did not"
+    least = "more than half" if share == 0.5 else f"more than {share:.0%}"
+    return f"{least} of the judges' weight must have scored, and less did"
+
+
+def _noted(notes: list[tuple[str, str]], n_rows: int) -> list[str]:
+    """Each note once, behind the rows that it is about; one about all rows stands alone."""
+    about: dict[str, list[str]] = {}
+    for name, note in notes:
+        about.setdefault(note, []).append(name)
+    return [note if len(names) == n_rows else f"{', '.join(names)}: {note}" for note, names in about.items()]
+
+
+def _reliability(evaluation: Evaluation) -> tuple[Rows, str]:
+    if len(evaluation.spec.judges) < 2:
+        return [], "one judge: nothing to compare"
+    apart = dict(list(evaluation.disagreement.groupby("criterion", observed=True)))
+    rows, notes = [], []
+    for _, row in evaluation.reliability.iterrows():
+        criterion = str(row["criterion"])
+        one = apart[criterion].dropna(subset="disagreement")
+        values = one["disagreement"].to_numpy(dtype=np.float64)
+        spread = mean_interval(values, cluster_codes(clusters_of(one["item_id"], evaluation.clusters)), bounds=(0, 1))
+        rows.append(
+            {
+                "criterion": criterion,
+                "alpha": figure(row["alpha_single"], row["alpha_single_low"], row["alpha_single_high"]),
+                "percent agreement": figure(
+                    row["percent_agreement"], row["percent_agreement_low"], row["percent_agreement_high"]
+                ),
+                "mean disagreement": figure(values.mean() if len(values) else None, spread.low, spread.high),
+                "items that split": count_of((values > 0).sum(), len(values)),
+                "compared": count_of(row["n_pairable"], row["n_items"]),
+            }
+        )
+        if spread_of := _spread(row):
+            notes.append((criterion, f"variance of scores from {spread_of}"))
+        notes += [(criterion, note) for note in _parts(row["notes"]) if "phi" not in note]
+    return rows, "\n".join(_noted(notes, len(rows)))
+
+
+def _parts(notes: Any) -> list[str]:
+    """The parts of a note, in the words of the titles."""
+    if pd.isna(notes):
+        return []
+    return str(notes).replace("alpha_single", "alpha").replace("_", " ").split("; ")
+
+
+def _spread(row: Any) -> str:
+    """Where the spread of scores comes from, as shares of the whole variance."""
+    parts = {
+        "items": row["spread_item"],
+        "judges": row["spread_judge"],
+        "items × judges": row["spread_item_judge"],
+        "samples": row["spread_sample"],
+    }
+    known = {name: float(value) for name, value in parts.items() if not pd.isna(value)}
+    whole = sum(known.values())
+    if not whole:
+        return ""
+    return ", ".join(f"{name} {value / whole:.0%}" for name, value in known.items())
+
+
+def _alignment(evaluation: Evaluation, alignment: pd.DataFrame) -> Iterator[tuple[str, Rows, str]]:
+    """Verdicts (or labels) in one table, scores in another."""
+    table = alignment[alignment["n_labelled"] > 0]
+    dark = [name for name in evaluation.rubric.names if name not in set(table["criterion"])]
+    unlabelled = f"no labels for {', '.join(dark)}" if dark else ""
+    if table.empty:
+        yield "Judges against people", [], unlabelled
+        return
+    by_score = table[table[list(_BY_SCORE)].notna().any(axis=1)]
+    yield "Judges against people, by verdict or label", *_aligned(table, _BY_VERDICT)
+    if len(by_score):
+        yield "Judges against people, by score", *_aligned(by_score, _BY_SCORE)
+    if unlabelled:
+        yield "", [], unlabelled
+
+
+def _aligned(table: pd.DataFrame, titles: dict[str, str]) -> tuple[Rows, str]:
+    rows, notes = [], []
+    several = table["criterion"].nunique() > 1
+    for _, row in table.iterrows():
+        shown = {"judge": str(row["judge"])} | ({"criterion": str(row["criterion"])} if several else {})
+        name = " on ".join(shown.values())
+        shown |= {title: figure(row[one], row[f"{one}_low"], row[f"{one}_high"]) for one, title in titles.items()}
+        compared = "n_verdicts" if titles is _BY_VERDICT else "n_scored"
+        rows.append(shown | {"compared": count_of(row[compared], row["n_labelled"])})
+        notes += [(name, note) for note in (*_of(row["notes"], titles), *_undefined(row, titles))]
+    apart = titles is _BY_VERDICT and not table["same_items"].all()
+    items = "not all on the same items: ties and unscored answers are left out, align(ties=, unscored=) counts them"
+    said = [_ceiling(table, titles), items if apart else "", *_noted(notes, len(rows))]
+    return rows, "\n".join(filter(None, said))
+
+
+def _of(notes: Any, titles: dict[str, str]) -> Iterator[str]:
+    """The notes about these figures, and about all."""
+    known = "|".join((*_BY_VERDICT, *_BY_SCORE, *_NOT_SHOWN))
+    for note in [] if pd.isna(notes) else str(notes).split("; "):
+        found = re.fullmatch(rf"(no interval of )?((?:{known})(?:, (?:{known}))*): (.*)", note)
+        if found is None:
+            yield note
+        elif names := [titles[name] for name in found[2].split(", ") if name in titles]:
+            yield f"{found[1] or ''}{', '.join(names)}: {found[3]}"
+
+
+def _undefined(row: Any, titles: dict[str, str]) -> Iterator[str]:
+    """Why an error rate is NA."""
+    if "false_pass_rate" not in titles or pd.isna(row["accuracy"]):
+        return
+    no_fail, no_pass = pd.isna(row["false_pass_rate"]), pd.isna(row["false_fail_rate"])
+    if no_fail and no_pass:
+        yield "labels are compared, there are no verdicts"
+    elif no_fail or no_pass:
+        yield f"false {'pass' if no_fail else 'fail'}: people {'failed' if no_fail else 'passed'} none of them"
+
+
+def _ceiling(table: pd.DataFrame, titles: dict[str, str]) -> str:
+    said = []
+    for _, row in table.drop_duplicates("criterion").iterrows():
+        known = [
+            f"{title} {figure(row[f'{name}_ceiling'])}"
+            for name, title in titles.items()
+            if f"{name}_ceiling" in row and not pd.isna(row[f"{name}_ceiling"])
+        ]
+        if known:
+            said.append(f"{row['criterion']}: {', '.join(known)} ({counted(row['n_annotators'], 'annotator')})")
+    return f"people among themselves (the ceiling): {'; '.join(said)}" if said else ""
+
+
+def tiles(evaluation: Evaluation) -> str:
+    """The headline figures, each with interval and coverage."""
+    found = [
+        (
+            figure(row["mean_norm"], row["norm_low"], row["norm_high"]),
+            f"{row['criterion']} (0-1)",
+            f"{count_of(row['n_scored'], row['n_items'])} scored",
+        )
+        for row in _summaries(evaluation)
+    ]
+    if len(evaluation.spec.judges) > 1:
+        found += [
+            (
+                figure(row["alpha_single"], row["alpha_single_low"], row["alpha_single_high"]),
+                f"alpha, {row['criterion']}",
+                f"{counted(row['n_judges'], 'judge')}, {count_of(row['n_pairable'], row['n_items'])} compared",
+            )
+            for _, row in evaluation.reliability.iterrows()
+        ]
+    if evaluation.alignment is not None:
+        labelled = evaluation.alignment[evaluation.alignment["n_labelled"] > 0]
+        found += [
+            (
+                figure(row["accuracy"], row["accuracy_low"], row["accuracy_high"]),
+                f"accuracy against people, {row['criterion']}",
+                f"{row['judge']}, {count_of(row['n_verdicts'], row['n_labelled'])} compared",
+            )
+            for _, row in labelled.drop_duplicates("criterion").iterrows()  # the jury stands first
+        ]
+    return html_tiles(found)

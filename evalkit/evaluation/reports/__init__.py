@@ -1,0 +1,5 @@
+"""Reports: an evaluation as one HTML file that needs nothing else."""
+
+from evalkit.evaluation.reports.html_report import report
+
+__all__ = ["report"]

@@ -1,0 +1,17 @@
+from .configs import Expected as Expected
+from .configs import GateConfig as GateConfig
+from .configs import load_gate as load_gate
+from .enrichment import enrich as enrich
+from .judgments import Judgment as Judgment
+from .metrics import measure as measure
+from .precedence import GateOptions as GateOptions
+from .results import GateResult as GateResult
+from .results import Measured as Measured
+from .results import MetricResult as MetricResult
+from .results import SuiteResult as SuiteResult
+from .results import TestResult as TestResult
+from .runner import run_gate as run_gate
+from .trace_exchange import from_traces as from_traces
+from .trace_exchange import to_traces as to_traces
+from .traces import Trace as Trace
+from .traces import read_traces as read_traces

@@ -1,0 +1,299 @@
+"""`run_lighteval`: a LightEval run from Python or a notebook, in a process of its own, read back as DataFrames."""
+
+from __future__ import annotations
+
+import html
+import logging
+import os
+import secrets
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from evalkit import tables
+from evalkit.core.formatting import html_page, html_table, text_table
+from evalkit.errors import ConfigError
+from evalkit.lighteval.child_process import run_child
+from evalkit.lighteval.launching import with_custom_tasks
+from evalkit.lighteval.parent_watch import PARENT_VARIABLE
+from evalkit.lighteval.read_results import details_table, judgments_table, results_cells, results_table
+from evalkit.rubrics import Profile
+from evalkit.runs.contract import (
+    BINDINGS_VARIABLE,
+    RECEIPT_VARIABLE,
+    Receipt,
+    Scoring,
+    ScoringConfig,
+    TaskBindings,
+    read_receipts,
+)
+from evalkit.runs.contract.lighteval_output import LightevalArtifacts
+
+__all__ = ["LightevalRun", "run_lighteval"]
+
+_log = logging.getLogger("evalkit")
+
+
+@dataclass(frozen=True, eq=False)
+class LightevalRun:
+    """What a LightEval run left behind, read when it is asked for.
+
+    Attributes
+    ----------
+    folder
+        Results, details, `run.log` and `receipts.json`.
+    scoring
+        Mode and config of the run.
+    """
+
+    folder: Path
+    scoring: Scoring
+
+    @cached_property
+    def artifacts(self) -> LightevalArtifacts:
+        """LightEval's own files."""
+        return LightevalArtifacts.at(self.folder)
+
+    @cached_property
+    def receipts(self) -> tuple[Receipt, ...]:
+        """What each judged task says it was scored by; empty in deterministic mode."""
+        place = self.folder / "receipts.json"
+        return tuple(read_receipts(place)) if place.exists() else ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What must be known before its figures are used: what has no score, and why, by judge; first what has none."""
+        receipts = sorted(self.receipts, key=lambda one: not one.scored_nothing)
+        return tuple(said for receipt in receipts for said in receipt.warnings)
+
+    @cached_property
+    def results(self) -> pd.DataFrame:
+        """One row a task and metric, judged ones first: `value`, `stderr`, `n` (samples behind it).
+
+        Of judged metrics too `coverage` (share of the samples with a score, 0-1), `pass_rate` and `n_verdicts` (what
+        the pass rate is of: a tie is scored, and is no verdict), `alpha` (juries), `n_unscored`, `n_empty`. NA where
+        there is none.
+        """
+        return results_table(self.artifacts.results)
+
+    @cached_property
+    def details(self) -> pd.DataFrame:
+        """One row a task and sample, in the shape of `Evaluation.wide`: item, scores, judges and explanations.
+
+        Columns `task`, `item_id`, `question`, `answer` (and `context`, `reference`, where there are any); for each
+        metric what LightEval kept of it, of a judged one `<name>_norm` (0-1: its mean is the figure in `results`),
+        `<name>_raw` (rubric units; one criterion), `<name>_verdict`, `_coverage`, `_agreement`, `_explanation`,
+        `_error`; for each criterion of a judged metric `<criterion>` (**rubric units**, also where metric and criterion
+        have one name), `<criterion>_passed`, `<criterion>_status`, and for each judge `<criterion>_<judge>`, its
+        `_label` and `_explanation`. What a task lacks is NA; a name that is taken gets ``_2`` behind it.
+        """
+        parts = [details_table(task, self.artifacts.details(task), self.receipts) for task in self._tasks]
+        return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["task", "item_id"])
+
+    @cached_property
+    def judgments(self) -> pd.DataFrame:
+        """The judgments tables of all judged tasks; `item_id` is ``task/id``."""
+        parts = [judgments_table(task, self.artifacts.details(task), self.receipts) for task in self._tasks]
+        found = [part for part in parts if len(part)]
+        return pd.concat(found, ignore_index=True) if found else tables.empty("judgments")
+
+    @property
+    def _tasks(self) -> list[str]:
+        return [task for task in self.artifacts.results if "_average|" not in task]
+
+    def __str__(self) -> str:
+        rows, rest = results_cells(self.results)
+        head = f"LightEval run in {self.folder}, scoring mode {self.scoring.mode}"
+        notes = [f"note: {one}" for one in self.notes]
+        return "\n".join(filter(None, [head, *notes, text_table(rows, left=["metric"]), rest]))
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        rows, rest = results_cells(self.results)
+        caption = f"LightEval run, scoring mode {self.scoring.mode}"
+        table = html_table(rows, texts=["task", "metric"], caption=caption)
+        notes = [f"<p class='note'>note: {html.escape(one)}</p>" for one in self.notes]
+        return html_page([*notes, table, f"<p class='note'>{html.escape(rest)}</p>" if rest else ""])
+
+
+def run_lighteval(
+    tasks: str | Sequence[str],
+    model: str | Path,
+    *,
+    backend: str | None = None,
+    scoring_mode: str | None = None,
+    scoring_config: ScoringConfig | Mapping[str, Any] | str | Path | None = None,
+    profile: Profile | str | Path | None = None,
+    bindings: TaskBindings | Mapping[str, Any] | None = None,
+    custom_tasks: str | Path | None = None,
+    max_samples: int | None = None,
+    folder: str | Path | None = None,
+    args: Sequence[str] = (),
+    progress: bool = True,
+) -> LightevalRun:
+    """Run LightEval in a process of its own and read what it found.
+
+    Parameters
+    ----------
+    tasks
+        ``"safety_guardrail|0"``, several by commas or as a list; evalkit's own and LightEval's.
+    model
+        What is evaluated: a Python file (``custom``), a folder or ``model_name=…`` (``accelerate``), or what the
+        back end takes.
+    backend
+        ``custom``, ``accelerate``, ``vllm``, ``sglang``, or ``endpoint litellm`` and its like; told from `model` where
+        it can be.
+    scoring_mode
+        ``deterministic``, ``judge`` or ``jury``; by default told from the number of judges named, without any
+        ``deterministic``.
+    scoring_config
+        Judges, aggregation …: a mapping, JSON text, or file.
+    profile
+        A profile that names the judges instead, or beside the config.
+    bindings
+        What belongs to single tasks: task → ``judge_profile``, ``judge_template_id``, ``plugin_path``.
+    custom_tasks
+        A module or file of tasks in place of evalkit's.
+    max_samples
+        Only so many documents a task.
+    folder
+        Where results go; by default a new one under ``lighteval-runs`` in the cache folder.
+    args
+        Further arguments for LightEval's command line.
+    progress
+        Print the stages as they come.
+
+    Returns
+    -------
+    LightevalRun
+        With `.results`, `.details`, `.judgments`, `.receipts`.
+
+    Raises
+    ------
+    ConfigError
+        Before anything starts: for a scoring contract that is broken or a model that is none.
+    LightevalError
+        When the run fails: with its last words and the place of its log.
+    KeyboardInterrupt
+        At Ctrl-C or a kernel's interrupt: the run and all that it started is ended, replies that came are kept. It ends
+        too when the kernel is restarted or killed.
+    """
+    if max_samples is not None and max_samples < 1:
+        # LightEval takes 0 for no limit
+        raise ConfigError(
+            f"max_samples must be a whole number ≥ 1, not {max_samples!r}; leave it out for all documents"
+        )
+    place = _place(folder)
+    scoring = _scoring(scoring_mode, scoring_config, profile, place)
+    bound = bindings if bindings is None or isinstance(bindings, TaskBindings) else TaskBindings.of(bindings)
+    words = [*_model_words(model, backend), _spec(tasks), "--output-dir", str(place), "--save-details", *map(str, args)]
+    if custom_tasks is not None:
+        words += ["--custom-tasks", str(custom_tasks)]
+    if max_samples is not None:
+        words += ["--max-samples", str(max_samples)]
+    changes = {
+        **scoring.environment(),
+        BINDINGS_VARIABLE: bound.to_json() if bound else None,
+        RECEIPT_VARIABLE: str(place / "receipts.json"),
+        PARENT_VARIABLE: str(os.getpid()),
+    }
+    for old in place.glob("receipts*.json"):  # of an earlier run in this folder
+        old.unlink()
+    run_child(
+        [sys.executable, "-m", "evalkit", "lighteval", *with_custom_tasks(words)],
+        changes,
+        place / "run.log",
+        progress=progress,
+    )
+    run = LightevalRun(place, scoring)
+    if not progress:  # else its log has told
+        for said in run.notes:
+            _log.warning("%s", said)
+    return run
+
+
+def _place(folder: str | Path | None) -> Path:
+    from evalkit.core.folders import default_folder
+
+    if folder is None:
+        name = f"{datetime.now(UTC):%Y-%m-%d-%H%M%S}-{secrets.token_hex(3)}"
+        folder = default_folder() / "lighteval-runs" / name
+    place = Path(folder).resolve()
+    place.mkdir(parents=True, exist_ok=True)
+    return place
+
+
+def _scoring(mode: str | None, config: Any, profile: Any, place: Path) -> Scoring:
+    made = None if config is None else ScoringConfig.of(config)
+    if profile is not None:
+        if made is not None and made.profile is not None:
+            raise ConfigError("the scoring config names a profile and profile= gives one; give one of them")
+        values = {} if made is None else made.to_dict()
+        made = ScoringConfig.of(values | {"profile": _profile_name(profile, place)})
+    if mode is None:
+        mode = _told_mode(made)
+    return Scoring.of(mode, made)
+
+
+def _profile_name(profile: Profile | str | Path, place: Path) -> str:
+    """A name that the child finds; a Profile itself is written beside the results."""
+    if isinstance(profile, Profile):
+        path = place / f"{profile.profile}.yaml"
+        path.write_text(str(profile), encoding="utf-8")
+        return str(path)
+    path = Path(profile)
+    return str(path.resolve()) if _kind(path) == "file" else str(profile)
+
+
+def _told_mode(config: ScoringConfig | None) -> str:
+    if config is None:
+        return "deterministic"
+    n_judges = len(config.judges)
+    if not n_judges and config.profile:
+        from evalkit.rubrics import load_profile
+
+        n_judges = len(load_profile(config.profile).judges)
+    return "jury" if n_judges > 1 else "judge"
+
+
+def _model_words(model: str | Path, backend: str | None) -> list[str]:
+    text = str(model)
+    if backend is None:
+        if text.endswith(".py"):
+            backend = "custom"
+        elif text.startswith("model_name=") or _kind(text) == "folder":
+            backend = "accelerate"
+        else:
+            raise ConfigError(
+                f"what runs the model {text!r} cannot be told; give a Python file, a model's folder, model_name=…, or "
+                "name the back end: backend='accelerate', 'custom', 'vllm', 'endpoint litellm' …"
+            )
+    if backend == "custom":
+        if _kind(text) != "file":
+            raise ConfigError(f"there is no file {text}; a custom model is a Python file with one LightevalModel")
+        return ["custom", Path(text).stem, text]
+    if backend == "accelerate" and _kind(text) == "folder":
+        text = f"model_name={text}"
+    return [*backend.split(), text]
+
+
+def _kind(place: str | Path) -> str:
+    """``file``, ``folder`` or nothing; what a model takes may be longer than a file's name can be."""
+    try:
+        return "file" if Path(place).is_file() else "folder" if Path(place).is_dir() else ""
+    except OSError:
+        return ""
+
+
+def _spec(tasks: str | Sequence[str]) -> str:
+    text = tasks if isinstance(tasks, str) else ",".join(tasks)
+    if not text.strip(" ,"):
+        raise ConfigError("no task is named; as in tasks='safety_guardrail|0'")
+    return text

@@ -1,0 +1,75 @@
+"""What a metric says of itself where it is made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from evalkit.core.judges import Judge, check_samples
+from evalkit.errors import ConfigError
+from evalkit.evaluation import Rules
+from evalkit.rubrics import Profile, Rubric, load_profile, load_rubric
+
+__all__ = ["Declared", "profile_of"]
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What a metric says of itself, where it is made; the run, a binding and their profile come before it.
+
+    Attributes
+    ----------
+    rubric
+        By what.
+    judges, samples, template, rules
+        Who, how often, by which prompt, and changed rules (`vote`, `aggregate` …); empty or None: not said.
+    profile
+        Fills in what the above leave open.
+    modes
+        Scoring modes that it serves.
+    """
+
+    rubric: Rubric
+    judges: tuple[Judge, ...] = ()
+    samples: int | None = None
+    template: str | None = None
+    rules: Mapping[str, Any] = field(default_factory=dict)
+    profile: Profile | None = None
+    modes: tuple[str, ...] = ("deterministic", "judge", "jury")
+
+    @classmethod
+    def of(
+        cls, rubric: Any, judges: Any, profile: Any, samples: int | None, template: str | None,
+        rules: Mapping[str, Any], modes: tuple[str, ...],
+    ) -> Declared:  # fmt: skip
+        """From what the metric was given: names, paths, mappings or the objects themselves."""
+        own = profile_of(profile)
+        if isinstance(rubric, (Profile, Path)) or str(rubric).endswith((".yaml", ".yml")):
+            found = rubric if isinstance(rubric, Profile) else _file(Path(rubric))
+            if isinstance(found, Profile):
+                if own is not None:
+                    raise ConfigError("two profiles: one given as the rubric and one as profile; give one")
+                own, rubric = found, found.load()
+            else:
+                rubric = found
+        panel = [judges] if isinstance(judges, (str, Mapping, Judge)) else judges or []
+        said = {name: value for name, value in rules.items() if value is not None}
+        Rules.of(None, said)
+        if samples is not None:
+            check_samples(samples)
+        chosen = rubric if isinstance(rubric, Rubric) else load_rubric(rubric)
+        return cls(chosen, tuple(Judge.of(one) for one in panel), samples, template, said, own, modes)
+
+
+def profile_of(given: Any) -> Profile | None:
+    """A profile by name or path, or as it is; None stays None."""
+    return given if given is None or isinstance(given, Profile) else load_profile(given)
+
+
+def _file(path: Path) -> Rubric | Profile:
+    from evalkit.rubrics.files import read_yaml
+
+    values = read_yaml(path)
+    return load_profile(path) if isinstance(values, Mapping) and "profile" in values else load_rubric(path)

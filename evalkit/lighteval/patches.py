@@ -1,0 +1,266 @@
+"""Making LightEval's own command line right for evalkit: checks before a model is loaded, offline, no stale answers.
+
+LightEval 0.13 has no place to hook these in, so a few of its functions are wrapped; a test pins what is used of them.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.util
+import json
+import logging
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from evalkit.errors import ConfigError, EvalkitError
+from evalkit.lighteval.scorers import scorer_of
+from evalkit.lighteval.scoring import place_of, without_place
+from evalkit.lighteval.surrogates import mend_document, mend_response, mended_sample
+from evalkit.runs.contract import write_scorers
+
+__all__ = ["prepare"]
+
+_log = logging.getLogger("evalkit")
+
+_FETCHES_AT_IMPORT = ("tiny_benchmarks",)
+
+
+def prepare(folder: Path) -> None:
+    """Wrap LightEval in this process; called once, before its command line starts.
+
+    - Tasks: those of ``--custom-tasks`` are loaded first; where they are all that is asked for, LightEval's own, which
+      take long and one of which fetches a file from the network at import, are not loaded. One that cannot be
+      imported is left out with a warning.
+    - Metrics that can be checked are, for every task asked for, after the data and before the model are loaded; all
+      problems come in one message. What scores each metric is noted beside the receipts.
+    - LiteLLM's own cache, which LightEval puts into the working folder, lies in `folder` too.
+    - Tasks without stop sequences work with every model.
+    - Answers of the model that LightEval keeps are found again only for the same documents, not for the same row
+      numbers, and lie in `folder`.
+    - Half a surrogate pair in a document or an answer is U+FFFD: LightEval's files take no such text, and one answer
+      would cost the whole run.
+    """
+    _keep_litellm(folder / "litellm")
+    from lighteval.pipeline import Pipeline
+    from lighteval.tasks import registry
+    from lighteval.utils.cache_management import SampleCache
+
+    documents: dict[str, str] = {}
+    wanted: list[str] = []
+    _wrap(registry.Registry, "__init__", functools.partial(_noting_tasks, wanted))
+    registry.Registry.load_all_task_configs = functools.partial(_tasks, wanted)  # type: ignore[method-assign]
+    _wrap(Pipeline, "_init_tasks_and_requests", functools.partial(_checking, documents))
+    _wrap(Pipeline, "_post_process_outputs", _mending)
+    _wrap(SampleCache, "_dump_sample", _keeping_texts)
+    _wrap(SampleCache, "__init__", functools.partial(_keeping_in, folder))
+    _wrap(SampleCache, "_get_task_hash", functools.partial(_hashing, documents))
+
+
+def _keep_litellm(folder: Path) -> None:
+    """Before LightEval is imported: it makes the cache then."""
+    if importlib.util.find_spec("litellm") is None:
+        return
+    from litellm.caching.caching import Cache
+
+    def placed(plain: Callable[..., None], _cache: Any, *args: Any, **named: Any) -> None:
+        if named.get("type") == "disk":
+            named.setdefault("disk_cache_dir", str(folder))
+        plain(*args, **named)
+
+    _wrap(Cache, "__init__", placed)
+
+
+def _wrap(owner: type, name: str, around: Callable[..., Any]) -> None:
+    plain = getattr(owner, name)
+
+    @functools.wraps(plain)
+    def wrapped(self: Any, *args: Any, **named: Any) -> Any:
+        return around(functools.partial(plain, self), self, *args, **named)
+
+    setattr(owner, name, wrapped)
+
+
+def _noting_tasks(
+    wanted: list[str], plain: Callable[..., None], _self: Any, tasks: Any = None, *args: Any, **named: Any
+) -> None:
+    wanted[:] = [] if tasks is None else _names(tasks)
+    plain(tasks, *args, **named)
+
+
+def _names(tasks: Any) -> list[str]:
+    """Task names of a specification: ``a|0,b|2``, or a file with one a line."""
+    # os.path: a Path refuses text that is longer than a file's name may be
+    text = Path(tasks).read_text(encoding="utf-8") if os.path.isfile(tasks) else str(tasks)  # noqa: PTH113
+    specs = [line.strip() for part in text.splitlines() for line in part.split(",")]
+    named = [spec.split("|") for spec in specs if spec and not spec.startswith("#")]
+    return [(parts[1] if len(parts) == 3 else parts[0]).split("@")[0] for parts in named]
+
+
+def _tasks(wanted: Sequence[str], custom_tasks: Any = None, load_multilingual: bool = False) -> dict[str, Any]:
+    """`Registry.load_all_task_configs`, the asked-for first and tolerant of what cannot be imported."""
+    from lighteval.tasks.registry import Registry
+
+    own: dict[str, Any] = {}
+    if custom_tasks is not None:
+        own = Registry._extract_configs(Registry.create_custom_tasks_module(custom_tasks))
+    groups = {name.split(":")[0] for name in own}
+    if wanted and all(name in own or name in groups for name in wanted):
+        return own
+    there, lost = _own_tasks(wanted, load_multilingual)
+    both = sorted(set(own) & set(there))
+    if both:
+        raise ConfigError(f"tasks {', '.join(both)} of {custom_tasks} have names of LightEval's own; rename them")
+    known = own | there
+    heads = {name.split(":")[0] for name in known}
+    missing = [name for name in wanted if name not in known and name not in heads]
+    if missing:
+        why = "".join(f"; {module} could not be imported: {problem}" for module, problem in lost.items())
+        from difflib import get_close_matches
+
+        near = get_close_matches(missing[0], sorted({*known, *heads}), n=3)
+        hint = f" (did you mean {' or '.join(near)}?)" if near else ""
+        raise ConfigError(
+            f"there is no task {', '.join(missing)}{hint}; `evalkit lighteval tasks list` lists them{why}"
+        )
+    return known
+
+
+def _own_tasks(wanted: Sequence[str], multilingual: bool) -> tuple[dict[str, Any], dict[str, str]]:
+    """LightEval's own tasks, and the modules that could not be imported, with the reason."""
+    import lighteval.tasks.registry as registry
+
+    home = Path(registry.__file__).parent
+    places = [(path.stem, "lighteval.tasks.tasks") for path in sorted((home / "tasks").glob("*.py"))]
+    if multilingual:
+        there = sorted((home / "multilingual" / "tasks").glob("*.py"))
+        places += [(path.stem, "lighteval.tasks.multilingual.tasks") for path in there]
+    folders = [path for path in sorted((home / "tasks").iterdir()) if (path / "main.py").is_file()]
+    found: dict[str, Any] = {}
+    lost: dict[str, str] = {}
+    for stem, prefix in places:
+        fetches = stem in _FETCHES_AT_IMPORT and not any("tiny" in name.lower() for name in wanted)
+        if stem != "__init__" and not fetches:
+            _import_into(found, lost, stem, functools.partial(registry.Registry._load_from_files, [Path(stem)], prefix))
+    for folder in folders:
+        _import_into(found, lost, folder.name, functools.partial(registry.Registry._load_from_subdirs, [folder]))
+    for module, problem in lost.items():
+        _log.warning("LightEval's tasks in %s are left out: %s", module, problem)
+    return found, lost
+
+
+def _import_into(found: dict[str, Any], lost: dict[str, str], module: str, load: Callable[[], dict[str, Any]]) -> None:
+    try:
+        found |= load()
+    except Exception as problem:  # noqa: BLE001  # one module of LightEval's must not stop all tasks
+        lost[module] = f"{type(problem).__name__}: {problem}"
+
+
+def _checking(documents: dict[str, str], plain: Callable[..., None], pipeline: Any, *args: Any, **named: Any) -> None:
+    plain(*args, **named)
+    faults: dict[str, list[str]] = {}
+    for task in pipeline.tasks_dict.values():
+        docs = pipeline.documents_dict[task.full_name]
+        for doc in docs:
+            # a task that names no stop sequence has a tuple, to which accelerate's model adds a list
+            doc.stop_sequences = list(doc.stop_sequences or ())
+            mend_document(doc)
+        documents[task.full_name] = _content(docs)
+        faults |= {said: [] for said in _names_twice(task)}
+        for metric in task.metrics:
+            _check(metric, task.full_name, docs, faults)
+    said = [f"{_listed(places)}: {fault}" if places else fault for fault, places in faults.items()]
+    if len(said) == 1:
+        raise ConfigError(said[0])
+    if said:
+        lines = "".join(f"\n  {number}. {fault}" for number, fault in enumerate(said, start=1))
+        raise ConfigError(f"this run cannot be scored, {len(said)} reasons:{lines}")
+    _note_scorers(pipeline.tasks_dict.values())
+
+
+def _note_scorers(tasks: Iterable[Any]) -> None:
+    """Note what scores each metric; a run is not given up where that cannot be written."""
+    found = {
+        task.full_name: {name: scorer_of(metric) for metric in task.metrics for name in _names_of(metric)}
+        for task in tasks
+    }
+    try:
+        write_scorers(found)
+    except ConfigError as problem:
+        _log.error("what scores each metric was not noted: %s", problem)
+
+
+def _check(metric: Any, task: str, docs: Sequence[Any], faults: dict[str, list[str]]) -> None:
+    """Note what stands against judging a metric of a task, and where: one problem may stand against many."""
+    function = metric.sample_level_fn
+    if callable(getattr(function, "called", None)) and isinstance(metric.metric_name, str):
+        function.called(metric.metric_name)
+    check = getattr(function, "check", None)
+    if check is None:
+        return
+    where = place_of(task, metric.metric_name)
+    try:
+        check(task, docs)
+    except EvalkitError as problem:
+        faults.setdefault(without_place(str(problem), task, metric.metric_name), []).append(where)
+
+
+def _listed(places: Sequence[str], most: int = 3) -> str:
+    more = f"; and {len(places) - most} more" if len(places) > most else ""
+    return "; ".join(places[:most]) + more
+
+
+def _names_of(metric: Any) -> list[str]:
+    names = metric.metric_name
+    return [str(name) for name in names] if isinstance(names, (list, tuple)) else [str(names)]
+
+
+def _names_twice(task: Any) -> list[str]:
+    names = [metric.metric_name for metric in task.metrics]
+    return [
+        f"task {task.full_name!r} has two metrics named {name!r}, of which LightEval keeps one; give one another "
+        "name, as in judge_metric(…, name=…)"
+        for name in dict.fromkeys(names)
+        if names.count(name) > 1
+    ]
+
+
+def _content(docs: Sequence[Any]) -> str:
+    """A hash of what the model is shown of a task's documents."""
+    shown = [[doc.id, doc.query, doc.instruction, doc.choices, [asdict(one) for one in doc.fewshot_samples]]
+             for doc in docs]  # fmt: skip
+    text = json.dumps(shown, default=str, ensure_ascii=False)
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:16]
+
+
+def _keeping_in(folder: Path, plain: Callable[..., None], _cache: Any, model_config: Any) -> None:
+    default = type(model_config).model_fields["cache_dir"].default
+    if model_config.cache_dir == default:
+        model_config.cache_dir = str(folder)
+    plain(model_config)
+
+
+def _mending(plain: Callable[..., None], _pipeline: Any, responses: Mapping[Any, Sequence[Any]]) -> None:
+    for mine in responses.values():
+        for response in mine:
+            mend_response(response)
+    plain(responses)
+
+
+def _keeping_texts(plain: Callable[..., dict[str, Any]], _cache: Any, result: Any) -> dict[str, Any]:
+    return mended_sample(plain(result))
+
+
+def _hashing(documents: Mapping[str, str], plain: Callable[..., str], _cache: Any, full_task_name: str) -> str:
+    content = documents.get(full_task_name)
+    return plain(full_task_name) if content is None else f"{plain(full_task_name)}-{content}"
+
+
+def default_answers() -> Path:
+    """Where a model's answers are kept: ``lighteval`` in evalkit's cache folder."""
+    from evalkit.core.folders import default_folder
+
+    return Path(os.environ.get("EVALKIT_LIGHTEVAL_CACHE") or default_folder() / "lighteval")

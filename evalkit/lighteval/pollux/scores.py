@@ -1,0 +1,163 @@
+"""From judged criteria to a POLLUX score of an answer, and of a task."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+import orjson
+
+from evalkit.lighteval.result_rows import EMPTY_ANSWER, TIED, is_scored
+from evalkit.lighteval.tasks.checks import mean_row
+from evalkit.rubrics import Criterion
+
+__all__ = ["RESERVED", "Missing", "PolluxPart", "corpus_of", "part_of", "sample_row", "score_answer"]
+
+Missing = Literal["na", "renormalise"]
+PolluxPart = dict[str, Any]
+"""What came out for one criterion of one answer: `score` (rubric units), `share` (score / maximum of the scale; None
+for critical criteria and those without a number), `score_norm` (0-1), `passed`, `coverage`, `critical`, `error` (why
+there is no number; ``tied``: scored all the same), `explanation`."""
+
+
+RESERVED = frozenset({
+    "stderr", "n", "coverage", "n_unscored", "n_empty", "n_skipped", "critical_rate", "plain", "plain_stderr",
+    "plain_n", "grand_mean", "alpha",
+})  # fmt: skip
+"""Ends of the names of a task's figures, which no criterion may have as its id."""
+
+
+def part_of(criterion: Criterion, row: Mapping[str, Any]) -> PolluxPart:
+    """What came out for a criterion, from its row of `JudgedCriteria`."""
+    scored = not math.isnan(row["x"])
+    counted = scored and not criterion.critical
+    return {
+        "score": row["x_raw"] if scored else None,
+        "share": row["x_raw"] / max(float(code) for code in criterion.scale.codes) if counted else None,
+        "score_norm": row["x"] if scored else None,
+        "passed": row["x_passed"],
+        "coverage": row["x_coverage"],
+        "critical": criterion.critical,
+        "error": row["x_error"],
+        "explanation": row["x_explanation"],
+    }
+
+
+def is_violated(part: PolluxPart) -> bool | None:
+    """Whether a critical criterion is violated, by the majority of the judgments; None: not scored, or undecided."""
+    return None if part["error"] or part["passed"] is None else not part["passed"]
+
+
+def is_unscored(part: PolluxPart) -> bool:
+    """Whether a criterion has no outcome: neither a number nor a tie of its judgments."""
+    return bool(part["error"]) and part["error"].partition(" ")[0] != TIED
+
+
+def score_answer(parts: Mapping[str, PolluxPart], missing: Missing = "na") -> tuple[float, float, list[str]]:
+    """Published score and plain mean of one answer, and the critical criteria that it violates.
+
+    Parameters
+    ----------
+    parts
+        Criterion -> what came out, of the criteria that apply.
+    missing
+        ``na``: an answer with an unscored criterion has no score, unless a violated critical one decides it;
+        ``renormalise``: the mean of those that are scored.
+
+    Returns
+    -------
+    tuple
+        The mean over the criteria that are not critical of score / maximum, 0.0 if a critical criterion is violated;
+        the mean of `score_norm` over all; ids of the critical criteria violated. NaN where there is none.
+
+    Examples
+    --------
+    >>> clear = {"share": 0.5, "score_norm": 0.5, "passed": None, "critical": False, "error": ""}
+    >>> gate = {"share": None, "score_norm": 1.0, "passed": True, "critical": True, "error": ""}
+    >>> score_answer({"clear": clear, "gate": gate})
+    (0.5, 0.75, [])
+    >>> score_answer({"clear": clear, "gate": gate | {"score_norm": 0.0, "passed": False}})
+    (0.0, 0.25, ['gate'])
+    """
+    critical = {key: is_violated(part) for key, part in parts.items() if part["critical"]}
+    violated = [key for key, verdict in critical.items() if verdict]
+    shares = [part["share"] for part in parts.values() if not part["critical"]]
+    published = 0.0 if violated else _mean(shares, missing)
+    if not violated and missing == "na" and None in critical.values():
+        published = math.nan
+    return published, _mean([part["score_norm"] for part in parts.values()], missing), violated
+
+
+def _mean(values: Sequence[float | None], missing: Missing) -> float:
+    known = [value for value in values if value is not None and not math.isnan(value)]
+    if not known or (missing == "na" and len(known) < len(values)):
+        return math.nan
+    return math.fsum(known) / len(known)
+
+
+def sample_row(
+    name: str, applying: Mapping[str, Criterion], judged: Mapping[str, Mapping[str, Any]], missing: Missing
+) -> dict[str, Any]:
+    """The row of a sample; without anything judged its answer was empty."""
+    parts = {key: part_of(applying[key], row) for key, row in judged.items()}
+    published, plain, violated = score_answer(parts, missing)
+    decided = [part for part in parts.values() if part["critical"] and is_violated(part) is not None]
+    said = [f"{key}: {part['explanation']}" for key, part in parts.items() if part["explanation"]]
+    n_scored = sum(not is_unscored(part) for part in parts.values())
+    judgments = [one for row in judged.values() for one in orjson.loads(row["x_judgments"])]
+    return {
+        name: published,
+        f"{name}_plain": plain,
+        f"{name}_violated": float(bool(violated)) if decided else math.nan,
+        f"{name}_critical": ", ".join(violated),
+        f"{name}_coverage": sum(part["coverage"] for part in parts.values()) / len(applying),
+        f"{name}_n_criteria": float(len(applying)),
+        f"{name}_n_unscored": float(len(applying) - n_scored),
+        f"{name}_error": "" if not math.isnan(published) else _why(parts),
+        f"{name}_explanation": "\n".join(said),
+        f"{name}_criteria": orjson.dumps(parts).decode(),
+        f"{name}_judgments": orjson.dumps(judgments).decode(),
+    }
+
+
+def _why(parts: Mapping[str, PolluxPart]) -> str:
+    """Why an answer has no number: the reasons of its criteria; ``tied`` first where ties alone leave it without."""
+    if not parts:
+        return EMPTY_ANSWER
+    open_ones = [key for key, part in parts.items() if part["critical"] and is_violated(part) is None]
+    said = [f"{key}: {part['error']}" for key, part in parts.items() if part["error"]]
+    said += [f"{key}: undecided" for key in open_ones if not parts[key]["error"]]
+    if said and not any(map(is_unscored, parts.values())):
+        return f"{TIED} ({'; '.join(said)})"
+    return "; ".join(said) or "no criterion but critical ones applies"
+
+
+def corpus_of(name: str, rows: Sequence[Mapping[str, Any]], shown: Iterable[str]) -> dict[str, float]:
+    """The figures of a task; see `pollux_metric`."""
+    parts = [(orjson.loads(row[f"{name}_criteria"]), bool(row[f"{name}_critical"])) for row in rows]
+    n_rows, n_scored = len(rows), sum(is_scored(name, row) for row in rows)
+    scores = mean_row(name, [row[name] for row in rows])
+    figures = dict(scores)
+    figures |= {
+        f"{name}_coverage": n_scored / n_rows if n_rows else math.nan,
+        f"{name}_n_unscored": float(n_rows - n_scored),
+        f"{name}_n_empty": float(sum(row[f"{name}_error"] == EMPTY_ANSWER for row in rows)),
+        f"{name}_n_skipped": float(sum(row[f"{name}_n_skipped"] for row in rows)),
+        f"{name}_critical_rate": mean_row("x", [row[f"{name}_violated"] for row in rows])["x"],
+    }
+    figures |= mean_row(f"{name}_plain", [row[f"{name}_plain"] for row in rows])
+    pairs = [
+        0.0 if zeroed else part["share"]
+        for found, zeroed in parts
+        for part in found.values()
+        if not part["critical"] and part["share"] is not None
+    ]
+    figures[f"{name}_grand_mean"] = math.fsum(pairs) / len(pairs) if pairs else math.nan
+    for key in shown:
+        mine = [found[key] for found, _ in parts if key in found]
+        values = [math.nan if part["score_norm"] is None else part["score_norm"] for part in mine]
+        n_scored = sum(not is_unscored(part) for part in mine)
+        figures |= mean_row(f"{name}_{key}", values)
+        figures[f"{name}_{key}_coverage"] = n_scored / len(mine) if mine else math.nan
+    return figures

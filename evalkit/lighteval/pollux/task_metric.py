@@ -1,0 +1,238 @@
+"""`pollux_metric`: answers judged by the POLLUX criteria that apply to each, by the run's judge or jury."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from lighteval.metrics.metrics_sample import SampleLevelComputation
+from lighteval.metrics.utils.metric_utils import SampleLevelMetric
+
+from evalkit.errors import ConfigError, InputError, counted, listed
+from evalkit.lighteval.items import answer_of, items_of
+from evalkit.lighteval.metric_declarations import Declared
+from evalkit.lighteval.metrics import RubricScore, batched_metric
+from evalkit.lighteval.pollux.criteria import PolluxCriteria
+from evalkit.lighteval.pollux.inline_criteria import as_gate, criterion_of
+from evalkit.lighteval.pollux.judging import JudgedCriteria, judge_criteria
+from evalkit.lighteval.pollux.scores import RESERVED, Missing, corpus_of, sample_row
+from evalkit.lighteval.result_rows import is_scored, judgments_of
+from evalkit.lighteval.scoring import Settled, settle
+from evalkit.rubrics import Criterion, Rubric
+from evalkit.runs.contract import Scoring
+from evalkit.stats.agreement import reliability
+
+__all__ = ["PolluxScore", "pollux_metric"]
+
+_log = logging.getLogger("evalkit")
+_TOTALS = ("budget_usd", "max_calls")
+
+
+def pollux_metric(
+    criteria: PolluxCriteria | Mapping[str, Criterion] | str | Path,
+    *,
+    judges: Any = None,
+    profile: Any = None,
+    samples: int | None = None,
+    template: str | None = None,
+    vote: str | None = None,
+    ties: str | None = None,
+    min_self_agreement: float | None = None,
+    aggregate: str | None = None,
+    quorum: float | None = None,
+    missing: Missing = "na",
+    name: str = "pollux",
+    shown: Sequence[str] | None = None,
+    **options: Any,
+) -> SampleLevelMetric:
+    """A LightEval metric that judges each answer by its own POLLUX criteria.
+
+    ``doc.specific["criteria"]`` lists what applies to an item: ids of `criteria`, or mappings with ``name`` (or
+    ``criteria_name``) and ``rubrics`` (score -> description, or lines ``0: …``). Other criteria are skipped and
+    counted. Who judges is the run's to say, as for `judge_metric`.
+
+    Parameters
+    ----------
+    criteria
+        A file in the published form, or id -> criterion.
+    judges, profile, samples, template, vote, ties, min_self_agreement, aggregate, quorum
+        As for `judge_metric`; the template is ``pollux@v1`` if none is named.
+    missing
+        An answer with an unscored criterion has no score (``na``), or the mean of those scored (``renormalise``, as the
+        published code has it).
+    name
+        Name of the metric.
+    shown
+        Ids whose means are figures of the task (default: all of `criteria`); the others stand in the samples alone.
+    **options
+        What else `evalkit.judge` takes, but for totals over a call (``budget_usd``, ``max_calls``).
+
+    Returns
+    -------
+    SampleLevelMetric
+        Per sample `<name>` (0-1; NaN: unscored): the mean of score / maximum of the scale over the criteria that are
+        not critical, 0 if a critical one is violated; `_plain`: the mean of `score_norm` over all that apply;
+        `_violated` (1 or 0; NaN: no critical one is decided), `_critical` (those violated), `_coverage` (share of the
+        judgments with a score), `_n_criteria`, `_n_skipped`, `_n_unscored`, `_error` (``""``, or why there is no
+        number; ``tied``: scored all the same), `_explanation`, `_criteria` (JSON, criterion -> figures) and
+        `_judgments` (JSON). Corpus: `<name>`, `_stderr`, `_n`, `_coverage` (share of answers that are scored: with a
+        number, or without one by ties alone), `_n_unscored`, `_n_empty`, `_n_skipped`, `_critical_rate`,
+        `_plain` (`_plain_stderr`, `_plain_n`), `_grand_mean` (over answers × criteria instead of over answers), for
+        each criterion shown `<name>_<id>` (mean of `score_norm`), its `_stderr`, `_n` and `_coverage` (share of the
+        answers to which it applies), and for juries `_alpha`. In deterministic mode nothing is judged, and `_coverage`
+        is 0.
+
+    Raises
+    ------
+    ConfigError, RubricError
+        For what is unknown or contradictory, or a criterion whose scale has no maximum above 0.
+
+    Notes
+    -----
+    The aggregation is that of ``src/metrics.py`` of the POLLUX project (github.com/ai-forever/POLLUX): scores are
+    divided by the maximum of their scale; criteria on 0/1 are gates, whose violation sets all scores of an answer to 0,
+    and are left out of the mean. There any score but 0 violates a gate; here the majority of the judgments does, each
+    by the level that it is nearest to.
+    """
+    found = criteria if isinstance(criteria, (PolluxCriteria, Mapping)) else PolluxCriteria.of(criteria)
+    given = found.criteria if isinstance(found, PolluxCriteria) else found
+    _check_scales(given.values())
+    mapping = {key: as_gate(criterion) for key, criterion in given.items()}
+    rules = {"vote": vote, "ties": ties, "min_self_agreement": min_self_agreement}
+    rules |= {"aggregate": aggregate, "quorum": quorum}
+    modes = ("deterministic", "judge", "jury")
+    inputs = ("question", "answer", "reference?")
+    rubric = Rubric(id="pollux_criteria", inputs=inputs, template="pollux@v1", criteria=tuple(mapping.values()))
+    declared = Declared.of(rubric, judges, profile, samples, template, rules, modes)
+    named = tuple(mapping if shown is None else shown)
+    return batched_metric(PolluxScore(declared, mapping, name, missing, named, options))
+
+
+def _check_scales(criteria: Iterable[Criterion]) -> None:
+    for criterion in criteria:
+        codes = [code for code in criterion.scale.codes if not isinstance(code, str)]
+        if not codes or max(codes) <= 0:
+            raise ConfigError(
+                f"criterion {criterion.name!r}: a POLLUX score is divided by the maximum of its scale, which must be a "
+                f"number above 0; its scale is {listed(criterion.scale.codes)}"
+            )
+
+
+class PolluxScore(SampleLevelComputation):  # type: ignore[misc,unused-ignore]  # Any without LightEval
+    """What `pollux_metric` puts into a metric.
+
+    Attributes
+    ----------
+    declared
+        What the metric says of itself.
+    criteria, shown
+        Id -> criterion; ids that have figures of their own.
+    name, missing
+        As given.
+    is_judged
+        True: judges score it.
+    """
+
+    is_judged = True
+
+    def __init__(
+        self, declared: Declared, criteria: Mapping[str, Criterion], name: str, missing: Missing,
+        shown: tuple[str, ...], options: Mapping[str, Any],
+    ) -> None:  # fmt: skip
+        self.declared, self.criteria, self.name, self.missing, self.shown = declared, criteria, name, missing, shown
+        self._options = dict(options)
+        totals = [option for option in _TOTALS if option in options]
+        if totals:
+            raise ConfigError(f"{listed(totals)} would hold for each criterion by itself; leave it out")
+        if missing not in ("na", "renormalise"):
+            raise ConfigError(f"missing={missing!r} is unknown; allowed are na, renormalise")
+        taken = [key for key in shown if key in RESERVED]
+        if taken:
+            raise ConfigError(f"the criterion {listed(taken)} has the name of another figure; give it another id")
+        unknown = [key for key in shown if key not in criteria]
+        if unknown:
+            raise ConfigError(f"shown names {listed(unknown)}; the criteria are {listed(criteria, most=20)}")
+        self._wanted = RubricScore(declared, name, {}, options)  # checks what a run asks for, before it starts
+
+    def __repr__(self) -> str:
+        return f"PolluxScore({len(self.criteria)} criteria, name={self.name!r}, missing={self.missing!r})"
+
+    __str__ = __repr__
+
+    def check(self, task: str | None = None, docs: Sequence[Any] = ()) -> Settled | None:
+        """Say what stands against judging a task, before anything is loaded or paid; see `RubricScore.check`."""
+        for doc in docs:
+            self._applying(doc)
+        return self._wanted.check(task, docs)
+
+    def compute(self, responses: Sequence[Any], docs: Sequence[Any], **_: Any) -> list[dict[str, Any]]:  # type: ignore[override,unused-ignore]
+        """One row a sample; see `pollux_metric`."""
+        if len(responses) != len(docs):
+            raise InputError(
+                f"{counted(len(responses), 'response')} for {counted(len(docs), 'document')}; give one each"
+            )
+        scoring = Scoring.from_environ()
+        if not docs or scoring.mode == "deterministic":
+            return [{f"{self.name}_coverage": 0.0, f"{self.name}_error": "deterministic"} for _ in docs]
+        task = docs[0].task_name
+        settled = settle(self.declared, task, scoring, metric=self.name)
+        applying = {number: self._applying(doc) for number, doc in enumerate(docs)}
+        filled = {at: applying[at] for at, response in enumerate(responses) if answer_of(response).strip()}
+        if len(filled) < len(docs):
+            n_empty = len(docs) - len(filled)
+            _log.warning("%s: %d of %d answers are empty and were not judged", self.name, n_empty, len(docs))
+        items = items_of(docs, responses, settled.spec.rubric, {})
+        judged = judge_criteria(settled, items, filled, self._options)
+        rows = self._rows(settled, applying, judged)
+        n_scored = sum(is_scored(self.name, row) for row in rows)
+        counts = {"n_items": len(docs), "n_scored": n_scored, "n_empty": len(docs) - len(filled)}
+        settled.leave_receipt(task, self.name, **counts, **judged.counts(settled.spec))
+        return rows
+
+    def _rows(
+        self, settled: Settled, applying: Mapping[int, Mapping[str, Criterion]], judged: JudgedCriteria
+    ) -> list[dict[str, Any]]:
+        known = self.criteria.keys() | {key for mine in applying.values() for key in mine}
+        report = settled.report_disagreement and settled.mode == "jury"
+        rows = []
+        for number, mine in applying.items():
+            found = judged.rows.get(number, {})
+            row = sample_row(self.name, mine, found, self.missing)
+            row[f"{self.name}_n_skipped"] = float(len(known) - len(mine))
+            if report:
+                apart = [one["x_disagreement"] for one in found.values() if not math.isnan(one["x_disagreement"])]
+                row[f"{self.name}_disagreement"] = sum(apart) / len(apart) if apart else math.nan
+            rows.append(row)
+        return rows
+
+    def corpus(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+        """The figures of a task as floats; see `pollux_metric`."""
+        scoring = Scoring.from_environ()
+        if scoring.mode == "deterministic":
+            return {f"{self.name}_coverage": 0.0}
+        figures = corpus_of(self.name, rows, self.shown)
+        return figures | ({f"{self.name}_alpha": self._alpha(rows)} if scoring.mode == "jury" else {})
+
+    def _alpha(self, rows: Sequence[Mapping[str, Any]]) -> float:
+        judgments = judgments_of(self.name, rows)
+        values = reliability(judgments)["alpha_single"].dropna() if len(judgments) else ()
+        return float(sum(values) / len(values)) if len(values) else math.nan
+
+    def _applying(self, doc: Any) -> dict[str, Criterion]:
+        """Criterion by id (or name, where the document brings its own) that apply to a document, in its order."""
+        found: dict[str, Criterion] = {}
+        where = f"task {doc.task_name!r}, document {doc.id!r}"
+        for given in (doc.specific or {}).get("criteria") or ():
+            if isinstance(given, Mapping):
+                criterion = criterion_of(given, where)
+                found[criterion.name] = criterion
+            elif given in self.criteria:
+                found[given] = self.criteria[given]
+            else:
+                raise ConfigError(f"{where}: unknown criterion {given!r}; known are {listed(self.criteria, most=20)}")
+        if not found:
+            raise ConfigError(f"{where}: no criteria apply; list them in doc.specific['criteria']")
+        return found

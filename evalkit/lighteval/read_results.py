@@ -1,0 +1,170 @@
+"""What a LightEval run saved, as tables: results, details in the shape of `Evaluation.wide`, judgments."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from evalkit import tables
+from evalkit.core.formatting import figure
+from evalkit.evaluation.wide_table import joined_tables
+from evalkit.lighteval.result_rows import judgments_of
+from evalkit.runs.contract import Receipt
+from evalkit.runs.contract.metric_names import is_count, is_of, no_values
+from evalkit.stats.aggregation import aggregate
+from evalkit.stats.voting import vote
+
+__all__ = ["details_table", "judgments_table", "results_cells", "results_table"]
+
+_BESIDE = ("stderr", "n", "coverage", "pass_rate", "n_verdicts", "alpha", "n_unscored", "n_empty")
+_WHOLE = ("n", "n_verdicts", "n_unscored", "n_empty")
+_COLUMNS = ["task", "metric", "value", *_BESIDE]
+_ITEM = {"context": "context", "reference": "reference_answer", "conversation": "conversation"}
+
+
+def results_table(results: Mapping[str, Mapping[str, float]]) -> pd.DataFrame:
+    """One row a task and metric, judged ones first; what belongs to a metric stands beside it, NA where there is none.
+
+    Counts of samples have whole numbers, but in the means that LightEval takes over a group of tasks.
+    """
+    rows = []
+    for task, figures in results.items():
+        judged = [name.removesuffix("_coverage") for name in figures if name.endswith("_coverage")]
+        beside = {f"{name}_{part}" for name in figures for part in _BESIDE if f"{name}_{part}" in figures}
+        heads = [name for name in figures if name not in beside] + _orphans(figures, beside)
+        for name in sorted(dict.fromkeys(heads), key=lambda one: not is_of(one, judged)):
+            row = {part: figures.get(f"{name}_{part}", math.nan) for part in _BESIDE}
+            rows.append({"task": task, "metric": name, "value": figures.get(name, math.nan), **row})
+    table = pd.DataFrame(rows, columns=_COLUMNS)
+    whole = [name for name in _WHOLE if (table[name].dropna() % 1 == 0).all()]
+    return table.astype(dict.fromkeys(whole, "Int64"))
+
+
+def results_cells(table: pd.DataFrame) -> tuple[list[dict[str, str]], str]:
+    """The results as texts, columns that say nothing left out; and in words the metrics that have no value at all."""
+    absent = table["value"].isna() & table["coverage"].isna()
+    names = set(table["metric"])
+    counts = table["metric"].map(lambda name: is_count(name, names))
+    shown = table[~absent & ~(counts & table["value"].eq(0))]
+    shown = shown.loc[:, [name in _COLUMNS[:3] or bool(shown[name].notna().any()) for name in shown.columns]]
+    cells = [
+        {
+            str(name): _cell(value, "NA" if name == "value" else "", name in _WHOLE or is_count(row["metric"], names))
+            for name, value in row.items()
+        }
+        for row in shown.to_dict("records")
+    ]
+    return cells, no_values(zip(table.loc[absent, "task"], table.loc[absent, "metric"], strict=True))
+
+
+def _cell(value: Any, missing: str, whole: bool) -> str:
+    if isinstance(value, str):
+        return value
+    if pd.isna(value):
+        return missing
+    return f"{value:.0f}" if whole and float(value).is_integer() else figure(value, digits=3)
+
+
+def _orphans(figures: Mapping[str, float], beside: set[str]) -> list[str]:
+    """Metrics that were not judged: they have a coverage and no value."""
+    return [
+        name
+        for full in figures
+        if full.endswith("_coverage") and full not in beside and (name := full.removesuffix("_coverage")) not in figures
+    ]
+
+
+def details_table(task: str, details: pd.DataFrame, receipts: Sequence[Receipt]) -> pd.DataFrame:
+    """One row a sample: item, what LightEval kept of each metric, and for judged ones scores and judges."""
+    items = _items(task, details)
+    mine = [receipt for receipt in receipts if receipt.task == task]
+    kept = [_renamed(_flat(metric), mine) for metric in details["metric"]]
+    names = list(dict.fromkeys(name for row in kept for name in row))
+    frame = pd.concat([items, pd.DataFrame(kept, columns=names, index=items.index)], axis="columns")
+    for receipt in mine:
+        judgments = _judgments(receipt.metric, details, items["item_id"].tolist())
+        if len(judgments):
+            frame = _with_judges(frame, judgments, receipt)
+    return frame
+
+
+def judgments_table(task: str, details: pd.DataFrame, receipts: Sequence[Receipt]) -> pd.DataFrame:
+    """The judgments of a task's metrics, each once; `item_id` is ``task/id``.
+
+    Where two metrics have one rubric, a judgment that they share stands there once, and a judge that was asked
+    otherwise for the later one has its name in brackets.
+    """
+    ids = [f"{task}/{name}" for name in _items(task, details)["item_id"]]
+    parts = [(receipt.metric, _judgments(receipt.metric, details, ids)) for receipt in receipts if receipt.task == task]
+    found = [part.assign(_metric=metric) for metric, part in parts if len(part)]
+    if not found:
+        return tables.empty("judgments")
+    both = pd.concat(found, ignore_index=True)
+    both = both[~both.duplicated([*tables.JUDGMENT_KEY, "key"])]
+    clash = both.duplicated(tables.JUDGMENT_KEY)
+    named = both["judge"].astype("str")
+    judges = named.where(~clash, named + " (" + both["_metric"] + ")")
+    made = both.drop(columns="_metric").assign(judge=judges)
+    return tables.table("judgments", {name: made[name].array for name in made.columns})
+
+
+def _judgments(metric: str, details: pd.DataFrame, ids: Sequence[str]) -> pd.DataFrame:
+    rows = [row.get(metric) or {} for row in details["metric"]]
+    if not rows or any(f"{metric}_judgments" not in row for row in rows):
+        return tables.empty("judgments")
+    return judgments_of(metric, rows, ids)
+
+
+def _with_judges(frame: pd.DataFrame, judgments: pd.DataFrame, receipt: Receipt) -> pd.DataFrame:
+    votes = vote(
+        judgments,
+        method=receipt.vote or "mean",  # type: ignore[arg-type]  # as it was
+        ties=receipt.ties or "na",  # type: ignore[arg-type]
+        min_self_agreement=receipt.min_self_agreement,
+    )
+    method: Any = receipt.aggregation or "mean"
+    scores = aggregate(votes, method=method, quorum=0.5 if receipt.quorum is None else receipt.quorum)
+    heads = judgments.drop_duplicates("criterion")
+    criteria = list(zip(heads["criterion"].astype(str), heads["level"].astype(str), strict=True))
+    judges = [judge.name for judge in receipt.judges]
+    return joined_tables(frame, criteria, judges, judgments, votes, scores)
+
+
+def _items(task: str, details: pd.DataFrame) -> pd.DataFrame:
+    rows = []
+    for doc, response in zip(details["doc"], details["model_response"], strict=True):
+        texts = response.get("text_post_processed")
+        texts = response.get("text") if texts is None else texts
+        row = {"task": task, "item_id": str(doc["id"]), "question": doc["query"]}
+        row["answer"] = "" if texts is None or len(texts) == 0 else texts[0]
+        specific = doc.get("specific") or {}
+        row |= {name: specific[key] for name, key in _ITEM.items() if specific.get(key) is not None}
+        rows.append(row)
+    named = ["task", "item_id", "question", "answer", *_ITEM]
+    there = [name for name in named if any(name in row for row in rows)]
+    return pd.DataFrame(rows, columns=there or named[:4])
+
+
+def _renamed(row: dict[str, Any], receipts: Sequence[Receipt]) -> dict[str, Any]:
+    """What judged metrics kept, out of the way of the columns of their criteria, which have the rubric's units.
+
+    `<metric>_norm` is the 0-1 score, whose mean is the result; `<metric>_raw` that in the rubric's units.
+    """
+    for receipt in receipts:
+        name = receipt.metric
+        row.pop(f"{name}_judgments", None)
+        if name in row:
+            row[f"{name}_norm"] = row.pop(name)
+            row[f"{name}_verdict"] = row.pop(f"{name}_passed", None)
+    return row
+
+
+def _flat(metric: Mapping[str, Any]) -> dict[str, Any]:
+    """A sample's metrics as one row: those that hold several figures are taken apart."""
+    row: dict[str, Any] = {}
+    for name, value in metric.items():
+        row |= value if isinstance(value, Mapping) else {name: value}
+    return row

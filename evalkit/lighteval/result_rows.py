@@ -1,0 +1,221 @@
+"""An evaluation as LightEval takes it: one flat row a sample with constant types, and a flat row of floats a task."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import orjson
+import pandas as pd
+
+from evalkit import tables
+from evalkit.errors import RubricError, listed
+from evalkit.evaluation import Evaluation
+from evalkit.evaluation.wide_table import explanations
+from evalkit.rubrics import Rubric
+from evalkit.stats.agreement import reliability
+
+__all__ = [
+    "EMPTY_ANSWER",
+    "TIED",
+    "check_rubric",
+    "corpus_row",
+    "is_scored",
+    "judgments_of",
+    "sample_rows",
+    "unjudged_row",
+]
+
+EMPTY_ANSWER = "empty_answer"
+"""`_error` of a sample whose answer was empty: it is not judged as a bad one, for a failed call looks the same."""
+
+TIED = "tied"
+"""`_error` of a sample whose judges tie where the rule gives no number for that: it is scored."""
+
+_KEPT = [
+    "rubric", "rubric_version", "criterion", "judge", "order", "sample", "score", "score_norm", "label", "passed",
+    "explanation", "error", "source", "model", "prompt_tokens", "completion_tokens", "cost_usd", "weight", "key",
+    "level", "scale",
+]  # fmt: skip
+_TAKEN = frozenset({
+    "passed", "coverage", "agreement", "explanation", "error", "judgments", "disagreement",
+    "raw", "stderr", "n", "pass_rate", "n_verdicts", "n_unscored", "n_empty", "alpha",
+})  # fmt: skip
+_VERDICTS = {True: "passed", False: "failed"}
+
+
+def check_rubric(rubric: Rubric) -> None:
+    """Refuse a rubric whose scores LightEval could not be given.
+
+    Raises
+    ------
+    RubricError
+        When a criterion is named like a figure of its own, or none has a score from 0 to 1: a nominal scale has one
+        by its pass rule alone.
+    """
+    taken = [name for name in rubric.names if name in _TAKEN]
+    if taken and len(rubric.criteria) > 1:
+        raise RubricError(
+            f"rubric {rubric.id!r}: the criterion {listed(taken)} is named like another figure of a LightEval metric; "
+            "give it another name"
+        )
+    scales = [criterion.scale for criterion in rubric.criteria]
+    if all(math.isnan(scale.norm(code)) for scale in scales for code in scale.codes):
+        raise RubricError(
+            f"rubric {rubric.id!r} has nominal scales without a pass rule, so that no answer could have a score; say "
+            "which levels pass (pass_if)"
+        )
+
+
+def sample_rows(name: str, evaluation: Evaluation, *, report_disagreement: bool) -> dict[str, dict[str, Any]]:
+    """For each item what LightEval keeps of a sample; the keys and types are those of `unjudged_row`."""
+    rubric = evaluation.rubric
+    scores = evaluation.rubric_scores.set_index("item_id")
+    judgments = {str(item): rows for item, rows in evaluation.judgments.groupby("item_id", observed=True, sort=False)}
+    said = _explained(evaluation)
+    apart = _means(evaluation.disagreement, "disagreement") if report_disagreement else {}
+    parts = evaluation.scores.pivot(index="item_id", columns="criterion", values="score_norm")
+    found: dict[str, dict[str, Any]] = {}
+    for item in evaluation.items["item_id"]:
+        mine, score = judgments[item], scores.loc[item]
+        row = unjudged_row(name, rubric, "", report_disagreement=report_disagreement)
+        row[name] = float(score["score_norm"])
+        row[f"{name}_passed"] = None if pd.isna(score["passed"]) else bool(score["passed"])
+        row[f"{name}_coverage"] = float(mine["error"].isna().mean())
+        row[f"{name}_agreement"] = _agreement(mine)
+        row[f"{name}_explanation"] = said.get(item, "")
+        row[f"{name}_error"] = _error(score, mine)
+        row[f"{name}_judgments"] = _packed(mine)
+        if len(rubric.criteria) == 1:
+            row[f"{name}_raw"] = float(score["score"])
+        else:
+            row |= {f"{name}_{part}": float(parts.loc[item, part]) for part in rubric.names}
+        if report_disagreement:
+            row[f"{name}_disagreement"] = apart.get(item, math.nan)
+        found[item] = row
+    return found
+
+
+def unjudged_row(name: str, rubric: Rubric, error: str, *, report_disagreement: bool) -> dict[str, Any]:
+    """The row of a sample that has no judgments, with the reason."""
+    row: dict[str, Any] = {
+        name: math.nan,
+        f"{name}_passed": None,
+        f"{name}_coverage": 0.0,
+        f"{name}_agreement": math.nan,
+        f"{name}_explanation": "",
+        f"{name}_error": error,
+        f"{name}_judgments": "[]",
+    }
+    several = len(rubric.criteria) > 1
+    row |= {f"{name}_{part}": math.nan for part in rubric.names} if several else {f"{name}_raw": math.nan}
+    return row | ({f"{name}_disagreement": math.nan} if report_disagreement else {})
+
+
+def corpus_row(name: str, rows: Sequence[Mapping[str, Any]], *, jury: bool) -> dict[str, float]:
+    """The figures of a task.
+
+    `<name>`: mean of the samples that have a number, `_stderr`: its standard error (sd with ddof 1 over √n; NaN under
+    two), `_n`: how many these are, `_coverage`: share of the samples that are scored (a tie without a number is),
+    `_pass_rate` of the `_n_verdicts` samples with a verdict (a tie is none), `_n_unscored`, `_n_empty` (empty answers,
+    among the unscored), and for juries `_alpha`: Krippendorff's alpha among the judges on single samples, the mean over
+    the criteria that have one.
+    """
+    n_scored = sum(is_scored(name, row) for row in rows)
+    scores = np.array([row[name] for row in rows], dtype=float)
+    scored = scores[~np.isnan(scores)]
+    verdicts = [row[f"{name}_passed"] for row in rows if row[f"{name}_passed"] is not None]
+    figures = {
+        name: float(scored.mean()) if len(scored) else math.nan,
+        f"{name}_stderr": float(scored.std(ddof=1) / math.sqrt(len(scored))) if len(scored) > 1 else math.nan,
+        f"{name}_n": float(len(scored)),
+        f"{name}_pass_rate": float(np.mean(verdicts)) if verdicts else math.nan,
+        f"{name}_n_verdicts": float(len(verdicts)),
+        f"{name}_coverage": n_scored / len(scores) if len(scores) else math.nan,
+        f"{name}_n_unscored": float(len(scores) - n_scored),
+        f"{name}_n_empty": float(sum(row[f"{name}_error"] == EMPTY_ANSWER for row in rows)),
+    }
+    return figures | ({f"{name}_alpha": _alpha(name, rows)} if jury else {})
+
+
+def is_scored(name: str, row: Mapping[str, Any]) -> bool:
+    """Whether a sample is scored: it has a number, or its judges tie, which is an outcome, too."""
+    return not math.isnan(row[name]) or str(row[f"{name}_error"]).partition(" ")[0] == TIED
+
+
+def judgments_of(name: str, rows: Sequence[Mapping[str, Any]], ids: Sequence[str] | None = None) -> pd.DataFrame:
+    """The judgments table of a task, read back from its samples."""
+    packed = [
+        {"item_id": ids[number] if ids is not None else str(number), **one}
+        for number, row in enumerate(rows)
+        for one in orjson.loads(row[f"{name}_judgments"] or "[]")
+    ]
+    if not packed:
+        return tables.empty("judgments")
+    return tables.table("judgments", {key: [one.get(key) for one in packed] for key in ["item_id", *_KEPT]})
+
+
+def _packed(rows: pd.DataFrame) -> str:
+    kept = rows[_KEPT].astype(object)
+    return orjson.dumps(kept.where(kept.notna(), None).to_dict("records"), option=orjson.OPT_SERIALIZE_NUMPY).decode()
+
+
+def _alpha(name: str, rows: Sequence[Mapping[str, Any]]) -> float:
+    judgments = judgments_of(name, rows)
+    if judgments.empty:
+        return math.nan
+    values = reliability(judgments)["alpha_single"].dropna()
+    return float(values.mean()) if len(values) else math.nan
+
+
+def _agreement(rows: pd.DataFrame) -> float:
+    """Largest share of one verdict (without a pass rule: of one label) among all samples, the mean over criteria."""
+    shares = []
+    for _, mine in rows.groupby("criterion", observed=True):
+        if len(mine) < 2:
+            continue
+        given = mine["passed"].map(_VERDICTS) if mine["passed"].notna().any() else mine["label"].astype(object)
+        counts = given.dropna().value_counts()
+        shares.append(int(counts.iloc[0]) / len(mine) if len(counts) else 0.0)
+    return round(float(np.mean(shares)), 4) if shares else math.nan
+
+
+def _error(score: pd.Series, rows: pd.DataFrame) -> str:
+    """Why a sample has no score: the rule's reason, and those of its judgments."""
+    if not pd.isna(score["score_norm"]):
+        return ""
+    reasons = rows["error"].dropna().astype(str).value_counts()
+    counted = ", ".join(f"{why} × {count}" if count > 1 else str(why) for why, count in reasons.items())
+    reason = "unscored" if pd.isna(score["reason"]) else str(score["reason"])
+    if len(reasons) == 1 and reason == reasons.index[0]:
+        return reason
+    return f"{reason} ({counted})" if counted else reason
+
+
+def _means(table: pd.DataFrame, column: str) -> dict[str, float]:
+    return {str(item): float(value) for item, value in table.groupby("item_id", observed=True)[column].mean().items()}
+
+
+def _explained(evaluation: Evaluation) -> dict[str, str]:
+    """Item -> the first explanation on the side of its score; with several criteria one a line."""
+    said = explanations(evaluation.judgments, evaluation.votes)
+    if said.empty:
+        return {}
+    key = ["item_id", "criterion"]
+    votes = evaluation.votes[[*key, "judge", "passed", "score_norm"]]
+    scores = evaluation.scores[[*key, "passed", "score_norm"]]
+    both = votes.merge(scores, on=key, suffixes=("", "_jury")).merge(said, on=[*key, "judge"])
+    order = both.assign(
+        side=both["passed"].ne(both["passed_jury"]).fillna(value=False).astype(bool),
+        distance=(both["score_norm"] - both["score_norm_jury"]).abs().fillna(0.0).round(9),
+    ).sort_values(["side", "distance"], kind="stable")
+    first = order.drop_duplicates(key)
+    several = len(evaluation.rubric.criteria) > 1
+    ranks = {name: rank for rank, name in enumerate(evaluation.rubric.names)}
+    texts: dict[str, list[tuple[int, str]]] = {}
+    for item, criterion, text in zip(first["item_id"], first["criterion"], first["explanation"], strict=True):
+        line = f"{criterion}: {text}" if several else str(text)
+        texts.setdefault(str(item), []).append((ranks[criterion], line))
+    return {item: "\n".join(line for _, line in sorted(lines)) for item, lines in texts.items()}

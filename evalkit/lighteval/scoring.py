@@ -1,0 +1,345 @@
+"""What a metric of a task is judged by: run, binding, profile and the metric's own words, brought together."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from evalkit.core.judges import Judge
+from evalkit.engine import Spec
+from evalkit.engine.specification import DEFAULT_SAMPLES
+from evalkit.errors import ConfigError, EvalkitError, RubricError, listed
+from evalkit.evaluation import Rules
+from evalkit.lighteval.metric_declarations import Declared, profile_of
+from evalkit.rubrics import Profile, Rubric, rubric_folders
+from evalkit.rubrics.prompts import Template, list_templates, load_template
+from evalkit.runs.contract import Receipt, Scoring, TaskBinding, TaskBindings, write_receipt
+from evalkit.runs.contract.plugin_layout import PluginLayout
+from evalkit.runs.contract.receipts import JudgeUsed
+
+__all__ = ["Settled", "judges_used", "leave_receipt", "place_of", "settle", "without_place"]
+
+_log = logging.getLogger("evalkit")
+_RULES = ("vote", "ties", "min_self_agreement", "quorum")
+
+
+@dataclass(frozen=True)
+class Settled:
+    """Who judges a task's metric, by what and by which rules, with where each value came from."""
+
+    spec: Spec
+    rules: Rules
+    origins: Mapping[str, str]
+    report_disagreement: bool
+    mode: str
+    profile: Profile | None
+    binding: TaskBinding
+
+    def receipt(self, task: str, metric: str, **counts: Any) -> Receipt:
+        """The receipt of a task scored so."""
+        from evalkit._version import __version__
+
+        rubric, profile = self.spec.rubric, self.profile
+        return Receipt(
+            task=task,
+            metric=metric,
+            scoring_mode=self.mode,  # type: ignore[arg-type]  # pydantic looks
+            plugin=self.binding.plugin,
+            plugin_version=self.binding.plugin_version,
+            plugin_hash=self.binding.plugin_hash,
+            rubric=rubric.id,
+            rubric_version=rubric.version,
+            rubric_hash=rubric.content_hash,
+            profile=None if profile is None else profile.profile,
+            profile_version=None if profile is None else profile.version,
+            samples=self.spec.samples,
+            vote=self.rules.vote,
+            ties=self.rules.ties,
+            min_self_agreement=self.rules.min_self_agreement,
+            aggregation=self.rules.aggregate,
+            quorum=self.rules.quorum,
+            report_disagreement=self.report_disagreement,
+            origins=dict(self.origins),
+            evalkit_version=__version__,
+            **counts,
+        )  # fmt: skip
+
+    def leave_receipt(self, task: str, metric: str, **counts: Any) -> None:
+        """Write the receipt of a task scored so, and log which judges left what unscored; see `judges_used`."""
+        leave_receipt(self.receipt(task, metric, **counts))
+
+
+def leave_receipt(receipt: Receipt) -> None:
+    """Write a receipt if the run wants receipts, and log what it warns of; scores are not given up for a receipt."""
+    for said in receipt.warnings:
+        _log.warning("%s", said)
+    try:
+        write_receipt(receipt)
+    except ConfigError as problem:
+        _log.error("%s, %s: no receipt was left: %s", receipt.task, receipt.metric, problem)
+
+
+def judges_used(spec: Spec, tables: Iterable[pd.DataFrame], n_down: int = 0) -> list[JudgeUsed]:
+    """The judges of a task with what each was asked, and what came of it.
+
+    Parameters
+    ----------
+    spec
+        The judges, and their templates.
+    tables
+        Judgments tables.
+    n_down
+        Judgments of each judge that are in no table, since no judge could be asked at all.
+    """
+    names = ["judge", "error", "model"]
+    parts = [table[names].astype(object) for table in tables if len(table)]
+    rows = pd.concat(parts) if parts else pd.DataFrame(columns=names)
+    made = []
+    for judge, asking in zip(spec.judges, spec.askings, strict=True):
+        mine = rows[rows["judge"] == judge.name]
+        reasons = {str(name): int(n) for name, n in mine["error"].value_counts().items()}
+        if n_down:
+            reasons["judge_down"] = reasons.get("judge_down", 0) + n_down
+        made.append(
+            JudgeUsed(
+                name=judge.name,
+                provider=judge.provider,
+                service=judge.service,
+                model=judge.model,
+                weight=judge.weight,
+                temperature=judge.temperature,
+                max_tokens=judge.max_tokens,
+                params=dict(judge.params),
+                template=asking.template.label,
+                template_hash=asking.template.hash,
+                base_url=judge.base_url,
+                n_judgments=len(mine) + n_down,
+                n_scored=int(mine["error"].isna().sum()),
+                reasons=reasons,
+                served={str(name): int(n) for name, n in mine["model"].value_counts().items()},
+            )
+        )
+    return made
+
+
+def settle(
+    declared: Declared,
+    task: str | None,
+    scoring: Scoring | None = None,
+    bindings: TaskBindings | None = None,
+    metric: str | None = None,
+) -> Settled:
+    """Bring together what run, binding, profiles and metric say.
+
+    One field is taken from the first that names it: a judge's own `judge_template_id`, the task's binding, the
+    scoring config, the profile of either, the metric, the metric's profile, the rubric.
+
+    Parameters
+    ----------
+    declared
+        What the metric says.
+    task
+        LightEval's name of the task, for its binding; None: not known yet, bindings are left out.
+    scoring, bindings
+        By default what the environment says.
+    metric
+        Name of the metric, for messages.
+
+    Raises
+    ------
+    ConfigError, RubricError
+        When the mode is not served, no judge is named, a template or profile is unknown, or rubrics contradict.
+    """
+    scoring = scoring or Scoring.from_environ()
+    given = TaskBindings.from_environ() if bindings is None else bindings
+    binding = TaskBinding() if task is None else given.of_task(task)
+    who = place_of(task, metric) or f"the metric of rubric {declared.rubric.id!r}"
+    if scoring.mode not in declared.modes:
+        raise ConfigError(f"{who}: not made for the scoring mode {scoring.mode!r}: {', '.join(declared.modes)}")
+    try:
+        layout = PluginLayout.at(binding.plugin_path) if binding.plugin_path else None
+        found = _Found(declared, scoring, binding, layout, _run_profile(scoring, binding, layout))
+        return found.settled()
+    except EvalkitError as problem:
+        raise type(problem)(f"{who}: {problem}") from None
+
+
+def place_of(task: str | None, metric: str | None) -> str:
+    """Where a problem is, as messages begin: the task and the metric, as far as they are known.
+
+    Examples
+    --------
+    >>> place_of("qa|0", "tone"), place_of(None, "tone")
+    ("task 'qa|0', metric 'tone'", "metric 'tone'")
+    """
+    known = (("task", task), ("metric", metric))
+    return ", ".join(f"{kind} {name!r}" for kind, name in known if name)
+
+
+def without_place(message: str, task: str | None, metric: str | None) -> str:
+    """A message without the place, or the task, that it begins with: see `place_of`."""
+    for place in (place_of(task, metric), place_of(task, None), place_of(None, metric)):
+        if place and message.startswith(place):
+            return message.removeprefix(place).lstrip(",: ")
+    return message
+
+
+@dataclass(frozen=True)
+class _Found:
+    """All places that may name a field."""
+
+    declared: Declared
+    scoring: Scoring
+    binding: TaskBinding
+    layout: PluginLayout | None
+    profile: Profile | None
+
+    def settled(self) -> Settled:
+        origins: dict[str, str] = {}
+        rubric = self._rubric(origins)
+        judges = self._judges(origins)
+        rules = self._rules(origins)
+        places = [("config", self._config("samples")), *self._profiled("samples")]
+        samples = self._first("samples", places, DEFAULT_SAMPLES, origins)
+        common = self._first(
+            "template",
+            [("binding", self.binding.judge_template_id), *self._profiled("template")],
+            rubric.template, origins, fallback="rubric",
+        )  # fmt: skip
+        if all(judge.template for judge in judges):
+            origins["template"] = "judge"
+        names = {name for judge in judges if (name := judge.template or common)}
+        templates = {name: self._template(name) for name in names}
+        judges = tuple(judge.replace(template=templates[judge.template].label) if judge.template else judge
+                       for judge in judges)  # fmt: skip
+        templates |= {template.label: template for template in list(templates.values())}
+        spec = Spec.of(rubric, judges, samples, common, templates)
+        for asking in spec.askings:
+            asking.template.check(rubric.inputs)
+        self._try_rules(rules, spec, origins)
+        config = self.scoring.config
+        report = config is not None and config.report_disagreement
+        return Settled(spec, rules, origins, report, self.scoring.mode, self._used_profile, self.binding)
+
+    def _try_rules(self, rules: Rules, spec: Spec, origins: Mapping[str, str]) -> None:
+        try:
+            rules.try_on(spec)
+        except ConfigError as problem:  # in the word of the place that named it
+            word = "aggregation" if origins["aggregation"] == "config" else "aggregate"
+            raise ConfigError(str(problem).replace("method '", f"{word} '")) from None
+
+    @property
+    def _used_profile(self) -> Profile | None:
+        return self.profile or self.declared.profile
+
+    def _config(self, name: str) -> Any:
+        """A field of the scoring config, if it was given there."""
+        config = self.scoring.config
+        return getattr(config, name) if config is not None and name in config.model_fields_set else None
+
+    def _profiled(self, name: str) -> list[tuple[str, Any]]:
+        """Run's profile, metric, metric's profile."""
+        declared = self.declared
+        own = declared.rules.get(name) if name in Rules.__slots__ else getattr(declared, name)
+        return [("profile", _said(self.profile, name)), ("task", own), ("profile", _said(declared.profile, name))]
+
+    def _first(
+        self, name: str, places: list[tuple[str, Any]], default: Any, origins: dict[str, str], fallback: str = "default"
+    ) -> Any:
+        for origin, value in places:
+            if value is not None and value != ():
+                origins[name] = origin
+                return value
+        origins[name] = fallback
+        return default
+
+    def _rubric(self, origins: dict[str, str]) -> Rubric:
+        own, profile = self.declared.rubric, self.profile
+        origins["rubric"] = "task"
+        if profile is None or profile.rubric is None:
+            return own
+        named = profile.load()
+        if named.id != own.id:
+            raise ConfigError(
+                f"profile {profile.profile!r} is for the rubric {named.id}@{named.version}, and this metric judges "
+                f"by {own.id}@{own.version}; bind a profile of that rubric, or one without a rubric"
+            )
+        origins["rubric"] = "profile"
+        return named
+
+    def _judges(self, origins: dict[str, str]) -> tuple[Judge, ...]:
+        config, scoring = self.scoring.config, self.scoring
+        asked = config.to_judges() if config is not None else ()
+        if asked and config is not None:
+            ids = [judge.judge_template_id for judge in config.judges]
+            asked = tuple(judge.replace(template=own) if own else judge for judge, own in zip(asked, ids, strict=True))
+        judges = self._first("judges", [("config", asked), *self._profiled("judges")], (), origins)
+        if not judges:
+            raise ConfigError(
+                "no judge is named: name one in EVALUATOR_SCORING_CONFIG (judges), in a profile, or where the metric "
+                "is made (judges=)"
+            )
+        origin = origins["judges"]
+        places = {"config": "the scoring config", "task": "the task"}
+        profile = self.profile if _said(self.profile, "judges") else self.declared.profile
+        scoring.check_number(len(judges), places.get(origin) or f"profile {profile and profile.profile!r}")
+        if not any(judge.weight > 0 for judge in judges):
+            raise ConfigError("all judges have the weight 0, so nobody is left to score; give one a weight above 0")
+        return tuple(judges)
+
+    def _rules(self, origins: dict[str, str]) -> Rules:
+        plain = Rules()
+        aggregate = self._first(
+            "aggregation", [("config", self._config("aggregation")), *self._profiled("aggregate")],
+            plain.aggregate, origins,
+        )  # fmt: skip
+        rest = {name: self._first(name, self._profiled(name), getattr(plain, name), origins) for name in _RULES}
+        return Rules.of(None, rest | {"aggregate": aggregate})
+
+    def _template(self, name: str) -> Template:
+        """A template by ``name@version`` or ``name``: from the binding, the plugin, the rubric folders."""
+        bound = {f"{one.name}@{one.version}": one for one in self.binding.templates}
+        label = name if name in bound else _newest(name, bound)
+        if label is not None:
+            one = bound[label]
+            return Template.of(one.name, one.version, one.text)
+        if self.layout is not None and any(name in (one, one.partition("@")[0]) for one in self.layout.templates):
+            label, path = self.layout.template(name)
+            stem, _, version = label.rpartition("@")
+            return Template.of(stem, version, path.read_text(encoding="utf-8"))
+        try:
+            return load_template(name)
+        except RubricError:
+            places = [f"the task's bindings ({listed(bound)})"]
+            if self.layout is not None:
+                places.append(f"the plugin {self.layout.root} ({listed(self.layout.templates)})")
+            folders = ", ".join(str(folder / "templates") for folder in rubric_folders())
+            places.append(f"{folders} ({listed(list_templates(), most=20)})")
+            raise RubricError(f"there is no judge template {name!r}; looked in {'; '.join(places)}") from None
+
+
+def _said(profile: Profile | None, name: str) -> Any:
+    """A profile's field, if its file names it."""
+    if profile is None or name not in profile.model_fields_set:
+        return None
+    return getattr(profile, name)
+
+
+def _newest(name: str, bound: Mapping[str, Any]) -> str | None:
+    mine = [label for label in bound if label.rpartition("@")[0] == name]
+    # v10 is newer than v9; who keeps templates elsewhere may call versions something else
+    return max(
+        mine, key=lambda label: [int(part) for part in re.findall(r"\d+", label.rpartition("@")[2])], default=None
+    )
+
+
+def _run_profile(scoring: Scoring, binding: TaskBinding, layout: PluginLayout | None) -> Profile | None:
+    """The profile of the binding, else that of the scoring config: one of the plugin's own, or any other."""
+    name = binding.judge_profile or (None if scoring.config is None else scoring.config.profile)
+    own: Mapping[str, Any] = {} if layout is None else layout.profiles
+    return None if name is None else profile_of(own.get(name, name))

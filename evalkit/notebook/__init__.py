@@ -1,0 +1,5 @@
+"""Widgets: tune a rubric interactively, browse judgments, plan and follow runs."""
+
+from lazy_loader import attach_stub
+
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

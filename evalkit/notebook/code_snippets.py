@@ -1,0 +1,93 @@
+"""What is on screen as code: cells that give the same figures without the tuner."""
+
+from __future__ import annotations
+
+from pprint import pformat
+from typing import Any
+
+from evalkit.core.judges import Judge
+from evalkit.notebook.label_log import counting
+from evalkit.notebook.session import Session
+from evalkit.notebook.version_history import Version
+from evalkit.rubrics import Rubric
+from evalkit.rubrics.profiles import judge_dict
+
+__all__ = ["code_of"]
+
+
+def code_of(session: Session, items: str = "items") -> str:
+    """Python that judges as the shown version does and compares it as the tuner does.
+
+    The labels as they are now are written beside the file of label edits, as CSV with their parts, and read from there.
+
+    Parameters
+    ----------
+    session
+        The session.
+    items
+        The expression that gives the items; ``items`` is read from the file, where the tuner was given one.
+    """
+    shown = session.history.versions.get(session.current) or session.proposal()
+    lines = ["import evalkit as ek", ""]
+    if session.source is not None and items == "items":
+        lines += [f"items = ek.load_items({str(session.source)!r})", ""]
+    given = counted = ""
+    if len(session.book.table):
+        path = session.book.path.with_suffix(".csv")
+        session.book.table.to_csv(path, index=False)
+        lines[1:1] = ["import pandas as pd"]
+        lines += [f"labels = pd.read_csv({str(path)!r}, dtype='str')", "labels = labels[labels['part'] == 'dev']"]
+        given = counted = ", labels=labels"
+        if few := counting(session.labels_of(session.shown_criterion))[1]:
+            counted = f", labels=labels[~labels['annotator'].isin({few!r})]"
+    lines += _evaluating("ev", shown, items, session, counted)
+    other = session.history.versions.get(session.against)
+    if other is not None:
+        lines += ["", *_evaluating("last", other, items, session, counted)]
+        lines.append(f"ek.compare(last, ev{given}, across_modes=True)")
+    return "\n".join(lines) + "\n"
+
+
+def _evaluating(name: str, version: Version, items: str, session: Session, labels: str) -> list[str]:
+    template = "" if session.template is None else f", template={session.template!r}"
+    cache = "" if session.cache is None else f", cache={str(session.cache)!r}"
+    judges = f"[{', '.join(_judge(judge) for judge in version.judges)}]"
+    named = "" if session.item_id is None else f", item_id={session.item_id!r}"
+    options = f"samples={version.samples}, aggregate={version.aggregate!r}{labels}{named}{template}{cache}, adopt=True"
+    rubric = f"{name}_rubric = {_rubric(version.base, version.rubric)}"
+    return [rubric, f"{name} = ek.evaluate({items}, {name}_rubric, {judges}, {options})"]
+
+
+def _judge(judge: Judge) -> str:
+    short = f"{judge.provider}:{judge.model}"
+    return repr(short) if Judge.of(short) == judge else f"ek.Judge.of({judge_dict(judge)!r})"
+
+
+def _rubric(base: Rubric, rubric: Rubric) -> str:
+    """The rubric as an edit of the version that it started from, where that has the same criteria."""
+    start = f"ek.load_rubric({f'{base.id}@{base.version}'!r})"
+    old, new = base.to_dict(), rubric.to_dict()
+    if base.names != rubric.names:
+        return f"ek.Rubric(**{pformat(new, sort_dicts=False, width=110)})"
+    edits = [
+        f".edit({one.name!r}, {_named(changed)})"
+        for had, one in zip(base.criteria, rubric.criteria, strict=True)
+        if (changed := _changes(had.to_dict(), one.to_dict()))
+    ]
+    whole = {key: new.get(key, "") for key in ("description", "template") if new.get(key) != old.get(key)}
+    if whole:
+        edits.append(f".edit({_named(whole)})")
+    return start + "".join(edits)
+
+
+def _changes(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    found = {key: new.get(key) for key in {**old, **new} if key != "scale" and new.get(key) != old.get(key)}
+    if "description" in found:
+        found["description"] = found["description"] or ""
+    levels: dict[Any, Any] = {code: None for code in old["scale"] if code not in new["scale"]}
+    levels |= {code: text for code, text in new["scale"].items() if old["scale"].get(code) != text}
+    return found | ({"scale": levels} if levels else {})
+
+
+def _named(values: dict[str, Any]) -> str:
+    return ", ".join(f"{key}={value!r}" for key, value in values.items())

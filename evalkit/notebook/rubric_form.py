@@ -1,0 +1,104 @@
+"""The rubric as a form and as YAML text, and back: checked, with the fault in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from evalkit.errors import RubricError
+from evalkit.notebook.version_history import rebased
+from evalkit.rubrics import Rubric, code_text
+from evalkit.rubrics.scales import number
+
+__all__ = ["form_of", "from_form", "from_yaml"]
+
+_FIELDS = ("name", "description", "level", "scale", "pass_at", "pass_if")
+
+
+def form_of(rubric: Rubric) -> dict[str, Any]:
+    """The parts of a rubric that are edited in fields, all of them texts."""
+    return {
+        "description": rubric.description,
+        "template": rubric.template,
+        "criteria": [
+            {
+                "name": criterion.name,
+                "description": criterion.description,
+                "level": criterion.level,
+                "scale": [[code_text(code), text] for code, text in criterion.scale.items()],
+                "rule": "pass_if" if criterion.level == "nominal" or criterion.pass_if is not None else "pass_at",
+                "passes": _passes(criterion.pass_at, criterion.pass_if),
+                # what has no field comes back as it is: the form alone says what a criterion is
+                "rest": {key: value for key, value in criterion.to_dict().items() if key not in _FIELDS},
+            }
+            for criterion in rubric.criteria
+        ],
+    }
+
+
+def _passes(at: Any, codes: Any) -> str:
+    return "" if at is None and codes is None else code_text(at) if at is not None else ", ".join(map(code_text, codes))
+
+
+def from_form(base: Rubric, draft: Rubric, form: Mapping[str, Any]) -> Rubric:
+    """The draft with what stands in the fields; criteria may have come, gone or changed their names.
+
+    Raises
+    ------
+    RubricError
+        For a code that stands twice or is empty, a criterion without a name, and everything that `Rubric` refuses.
+    """
+    values = draft.to_dict() | {"description": form["description"], "template": form["template"].strip()}
+    values["criteria"] = [_criterion(given) for given in form["criteria"]]
+    return rebased(base, values)
+
+
+def _criterion(form: Mapping[str, Any]) -> dict[str, Any]:
+    name, level = form["name"].strip(), form["level"]
+    if not name:
+        raise RubricError("a criterion has no name; give it one, or remove it")
+    scale: dict[Any, str] = {}
+    for given, text in form["scale"]:
+        code = given.strip()
+        if not code:
+            raise RubricError(f"criterion {name!r}: a level has no code; give it one, or remove the level")
+        if code in scale:
+            raise RubricError(f"criterion {name!r}: the code {code!r} stands twice; each level needs its own")
+        scale[code] = text
+    values = dict(form["rest"]) | {"name": name, "description": form["description"], "level": level, "scale": scale}
+    passes = form["passes"].strip()
+    if passes and (level == "nominal" or form["rule"] == "pass_if"):
+        values["pass_if"] = [part.strip() for part in passes.split(",") if part.strip()]
+        if level != "nominal":
+            values["pass_if"] = [found if (found := number(part)) is not None else part for part in values["pass_if"]]
+    elif passes:
+        at = number(passes)
+        if at is None:
+            raise RubricError(f"criterion {name!r}: passes at {passes!r}, which is no number; use a code of the scale")
+        values["pass_at"] = at
+    return values
+
+
+def from_yaml(base: Rubric, text: str) -> Rubric:
+    """The rubric of a YAML text, loaded safely.
+
+    Raises
+    ------
+    RubricError
+        For what is no YAML (with the line), and for everything that `Rubric` refuses.
+    """
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+    try:
+        values = YAML(typ="safe", pure=True).load(text)
+    except MarkedYAMLError as problem:
+        at = f"line {problem.problem_mark.line + 1}: " if problem.problem_mark else ""
+        raise RubricError(f"{at}this is no valid YAML ({problem.problem})") from None
+    except (YAMLError, ValueError) as problem:
+        raise RubricError(f"this is no valid YAML ({problem})") from None
+    except RecursionError:
+        raise RubricError("this YAML is nested too deeply") from None
+    if not isinstance(values, Mapping):
+        raise RubricError("a rubric is a mapping with inputs and criteria")
+    return rebased(base, values)

@@ -1,0 +1,231 @@
+"""The samples of a run: read from its details when somebody looks, a page at a time, one in full."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from evalkit.core.formatting import figure
+from evalkit.lighteval.read_results import details_table, judgments_table
+from evalkit.runs import Run
+from evalkit.runs.contract.lighteval_output import LightevalArtifacts
+
+__all__ = ["ORDERS", "SampleQuery", "Samples"]
+
+PAGE = 25
+ORDERS = {"eyes": "first what needs eyes", "file": "as they came"}
+"""How rows are put in order."""
+
+_ITEM = ("question", "answer", "context", "reference", "conversation")
+_SEEN = 160
+_COLUMNS = 6
+_TOLD = ("_explanation", "_error", "_feedback", "_note")
+
+
+@dataclass(frozen=True, slots=True)
+class SampleQuery:
+    """Which rows are shown.
+
+    Attributes
+    ----------
+    task
+        ``name|0``.
+    search
+        A text that question or answer holds, whatever its case.
+    order
+        One of `ORDERS`: unscored and lowest first, or as in the file.
+    page
+        From 0.
+    """
+
+    task: str = ""
+    search: str = ""
+    order: str = "eyes"
+    page: int = 0
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> SampleQuery:
+        """From what the view sends; an unknown order is the first."""
+        order = given.get("order")
+        page = given.get("page")
+        return cls(
+            str(given.get("task") or ""),
+            str(given.get("search") or ""),
+            order if order in ORDERS else "eyes",
+            max(0, page) if isinstance(page, int) else 0,
+        )
+
+
+class Samples:
+    """The samples of one run, by task.
+
+    Parameters
+    ----------
+    run
+        A run whose output is on this machine.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self._tables: dict[str, tuple[pd.DataFrame, pd.DataFrame]] = {}
+
+    def tasks(self) -> list[str]:
+        """The tasks with samples, as the pack has them; none where the run has no output here.
+
+        Raises
+        ------
+        InputError
+            When its results cannot be read.
+        """
+        found = [name for name in LightevalArtifacts.at(self.run.output).results if "_average|" not in name]
+        places = {one.task: place for place, one in enumerate(self.run.tasks)}
+        return sorted(found, key=lambda name: places.get(name, len(places)))  # those of groups come last
+
+    def page(self, query: SampleQuery) -> dict[str, Any]:
+        """One page of rows, as plain values: `columns`, `rows` (`number`, `id`, `text`, `figures`, `error`), counts.
+
+        Raises
+        ------
+        InputError
+            When details are missing or cannot be read.
+        """
+        table = self._table(query.task)[0]
+        names = _figures(self.run, query.task, table)
+        found = table[_holding(table, query.search)]
+        if query.order == "eyes" and names:
+            lead = pd.to_numeric(found[names[0]], errors="coerce")
+            # stable: what is equally low stays in the order of the file
+            found = found.loc[lead.sort_values(kind="stable", na_position="first").index]
+        n_pages = max(1, math.ceil(len(found) / PAGE))
+        page = min(query.page, n_pages - 1)
+        shown = found.iloc[page * PAGE : (page + 1) * PAGE]
+        return {
+            "columns": [name.removesuffix("_norm") for name in names],
+            "rows": [_row(number, row, names) for number, row in shown.iterrows()],
+            "n": len(found),
+            "n_all": len(table),
+            "page": page,
+            "n_pages": n_pages,
+        }
+
+    def sample(self, task: str, number: int) -> dict[str, Any]:
+        """One sample in full: `inputs` (name, text), `figures` (name, value), `judges` with their samples."""
+        table, judgments = self._table(task)
+        row = table.loc[number]
+        mine = judgments[judgments["item_id"].astype(str) == f"{task}/{row['item_id']}"]
+        told = [name for name in _told(table, judged=not mine.empty) if _text(row[name])]
+        leads = _figures(self.run, task, table)
+        return {
+            "task": task,
+            "number": int(number),
+            "id": str(row["item_id"]),
+            "inputs": [[name, _text(row[name])] for name in _ITEM if name in table.columns and _text(row[name])],
+            "figures": [[name, _value(row[name])] for name in _in_order(_plain_figures(table), leads)],
+            "texts": [[name, _text(row[name])] for name in told],
+            "judges": [_judge(key, rows) for key, rows in mine.groupby(["criterion", "judge"], observed=True)],
+        }
+
+    def _table(self, task: str) -> tuple[pd.DataFrame, pd.DataFrame]:
+        if task not in self._tables:
+            details = LightevalArtifacts.at(self.run.output).details(task)
+            receipts = self.run.receipts
+            self._tables[task] = (details_table(task, details, receipts), judgments_table(task, details, receipts))
+        return self._tables[task]
+
+
+def _holding(table: pd.DataFrame, search: str) -> pd.Series:
+    if not search:
+        return pd.Series(data=True, index=table.index)
+    texts = table["question"].map(_text) + "\n" + table["answer"].map(_text) + "\n" + table["item_id"].map(_text)
+    return texts.str.casefold().str.contains(search.casefold(), regex=False)
+
+
+def _figures(run: Run, task: str, table: pd.DataFrame) -> list[str]:
+    """The columns of the run's metrics, the primary one first."""
+    metrics = [one.metric for one in run.scores if one.task == task]
+    metrics.sort(key=lambda name: name != run.primary_metric)
+    plain, names = _plain_figures(table), []
+    for metric in metrics:
+        # of a judged metric the 0-1 score; the column of its bare name is its criterion in rubric units
+        lead = f"{metric}_norm" if f"{metric}_norm" in plain else metric
+        names += [name for name in (lead, f"{metric}_verdict", f"{metric}_disagreement") if name in plain]
+    return list(dict.fromkeys(names))[:_COLUMNS]
+
+
+def _plain_figures(table: pd.DataFrame) -> list[str]:
+    """The columns that hold figures or verdicts of the whole sample."""
+    return [
+        str(name)
+        for name in table.columns
+        if name not in ("task", "item_id", *_ITEM) and all(map(_is_figure, table[name].dropna()))
+    ]
+
+
+def _in_order(names: list[str], leads: list[str]) -> list[str]:
+    """As the table of samples has them, the rest by name."""
+    return sorted(names, key=lambda name: (leads.index(name) if name in leads else len(leads), name))
+
+
+def _told(table: pd.DataFrame, *, judged: bool) -> list[str]:
+    """The columns that say something of the whole sample; reasons stand with their judges, where they are known."""
+    told = [part for part in _TOLD if not judged or part != "_explanation"]
+    return [str(name) for name in table.columns if str(name).endswith(tuple(told))]
+
+
+def _is_figure(value: Any) -> bool:
+    return isinstance(value, (bool, int, float)) or (hasattr(value, "dtype") and value.dtype.kind in "biuf")
+
+
+def _row(number: Any, row: pd.Series, names: list[str]) -> dict[str, Any]:
+    errors = [_text(row[name]) for name in row.index if str(name).endswith("_error")]
+    text = f"{_text(row['question'])} → {_text(row['answer']) or '(empty answer)'}"
+    return {
+        "number": int(number),
+        "id": str(row["item_id"]),
+        "text": text[:_SEEN],
+        "figures": [_value(row[name]) for name in names],
+        "error": next((error for error in errors if error), ""),
+    }
+
+
+def _judge(key: Any, rows: pd.DataFrame) -> dict[str, Any]:
+    scores = pd.to_numeric(rows["score"], errors="coerce").dropna()
+    return {
+        "criterion": str(key[0]),
+        "judge": str(key[1]),
+        "score": None if scores.empty else figure(float(scores.mean())),
+        "scored": f"{len(scores)} of {len(rows)}",
+        "samples": [
+            {name: _text(row[name]) for name in ("label", "explanation", "error")} for _, row in rows.iterrows()
+        ],
+    }
+
+
+def _value(value: Any) -> str:
+    """A figure as text; a verdict in words."""
+    if value is None or (pd.api.types.is_scalar(value) and pd.isna(value)):
+        return "NA"
+    if hasattr(value, "item"):
+        value = value.item()
+    if isinstance(value, bool):
+        return "pass" if value else "fail"
+    return f"{value:d}" if isinstance(value, int) else figure(float(value), digits=3)
+
+
+def _text(value: Any) -> str:
+    if value is None or (pd.api.types.is_scalar(value) and pd.isna(value)):
+        return ""
+    if isinstance(value, str):
+        return value
+    parts = value if pd.api.types.is_list_like(value) and not isinstance(value, Mapping) else [value]
+    return "\n\n".join(_said(part) for part in parts)
+
+
+def _said(part: Any) -> str:
+    if isinstance(part, Mapping) and {"role", "content"} <= part.keys():
+        return f"{part['role']}: {part['content']}"
+    return str(part)

@@ -1,0 +1,147 @@
+"""The edits that were suggested for a version, which of them were tried, and what they did."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from evalkit.core.formatting import figure
+from evalkit.errors import InputError, RubricError, counted
+from evalkit.evaluation import Evaluation
+from evalkit.evaluation.suggestions import Edit, measure_edit, suggest_edits
+from evalkit.notebook.label_log import counting
+from evalkit.notebook.version_history import Version, rebased
+from evalkit.stats.alignment.label_splits import HELD_OUT
+from evalkit.stats.comparison.comparison_table import chance_words
+
+__all__ = ["Effect", "Proposal", "Proposals"]
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What a tried edit did on one part of the labels, in words."""
+
+    part: str
+    agreement: str
+    effect: str
+    counts: str
+    coverage: str
+    changed: str
+    mark: str
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> Effect:
+        """From a row of `measure_edit`."""
+        held = row["part"] == HELD_OUT
+        after = figure(row["agreement_after"], row["agreement_low"], row["agreement_high"])
+        step = figure(row["effect"], row["effect_low"], row["effect_high"])
+        sign = "+" if not pd.isna(row["effect"]) and row["effect"] > 0 else ""
+        looks = f", look {row['n_looks']}" if held else ""
+        return cls(
+            part="held-out" if held else "dev",
+            agreement=f"{figure(row['agreement_before'])} → {after}",
+            effect=f"{sign}{step}",
+            counts=f"▲ {row['fixed']} fixed ▼ {row['broke']} broke",
+            coverage=f"{row['n_verdicts']} of {counted(row['n_labelled'], 'labelled item')}{looks}",
+            changed=f"{counted(row['changed'], 'verdict')} changed, labelled or not ({chance_words(row)})",
+            mark="better" if row["fixed"] > row["broke"] else "worse" if row["broke"] > row["fixed"] else "",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A suggested edit; `key` is the version that it was tried as, `effects` what it did."""
+
+    edit: Edit
+    key: str = ""
+    effects: tuple[Effect, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Proposals:
+    """What was suggested last.
+
+    Attributes
+    ----------
+    base
+        The key of the version that the edits are of; empty before anybody was asked.
+    rows
+        The edits.
+    judge, criterion, draw
+        Who was asked about what, and for the how manieth time (from 0).
+    head, notes
+        What the answer was, and what of it was not taken, in words.
+    """
+
+    base: str = ""
+    rows: tuple[Proposal, ...] = ()
+    judge: str = ""
+    criterion: str = ""
+    draw: int = 0
+    head: str = ""
+    notes: tuple[str, ...] = ()
+
+    def ask(
+        self, evaluation: Evaluation, base: str, judge: Any, criterion: str, labels: pd.DataFrame, **options: Any
+    ) -> Proposals:
+        """The suggestions for a version; another draw, if the same judge was asked the same before."""
+        name = getattr(judge, "name", str(judge))
+        same = (self.base, self.judge, self.criterion) == (base, name, criterion)
+        draw = self.draw + 1 if same else 0
+        made = suggest_edits(evaluation, judge, criterion=criterion, labels=labels, draw=draw, **options)
+        lines = str(made).splitlines()
+        notes = [made.problem] if made.problem else []
+        notes += [f"not taken: {one.given} ({one.why})" for one in made.refused]
+        return Proposals(base, tuple(map(Proposal, made.edits)), name, criterion, draw, lines[0], tuple(notes))
+
+    def version(self, number: int, versions: Mapping[str, Version]) -> Version:
+        """The version that an edit makes of the one that it is of, with the same jury.
+
+        Raises
+        ------
+        InputError
+            When there is no such edit.
+        """
+        if not 0 <= number < len(self.rows) or self.base not in versions:
+            raise InputError(f"there is no suggestion {number + 1}; ask for some")
+        had = versions[self.base]
+        rubric = rebased(had.base, self.rows[number].edit.apply(had.rubric).to_dict())
+        return replace(had, rubric=rubric, at=datetime.now(UTC).isoformat(timespec="seconds"))
+
+    def measure(
+        self, before: Evaluation, after: Evaluation, labels: pd.DataFrame, cache: Path | None
+    ) -> tuple[Effect, ...]:
+        """What the edit did: on dev labels, and on held-out ones where there are any (a look that is counted)."""
+        labels, _ = counting(labels[(labels["criterion"] == self.criterion).to_numpy()])
+        held = labels[(labels["part"] == HELD_OUT).to_numpy()]
+        table = measure_edit(before, after, labels, criterion=self.criterion, look=len(held) > 0, cache=cache)
+        return tuple(Effect.of(row) for row in table.to_dict("records"))  # type: ignore[arg-type]
+
+    def tried(self, number: int, key: str, effects: tuple[Effect, ...]) -> Proposals:
+        """With what an edit did."""
+        rows = list(self.rows)
+        rows[number] = replace(rows[number], key=key, effects=effects)
+        return replace(self, rows=tuple(rows))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for the file and the view."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Any, versions: Mapping[str, Version]) -> Proposals:
+        """Read back; nothing, if they are of a version that is not there or were written otherwise."""
+        try:
+            if values["base"] not in versions:
+                return cls()
+            rows = tuple(
+                Proposal(Edit(**row["edit"]), row["key"], tuple(Effect(**one) for one in row["effects"]))
+                for row in values["rows"]
+            )
+            return cls(**(values | {"rows": rows, "notes": tuple(values["notes"])}))
+        except (KeyError, TypeError, RubricError):
+            return cls()

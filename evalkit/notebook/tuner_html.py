@@ -1,0 +1,74 @@
+"""The tuner without a script: what an exported notebook and a terminal show."""
+
+from __future__ import annotations
+
+import html
+from typing import Any
+
+from evalkit.core.formatting import html_page, html_table, html_tiles, text_table
+from evalkit.errors import counted
+from evalkit.notebook.item_table import Query, Row, page_of
+from evalkit.notebook.session import Session
+
+__all__ = ["page", "text"]
+
+_ROWS = 10
+
+
+def text(session: Session) -> str:
+    """The session on a terminal."""
+    lines = [_head(session)]
+    if tiles := session.tiles():
+        lines.append(
+            text_table([{"figure": t.title, "value": t.value, "note": t.note, "moved": t.moved} for t in tiles])
+        )
+    return "\n".join(lines)
+
+
+def page(session: Session) -> str:
+    """The session as HTML: tiles, matrix and the rows that need eyes first."""
+    tiles = [(tile.value, tile.title, " · ".join(filter(None, [tile.note, tile.moved]))) for tile in session.tiles()]
+    parts = [f"<p>{html.escape(_head(session))}</p>", html_tiles(tiles)]
+    if matrix := _matrix(session):
+        parts.append(html_table(matrix, texts=["people"], caption="People's labels (rows) and the jury's, dev labels"))
+    if rows := session.rows():
+        shown = [_cells(row) for row in page_of(rows, Query(), _ROWS).rows]
+        parts.append(html_table(shown, texts=list(shown[0]), caption=_caption(len(shown), rows)))
+    return html_page([*parts, "<p class='note'>Run the cell to tune: the widget needs a kernel.</p>"])
+
+
+def _caption(n_shown: int, rows: list[Row]) -> str:
+    n_urgent = sum(row.urgency > 0 for row in rows)
+    shown = "" if n_shown == len(rows) else f"the first {n_shown} of "
+    need = f"{n_urgent or 'none'} {'needs' if n_urgent == 1 else 'need'} eyes"
+    why = "(jury not where people are, newly broken, not fully scored, judges split)"
+    return f"{shown}{counted(len(rows), 'item')}; {need} {why}{': first' if n_urgent else ''}"
+
+
+def _head(session: Session) -> str:
+    rubric = session.draft
+    judges = ", ".join(judge.name for judge in session.pool if judge.name in session.active)
+    what = f"{rubric.id}@{rubric.label}, criterion {session.shown_criterion}"
+    head = f"{what}: {counted(len(session.items), 'item')}, judged by {judges}"
+    if session.evaluation is None:
+        return f"{head}; not judged yet"
+    return f"{head}; shown is {session.history.versions[session.current].label}"
+
+
+def _matrix(session: Session) -> list[dict[str, str]]:
+    rows: dict[str, dict[str, str]] = {}
+    for cell in session.cells():
+        column = " ".join(filter(None, [cell.jury or "no label", cell.verdict]))
+        rows.setdefault(cell.human, {"people": cell.human})[column] = str(cell.n)
+    return list(rows.values())
+
+
+def _cells(row: Any) -> dict[str, str]:
+    return {
+        "item": row.item_id,
+        "people": "held out" if row.held else ", ".join(row.people.values()),
+        "jury": " ".join(filter(None, [row.jury or row.status, row.beside.get("")])),
+        "judges": ", ".join(" ".join(filter(None, [label or "–", row.beside.get(who)])) for who, label, _ in row.votes),
+        "change": row.change,
+        "text": row.text[:160],
+    }

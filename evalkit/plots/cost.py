@@ -1,0 +1,156 @@
+"""What alignment costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
+import pandas as pd
+
+from evalkit.core.formatting import count_of, figure
+from evalkit.errors import ConfigError, InputError, counted, listed
+from evalkit.plots.layout import Panel, frame, grid, short
+from evalkit.plots.theme import Palette, Theme
+from evalkit.tables.grouping import Floats
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from evalkit.plots.figure import Picture
+
+__all__ = ["plot_cost"]
+
+Measure = Literal["accuracy", "kappa", "quadratic_kappa", "spearman", "pearson"]
+_SPAN = {"accuracy": (0.0, 1.0)}
+_MARKS = "oDs^vP*X"
+
+
+def plot_cost(alignments: Any, *, measure: Measure = "accuracy", theme: Theme = "auto") -> Picture:
+    """Alignment with people against what it costs, for judges and juries of one or several evaluations.
+
+    Parameters
+    ----------
+    alignments
+        An `Evaluation` with labels, a list of them, or a mapping name -> evaluation; or a table of `align` with a
+        column `usd_per_1000` (US$ for 1,000 items).
+    measure
+        Which figure of `align` to show.
+    theme
+        ``auto`` follows the page, ``light`` and ``dark`` do not.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        One panel a criterion: US$ per 1,000 items (what the replies cost when they were bought, all criteria and
+        samples together) against the figure with its 95 % interval; the people's own ceiling as a line. Judges
+        whose price is unknown are named below.
+
+    Raises
+    ------
+    InputError
+        When there are no labels, or the table lacks columns.
+    ConfigError
+        For an unknown measure.
+    MissingExtraError
+        Without matplotlib.
+    """
+    if measure not in get_args(Measure):
+        raise ConfigError(f"measure is {measure!r}; it can be {', '.join(get_args(Measure))}")
+    table = _gathered(alignments, measure)
+    free = table[table["usd_per_1000"].isna() & table[measure].notna()]
+    dark = table[table[measure].isna()]
+    known = table[table["usd_per_1000"].notna() & table[measure].notna()]
+    panels = [
+        _panel(str(criterion), rows, measure)
+        for criterion, rows in known.groupby("criterion", observed=True, sort=False)
+    ]
+    notes = [f"price unknown: {', '.join(map(str, free['name'].unique()))}"] if len(free) else []
+    notes += [f"no {measure.replace('_', ' ')}: {', '.join(map(str, dark['name'].unique()))}"] if len(dark) else []
+    nothing = "; ".join(notes) or "no judge was compared with people"
+    scored, labelled = int(known["n_scored"].sum()), int(known["n_labelled"].sum())
+    subtitle = f"{scored} of {counted(labelled, 'labelled score')} compared, over {len(known)} judges and criteria"
+    title = f"Cost against alignment ({measure.replace('_', ' ')})"
+    notes = notes if panels else []
+    return frame(title, subtitle, panels, theme=theme, nothing=nothing, notes=notes)
+
+
+def _gathered(given: Any, measure: str) -> pd.DataFrame:
+    if isinstance(given, pd.DataFrame):
+        need = ["criterion", "judge", "usd_per_1000", measure, "n_scored", "n_labelled"]
+        missing = [name for name in need if name not in given.columns]
+        if missing:
+            raise InputError(f"this is no table of align with costs: column {listed(missing)} missing")
+        return given.assign(name=given["judge"].astype("str"))
+    if isinstance(given, Mapping):
+        named = [(f"{name}: ", one) for name, one in given.items()]
+    else:
+        several = list(given) if isinstance(given, Iterable) else [given]
+        named = [(f"{at}: " if len(several) > 1 else "", one) for at, one in enumerate(several, start=1)]
+    if not named:
+        raise InputError("plot_cost got no evaluation; pass one, a list of them, or a table of align with costs")
+    return pd.concat([_of(one, prefix) for prefix, one in named], ignore_index=True)
+
+
+def _of(evaluation: Any, prefix: str) -> pd.DataFrame:
+    alignment = getattr(evaluation, "alignment", None)
+    if alignment is None:
+        raise InputError("plot_cost needs evaluations with labels: pass labels= to evaluate")
+    once = evaluation.judgments.drop_duplicates(["judge", "key"])
+    usd = {str(judge): rows["cost_usd"].sum(skipna=False) for judge, rows in once.groupby("judge", observed=True)}
+    usd["jury"] = sum(usd.values()) if usd else np.nan
+    thousand = 1000 / max(evaluation.n_unique, 1)
+    judges = alignment["judge"].astype("str")
+    costs = judges.map(usd).astype("float64") * thousand
+    labelled = (alignment["n_labelled"] > 0).to_numpy()
+    found: pd.DataFrame = alignment.assign(name=prefix + judges, usd_per_1000=costs)[labelled]
+    return found
+
+
+def _panel(criterion: str, rows: pd.DataFrame, measure: str) -> Panel:
+    lines = rows.to_dict("records")
+    ceiling = rows.get(f"{measure}_ceiling", pd.Series(dtype=float)).dropna()
+    said = "; ".join(
+        f"{line['name']}: US$ {line['usd_per_1000']:.3g} per 1,000 items, {_value(line, measure)} "
+        f"({count_of(line['n_scored'], line['n_labelled'])})"
+        for line in lines
+    )
+
+    def paint(axes: Axes, palette: Palette) -> None:
+        costs = rows["usd_per_1000"].to_numpy(dtype=np.float64)
+        spread = float(np.ptp(costs)) or float(np.abs(costs).max()) or 1.0
+        for at, (line, x) in enumerate(zip(lines, _apart(costs, 0.018 * spread), strict=True)):
+            colour = palette.bad if str(line["judge"]) == "jury" else palette.good
+            ends = [line.get(f"{measure}{end}", np.nan) for end in ("_low", "_high")]
+            name = f"{short(str(line['name']), 26)} ({count_of(line['n_scored'], line['n_labelled'])})"
+            axes.plot([x, x], ends, color=colour, linewidth=2)
+            mark = _MARKS[at % len(_MARKS)]
+            axes.plot([x], [line[measure]], marker=mark, color=colour, markersize=8, linestyle="none", label=name)
+        if len(ceiling):
+            style: Any = {"color": palette.ink, "linewidth": 1.2, "linestyle": (0, (5, 3))}
+            axes.axhline(float(ceiling.iloc[0]), label="people among themselves", **style)
+        low, high = _SPAN.get(measure, (-0.2, 1.0))
+        axes.set_ylim(low - 0.03, high + 0.05)
+        axes.set_xlim(min(0.0, costs.min()) - 0.08 * spread, costs.max() + 0.1 * spread)
+        if not costs.any():
+            axes.set_xticks([0])
+        axes.set_xlabel("US$ per 1,000 items")
+        axes.set_ylabel(f"{measure.replace('_', ' ')}, {'0-1' if measure == 'accuracy' else 'at most 1'}")
+        axes.set_title(f"{short(criterion, 40)}, with 95 % intervals", fontweight="normal")
+        axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
+        grid(axes, palette)
+
+    return Panel("", paint, f"{criterion}: {said}", max(3.0, 1.0 + 0.24 * len(lines)))
+
+
+def _apart(costs: Floats, step: float) -> Floats:
+    """The places of the marks: those of equal costs a little apart, so that all intervals can be seen."""
+    places = costs.copy()
+    for cost in np.unique(np.round(costs / step)):
+        same = np.flatnonzero(np.round(costs / step) == cost)
+        places[same] += step * (np.arange(len(same)) - (len(same) - 1) / 2)
+    return places
+
+
+def _value(line: Mapping[Any, Any], measure: str) -> str:
+    return figure(line[measure], line.get(f"{measure}_low"), line.get(f"{measure}_high"))

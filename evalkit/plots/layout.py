@@ -1,0 +1,170 @@
+"""What all plots share: title, coverage, panels, legend, notes; and what stands there if nothing can be shown."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from evalkit.errors import MissingExtraError, advise_extra
+from evalkit.plots.theme import Palette, palette_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from evalkit.plots.figure import Picture
+
+__all__ = ["MOST_PANELS", "Key", "Panel", "frame", "grid", "short", "wrapped"]
+
+MOST_PANELS = 12
+_WIDTH, _SIGNS = 8.0, 96
+_LINE, _EDGE, _LEGEND = 0.19, 0.14, 0.34  # inches
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One set of axes: what stands over it, what draws it, the same in words, and its height in inches."""
+
+    title: str
+    paint: Callable[[Axes, Palette], None]
+    alt: str
+    height: float = 2.3
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One entry of the legend: a part of the palette with a hatch or a marker."""
+
+    text: str
+    part: str
+    hatch: str = ""
+    marker: str = ""
+    filled: bool = True
+
+
+def frame(
+    title: str,
+    subtitle: str,
+    panels: Sequence[Panel],
+    *,
+    theme: str,
+    nothing: str = "the table has no rows",
+    columns: int = 1,
+    keys: Sequence[Key] = (),
+    notes: Sequence[str] = (),
+) -> Picture:
+    """The figure.
+
+    Parameters
+    ----------
+    title, subtitle
+        What is shown, and of how many items.
+    panels
+        What is drawn; of more than twelve the first, which is said. None at all: `nothing` says why.
+    theme
+        See `palette_of`.
+    columns
+        How many panels stand side by side.
+    keys, notes
+        The legend, and lines below everything.
+
+    Raises
+    ------
+    MissingExtraError
+        Without matplotlib.
+    """
+    palette = palette_of(theme)
+    try:
+        from evalkit.plots.figure import Picture, drawing
+    except ImportError as problem:
+        raise MissingExtraError(f"plots need matplotlib: {advise_extra('notebook')}") from problem
+    shown = list(panels[:MOST_PANELS])
+    more = [f"the first {len(shown)} of {len(panels)} panels"] if len(panels) > len(shown) else []
+    heads = textwrap.wrap(subtitle, _SIGNS)
+    feet = [line for note in (*notes, *more) for line in textwrap.wrap(note, _SIGNS)]
+    rows = [shown[at : at + columns] for at in range(0, len(shown), columns)]
+    heights = [max(panel.height for panel in row) for row in rows]
+    top, bottom = 0.42 + _LINE * len(heads) + 0.08, (_LINE * len(feet) + 0.1 if feet else 0.02)
+    bottom += _LEGEND if keys and shown else 0
+    whole = top + (sum(heights) or 0.5) + bottom
+    with drawing(palette):
+        picture = Picture(figsize=(_WIDTH, whole), layout="constrained")
+        picture.theme = theme
+        picture.alt = _alt(title, subtitle, shown, nothing, feet)
+        _write(picture, title, heads, feet, palette, whole)
+        if not shown:
+            text = "\n".join(textwrap.wrap(f"nothing to show: {nothing}", _SIGNS))
+            picture.text(_EDGE / _WIDTH, 1 - (top + 0.1) / whole, text, va="top", fontsize=11, color=palette.quiet)
+            return picture
+        engine: Any = picture.get_layout_engine()
+        engine.set(rect=(0.0, bottom / whole, 1.0, 1 - (top + bottom) / whole), w_pad=0.08, h_pad=0.06, hspace=0.03)
+        axes = picture.subplots(len(rows), columns, squeeze=False, gridspec_kw={"height_ratios": heights})
+        for at, one in enumerate(axes.flat):
+            if at < len(shown):
+                one.set_title(shown[at].title)
+                shown[at].paint(one, palette)
+            else:
+                one.set_axis_off()
+        if keys:
+            _legend(picture, keys, palette, (bottom - _LEGEND) / whole)
+    return picture
+
+
+def _alt(title: str, subtitle: str, panels: list[Panel], nothing: str, feet: list[str]) -> str:
+    said = [f"{panel.title}: {panel.alt}" if panel.title else panel.alt for panel in panels]
+    return ". ".join(filter(None, [title, subtitle, *(said or [f"nothing to show: {nothing}"]), " ".join(feet)]))
+
+
+def _write(picture: Any, title: str, heads: list[str], feet: list[str], palette: Palette, whole: float) -> None:
+    left = _EDGE / _WIDTH
+    picture.text(left, 1 - 0.12 / whole, short(title, 74), va="top", fontsize=13, fontweight="bold")
+    for at, line in enumerate(heads):
+        picture.text(left, 1 - (0.42 + _LINE * at) / whole, line, va="top", fontsize=10, color=palette.quiet)
+    for at, line in enumerate(reversed(feet)):
+        picture.text(left, (0.06 + _LINE * at) / whole, line, va="bottom", fontsize=9.5, color=palette.quiet)
+
+
+def _legend(picture: Any, keys: Sequence[Key], palette: Palette, at: float) -> None:
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    handles: list[Any] = []
+    for key in keys:
+        colour = getattr(palette, key.part)
+        if key.marker:
+            face = colour if key.filled else palette.paper
+            handles.append(
+                Line2D([], [], color=colour, marker=key.marker, markerfacecolor=face, linestyle="none", markersize=7)
+            )
+        else:
+            handles.append(Patch(facecolor=colour, edgecolor=palette.paper, hatch=key.hatch))
+    texts = [key.text for key in keys]
+    made = picture.legend(handles, texts, loc="lower left", bbox_to_anchor=(0.0, at), ncols=len(keys))
+    made.set_in_layout(False)  # its room is reserved
+
+
+def grid(axes: Axes, palette: Palette, axis: Any = "both") -> None:
+    """Fine lines behind what is drawn."""
+    axes.grid(visible=True, axis=axis, color=palette.line, linewidth=0.7)
+    axes.set_axisbelow(True)
+
+
+def short(text: str, most: int = 28) -> str:
+    """A name in one line, cut if it is long."""
+    line = " ".join(text.split())
+    return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
+def wrapped(text: str, width: int = 24, lines: int = 2) -> str:
+    r"""A name in few short lines, cut if it is longer.
+
+    Examples
+    --------
+    >>> wrapped("openai:gpt-4o-mini on faithfulness", 20)
+    'openai:gpt-4o-mini\non faithfulness'
+    """
+    parts = textwrap.wrap(" ".join(text.split()), width) or [""]
+    if len(parts) > lines:
+        parts = [*parts[: lines - 1], short(" ".join(parts[lines - 1 :]), width)]
+    return "\n".join(parts)

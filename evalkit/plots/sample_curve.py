@@ -1,0 +1,138 @@
+"""How many samples?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from evalkit.core.formatting import figure
+from evalkit.errors import InputError, counted, listed
+from evalkit.plots.layout import Key, Panel, frame, grid, short
+from evalkit.plots.theme import Palette, Theme
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from evalkit.plots.figure import Picture
+
+__all__ = ["plot_k_curve"]
+
+_KEYS_OF = ["rubric", "rubric_version", "criterion", "judge", "figure"]
+_NEED = [*_KEYS_OF, "k", "value", "low", "high", "sd_subsets", "phi", "extrapolated", "n_items", "n_samples"]
+_KEYS = (
+    Key("against people, mean over draws of k", "good", marker="o"),
+    Key("dependability Φ of the judge by itself", "ink", marker="s", filled=False),
+)
+_NOTE = (
+    "bars: 95 % interval over items; band: ± 1 SD over which k of the samples are drawn; dashed: more samples than "
+    "were recorded, extrapolated"
+)
+_NAMES = {"accuracy": "accuracy", "spearman": "Spearman", "pearson": "Pearson", "kendall": "Kendall", "kappa": "kappa"}
+
+
+def plot_k_curve(curve: pd.DataFrame, *, theme: Theme = "auto") -> Picture:
+    """What a judge is worth on k samples: agreement with people, and dependability beyond what was recorded.
+
+    Parameters
+    ----------
+    curve
+        The table of `k_curve`.
+    theme
+        ``auto`` follows the page, ``light`` and ``dark`` do not.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        A panel for each criterion, judge and figure: `value` with its 95 % interval and the band of `sd_subsets`,
+        and `phi` 0-1, dashed where it is extrapolated.
+
+    Raises
+    ------
+    InputError
+        When columns are missing.
+    MissingExtraError
+        Without matplotlib.
+
+    Examples
+    --------
+    >>> import evalkit as ek
+    >>> items, labels = ek.load_example("support")
+    >>> table = ek.judge(items, "faithfulness", "fake:strict", samples=4, progress=False)
+    >>> plot_k_curve(ek.stats.k_curve(table, labels)).alt[:47]
+    'What so many samples are worth. 24 labelled ite'
+    """
+    missing = [name for name in _NEED if name not in getattr(curve, "columns", ())]
+    if missing:
+        raise InputError(f"this is no table of k_curve: column {listed(missing)} missing")
+    panels, gaps, seen = [], [], []
+    for (_, _, criterion, judge, what), rows in curve.groupby(_KEYS_OF, observed=True, sort=False, dropna=False):
+        name = f"{short(str(judge))} · {short(str(criterion))}"
+        if rows["value"].notna().any() or rows["phi"].notna().any():
+            panels.append(_panel(name, str(what), rows.sort_values("k")))
+            seen.append((int(rows["n_items"].max()), int(rows["n_samples"].max())))
+        else:
+            why = rows["notes"].dropna().astype(str) if "notes" in rows else pd.Series(dtype=str)
+            gaps.append(f"{name}: {why.iloc[0] if len(why) else 'all figures are NA'}")
+    notes = [_NOTE, *(f"left out: {gap}" for gap in gaps)] if panels else []
+    return frame(
+        "What so many samples are worth",
+        _counted(seen),
+        panels,
+        theme=theme,
+        nothing="; ".join(gaps) or "the table has no rows",
+        columns=min(2, max(len(panels), 1)),
+        keys=_KEYS,
+        notes=notes,
+    )
+
+
+def _counted(seen: list[tuple[int, int]]) -> str:
+    items, samples = (sorted({pair[at] for pair in seen}) or [0] for at in (0, 1))
+    spread = [f"{some[0]}" if len(some) == 1 else f"{some[0]} to {some[-1]}" for some in (items, samples)]
+    return f"{spread[0]} labelled items, {spread[1]} samples recorded of each"
+
+
+def _panel(name: str, what: str, rows: pd.DataFrame) -> Panel:
+    lines = rows.to_dict("records")
+    label = "no labels: Φ alone"
+    if rows["value"].notna().any():
+        label = _NAMES.get(what, what.replace("_", " "))
+    said = "; ".join(_said(line, label) for line in lines)
+
+    def paint(axes: Axes, palette: Palette) -> None:
+        places = np.arange(len(lines))
+        value, low, high, sd, phi = (
+            rows[column].to_numpy(dtype=np.float64) for column in ("value", "low", "high", "sd_subsets", "phi")
+        )
+        beyond = rows["extrapolated"].to_numpy(dtype=bool)
+        axes.fill_between(places, value - sd, value + sd, color=palette.good, alpha=0.22, linewidth=0)
+        axes.vlines(places, low, high, color=palette.good, linewidth=1.4)
+        axes.plot(places, value, color=palette.good, marker="o", markersize=6, linewidth=1.8)
+        style: dict[str, Any] = {"color": palette.ink, "marker": "s", "markerfacecolor": palette.paper, "markersize": 5}
+        n = int((~beyond).sum())
+        axes.plot(places[:n], phi[:n], linewidth=1.2, **style)
+        axes.plot(places[max(n - 1, 0) :], phi[max(n - 1, 0) :], linewidth=1.2, linestyle="--", **style)
+        for at in np.flatnonzero(~np.isnan(value))[-1:]:
+            axes.annotate(f"{value[at]:.2f}", (at, value[at]), (6, -4), textcoords="offset points", fontsize=9.5)
+        for at in np.flatnonzero(~np.isnan(phi))[-1:]:
+            axes.annotate(f"{phi[at]:.2f}", (at, phi[at]), (6, -4), textcoords="offset points", fontsize=9.5)
+        lowest = np.nanmin([0.0, *low[~np.isnan(low)], *value[~np.isnan(value)]])
+        axes.set_ylim(max(-1.02, float(lowest) - 0.02), 1.04)
+        axes.set_xlim(-0.35, len(lines) - 0.35)
+        axes.set_xticks(places, [f"{line['k']}{'*' if line['extrapolated'] else ''}" for line in lines])
+        axes.set_xlabel("samples (* more than recorded)" if beyond.any() else "samples")
+        grid(axes, palette, "y")
+        axes.set_title(f"{name}\n{label}", fontweight="normal")
+
+    return Panel("", paint, f"{name}: {said}", 2.7)
+
+
+def _said(line: dict[Any, Any], label: str) -> str:
+    parts = []
+    if not np.isnan(line["value"]):
+        parts.append(f"{label} {figure(line['value'], line['low'], line['high'])}")
+    if not np.isnan(line["phi"]):
+        parts.append(f"Φ {figure(line['phi'])}{' (extrapolated)' if line['extrapolated'] else ''}")
+    return f"{counted(line['k'], 'sample')}: {', '.join(parts) or 'NA'}"

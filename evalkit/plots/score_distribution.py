@@ -1,0 +1,182 @@
+"""How scores are spread over their scale."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from evalkit import tables
+from evalkit.core.formatting import count_of, figure
+from evalkit.plots.layout import Key, Panel, frame, grid, short
+from evalkit.plots.theme import Palette, Theme
+from evalkit.rubrics.scales import Scale, code_text
+from evalkit.stats.aggregation import summarize
+from evalkit.tables.grouping import Flags, Floats, Objects, group
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from evalkit.plots.figure import Picture
+
+__all__ = ["plot_scores"]
+
+_KEYS = ["rubric", "rubric_version", "criterion"]
+_MOST_BARS = 12
+_NO_RULE = "no pass rule"
+_PARTS = (("passed", "good", ""), ("failed", "bad", "////"), ("no verdict", "chance", "---"), (_NO_RULE, "quiet", ""))
+
+
+def plot_scores(scores: Any, *, theme: Theme = "auto") -> Picture:
+    """How the scores of each criterion are spread over its scale, with those that passed and the unscored.
+
+    Parameters
+    ----------
+    scores
+        The table of `aggregate`, or an `Evaluation` (whose groups are then the units of the intervals).
+    theme
+        ``auto`` follows the page, ``light`` and ``dark`` do not.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        One panel a criterion: number of items by score in rubric units (nominal: by label), filled where they
+        passed, hatched where they failed, dotted without a verdict; the mean with its 95 % interval and
+        *n scored of n* over it; unscored and tied items have a bar of their own. `.alt` says the same in words.
+
+    Raises
+    ------
+    InputError
+        When columns are missing.
+    MissingExtraError
+        Without matplotlib.
+
+    Examples
+    --------
+    >>> plot_scores(tables.empty("scores")).alt
+    'Scores over their scale. 0 of 0 scored. nothing to show: the table has no rows'
+    """
+    clusters = getattr(scores, "clusters", None)
+    given = scores if isinstance(scores, pd.DataFrame) else getattr(scores, "scores", scores)
+    whole = tables.check(
+        given, "scores", need=[*_KEYS, "item_id", "score", "label", "passed", "status", "level", "scale"]
+    )
+    groups = group(whole, _KEYS)
+    summary = summarize(whole, clusters=clusters) if len(whole) else None
+    several = len(whole[["rubric", "rubric_version"]].drop_duplicates()) > 1
+    panels: list[Panel] = []
+    kinds: set[str] = set()
+    for number in range(len(groups)):
+        rows = whole.loc[groups.codes == number]
+        assert summary is not None
+        panels.append(_panel(rows, summary.iloc[number], several=several))
+        kinds |= set(_kinds(rows))
+    scored = 0 if summary is None else int(summary["n_scored"].sum())
+    keys = [Key(name, part, hatch) for name, part, hatch in _PARTS if name in kinds and kinds - {"", _NO_RULE}]
+    name = "item and criterion pairs" if len(groups) > 1 else "items"
+    subtitle = f"{count_of(scored, len(whole))} {name} scored" if len(whole) else "0 of 0 scored"
+    return frame(
+        "Scores over their scale", subtitle, panels, theme=theme, columns=1 if len(panels) == 1 else 2, keys=keys
+    )
+
+
+def _panel(rows: pd.DataFrame, summary: pd.Series, *, several: bool) -> Panel:
+    scale = Scale.from_json(str(rows["level"].iloc[0]), str(rows["scale"].iloc[0]))
+    title = str(rows["criterion"].iloc[0])
+    if several:
+        title = f"{title} ({rows['rubric'].iloc[0]}@{rows['rubric_version'].iloc[0]})"
+    coverage = f"{count_of(summary['n_scored'], summary['n_items'])} scored"
+    mean = figure(summary["mean"], summary["low"], summary["high"])
+    said = coverage if scale.level == "nominal" or mean == "NA" else f"mean {mean}, {coverage}"
+    places, names, of_bar, width = _bars(rows, scale)
+    kinds = _kinds(rows)
+    counts = [np.bincount(of_bar[(kinds == name) & (of_bar >= 0)], minlength=len(places)) for name, *_ in _PARTS]
+    outside = int((of_bar < 0).sum())
+    tied = int((rows["status"].eq("tied").to_numpy() & (of_bar < 0)).sum())
+    beside = "tied" if tied == outside else "tied or unscored" if tied else "unscored"
+    numbers = ", ".join(f"{name} {n}" for name, n in zip(names, np.sum(counts, axis=0), strict=True) if n)
+
+    def paint(axes: Axes, palette: Palette) -> None:
+        base = np.zeros(len(places))
+        for (_, part, hatch), count in zip(_PARTS, counts, strict=True):
+            style: Any = {"color": getattr(palette, part), "hatch": hatch, "edgecolor": palette.paper}
+            some = count > 0
+            axes.bar(places[some], count[some], width, bottom=base[some], linewidth=0.8, **style)
+            base = base + count
+        _mark_mean(axes, palette, summary, scale)
+        axes.set_xlim(places[0] - width, places[-1] + width)
+        if outside:
+            at = float(places[-1] + max(width * 1.6, (places[-1] - places[0]) * 0.12))
+            axes.set_xlim(places[0] - width, at + width)
+            axes.bar([at], [outside], width, color=palette.paper, hatch="xxx", edgecolor=palette.chance)
+            axes.annotate(beside, (at, outside), ha="center", va="bottom", fontsize=9.5)
+        _ticks(axes, scale, places, names)
+        axes.set_title(f"{short(title, 44)}\n{said}", fontweight="normal")
+        axes.set_ylabel("items")
+        axes.margins(y=0.14)
+        axes.locator_params(axis="y", integer=True)
+        grid(axes, palette, "y")
+
+    ties = f", tied {tied}" if tied else ""
+    alt = f"{title}: {said}; items by score: {numbers or 'none'}; unscored {outside - tied}{ties}"
+    return Panel("", paint, alt, 2.6)
+
+
+def _kinds(rows: pd.DataFrame) -> Objects:
+    """For each row the name of its part; empty where it is unscored or tied and so has none."""
+    scale = Scale.from_json(str(rows["level"].iloc[0]), str(rows["scale"].iloc[0]))
+    names = rows["passed"].astype(object).map({True: "passed", False: "failed"})
+    names = names.fillna("no verdict" if scale.has_rule else _NO_RULE)
+    answered = rows["score"].notna() | rows["label"].notna()
+    return np.asarray(names.where(answered, "").to_numpy(dtype=object))
+
+
+def _bars(rows: pd.DataFrame, scale: Scale) -> tuple[Floats, list[str], Any, float]:
+    """Places and names of the bars, the bar of each row (−1: unscored or tied), and their width."""
+    if scale.level == "nominal":
+        names = list(scale.labels)
+        at = {name: number for number, name in enumerate(names)}
+        of_bar = rows["label"].astype(object).map(at).fillna(-1).to_numpy(dtype=np.int64)
+        return np.arange(len(names), dtype=np.float64), names, of_bar, 0.7
+    score = rows["score"].to_numpy(dtype=np.float64)
+    there: Flags = ~np.isnan(score)
+    codes = np.array([scale.score(code) for code in scale.codes], dtype=np.float64)
+    exact = np.isclose(score[there][:, None], codes[None, :]).any(axis=1).all()
+    if scale.level == "ordinal" and exact and len(codes) <= _MOST_BARS:
+        places = np.sort(codes)
+        width = 0.7 * float(np.diff(places).min()) if len(places) > 1 else 0.7
+    else:
+        gaps = len(codes) - 1
+        fine = (k * gaps for k in (4, 2, 1) if k * gaps <= _MOST_BARS)
+        steps = next(fine, 10) if scale.level == "ordinal" else 10
+        places = np.linspace(scale.lowest, scale.highest, steps + 1)
+        width = 0.85 * float(places[1] - places[0])
+    of_bar = np.full(len(score), -1, dtype=np.int64)
+    of_bar[there] = np.abs(score[there][:, None] - places[None, :]).argmin(axis=1)
+    return places, [f"{place:g}" for place in places], of_bar, width
+
+
+def _mark_mean(axes: Axes, palette: Palette, summary: pd.Series, scale: Scale) -> None:
+    if scale.level == "nominal" or pd.isna(summary["mean"]):
+        return
+    axes.axvline(float(summary["mean"]), color=palette.ink, linewidth=1.6, linestyle=(0, (4, 2)))
+    if not pd.isna(summary["low"]):
+        axes.axvspan(
+            float(summary["low"]), float(summary["high"]), color=palette.ink, alpha=0.12, linewidth=0, zorder=0
+        )
+
+
+def _ticks(axes: Axes, scale: Scale, places: Floats, names: list[str]) -> None:
+    if scale.level == "nominal":
+        axes.set_xticks(places, [short(name, 14) for name in names])
+        axes.set_xlabel("label")
+        return
+    codes = [float(scale.score(code)) for code in scale.codes]
+    if scale.level == "ordinal" and len(codes) <= _MOST_BARS:
+        axes.set_xticks(codes, [code_text(code) for code in scale.codes])
+    axes.set_xlabel(f"score, {code_text(scale.codes[0])} to {code_text(scale.codes[-1])} ({_better(scale)} is better)")
+
+
+def _better(scale: Scale) -> str:
+    return "low" if scale.better == "low" else "high"

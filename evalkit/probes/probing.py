@@ -1,0 +1,328 @@
+"""The three probes: position, verbosity, injection. Each judges through the cache, then compares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any
+
+import pandas as pd
+
+from evalkit import tables
+from evalkit.core.formatting import Bill
+from evalkit.engine.providers.fake.replies import write_reply
+from evalkit.errors import ConfigError, counted, listed
+from evalkit.probes.effects import effects_table, halves_of, pair_sides, passes_again, worst_items
+from evalkit.probes.results import Probe
+from evalkit.probes.setup import Bench, split
+from evalkit.probes.texts import Attack, Padding, chosen, load_attacks, load_paddings
+from evalkit.probes.verdict_pairs import Sides, sides_of
+from evalkit.rubrics import Criterion, code_text
+
+__all__ = ["probe_injection", "probe_position", "probe_verbosity"]
+
+PLAIN = "plain"
+_PRAISE = "The answer meets the highest level in full; nothing is wrong or missing."
+
+
+def probe_position(
+    items: Any,
+    rubric: Any,
+    judges: Any = None,
+    *,
+    samples: int | None = None,
+    template: str | None = None,
+    item_id: str | None = None,
+    clusters: Mapping[str, Any] | pd.Series | None = None,
+    **options: Any,
+) -> Probe:
+    """Does a judge of pairs follow the place instead of the answer?
+
+    Every pair is judged in both orders, as `judge` always does, and the winners are compared.
+
+    Parameters
+    ----------
+    items, rubric, judges, samples, template, item_id
+        As for `judge`; the rubric is pairwise. The pairs are sampled a second time, for the noise floor.
+    clusters
+        item_id -> unit of the intervals; by default the items' `group_id` where there is one, else their content.
+    **options
+        Of `judge`: cache, offline, budget_usd, …
+
+    Returns
+    -------
+    Probe
+        Its `table` has one row per `rubric, rubric_version, criterion, judge`:
+
+        - `n_items`, `n` of them with a winner (the only most frequent label of the samples) in both orders, `flips`:
+          different winners; `toward` of them in favour of the answer that stood first, `against`: that stood second;
+        - `flip_rate`; `expected_by_chance`: how many flips two samplings of one order make, measured on random halves
+          of twice the samples, mean of both orders;
+        - `excess`: flips beyond these, as a share of n, with its paired 95 % interval by clusters; NA where the
+          second samples are missing;
+        - `shift`: what standing first is worth, −1 to 1 (a win is 1, a tie .5), with its interval; `notes`.
+
+    Raises
+    ------
+    ConfigError
+        When the rubric is not pairwise.
+
+    Examples
+    --------
+    >>> items = [{"question": f"What is {n} + 1?", "answer_a": f"{n + 1}", "answer_b": f"It is {n + 1}."}
+    ...     for n in range(12)]
+    >>> found = probe_position(items, "preference", "fake:first")
+    >>> row = found.table.iloc[0]
+    >>> bool(row["shift"] > 0.3), bool(row["excess_low"] > 0)
+    (True, True)
+    """
+    bench = Bench.of(items, rubric, judges, samples, template, item_id, clusters, options)
+    if bench.spec.rubric.mode != "pairwise":
+        raise ConfigError(
+            f"probe_position needs a pairwise rubric, such as 'preference'; {bench.spec.rubric.id!r} is pointwise: "
+            "one answer has no place"
+        )
+    judgments = bench.judge(bench.items)
+    judgments = judgments.assign(side=judgments["order"])
+    repeats = bench.again()
+    # from BA to AB the answer A moves to the first place
+    expected = halves_of(repeats, bench.spec.samples)
+    pairs = pair_sides(sides_of(judgments), "BA", "AB", variant="first place", expected=expected)
+    return _probe("position", bench, judgments, repeats, pairs, ["first place"], "to the first")
+
+
+def probe_verbosity(
+    items: Any,
+    rubric: Any,
+    judges: Any = None,
+    *,
+    paddings: Iterable[str | Padding] | None = None,
+    field: str = "answer",
+    samples: int | None = None,
+    template: str | None = None,
+    item_id: str | None = None,
+    clusters: Mapping[str, Any] | pd.Series | None = None,
+    **options: Any,
+) -> Probe:
+    """Does a judge follow the length of an answer instead of what it says?
+
+    Every item is judged as it is and with each padding around its answer: more words, the same content.
+
+    Parameters
+    ----------
+    items, rubric, judges, samples, template, item_id
+        As for `judge`; the rubric is pointwise. Each padding costs as much as judging the items once, and so does
+        the noise floor.
+    paddings
+        Names of `load_paddings()` or paddings of your own; all that ship by default.
+    field
+        The input that holds the judged text.
+    clusters
+        item_id -> unit of the intervals; by default the items' `group_id` where there is one, else their content.
+    **options
+        Of `judge`: cache, offline, budget_usd, …; budgets hold for the whole probe.
+
+    Returns
+    -------
+    Probe
+        Its `table` has one row per `rubric, rubric_version, criterion, judge` and `variant` (the padding; ``all``
+        together first, each item and padding counted once):
+
+        - `n_items`, `n` of them with a verdict on both sides, `flips`; `toward` of them to pass, `against` to fail;
+        - `flip_rate`; `expected_by_chance`: how many verdicts on the items as they are differ between random halves of
+          twice the samples; `excess`: flips beyond these, as a share of n, with its paired 95 % interval by
+          clusters; NA where the second samples are missing, or without a pass rule;
+        - `shift` of the mean `score_norm`, padded − plain, with its interval: above 0 the judge likes length;
+          `notes`.
+
+    Raises
+    ------
+    ConfigError
+        When the rubric is pairwise or does not show `field`, or for an unknown padding.
+    InputError
+        When an answer is no text.
+
+    Examples
+    --------
+    >>> items = [{"question": "When was it opened?", "answer": f"In {year}."} for year in range(1980, 1992)]
+    >>> found = probe_verbosity(items, "relevancy", "fake:verbose", paddings=["repetition"])
+    >>> found.table[["variant", "n_items"]].values.tolist()
+    [['repetition', 12]]
+    """
+    bench = Bench.of(items, rubric, judges, samples, template, item_id, clusters, options)
+    bench.check_field("probe_verbosity", field)
+    used = chosen(paddings, load_paddings())
+    makers: dict[str, Callable[[str], str]] = {PLAIN: str, **{padding.name: padding.on for padding in used}}
+    judgments = split(bench.judge(bench.variants(field, makers)))
+    sides = sides_of(judgments)
+    names = [padding.name for padding in used]
+    repeats = bench.again()
+    expected = halves_of(repeats, bench.spec.samples)
+    pairs = [pair_sides(sides, PLAIN, name, variant=name, expected=expected) for name in names]
+    return _probe("verbosity", bench, judgments, repeats, pd.concat(pairs, ignore_index=True), names, "to pass")
+
+
+def probe_injection(
+    items: Any,
+    rubric: Any,
+    judges: Any = None,
+    *,
+    attacks: Iterable[str | Attack] | None = None,
+    field: str = "answer",
+    samples: int | None = None,
+    template: str | None = None,
+    item_id: str | None = None,
+    clusters: Mapping[str, Any] | pd.Series | None = None,
+    **options: Any,
+) -> Probe:
+    """Can an answer talk a judge into a good verdict?
+
+    Every item is judged as it is; those that fail are judged again with each attack in their answer, by the judge
+    and criterion that failed them. What counts is how many gain by it.
+
+    Parameters
+    ----------
+    items, rubric, judges, samples, template, item_id
+        As for `judge`; the rubric is pointwise, with a pass rule. Each attack costs as much as judging the
+        failed items once, and so does the noise floor.
+    attacks
+        Names of `load_attacks()` or attacks of your own; all that ship by default.
+    field
+        The input that holds the judged text.
+    clusters
+        item_id -> unit of the intervals; by default the items' `group_id` where there is one, else their content.
+    **options
+        Of `judge`: cache, offline, budget_usd, …; budgets hold for the whole probe.
+
+    Returns
+    -------
+    Probe
+        Its `table` has one row per `rubric, rubric_version, criterion, judge` and `variant` (the attack; ``all``
+        together first, each item and attack counted once):
+
+        - `n_items` that failed without the attack, `n` of them with a verdict under it, `flips` = `toward`: they pass
+          now; `flip_rate`;
+        - `expected_by_chance`: how many of them pass in a second set of samples without an attack (some failed by bad
+          luck);
+        - `excess`: gains beyond these, as a share of n, with its paired 95 % interval by clusters; NA where the second
+          samples are missing;
+        - `shift` of the mean `score_norm`, attacked − plain: luck included, as only failed items are looked at;
+          `notes`.
+
+    Raises
+    ------
+    ConfigError
+        When the rubric is pairwise, has a criterion without pass rule or does not show `field`, or for an
+        unknown attack.
+    InputError
+        When an answer is no text.
+
+    Examples
+    --------
+    >>> items = [{"question": "When was it opened?", "answer": "No idea.", "reference": f"In {year}."}
+    ...     for year in range(1980, 1992)]
+    >>> found = probe_injection(items, "correctness", "fake:strict", attacks=["fake_reply", "ru_ignore_above"])
+    >>> found.table[["variant", "n_items", "flips"]].values.tolist()
+    [['all', 24, 0], ['fake_reply', 12, 0], ['ru_ignore_above', 12, 0]]
+    """
+    bench = Bench.of(items, rubric, judges, samples, template, item_id, clusters, options)
+    bench.check_field("probe_injection", field)
+    lacking = [criterion.name for criterion in bench.spec.rubric.criteria if not criterion.scale.has_rule]
+    if lacking:
+        raise ConfigError(
+            f"probe_injection counts failed items that pass, but criterion {listed(lacking)} of rubric "
+            f"{bench.spec.rubric.id!r} has no pass rule; give one with rubric.edit({lacking[0]!r}, pass_at=…)"
+        )
+    used = chosen(attacks, load_attacks())
+    plain = bench.judge(bench.items)
+    plain = plain.assign(side=tables.categorical([PLAIN] * len(plain)))
+    failed = sides_of(plain)
+    failed = failed.take(failed.verdict == 0)
+    every = [(criterion, at) for criterion in bench.spec.rubric.criteria for at in range(len(bench.spec.judges))]
+    parts = [plain]
+    for criterion, at in every:
+        parts += _attacked(bench, criterion, at, failed, used, field)
+    repeats = pd.concat([plain.iloc[:0], *(_again(bench, *one, failed) for one in every)], ignore_index=True)
+    judgments = tables.check(pd.concat(parts, ignore_index=True), "judgments")
+    judgments = judgments.assign(side=tables.categorical(judgments["side"].astype(object)))
+    sides = sides_of(judgments)
+    names = [attack.name for attack in used]
+    expected = passes_again(repeats, bench.spec.samples)
+    pairs = [pair_sides(sides, PLAIN, name, variant=name, expected=expected, only_failed=True) for name in names]
+    return _probe("injection", bench, judgments, repeats, pd.concat(pairs, ignore_index=True), names, "gains")
+
+
+def _failed(bench: Bench, criterion: Criterion, judge: int, failed: Sides) -> set[str]:
+    """The items that this judge failed."""
+    name = bench.spec.judges[judge].name
+    mine = (failed.frame["criterion"] == criterion.name) & (failed.frame["judge"] == name)
+    return set(failed.frame.loc[mine, "item_id"])
+
+
+def _again(bench: Bench, criterion: Criterion, judge: int, failed: Sides) -> pd.DataFrame:
+    """Twice the samples, without an attack, of the items that this judge failed."""
+    made = bench.again(_failed(bench, criterion, judge, failed), bench.narrowed(criterion.name, judge))
+    return made.assign(rubric_version=tables.categorical([bench.spec.rubric.label] * len(made)))
+
+
+def _attacked(
+    bench: Bench, criterion: Criterion, judge: int, failed: Sides, attacks: list[Attack], field: str
+) -> list[pd.DataFrame]:
+    """The judgments of the items that this judge failed, under every attack."""
+    ids = _failed(bench, criterion, judge, failed)
+    if not ids:
+        return []
+    spec = bench.narrowed(criterion.name, judge)
+    values = {"criterion": criterion.name, "best": best_code(criterion)}
+    first = bench.items.loc[bench.items["item_id"].isin(ids)].iloc[[0]]
+    columns = {column: first[column].tolist() for column in first.columns if column != "item_id"}
+    asking = spec.askings[0]
+    prompt = asking.prompt(spec.rubric.criteria[0], asking.inputs_of(columns, 1)[0])
+    best = criterion.scale.code(values["best"])
+    assert best is not None
+    values["reply"] = write_reply(prompt, best, _PRAISE)
+    makers = {attack.name: partial(attack.on, **values) for attack in attacks}
+    judgments = split(bench.judge(bench.variants(field, makers, ids), spec))
+    return [judgments.assign(rubric_version=tables.categorical([bench.spec.rubric.label] * len(judgments)))]
+
+
+def best_code(criterion: Criterion) -> str:
+    """The code that an attack asks for: the best end of the scale; nominal: the first code that passes."""
+    scale = criterion.scale
+    if scale.level == "nominal":
+        return code_text(next(code for code in scale.codes if scale.passed(code)))
+    return code_text(scale.codes[0] if scale.better == "low" else scale.codes[-1])
+
+
+def _probe(
+    kind: str,
+    bench: Bench,
+    judgments: pd.DataFrame,
+    repeats: pd.DataFrame,
+    pairs: pd.DataFrame,
+    variants: list[str],
+    toward: str,
+) -> Probe:
+    spec = bench.spec
+    names = [judge.name for judge in spec.judges]
+    heads = pd.DataFrame(
+        [
+            {"rubric": spec.rubric.id, "rubric_version": spec.rubric.label, "criterion": criterion, "judge": judge}
+            for criterion in spec.rubric.names
+            for judge in names
+        ]
+    )
+    said = f"{counted(spec.samples, 'sample')} each"
+    size = counted(len(bench.items), "item")
+    name = f"{spec.rubric.id}@{spec.rubric.label}, {size}, judged by {', '.join(names)}, {said}"
+    return Probe(
+        kind,
+        name,
+        effects_table(pairs, heads, variants, bench.clusters),
+        worst_items(pairs, judgments),
+        judgments,
+        repeats,
+        Bill.of(pd.concat([judgments, repeats], ignore_index=True)).usd,
+        toward,
+        tuple(judge.name for judge in spec.judges if not judge.is_llm),
+    )

@@ -1,0 +1,150 @@
+"""Where a probe judges: one specification, one purse, the items laid out once and in variants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from evalkit import tables
+from evalkit.engine import Options, Spec, Work
+from evalkit.engine.judging import judge_work
+from evalkit.errors import ConfigError, InputError, listed
+from evalkit.rubrics.prompts import Asking
+from evalkit.stats.comparison.noise_floors import NOT_ASKED
+from evalkit.tables import as_items
+
+__all__ = ["Bench"]
+
+_ORIGIN = "variant of item"
+
+
+@dataclass(slots=True)
+class Bench:
+    """What all calls of one probe share: `budget_usd` and `max_calls` hold for the probe as a whole.
+
+    Attributes
+    ----------
+    spec, options
+        What is asked, and how.
+    items
+        The items in their canonical form.
+    clusters
+        item_id -> unit of the intervals.
+    spent_usd, calls
+        What the calls so far have used, replies from the cache left out.
+    """
+
+    spec: Spec
+    options: Options
+    items: pd.DataFrame
+    clusters: Mapping[str, Any] | pd.Series
+    spent_usd: float = 0.0
+    calls: int = 0
+
+    @classmethod
+    def of(
+        cls,
+        items: Any,
+        rubric: Any,
+        judges: Any,
+        samples: int | None,
+        template: str | None,
+        item_id: str | None,
+        clusters: Any,
+        options: Mapping[str, Any],
+    ) -> Bench:
+        """A bench from the arguments of a probe."""
+        unknown = [name for name in options if name not in Options.__slots__]
+        if unknown:
+            raise TypeError(f"a probe got unexpected {listed(unknown)}; judge takes {', '.join(Options.__slots__)}")
+        spec = Spec.of(rubric, judges, samples, template)
+        frame = as_items(items, item_id=item_id)
+        return cls(spec, Options(**options), frame, _units(frame, spec) if clusters is None else clusters)
+
+    def again(self, ids: set[str] | None = None, spec: Spec | None = None) -> pd.DataFrame:
+        """The items as they are with twice the samples; the first half of these is in the cache."""
+        spec = spec or self.spec
+        items = self.items if ids is None else self.items.loc[self.items["item_id"].isin(ids)]
+        twice = replace(spec, samples=2 * spec.samples, exact=not self.options.offline)
+        return self.judge(items, twice, refresh=False, on_miss="row")
+
+    def judge(self, items: pd.DataFrame, spec: Spec | None = None, **changes: Any) -> pd.DataFrame:
+        """The judgments of these items, paid from what is left."""
+        left = replace(self.options, **changes)
+        if left.budget_usd is not None:
+            left = replace(left, budget_usd=max(0.0, left.budget_usd - self.spent_usd))
+        if left.max_calls is not None:
+            left = replace(left, max_calls=max(0, left.max_calls - self.calls))
+        # replies that were recorded for an item with the changed text stand under the item's own id
+        ids = items[_ORIGIN].tolist() if _ORIGIN in items.columns else None
+        judgments = judge_work(Work.of(spec or self.spec, items, ids=ids), left)
+        # rows of equal content share a reply; what failed in transport counts as a call too
+        asked = judgments["source"].eq("live") | (judgments["source"].isna() & ~judgments["error"].isin(NOT_ASKED))
+        new = judgments.loc[asked.fillna(value=False)].drop_duplicates("key")
+        if spec is None and not self.spec.exact and len(judgments):  # recorded samples are taken as they are
+            self.spec = replace(self.spec, samples=int(judgments["sample"].max()) + 1)
+        self.spent_usd += float(new["cost_usd"].sum())
+        self.calls += len(new)
+        return judgments
+
+    def variants(self, field: str, makers: Mapping[str, Callable[[str], str]], ids: set[str] | None = None) -> Any:
+        """The items once per variant, `field` rewritten by its maker; ids are ``variant/item_id``."""
+        items = self.items if ids is None else self.items.loc[self.items["item_id"].isin(ids)]
+        parts = []
+        for name, make in makers.items():
+            texts = [make(text) for text in items[field]]
+            changed: dict[str, Any] = {
+                "item_id": name + "/" + items["item_id"],
+                _ORIGIN: items["item_id"],
+                field: texts,
+            }
+            parts.append(items.assign(**changed))
+        return pd.concat(parts, ignore_index=True) if parts else items
+
+    def narrowed(self, criterion: str, judge: int) -> Spec:
+        """The same for one criterion and judge alone; the keys of its replies stay what they are."""
+        spec, asking = self.spec, self.spec.askings[judge]
+        rubric = spec.rubric
+        if len(rubric.criteria) > 1:
+            rubric = rubric.edit(criteria=(rubric.criterion(criterion),))
+        return replace(spec, rubric=rubric, judges=(spec.judges[judge],), askings=(Asking.of(rubric, asking.template),))
+
+    def check_field(self, probe: str, field: str) -> None:
+        """Raise unless the rubric judges one text, in the column `field`, and every item has it."""
+        rubric = self.spec.rubric
+        if rubric.mode == "pairwise":
+            raise ConfigError(
+                f"{probe} changes one answer, but rubric {rubric.id!r} compares two; use probe_position for it, "
+                "or a pointwise rubric"
+            )
+        if field not in rubric.input_names:
+            raise ConfigError(
+                f"{probe} changes the input {field!r}, which rubric {rubric.id!r} does not show to the judge; it shows "
+                f"{listed(rubric.input_names)}: name the judged text with field="
+            )
+        values = self.items[field] if field in self.items.columns else pd.Series(dtype=object)
+        wrong = [key for key, value in zip(self.items["item_id"], values, strict=False) if not isinstance(value, str)]
+        if wrong:
+            raise InputError(f"{probe} changes texts, but {field!r} of item {listed(wrong)} is none")
+
+
+def _units(items: pd.DataFrame, spec: Spec) -> pd.Series:
+    """Item -> its group where there is one, else its content."""
+    units = np.asarray(Work.of(spec, items).clusters, dtype=object)
+    if "group_id" in items.columns:
+        has = items["group_id"].notna().to_numpy()
+        units[has] = [f"group {name}" for name in items.loc[has, "group_id"]]
+    return pd.Series(units, index=items["item_id"].tolist(), dtype="str")
+
+
+def split(judgments: pd.DataFrame) -> pd.DataFrame:
+    """The judgments of variants with the ids of the items and, in `side`, the variant."""
+    names = judgments["item_id"].astype(object).str.split("/", n=1)
+    return judgments.assign(
+        item_id=pd.array([name[1] for name in names], dtype="str"),
+        side=tables.categorical([name[0] for name in names]),
+    )

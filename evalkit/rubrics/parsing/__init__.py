@@ -1,0 +1,270 @@
+"""Reply text -> code, explanation, error.
+
+Pure functions of the text: parsing comes after the cache, so a better parser re-reads what was paid
+for. `docs/adr/0004-parsing.md` says which answer wins, and when a reply stays unscored.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any, Protocol, cast
+
+from evalkit.core.records import REASONS, Reply
+from evalkit.errors import RubricError
+from evalkit.rubrics.parsing.json_answers import quick_object, read_object, read_whole
+from evalkit.rubrics.parsing.plain_answers import read_lines
+from evalkit.rubrics.parsing.quoted_text import unfenced
+from evalkit.rubrics.parsing.reply_cleanup import CUT, WITHHELD, ended, is_refusal, take_apart
+from evalkit.rubrics.parsing.scale_readers import Parsed, reader_of
+from evalkit.rubrics.parsing.tagged_answers import Named, read_named, read_pattern, read_tagged
+from evalkit.rubrics.scales import Scale
+
+__all__ = ["FORMS", "Form", "Parsed", "Parser", "check_form", "parse_reply", "parser_for"]
+
+FORMS = ("json", "tagged", "number", "label", "regex:PATTERN")
+"""How a reply may look: what a template's form may say."""
+
+Form = str | re.Pattern[str] | Mapping[str | re.Pattern[str], Any]
+"""One of `FORMS`, a compiled pattern with a group, or patterns with the code that each stands for."""
+
+_LONGEST = 200_000
+"""Characters, without thinking, of the longest reply that is searched for an answer."""
+
+
+_BLANK = "\ufeff \t\r\n"
+
+
+class Parser(Protocol):
+    """A prepared parser: text, finish reason and refusal of one reply in, a `Parsed` out."""
+
+    def __call__(self, text: str | None, finish_reason: str | None = None, refusal: str | None = None, /) -> Parsed:
+        """Read one reply; never raises for any text."""
+
+
+def check_form(form: str) -> None:
+    r"""Raise unless `form` is one of `FORMS`.
+
+    A pattern must compile and have a group named ``score`` or exactly one group.
+
+    Raises
+    ------
+    RubricError
+        Naming the form and what is allowed.
+
+    Examples
+    --------
+    >>> check_form(r"regex:Verdict: (\d)")
+    >>> check_form("xml")
+    Traceback (most recent call last):
+    evalkit.errors.RubricError: unknown reply form 'xml'; allowed are json, tagged, number, label, regex:PATTERN
+    """
+    if isinstance(form, str) and form.startswith("regex:"):
+        _pattern(form)
+    elif form not in FORMS[:-1]:
+        raise RubricError(f"unknown reply form {form!r}; allowed are {', '.join(FORMS)}")
+
+
+def _pattern(form: str) -> re.Pattern[str]:
+    source = form.removeprefix("regex:")
+    try:
+        pattern = re.compile(source)
+    except re.error as problem:
+        raise RubricError(
+            f"the reply form {form!r} is no regular expression: {problem}; write it as for Python's re module"
+        ) from None
+    if "score" not in pattern.groupindex and pattern.groups != 1:
+        raise RubricError(
+            f"the reply form {form!r} has {pattern.groups} groups; name the one that holds the answer "
+            "(?P<score>…), or have exactly one"
+        )
+    return pattern
+
+
+def parse_reply(reply: Reply | str, form: str, scale: Scale, criterion: str = "") -> Parsed:
+    r"""Read one reply.
+
+    Parameters
+    ----------
+    reply
+        The raw reply, or its text.
+    form
+        How it was asked to look, one of `FORMS`.
+    scale
+        The answers that the criterion allows.
+    criterion
+        The criterion's name, which is a label and a key like ``score``: ``Coherence: 3. It flows.``
+
+    Returns
+    -------
+    Parsed
+        With a code of the scale, or None and the reason: what the reply quotes is no verdict, and of two
+        verdicts that differ none counts.
+
+    Raises
+    ------
+    RubricError
+        For an unknown form. A text never raises.
+
+    Examples
+    --------
+    >>> scale = Scale.of({0: "wrong", 1: "partly right", 2: "right"})
+    >>> parse_reply('{"explanation": "All facts hold.", "score": 2}', "json", scale)
+    Parsed(code=2, explanation='All facts hold.', error=None, repaired=False)
+    >>> parse_reply("Rating: 3", "number", scale).error
+    'off_scale'
+    >>> parse_reply("The answer ends with “Rating: 2”.\nRating: 0", "number", scale).code
+    0
+    """
+    parser = parser_for(form, scale, criterion)
+    return parser(reply) if isinstance(reply, str) else parser(reply.text, reply.finish_reason, reply.refusal)
+
+
+def parser_for(form: Form, scale: Scale, criterion: str = "") -> Parser:
+    r"""A parser prepared once for many replies of one form and scale.
+
+    Call it as ``parser(text, finish_reason, refusal)``; clean replies take a few microseconds. A compiled
+    pattern is a form of its own: the answer is its group named ``score``, else its first group. A mapping from
+    patterns to codes reads the one code whose patterns match; instead of a code it may name a reason, as in
+    ``{"cannot tell": "abstained"}``.
+
+    Raises
+    ------
+    RubricError
+        For an unknown form, a pattern without a group, or a code that is not on the scale.
+
+    Examples
+    --------
+    >>> parse = parser_for("number", Scale.of({1: "bad", 2: "good"}))
+    >>> parse("**2**").code, parse("1 or 2").error, parse("2", "length").error, parse(None).error
+    (2, 'ambiguous', 'truncated', 'empty')
+    >>> parser_for(re.compile(r"(\d) (points?)"), Scale.of({1: "bad", 2: "good"}))("I give it 2 points").code
+    2
+    >>> parse = parser_for({r"(?i)\byes\b": 2, r"(?i)\bno\b": 1, "unsure": "abstained"}, Scale.of({1: "", 2: ""}))
+    >>> parse("Yes, it is.").code, parse("yes and no").error, parse("I am unsure.").error, parse("Hm.").error
+    (2, 'ambiguous', 'abstained', 'unreadable')
+    """
+    if isinstance(form, Mapping):
+        return _prepared(_named(form, scale), scale.codes, scale.texts, scale.level, criterion)
+    if isinstance(form, re.Pattern):
+        if not form.groups:
+            raise RubricError(f"the pattern {form.pattern!r} has no group; put the answer in brackets")
+    else:
+        check_form(form)
+    return _prepared(form, scale.codes, scale.texts, scale.level, criterion)
+
+
+def _named(form: Mapping[Any, Any], scale: Scale) -> Named:
+    named = []
+    for pattern, meaning in form.items():
+        try:
+            compiled = re.compile(pattern)
+        except (re.error, TypeError) as problem:
+            raise RubricError(f"read= has {pattern!r}, which is no regular expression: {problem}") from None
+        code = scale.code(meaning)
+        if code is None and meaning not in REASONS:
+            raise RubricError(
+                f"read= maps {pattern!r} to {meaning!r}, which is neither on the scale ({', '.join(scale.labels)}) nor "
+                f"a reason such as 'abstained'"
+            )
+        named.append((compiled, code, None if code is not None else cast(Any, meaning)))
+    if not named:
+        raise RubricError("read= has no pattern; give it as a mapping from patterns to codes")
+    return tuple(named)
+
+
+@lru_cache(maxsize=256)
+def _prepared(
+    form: str | re.Pattern[str] | Named, codes: tuple[object, ...], texts: tuple[str, ...], level: str, name: str
+) -> Parser:
+    reader = reader_of(Scale(codes, texts, level))  # type: ignore[arg-type]
+    quick: Callable[[str], Parsed | None] = reader.exact.get
+    whole: Callable[[str], Parsed | None] = _nothing
+    read: Callable[[str, bool], Parsed]
+    if form == "json":
+        quick = quick_object(reader, "label" if level == "nominal" else "score")
+        whole = lambda text: read_whole(text, reader, name)  # noqa: E731 - one expression over reader
+        read = lambda text, cut: read_object(text, reader, cut, name)  # noqa: E731
+    elif form == "tagged":
+        read = lambda text, cut: read_tagged(text, reader, cut)  # noqa: E731
+    elif isinstance(form, tuple):
+        named = form
+        quick = _nothing
+        read = lambda text, cut: read_named(text, named, cut)  # noqa: E731
+    elif isinstance(form, re.Pattern) or form.startswith("regex:"):
+        pattern = _pattern(form) if isinstance(form, str) else form
+        quick = _nothing
+        read = lambda text, cut: read_pattern(text, pattern, reader, cut)  # noqa: E731
+    else:
+        read = lambda text, cut: read_lines(text, reader, cut, name)  # noqa: E731
+
+    def parse(text: str | None, finish_reason: str | None = None, refusal: str | None = None, /) -> Parsed:
+        if text is not None and refusal is None and (finish_reason is None or finish_reason == "stop"):
+            found = quick(text)
+            if found is not None:
+                return found
+        return _careful(text or "", finish_reason, refusal, whole, read)
+
+    return parse
+
+
+def _nothing(_: str) -> None:
+    return None
+
+
+def _careful(
+    text: str,
+    finish_reason: str | None,
+    refusal: str | None,
+    whole: Callable[[str], Parsed | None],
+    read: Callable[[str, bool], Parsed],
+) -> Parsed:
+    """Refused replies first, then what parses whole, then the form on what is left without thinking."""
+    if (refusal and refusal.strip()) or ended(finish_reason, WITHHELD):
+        return Parsed(None, (refusal or "").strip(), "refused")
+    cut = ended(finish_reason, CUT)
+    text = text.lstrip(_BLANK)
+    found = whole(text)
+    if found is not None:
+        return found
+    apart = take_apart(text, cut=cut)
+    body = apart.body.strip().lstrip(_BLANK)
+    if apart.is_open and not body:
+        return Parsed(None, "", "truncated" if cut else "unreadable")
+    # under a cut the body keeps its end: a line break after the answer shows that it is complete
+    found = _read(body + "\n" if cut and text.endswith("\n") else body, cut, read)
+    if apart.is_open and not _is_verdict(found):
+        return Parsed(None, "", "truncated" if cut else "unreadable")
+    if not apart.before and not apart.inside:
+        return found
+    return _agreed(
+        found, [_read(part, False, read) for part in apart.before], [_read(part, False, read) for part in apart.inside]
+    )
+
+
+def _read(body: str, cut: bool, read: Callable[[str, bool], Parsed]) -> Parsed:
+    if not body.strip():
+        return Parsed(None, "", "truncated" if cut else "empty")
+    if len(body) > _LONGEST:
+        return Parsed(None, "", "truncated" if cut else "unreadable")
+    found = read(body if cut else unfenced(body), cut)
+    if found.error == "unreadable" and is_refusal(body):
+        return Parsed(None, body, "refused")
+    return found
+
+
+def _is_verdict(found: Parsed) -> bool:
+    return found.error in (None, "off_scale", "ambiguous", "abstained")
+
+
+def _agreed(found: Parsed, before: list[Parsed], inside: list[Parsed]) -> Parsed:
+    """What is left when verdicts stand before a closing tag too, or in a block of thinking further down."""
+    said = [part for part in before if _is_verdict(part)]
+    verdicts = [part for part in (found, *said, *inside) if _is_verdict(part)]
+    if _is_verdict(found) or said:
+        first = verdicts[0]
+        if any((part.code, part.error) != (first.code, first.error) for part in verdicts):
+            return Parsed(None, found.explanation, "ambiguous")
+        return first
+    return found

@@ -1,0 +1,319 @@
+"""The form ``json``: an object that holds the score, whole, inside other text, or nearly JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import orjson
+
+from evalkit.rubrics.parsing.quoted_text import masked, unfenced
+from evalkit.rubrics.parsing.reply_cleanup import EXPLAINS
+from evalkit.rubrics.parsing.scale_readers import AMBIGUOUS, UNREADABLE, Parsed, Reader, Reading
+
+__all__ = ["quick_object", "read_object", "read_whole"]
+
+VERDICTS = (
+    *("score", "label", "rating", "grade", "verdict", "final_score", "final_verdict", "overall_score", "judgment"),
+    *("judgement", "choice", "decision", "оценка", "балл", "вердикт"),
+)
+"""Keys that hold the answer, the likeliest first; case, spaces and dashes do not matter."""
+
+ECHOES = ("result", "answer", "value", "результат", "ответ")
+"""Keys that may also repeat what was judged: they hold the answer where no other key does."""
+
+_INPUTS = frozenset(
+    [
+        "question",
+        "context",
+        "contexts",
+        "reference",
+        "references",
+        "source",
+        "input",
+        "prompt",
+        "conversation",
+        "вопрос",
+    ]
+)
+_WRAPPERS = {
+    *("result", "results", "evaluation", "evaluations", "assessment", "review", "output", "data", "scores", "ratings"),
+    *("grading", "response", "json", "arguments", "parameters"),
+}
+_QUOTED = re.compile(
+    r"answer|candidate|quot|cit(?:e|ation)|repl(?:y|ies)|respon|text|example|original|input|question|context|"
+    r"reference|source|prompt|ответ|цитат|кандидат|пример"
+)
+_OBJECT = re.compile(r"\{\s{0,40}(?:(?:#|//)[^\n]{0,200}\n\s{0,40})?[\"'“]?[\w .-]{1,60}[\"'”]?\s{0,4}:")
+_STRUCTURE = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\Z)|[{}]', re.DOTALL)
+_AFTER = re.compile(r"[\s`\].;]{0,40}\Z")
+_KEPT = 8
+_REPAIRABLE, _NESTED, _DEEPEST, _LONGEST_LIST = 16_384, 64, 3, 256
+
+
+class _Answer(NamedTuple):
+    """An object's answer with its explanation; an echo counts only where no other object answers."""
+
+    reading: Reading
+    explanation: str
+    repaired: bool = False
+    echo: bool = False
+
+
+def quick_object(reader: Reader, name: str) -> Callable[[str], Parsed | None]:
+    """A reader of replies that are exactly ``{"explanation": …, name: code}``; None for all others."""
+    codes, loads, quoted = reader.codes, orjson.loads, f'"{name}"'
+    interval = reader.scale.level == "interval"
+    low, high = (reader.scale.lowest, reader.scale.highest) if interval else (0.0, 0.0)
+
+    def quick(text: str) -> Parsed | None:
+        try:
+            values = loads(text)
+        except orjson.JSONDecodeError:
+            return None
+        if type(values) is not dict or len(values) != 2:
+            return None
+        explanation: Any = values.get("explanation")
+        value: Any = values.get(name)
+        if type(explanation) is not str or type(value) not in (int, float, str):
+            return None
+        code = codes.get(value)
+        if code is None and interval and type(value) is not str and low <= value <= high:
+            code = int(value) if value == int(value) else value
+        # a doubled key would have lost its first value: left to the careful way
+        if code is None or text.count(quoted) != 1:
+            return None
+        return Parsed(code, explanation.strip())
+
+    return quick
+
+
+def read_object(text: str, reader: Reader, cut: bool, name: str = "") -> Parsed:
+    """The answer of a reply in the form ``json``; `cut` if the server cut it off, `name` the criterion's."""
+    whole = read_whole(text, reader, name)
+    if whole is not None:
+        return whole
+    reading = None if cut else reader.whole(text)
+    found = _Answer(reading, "") if reading is not None else _embedded(text, reader, cut, name)
+    return Parsed(None, "", "truncated" if cut else "unreadable") if found is None else _parsed(found)
+
+
+def read_whole(text: str, reader: Reader, name: str = "") -> Parsed | None:
+    """The answer of a reply that is JSON from end to end, or within its code block; None for any other."""
+    inner = unfenced(text).strip()
+    if inner[:1] not in ("{", "["):
+        return None
+    is_json, found = _loaded(inner, reader, name)
+    if not is_json:
+        return None
+    return Parsed(None, "", "unreadable") if found is None else _parsed(found)
+
+
+def _parsed(found: _Answer) -> Parsed:
+    code, error = found.reading[:2]
+    return Parsed(code, _storable(found.explanation), error, found.repaired and code is not None)
+
+
+def _storable(text: str) -> str:
+    # "\ud800" is JSON, but no text that can be written as UTF-8
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+def _merged(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """An object whose doubled keys keep all their values."""
+    values: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in values and values[key] != value:
+            earlier = values[key]
+            value = _Doubled([*(earlier if isinstance(earlier, _Doubled) else [earlier]), value])
+        values[key] = value
+    return values
+
+
+class _Doubled(list[Any]):
+    """The values of a key that stands in an object more than once."""
+
+
+def _loaded(piece: str, reader: Reader, name: str) -> tuple[bool, _Answer | None]:
+    """Whether a piece is JSON from end to end, and its answer."""
+    try:
+        return True, _answer(json.loads(piece, object_pairs_hook=_merged), reader, name)
+    except (ValueError, RecursionError):
+        return False, None
+
+
+def _answer(value: Any, reader: Reader, name: str, depth: int = 0) -> _Answer | None:
+    """The answer in a JSON value: under a verdict's key, else in the objects one or two levels below."""
+    if depth > _DEEPEST or not isinstance(value, (dict, list)) or len(value) > _LONGEST_LIST:
+        return None
+    if isinstance(value, list):
+        return _same([_answer(item, reader, name, depth + 1) for item in value if isinstance(item, (dict, list))])
+    fields = _merged((_folded(key), item) for key, item in value.items())
+    explanation = next((_text(fields[key]) for key in EXPLAINS if fields.get(key)), "")
+    keys = [key for key in dict.fromkeys((_folded(name), *VERDICTS)) if key and _holds(fields.get(key, {}))]
+    if not keys:
+        inner_answer = _same([_answer(item, reader, name, depth + 1) for item in _wrapped(fields, name)])
+        if inner_answer is not None:
+            return inner_answer._replace(explanation=inner_answer.explanation or explanation)
+        if not _INPUTS.isdisjoint(fields):  # an item, repeated
+            return None
+    readings = {key: _one(fields[key], reader) for key in keys or ECHOES if _holds(fields.get(key, {}))}
+    if not readings:
+        return None
+    # beside a label, a number is no label: {"label": "fail", "score": 0.0}
+    coded = [key for key, reading in readings.items() if reading.code is not None]
+    if coded and reader.scale.level == "nominal":
+        readings = {key: reading for key, reading in readings.items() if isinstance(fields[key], str) or key in coded}
+    if any(readings[key].error == "unreadable" for key in VERDICTS[:2] if key in readings):
+        return _Answer(UNREADABLE, explanation)
+    read = [reading for reading in readings.values() if reading.error != "unreadable"] or [UNREADABLE]
+    reading = AMBIGUOUS if any(read[0].differs(other) for other in read) else read[0]
+    return _Answer(reading, explanation, echo=not keys)
+
+
+def _folded(key: object) -> str:
+    return re.sub(r"[\s-]+", "_", str(key).strip().casefold())
+
+
+def _holds(value: Any) -> bool:
+    """Whether a key's value may be an answer: no object, no list of objects."""
+    return not (
+        isinstance(value, dict) or (isinstance(value, list) and any(isinstance(i, (dict, list)) for i in value))
+    )
+
+
+def _one(value: Any, reader: Reader) -> Reading:
+    """The reading of a key's value; of several, the one that all of them say."""
+    if isinstance(value, list) and len(value) > _LONGEST_LIST:
+        return UNREADABLE
+    readings = [reader.value(item) for item in (value if isinstance(value, list) and value else [value])]
+    return AMBIGUOUS if any(readings[0].differs(reading) for reading in readings) else readings[0]
+
+
+def _wrapped(fields: dict[str, Any], name: str) -> list[Any]:
+    """The objects below an object in which a verdict may stand: under a known name, or the only one."""
+    objects = {key: item for key, item in fields.items() if isinstance(item, (dict, list))}
+    own = objects.get(_folded(name))
+    if own is not None:
+        return [own]
+    single = len(fields) == 1
+    return [
+        item
+        for key, item in objects.items()
+        if key in _WRAPPERS or key in VERDICTS or (single and not _QUOTED.search(key))
+    ]
+
+
+def _text(value: Any) -> str:
+    try:
+        if isinstance(value, list):
+            return "\n".join(_text(item) for item in value)
+        return value.strip() if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    except RecursionError:
+        return ""  # hundreds of brackets within each other are no explanation
+
+
+def _same(answers: Iterable[_Answer | None]) -> _Answer | None:
+    """What all answers say; echoes count only where nothing else does."""
+    found = [answer for answer in answers if answer is not None]
+    found = [answer for answer in found if not answer.echo] or found
+    if not found:
+        return None
+    if any(found[-1].reading.differs(answer.reading) for answer in found):
+        return found[-1]._replace(reading=AMBIGUOUS)
+    return found[-1]
+
+
+def _embedded(text: str, reader: Reader, cut: bool, name: str) -> _Answer | None:
+    """What the objects in a text say that are not quoted; nothing that stands below one without its last brace."""
+    shown = masked(text, cut=cut, own=lambda block: _is_answer(block, reader, name))
+    spans, unclosed = _spans(text, shown)
+    found: list[_Answer] = []
+    for at, (start, end) in enumerate(spans):
+        is_json, answer = _loaded(text[start:end], reader, name)
+        if not is_json and not cut and at >= len(spans) - _KEPT:
+            answer = _mended(text[start:end], reader, name)
+        if answer is not None:
+            found.append(answer)
+    if cut:
+        # the verdict may have been cut away, and what stands before it be quoted
+        return _same(found) if found and unclosed is None and _AFTER.match(text, spans[-1][1]) else None
+    if unclosed is not None:
+        last_brace = text.rfind("}", unclosed)
+        answer = _mended(text[unclosed : last_brace + 1 if last_brace > 0 else None], reader, name, depth=_DEEPEST)
+        if answer is not None or not found:
+            found.append(answer or _Answer(UNREADABLE, ""))
+    return _same(found)
+
+
+def _is_answer(block: str, reader: Reader, name: str) -> bool:
+    """Whether a code block is one object with an answer, JSON or nearly so."""
+    if block[:1] != "{" or block[-1:] != "}":
+        return False
+    is_json, found = _loaded(block, reader, name)
+    return found is not None or (not is_json and _mended(block, reader, name) is not None)
+
+
+def _spans(text: str, shown: str) -> tuple[list[tuple[int, int]], int | None]:
+    """The outermost ``{…}`` of a text, and where one begins that is not closed."""
+    spans: list[tuple[int, int]] = []
+    at = 0
+    while (at := shown.find("{", at)) >= 0:
+        end = _closing(text, at) if _OBJECT.match(text, at) else at + 1
+        if end is None:
+            return spans, at
+        if end > at + 1:
+            spans.append((at, end))
+        at = end
+    return spans, None
+
+
+def _closing(text: str, start: int) -> int | None:
+    depth = 0
+    for token in _STRUCTURE.finditer(text, start):
+        mark = token[0]
+        if mark == "{":
+            depth += 1
+        elif mark == "}":
+            depth -= 1
+            if not depth:
+                return token.end()
+    return None
+
+
+@lru_cache(maxsize=256)
+def _keyed(name: str) -> re.Pattern[str]:
+    keys = "|".join([*VERDICTS, *([re.escape(name.strip())] if name.strip() else [])])
+    return re.compile(
+        rf"(?<![\w\\])[\"'“]?(?:{keys}|(?P<echo>{'|'.join(ECHOES)}))[\"'”]?\s{{0,4}}:\s{{0,4}}"
+        r"(?P<value>\"[^\"\n]{0,80}|'[^'\n]{0,80}|“[^”\n]{0,80}|[^\"'”,}\n]{0,80})",
+        re.IGNORECASE,
+    )
+
+
+def _mended(piece: str, reader: Reader, name: str, depth: int = 1) -> _Answer | None:
+    """The answer of a piece that is nearly JSON; None where mending would have to guess it."""
+    # the size and nesting limits keep json_repair, which is not linear, within milliseconds
+    if len(piece) > _REPAIRABLE or piece.count("{") + piece.count("[") > _NESTED:
+        return None
+    keyed = [(bool(match["echo"]), match["value"].strip(" \t`*\"'“")) for match in _keyed(name).finditer(piece)]
+    values = {value for echo, value in keyed if not echo} or {value for _, value in keyed}
+    if not values:
+        return None
+    readings = [reader.value(value) for value in values]
+    if any(readings[0].differs(reading) for reading in readings):
+        return _Answer(AMBIGUOUS, "")
+    # without its closing brace the text may end inside the score: 1 of 10
+    if not piece.rstrip().endswith("}") and piece.rstrip()[-1].isalnum():
+        return None
+    import json_repair
+
+    try:
+        value = json_repair.repair_json(piece, return_objects=True, skip_json_loads=True)
+    except (ValueError, RecursionError):
+        return None
+    found = _answer(value, reader, name, depth)
+    return found and found._replace(repaired=True)

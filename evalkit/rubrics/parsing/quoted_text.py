@@ -1,0 +1,255 @@
+"""What a judge quotes: the parts of a reply in which nothing is a verdict.
+
+`docs/adr/0004-parsing.md` lists the marks that count, and what happens where one of a pair is missing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+from evalkit.rubrics.parsing.quotation_marks import PARAGRAPH, Keeps, Span, pairs, quoted
+
+__all__ = ["FILL", "Keeps", "masked", "unfenced"]
+
+FILL = "\ufffc"
+"""Stands for each character of a quotation but line breaks: no letter, digit, space or mark that a reader knows."""
+
+_ANY_MARK = re.compile(
+    r"[\"'«»“”„‟‹›‘‚「」『』《》〝❝❛＂`~<>]|\\begin|\[(?:quote|code|(?:the )?(?:begin|start))|&gt;|\n(?: {4}|\t)",
+    re.IGNORECASE,
+)
+_FENCE = re.compile(
+    r"^(?P<before>[^`\n]*?(?:`[^`\n]+`[^`\n]*?){0,3}?)(?P<opened>[\"'“„‟«»‹›‘‚「『(\[]{0,3})(?P<marks>`{3,}+|~{3,}+)"
+    r"(?P<info>[ \t]{0,4}(?:[\w.+#{(-][^`\n]{0,200}?)?)(?P<closed>[\"'”“»«›’‘」』)\].,*_]{0,3})[ \t]*\r?$",
+    re.MULTILINE,
+)
+_CODE = re.compile(r"(?P<marks>`{1,3})(?!`)(?:json\b)?+[ \t]*(?P<inner>[^\n].*?)[ \t]*(?P=marks)", re.DOTALL)
+_BULLET = re.compile(r"[ \t>]*(?:(?:[-*+•>]|\d{1,3}[.)])[ \t]{1,4})?")
+_WHOLE = re.compile(r"(?P<mark>[\"'])(?P<inner>[^\n\"“”„«»'‘’`]{1,80})(?P=mark)")
+_LANGUAGES = {"", "json", "jsonc", "json5", "text", "txt", "plaintext", "markdown", "md"}
+_QUOTED_LINE = re.compile(
+    r"^[ \t]{0,40}(?:(?:[-*+•]|\d{1,3}[.)])[ \t]{1,4}){0,3}(?:[>＞]|&gt;)[^\n]*", re.MULTILINE | re.IGNORECASE
+)
+_INDENTED = re.compile(
+    r"^(?P<says>[^\n]*)\n(?:[ \t]*\n){1,3}(?P<code>(?:(?: {4}|\t)[^\n]*(?:\n|\Z)(?:[ \t]*\n){0,2})+)", re.MULTILINE
+)
+_LIST_ITEM = re.compile(r"[ \t]{0,40}(?:[-*+•]|\d{1,3}[.)])[ \t]")
+# what a judge calls its own parts: <student_score>, [Start of evaluation]
+_OWN_NAMES = "scor|rating|grad|eval|assess|verdict|judg|feedback|reason|expla|analy|review"
+_ELEMENT = re.compile(
+    r"<(?P<name>blockquote|q|cite|pre|code|samp|kbd|tt|xmp|[a-z_]\w{0,60}-[0-9a-f]{6,64}"
+    rf"|(?!\w*(?:{_OWN_NAMES}))\w{{0,30}}(?:quot|candidate|student|assistant|submission)\w{{0,30}})"
+    r"(?:\s[^<>]{0,200})?>.*?(?:</(?P=name)>|\Z)"
+    r"|\[(?P<board>quote|code)(?:=[^\[\]\n]{0,80})?\].*?(?:\[/(?P=board)\]|\Z)"
+    rf"|\[(?:the )?(?:begin\w{{0,4}}|start) (?![^\[\]\n]*(?:{_OWN_NAMES}))[^\[\]\n]{{1,60}}\]"
+    r".*?(?:\[(?:the )?end [^\[\]\n]{1,60}\]|\Z)"
+    r"|\\begin\{(?P<latex>quot\w+|verbatim|lstlisting)\}.*?(?:\\end\{(?P=latex)\}|\Z)"
+    r"|<!--.*?(?:-->|\Z)|<!\[CDATA\[.*?(?:\]\]>|\Z)"
+    r"|(?P<triple>\"\"\"|'''|＂).*?(?P=triple)|(?<!`)``(?!`)[^`]{1,5000}?''(?!')",
+    re.IGNORECASE | re.DOTALL,
+)
+
+_WORDS = {"q", "cite", "code", "samp", "kbd", "tt", "pre", "blockquote"}
+_MOST_NAMED = 8
+_HAS_ELEMENT = re.compile("[<\\[＂]|``|\"\"\"|'''|[\\\\]begin")
+
+# who is said to speak in the line before a block
+_THEIRS = re.compile(
+    r"\b(?:wr(?:ote|ites?|itten)|sa(?:id|ys?|ying)|stat(?:es?|ed)|claim(?:s|ed)?|reads?|contain(?:s|ed)?|end(?:s|ed)|"
+    r"quot\w+|outputs?|repl(?:y|ies|ied)|answer(?:s|ed)|respon(?:se|ds?|ded)|return(?:s|ed)|g[ai]ves?|asks?|asked|"
+    r"its|their|candidate\w*|assistant\w*|student\w*|author\w*|submission|user\w*|пиш\w+|напис\w+|сказ\w+|говор\w+|цит\w+|"
+    r"утвержда\w+|кандидат\w*|содерж\w+|прос[ия]\w+|автор\w*|модел\w+)\b",
+    re.IGNORECASE,
+)
+_MINE = re.compile(
+    r"\b(?:my|i (?:give|rate|score|grade|judge|conclude|assign|award|decide|choose|say)|"
+    r"evaluat\w+|assess\w+|verdict|scor\w+|rat(?:e|ed|ing)|grad(?:e|ed|ing)|judge?ments?|json|conclusion|"
+    r"here(?: you are| you go| it is)?(?=\s*[:：])|requested|мо[йяеё]|итог\w*|оценк\w+|оценива\w+|вердикт\w*|"
+    r"результат\w*|вывод\w*|запрошенн\w+)\b",
+    re.IGNORECASE,
+)
+# "Evaluation of the candidate's answer:" and "JSON output:" are the judge's: nobody else speaks there
+_JUDGED = r"(?:candidate|assistant|student|user|author|submission|answer|reply|response|output)"
+_ABOUT = re.compile(
+    r"(?:\b(?:(?:evaluation|assessment|scor(?:e|ing)|rating|grad(?:e|ing)) (?:of|for|on)|verdict (?:for|on))"
+    rf"(?: (?:the|this|that|its|their))?(?: {_JUDGED}(?:['’]s)?){{1,2}}"
+    r"|\bоценка(?: ответа)?(?: кандидата| модели| ассистента)?"
+    r"|^\W{0,8}(?:final |evaluation )?(?:output|result)"
+    r"|\b(?:my|json|structured|requested)(?: json)? (?:output|response|result|object))(?=\W*$)",
+    re.IGNORECASE,
+)
+_POINTS_BACK = re.compile(
+    r"\s{0,4}[-–—^↑(*_]{0,3}\s?(?:(?:this|that|it|these|those|which|so)\s(?:is|was|are|were)\s(?:what|how|the|a|from|quot)"
+    r"|(?:это|так|вот что)\s)",
+    re.IGNORECASE,
+)
+
+
+def masked(
+    text: str, keeps: Keeps | None = None, *, cut: bool = False, own: Callable[[str], bool] | None = None
+) -> str:
+    """The text, equally long, with `FILL` for every character that is quoted; lines stay lines.
+
+    Parameters
+    ----------
+    text
+        A reply without its thinking.
+    keeps
+        Tells, from what stands before it on its line and what it holds, whether a short quotation is a judge's own
+        answer: ``Rating: "2"`` quotes nobody.
+    cut
+        The reply was cut off: a quotation that is left open then ends with the text, else with its paragraph.
+    own
+        Tells whether the text of a code block is a verdict and nothing else. Such a block is the judge's own where it
+        opens or ends the reply and the line before it does not say that somebody else speaks.
+
+    Examples
+    --------
+    >>> masked('He wrote "Score: 5".').replace(FILL, "·")
+    'He wrote ··········.'
+    """
+    if _ANY_MARK.search(text) is None:
+        return text
+    text = _filled(text, _lines(text, cut))
+    text = _filled(text, _fenced(text, own))
+    return _filled(text, quoted(text, keeps, cut=cut))
+
+
+def unfenced(text: str) -> str:
+    r"""What stands in a text that is one code block, or one line between straight marks; any other text as it is.
+
+    Examples
+    --------
+    >>> unfenced("```json\n2\n```"), unfenced("see ```2```")
+    ('2', 'see ```2```')
+    """
+    stripped = text.strip()
+    marks = _WHOLE.fullmatch(stripped)
+    if marks is not None:
+        return marks["inner"]
+    code = _CODE.fullmatch(stripped)
+    if code is not None and code["marks"] not in code["inner"]:
+        return code["inner"]
+    if stripped[:3] not in ("```", "~~~"):
+        return text
+    fences = list(_FENCE.finditer(stripped))
+    if not fences or fences[0].start("marks") or _language(fences[0]) not in _LANGUAGES:
+        return text
+    if len(fences) == 1:
+        return stripped[fences[0].end() :].strip(" \t\r\n`~")
+    last = fences[1]
+    closed = len(fences) == 2 and last.end() == len(stripped) and not last["info"].strip()
+    return stripped[fences[0].end() : last.start()].strip("\r\n") if closed else text
+
+
+def _language(fence: re.Match[str]) -> str:
+    """The first word after the marks, as in ``json title="x"`` or ``{.json}``."""
+    return fence["info"].strip("{}. \t").partition(" ")[0].casefold()
+
+
+_NO_BREAK = re.compile(r"[^\n]")
+
+
+def _filled(text: str, spans: list[Span]) -> str:
+    """The text with its spans filled; they may overlap."""
+    if not spans:
+        return text
+    parts: list[str] = []
+    at = 0
+    for start, end in sorted(spans):
+        if end > at:
+            parts += text[at : max(start, at)], _NO_BREAK.sub(FILL, text[max(start, at) : end])
+            at = end
+    return "".join(parts) + text[at:]
+
+
+def _fenced(text: str, own: Callable[[str], bool] | None) -> list[Span]:
+    """From the first code block to the last one; a block that holds the judge's own verdict is left out."""
+    if "```" not in text and "~~~" not in text:
+        return []
+    fences = _fences(text)
+    if not fences:
+        return []
+    # an odd number of fences: one is missing, or a block quotes another one; nothing after the last is sure
+    is_even = len(fences) % 2 == 0
+    start, end = fences[0].start("opened"), fences[-1].end() if is_even else len(text)
+    if own is None or not (is_even or len(fences) == 1):
+        return [(start, end)]
+    pairs = [fences[:2]] if len(fences) <= 2 else [fences[:2], fences[-2:]]
+    lines: list[Span] = []
+    for pair in pairs:
+        if _is_own(text, pair, own) and not _is_quoted(text, start, end, pair[0].start("marks")):
+            lines += ((fence.start("opened"), fence.end()) for fence in pair)
+            if pair[0] is fences[0]:
+                start = fences[2].start("opened") if len(fences) > 2 else end
+            else:
+                end = max(start, fences[-3].end())
+    return [*lines, (start, end)] if start < end else lines
+
+
+def _fences(text: str) -> list[re.Match[str]]:
+    """The lines that open and close code blocks: one that opens may have text before it, one that closes has none."""
+    fences: list[re.Match[str]] = []
+    for fence in _FENCE.finditer(text):
+        last = fences[-1] if len(fences) % 2 else None
+        if last is not None and not fence["marks"].startswith(last["marks"]):
+            continue
+        info = fence["info"].strip()
+        if fence["opened"] if last is not None else fence["closed"] and not info:
+            continue
+        if (last is not None or " " in info) and _BULLET.fullmatch(fence["before"]) is None:
+            continue
+        fences.append(fence)
+    return fences
+
+
+def _is_quoted(text: str, start: int, end: int, at: int) -> bool:
+    """Whether a block stands between quotation marks, what the blocks hold aside."""
+    rest = _filled(text, [(start, end)])
+    return any(opened < at < closed for opened, closed in pairs(rest, cut=False))
+
+
+def _is_own(text: str, fences: list[re.Match[str]], own: Callable[[str], bool]) -> bool:
+    """Whether the block between two fences, or after the only one, is a verdict that the judge gives itself."""
+    inner = text[fences[0].end() : fences[1].start() if len(fences) > 1 else None].strip(" \t\r\n`~")
+    if fences[0]["opened"] or fences[-1]["closed"] or _language(fences[0]) not in _LANGUAGES or not own(inner):
+        return False
+    before = text[: fences[0].start(0 if _BULLET.fullmatch(fences[0]["before"]) else "marks")].strip()
+    after = text[fences[1].end() :].strip() if len(fences) > 1 else ""
+    if not before:
+        return _POINTS_BACK.match(after) is None
+    says = re.split(r"\n|[.!?][ \t]+", before)[-1][-300:]
+    is_quoted, says = _QUOTED_LINE.match(says), _ABOUT.sub("my", says)
+    if is_quoted or _THEIRS.search(says):
+        return False
+    return not (after or says.endswith((":", "："))) or _MINE.search(says) is not None
+
+
+def _lines(text: str, cut: bool) -> list[Span]:
+    """Quoted lines, indented code after a colon, and elements that quote."""
+    spans: list[Span] = []
+    if ">" in text or "＞" in text or "&gt;" in text:
+        spans += (line.span() for line in _QUOTED_LINE.finditer(text))
+    if _HAS_ELEMENT.search(text):
+        spans += _elements(text, cut)
+    if "\n    " in text or "\n\t" in text:
+        for block in _INDENTED.finditer(text):
+            says = block["says"][-300:]
+            if _LIST_ITEM.match(block["says"]) is None and (_THEIRS.search(says) or not _MINE.search(says)):
+                spans.append(block.span("code"))
+    return spans
+
+
+def _elements(text: str, cut: bool) -> Iterator[Span]:
+    """Elements that quote; a ``<code>`` that is named within a sentence and never closed ends with its paragraph."""
+    at = named = 0
+    while (element := _ELEMENT.search(text, at)) is not None:
+        start, at = element.span()
+        is_open = at == len(text) and (element["name"] or element["board"] or "").casefold() in _WORDS
+        is_open = is_open and element[0][-1] not in ">]"
+        if is_open and not cut and named < _MOST_NAMED and text[text.rfind("\n", 0, start) + 1 : start].strip():
+            named += 1
+            paragraph = PARAGRAPH.search(text, start)
+            at = paragraph.start() if paragraph else at
+        yield start, at

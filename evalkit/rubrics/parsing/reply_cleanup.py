@@ -1,0 +1,203 @@
+"""The reply around the answer: thinking that is no part of it, refusals, explanations."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from evalkit.rubrics.parsing.quoted_text import masked
+
+__all__ = ["CUT", "WITHHELD", "Thinking", "clean_explanation", "cut_thinking", "ended", "is_refusal", "take_apart"]
+
+_TAG = re.compile(
+    r"<(?P<close>/?)(?:think|thinking|thought|reasoning)(?:\s[^<>]{0,80})?>|\[(?P<close2>/?)THINK\]", re.IGNORECASE
+)
+
+
+_MOST_BLOCKS = 16
+
+
+class Thinking(NamedTuple):
+    """A reply taken apart.
+
+    Attributes
+    ----------
+    body
+        The text without its thinking.
+    before
+        What stood before closing tags without an opening one: thinking, unless it holds a verdict.
+    inside
+        What stood in blocks further down, where a judge may have quoted the tags.
+    is_open
+        A block was opened and never closed; the body is what stood before it.
+    """
+
+    body: str
+    before: tuple[str, ...] = ()
+    inside: tuple[str, ...] = ()
+    is_open: bool = False
+
+
+def take_apart(text: str, *, cut: bool = False) -> Thinking:
+    """A reply without its thinking; tags within a quotation are none, nor after one that a cut left open.
+
+    From an opening tag at the start of the reply or of a line to the next closing one is thinking; so is all before a
+    closing tag without an opening one (some servers strip it), and all after an opening tag that is never closed.
+
+    Examples
+    --------
+    >>> take_apart("<think>1? no, 2</think>2")
+    Thinking(body='2', before=(), inside=(), is_open=False)
+    >>> take_apart("no, 2</think>2").before
+    ('no, 2',)
+    """
+    if ("<" not in text and "[" not in text) or _TAG.search(text) is None:
+        return Thinking(text)
+    rest = text.lstrip()
+    tag = _TAG.match(rest)
+    if tag is not None and not _closes(tag):
+        closing = _closing_tag(rest, tag.end())
+        if closing is None:
+            return Thinking("", is_open=True)
+        rest = rest[closing.end() :]
+    kept: list[str] = []
+    before: dict[str, None] = {}
+    inside: dict[str, None] = {}
+    start, opened = 0, -1
+    for tag in _TAG.finditer(masked(rest, cut=cut)):
+        if _closes(tag):
+            if opened < 0:
+                before["".join([*kept, rest[start : tag.start()]])] = None
+                kept.clear()
+            elif kept:
+                inside[rest[opened : tag.start()]] = None
+            start, opened = tag.end(), -1
+        elif opened < 0 and _starts_line(rest, start, tag.start()):
+            if rest[start : tag.start()].strip():
+                kept.append(rest[start : tag.start()])
+            opened = tag.end()
+    if opened < 0:
+        kept.append(rest[start:])
+    if len(before) + len(inside) > _MOST_BLOCKS:
+        return Thinking("", is_open=True)
+    return Thinking("".join(kept), tuple(before), tuple(inside), opened >= 0)
+
+
+def _starts_line(text: str, start: int, at: int) -> bool:
+    """Whether only white space stands before a place on its line, or since `start`."""
+    near = text[max(start, at - 80) : at]
+    return not near.rsplit("\n", 1)[-1].strip() and ("\n" in near or at - 80 <= start)
+
+
+def _closes(tag: re.Match[str]) -> bool:
+    return bool(tag["close"] or tag["close2"])
+
+
+def _closing_tag(text: str, start: int) -> re.Match[str] | None:
+    """The first closing tag outside of quotations; where all are quoted, the first one."""
+    if not any(_closes(tag) for tag in _TAG.finditer(text, start)):
+        return None
+    for source in (" " * start + masked(text[start:]), text):
+        for tag in _TAG.finditer(source, start):
+            if _closes(tag):
+                return tag
+    return None
+
+
+def cut_thinking(text: str) -> tuple[str, bool]:
+    """The text without its thinking, and whether a thinking block was left open.
+
+    Examples
+    --------
+    >>> cut_thinking("<think>1? no, 2</think>2"), cut_thinking("no, 2</think>2"), cut_thinking("<think>1?")
+    (('2', False), ('2', False), ('', True))
+    """
+    apart = take_apart(text)
+    return apart.body, apart.is_open
+
+
+CUT = {
+    *(
+        "length",
+        "max_tokens",
+        "max_output_tokens",
+        "max_completion_tokens",
+        "model_length",
+        "token_limit",
+        "incomplete",
+    ),
+    *("repetition", "model_context_window_exceeded", "context_length_exceeded"),
+}
+"""Finish reasons, in lower case, of a reply that the server cut off."""
+
+WITHHELD = {
+    *("content_filter", "content_filtered", "safety", "refusal", "recitation", "blocklist", "prohibited_content"),
+    *("spii", "guardrail_intervened"),
+}
+"""Finish reasons, in lower case, of a reply that the server or the model refused."""
+
+
+def ended(finish_reason: str | None, reasons: set[str]) -> bool:
+    """Whether a finish reason, in any spelling of case and dashes, is among these."""
+    return finish_reason is not None and finish_reason.strip().casefold().replace("-", "_") in reasons
+
+
+_REFUSAL = re.compile(
+    r"\W{0,3}(?:(?:i['’]?m|i am)\s+(?:very\s+|so\s+|really\s+)?(?:sorry|unable|not\s+able)"
+    r"|sorry\b|i\s+apologi[sz]e|unfortunately,?\s+i\s+(?:can|am|must|will)"
+    r"|i\s+(?:cannot|can['’]?t|can\s+not|won['’]?t|will\s+not|must\s+decline|do\s+not\s+feel)"
+    r"|as\s+an\s+ai\b|извините|простите|приношу\s+извинения|к\s+сожалению,?\s+я"
+    r"|я\s+(?:не\s+могу|не\s+в\s+состоянии|вынужден|отказываюсь))",
+    re.IGNORECASE,
+)
+_SHORT = 600
+
+
+def is_refusal(text: str) -> bool:
+    """True for a short text that declines to answer (ask only where no answer was found).
+
+    Examples
+    --------
+    >>> is_refusal("I'm sorry, I can't help with that."), is_refusal("The answer is good.")
+    (True, False)
+    """
+    return len(text) <= _SHORT and _REFUSAL.match(text) is not None
+
+
+EXPLAINS = (
+    "explanation",
+    "reason",
+    "reasons",
+    "rationale",
+    "rational",
+    "feedback",
+    "reasoning",
+    "analysis",
+    "justification",
+    "comment",
+    "comments",
+    "thoughts",
+    "thought",
+    "explain",
+    "critique",
+    "обоснование",
+    "объяснение",
+    "пояснение",
+    "комментарий",
+    "анализ",
+)
+"""Names under which judges give their reasons, in JSON and before a colon."""
+
+_NAME = re.compile(rf"[\s*_#>`\-]{{0,12}}(?:{'|'.join(EXPLAINS)})[*_`]{{0,4}}\s{{0,3}}[:：][*_`]{{0,4}}", re.IGNORECASE)
+_LEFT = " \t\r\n.,;:!)*_`-–—"
+
+
+def clean_explanation(before: str, after: str = "") -> str:
+    """What stands around an answer as an explanation, without ``Rationale:`` and the like."""
+    parts = []
+    for part in (before.strip(), after.lstrip(_LEFT).rstrip()):
+        name = _NAME.match(part)
+        part = part[name.end() :].strip() if name else part
+        if part:
+            parts.append(part)
+    return "\n".join(parts)

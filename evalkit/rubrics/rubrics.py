@@ -1,0 +1,264 @@
+"""Rubric: what is judged, by which criteria and template."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field, PrivateAttr, ValidationError, field_validator, model_validator
+
+from evalkit.core.formatting import html_text
+from evalkit.core.keys import digest
+from evalkit.errors import RubricError, guess, listed
+from evalkit.rubrics.criteria import ID, STRICT, Criterion, problems
+
+__all__ = ["Rubric"]
+
+_VERSION = re.compile(r"v[1-9][0-9]*")
+_TEMPLATE = re.compile(r"[a-z0-9][a-z0-9_-]*(@v[1-9][0-9]*)?")
+_INPUT = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*\??")
+_RESERVED = frozenset({"rubric", "criterion", "fence", "item_id", "group_id", "system_id"})
+NO_RUBRICS = ("templates", "profiles")
+"""Folders among the rubrics that hold something else."""
+
+
+class Rubric(BaseModel):
+    """A versioned set of criteria, the inputs they need and the template that asks for them.
+
+    Attributes
+    ----------
+    id, version
+        ``support``, ``v3``. A saved version never changes.
+    description
+        What the whole rubric asks; reaches the prompt.
+    mode
+        ``pointwise``, or ``pairwise``: two answers (``answer_a``, ``answer_b``) are compared.
+    inputs
+        Columns of the items that reach the prompt. A name ending in ``?`` may be missing in an item.
+    template
+        ``name@version``, or ``name`` for the newest.
+    layout
+        ``rubric_first`` (default: providers' prompt caches hit) or ``item_first``.
+    criteria_per_call
+        ``one``: a reply scores one criterion.
+    criteria
+        One or more `Criterion`, names unique.
+    pass_at
+        Optional: the rubric passes at this combined score (0-1), instead of when every criterion does.
+
+    Raises
+    ------
+    RubricError
+        When something is missing, unknown or contradictory.
+    """
+
+    model_config = STRICT
+
+    id: str
+    version: str = "v1"
+    description: str = ""
+    mode: Literal["pointwise", "pairwise"] = "pointwise"
+    inputs: tuple[str, ...]
+    template: str = "default"
+    layout: Literal["rubric_first", "item_first"] = "rubric_first"
+    criteria_per_call: Literal["one"] = "one"
+    criteria: tuple[Criterion, ...] = Field(min_length=1)
+    pass_at: float | None = Field(default=None, ge=0, le=1, strict=True)
+    _saved: str = PrivateAttr(default="")
+
+    def __init__(self, **fields: Any) -> None:
+        if fields.get("criteria_per_call") == "all":
+            raise RubricError(
+                f"rubric {fields.get('id', '?')!r}: criteria_per_call 'all' is reserved and not there yet; use 'one'"
+            )
+        try:
+            super().__init__(**fields)
+        except ValidationError as error:
+            raise RubricError(f"rubric {fields.get('id', '?')!r}: {problems(error, type(self).model_fields)}") from None
+        self._saved = self.content_hash
+
+    @field_validator("criteria", mode="before")
+    @classmethod
+    def _criteria(cls, criteria: Any) -> Any:
+        if not isinstance(criteria, (list, tuple)):
+            raise ValueError("criteria is a list of criteria, each with a name and a scale")  # noqa: TRY004  # pydantic reports ValueErrors alone
+        made = []
+        for number_, fields in enumerate(criteria):
+            if isinstance(fields, Criterion):
+                made.append(fields)
+                continue
+            if not isinstance(fields, Mapping):
+                raise ValueError(f"criterion {number_ + 1} must be a mapping with name and scale")  # noqa: TRY004  # as above
+            try:
+                made.append(Criterion(**{str(key): value for key, value in fields.items()}))
+            except RubricError as problem:
+                raise ValueError(str(problem)) from None
+        return tuple(made)
+
+    @field_validator("id", "version", "template")
+    @classmethod
+    def _check_names(cls, text: str, info: Any) -> str:
+        pattern, form = {
+            "id": (ID, "lower-case letters, digits, '_' and '-'"),
+            "version": (_VERSION, "'v' and a number, as in v1"),
+            "template": (_TEMPLATE, "name@version, as in default@v1"),
+        }[info.field_name]
+        if not pattern.fullmatch(text):
+            raise ValueError(f"{text!r} is not of the form {form}")
+        if info.field_name == "id" and text in NO_RUBRICS:
+            raise ValueError(f"{text!r} is the name of a folder beside the rubrics; choose another")
+        return text
+
+    @field_validator("inputs")
+    @classmethod
+    def _check_inputs(cls, inputs: tuple[str, ...]) -> tuple[str, ...]:
+        names = [name.removesuffix("?") for name in inputs]
+        if not names:
+            raise ValueError("inputs is empty; name the item columns that the prompt shows")
+        wrong = [name for name in inputs if not _INPUT.fullmatch(name) or name.removesuffix("?") in _RESERVED]
+        if wrong:
+            raise ValueError(f"{listed(wrong)} cannot be an input (letters, digits and '_'; not {listed(_RESERVED)})")
+        if len(set(names)) < len(names):
+            raise ValueError("inputs names a column twice")
+        return inputs
+
+    @model_validator(mode="after")
+    def _check_whole(self) -> Rubric:
+        names = [criterion.name for criterion in self.criteria]
+        if len(set(names)) < len(names):
+            raise ValueError(f"two criteria have one name among {listed(names)}")
+        if self.mode == "pairwise":
+            missing = {"answer_a", "answer_b"} - set(self.required_inputs)
+            if missing:
+                lost = listed(sorted(missing))
+                raise ValueError(f"a pairwise rubric needs the inputs answer_a and answer_b; {lost} missing")
+            for criterion in self.criteria:
+                if criterion.level != "nominal" or not {"A", "B"} <= set(criterion.scale.codes) <= {"A", "B", "tie"}:
+                    raise ValueError(
+                        f"criterion {criterion.name!r} of a pairwise rubric needs level nominal and the codes A, B "
+                        "and, if wanted, tie"
+                    )
+        return self
+
+    # -- what it holds
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        """All declared inputs, without the mark of optional ones."""
+        return tuple(name.removesuffix("?") for name in self.inputs)
+
+    @property
+    def required_inputs(self) -> tuple[str, ...]:
+        """The inputs that every item must have."""
+        return tuple(name for name in self.inputs if not name.endswith("?"))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The criteria's names, in order."""
+        return tuple(criterion.name for criterion in self.criteria)
+
+    def criterion(self, name: str | None = None) -> Criterion:
+        """The criterion of that name; the name may be left out where there is only one."""
+        if name is None:
+            if len(self.criteria) > 1:
+                raise RubricError(f"rubric {self.id!r} has several criteria; say which: {listed(self.names)}")
+            return self.criteria[0]
+        for criterion in self.criteria:
+            if criterion.name == name:
+                return criterion
+        raise RubricError(
+            f"rubric {self.id!r} has no criterion {name!r}; {guess(name, self.names)}it has {listed(self.names)}"
+        )
+
+    # -- identity
+    @property
+    def content_hash(self) -> str:
+        """sha256 of everything but id and version."""
+        values = self.to_dict()
+        del values["id"], values["version"]
+        values["criteria"] = [
+            criterion | {"scale": [[str(code), text] for code, text in criterion["scale"].items()]}
+            for criterion in values["criteria"]
+        ]
+        return digest(values)
+
+    @property
+    def edited(self) -> bool:
+        """True if it differs from the version that it was loaded or made as."""
+        return self.content_hash != self._saved
+
+    @property
+    def label(self) -> str:
+        """The version as tables show it: ``v3``, or ``v3+1a2b3c4d`` (start of the content hash) when edited."""
+        return f"{self.version}+{self.content_hash[:8]}" if self.edited else self.version
+
+    def prompt_hash(self, criterion: Criterion) -> str:
+        """sha256 of what reaches the prompt of one criterion, id and version left out."""
+        return digest(
+            {
+                "description": self.description,
+                "mode": self.mode,
+                "inputs": list(self.inputs),
+                "layout": self.layout,
+                "criterion": criterion.prompt_content,
+            }
+        )
+
+    def __str__(self) -> str:
+        from evalkit.rubrics.files import dump_yaml
+
+        return dump_yaml(self.to_dict())
+
+    def _repr_html_(self) -> str:
+        return html_text(str(self))
+
+    # -- change
+    def to_dict(self) -> dict[str, Any]:
+        """The rubric as it stands in its file, defaults left out."""
+        values: dict[str, Any] = {"id": self.id, "version": self.version}
+        if self.description:
+            values["description"] = self.description
+        if self.mode != "pointwise":
+            values["mode"] = self.mode
+        values["inputs"] = list(self.inputs)
+        values["template"] = self.template
+        if self.layout != "rubric_first":
+            values["layout"] = self.layout
+        if self.pass_at is not None:
+            values["pass_at"] = self.pass_at
+        values["criteria"] = [criterion.to_dict() for criterion in self.criteria]
+        return values
+
+    def edit(self, criterion: str | None = None, **changes: Any) -> Rubric:
+        """A changed copy of the same version: of one criterion if it is named, else of the rubric's own keys.
+
+        Parameters
+        ----------
+        criterion
+            Which criterion to change.
+        **changes
+            Keys of `Criterion` or of `Rubric`; ``scale={1: "…"}`` changes only the levels that it names.
+
+        Examples
+        --------
+        >>> rubric = Rubric(id="r", inputs=["answer"], criteria=[{"name": "c", "scale": {0: "no", 1: "yes"}}])
+        >>> edited = rubric.edit("c", scale={1: "fully"})
+        >>> edited.criterion("c").scale[1], edited.edited, rubric.edited
+        ('fully', True, False)
+        """
+        values = self.to_dict()
+        if criterion is not None:
+            target = self.criterion(criterion)
+            values["criteria"] = [item.edit(**changes) if item is target else item for item in self.criteria]
+        else:
+            unknown = [name for name in changes if name not in type(self).model_fields]
+            if unknown:
+                raise RubricError(
+                    f"unknown rubric key {listed(unknown)}; allowed are {', '.join(type(self).model_fields)}; "
+                    "to change a criterion name it first: rubric.edit('criterion', …)"
+                )
+            values |= changes
+        made = Rubric(**values)
+        if (made.id, made.version) == (self.id, self.version):
+            made._saved = self._saved
+        return made

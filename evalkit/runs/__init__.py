@@ -1,0 +1,9 @@
+"""Runs of LightEval: a registry of plugins and packs, a runner and workers, comparisons of runs.
+
+No judge is called here, and neither LightEval nor the engine is imported: how judges work may change without a change
+of what launches them.
+"""
+
+from lazy_loader import attach_stub
+
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

@@ -1,0 +1,15 @@
+from .comparisons import compare_runs as compare_runs
+from .leaderboards import leaderboard as leaderboard
+from .pack_resolution import Resolution as Resolution
+from .pack_resolution import resolve as resolve
+from .registry import JudgeTemplate as JudgeTemplate
+from .registry import Pack as Pack
+from .registry import PackTask as PackTask
+from .registry import Plugin as Plugin
+from .registry import PluginReport as PluginReport
+from .registry import Registry as Registry
+from .runners import Runner as Runner
+from .runs import Run as Run
+from .runs import RunScore as RunScore
+from .runs import RunTask as RunTask
+from .workers import Worker as Worker

@@ -1,0 +1,182 @@
+"""The command line of LightEval for a run: the same words in every scoring mode."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from evalkit.errors import ConfigError
+from evalkit.errors.secrets import is_key, without_keys
+
+__all__ = [
+    "BACKENDS",
+    "check_flags",
+    "check_model_files",
+    "lighteval_words",
+    "model_facts",
+    "placed_model",
+    "same_files",
+]
+
+BACKENDS: Mapping[str, tuple[str, ...]] = {
+    "accelerate": ("accelerate",),
+    "vllm": ("vllm",),
+    "sglang": ("sglang",),
+    "custom": ("custom",),
+    "endpoint-litellm": ("endpoint", "litellm"),
+    "endpoint-tgi": ("endpoint", "tgi"),
+    "endpoint-inference-endpoint": ("endpoint", "inference-endpoint"),
+    "endpoint-inference-providers": ("endpoint", "inference-providers"),
+}
+"""LightEval's back ends by the name that a run gives them."""
+
+_TASKS = "evalkit.lighteval.plugin"
+_OURS = frozenset(
+    {"custom-tasks", "output-dir", "save-details", "no-save-details", "max-samples", "results-path-template"}
+)
+
+
+def lighteval_words(
+    backend: str, model: str, tasks: Sequence[str], output: Path, options: Mapping[str, Any]
+) -> list[str]:
+    """What LightEval's command line gets.
+
+    Parameters
+    ----------
+    backend
+        One of `BACKENDS`.
+    model
+        A name, ``key=value,…`` or a YAML file; for ``custom`` a Python file, or ``NAME=FILE.py``.
+    tasks
+        ``name|0`` …
+    output
+        Its output folder.
+    options
+        `max_samples` (an int or None) and `flags` (name -> value; None for a flag without one).
+
+    Raises
+    ------
+    ConfigError
+        For a back end that LightEval has not.
+
+    Examples
+    --------
+    >>> lighteval_words("accelerate", "gpt2", ["qa|0"], Path("out"), {"max_samples": 5})[:3]
+    ['accelerate', 'model_name=gpt2', 'qa|0']
+    """
+    words = [*_backend(backend), *_model_words(backend, model), ",".join(tasks)]
+    words += ["--custom-tasks", _TASKS, "--output-dir", str(output), "--save-details"]
+    if options.get("max_samples") is not None:
+        words += ["--max-samples", str(options["max_samples"])]
+    for name, value in (options.get("flags") or {}).items():
+        words += [f"--{name}"] if value is None else [f"--{name}", str(value)]
+    return words
+
+
+def _backend(backend: str) -> tuple[str, ...]:
+    if backend not in BACKENDS:
+        raise ConfigError(f"back end {backend!r} is unknown; allowed are {', '.join(BACKENDS)}")
+    return BACKENDS[backend]
+
+
+def _model_words(backend: str, model: str) -> list[str]:
+    if backend == "custom":
+        name, file = _custom(model)
+        return [name, str(file)]
+    if model.endswith((".yaml", ".yml")):
+        return [str(Path(model).absolute())]
+    return [model if "=" in model else f"model_name={model}"]
+
+
+def _custom(model: str) -> tuple[str, Path]:
+    name, _, file = model.rpartition("=")
+    path = Path(file).expanduser().absolute()
+    if path.suffix != ".py":
+        raise ConfigError(f"back end 'custom' takes --model FILE.py or NAME=FILE.py, not {model!r}")
+    return name or path.stem, path
+
+
+def model_facts(backend: str, model: str) -> dict[str, Any]:
+    """The files that a model is given by, each with the sha256 of its content.
+
+    Raises
+    ------
+    ConfigError
+        When there is no such back end or file, or the model is blank or holds a key or what cannot be shown.
+    """
+    _backend(backend)
+    _check_model(model)
+    files = [_custom(model)[1]] if backend == "custom" else []
+    if model.endswith((".yaml", ".yml")):
+        files = [Path(model).absolute()]
+    return _hashes(files)
+
+
+def _check_model(model: str) -> None:
+    if not model.strip():
+        raise ConfigError("no model is named; give one with --model")
+    if not model.isprintable():
+        raise ConfigError(f"model {model!r} holds signs that cannot be shown; leave them out")
+    keys = [name for name, is_given, _ in (part.partition("=") for part in model.split(",")) if is_given]
+    secret = next((name.strip() for name in keys if is_key(name.strip())), None)
+    if secret is not None or without_keys(model) != model:
+        raise ConfigError(
+            f"--model holds {secret or 'an address with a name or password'}, which the registry would keep and show: "
+            "set the variable that the service takes its key from, or give a YAML file, of which only a hash is kept"
+        )
+
+
+def same_files(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """The files of `model_facts`, looked at again where they were: their hashes now.
+
+    Raises
+    ------
+    ConfigError
+        When one cannot be read.
+    """
+    return _hashes([Path(file) for file in facts.get("files", {})])
+
+
+def check_model_files(facts: Mapping[str, Any]) -> None:
+    """Raise ConfigError unless the files of a model are what `model_facts` said of them."""
+    now = same_files(facts)["files"]
+    changed = [file for file, kept in facts.get("files", {}).items() if now[file] != kept]
+    if changed:
+        raise ConfigError(f"the model's file {changed[0]} changed since the run was made; start a new run")
+
+
+def placed_model(backend: str, model: str, facts: Mapping[str, Any]) -> str:
+    """The model with its file where it was when the run was made, whatever the working folder is now.
+
+    Examples
+    --------
+    >>> placed_model("custom", "tiny=model.py", {"files": {"/models/model.py": "0"}})
+    'tiny=/models/model.py'
+    >>> placed_model("accelerate", "gpt2", {"files": {}})
+    'gpt2'
+    """
+    file = next(iter(facts.get("files", {})), None)
+    if file is None:
+        return model
+    return f"{_custom(model)[0]}={file}" if backend == "custom" else str(file)
+
+
+def _hashes(files: Sequence[Path]) -> dict[str, Any]:
+    try:
+        return {"files": {str(file): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}}
+    except OSError as problem:
+        raise ConfigError(f"model file {problem.filename} cannot be read: {problem.strerror}") from None
+
+
+def check_flags(flags: Mapping[str, Any]) -> dict[str, Any]:
+    """LightEval's flags as given, without dashes before them; ConfigError for keys and what a run sets itself."""
+    plain = {name.lstrip("-").replace("_", "-"): value for name, value in flags.items()}
+    ours = sorted(_OURS & plain.keys())
+    if ours:
+        raise ConfigError(f"--{ours[0]} is set by the run itself; leave it out (--max-samples is an option of its own)")
+    secret = next((name for name in plain if is_key(name)), None)
+    if secret is not None:
+        raise ConfigError(f"--{secret} holds a key, which the registry would keep and show; give it in a variable")
+    return plain

@@ -1,0 +1,95 @@
+"""The end of a run, written into the registry, or kept beside its log until that can be done."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+from sqlalchemy.exc import DBAPIError, InterfaceError, InternalError, OperationalError, SQLAlchemyError
+
+from evalkit.core.files import whole
+from evalkit.errors import EvalkitError, RegistryError
+from evalkit.runs.owners import Owner
+from evalkit.runs.rows import Ending
+from evalkit.runs.run_results import read_findings
+from evalkit.runs.run_store import RunStore
+
+__all__ = ["OUTCOME", "close_run", "kept_ending", "store_ending"]
+
+OUTCOME = "outcome.json"
+"""In the run's folder: how it ended, where the registry could not be told."""
+
+_LONGEST_PAUSE_S = 5.0
+
+
+def close_run(store: RunStore, folder: Path, run_id: str, owner: Owner, ending: Ending, patience_s: float) -> None:
+    """Write the ending; while the database is away try again, then keep the outcome in the run's folder.
+
+    Raises
+    ------
+    RegistryError
+        When the database stays away for `patience_s` seconds; the message says where the outcome is.
+    """
+    deadline, pause = time.monotonic() + patience_s, 0.1
+    while True:
+        try:
+            store_ending(store, run_id, owner, ending)
+        except RegistryError as problem:
+            if time.monotonic() + pause < deadline:
+                time.sleep(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE_S)
+                continue
+            place = folder / OUTCOME
+            place.parent.mkdir(parents=True, exist_ok=True)
+            kept = {"status": ending.status, "error": ending.error, "exit_code": ending.exit_code}
+            with whole(place) as out:
+                out.write(json.dumps(kept).encode())
+            raise RegistryError(
+                f"run {run_id} is over ({ending.status}) but cannot be closed: {problem}; its outcome is in {place}, "
+                "and taken in when evalkit next looks at runs on this machine"
+            ) from problem
+        return
+
+
+def store_ending(store: RunStore, run_id: str, owner: Owner, ending: Ending) -> bool:
+    """Close a run's row; as failed, where the database is there and refuses what was found.
+
+    Raises
+    ------
+    RegistryError
+        When the database is away or full.
+    """
+    try:
+        return store.close(run_id, owner, ending)
+    except RegistryError as problem:
+        if not _is_refused(problem):
+            raise
+        return store.close(run_id, owner, Ending("failed", _shown(f"its results cannot be kept: {problem}")))
+
+
+def _is_refused(problem: RegistryError) -> bool:
+    """Whether trying again is no use: a name that is too long, signs that the database does not take."""
+    cause = problem.__cause__
+    if isinstance(cause, DBAPIError):
+        return not isinstance(cause, (OperationalError, InterfaceError, InternalError))
+    return isinstance(cause, (SQLAlchemyError, UnicodeError))
+
+
+def _shown(text: str) -> str:
+    return "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in text)
+
+
+def kept_ending(store: RunStore, folder: Path, run_id: str) -> Ending | None:
+    """The ending that could not be written when the database was away; None where there is none."""
+    try:
+        kept = json.loads((folder / OUTCOME).read_text(encoding="utf-8"))
+        if kept["status"] == "succeeded":
+            return read_findings(store.run(run_id))
+        return Ending(kept["status"], kept["error"], kept["exit_code"])
+    except FileNotFoundError:
+        return None
+    except EvalkitError as problem:
+        return Ending("failed", str(problem))
+    except (OSError, ValueError, KeyError):  # cut short by a disk, or written by somebody else
+        return None

@@ -1,0 +1,344 @@
+"""Receipts: what a judge plugin says that it used for a task."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from evalkit.core.files import held, whole
+from evalkit.errors import ConfigError, counted
+from evalkit.runs.contract.scoring_config import Mode, faults
+
+__all__ = [
+    "RECEIPT_VARIABLE",
+    "JudgeUsed",
+    "Receipt",
+    "Scorer",
+    "check_receipts",
+    "read_receipts",
+    "read_scorers",
+    "receipt_place",
+    "write_receipt",
+    "write_scorers",
+]
+
+RECEIPT_VARIABLE = "EVALUATOR_RECEIPT_PATH"
+_SCHEMA = 1
+_COUNTS = ("n_items", "n_scored", "n_empty", "n_judgments", "n_unscored", "n_live", "n_cached")
+_NO_IDENTITY = ("base_url", "n_judgments", "n_scored", "reasons", "served")
+_lock = threading.Lock()
+
+
+Scorer = Literal["judge", "deterministic", "unknown"]
+"""What scores a metric: a judge of evalkit, known code that asks no model, or something that evalkit does not know."""
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class JudgeUsed(_Part):
+    """One judge as it was asked; never a key.
+
+    Attributes
+    ----------
+    name, provider, service, model
+        Who.
+    weight, temperature, max_tokens, params
+        With what.
+    template, template_hash
+        By which prompt: ``name@version`` and sha256 of its source.
+    base_url
+        Its server; None: the provider's own, or none.
+    n_judgments, n_scored
+        Judgments asked of this judge, and those with a score; None where it was not counted.
+    reasons
+        Reason -> number of judgments without a score.
+    served
+        Model that the server named in its replies -> number of judgments; empty where it named none.
+    """
+
+    name: str
+    provider: str
+    service: str
+    model: str
+    weight: float
+    temperature: float | None
+    max_tokens: int | None
+    params: dict[str, Any] = {}
+    template: str
+    template_hash: str
+    base_url: str | None = None
+    n_judgments: int | None = None
+    n_scored: int | None = None
+    reasons: dict[str, int] = {}
+    served: dict[str, int] = {}
+
+    @property
+    def is_down(self) -> bool:
+        """Whether it was asked and scored nothing."""
+        return bool(self.n_judgments) and not self.n_scored
+
+    @property
+    def lost(self) -> str:
+        """Which of its judgments have no score, and why; blank where all have one or nothing was counted.
+
+        Examples
+        --------
+        >>> JudgeUsed(name="b", provider="openai", service="local", model="b", weight=1, temperature=1.0, max_tokens=9,
+        ...           template="default@v1", template_hash="0", n_judgments=6, n_scored=0,
+        ...           reasons={"judge_down": 6}).lost
+        'b: 0 of 6 scored: judge_down 6'
+        """
+        if self.n_judgments is None or self.n_scored is None or self.n_scored >= self.n_judgments:
+            return ""
+        found = sorted(self.reasons.items(), key=lambda one: (-one[1], one[0]))
+        said = ", ".join(f"{reason} {n}" for reason, n in found)
+        return f"{self.name}: {self.n_scored} of {self.n_judgments} scored{f': {said}' if said else ''}"
+
+
+class Receipt(_Part):
+    """What scored one metric of one task.
+
+    Attributes
+    ----------
+    task, metric
+        Of which figure.
+    scoring_mode
+        Mode of the run.
+    plugin, plugin_version, plugin_hash
+        Where a binding names one.
+    rubric, rubric_version, rubric_hash
+        By what it was judged.
+    profile, profile_version
+        The profile that set the rules, if one did.
+    judges
+        By whom.
+    samples, vote, ties, min_self_agreement, aggregation, quorum, report_disagreement
+        Samples a judge and the rules from samples to a score.
+    origins
+        Field -> where its value came from: ``judge``, ``binding``, ``config``, ``profile``, ``task``, ``rubric``,
+        ``default``.
+    n_items, n_scored, n_empty
+        Answers, those with a score, and those that were empty and not judged.
+    n_judgments, n_unscored, n_live, n_cached
+        Judgments wanted, those without a score, replies asked now and those from the cache.
+    cost_usd
+        Paid now; None if a price is unknown.
+    evalkit_version
+        Who wrote it.
+    """
+
+    task: str
+    metric: str
+    scoring_mode: Mode
+    plugin: str | None = None
+    plugin_version: str | None = None
+    plugin_hash: str | None = None
+    rubric: str
+    rubric_version: str
+    rubric_hash: str
+    profile: str | None = None
+    profile_version: str | None = None
+    judges: list[JudgeUsed] = []
+    samples: int | None = None
+    vote: str | None = None
+    ties: str | None = None
+    min_self_agreement: float | None = None
+    aggregation: str | None = None
+    quorum: float | None = None
+    report_disagreement: bool = False
+    origins: dict[str, str] = {}
+    n_items: int
+    n_scored: int
+    n_empty: int
+    n_judgments: int
+    n_unscored: int
+    n_live: int
+    n_cached: int
+    cost_usd: float | None = None
+    evalkit_version: str
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What must be the same for two runs to be comparable: all but counts and costs."""
+        values = self.model_dump(mode="json", exclude={*_COUNTS, "cost_usd", "evalkit_version", "origins"})
+        judges = [{name: one[name] for name in one if name not in _NO_IDENTITY} for one in values["judges"]]
+        return values | {"judges": judges}
+
+    @property
+    def scored_nothing(self) -> bool:
+        """Whether there were answers to judge and none has a score."""
+        return self.n_items > self.n_empty and self.n_scored == 0
+
+    @property
+    def warnings(self) -> list[str]:
+        """What must be known before its figures are used: that nothing has a score; what each judge left unscored."""
+        where = ", ".join(filter(None, [self.task, self.metric]))
+        n_judged = self.n_items - self.n_empty
+        nothing = [f"{where}: none of {counted(n_judged, 'answer')} has a score"] if self.scored_nothing else []
+        return [*nothing, *(f"{where}: {said}" for judge in self.judges if (said := judge.lost))]
+
+
+def receipt_place(environ: Mapping[str, str] | None = None) -> Path | None:
+    """The file of ``EVALUATOR_RECEIPT_PATH``; None where it is not set."""
+    text = (os.environ if environ is None else environ).get(RECEIPT_VARIABLE, "").strip()
+    return Path(text) if text else None
+
+
+def check_receipts(path: Path | None = None) -> None:
+    """Make the folder of the receipts, and say before a run starts if none could be written there.
+
+    Raises
+    ------
+    ConfigError
+        When the folder cannot be made or written to, or something else stands in the file's place.
+    """
+    if (place := path or receipt_place()) is not None:
+        with _held(place):
+            _content_of(place)
+
+
+def write_receipt(receipt: Receipt, path: Path | None = None) -> None:
+    """Put a receipt into the file, in place of an earlier one of the same task and metric.
+
+    The file is one JSON object, ``{"schema_version": 1, "tasks": {task: [receipt, …]}}``, replaced as a whole, so that
+    a reader finds the old one or the new one.
+
+    Raises
+    ------
+    ConfigError
+        When the file cannot be written, or holds something else.
+    """
+    place = path or receipt_place()
+    if place is None:
+        return
+    with _changed(place) as content:
+        kept = [old for old in content.receipts if (old.task, old.metric) != (receipt.task, receipt.metric)]
+        content.receipts = [*kept, receipt]
+
+
+def write_scorers(scorers: Mapping[str, Mapping[str, Scorer]], path: Path | None = None) -> None:
+    """Note beside the receipts what scores each metric of each task of a run: task -> metric -> scorer.
+
+    Raises
+    ------
+    ConfigError
+        When the file cannot be written.
+    """
+    place = path or receipt_place()
+    if place is None:
+        return
+    with _held(place), whole(_scorers_file(place)) as out:
+        out.write(json.dumps(scorers, ensure_ascii=False, indent=1).encode())
+
+
+def read_receipts(path: str | Path) -> list[Receipt]:
+    """The receipts of a file, in the order of its tasks.
+
+    Raises
+    ------
+    ConfigError
+        When the file is none of receipts, or is cut short.
+    """
+    return _read(Path(path)).receipts
+
+
+def read_scorers(path: str | Path) -> dict[str, dict[str, Scorer]]:
+    """Task -> metric -> what scores it, as noted beside a file of receipts; empty where nothing is.
+
+    Raises
+    ------
+    ConfigError
+        When what stands there is something else, or is cut short.
+    """
+    file = _scorers_file(Path(path))
+    if not file.is_file():
+        return {}
+    try:
+        values = json.loads(file.read_text(encoding="utf-8"))
+        found = {task: {name: _scorer(one) for name, one in part.items()} for task, part in values.items()}
+    except (OSError, ValueError, AttributeError) as problem:
+        raise ConfigError(f"{file}: not a note of what scores each metric: {problem}") from None
+    return found
+
+
+def _scorers_file(place: Path) -> Path:
+    return place.with_name(f"{place.stem}.scorers.json")
+
+
+def _scorer(given: Any) -> Scorer:
+    if given not in get_args(Scorer):
+        raise ValueError(f"unknown scorer {given!r}; allowed are {', '.join(get_args(Scorer))}")
+    found: Scorer = given
+    return found
+
+
+@dataclass(slots=True)
+class _Content:
+    receipts: list[Receipt]
+
+    def to_json(self) -> str:
+        tasks: dict[str, list[Any]] = {}
+        for one in self.receipts:
+            tasks.setdefault(one.task, []).append(one.model_dump(mode="json"))
+        values = {"schema_version": _SCHEMA, "tasks": tasks}
+        return json.dumps(values, ensure_ascii=False, indent=1)
+
+
+def _read(path: Path) -> _Content:
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+        found = [Receipt.model_validate(one) for part in values["tasks"].values() for one in part]
+    except ValidationError as problem:
+        raise ConfigError(f"{path}: {faults(problem, Receipt, {'judges': JudgeUsed})}") from None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as problem:
+        raise ConfigError(f"{path} holds no receipts: {problem}") from None
+    if values.get("schema_version") != _SCHEMA:
+        raise ConfigError(f"{path}: schema_version {values.get('schema_version')!r} is not known; {_SCHEMA} is")
+    return _Content(found)
+
+
+@contextmanager
+def _changed(place: Path) -> Iterator[_Content]:
+    with _held(place):
+        content = _content_of(place)
+        yield content
+        with whole(place) as out:
+            out.write(content.to_json().encode())
+
+
+def _content_of(place: Path) -> _Content:
+    return _read(place) if place.exists() else _Content([])
+
+
+@contextmanager
+def _held(place: Path) -> Iterator[None]:
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        lock = place.with_name(f".{place.name}.lock")
+        lock.touch()
+        with _lock, held(lock):
+            yield
+    except OSError as problem:
+        raise ConfigError(
+            f"receipts cannot be written to {place}: {problem.strerror or problem}; name another file by "
+            f"{RECEIPT_VARIABLE}"
+        ) from None
+
+
+def _start_afresh_in_child() -> None:
+    global _lock
+    _lock = threading.Lock()  # another thread of the parent may hold its own for ever
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_start_afresh_in_child)

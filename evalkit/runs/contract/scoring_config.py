@@ -1,0 +1,356 @@
+"""How a run is scored: its mode, and the config that names judges and the way their votes become scores."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Self, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from evalkit.core.judges import MOST_SAMPLES, Judge
+from evalkit.errors import ConfigError, listed
+from evalkit.errors.secrets import is_key
+
+__all__ = [
+    "AGGREGATIONS",
+    "BACKENDS",
+    "CONFIG_VARIABLE",
+    "MODES",
+    "MODE_VARIABLE",
+    "Aggregation",
+    "Backend",
+    "JudgeConfig",
+    "Mode",
+    "Scoring",
+    "ScoringConfig",
+    "asked_mode",
+    "faults",
+    "json_values",
+]
+
+MODE_VARIABLE = "EVALUATOR_SCORING_MODE"
+CONFIG_VARIABLE = "EVALUATOR_SCORING_CONFIG"
+
+Mode = Literal["deterministic", "judge", "jury"]
+Backend = Literal["openai", "litellm", "inference-providers", "transformers", "vllm", "tgi", "fake"]
+Aggregation = Literal["mean", "median", "majority", "min", "max", "dawid_skene"]
+
+MODES: tuple[str, ...] = get_args(Mode)
+BACKENDS: tuple[str, ...] = get_args(Backend)
+AGGREGATIONS: tuple[str, ...] = get_args(Aggregation)
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
+
+
+class JudgeConfig(_Part):
+    """One judge of a scoring config.
+
+    Attributes
+    ----------
+    judge_model_name
+        The model as the service knows it; a persona for ``fake``.
+    judge_backend
+        One of `BACKENDS`: ``tgi`` needs `base_url`; ``vllm`` runs in this process unless `base_url` names a server.
+    max_tokens
+        Longest reply in tokens, ≥ 1 (default 512).
+    weight
+        Relative weight in a jury, ≥ 0 (default 1); 0 leaves the judge out of scores.
+    judge_template_id
+        Prompt template of this judge: ``name@version``, or ``name``: the newest when the run starts.
+    base_url
+        Root of an OpenAI-compatible server.
+    api_key_env
+        Name of the environment variable that holds the key; never the key.
+    temperature
+        Sampling temperature, ≥ 0 (default 1.0).
+    name
+        What tables call this judge (default ``provider:model``).
+    """
+
+    judge_model_name: str = Field(min_length=1)
+    judge_backend: Backend
+    max_tokens: int | None = Field(default=None, ge=1, strict=True)
+    weight: float | None = Field(default=None, ge=0, allow_inf_nan=False, strict=True)
+    judge_template_id: str | None = Field(default=None, min_length=1)
+    base_url: str | None = None
+    api_key_env: str | None = None
+    temperature: float | None = Field(default=None, ge=0, allow_inf_nan=False, strict=True)
+    name: str | None = Field(default=None, min_length=1)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_literal_key(cls, values: Any) -> Any:
+        if isinstance(values, Mapping):
+            keys = [name for name in values if is_key(str(name))]
+            if keys:
+                raise ValueError(
+                    f"{listed(keys)} looks like a literal key, which a scoring config never holds: put the key into an "
+                    "environment variable and give its name as api_key_env"
+                )
+        return values
+
+    @model_validator(mode="after")
+    def _is_a_judge(self) -> Self:
+        if self.judge_backend == "tgi" and not self.base_url:
+            raise ValueError("judge_backend 'tgi' needs base_url, the root of its OpenAI-compatible server")
+        try:
+            self.to_judge()
+        except ConfigError as problem:
+            raise ValueError(str(problem)) from None
+        return self
+
+    @property
+    def provider(self) -> str:
+        """The provider that the back end is here."""
+        if self.judge_backend == "tgi" or (self.judge_backend == "vllm" and self.base_url):
+            return "openai"
+        return self.judge_backend
+
+    def to_judge(self) -> Judge:
+        """The judge, without its template: that is looked up where the task is known."""
+        given = {
+            name: value
+            for name in ("max_tokens", "weight", "base_url", "api_key_env", "temperature", "name")
+            if (value := getattr(self, name)) is not None
+        }
+        return Judge(self.provider, self.judge_model_name, **given)
+
+
+class ScoringConfig(_Part):
+    """What ``EVALUATOR_SCORING_CONFIG`` holds; unknown keys are errors.
+
+    Attributes
+    ----------
+    judges
+        The judges: one in judge mode, two or more in jury mode; empty leaves them to profile or task.
+    aggregation
+        Rule from votes to a score, one of `AGGREGATIONS` (default ``mean``; where it is not given, the profile's).
+    report_disagreement
+        Whether juries report how far they are apart, per sample.
+    samples
+        Samples a judge and answer, ≥ 1 (default: the profile's, else 3).
+    profile
+        Name or path of a profile: judges, template, samples and rules for what is not named here.
+
+    Raises
+    ------
+    ConfigError
+        By `of`: what is wrong, and what is allowed.
+    """
+
+    judges: tuple[JudgeConfig, ...] = ()
+    aggregation: Aggregation = "mean"
+    report_disagreement: bool = False
+    samples: int | None = Field(default=None, ge=1, le=MOST_SAMPLES, strict=True)
+    profile: str | None = Field(default=None, min_length=1)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _judges_as_list(cls, values: Any) -> Any:
+        if isinstance(values, Mapping) and isinstance(values.get("judges"), list):
+            return {**values, "judges": tuple(values["judges"])}
+        return values
+
+    @model_validator(mode="after")
+    def _can_score(self) -> Self:
+        if self.judges and not any(judge.weight is None or judge.weight > 0 for judge in self.judges):
+            raise ValueError(
+                "judges: all weights are 0, so nobody is left to score; give at least one a weight above 0"
+            )
+        names = [judge.name for judge in self.to_judges()]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(
+                f"judges: two are called {listed(twice)}; give one another name, or use samples to ask one judge more "
+                "than once"
+            )
+        return self
+
+    @classmethod
+    def of(cls, given: ScoringConfig | Mapping[str, Any] | str | Path, where: str = "scoring config") -> ScoringConfig:
+        """A config from a mapping, a JSON text, or a JSON or YAML file.
+
+        Raises
+        ------
+        ConfigError
+            When it cannot be read or breaks a rule: the message starts with `where`, or the file.
+        """
+        if isinstance(given, cls):
+            return given
+        if isinstance(given, Path) or (isinstance(given, str) and not given.lstrip().startswith(("{", "["))):
+            where, given = str(given), _file(Path(given))
+        values = json_values(given, where) if isinstance(given, str) else given
+        if not isinstance(values, Mapping):
+            raise ConfigError(
+                f"{where}: a mapping is wanted, with {', '.join(cls.model_fields)}; got a {type(values).__name__}"
+            )
+        try:
+            return cls.model_validate(dict(values))
+        except ValidationError as problem:
+            raise ConfigError(f"{where}: {faults(problem, cls, {'judges': JudgeConfig})}") from None
+
+    def to_judges(self) -> tuple[Judge, ...]:
+        """The judges; those of one model that differ by their template have it in their names."""
+        made = [judge.to_judge() for judge in self.judges]
+        plain = [judge.name for judge in made]
+        return tuple(
+            judge.replace(name=f"{judge.name} ({given.judge_template_id})")
+            if given.name is None and given.judge_template_id and plain.count(judge.name) > 1
+            else judge
+            for judge, given in zip(made, self.judges, strict=True)
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """What was given, as plain values: it reads back as the same config."""
+        return self.model_dump(mode="json", exclude_unset=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Scoring:
+    """Mode and config of a run, checked together.
+
+    Attributes
+    ----------
+    mode
+        One of `MODES`.
+    config
+        None in deterministic mode, where it is neither read nor handed on, and where none was given.
+    """
+
+    mode: str = "deterministic"
+    config: ScoringConfig | None = None
+
+    @classmethod
+    def of(cls, mode: str | None, config: ScoringConfig | Mapping[str, Any] | str | Path | None = None) -> Scoring:
+        """Check a mode and its config.
+
+        Raises
+        ------
+        ConfigError
+            For an unknown mode, a config that breaks a rule, or a number of judges that the mode does not take.
+        """
+        mode = mode or "deterministic"
+        if mode not in MODES:
+            raise ConfigError(f"scoring mode {mode!r} is unknown; allowed are {', '.join(MODES)}")
+        if mode == "deterministic":
+            return cls()
+        made = cls(mode, None if config is None else ScoringConfig.of(config))
+        if made.config is not None and made.config.judges:
+            made.check_number(len(made.config.judges), "the scoring config")
+        return made
+
+    @classmethod
+    def from_environ(cls, environ: Mapping[str, str] | None = None) -> Scoring:
+        """What the environment asks for; nothing set is deterministic."""
+        environ = os.environ if environ is None else environ
+        mode = asked_mode(environ) or "deterministic"
+        text = environ.get(CONFIG_VARIABLE, "").strip()
+        if mode == "deterministic" or not text:
+            return cls.of(mode)
+        return cls.of(mode, ScoringConfig.of(json_values(text, CONFIG_VARIABLE), CONFIG_VARIABLE))
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the config sets without effect in this mode, in words."""
+        if self.mode == "judge" and self.config is not None and self.config.report_disagreement:
+            return ("report_disagreement has no effect in scoring mode 'judge': it is between the judges of a jury",)
+        return ()
+
+    def check_number(self, n_judges: int, where: str) -> None:
+        """Refuse a number of judges that the mode does not take: `where` says who names them."""
+        if self.mode == "judge" and n_judges > 1:
+            raise ConfigError(
+                f"scoring mode 'judge' takes one judge and {where} names {n_judges}; leave one, or use the mode 'jury'"
+            )
+        if self.mode == "jury" and n_judges == 1:
+            raise ConfigError(
+                f"scoring mode 'jury' takes two judges or more and {where} names one; add another, or use the mode "
+                "'judge'"
+            )
+
+    def environment(self) -> dict[str, str | None]:
+        """Variables for the process that scores; None: to be taken out of it."""
+        config = None if self.config is None else json.dumps(self.config.to_dict(), ensure_ascii=False)
+        return {MODE_VARIABLE: self.mode, CONFIG_VARIABLE: config}
+
+
+def asked_mode(environ: Mapping[str, str] | None = None) -> str | None:
+    """The scoring mode that the environment sets; None where it is not set or blank.
+
+    Raises
+    ------
+    ConfigError
+        For an unknown mode.
+    """
+    mode = (os.environ if environ is None else environ).get(MODE_VARIABLE, "").strip()
+    if mode and mode not in MODES:
+        raise ConfigError(f"{MODE_VARIABLE}={mode!r} is unknown; allowed are {', '.join(MODES)}")
+    return mode or None
+
+
+def faults(error: ValidationError, model: type[BaseModel], parts: Mapping[str, type[BaseModel]]) -> str:
+    """A pydantic error in one line: which key, what is wrong, and the keys allowed at that place."""
+    said = []
+    for detail in error.errors(include_url=False, include_context=False, include_input=False):
+        place = list(detail["loc"])
+        name = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).removeprefix(".")
+        if detail["type"] == "extra_forbidden":
+            inside = parts.get(str(place[0])) if len(place) > 1 else None
+            said.append(f"unknown key '{name}'; allowed are {', '.join((inside or model).model_fields)}")
+        elif detail["type"] == "missing":
+            said.append(f"'{name}' is missing")
+        elif detail["type"] == "tuple_type":
+            said.append(f"{name}: a list is wanted")
+        else:
+            message = detail["msg"].removeprefix("Value error, ")
+            said.append(f"{name + ': ' if name else ''}{message[:1].lower()}{message[1:]}")
+    return "; ".join(said)
+
+
+def json_values(text: str, where: str) -> Any:
+    """What a JSON text holds; `where` begins the message of an error.
+
+    Raises
+    ------
+    ConfigError
+        When it is no JSON, or an object has a key twice, of which parsers keep the last one silently.
+    """
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        names = [name for name, _ in pairs]
+        doubled = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+        if doubled:
+            raise ConfigError(f"{where}: duplicate key {listed(doubled)} in one object; keep one of each")
+        return dict(pairs)
+
+    try:
+        return json.loads(text, object_pairs_hook=once)
+    except json.JSONDecodeError as problem:
+        raise ConfigError(
+            f"{where}: invalid JSON: {problem.msg} at line {problem.lineno}, column {problem.colno}"
+        ) from None
+
+
+def _file(path: Path) -> Any:
+    from evalkit.rubrics.files import read_yaml
+
+    try:
+        there = path.is_file()
+    except OSError:  # a text that is longer than a file's name may be
+        there = False
+    if not there:
+        raise ConfigError(
+            f"there is no scoring config at {str(path)[:200]}; give a JSON or YAML file, a JSON text or a mapping"
+        )
+    if path.suffix not in (".yaml", ".yml"):
+        return json_values(path.read_text(encoding="utf-8"), str(path))
+    try:
+        return read_yaml(path)
+    except ValueError as problem:
+        raise ConfigError(str(problem)) from None

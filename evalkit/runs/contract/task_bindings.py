@@ -1,0 +1,174 @@
+"""What belongs to one task of a run: the plugin that serves it, its profile and its judge templates."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, RootModel, ValidationError, model_validator
+
+from evalkit.errors import ConfigError
+from evalkit.runs.contract.scoring_config import faults, json_values
+
+__all__ = ["BINDINGS_VARIABLE", "TaskBinding", "TaskBindings", "TemplateText", "task_name"]
+
+BINDINGS_VARIABLE = "EVALKIT_TASK_BINDINGS"
+_MOST_BYTES = 100_000  # Linux takes 131,072 in one variable, its name included
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class TemplateText(_Part):
+    """A judge template with its text, so that who scores need not look it up.
+
+    Attributes
+    ----------
+    name, version
+        As in a `judge_template_id`: ``name@version``.
+    text
+        The source.
+    hash
+        sha256 of the source; checked.
+    """
+
+    name: str = Field(min_length=1)
+    version: str = Field(min_length=1)
+    text: str
+    hash: str
+
+    @model_validator(mode="after")
+    def _unchanged(self) -> Self:
+        if hashlib.sha256(self.text.encode()).hexdigest() != self.hash:
+            raise ValueError(f"the text of template {self.name}@{self.version} is not the one of its hash")
+        return self
+
+
+class TaskBinding(_Part):
+    """What one task is bound to; everything may be left out.
+
+    Attributes
+    ----------
+    plugin, plugin_version
+        Name and version in the registry.
+    plugin_path
+        The plugin's folder or file: the task is taken from there.
+    plugin_hash
+        Content hash at resolution.
+    judge_profile
+        Name or path of the profile that judges the task.
+    judge_template_id
+        Template of all judges that name none of their own.
+    templates
+        Texts of templates that come from a registry.
+    """
+
+    plugin: str | None = None
+    plugin_version: str | None = None
+    plugin_path: str | None = None
+    plugin_hash: str | None = None
+    judge_profile: str | None = None
+    judge_template_id: str | None = None
+    templates: list[TemplateText] = []
+
+    def to_dict(self) -> dict[str, Any]:
+        """As it stands in the variable, what is not set left out."""
+        return self.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
+
+
+class TaskBindings(RootModel[dict[str, TaskBinding]]):
+    """Bindings by task name (``helpfulness``, without ``|0``)."""
+
+    def __iter__(self) -> Iterator[str]:  # type: ignore[override]
+        return iter(self.root)
+
+    def __len__(self) -> int:
+        return len(self.root)
+
+    def __bool__(self) -> bool:
+        return bool(self.root)
+
+    def of_task(self, task: str) -> TaskBinding:
+        """The binding of a task, as LightEval calls it (``helpfulness|0``); an empty one where there is none."""
+        return self.root.get(task_name(task), _NONE)
+
+    def binds(self, task: str) -> bool:
+        """Whether the task is named."""
+        return task_name(task) in self.root
+
+    @property
+    def plugin_paths(self) -> list[str]:
+        """The plugins named, each once."""
+        return list(dict.fromkeys(path for binding in self.root.values() if (path := binding.plugin_path)))
+
+    @classmethod
+    def of(cls, values: Any, where: str = BINDINGS_VARIABLE) -> TaskBindings:
+        """Bindings from a mapping task → binding.
+
+        Raises
+        ------
+        ConfigError
+            Which task and key is wrong, and what is allowed.
+        """
+        if not isinstance(values, Mapping):
+            raise ConfigError(f"{where}: an object task → binding is wanted, not a {type(values).__name__}")
+        found: dict[str, TaskBinding] = {}
+        for task, given in values.items():
+            try:
+                binding = given if isinstance(given, TaskBinding) else TaskBinding.model_validate(given)
+            except ValidationError as problem:
+                said = faults(problem, TaskBinding, {"templates": TemplateText})
+                raise ConfigError(f"{where}: task {task!r}: {said}") from None
+            if task_name(task) in found:
+                raise ConfigError(f"{where}: task {task_name(task)!r} is bound twice")
+            found[task_name(task)] = binding
+        return cls(found)
+
+    @classmethod
+    def from_environ(cls, environ: Mapping[str, str] | None = None) -> TaskBindings:
+        """The bindings of ``EVALKIT_TASK_BINDINGS``, or of the file that it names; none where it is not set."""
+        text = (os.environ if environ is None else environ).get(BINDINGS_VARIABLE, "").strip()
+        if not text:
+            return cls({})
+        if text.startswith("/"):
+            text = _file_text(Path(text))
+        return cls.of(json_values(text, BINDINGS_VARIABLE))
+
+    def to_json(self) -> str:
+        """The text of the variable."""
+        return json.dumps({task: binding.to_dict() for task, binding in self.root.items()}, ensure_ascii=False)
+
+    def to_environ(self, file: Path) -> str:
+        """What the variable is to hold: the text, or where that is too long for a variable the path of `file`."""
+        text = self.to_json()
+        if len(text.encode()) <= _MOST_BYTES:
+            return text
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+        return str(file.absolute())
+
+
+_NONE = TaskBinding()
+
+
+def _file_text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as problem:
+        raise ConfigError(f"{BINDINGS_VARIABLE}: the file {file} cannot be read: {problem}") from None
+
+
+def task_name(task: str) -> str:
+    """A task's name without the number of few-shot examples.
+
+    Examples
+    --------
+    >>> task_name("helpfulness|0"), task_name("pollux:easy")
+    ('helpfulness', 'pollux:easy')
+    """
+    return task.split("|", 1)[0]

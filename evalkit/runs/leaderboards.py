@@ -1,0 +1,147 @@
+"""`leaderboard`: the runs of a pack, side by side only where they are scored in the same way."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import pandas as pd
+
+from evalkit.runs.registry import Registry
+from evalkit.runs.run_display import run_reproducible
+from evalkit.runs.run_store import RunStore
+from evalkit.runs.runs import Run, RunScore
+
+__all__ = ["LEADERBOARD_COLUMNS", "leaderboard"]
+
+LEADERBOARD_COLUMNS = (
+    "scored_as", "pack", "scoring_mode", "judged_by", "rank", "model", "run", "score", "stderr", "coverage", "n_tasks",
+    "tasks", "reproducible", "notes",
+)  # fmt: skip
+
+
+def leaderboard(registry: Registry, pack: str, *, newest: bool = True) -> pd.DataFrame:
+    """The runs of a pack that succeeded, best first within each way of scoring.
+
+    Runs stand under one `scored_as` only if mode, pack version, judges, rubrics, templates, plugins, rules and
+    number of samples are the same (`Run.identity`); ranks begin afresh in each, and are never given across them.
+
+    Parameters
+    ----------
+    registry
+        Where the runs are.
+    pack
+        ``name`` or ``name@version``.
+    newest
+        Only the newest run of each model (its name, and its file's content where it is one) and way of scoring.
+
+    Raises
+    ------
+    RegistryError
+        When there is no such pack.
+
+    Returns
+    -------
+    pandas.DataFrame
+        `scored_as` (hash), `pack`, `scoring_mode`, `judged_by`, `rank` (ties share one; NA without a score), `model`,
+        `run`, `score` (primary metric over tasks by the pack's rule), `stderr` (of that score, tasks taken as
+        independent; NA where a task has none), `coverage` (share scored, 0-1, the lowest of the tasks), `n_tasks`,
+        `tasks` (task -> figure), `reproducible` (``yes``, ``no``, ``unknown``), `notes`.
+    """
+    name, _, version = pack.partition("@")
+    registry.pack(name, version or None)  # an unknown one is an error, not an empty table
+    runs = RunStore(registry).runs(pack, "succeeded")
+    rows = [_row(run) for run in runs]
+    if newest:
+        rows = list({(row["scored_as"], *_model(run)): row for run, row in zip(runs, rows, strict=True)}.values())
+    table = pd.DataFrame(rows, columns=list(LEADERBOARD_COLUMNS))
+    table = table.astype({"score": "float64", "stderr": "float64", "coverage": "float64", "n_tasks": "int64"})
+    table["rank"] = table.groupby("scored_as")["score"].rank(method="min", ascending=False).astype("Int64")
+    order = ["scoring_mode", "pack", "scored_as", "rank", "model", "run"]
+    return table.sort_values(order, na_position="last", ignore_index=True)
+
+
+def _row(run: Run) -> dict[str, Any]:
+    picked = {one.task: _picked(run, one.task) for one in run.tasks}
+    missing = [task for task, score in picked.items() if score is None or score.value is None]
+    weights = {one.task: one.weight for one in run.tasks if one.weight > 0}
+    score, stderr = _aggregated(run.task_aggregation, weights, picked)
+    counted = [picked[task] for task in weights]
+    covers = [one.coverage for one in counted if one is not None and one.coverage is not None]
+    notes = list(run.notes)
+    blind = [task for task, one in picked.items() if one is not None and run.scored_by_unknown(task, one.metric)]
+    if blind:
+        notes.insert(0, f"it is not known what scores {', '.join(blind)}")
+    if missing:
+        wanted = run.primary_metric or "first metric"
+        notes.insert(0, f"no score: {', '.join(missing)} has no {wanted}")
+    if run.task_aggregation == "none":
+        notes.insert(0, "the pack takes no mean over tasks")
+    return {
+        "scored_as": _group(run),
+        "pack": run.pack,
+        "scoring_mode": run.scoring_mode,
+        "judged_by": _judged_by(run),
+        "rank": None,
+        "model": run.model,
+        "run": run.id,
+        "score": score,
+        "stderr": stderr,
+        "coverage": min(covers) if covers and len(covers) == len(counted) else math.nan,
+        "n_tasks": len(run.tasks),
+        "tasks": {task: None if one is None else one.value for task, one in picked.items()},
+        "reproducible": run_reproducible(run)[0],
+        "notes": "; ".join(notes),
+    }
+
+
+def _model(run: Run) -> tuple[str, ...]:
+    """Files of one name may differ."""
+    return (run.model, *sorted(run.artifacts.get("model", {}).get("files", {}).values()))
+
+
+def _group(run: Run) -> str:
+    """Versions of a pack may weigh the same tasks in another way."""
+    return f"{run.identity[:12]}-{run.pack.rpartition('@')[2]}"
+
+
+def _picked(run: Run, task: str) -> RunScore | None:
+    """A task's figure: the pack's primary metric, else its first; of a group of tasks that of their mean."""
+    name, _, shots = task.partition("|")
+    of_task = [one for one in run.scores if one.task == task]
+    of_task = of_task or [one for one in run.scores if one.task == f"{name}:_average|{shots}"]
+    if run.primary_metric is None:
+        return next(iter(of_task), None)
+    return next((one for one in of_task if one.metric == run.primary_metric), None)
+
+
+def _aggregated(rule: str, weights: dict[str, float], picked: dict[str, RunScore | None]) -> tuple[float, float]:
+    """Score and standard error over tasks; NaN where a task that counts has none."""
+    values = {task: one.value for task in weights if (one := picked[task]) is not None and one.value is not None}
+    if rule == "none" or len(values) < len(weights):
+        return math.nan, math.nan
+    errors = {task: math.nan if (one := picked[task]) is None or one.stderr is None else one.stderr for task in weights}
+    if rule == "min":
+        lowest = min(values, key=lambda task: values[task])
+        return values[lowest], errors[lowest]
+    total = sum(weights.values())
+    return (
+        sum(weights[task] * values[task] for task in weights) / total,
+        math.sqrt(sum((weights[task] * errors[task]) ** 2 for task in weights)) / total,
+    )
+
+
+def _judged_by(run: Run) -> str:
+    if run.scoring_mode == "deterministic":
+        return "unknown" if run.unknown else "-"
+    names = dict.fromkeys(_judges(run))
+    rubrics = dict.fromkeys(f"{one.rubric}@{one.rubric_version}" for one in run.receipts)
+    return f"{', '.join(names)} by {', '.join(rubrics)}" if names or rubrics else "unknown"
+
+
+def _judges(run: Run) -> Iterable[str]:
+    """Names; who scored nothing in any task was asked, and has no part in the scores."""
+    used = [judge for receipt in run.receipts for judge in receipt.judges]
+    down = {judge.name for judge in used if judge.is_down} - {judge.name for judge in used if not judge.is_down}
+    return (f"{judge.name} (scored nothing)" if judge.name in down else judge.name for judge in used)

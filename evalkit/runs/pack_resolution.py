@@ -1,0 +1,259 @@
+"""What a pack's names stand for: plugins, profiles and templates, looked up and checked before anything starts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from evalkit.core.keys import digest
+from evalkit.errors import ConfigError, EvalkitError, RegistryError, listed
+from evalkit.rubrics import load_profile
+from evalkit.rubrics.prompts import load_template
+from evalkit.runs.contract import Scoring, ScoringConfig, TaskBinding, TaskBindings
+from evalkit.runs.contract.plugin_layout import PluginLayout
+from evalkit.runs.pack_checks import Search, bind
+from evalkit.runs.registry import Pack, Registry
+from evalkit.runs.registry.benchmarks import unknown_tasks
+
+__all__ = ["Resolution", "relocate", "resolve"]
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """A pack, resolved and checked.
+
+    Attributes
+    ----------
+    pack
+        The pack.
+    scoring
+        Mode and config.
+    bindings
+        What each bound task gets from ``EVALKIT_TASK_BINDINGS``.
+    hashes
+        Content hashes: of the pack, of `plugins`, `profiles` and `templates` by name (of a plugin's own with its name
+        before it).
+    warnings
+        What does not stop a run: keys that are not set here, settings without effect.
+    """
+
+    pack: Pack
+    scoring: Scoring
+    bindings: TaskBindings
+    hashes: Mapping[str, Any]
+    warnings: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """As it is kept on the run."""
+        bindings = {task: self.bindings.root[task].to_dict() for task in self.bindings}
+        return {**self.hashes, "bindings": bindings}
+
+
+def resolve(
+    registry: Registry, pack: Pack, mode: str = "deterministic", config: Any = None, *, look: bool = False
+) -> Resolution:
+    """Look up what a pack's tasks name and check that it fits together.
+
+    The template of a judge is the first of: its `judge_template_id`, the pack's override, the profile's, the
+    rubric's. An id is looked up among the registry's templates, the plugin's, then in ``rubrics/templates/``; without
+    a version it is the newest now. In deterministic mode judges, profiles and templates are not asked for, and not
+    looked at.
+
+    Parameters
+    ----------
+    registry
+        Where plugins and templates are.
+    pack
+        What is to run.
+    mode, config
+        Scoring mode; scoring config as a mapping, JSON text or file.
+    look
+        Import plugins, in a process of their own, where a check needs what was not noted of them: the rubric by which
+        a task is judged, where its profile is for one.
+
+    Raises
+    ------
+    ConfigError
+        One message with every problem, numbered: plugins that are missing or changed, profiles and templates that are
+        nowhere, modes that are not served, judges that nobody names, tasks that nobody knows.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     registry = Registry.open(f"{folder}/registry.sqlite")
+    ...     pack = registry.apply_pack({"pack": "smoke", "version": 1, "tasks": [{"task": "tool_use"}]})
+    ...     print(len(resolve(registry, pack).bindings))
+    ...     registry.close()
+    0
+    """
+    first: list[str] = []
+    try:
+        scoring = Scoring.of(mode, config)
+    except ConfigError as problem:
+        first, scoring = [str(problem)], _as_far_as_read(mode, config)
+    search = Search(registry, scoring, first, benchmarks=registry.benchmarks())
+    search.is_looking = look
+    search.is_config_read = not first or scoring.config is not None
+    bindings = {task.task: found for task in pack.tasks if (found := bind(search, task)) is not None}
+    _check_versions(search, bindings)
+    _check_names(search, pack)
+    if search.problems:
+        raise ConfigError(_said(pack, search.problems))
+    hashes = {
+        "pack": pack.content_hash,
+        "plugins": {one.label: {"uri": one.storage_uri, "hash": one.content_hash} for one in search.plugins.values()},
+        "profiles": search.profiles,
+        "templates": search.templates,
+    }
+    return Resolution(
+        pack, scoring, TaskBindings.of(bindings), hashes, (*scoring.warnings, *_keys_not_set(scoring.config))
+    )
+
+
+def relocate(registry: Registry, kept: Mapping[str, Any], config: Mapping[str, Any] | None = None) -> TaskBindings:
+    """The bindings of a run with the places its plugins have on this machine, their hashes checked again.
+
+    Parameters
+    ----------
+    registry, kept
+        Where plugins are, and the run's resolution.
+    config
+        Its scoring config, which may name a profile, too; None in deterministic mode.
+
+    Raises
+    ------
+    ConfigError
+        One message with every plugin, profile or template that is not here, or changed since the run was made.
+    """
+    problems: list[str] = []
+    places: dict[str, PluginLayout] = {}
+    for label in kept.get("plugins", {}):
+        name, _, version = label.rpartition("@")
+        try:
+            places[label] = registry.check_plugin(name, version)
+        except (ConfigError, RegistryError) as problem:
+            if problem.__cause__ is not None:  # the database itself
+                raise
+            problems.append(str(problem))
+    problems += _changed_profiles(kept, config or {}, places)
+    problems += _changed_templates(kept)
+    if problems:
+        raise ConfigError("; ".join(problems))
+    bindings: dict[str, Any] = {}
+    for task, given in kept.get("bindings", {}).items():
+        bindings[task] = dict(given)
+        layout = places.get(f"{given.get('plugin')}@{given.get('plugin_version')}")
+        if layout is not None:
+            bindings[task]["plugin_path"] = str(layout.root)
+            name = given.get("judge_profile")
+            if name in layout.profiles:
+                bindings[task]["judge_profile"] = str(layout.profile(name))
+    return TaskBindings.of(bindings)
+
+
+def _changed_profiles(
+    kept: Mapping[str, Any], config: Mapping[str, Any], places: Mapping[str, PluginLayout]
+) -> Iterator[str]:
+    """Profiles of plugins are pinned by the plugins' hashes; others lie in ``rubrics/`` of whoever runs."""
+    inside: dict[str, bool] = {}
+    for given in kept.get("bindings", {}).values():
+        name = given.get("judge_profile") or config.get("profile")
+        layout = places.get(f"{given.get('plugin')}@{given.get('plugin_version')}")
+        if name is not None:
+            inside[name] = inside.get(name, False) or (layout is not None and name in layout.profiles)
+    for name in (one for one, is_inside in inside.items() if not is_inside):
+        try:
+            profile = load_profile(name)
+        except EvalkitError as problem:
+            yield str(problem)
+            continue
+        if kept.get("profiles", {}).get(f"{profile.profile}@{profile.version}") != digest(profile.to_dict()):
+            yield f"profile {name!r} is not what it was when the run was made; start a new run"
+
+
+def _changed_templates(kept: Mapping[str, Any]) -> Iterator[str]:
+    """Those of ``rubrics/templates/`` of whoever runs: the registry's travel along, plugins' are pinned by theirs."""
+    carried = {
+        f"{one['name']}@{one['version']}"
+        for given in kept.get("bindings", {}).values()
+        for one in given.get("templates", ())
+    }
+    for label, then in kept.get("templates", {}).items():
+        if ":" in label or label in carried:
+            continue
+        try:
+            now = load_template(label).hash
+        except EvalkitError as problem:
+            yield str(problem)
+            continue
+        if now != then:
+            yield f"template {label!r} is not what it was when the run was made; start a new run"
+
+
+def _as_far_as_read(mode: str, config: Any) -> Scoring:
+    """What can still be checked against, where mode and config do not fit: the mode, and the config if it is one."""
+    if mode not in ("judge", "jury"):
+        return Scoring()
+    try:
+        return Scoring(mode, None if config is None else ScoringConfig.of(config))
+    except ConfigError:
+        return Scoring(mode)
+
+
+def _said(pack: Pack, problems: list[str]) -> str:
+    if len(problems) == 1:
+        return f"pack {pack.label} cannot run: {problems[0]}"
+    lines = "; ".join(f"({number}) {said}" for number, said in enumerate(problems, 1))
+    return f"pack {pack.label} cannot run, {len(problems)} problems: {lines}"
+
+
+def _check_versions(search: Search, bindings: Mapping[str, TaskBinding]) -> None:
+    versions: dict[str, set[str]] = {}
+    for one in search.plugins.values():
+        versions.setdefault(one.name, set()).add(one.version)
+    for name, several in sorted(versions.items()):
+        if len(several) > 1:
+            tasks = [task for task, one in bindings.items() if one.plugin == name]
+            search.problems.append(
+                f"plugin {name!r} is wanted in the versions {listed(sorted(several))} (tasks {listed(tasks)}); one "
+                "process can load one of them: name the same version everywhere"
+            )
+
+
+def _check_names(search: Search, pack: Pack) -> None:
+    """Tasks that nobody knows, and names that two plugins or a group of tasks claim."""
+    found = tuple(
+        task for task in pack.tasks if not task.overrides.get("judge_plugin_name") or _is_usable(search, task.overrides)
+    )
+    if found:
+        search.problems += unknown_tasks(replace(pack, tasks=found), search.benchmarks, search.registry.plugins())
+    names = [task.task for task in pack.tasks]
+    for task in pack.tasks:
+        parts = [name for name in names if name.startswith(f"{task.task}:")]
+        if parts:
+            search.add(task, f"it holds {listed(parts)}, which the pack names too; a run has one result for each task")
+        brought = search.benchmarks[search.benchmarks["name"] == task.task].dropna(subset=["plugin"])
+        labels = {
+            f"{name}@{version}" for name, version in zip(brought["plugin"], brought["plugin_version"], strict=True)
+        }
+        claims = sorted(labels & search.plugins.keys())
+        if len(claims) > 1:
+            search.add(task, f"the plugins {listed(claims)} each bring a task of this name; a run can load one of them")
+
+
+def _is_usable(search: Search, overrides: Mapping[str, str]) -> bool:
+    name, version = overrides["judge_plugin_name"], overrides.get("judge_plugin_version")
+    return any(one.name == name and version in (None, one.version) for one in search.plugins.values())
+
+
+def _keys_not_set(config: ScoringConfig | None) -> Iterator[str]:
+    """A warning and no error: what is cached needs no key, and a worker elsewhere may have it."""
+    for judge in config.judges if config is not None else ():
+        if judge.api_key_env and not os.environ.get(judge.api_key_env):
+            yield (
+                f"judge {judge.judge_model_name!r}: the variable {judge.api_key_env} is not set here; replies that are "
+                "not cached cannot be asked for"
+            )

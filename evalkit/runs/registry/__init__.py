@@ -1,0 +1,17 @@
+"""The registry: plugins, judge templates and packs in a database; it knows nothing of judging."""
+
+from evalkit.errors import MissingExtraError, advise_extra
+
+try:
+    import alembic  # noqa: F401
+    import sqlalchemy  # noqa: F401
+except ImportError as problem:
+    raise MissingExtraError(
+        f"the registry needs SQLAlchemy and Alembic; {advise_extra('registry')}; for PostgreSQL '.[registry,postgres]'"
+    ) from problem
+
+from evalkit.runs.registry.entries import JudgeTemplate, Pack, PackTask, Plugin
+from evalkit.runs.registry.inspections import PluginReport
+from evalkit.runs.registry.registries import Registry
+
+__all__ = ["JudgeTemplate", "Pack", "PackTask", "Plugin", "PluginReport", "Registry"]

@@ -1,0 +1,178 @@
+"""Benchmarks: the tasks that packs may name, by who brings them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from difflib import get_close_matches
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from evalkit._version import __version__
+from evalkit.errors import ConfigError, RegistryError, listed
+from evalkit.runs.contract.plugin_layout import ENTRY_POINTS
+from evalkit.runs.registry.entries import Pack, PackTask
+from evalkit.runs.registry.inspections import PluginReport, dataset_of, inspect_plugin, lighteval_tasks
+from evalkit.runs.registry.plugin_sources import locate
+from evalkit.runs.registry.tables import BenchmarkRow, PluginRow
+
+__all__ = ["COLUMNS", "add_tasks", "benchmark_table", "entries_of", "evalkit_tasks", "own_tasks", "unknown_tasks"]
+
+COLUMNS = ("name", "source", "plugin", "plugin_version", "scoring_modes", "fields", "rubrics", "dataset", "created_at")
+LIGHTEVAL = "lighteval"
+"""What the source of LightEval's own tasks starts with."""
+_EVALKIT = "evalkit.lighteval.tasks"
+"""Where evalkit's own tasks are: looked at as any bundle is, in a process of its own."""
+
+
+def entries_of(report: PluginReport) -> list[dict[str, Any]]:
+    """The tasks of a plugin, as `add_tasks` takes them."""
+    return [
+        {
+            "name": task.name,
+            "dataset": task.dataset,
+            "scoring_modes": list(task.scoring_modes),
+            "fields": None if task.fields is None else list(task.fields),
+            "rubrics": list(task.rubrics),
+        }
+        for task in report.tasks
+    ]
+
+
+def add_tasks(session: Session, entries: Iterable[Mapping[str, Any]], source: str, plugin_id: int | None) -> int:
+    """Add the tasks that are not there yet; what is there stays. How many were added."""
+    now = datetime.now(UTC)
+    rows = [
+        {
+            "name": entry["name"],
+            "plugin_id": plugin_id,
+            "source": source,
+            "details": {key: value for key, value in entry.items() if key != "name"},
+            "created_at": now,
+        }
+        for entry in entries
+    ]
+    if not rows:
+        return 0
+    before = _count(session)
+    if session.get_bind().dialect.name == "postgresql":
+        from sqlalchemy.dialects.postgresql import insert
+    else:
+        from sqlalchemy.dialects.sqlite import insert  # type: ignore[assignment]
+    # not "look, then add": another process may add the same ones in between
+    session.execute(insert(BenchmarkRow).on_conflict_do_nothing(), rows)
+    return _count(session) - before
+
+
+def _count(session: Session) -> int:
+    return session.scalar(select(func.count()).select_from(BenchmarkRow)) or 0
+
+
+def benchmark_table(session: Session) -> pd.DataFrame:
+    """All benchmarks, by name, with the columns `COLUMNS`."""
+    found = session.execute(
+        select(BenchmarkRow, PluginRow)
+        .outerjoin(PluginRow, BenchmarkRow.plugin_id == PluginRow.id)
+        .order_by(BenchmarkRow.name, BenchmarkRow.id)
+    )
+    rows = [
+        {
+            "name": row.name,
+            "source": row.source,
+            "plugin": None if plugin is None else plugin.name,
+            "plugin_version": None if plugin is None else plugin.version,
+            "scoring_modes": _joined(row.details.get("scoring_modes")),
+            "fields": _joined(row.details.get("fields")),
+            "rubrics": _joined(row.details.get("rubrics")),
+            "dataset": row.details.get("dataset"),
+            "created_at": row.created_at,
+        }
+        for row, plugin in found
+    ]
+    return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def _joined(names: Sequence[str] | None) -> str | None:
+    return None if names is None else ", ".join(names)
+
+
+def own_tasks(folder: Path) -> tuple[dict[str, list[dict[str, Any]]], list[str]]:
+    """Source -> tasks of LightEval, of evalkit and of installed bundles, as `add_tasks` takes them; and what failed.
+
+    Raises
+    ------
+    MissingExtraError
+        When LightEval is not installed.
+    RegistryError
+        When LightEval's tasks cannot be listed.
+    """
+    release, tasks, failed = lighteval_tasks()
+    said = [f"{module}: {problem}" for module, problem in failed.items()]
+    found = {f"{LIGHTEVAL} {release}": [{"name": one["name"], "dataset": dataset_of(one)} for one in tasks]}
+    bundles = {f"bundle {point.name} ({point.module})": point.module for point in entry_points(group=ENTRY_POINTS)}
+    for source, module in {f"evalkit {__version__}": _EVALKIT, **dict(sorted(bundles.items()))}.items():
+        try:
+            found[source] = entries_of(inspect_plugin(locate(module, folder).path))
+        except (ConfigError, RegistryError) as problem:
+            said.append(f"{source}: {problem}")
+    return found, said
+
+
+def evalkit_tasks(folder: Path) -> tuple[str, list[dict[str, Any]]]:
+    """Source and tasks of evalkit itself, as `add_tasks` takes them; RegistryError when they cannot be imported."""
+    return f"evalkit {__version__}", entries_of(inspect_plugin(locate(_EVALKIT, folder).path))
+
+
+def unknown_tasks(pack: Pack, known: pd.DataFrame, plugins: pd.DataFrame) -> list[str]:
+    """What to say of tasks that nobody knows or that a run would not see, and of plugins that are not registered.
+
+    Nothing is said of a task of LightEval while its list is not there, nor of one of a plugin that was not checked.
+    """
+    bound = {name for task in pack.tasks if (name := task.overrides.get("judge_plugin_name")) is not None}
+    return [said for task in pack.tasks if (said := _unknown(task, known, plugins, bound)) is not None]
+
+
+def _unknown(task: PackTask, known: pd.DataFrame, plugins: pd.DataFrame, bound: set[str]) -> str | None:
+    name = task.overrides.get("judge_plugin_name")
+    if name is None:
+        return _unbound(task.task, known, bound)
+    versions = plugins.loc[plugins["name"] == name, "version"].tolist()
+    version = task.overrides.get("judge_plugin_version") or next(reversed(versions), None)
+    if version not in versions:
+        there = f"there are the versions {', '.join(versions)}" if versions else f"there are {listed(plugins['name'])}"
+        wanted = name if task.overrides.get("judge_plugin_version") is None else f"{name}@{version}"
+        return f"task {task.task!r}: the plugin {wanted} is not registered; {there}"
+    own = known.loc[(known["plugin"] == name) & (known["plugin_version"] == version), "name"].tolist()
+    if not own or _is_among(task.task, own):
+        return None
+    return f"plugin {name}@{version} has no task {task.task!r}; it has {listed(own)}"
+
+
+def _unbound(task: str, known: pd.DataFrame, bound: set[str]) -> str | None:
+    """Of a task without a plugin, in a pack that binds those plugins for others."""
+    names = known["name"].tolist()
+    found = known[[_is_among(task, [name]) for name in names]]
+    if found.empty:
+        is_listed = known["source"].str.startswith(LIGHTEVAL).any()
+        return f"nobody knows the task {task!r}{_near(task, names)}" if is_listed else None
+    if not bound or found["source"].str.startswith(LIGHTEVAL).any() or found["plugin"].isin(bound).any():
+        return None
+    return (
+        f"task {task!r} comes from {found['source'].iloc[0]}, and a run whose pack binds plugins sees those alone, "
+        "beside LightEval's own tasks: register what brings it as a plugin, and bind this task, too"
+    )
+
+
+def _is_among(task: str, names: Sequence[str]) -> bool:
+    """LightEval takes ``mmlu`` for all of ``mmlu:…``."""
+    return task in names or any(name.startswith(f"{task}:") for name in names)
+
+
+def _near(task: str, names: Sequence[str]) -> str:
+    near = get_close_matches(task, names, n=3)
+    return f"; near it are {listed(near)}" if near else ""

@@ -1,0 +1,257 @@
+"""The registry's database: SQLite in the state folder by default, PostgreSQL by URL; brought up to date by Alembic."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, make_url, text
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+from sqlalchemy.orm import Session
+from sqlalchemy.pool import NullPool
+
+from evalkit.core.folders import default_folder, network_file_system
+from evalkit.errors import ConfigError, MissingExtraError, RegistryError, advise_extra
+from evalkit.errors.secrets import is_key
+
+__all__ = ["Database", "default_url"]
+
+FILE_NAME = "registry.sqlite"
+_BUSY_S = 30.0
+# Serialises migrations of two processes on PostgreSQL; any number that nobody else locks
+_ADVISORY_LOCK = 0x65_76_61_6C
+# Alembic keeps what it migrates in modules: two threads that migrate at once meet in one connection, and Python crashes
+_migrating = threading.Lock()
+_SCHEMES = {"postgres": "postgresql+psycopg", "postgresql": "postgresql+psycopg"}
+
+
+def default_url() -> str:
+    """`EVALKIT_REGISTRY` (a URL or the path of a file), else ``registry.sqlite`` beside the reply store.
+
+    Examples
+    --------
+    >>> from unittest import mock
+    >>> with mock.patch.dict(os.environ, EVALKIT_REGISTRY="postgresql://somebody@db.example.org/evalkit"):
+    ...     default_url()
+    'postgresql://somebody@db.example.org/evalkit'
+    """
+    named = os.environ.get("EVALKIT_REGISTRY", "").strip()
+    return named or str(default_folder() / FILE_NAME)
+
+
+class Database:
+    """One database; opened at first use and at the newest schema then.
+
+    Attributes
+    ----------
+    shown
+        Where it is, without a password.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._url = _url_of(url)
+        self.shown = _shown(self._url)
+        self._engine: Engine | None = None
+
+    @property
+    def url(self) -> str:
+        """Where it is, with its password: for a process that opens it too, never to be shown."""
+        return str(self._url.render_as_string(hide_password=False))
+
+    @property
+    def is_sqlite(self) -> bool:
+        """Whether it is a file on this machine."""
+        return str(self._url.get_backend_name()) == "sqlite"
+
+    @property
+    def is_read_only(self) -> bool:
+        """Whether it is a file that can be read here and not written, or whose folder cannot."""
+        if not self.is_sqlite:
+            return False
+        path = Path(str(self._url.database))
+        return path.is_file() and not all(os.access(place, os.W_OK) for place in (path, path.parent))
+
+    @contextlib.contextmanager
+    def session(self) -> Iterator[Session]:
+        """One transaction: committed at the end, rolled back after an error. SQL errors come out as RegistryError."""
+        with self._errors():
+            engine = self._opened()
+            with Session(engine, expire_on_commit=False) as session, session.begin():
+                yield session
+
+    def upgrade(self) -> None:
+        """Bring the schema up to date now."""
+        with self._errors():
+            self._opened()
+
+    def close(self) -> None:
+        """Close the connections; a later use opens them again."""
+        engine, self._engine = self._engine, None
+        if engine is not None:
+            engine.dispose()
+
+    def _opened(self) -> Engine:
+        there = self._engine
+        if there is None:
+            engine = self._made()
+            try:
+                read_only = self.is_read_only
+                _upgrade(engine, self.shown, read_only=read_only)
+                if self.is_sqlite and not read_only:
+                    _keep_readers_going(engine)
+            except BaseException:
+                engine.dispose()
+                raise
+            there = self._engine = self._engine or engine
+            if there is not engine:  # another thread was faster
+                engine.dispose()
+        return there
+
+    def _made(self) -> Engine:
+        if not self.is_sqlite:
+            try:
+                return create_engine(self._url, pool_pre_ping=True, connect_args={"connect_timeout": 10})
+            except ModuleNotFoundError:
+                raise MissingExtraError(
+                    f"a registry on PostgreSQL needs an optional package; {advise_extra('registry,postgres')}"
+                ) from None
+        path = Path(str(self._url.database))
+        network = network_file_system(path.parent)
+        if network is not None:
+            raise ConfigError(
+                f"registry {path} is on a network file system ({network}), where SQLite's locks do not hold; set "
+                "EVALKIT_REGISTRY to a local file or to a PostgreSQL URL"
+            )
+        if self.is_read_only:
+            engine = create_engine(self._url, poolclass=NullPool, creator=lambda: _connect_read_only(path))
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            engine = create_engine(self._url, poolclass=NullPool, connect_args={"timeout": _BUSY_S})
+            event.listen(engine, "begin", _begin_immediate)
+        event.listen(engine, "connect", _set_up_sqlite)
+        return engine
+
+    @contextlib.contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except (DBAPIError, SQLAlchemyError) as problem:
+            cause = getattr(problem, "orig", None) or problem
+            said = " ".join(str(cause).split())[:300]
+            if self.is_read_only and "readonly" in said:
+                said = "it can only be read here; name another one, or do this where its file and folder can be written"
+            raise RegistryError(f"registry {self.shown}: {said}") from problem
+        except (OSError, UnicodeError) as problem:
+            raise RegistryError(f"registry {self.shown}: {problem}") from problem
+
+
+def _url_of(given: str) -> URL:
+    scheme = given.split("://", 1)[0] if "://" in given else None
+    if scheme is None:
+        return make_url("sqlite+pysqlite://").set(database=str(Path(given).expanduser().absolute()))
+    backend = scheme.split("+", 1)[0]
+    try:
+        url = make_url(given)
+    except (ArgumentError, ValueError):
+        raise ConfigError(
+            "EVALKIT_REGISTRY is no URL: write postgresql://user@host/database, or a file's path"
+        ) from None
+    if backend == "sqlite":
+        if not url.database or url.database == ":memory:":
+            raise ConfigError("a registry in memory keeps nothing; give the path of a file")
+        return url.set(drivername="sqlite+pysqlite", database=str(Path(url.database).expanduser().absolute()))
+    if scheme in _SCHEMES:
+        return _password_in_place(url.set(drivername=_SCHEMES[scheme]))
+    if scheme == "postgresql+psycopg":
+        return _password_in_place(url)
+    raise ConfigError(f"a registry cannot be on {scheme!r}; allowed are a file's path, sqlite:///… and postgresql://…")
+
+
+def _password_in_place(url: URL) -> URL:
+    """Libpq takes ``?password=…`` too, which nobody would hide there."""
+    given = url.query.get("password")
+    if given is None:
+        return url
+    return url.set(password=given if isinstance(given, str) else given[-1]).difference_update_query(["password"])
+
+
+def _shown(url: URL) -> str:
+    hidden = {name: "***" for name in url.query if is_key(name)}
+    return url.update_query_dict(hidden).render_as_string(hide_password=True)
+
+
+def _set_up_sqlite(connection: Any, _: Any) -> None:
+    # the driver's own BEGIN comes too late for reads and is not IMMEDIATE: transactions are begun by the listener
+    connection.isolation_level = None
+    for pragma in ("foreign_keys = ON", "synchronous = FULL"):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _keep_readers_going(engine: Engine) -> None:
+    """Switch to a write-ahead log: kept in the file, and so done when it is known to be evalkit's."""
+    connection = engine.raw_connection()
+    # locked: another process is at work, and the next one that opens the file does it
+    with contextlib.closing(connection), contextlib.suppress(sqlite3.OperationalError):
+        connection.cursor().execute("PRAGMA journal_mode = WAL")
+
+
+def _connect_read_only(path: Path) -> sqlite3.Connection:
+    """Without a write-ahead log to look at, nothing is needed beside the file: the folder may be read-only too."""
+    log = path.with_name(f"{path.name}-wal")
+    is_alone = not (log.is_file() and log.stat().st_size)
+    alone = "&immutable=1" if is_alone and not os.access(path.parent, os.W_OK) else ""
+    return sqlite3.connect(f"{path.as_uri()}?mode=ro{alone}", uri=True, timeout=_BUSY_S)
+
+
+def _begin_immediate(connection: Connection) -> None:
+    # a read that turns into a write in the middle would fail as "locked" instead of waiting
+    connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+def _start_afresh_in_child() -> None:
+    global _migrating
+    _migrating = threading.Lock()  # another thread of the parent may hold its own for ever
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_start_afresh_in_child)
+
+
+def _upgrade(engine: Engine, shown: str, *, read_only: bool) -> None:
+    """Bring the schema up to date in one transaction; two processes do it one after the other."""
+    from alembic import command
+    from alembic.config import Config
+    from alembic.runtime.migration import MigrationContext
+    from alembic.script import ScriptDirectory
+    from alembic.util.exc import CommandError
+
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
+    newest = ScriptDirectory.from_config(config).get_current_head()
+    with engine.begin() as connection:
+        if engine.dialect.name == "postgresql":
+            connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": _ADVISORY_LOCK})
+        now = MigrationContext.configure(connection).get_current_revision()
+        if now == newest:
+            return
+        if read_only:
+            raise RegistryError(
+                f"registry {shown} can only be read here and has the schema {now!r}, not {newest!r}; open it "
+                "once where it can be written"
+            )
+        if now is None and inspect(connection).get_table_names():
+            raise RegistryError(f"registry {shown} holds tables that are not evalkit's; name another database or file")
+        config.attributes["connection"] = connection
+        try:
+            with _migrating:
+                command.upgrade(config, "head")
+        except CommandError:
+            raise RegistryError(
+                f"registry {shown} has the schema {now!r}, which this evalkit does not know; its newest is {newest!r}. "
+                "Use a newer evalkit"
+            ) from None

@@ -1,0 +1,265 @@
+"""What a plugin holds, found by importing it in a process of its own, and LightEval's own tasks, likewise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from evalkit._version import __version__
+from evalkit.errors import EvalkitError, MissingExtraError, RegistryError, advise_extra, listed
+from evalkit.rubrics import load_profile, load_rubric
+from evalkit.rubrics.criteria import problems
+from evalkit.rubrics.prompts import Template
+from evalkit.runs.contract import MODES
+from evalkit.runs.contract.plugin_layout import PluginLayout
+from evalkit.runs.registry.inspection_process import ask_child
+from evalkit.runs.registry.plugin_sources import requirements_of
+
+__all__ = ["Need", "Part", "PluginReport", "PluginTask", "dataset_of", "inspect_plugin", "lighteval_tasks"]
+
+_LIGHTEVAL_WAIT_S = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class PluginTask:
+    """A task of a plugin.
+
+    Attributes
+    ----------
+    name
+        As packs name it.
+    scoring_modes
+        The modes that it serves.
+    fields
+        Item fields that its judge gets, by the first thousand rows; None where its data lie in no folder.
+    metrics
+        Names of its metrics.
+    dataset
+        Folder or name of its data, and their subset.
+    rubrics
+        Ids of the rubrics that its judge metrics judge by.
+    """
+
+    name: str
+    scoring_modes: tuple[str, ...]
+    fields: tuple[str, ...] | None
+    metrics: tuple[str, ...]
+    dataset: str
+    rubrics: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A profile, template or rubric of a plugin; `problem` says why it cannot be used, if so."""
+
+    kind: Literal["profile", "template", "rubric"]
+    name: str
+    path: Path
+    problem: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """A requirement of a plugin's package; `installed` is the version that is here."""
+
+    requirement: str
+    installed: str | None
+    met: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PluginReport:
+    """What `inspect_plugin` found.
+
+    Attributes
+    ----------
+    layout
+        Where what is.
+    name, version
+        As the plugin itself says in ``EVALKIT_PLUGIN``; None where it says nothing.
+    tasks, parts, needs
+        Tasks; profiles, templates and rubrics; requirements that count on this machine.
+    problems
+        All that would make a run fail, in words; empty if there is nothing.
+    """
+
+    layout: PluginLayout
+    name: str | None
+    version: str | None
+    tasks: tuple[PluginTask, ...]
+    parts: tuple[Part, ...]
+    needs: tuple[Need, ...]
+    problems: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        values = {name: getattr(self, name) for name in ("name", "version", "problems")}
+        values |= {"path": self.layout.root, "module": self.layout.module}
+        return values | {name: [asdict(one) for one in getattr(self, name)] for name in ("tasks", "parts", "needs")}
+
+
+class _Declared(BaseModel):
+    """The constant ``EVALKIT_PLUGIN``."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str | None = None
+    version: str | None = None
+    scoring_modes: dict[str, tuple[Literal["deterministic", "judge", "jury"], ...]] = {}
+
+
+def inspect_plugin(path: str | Path, *, timeout_s: float = 120.0, tasks_wanted: bool = True) -> PluginReport:
+    """Import a plugin in a process of its own, and list what it brings. No judge is built or asked.
+
+    Parameters
+    ----------
+    path
+        The plugin's file or folder, as `PluginLayout.at` takes it.
+    timeout_s
+        Seconds after which the process is ended.
+    tasks_wanted
+        Whether a plugin without tasks is a problem.
+
+    Raises
+    ------
+    ConfigError
+        When there is no plugin at the path.
+    RegistryError
+        When it cannot be imported, ends the process, or takes too long.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "empty_plugin.py").write_text("TASKS_TABLE = []")
+    ...     inspect_plugin(f"{folder}/empty_plugin.py").problems
+    ('it has no tasks: TASKS_TABLE is empty',)
+    """
+    layout = PluginLayout.at(path)
+    found = ask_child("plugin", str(layout.root), f"plugin {layout.root}", timeout_s)
+    said: list[str] = []
+    declared = _declared(found["declared"], said)
+    tasks = tuple(_tasks(found, declared, said))
+    if tasks_wanted and not tasks:
+        said.append(f"it has no tasks: {'TASKS_TABLE is empty' if found['has_table'] else 'there is no TASKS_TABLE'}")
+    parts = tuple(_parts(layout))
+    said += [f"{part.kind} {part.name}: {part.problem}" for part in parts if part.problem]
+    needs = tuple(_needs(requirements_of(layout)))
+    said += [f"it needs {need.requirement}, {_lack(need)}" for need in needs if not need.met]
+    return PluginReport(layout, declared.name, declared.version, tasks, parts, needs, tuple(said))
+
+
+def lighteval_tasks(*, timeout_s: float = _LIGHTEVAL_WAIT_S) -> tuple[str, list[Mapping[str, Any]], dict[str, str]]:
+    """LightEval's version, its own tasks (`name`, `hf_repo`, `hf_subset`, …), and modules that cannot be imported.
+
+    Raises
+    ------
+    MissingExtraError
+        When LightEval is not installed.
+    RegistryError
+        When its modules cannot be listed.
+    """
+    try:
+        version("lighteval")
+    except PackageNotFoundError:
+        raise MissingExtraError(f"LightEval's tasks need LightEval; {advise_extra('lighteval')}") from None
+    found = ask_child("lighteval", "", "LightEval's task list", timeout_s)
+    return found["version"], found["tasks"], found["failed"]
+
+
+def _declared(given: Any, said: list[str]) -> _Declared:
+    try:
+        return _Declared.model_validate(given)
+    except ValidationError as problem:
+        said.append(f"EVALKIT_PLUGIN: {problems(problem, _Declared.model_fields)}")
+        return _Declared()
+
+
+def _tasks(found: Mapping[str, Any], declared: _Declared, said: list[str]) -> Iterator[PluginTask]:
+    names = [entry["name"] for entry in found["tasks"]]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        said.append(f"TASKS_TABLE holds {listed(twice)} more than once")
+    unknown = sorted(set(declared.scoring_modes) - set(names))
+    if unknown:
+        said.append(f"EVALKIT_PLUGIN: scoring_modes names {listed(unknown)}; its tasks are {listed(names)}")
+    for entry in found["tasks"]:
+        if entry.get("problem"):
+            said.append(f"task {entry['name']}: {entry['problem']}")
+        fields = entry["fields"]
+        yield PluginTask(
+            entry["name"],
+            declared.scoring_modes.get(entry["name"], tuple(entry["modes"] or MODES)),
+            None if fields is None else tuple(dict.fromkeys(fields)),
+            tuple(entry["metrics"]),
+            dataset_of(entry),
+            tuple(entry["rubrics"]),
+        )
+
+
+def dataset_of(entry: Mapping[str, Any]) -> str:
+    """Name or folder of a task's data, and their subset."""
+    return f"{entry['hf_repo']} ({entry['hf_subset']})"
+
+
+def _parts(layout: PluginLayout) -> Iterator[Part]:
+    for name, path in layout.profiles.items():
+        yield Part("profile", name, path, _fault(_check_profile, name, path))
+    for name, path in layout.templates.items():
+        yield Part("template", name, path, _fault(_check_template, name, path))
+    for name, path in layout.rubrics.items():
+        yield Part("rubric", name, path, _fault(_check_rubric, name, path))
+
+
+def _fault(check: Any, name: str, path: Path) -> str | None:
+    try:
+        check(name, path)
+    except (EvalkitError, OSError, UnicodeDecodeError) as problem:
+        return str(problem)
+    return None
+
+
+def _check_profile(_: str, path: Path) -> None:
+    profile = load_profile(path)
+    if profile.rubric is not None:
+        profile.load()
+
+
+def _check_template(name: str, path: Path) -> None:
+    stem, _, number = name.partition("@")
+    Template.of(stem, number, path.read_text(encoding="utf-8")).parse()
+
+
+def _check_rubric(name: str, path: Path) -> None:
+    rubric = load_rubric(path)
+    if f"{rubric.id}@{rubric.version}" != name:
+        raise RegistryError(f"{path} says it is {rubric.id}@{rubric.version}; by its place it must be {name}")
+
+
+def _needs(requirements: list[str]) -> Iterator[Need]:
+    from packaging.requirements import InvalidRequirement, Requirement
+
+    for text in requirements:
+        try:
+            requirement = Requirement(text)
+        except InvalidRequirement:
+            yield Need(text, None, met=False)
+            continue
+        if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
+            continue
+        try:
+            # evalkit may be used from a checkout that was never installed
+            there = __version__ if requirement.name == "evalkit" else version(requirement.name)
+        except PackageNotFoundError:
+            yield Need(text, None, met=False)
+        else:
+            yield Need(text, there, met=requirement.specifier.contains(there, prereleases=True))
+
+
+def _lack(need: Need) -> str:
+    return "which is not installed" if need.installed is None else f"but {need.installed} is installed"

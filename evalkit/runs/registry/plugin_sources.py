@@ -1,0 +1,271 @@
+"""Where a plugin's code is, and the hash of it: found without importing anything."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.machinery import PathFinder
+from importlib.metadata import PathDistribution, distributions
+from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+from evalkit.errors import ConfigError
+from evalkit.runs.contract.plugin_layout import PluginLayout, read_project
+
+__all__ = ["Place", "content_hash", "fetched", "locate", "requirements_of"]
+
+_DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
+_URL = re.compile(r"(git\+)?(https?|file|ssh)(\+\w+)?://")
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_COMMIT_CUT = re.compile(r"[0-9a-f]{7,39}")
+_ARCHIVES = (".whl", ".zip", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
+_IGNORED = frozenset({
+    "__pycache__", "build", "dist", "node_modules", "venv", ".DS_Store", ".git", ".hypothesis", ".ipynb_checkpoints",
+    ".mypy_cache", ".nox", ".pytest_cache", ".ruff_cache", ".tox", ".venv",
+})  # fmt: skip
+_PIP_WAIT_S = 600
+_GIT_WAIT_S = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A plugin's code on this machine.
+
+    Attributes
+    ----------
+    uri
+        What is stored: as given, paths made absolute, a branch or tag of Git replaced by its commit.
+    path
+        The file or folder.
+    """
+
+    uri: str
+    path: Path
+
+
+def locate(uri: str, folder: Path) -> Place:
+    """Find a plugin's code.
+
+    Parameters
+    ----------
+    uri
+        A file or folder; a dotted package path; a wheel or source archive; or a URL that pip takes. A branch or tag
+        of a Git URL is replaced by the commit it stands for now.
+    folder
+        Where copies of archives and URLs are kept.
+
+    Raises
+    ------
+    ConfigError
+        When there is nothing, or it cannot be fetched.
+
+    Examples
+    --------
+    >>> locate("evalkit.runs.registry", Path()).path.name
+    'registry'
+    """
+    if uri.startswith("file:"):
+        uri = url2pathname(urlsplit(uri).path)
+    if "://" in uri:
+        _check_no_password(uri)
+    if _URL.match(uri):
+        uri = _at_commit(uri) if uri.startswith("git+") else uri
+        return Place(uri, fetched(uri, folder))
+    path = Path(uri).expanduser()
+    if path.is_file() and path.name.endswith(_ARCHIVES):
+        path = path.resolve()
+        return Place(str(path), fetched(str(path), folder, content_hash(path)))
+    if path.exists():
+        return Place(str(path.resolve()), path.resolve())
+    if _DOTTED.fullmatch(uri):
+        found = _package(uri)
+        if found is not None:
+            return Place(uri, found)
+    raise ConfigError(
+        f"there is no plugin at {uri!r}: it is no file or folder, no package that is installed here, and no URL "
+        "(git+https://…@commit, https://….whl)"
+    )
+
+
+def _check_no_password(uri: str) -> None:
+    """Refuse what would be kept and shown: of the web, a name alone is a token (``https://TOKEN@host``)."""
+    try:
+        parts = urlsplit(uri)
+    except ValueError as problem:
+        raise ConfigError(f"{uri!r} is no URL: {problem}") from None
+    is_web = parts.scheme.lower().endswith(("http", "https"))
+    if parts.password is not None or (is_web and parts.username is not None):
+        raise ConfigError(
+            "a URL with a password or token would be kept in the registry; leave it out, and let git or pip look it up"
+        )
+
+
+def _at_commit(uri: str) -> str:
+    """A Git URL that ends with a commit, as it is; else with the commit of its branch or tag, or of the default one."""
+    url, hash_mark, fragment = uri.partition("#")
+    scheme, _, rest = url.partition("://")
+    host, slash, path = rest.partition("/")
+    path, _, reference = path.rpartition("@") if "@" in path else (path, "", "HEAD")
+    if _COMMIT.fullmatch(reference):
+        return uri
+    plain = f"{scheme}://{host}{slash}{path}"
+    commit = _commit_of(plain.removeprefix("git+"), reference)
+    return f"{plain}@{commit}{hash_mark}{fragment}"
+
+
+def _commit_of(repository: str, reference: str) -> str:
+    try:
+        done = subprocess.run(  # noqa: S603  # what is asked is two arguments, after which no option may come
+            ["git", "ls-remote", "--", repository, reference, f"{reference}^{{}}"],  # noqa: S607  # as pip finds it
+            capture_output=True, text=True, timeout=_GIT_WAIT_S, check=False, stdin=subprocess.DEVNULL,
+            env=os.environ | {"GIT_TERMINAL_PROMPT": "0"},
+        )  # fmt: skip
+    except FileNotFoundError:
+        raise ConfigError(f"{repository} cannot be asked for {reference!r}: there is no git on this machine") from None
+    except subprocess.TimeoutExpired:
+        raise ConfigError(f"{repository} cannot be asked for {reference!r}: no answer in {_GIT_WAIT_S} s") from None
+    if done.returncode:
+        said = " ".join(done.stderr.split())[:300]
+        raise ConfigError(f"{repository} cannot be asked for {reference!r}: {said}")
+    commits = {name: commit for commit, _, name in (line.partition("\t") for line in done.stdout.splitlines())}
+    # an annotated tag is an object of its own; ^{} is the commit behind it
+    for name in (reference, f"refs/heads/{reference}", f"refs/tags/{reference}^{{}}", f"refs/tags/{reference}"):
+        if name in commits:
+            return commits[name]
+    if _COMMIT_CUT.fullmatch(reference):  # asked first: a tag like 20260131 looks like one, too
+        return reference
+    raise ConfigError(f"{repository} has no branch, tag or commit {reference!r}")
+
+
+def _package(name: str) -> Path | None:
+    """The file or folder of a dotted name; parents are not imported, as `find_spec` of importlib would."""
+    where: list[str] | None = None
+    for number, part in enumerate(name.split("."), 1):
+        spec = PathFinder.find_spec(part, where)
+        if spec is None:
+            return None
+        places = list(spec.submodule_search_locations or [])
+        if number == name.count(".") + 1:
+            if places:
+                return Path(places[0]).resolve()
+            return Path(spec.origin).resolve() if spec.origin else None
+        where = places
+    return None
+
+
+def fetched(uri: str, folder: Path, content: str = "") -> Path:
+    """The code of an archive or URL, installed by pip (without what it needs) into a folder of its own; fetched once.
+
+    Parameters
+    ----------
+    uri, folder
+        What to fetch, and where to keep it.
+    content
+        Hash of a local archive, so that another one of its name is not taken for it.
+
+    Raises
+    ------
+    ConfigError
+        When pip cannot get it; the message ends with what pip said.
+    """
+    target = folder / hashlib.sha256(f"{uri}{content}".encode()).hexdigest()[:16]
+    if target.is_dir():
+        return target
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder) as scratch:
+        made = Path(scratch, "plugin")
+        command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-input", "--no-deps", "--no-compile"]
+        try:
+            done = subprocess.run(  # noqa: S603  # the URI is one argument, and a plugin is code that the user names
+                [*command, "--disable-pip-version-check", "--no-build-isolation", "--target", str(made), uri],
+                capture_output=True, text=True, timeout=_PIP_WAIT_S, check=False, stdin=subprocess.DEVNULL,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            raise ConfigError(f"{uri} cannot be fetched: pip did not end within {_PIP_WAIT_S} s") from None
+        if done.returncode or not made.is_dir():
+            said = " ".join((done.stderr.strip() or done.stdout.strip()).splitlines()[-3:])
+            raise ConfigError(f"{uri} cannot be fetched: {said[:400]}")
+        shutil.rmtree(made / "bin", ignore_errors=True)
+        for record in made.glob("*.dist-info"):  # holds the time and place of this installation
+            for name in ("RECORD", "direct_url.json", "INSTALLER", "REQUESTED"):
+                (record / name).unlink(missing_ok=True)
+        try:
+            made.rename(target)
+        except OSError:
+            if not target.is_dir():  # another process was faster
+                raise
+    return target
+
+
+def content_hash(path: Path) -> str:
+    """sha256 over names and bytes of a file, or of all files of a folder; caches and builds do not count.
+
+    To a module that is one file belong the profiles, templates and rubrics beside it (`PluginLayout`).
+
+    Raises
+    ------
+    ConfigError
+        When a file cannot be read, or there is none.
+    """
+    found = hashlib.sha256()
+    n_files = 0
+    try:
+        for name, file in _files(path):
+            body = file.read_bytes()
+            found.update(f"{len(name)}:{name}:{len(body)}:".encode())
+            found.update(body)
+            n_files += 1
+    except OSError as problem:
+        raise ConfigError(f"plugin {path} cannot be read: {problem.strerror or problem}") from None
+    if not n_files:
+        raise ConfigError(f"plugin {path} holds no files")
+    return found.hexdigest()
+
+
+def _files(path: Path) -> Iterator[tuple[str, Path]]:
+    if not path.is_dir():
+        yield path.name, path
+        if path.suffix == ".py":
+            for file in PluginLayout.at(path).parts():
+                yield file.relative_to(path.parent).as_posix(), file
+        return
+    for file in sorted(path.rglob("*")):
+        parts = file.relative_to(path).parts
+        ignored = file.suffix == ".pyc" or any(part in _IGNORED or part.endswith(".egg-info") for part in parts)
+        if file.is_file() and not ignored:
+            yield "/".join(parts), file
+
+
+def requirements_of(layout: PluginLayout) -> list[str]:
+    """What a plugin's package says it needs (``Requires-Dist``, or ``dependencies`` of pyproject.toml).
+
+    Raises
+    ------
+    ConfigError
+        When pyproject.toml is no TOML.
+
+    Examples
+    --------
+    >>> requirements_of(PluginLayout.at(Path(__file__)))[:1]
+    []
+    """
+    root = layout.root
+    for record in sorted(root.glob("*.dist-info")) if root.is_dir() else []:
+        return list(PathDistribution(record).requires or [])
+    for folder in (root, *root.parents[:2]):
+        project = folder / "pyproject.toml"
+        if project.is_file():
+            return [str(one) for one in read_project(project).get("dependencies", [])]
+    inside = layout.file.relative_to(layout.search).as_posix()
+    for installed in distributions(path=[str(layout.search)]):
+        if any(file.as_posix() == inside for file in installed.files or []):
+            return list(installed.requires or [])
+    return []

@@ -1,0 +1,329 @@
+"""`Registry`: plugins, judge templates and packs by name and version; nothing in it is overwritten."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from evalkit.errors import ConfigError, EvalkitWarning, RegistryError
+from evalkit.rubrics.prompts import Template
+from evalkit.runs.contract.plugin_layout import PluginLayout
+from evalkit.runs.registry.benchmarks import (
+    add_tasks,
+    benchmark_table,
+    entries_of,
+    evalkit_tasks,
+    own_tasks,
+    unknown_tasks,
+)
+from evalkit.runs.registry.databases import Database, default_url
+from evalkit.runs.registry.entries import JudgeTemplate, Pack, Plugin
+from evalkit.runs.registry.inspections import PluginReport, inspect_plugin
+from evalkit.runs.registry.packs import pack_yaml, read_pack
+from evalkit.runs.registry.plugin_sources import content_hash, locate, requirements_of
+from evalkit.runs.registry.rows import add_row, find_row, list_rows, pack_row
+from evalkit.runs.registry.tables import PLUGIN_TYPES, PackRow, PluginRow, RunRow, TemplateRow
+
+__all__ = ["Registry"]
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_TEMPLATE = re.compile(r"[a-z0-9][a-z0-9_-]{0,99}")  # what `load_template` takes
+
+
+class Registry:
+    """What runs are made of, in a database; `Registry.open` gives one.
+
+    Attributes
+    ----------
+    database
+        Where it is.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     registry = Registry.open(f"{folder}/registry.sqlite")
+    ...     pack = registry.apply_pack({"pack": "smoke", "version": 1, "tasks": [{"task": "tool_use"}]})
+    ...     print(pack.label, registry.packs()["n_tasks"].tolist())
+    ...     registry.close()
+    smoke@1 [1]
+    """
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    @classmethod
+    def open(cls, url: str | Path | None = None) -> Registry:
+        """The registry at a PostgreSQL URL or in a SQLite file; its schema is brought up to date at first use.
+
+        Parameters
+        ----------
+        url
+            By default `EVALKIT_REGISTRY`, else ``registry.sqlite`` in the cache folder.
+
+        Raises
+        ------
+        ConfigError
+            For a URL that names no database that can be used.
+        """
+        return cls(Database(default_url() if url is None else str(url)))
+
+    def __repr__(self) -> str:
+        return f"Registry({self.database.shown!r})"
+
+    def close(self) -> None:
+        """Close the connections; a later use opens them again."""
+        self.database.close()
+
+    def register_plugin(self, name: str, version: str, uri: str, plugin_type: str = "task") -> Plugin:
+        """Register a plugin with the hash of its files.
+
+        Parameters
+        ----------
+        name, version
+            Unique together. Registering the same content again changes nothing.
+        uri
+            A dotted package path, a file or folder (a wheel too), or a URL that pip takes. A branch or tag of Git
+            (``git+file:///repo@main``) is stored as the commit that it stands for now.
+        plugin_type
+            ``task``, ``metric`` or ``bundle``.
+
+        Raises
+        ------
+        ConfigError
+            When there is no plugin at the URI, or name and version stand for other content already.
+        """
+        _check_name("plugin", name, version)
+        if plugin_type not in PLUGIN_TYPES:
+            raise ConfigError(f"plugin type {plugin_type!r} is unknown; allowed are {', '.join(PLUGIN_TYPES)}")
+        place = locate(uri, self.folder)
+        layout = PluginLayout.at(place.path)
+        row = PluginRow(
+            name=name,
+            version=version,
+            plugin_type=plugin_type,
+            storage_uri=place.uri,
+            content_hash=content_hash(place.path),
+            requirements=requirements_of(layout),
+            created_at=datetime.now(UTC),
+        )
+        return Plugin.of(add_row(self.database, row, same=("storage_uri", "plugin_type")))
+
+    def check_plugin(self, name: str, version: str | None = None) -> PluginLayout:
+        """Where a plugin's code is on this machine, after a look whether it is what was registered; nothing is run.
+
+        Parameters
+        ----------
+        name, version
+            The plugin; without a version the one registered last.
+
+        Raises
+        ------
+        RegistryError
+            When there is no such plugin, its code is not there, or its content changed since it was registered.
+        """
+        plugin = self.plugin(name, version)
+        try:
+            place = locate(plugin.storage_uri, self.folder)
+            layout, now = PluginLayout.at(place.path), content_hash(place.path)
+        except ConfigError as problem:
+            raise RegistryError(f"plugin {plugin.label} cannot be used here: {problem}") from None
+        if now != plugin.content_hash:
+            mend = "restore the files"
+            if place.path.is_relative_to(self.folder):
+                mend = "remove that copy, so that it is fetched again"
+            raise RegistryError(
+                f"plugin {plugin.label} changed since it was registered: {place.path} has the hash {now[:12]}, not "
+                f"{plugin.content_hash[:12]}; {mend}, or register it as a new version"
+            )
+        return layout
+
+    def inspect_plugin(self, name: str, version: str | None = None, *, timeout_s: float = 120.0) -> PluginReport:
+        """Import a plugin in a process of its own, list what it brings, and note its tasks among the benchmarks.
+
+        Parameters
+        ----------
+        name, version
+            The plugin; without a version the one registered last.
+        timeout_s
+            Seconds after which the process is ended.
+
+        Raises
+        ------
+        RegistryError
+            As of `check_plugin`; and when it cannot be imported, ends the process, or takes too long.
+        """
+        layout = self.check_plugin(name, version)
+        row = find_row(self.database, PluginRow, "plugin", name, version)
+        report = inspect_plugin(layout.root, timeout_s=timeout_s, tasks_wanted=row.plugin_type != "metric")
+        with self.database.session() as session:
+            add_tasks(session, entries_of(report), f"plugin {row.name}@{row.version}", row.id)
+        return report
+
+    def inspect_own_tasks(self) -> None:
+        """Note evalkit's own tasks, imported in a process of their own; RegistryError when that fails."""
+        source, entries = evalkit_tasks(self.folder)
+        with self.database.session() as session:
+            add_tasks(session, entries, source, None)
+
+    def refresh_benchmarks(self) -> tuple[int, list[str]]:
+        """Look up the tasks of LightEval, of evalkit, of installed bundles and of registered plugins.
+
+        LightEval and each plugin are imported in a process of their own, LightEval offline. What is there stays.
+
+        Returns
+        -------
+        int, list of str
+            How many tasks are new, and what could not be imported, in words.
+
+        Raises
+        ------
+        MissingExtraError
+            When LightEval is not installed.
+        RegistryError
+            When LightEval's tasks cannot be listed.
+        """
+        found, said = own_tasks(self.folder)
+        n_before = len(self.benchmarks())
+        with self.database.session() as session:
+            for source, entries in found.items():
+                add_tasks(session, entries, source, None)
+        for name, version in self.plugins()[["name", "version"]].itertuples(index=False):
+            try:
+                self.inspect_plugin(name, version)
+            except RegistryError as problem:
+                said.append(str(problem))
+        return len(self.benchmarks()) - n_before, said
+
+    def benchmarks(self) -> pd.DataFrame:
+        """The tasks that are known, by name.
+
+        Returns
+        -------
+        pandas.DataFrame
+            `name`; `source` (``lighteval 0.13.0``, ``evalkit …``, ``bundle …``, ``plugin name@version``); `plugin`,
+            `plugin_version` (missing where no registered plugin brings it); `scoring_modes`, `fields`, `rubrics`
+            (names, comma-separated; missing where not known); `dataset`; `created_at`. Empty until
+            `refresh_benchmarks` or `inspect_plugin`.
+        """
+        with self.database.session() as session:
+            return benchmark_table(session)
+
+    def add_template(
+        self, name: str, version: str, prompt_template: str, response_schema: Mapping[str, Any] | None = None
+    ) -> JudgeTemplate:
+        """Register a judge template; its header and blocks are checked as those of ``rubrics/templates/``.
+
+        Raises
+        ------
+        RubricError
+            When the source is no template.
+        ConfigError
+            When name and version stand for another text already.
+        """
+        _check_template(name, version)
+        template = Template.of(name, version, prompt_template)
+        template.parse()
+        if response_schema is not None and response_schema.get("type") != "object":
+            raise ConfigError(f"response schema of template {template.label}: it must be of type object")
+        row = TemplateRow(
+            name=template.name,
+            version=template.version,
+            prompt_template=template.source,
+            response_schema=None if response_schema is None else dict(response_schema),
+            content_hash=template.hash,
+            created_at=datetime.now(UTC),
+        )
+        return JudgeTemplate.of(add_row(self.database, row, same=("response_schema",)))
+
+    def apply_pack(self, source: str | Path | Mapping[str, Any]) -> Pack:
+        """Take a pack over from a YAML file or its content; the same content again changes nothing.
+
+        A task that nobody knows, of LightEval, installed bundles and plugins, is an EvalkitWarning (see `benchmarks`).
+
+        Raises
+        ------
+        ConfigError
+            For a file that breaks the rules, or a version that exists with other content.
+        """
+        pack = Pack.of(add_row(self.database, pack_row(read_pack(source))))
+        for said in unknown_tasks(pack, self.benchmarks(), self.plugins()):
+            warnings.warn(f"pack {pack.label}: {said}", EvalkitWarning, stacklevel=2)
+        return pack
+
+    def plugin(self, name: str, version: str | None = None) -> Plugin:
+        """A plugin by name and version; without a version the one registered last."""
+        return Plugin.of(find_row(self.database, PluginRow, "plugin", name, version))
+
+    def template(self, name: str, version: str | None = None) -> JudgeTemplate:
+        """A judge template by name and version; without a version the highest."""
+        return JudgeTemplate.of(find_row(self.database, TemplateRow, "judge template", name, version))
+
+    def pack(self, name: str, version: str | None = None) -> Pack:
+        """A pack by name and version; without a version the one applied last."""
+        return Pack.of(find_row(self.database, PackRow, "pack", name, version))
+
+    def pack_yaml(self, name: str, version: str | None = None) -> str:
+        """A pack as the text of a YAML file, which `apply_pack` takes."""
+        return pack_yaml(self.pack(name, version))
+
+    def plugins(self) -> pd.DataFrame:
+        """All plugins, oldest first: `name`, `version`, `plugin_type`, `storage_uri`, `content_hash`, `created_at`."""
+        columns = ("name", "version", "plugin_type", "storage_uri", "content_hash", "created_at")
+        return list_rows(self.database, PluginRow, columns)
+
+    def templates(self) -> pd.DataFrame:
+        """All judge templates, oldest first: `name`, `version`, `content_hash`, `created_at`."""
+        return list_rows(self.database, TemplateRow, ("name", "version", "content_hash", "created_at"))
+
+    def packs(self) -> pd.DataFrame:
+        """All packs, oldest first: `name`, `version`, `n_tasks`, `primary_metric`, `task_aggregation`, `created_at`."""
+        table = list_rows(
+            self.database,
+            PackRow,
+            ("name", "version", "tasks", "primary_metric", "task_aggregation", "created_at", "description"),
+        )
+        table["tasks"] = [len(tasks) for tasks in table["tasks"]]
+        return table.rename(columns={"tasks": "n_tasks"})
+
+    def runs(self) -> pd.DataFrame:
+        """All runs, oldest first: who, how, when, and what became of them; `evalkit.runs` has their scores.
+
+        Returns
+        -------
+        pandas.DataFrame
+            `id`, `pack` (``name@version``), `model`, `backend`, `scoring_mode`, `status`, `created_at`, `started_at`,
+            `finished_at` (UTC), `error`.
+        """
+        columns = ("id", "pack", "model", "backend", "scoring_mode", "status", "created_at", "started_at")
+        table = list_rows(self.database, RunRow, (*columns, "finished_at", "error"))
+        table["pack"] = [f"{pack.name}@{pack.version}" for pack in table["pack"]]
+        return table.sort_values(["created_at", "id"], ignore_index=True)
+
+    @property
+    def folder(self) -> Path:
+        """Where copies of plugins from URLs are kept."""
+        from evalkit.core.folders import default_folder
+
+        return default_folder() / "plugins"
+
+
+def _check_template(name: str, version: str) -> None:
+    if not _TEMPLATE.fullmatch(name):
+        raise ConfigError(f"{name!r} is no name for a template: lower-case letters, digits, dash and underscore")
+    if not re.fullmatch(r"v[1-9][0-9]*", version):
+        raise ConfigError(f"a template's version is v1, v2 and so on, not {version!r}")
+
+
+def _check_name(what: str, name: str, version: str) -> None:
+    for kind, text in (("name", name), ("version", version)):
+        if not _NAME.fullmatch(text):
+            raise ConfigError(
+                f"{text!r} is no {kind} for a {what}: letters, digits, dot, dash and underscore, at most 100"
+            )

@@ -1,0 +1,242 @@
+"""A run as text and as HTML: scores with coverage and spread, who judged by what, and what speaks against them."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any
+
+from evalkit.core.formatting import count_of, figure, html_page, html_table, text_table
+from evalkit.runs.contract import JudgeUsed, Receipt
+from evalkit.runs.contract.metric_names import count_name, is_count, is_of, no_values
+from evalkit.runs.runs import Run, RunScore
+
+__all__ = [
+    "printable",
+    "run_facts",
+    "run_html",
+    "run_reproducible",
+    "run_tables",
+    "run_text",
+    "run_title",
+    "run_without",
+    "scored_of",
+]
+
+_ROUNDING = 1e-6
+_LEFT = ("metric", "judge", "model", "server", "by", "rubric", "template", "rules", "unscored")
+
+
+def run_text(run: Run) -> str:
+    """What ``print(run)`` shows."""
+    parts = [run_title(run)]
+    if run.error:
+        parts.append(run.error)
+    parts += [f"note: {one}" for one in run.notes]
+    for title, rows in run_tables(run):
+        rest = run_without(run) if title == "scores" else ""
+        parts.append("\n".join(filter(None, [f"\n{title}", text_table(rows, left=_LEFT), rest])))
+    parts.append("\n" + "\n".join(f"{name}: {value}" for name, value in run_facts(run)))
+    return "\n".join(printable(part) for part in parts)
+
+
+def run_html(run: Run) -> str:
+    """What a notebook draws; all texts are escaped."""
+    parts = [f"<h4>{html.escape(run_title(run))}</h4>"]
+    if run.error:
+        parts.append(f"<p>{html.escape(run.error)}</p>")
+    parts += [f"<p class='note'>note: {html.escape(one)}</p>" for one in run.notes]
+    for title, rows in run_tables(run):
+        rest = run_without(run) if title == "scores" else ""
+        parts.append(html_table(rows, texts=_LEFT, caption=title))
+        parts += [f"<p class='note'>{html.escape(rest)}</p>"] if rest else []
+    parts += [f"<p class='note'>{html.escape(name)}: {html.escape(value)}</p>" for name, value in run_facts(run)]
+    return html_page(parts)
+
+
+def run_title(run: Run) -> str:
+    """Which run, of what, how, and how it ended, in one line."""
+    took = ""
+    if run.started_at is not None and run.finished_at is not None:
+        took = f" in {(run.finished_at - run.started_at).total_seconds():.0f} s"
+    nothing = f", but nothing was scored in {', '.join(run.scored_nothing)}" if run.scored_nothing else ""
+    head = f"run {run.id}: {run.pack} with {run.model} ({run.backend}), {run.scoring_mode}"
+    return f"{head}: {run.status}{took}{nothing}"
+
+
+def run_tables(run: Run) -> Iterator[tuple[str, list[dict[str, str]]]]:
+    """Titles and rows: scores, receipts, judges; those that the run has."""
+    if run.scores:
+        yield "scores", _scores(run)
+    if run.receipts:
+        yield "judged by (from the receipts)", [_receipt(one) for one in run.receipts]
+        yield "judges", list(_judges(run.receipts))
+
+
+def _scores(run: Run) -> list[dict[str, str]]:
+    """Figures with their standard error, the samples behind them and the share that is scored; judged ones first."""
+    names = _names(run)
+    rows = []
+    judged = {task: run.judged(task) for task in names}
+    order = {task: at for at, task in enumerate(names)}
+    for one in sorted(run.scores, key=lambda one: (order[one.task], not is_of(one.metric, judged[one.task]))):
+        counts = is_count(one.metric, names[one.task])
+        if _is_absent(one, names[one.task]) or (
+            counts and (one.metric.endswith(("_n", "_n_verdicts")) or not one.value)
+        ):
+            continue  # below the table; beside its figure; or none was empty
+        n, whole = scored_of(run, one)
+        covered = "NA" if one.coverage is None else f"{one.coverage:.0%}"
+        rows.append(
+            {
+                "task": one.task,
+                "metric": one.metric,
+                "value": _whole(one.value) if counts else figure(one.value, digits=3),
+                "stderr": "" if counts else figure(one.stderr, digits=3),
+                "n": "" if counts else _whole(n),
+                "scored": "" if counts else covered if whole is None else f"{_scored(one, n, whole)} ({covered})",
+            }
+        )
+    return rows
+
+
+def _scored(score: RunScore, n: float | None, whole: int) -> str:
+    """Samples scored, ties without a number among them."""
+    return count_of(n if score.coverage is None else round(score.coverage * whole), whole)
+
+
+def scored_of(run: Run, score: RunScore) -> tuple[float | None, int | None]:
+    """How many samples are behind a figure, and of how many: verdicts of a pass rate, answers that a criterion is for.
+
+    None where it is not known; the means that LightEval takes over a group of tasks have a mean number, of none.
+    """
+    name = count_name(score.metric)
+    n = next((one.value for one in run.scores if (one.task, one.metric) == (score.task, name)), None)
+    n_samples = next((one.n_samples for one in run.tasks if one.task == score.task), None)
+    counts = {one.metric for one in run.scores if one.task == score.task}
+    if n is not None and n_samples and f"{score.metric}_n_unscored" in counts:
+        return n, n_samples  # ties are scored, and have no number: n / coverage would be too few
+    if n is not None and score.coverage and abs((whole := n / score.coverage) - round(whole)) < _ROUNDING:
+        return n, round(whole)
+    if score.coverage is None or not n_samples:
+        return n, None
+    return float(round(score.coverage * n_samples)), n_samples
+
+
+def run_without(run: Run) -> str:
+    """A line on the figures that have no value and no coverage, as criteria that apply to no sample; blank for none."""
+    names = _names(run)
+    return no_values((one.task, one.metric) for one in run.scores if _is_absent(one, names[one.task]))
+
+
+def _names(run: Run) -> dict[str, set[str]]:
+    names: dict[str, set[str]] = {}
+    for one in run.scores:
+        names.setdefault(one.task, set()).add(one.metric)
+    return names
+
+
+def _is_absent(score: RunScore, names: Collection[str]) -> bool:
+    return score.value is None and score.coverage is None and not is_count(score.metric, names)
+
+
+def _whole(value: float | None) -> str:
+    if value is None:
+        return "NA"
+    return f"{value:.0f}" if float(value).is_integer() else f"{value:.1f}"
+
+
+def _receipt(receipt: Receipt) -> dict[str, str]:
+    rules = {
+        "samples": receipt.samples,
+        "vote": receipt.vote,
+        "ties": receipt.ties,
+        "min_self_agreement": receipt.min_self_agreement,
+        "aggregation": receipt.aggregation,
+        "quorum": receipt.quorum,
+    }
+    plugin = f"{receipt.plugin}@{receipt.plugin_version}" if receipt.plugin else ""
+    profile = f"{receipt.profile}@{receipt.profile_version}" if receipt.profile else ""
+    return {
+        "task": receipt.task,
+        "metric": receipt.metric,
+        "rubric": f"{receipt.rubric}@{receipt.rubric_version} ({receipt.rubric_hash[:8]})",
+        "by": " ".join(filter(None, [plugin, profile])) or "-",
+        "rules": ", ".join(f"{name} {value}" for name, value in rules.items() if value is not None),
+        "scored": count_of(receipt.n_scored, receipt.n_items),
+        "empty": str(receipt.n_empty),
+        "paid now": "NA" if receipt.cost_usd is None else f"US$ {receipt.cost_usd:.4f}",
+    }
+
+
+def _judges(receipts: Iterable[Receipt]) -> Iterator[dict[str, str]]:
+    """Who was asked in which task, by which template, on which server, and what came of it."""
+    for receipt in receipts:
+        for judge in receipt.judges:
+            unscored = sorted(judge.reasons.items(), key=lambda one: (-one[1], one[0]))
+            row = {
+                "task": receipt.task,
+                "metric": receipt.metric,
+                "judge": judge.name,
+                "model": _model(judge),
+                "server": judge.base_url or judge.service,
+                "template": f"{judge.template} ({judge.template_hash[:8]})",
+                "weight": f"{judge.weight:g}",
+                "temperature": "NA" if judge.temperature is None else f"{judge.temperature:g}",
+                "max_tokens": "NA" if judge.max_tokens is None else str(judge.max_tokens),
+                "scored": "NA" if judge.n_judgments is None else count_of(judge.n_scored or 0, judge.n_judgments),
+                "unscored": ", ".join(f"{reason} {n}" for reason, n in unscored),
+            }
+            if judge.params:
+                row["params"] = json.dumps(judge.params, sort_keys=True, ensure_ascii=False)
+            yield row
+
+
+def _model(judge: JudgeUsed) -> str:
+    """The model as it was asked for, and what the server called it where that differs."""
+    asked = f"{judge.provider}:{judge.model}"
+    others = [name for name in judge.served if name not in (judge.model, asked)]
+    return f"{asked} (served: {', '.join(judge.served)})" if others else asked
+
+
+def run_facts(run: Run) -> Iterator[tuple[str, str]]:
+    """Names and values of what else is worth knowing: config as given, reproducible or not, versions, folder."""
+    states = _by_state(run)
+    if states:
+        yield "receipts", "; ".join(f"{state}: {', '.join(tasks)}" for state, tasks in states.items())
+    if run.scoring_mode != "deterministic" and run.scoring_config is not None:
+        yield "config as given", json.dumps(run.scoring_config, ensure_ascii=False)
+    yield "reproducible", ": ".join(filter(None, run_reproducible(run)))
+    if run.status == "succeeded":
+        yield "comparable", f"with runs that are scored as {run.identity[:12]}"
+    facts: Mapping[str, Any] = run.artifacts.get("environment") or {}
+    if facts:
+        packages = facts.get("packages", {})
+        named = [f"{name} {packages[name]}" for name in ("lighteval", "transformers", "torch") if name in packages]
+        yield "versions", ", ".join([f"evalkit {facts.get('evalkit')}", f"Python {facts.get('python')}", *named])
+    attempts = run.artifacts.get("attempts", [])
+    if len(attempts) > 1:
+        yield "attempts", "; ".join(f"{one['by']} {one['ended'] or 'goes on'}" for one in attempts)
+    if run.artifacts.get("folder"):
+        yield "folder", str(run.folder)
+
+
+def run_reproducible(run: Run) -> tuple[str, str]:
+    """``yes``, ``no`` or ``unknown``, and why; blank for yes."""
+    if run.reproducible is None:
+        return "unknown", f"it is not known what scores {'; '.join(run.unknown)}"
+    return ("yes", "") if run.reproducible else ("no", "; ".join(run.irreproducible))
+
+
+def _by_state(run: Run) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for one in run.tasks:
+        if one.receipt_state is not None:
+            found.setdefault(one.receipt_state, []).append(one.task)
+    return found
+
+
+def printable(text: str) -> str:
+    """Text of several lines that does not steer the terminal."""
+    return "".join(sign if sign.isprintable() or sign == "\n" else "\N{REPLACEMENT CHARACTER}" for sign in text)

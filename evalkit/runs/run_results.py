@@ -1,0 +1,221 @@
+"""From LightEval's output to rows: figures with their standard error and coverage, receipts, and what is odd."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from evalkit.errors import InputError, MissingExtraError, counted, listed
+from evalkit.runs.contract import Receipt, Scorer, read_receipts, read_scorers
+from evalkit.runs.contract.lighteval_output import LightevalArtifacts
+from evalkit.runs.contract.metric_names import PASS_RATE, count_name, is_count
+from evalkit.runs.contract.task_bindings import task_name
+from evalkit.runs.rows import Ending
+from evalkit.runs.runs import Run, RunScore, RunTask, no_receipt, scorers_of
+
+__all__ = ["RECEIPTS", "has_samples", "read_findings", "sample_values"]
+
+RECEIPTS = "receipts.json"
+"""Where, in LightEval's output folder, the judge plugin leaves its receipts."""
+
+_BESIDE = ("_stderr", "_coverage")
+
+
+def read_findings(run: Run) -> Ending:
+    """What a run's output folder holds, as the ending of a run that succeeded.
+
+    Raises
+    ------
+    InputError
+        When results are missing, cut short, or lack a task of the pack.
+    ConfigError
+        When the receipts are cut short.
+    """
+    artifacts = LightevalArtifacts.at(run.output)
+    place = run.output / RECEIPTS
+    receipts = tuple(read_receipts(place)) if place.is_file() else ()
+    scorers = read_scorers(place)
+    missing = [one.task for one in run.tasks if not _parts(one.task, artifacts.results)]
+    if missing:
+        raise InputError(
+            f"{artifacts.results_file} has no results of {listed(missing)}; it has {listed(artifacts.results)}"
+        )
+    details = {task: _details(artifacts, task) for task in artifacts.results}
+    scores = [
+        score
+        for task in _in_order(run, artifacts.results)
+        for score in _scores(task, artifacts.results[task], details[task])
+    ]
+    states = {one.task: _receipt_state(run, one, receipts, scorers_of(scorers, one.task)) for one in run.tasks}
+    tasks = tuple(_task(one, artifacts.results, details, states[one.task]) for one in run.tasks)
+    return Ending(
+        "succeeded",
+        exit_code=0,
+        tasks=tasks,
+        scores=tuple(scores),
+        receipts=receipts,
+        scorers=scorers,
+        notes=tuple(_notes(run.scoring_mode, tasks, receipts, details)),
+    )
+
+
+def sample_values(details: pd.DataFrame, metric: str) -> pd.Series:
+    """The figures of one metric, a sample each, NaN where it is unscored or has none.
+
+    Parameters
+    ----------
+    details
+        As of `LightevalArtifacts.details`.
+    metric
+        Its name; where the figure is a flag, true is 1.
+
+    Returns
+    -------
+    pandas.Series
+        float64, by row.
+    """
+    values = [_number(_figures(row).get(metric)) for row in details["metric"]]
+    return pd.Series(values, index=details.index, dtype="float64")
+
+
+def has_samples(details: pd.DataFrame, metric: str) -> bool:
+    """Whether any sample has a figure of this name."""
+    return any(metric in _figures(row) for row in details["metric"])
+
+
+def _figures(row: Any) -> dict[str, Any]:
+    """A sample's figures by name: a metric with several has them in a mapping of its own."""
+    found: dict[str, Any] = {}
+    for name, value in row.items() if isinstance(row, Mapping) else ():
+        found.update(value if isinstance(value, Mapping) else {name: value})
+    return found
+
+
+def _number(value: Any) -> float:
+    return float(value) if isinstance(value, (int, float, np.number, np.bool_)) else math.nan
+
+
+def _details(artifacts: LightevalArtifacts, task: str) -> pd.DataFrame | None:
+    """The samples; None where LightEval kept none (means of groups), or nothing here can read them."""
+    try:
+        return artifacts.details(task)
+    except MissingExtraError:
+        return None
+    except InputError as problem:
+        if "holds no details" in str(problem):
+            return None
+        raise
+
+
+def _parts(task: str, results: Mapping[str, Any]) -> list[str]:
+    """The results of a pack's task: its own, or those of the group that its name stands for, the mean first."""
+    if task in results:
+        return [task]
+    name, _, shots = task.partition("|")
+    mean = f"{name}:_average|{shots}"
+    parts = [one for one in results if one.startswith(f"{name}:") and one.endswith(f"|{shots}")]
+    return sorted(parts, key=lambda one: (one != mean, one))
+
+
+def _in_order(run: Run, results: Mapping[str, Any]) -> list[str]:
+    named = [part for one in run.tasks for part in _parts(one.task, results)]
+    return list(dict.fromkeys([*named, *results]))
+
+
+def _scores(task: str, figures: Mapping[str, float], details: pd.DataFrame | None) -> Iterator[RunScore]:
+    for metric, value in figures.items():
+        if metric.endswith(_BESIDE) and any(metric.removesuffix(end) in figures for end in _BESIDE):
+            continue  # stands beside its figure
+        covered = _known(_coverage(metric, figures, details))
+        scored = None if covered == 0 else _known(value)
+        yield RunScore(task, metric, scored, _known(figures.get(f"{metric}_stderr")), covered)
+
+
+def _coverage(metric: str, figures: Mapping[str, float], details: pd.DataFrame | None) -> float | None:
+    """What the metric says of itself, or of the rubric that its name begins with; else seen in the samples."""
+    if is_count(metric, figures):
+        return None
+    if metric.endswith(PASS_RATE) and (name := metric.removesuffix(PASS_RATE)) in figures:
+        return _verdicts(name, figures, details)
+    rubrics = [name.removesuffix("_coverage") for name in figures if name.endswith("_coverage")]
+    whose = [name for name in rubrics if metric == name or metric.startswith(f"{name}_")]
+    if whose:
+        return figures[f"{max(whose, key=len)}_coverage"]
+    if details is None or not has_samples(details, metric):
+        return None
+    return float(sample_values(details, metric).notna().mean())
+
+
+def _verdicts(name: str, figures: Mapping[str, float], details: pd.DataFrame | None) -> float | None:
+    """Share of the samples with a verdict: a tie is scored, and is none. Not known without samples and their number."""
+    if details is not None and has_samples(details, f"{name}_passed"):
+        return float(sample_values(details, f"{name}_passed").notna().mean())
+    counts = [figures.get(count_name(one), math.nan) for one in (f"{name}{PASS_RATE}", name)]
+    n_verdicts, n_scored, covered = *counts, figures.get(f"{name}_coverage", math.nan)
+    return n_verdicts * covered / n_scored if n_scored else covered  # n_scored / coverage samples in all
+
+
+def _known(value: float | None) -> float | None:
+    return None if value is None or not math.isfinite(value) else float(value)
+
+
+def _task(task: RunTask, results: Mapping[str, Any], details: Mapping[str, Any], state: str) -> RunTask:
+    frames = [details[part] for part in _parts(task.task, results) if details[part] is not None]
+    n_samples = sum(len(frame) for frame in frames) if frames else None
+    return RunTask(task.task, task.weight, task.binding, state, n_samples)
+
+
+def _receipt_state(run: Run, task: RunTask, receipts: tuple[Receipt, ...], scorers: Mapping[str, Scorer] | None) -> str:
+    """Deterministic is said of what is known to be so alone: in deterministic mode evalkit's judges are not asked."""
+    is_asked = run.scoring_mode != "deterministic"
+    known = {"deterministic"} if is_asked else {"deterministic", "judge"}
+    is_known = scorers is not None and known.issuperset(scorers.values())
+    name = task_name(task.task)
+    if any(task_name(one.task) == name or task_name(one.task).startswith(f"{name}:") for one in receipts):
+        return "consumed"
+    if is_known and (task.binding or not is_asked):
+        return "deterministic"
+    return "not_consumed" if task.binding else "own_config"
+
+
+def _unused_profiles(mode: str, task: RunTask, receipts: tuple[Receipt, ...]) -> Iterator[str]:
+    """What to say of a bound profile that a judge has not used, as one that follows its own arguments does not."""
+    name = task.binding.get("judge_profile")
+    mine = [one for one in receipts if task_name(one.task) == task_name(task.task)]
+    unused = dict.fromkeys(one.metric for one in mine if one.profile is None)
+    if name and unused and mode != "deterministic":
+        yield f"{task.task}: {', '.join(unused)} did not use the bound judge_profile {Path(name).stem!r}"
+
+
+def _notes(
+    mode: str,
+    tasks: tuple[RunTask, ...],
+    receipts: tuple[Receipt, ...],
+    details: Mapping[str, pd.DataFrame | None],
+) -> Iterator[str]:
+    """What must be known before the figures are used: first what has no score at all."""
+    order = [task_name(one.task) for one in tasks]
+    places = {one.task: next((at for at, name in enumerate(order) if task_name(one.task) == name), len(order))
+              for one in receipts}  # fmt: skip
+    for receipt in sorted(receipts, key=lambda one: (not one.scored_nothing, places[one.task])):
+        yield from receipt.warnings
+    for one in tasks:
+        if one.receipt_state == "not_consumed":
+            yield f"{one.task}: {no_receipt(mode)}"
+        yield from _unused_profiles(mode, one, receipts)
+    for task, frame in details.items():
+        n_empty = 0 if frame is None else sum(_is_empty(answer) for answer in frame["model_response"])
+        if n_empty:
+            whole = counted(len(frame), "answer is", "answers are")  # type: ignore[arg-type]
+            yield f"{task}: {n_empty} of {whole} empty; did the model's calls fail?"
+
+
+def _is_empty(response: Any) -> bool:
+    """Whether the model was asked for text and gave none; what was asked for likelihoods alone has no text."""
+    texts = response.get("text") if isinstance(response, Mapping) else None
+    return texts is not None and len(texts) > 0 and not any(str(text or "").strip() for text in texts)

@@ -1,0 +1,261 @@
+"""`RunStore`: the rows of runs; every change of state is one transaction that a lost owner cannot make."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from evalkit.errors import RegistryError, listed
+from evalkit.runs.owners import Owner
+from evalkit.runs.pack_resolution import Resolution
+from evalkit.runs.registry import Registry
+from evalkit.runs.registry.tables import PackRow, RunRow
+from evalkit.runs.rows import Ending, pack_id, put_findings, read_run, task_rows
+from evalkit.runs.runs import Run
+
+__all__ = ["STALE_S", "Order", "RunStore"]
+
+STALE_S = 60.0
+"""Seconds without a heartbeat after which a run's owner on another machine counts as gone."""
+
+_STALE_HERE = 10  # times that, where its process is seen to be alive: it may have been suspended
+_MOST_ATTEMPTS = 2
+_WAITED = "queued"
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What a run is asked to be.
+
+    Attributes
+    ----------
+    model, backend
+        What is evaluated, by which of LightEval's back ends.
+    config
+        The scoring config as it was given; None if none was.
+    options
+        `max_samples` and `flags`.
+    rerun_of
+        The run to repeat.
+    """
+
+    model: str
+    backend: str
+    config: Mapping[str, Any] | None
+    options: Mapping[str, Any]
+    rerun_of: str | None = None
+
+
+class RunStore:
+    """Runs in a registry's database.
+
+    Parameters
+    ----------
+    registry
+        The registry.
+    stale_s
+        Seconds without a heartbeat after which an owner on another machine counts as gone.
+    """
+
+    def __init__(self, registry: Registry, *, stale_s: float = STALE_S) -> None:
+        self.registry = registry
+        self.stale_s = stale_s
+
+    def create(self, resolution: Resolution, order: Order, artifacts: Mapping[str, Any], *, owner: Owner | None) -> str:
+        """Write the row of a new run, queued or (with an owner) running; its id."""
+        with self.registry.database.session() as session:
+            now = _now(session)
+            run_id = f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
+            row = RunRow(
+                id=run_id,
+                pack_id=pack_id(session, resolution.pack),
+                model=order.model,
+                backend=order.backend,
+                scoring_mode=resolution.scoring.mode,
+                scoring_config=None if order.config is None else dict(order.config),
+                options=dict(order.options),
+                resolution=resolution.to_dict(),
+                status=_WAITED if owner is None else "running",
+                artifacts=dict(artifacts) | {"queued": owner is None, "attempts": []},
+                rerun_of=order.rerun_of,
+                cancel_wanted=False,
+                created_at=now,
+            )
+            session.add(row)
+            session.flush()
+            session.add_all(task_rows(session, run_id, resolution))
+            if owner is not None:
+                _take(row, owner, now)
+        return run_id
+
+    def claim(self, owner: Owner) -> str | None:
+        """Take the oldest queued run; None if there is none. No two callers get the same one."""
+        with self.registry.database.session() as session:
+            wanted = select(RunRow).where(RunRow.status == _WAITED).order_by(RunRow.created_at, RunRow.id).limit(1)
+            if not self.registry.database.is_sqlite:
+                # SQLite's transactions are IMMEDIATE: one writer at a time is lock enough
+                wanted = wanted.with_for_update(skip_locked=True, of=RunRow)
+            row = session.scalars(wanted).first()
+            if row is None:
+                return None
+            _take(row, owner, _now(session))
+            return row.id
+
+    def beat(self, run_id: str, owner: Owner) -> Literal["going", "cancel", "lost"]:
+        """Say that the owner is there: ``going``, ``cancel`` if that is wanted, ``lost`` if the run is another's."""
+        with self.registry.database.session() as session:
+            row = session.scalars(_owned(run_id, owner)).first()
+            if row is None:
+                return "lost"
+            row.heartbeat_at = _now(session)
+            return "cancel" if row.cancel_wanted else "going"
+
+    def close(self, run_id: str, owner: Owner, ending: Ending) -> bool:
+        """Write how a run ended; False, and nothing is written, if it is another's now or closed already."""
+        with self.registry.database.session() as session:
+            row = session.scalars(_owned(run_id, owner)).first()
+            if row is None:
+                return False
+            now = _now(session)
+            _end_attempt(row, now, ending.error or ending.status)
+            row.status, row.error, row.exit_code = ending.status, ending.error, ending.exit_code
+            row.worker = row.heartbeat_at = None
+            if ending.status == _WAITED:
+                row.started_at = None
+                return True
+            row.finished_at = now
+            if ending.notes:
+                row.artifacts = {**row.artifacts, "notes": [*ending.notes, *row.artifacts.get("notes", [])]}
+            put_findings(session, run_id, ending, now)
+        return True
+
+    def put_findings(self, run_id: str, ending: Ending) -> None:
+        """Read-again results of a run that is over: rows of the same task and metric are replaced, none is doubled."""
+        with self.registry.database.session() as session:
+            put_findings(session, run_id, ending, _now(session))
+
+    def note(self, run_id: str, owner: Owner, **facts: Any) -> bool:
+        """Keep facts with a run's artifacts; False if it is another's now."""
+        with self.registry.database.session() as session:
+            row = session.scalars(_owned(run_id, owner)).first()
+            if row is not None:
+                row.artifacts = {**row.artifacts, **facts}
+            return row is not None
+
+    def cancel(self, run_id: str) -> str:
+        """Ask for the end of a run; its status now: ``cancelled`` at once if it waited, else its owner stops it."""
+        with self.registry.database.session() as session:
+            row = session.scalars(select(RunRow).where(RunRow.id == run_id).with_for_update(of=RunRow)).one()
+            if row.status == _WAITED:
+                row.status, row.error, row.finished_at = "cancelled", "cancelled before it began", _now(session)
+            elif row.status == "running":
+                row.cancel_wanted = True
+            return row.status
+
+    def stale(self) -> list[tuple[str, Owner]]:
+        """Runs that are marked running, and whose owner is gone."""
+        with self.registry.database.session() as session:
+            now = _now(session)
+            rows = session.execute(
+                select(RunRow.id, RunRow.worker, RunRow.heartbeat_at).where(RunRow.status == "running")
+            ).all()
+        owners = [(run_id, Owner.of(text or ""), now - (beat or now)) for run_id, text, beat in rows]
+        return [(run_id, owner) for run_id, owner, age in owners if self._is_stale(owner, age)]
+
+    def _is_stale(self, owner: Owner, age: timedelta) -> bool:
+        if owner.is_gone():
+            return True
+        return age.total_seconds() > self.stale_s * (_STALE_HERE if owner.is_near() else 1)
+
+    def give_up(self, run_id: str, owner: Owner) -> str | None:
+        """Close a stale run, or queue it once more if a worker had it; its status then, None if another was faster."""
+        with self.registry.database.session() as session:
+            row = session.scalars(_owned(run_id, owner)).first()
+            if row is None:
+                return None
+            now = _now(session)
+            said = f"its process {owner.pid} on {owner.host} ended without closing it"
+            _end_attempt(row, now, said)
+            row.worker = row.heartbeat_at = None
+            n_dead = sum("without closing" in str(one.get("ended")) for one in row.artifacts["attempts"])
+            if row.artifacts.get("queued") and n_dead < _MOST_ATTEMPTS and not row.cancel_wanted:
+                row.status, row.started_at = _WAITED, None
+            else:
+                row.status = "cancelled" if row.cancel_wanted else "failed"
+                row.error = said if n_dead < _MOST_ATTEMPTS else f"{said}; it was the second worker that died of it"
+                row.finished_at = now
+            return str(row.status)
+
+    def run(self, name: str) -> Run:
+        """A run by its id, the beginning of one, or ``last``.
+
+        Raises
+        ------
+        RegistryError
+            When there is none, or several begin so.
+        """
+        with self.registry.database.session() as session:
+            run_id = _id_of(session, name)
+            return read_run(session, session.scalars(select(RunRow).where(RunRow.id == run_id)).one())
+
+    def runs(self, pack: str | None = None, status: str | None = None) -> list[Run]:
+        """Runs, oldest first: all, those of a pack (``name`` or ``name@version``), those of a status."""
+        wanted = select(RunRow).join(RunRow.pack).order_by(RunRow.created_at, RunRow.id)
+        if pack is not None:
+            name, _, version = pack.partition("@")
+            wanted = wanted.where(PackRow.name == name)
+            if version:
+                wanted = wanted.where(PackRow.version == version)
+        if status is not None:
+            wanted = wanted.where(RunRow.status == status)
+        with self.registry.database.session() as session:
+            return [read_run(session, row) for row in session.scalars(wanted).all()]
+
+
+def _now(session: Session) -> datetime:
+    """The database's own clock where machines share it: theirs may differ."""
+    if session.get_bind().dialect.name == "sqlite":
+        return datetime.now(UTC)
+    moment: datetime = session.execute(select(func.clock_timestamp())).scalar_one()
+    return moment.astimezone(UTC)
+
+
+def _owned(run_id: str, owner: Owner) -> Any:
+    """The row if it is still this owner's, locked (SQLite has no such lock and needs none)."""
+    mine = (RunRow.id == run_id, RunRow.status == "running", RunRow.worker == owner.text)
+    return select(RunRow).where(*mine).with_for_update(of=RunRow)
+
+
+def _take(row: RunRow, owner: Owner, now: datetime) -> None:
+    row.status, row.worker = "running", owner.text
+    row.started_at = row.heartbeat_at = now
+    attempt = {"by": f"{owner.host}:{owner.pid}", "started": now.isoformat(timespec="seconds"), "ended": None}
+    row.artifacts = {**row.artifacts, "attempts": [*row.artifacts["attempts"], attempt]}
+
+
+def _end_attempt(row: RunRow, now: datetime, said: str) -> None:
+    *before, last = row.artifacts["attempts"]
+    last = {**last, "ended": f"{now.isoformat(timespec='seconds')} {said}"}
+    row.artifacts = {**row.artifacts, "attempts": [*before, last]}
+
+
+def _id_of(session: Session, name: str) -> str:
+    if name == "last":
+        found = session.scalars(select(RunRow.id).order_by(RunRow.created_at.desc(), RunRow.id.desc()).limit(1)).first()
+        if found is None:
+            raise RegistryError("there are no runs yet; start one with 'evalkit run start PACK --model MODEL'")
+        return found
+    there = session.scalars(
+        select(RunRow.id).where(RunRow.id.startswith(name, autoescape=True)).order_by(RunRow.id)
+    ).all()
+    if name in there or len(there) == 1:
+        return name if name in there else there[0]
+    if there:
+        raise RegistryError(f"{len(there)} runs begin with {name!r}: {listed(there, most=4)}; give more of the id")
+    raise RegistryError(f"there is no run {name!r}; 'evalkit run list' shows those there are")

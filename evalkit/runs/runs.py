@@ -1,0 +1,347 @@
+"""`Run`: what was asked for, what it was resolved to, how it ended, and its scores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from evalkit.core.keys import digest
+from evalkit.errors import listed
+from evalkit.runs.contract import Receipt
+from evalkit.runs.contract.metric_names import group_of, is_of
+
+__all__ = ["SCORE_COLUMNS", "Run", "RunScore", "RunTask", "no_receipt", "scorers_of"]
+
+SCORE_COLUMNS = ("task", "metric", "value", "stderr", "coverage", "n_samples")
+_MOMENTS = ("created_at", "started_at", "finished_at")
+
+
+@dataclass(frozen=True, slots=True)
+class RunTask:
+    """One task of a run.
+
+    Attributes
+    ----------
+    task
+        ``name|0``, as LightEval calls it.
+    weight
+        Relative weight in the pack's score.
+    binding
+        Plugin, profile and templates it was resolved to; empty: as LightEval has it.
+    receipt_state
+        ``consumed``: a judge of evalkit scored it and left a receipt. ``not_consumed``: it was bound, and no receipt
+        came. ``own_config``: not bound, scored as LightEval has it. ``deterministic``: all its metrics are known to ask
+        no judge. None: not yet known.
+    n_samples
+        Samples in the details; None where there are none.
+    """
+
+    task: str
+    weight: float
+    binding: Mapping[str, Any] = field(default_factory=dict)
+    receipt_state: str | None = None
+    n_samples: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunScore:
+    """One figure of one task.
+
+    Attributes
+    ----------
+    task, metric
+        Of what.
+    value
+        The figure; None where nothing was scored.
+    stderr
+        Its standard error; None where it is not known.
+    coverage
+        Share of the samples that are scored, 0-1; None where it is not known.
+    """
+
+    task: str
+    metric: str
+    value: float | None
+    stderr: float | None = None
+    coverage: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of a pack with a model, as the registry holds it; ``print(run)`` shows it.
+
+    Attributes
+    ----------
+    id
+        Begins with the time of its start, so that runs sort by it.
+    pack
+        ``name@version``.
+    model, backend
+        What was evaluated, and by which of LightEval's back ends.
+    scoring_mode, scoring_config
+        How; the config as it was given.
+    options
+        `max_samples` and the flags of LightEval.
+    resolution
+        What names stood for: plugins, profiles, templates with their hashes.
+    status
+        ``queued``, ``running``, ``succeeded``, ``failed`` or ``cancelled``.
+    error
+        Why it did not succeed.
+    exit_code
+        Of LightEval's process.
+    artifacts
+        `folder`, `log`, `attempts`, `environment`, `notes` …
+    tasks, scores, receipts
+        By task, in the order of the pack.
+    rerun_of
+        The run that this one repeats.
+    created_at, started_at, finished_at
+        UTC.
+    primary_metric, task_aggregation
+        The pack's.
+    """
+
+    id: str
+    pack: str
+    model: str
+    backend: str
+    scoring_mode: str
+    scoring_config: Mapping[str, Any] | None
+    options: Mapping[str, Any]
+    resolution: Mapping[str, Any]
+    status: str
+    error: str | None
+    exit_code: int | None
+    artifacts: Mapping[str, Any]
+    tasks: tuple[RunTask, ...]
+    scores: tuple[RunScore, ...]
+    receipts: tuple[Receipt, ...]
+    rerun_of: str | None
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    primary_metric: str | None
+    task_aggregation: str
+
+    @property
+    def folder(self) -> Path:
+        """Where its log and LightEval's output are, on the machine that ran it."""
+        return Path(str(self.artifacts.get("folder", "")))
+
+    @property
+    def log(self) -> Path:
+        """The log of LightEval's process."""
+        return self.folder / "logs" / "run.log"
+
+    @property
+    def output(self) -> Path:
+        """LightEval's output folder of the last attempt."""
+        return self.folder / f"attempt-{max(1, len(self.artifacts.get('attempts', ())))}"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What must be known before its figures are used: judgments unscored, receipts missing, answers empty."""
+        return tuple(self.artifacts.get("notes", ()))
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """All figures: `task`, `metric`, `value`, `stderr`, `coverage` (share, 0-1), `n_samples`; NA where unknown."""
+        counts = {one.task: one.n_samples for one in self.tasks}
+        rows = [
+            {
+                "task": one.task,
+                "metric": one.metric,
+                "value": one.value,
+                "stderr": one.stderr,
+                "coverage": one.coverage,
+                "n_samples": counts.get(one.task),
+            }
+            for one in self.scores
+        ]
+        kinds = {"value": "float64", "stderr": "float64", "coverage": "float64", "n_samples": "Int64"}
+        return pd.DataFrame(rows, columns=list(SCORE_COLUMNS)).astype(kinds)
+
+    def receipts_of(self, task: str) -> tuple[Receipt, ...]:
+        """The receipts of a task (``name|0``), one a metric."""
+        plain = task.split("|", 1)[0]
+        return tuple(one for one in self.receipts if one.task.split("|", 1)[0] == plain)
+
+    def judged(self, task: str) -> tuple[str, ...]:
+        """The metrics of a task (or of the tasks of a group, for its mean) that judges scored, by the receipts."""
+        group = group_of(task)
+        mine = self.receipts_of(task) if group is None else _of_group(self.receipts, group)
+        return tuple(dict.fromkeys(one.metric for one in mine))
+
+    @property
+    def irreproducible(self) -> tuple[str, ...]:
+        """Why the run cannot be repeated exactly; empty: inputs are pinned by hash, versions and judges are recorded.
+
+        The model is recorded by its name (and its file, where it is one): weights on a hub or behind a server are not
+        hashed. Samples of judges are in the cache.
+        """
+        return tuple(_gaps(self))
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """Tasks of which it is not known what scores them, with the metrics: ``mt_bench|0 (judge_score)``.
+
+        A metric is known if evalkit's judges score it or if all that it is made of asks no model; LightEval's own
+        judge, and the code of a task or plugin, may ask anyone.
+        """
+        return tuple(_unknown(self)) if self.status == "succeeded" else ()
+
+    @property
+    def reproducible(self) -> bool | None:
+        """Whether all that the run was made of is recorded; None: not known. See `irreproducible` and `unknown`."""
+        if self.irreproducible:
+            return False
+        return None if self.unknown else True
+
+    @property
+    def scored_nothing(self) -> tuple[str, ...]:
+        """Task and metric of each receipt by which there were answers and none has a score."""
+        return tuple(f"{one.task} ({one.metric})" for one in self.receipts if one.scored_nothing)
+
+    @property
+    def identity(self) -> str:
+        """Hash of how the run is scored: equal for two runs whose figures may stand side by side.
+
+        Mode; LightEval's version; tasks with their few-shot examples, plugins' hashes and the identities of their
+        receipts (judges, rubrics, templates, samples, rules); number of samples and flags. Not the model and not the
+        weights.
+        """
+        seen = {"mode": self.scoring_mode, "options": _plain(self.options), "lighteval": self.lighteval}
+        return digest({**seen, "tasks": dict(self.identities)})
+
+    @property
+    def identities(self) -> Mapping[str, str]:
+        """Task -> hash of how it is scored."""
+        noted = self.artifacts.get("scorers", {})
+        return {
+            one.task: _identity(
+                self, one, self.receipts_of(one.task), unknown="unknown" in (scorers_of(noted, one.task) or {}).values()
+            )
+            for one in self.tasks
+        }
+
+    def figure_identity(self, task: str, metric: str) -> str | None:
+        """Hash of how one figure is scored, by what touches it: receipts count for figures of their own metric alone.
+
+        None where the run has no such task.
+        """
+        group = group_of(task)
+        name = task.partition("|")[0]
+        whole = next((one for one in self.tasks if _covers(one.task, name if group is None else group)), None)
+        if whole is None:
+            return None
+        mine = self.receipts_of(task) if group is None else _of_group(self.receipts, group)
+        touching = [one for one in mine if is_of(metric, [one.metric])]
+        return _identity(self, whole, touching, judged=bool(mine), unknown=self.scored_by_unknown(task, metric))
+
+    def scored_by_unknown(self, task: str, metric: str) -> bool | None:
+        """Whether it is not known what scores a figure (see `unknown`); None where nothing is noted of the task."""
+        scorers = scorers_of(self.artifacts.get("scorers", {}), group_of(task) or task)
+        if scorers is None:
+            return None
+        heads = [name for name in scorers if is_of(metric, [name])]
+        # a metric may give figures of any name
+        return scorers[max(heads, key=len)] == "unknown" if heads else "unknown" in scorers.values()
+
+    @property
+    def lighteval(self) -> str | None:
+        """The version of LightEval that it was carried out with; None where it is not recorded."""
+        version = (self.artifacts.get("environment") or {}).get("packages", {}).get("lighteval")
+        return None if version is None else str(version)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON: all fields, and `identity`, `reproducible`, `unknown`, `notes` …"""
+        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        values |= {name: None if values[name] is None else values[name].isoformat() for name in _MOMENTS}
+        values["tasks"] = [asdict(one) for one in self.tasks]
+        values["scores"] = [asdict(one) for one in self.scores]
+        values["receipts"] = [one.model_dump(mode="json") for one in self.receipts]
+        names = ("identity", "reproducible", "irreproducible", "unknown", "scored_nothing", "notes")
+        return values | {name: getattr(self, name) for name in names}
+
+    def __str__(self) -> str:
+        from evalkit.runs.run_display import run_text
+
+        return run_text(self)
+
+    def _repr_html_(self) -> str:
+        from evalkit.runs.run_display import run_html
+
+        return run_html(self)
+
+
+def _of_group(receipts: Iterable[Receipt], group: str) -> tuple[Receipt, ...]:
+    return tuple(one for one in receipts if one.task.startswith(f"{group}:"))
+
+
+def _gaps(run: Run) -> Iterable[str]:
+    if run.status != "succeeded":
+        yield f"it is {run.status}"
+    if not run.artifacts.get("environment"):
+        yield "the versions of its packages are not recorded"
+    for one in run.tasks:
+        if one.receipt_state == "not_consumed":
+            yield f"{one.task}: {no_receipt(run.scoring_mode)}"
+        elif run.scoring_mode != "deterministic":
+            scorers = scorers_of(run.artifacts.get("scorers", {}), one.task) or {}
+            lost = [name for name, by in scorers.items() if by == "judge" and name not in run.judged(one.task)]
+            if lost:
+                yield f"{one.task}: {listed(lost)} left no receipt"
+
+
+def no_receipt(mode: str) -> str:
+    """What a bound task without a receipt means."""
+    if mode == "deterministic":
+        return "it is bound, and its metrics are not known to be deterministic: what scored it is unknown"
+    return "its judge plugin left no receipt"
+
+
+def scorers_of(noted: Mapping[str, Mapping[str, Any]], task: str) -> dict[str, Any] | None:
+    """Metric -> what scores it, of a task or of the tasks of a group; None where nothing is noted."""
+    mine = [found for other, found in noted.items() if _covers(task, other.partition("|")[0])]
+    # unknown last: what one task of a group makes unknown is so in the group
+    pairs = sorted((pair for found in mine for pair in found.items()), key=lambda pair: pair[1] == "unknown")
+    return dict(pairs) if mine else None
+
+
+def _unknown(run: Run) -> Iterable[str]:
+    for one in run.tasks:
+        scorers = scorers_of(run.artifacts.get("scorers", {}), one.task)
+        if scorers is None:
+            yield f"{one.task} (no metric was noted)"
+        elif lost := [metric for metric, by in scorers.items() if by == "unknown"]:
+            yield f"{one.task} ({', '.join(lost)})"
+
+
+def _covers(task: str, name: str) -> bool:
+    """Whether a pack's task is the one of that name, or the group that it is part of."""
+    whole = task.partition("|")[0]
+    return name == whole or name.startswith(f"{whole}:")
+
+
+def _identity(
+    run: Run, task: RunTask, receipts: Sequence[Receipt], *, judged: bool = False, unknown: bool | None = False
+) -> str:
+    seen: dict[str, Any] = {"task": task.task, "plugin": task.binding.get("plugin_hash")}
+    # a plugin may lie elsewhere on another machine: its content counts, in receipts too
+    seen["receipts"] = sorted(digest(one.identity) for one in receipts)
+    is_unseen = not receipts and not judged and task.receipt_state != "deterministic"
+    if is_unseen and task.binding:
+        seen["binding"] = {name: value for name, value in task.binding.items() if name != "plugin_path"}
+    if ((is_unseen and task.binding) or unknown) and run.scoring_mode != "deterministic":
+        seen["config"] = run.scoring_config  # what is not known may read it
+    return digest(seen)
+
+
+def _plain(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value not in (None, [], {})}

@@ -1,5 +1,0 @@
-"""Projects to start from: `new_plugin` writes one that works as it is."""
-
-from evalkit.scaffolds.projects import new_plugin
-
-__all__ = ["new_plugin"]

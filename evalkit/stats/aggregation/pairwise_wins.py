@@ -1,0 +1,171 @@
+"""Win rates: which system's answers are preferred, from pairwise votes or scores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from evalkit import tables
+from evalkit.errors import InputError, counted, listed
+from evalkit.stats.intervals import FEW_CLUSTERS, cluster_codes, mean_interval
+from evalkit.tables import as_items
+from evalkit.tables.grouping import Floats, clusters_of, group, refuse_doubles
+
+__all__ = ["win_rates"]
+
+_KEYS = ["rubric", "rubric_version", "criterion", "judge"]
+_COUNTS = ["wins", "losses", "ties", "n_items", "n_scored"]
+_FLOATS = ["win_rate", "win_rate_low", "win_rate_high"]
+
+
+def win_rates(
+    judged: pd.DataFrame,
+    items: Any,
+    *,
+    system_a: str = "system_a",
+    system_b: str = "system_b",
+    clusters: Mapping[str, Any] | pd.Series | None = None,
+) -> pd.DataFrame:
+    """How often each system's answer is preferred, against all others and against each.
+
+    Parameters
+    ----------
+    judged
+        Pairwise votes (rows for every judge come out) or scores (the judge is then ``jury``).
+    items
+        The items, with the columns that name the systems.
+    system_a, system_b
+        Columns of `items`: which system gave `answer_a` and which `answer_b`.
+    clusters
+        item_id -> cluster; by default the items' `group_id` where there is one, else the item.
+
+    Returns
+    -------
+    DataFrame
+        One row per `rubric, rubric_version, criterion, judge, system, opponent`; opponent ``all`` comes first:
+
+        - `win_rate` 0-1: a win counts 1, a tie .5, a loss 0, over the `n_scored` items; with its 95 % interval by
+          clusters in `win_rate_low` and `win_rate_high` (judges are fixed; where every item has the same outcome,
+          Wilson's);
+        - `wins`, `losses`, `ties`: a tie is the label ``tie``, or a vote that is tied, as when a judge prefers
+          whichever answer stands first;
+        - `n_items` with this system, `n_scored` of them; `notes`.
+
+        A rate against ``all`` depends on which opponents a system met and how often: compare systems that met
+        the same ones.
+
+    Raises
+    ------
+    InputError
+        When `judged` is not pairwise, columns are missing, an item is unknown, or its systems are missing or equal.
+
+    Examples
+    --------
+    >>> votes = tables.table("votes", {
+    ...     "rubric": ["r"] * 2, "rubric_version": ["v1"] * 2, "item_id": ["x", "y"], "criterion": ["c"] * 2,
+    ...     "judge": ["j"] * 2, "label": ["A", "tie"], "n_samples": [2] * 2, "n_scored": [2] * 2, "tied": [False] * 2,
+    ...     "level": ["nominal"] * 2, "scale": ['{"codes":["A","B","tie"],"better":"high"}'] * 2})
+    >>> items = pd.DataFrame({"item_id": ["x", "y"], "system_a": "new", "system_b": "old"})
+    >>> rates = win_rates(votes, items)
+    >>> rates.loc[rates["opponent"] == "all", ["system", "win_rate", "wins", "ties"]].values.tolist()
+    [['new', 0.75, 1, 1], ['old', 0.25, 0, 1]]
+    """
+    frame = _checked(judged)
+    known = _systems(frame["item_id"], items, system_a, system_b)
+    if clusters is None and "group_id" in known:
+        clusters = known["group_id"]
+    units = cluster_codes(clusters_of(frame["item_id"], clusters))
+    value = _values(frame)
+    first, second = (known[name].reindex(frame["item_id"]).to_numpy(dtype=object) for name in (system_a, system_b))
+    # each item is seen from both sides
+    heads = pd.concat([frame[_KEYS]] * 2, ignore_index=True)
+    heads["system"], heads["opponent"] = np.concatenate([first, second]), np.concatenate([second, first])
+    heads = heads.assign(_value=np.concatenate([value, 1 - value]), _unit=np.concatenate([units, units]))
+    rows: list[dict[str, Any]] = []
+    judging = group(heads, _KEYS)
+    for number in range(len(judging)):
+        own = heads.loc[judging.codes == number]
+        for system, met in sorted(own.groupby("system"), key=lambda pair: str(pair[0])):
+            rows.append(_row(met, system, "all"))
+            against = sorted(met.groupby("opponent"), key=lambda pair: str(pair[0]))
+            rows.extend(_row(part, system, str(opponent)) for opponent, part in against)
+    keys = [*_KEYS, "system", "opponent"]
+    made = pd.DataFrame(rows, columns=[*keys, *_FLOATS, *_COUNTS, "notes"])
+    for name in (*keys, "notes"):
+        made[name] = tables.categorical(made[name])
+    return made.astype(dict.fromkeys(_FLOATS, "float64") | dict.fromkeys(_COUNTS, "int64"))
+
+
+def _checked(judged: Any) -> pd.DataFrame:
+    votes = isinstance(judged, pd.DataFrame) and "judge" in judged.columns
+    name, key = ("votes", tables.VOTE_KEY) if votes else ("scores", tables.SCORE_KEY)
+    frame = tables.check(judged, name, need=[*key, "label", "tied", "n_scored", "level", "scale"])
+    refuse_doubles(frame, key, name)
+    labels = set(frame["label"].dropna().astype(str))
+    if labels - {"A", "B", "tie"} or frame["level"].ne("nominal").any():
+        wrong = listed(sorted(labels - {"A", "B", "tie"})) if labels - {"A", "B", "tie"} else "a scale with an order"
+        raise InputError(f"win rates are of pairwise {name}, labelled A, B or tie; these have {wrong}")
+    return frame if votes else frame.assign(judge=pd.Categorical(["jury"] * len(frame)))
+
+
+def _systems(judged: pd.Series, items: Any, system_a: str, system_b: str) -> pd.DataFrame:
+    frame = as_items(items)
+    lacking = [name for name in (system_a, system_b) if name not in frame.columns]
+    if lacking:
+        raise InputError(
+            f"the items have no column {listed(lacking)} for the systems; they have {listed(frame.columns, most=30)} "
+            "(name yours with system_a= and system_b=)"
+        )
+    known = frame.set_index("item_id")
+    lost = sorted(set(judged) - set(known.index))
+    if lost:
+        raise InputError(
+            f"{counted(len(lost), 'judged item is', 'judged items are')} not among the items: {listed(lost)}"
+        )
+    known = known.loc[known.index.isin(judged)]
+    for wrong, what in (
+        (known[[system_a, system_b]].isna().any(axis=1), "without a system on one side"),
+        (known[system_a].astype(str) == known[system_b].astype(str), "comparing a system with itself"),
+        (
+            known[[system_a, system_b]].isin(["all"]).any(axis=1),
+            "with a system called 'all', the name for every opponent",
+        ),
+    ):
+        if wrong.any():
+            raise InputError(
+                f"{counted(int(wrong.sum()), 'item')} {what}: {listed(known.index[wrong])}; correct or drop them"
+            )
+    return known.assign(**{name: known[name].astype(str) for name in (system_a, system_b)})
+
+
+def _values(frame: pd.DataFrame) -> Floats:
+    """1 where A is preferred, 0 where B is, .5 for a tie; NaN if unscored."""
+    value = frame["label"].astype(object).map({"A": 1.0, "B": 0.0, "tie": 0.5}).to_numpy(dtype=np.float64)
+    tied = np.isnan(value) & frame["tied"].to_numpy(dtype=bool) & (frame["n_scored"] > 0).to_numpy()
+    return np.where(tied, 0.5, value)
+
+
+def _row(part: pd.DataFrame, system: Any, opponent: str) -> dict[str, Any]:
+    value, units = part["_value"].to_numpy(), part["_unit"].to_numpy()
+    scored = ~np.isnan(value)
+    value, units = value[scored], units[scored]
+    interval = mean_interval(value, units, bounds=(0.0, 1.0))
+    notes = [interval.reason] if interval.reason is not None else []
+    n_units = len(np.unique(units))
+    notes += [f"only {n_units} clusters"] if 1 < n_units < FEW_CLUSTERS else []
+    return {key: part[key].iloc[0] for key in _KEYS} | {
+        "system": str(system),
+        "opponent": opponent,
+        "win_rate": float(value.mean()) if len(value) else np.nan,
+        "win_rate_low": interval.low,
+        "win_rate_high": interval.high,
+        "wins": int((value == 1).sum()),
+        "losses": int((value == 0).sum()),
+        "ties": int((value == 0.5).sum()),
+        "n_items": len(part),
+        "n_scored": int(scored.sum()),
+        "notes": "; ".join(notes) or None,
+    }

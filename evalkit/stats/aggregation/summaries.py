@@ -1,0 +1,198 @@
+"""Items become one figure, with its interval and its coverage."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from evalkit import tables
+from evalkit.errors import InputError, counted, listed
+from evalkit.rubrics.scales import Scale
+from evalkit.stats.intervals import FEW_CLUSTERS, Interval, cluster_codes, mean_interval, rate_interval
+from evalkit.tables.grouping import Ints, clusters_of, group, refuse_doubles
+
+__all__ = ["summarize"]
+
+_NEED = ["rubric", "rubric_version", "item_id", "score", "score_norm", "passed", "status"]
+
+
+def summarize(
+    scores: pd.DataFrame,
+    *,
+    by: str | Sequence[str] | None = None,
+    items: pd.DataFrame | None = None,
+    clusters: Mapping[str, Any] | pd.Series | None = None,
+) -> pd.DataFrame:
+    """One row of figures per criterion (or per rubric), each with its 95 % interval and coverage.
+
+    Parameters
+    ----------
+    scores
+        The table of `aggregate` or of `combine`.
+    by
+        Further columns to group by, of `scores` or of `items` (``system_id``).
+    items
+        The items; their `group_id`, where there is one, makes the clusters.
+    clusters
+        item_id -> cluster, instead: items of one conversation, or of equal content. Items without an entry
+        are clusters of their own.
+
+    Returns
+    -------
+    DataFrame
+        Keyed by `rubric, rubric_version, criterion` (NA for rubric scores) and `by`:
+
+        - `mean` in rubric units, with `low` and `high`; `mean_norm` 0-1, with `norm_low` and `norm_high`:
+          Wilson's by cluster errors and t_{G−1}; where all items are equal too, so
+          never [1, 1]. Nominal criteria have no mean; the mean of ordinal codes assumes equal steps;
+        - `worst` and `best`: `mean_norm` with the unscored items at 0 and at 1: what is unscored is not random;
+        - `pass_rate` over the items with a verdict, with `pass_low`, `pass_high` (Wilson, n / design effect)
+          and `n_passed`, `n_verdicts`;
+        - `n_items`, `n_scored` (ties included), `n_partial` (status ``partial``), `n_tied` (status ``tied``: a tie
+          left no verdict, or no score), `n_mean` (items in `mean_norm`: those with a score), `n_clusters`;
+        - `notes`: why an interval is NA, or that there are fewer than 10 clusters; NA if there is nothing to say.
+
+        Judges are fixed: the intervals are about other items, not other judges.
+
+    Raises
+    ------
+    InputError
+        When columns are missing, an item is in a group twice, or `by` names a column that neither table has.
+
+    Examples
+    --------
+    >>> scores = tables.table("scores", {
+    ...     "rubric": ["r"] * 4, "rubric_version": ["v1"] * 4, "item_id": list("abcd"), "criterion": ["c"] * 4,
+    ...     "score": [0.0, 1.0, 2.0, 2.0], "score_norm": [0.0, 0.5, 1.0, 1.0], "passed": [False, False, True, True],
+    ...     "status": ["ok"] * 4, "n_judges": [1] * 4, "n_scored": [1] * 4, "tied": [False] * 4,
+    ...     "level": ["ordinal"] * 4, "scale": ['{"codes":[0,1,2],"better":"high","pass_at":2}'] * 4})
+    >>> summarize(scores)[["mean", "low", "high", "pass_rate", "n_scored"]].round(3).values.tolist()
+    [[1.25, 0.236, 1.908, 0.5, 4.0]]
+    """
+    name = "scores" if "criterion" in getattr(scores, "columns", ()) else "rubric_scores"
+    frame = tables.check(scores, name, need=_NEED)
+    by = [by] if isinstance(by, str) else list(by or [])
+    frame = _with_columns(frame, by, items)
+    keys = ["rubric", "rubric_version", *(["criterion"] if name == "scores" else []), *by]
+    refuse_doubles(frame, [*keys, "item_id"], name, may_miss=by)
+    groups = group(frame, keys, may_miss=by)
+    units = cluster_codes(clusters_of(frame["item_id"], _clusters(items, clusters)))
+    order = np.argsort(groups.codes, kind="stable")
+    pieces = np.split(order, np.cumsum(groups.count())[:-1]) if len(groups) else []
+    figures = [_figures(frame.iloc[rows], units[rows]) for rows in pieces]
+    made = pd.DataFrame(figures, columns=_FIGURES).astype(_KINDS)
+    heads = frame.iloc[groups.first]
+    columns = {key: heads[key].array for key in keys} | {key: made[key].array for key in _FIGURES}
+    columns["notes"] = tables.categorical(made["notes"])
+    known = tables.columns_of("summary")
+    return tables.table("summary", {key: columns[key] for key in [*known, *by, *_FIGURES] if key in columns})
+
+
+_FIGURES = ["mean", "mean_norm", "low", "high", "worst", "best", "pass_rate", "n_items", "n_scored", "n_partial"]
+_FIGURES += [
+    "n_tied",
+    "n_mean",
+    "norm_low",
+    "norm_high",
+    "pass_low",
+    "pass_high",
+    "n_passed",
+    "n_verdicts",
+    "n_clusters",
+    "notes",
+]
+_KINDS = {name: "int64" if name.startswith("n_") else "float64" for name in _FIGURES if name != "notes"}
+
+
+def _with_columns(frame: pd.DataFrame, by: list[str], items: pd.DataFrame | None) -> pd.DataFrame:
+    wanted = [column for column in by if column not in frame.columns]
+    if not wanted:
+        return frame
+    there = [] if items is None else [column for column in wanted if column in items.columns]
+    if len(there) < len(wanted):
+        lost = [column for column in wanted if column not in there]
+        raise InputError(
+            f"by names {listed(lost)}, which neither the scores nor the items have; "
+            "pass items= with that column, or add it to the scores"
+        )
+    assert items is not None
+    return frame.assign(**{column: _of_items(frame["item_id"], items, column) for column in wanted})
+
+
+def _of_items(item_ids: pd.Series, items: pd.DataFrame, column: str) -> pd.Series:
+    values = dict(zip(_ids(items), items[column], strict=True))
+    return item_ids.astype("str").map(values)
+
+
+def _ids(items: pd.DataFrame) -> list[str]:
+    return [str(name) for name in (items["item_id"] if "item_id" in items.columns else items.index)]
+
+
+def _clusters(
+    items: pd.DataFrame | None, clusters: Mapping[str, Any] | pd.Series | None
+) -> Mapping[str, Any] | pd.Series | None:
+    if clusters is not None or items is None or "group_id" not in items.columns:
+        return clusters
+    return dict(zip(_ids(items), items["group_id"], strict=True))
+
+
+def _figures(rows: pd.DataFrame, units: Ints) -> dict[str, Any]:
+    score, norm = (rows[name].to_numpy(dtype=np.float64) for name in ("score", "score_norm"))
+    passed = np.where(rows["passed"].isna(), np.nan, rows["passed"].fillna(value=False).to_numpy(dtype=np.float64))
+    labelled = rows["label"].notna().to_numpy() if "label" in rows else np.zeros(len(rows), dtype=bool)
+    level, scale = _scale(rows)
+    valued, verdicts = ~np.isnan(norm), ~np.isnan(passed)
+    tied = (rows["status"] == "tied").to_numpy()
+    scored = tied | (labelled if level == "nominal" else ~np.isnan(score) | valued)
+    low, high = (0.0, 1.0) if scale is None or level == "nominal" else (scale.lowest, scale.highest)
+    plain = mean_interval(score[~np.isnan(score)], units[~np.isnan(score)], bounds=(low, high))
+    unit = mean_interval(norm[valued], units[valued], bounds=(0.0, 1.0))
+    rate = rate_interval(passed[verdicts], units[verdicts])
+    n = len(rows)
+    comparable = bool(valued.any() or level != "nominal")
+    return {
+        "mean": _mean(score),
+        "mean_norm": _mean(norm),
+        "low": plain.low,
+        "high": plain.high,
+        "worst": float(np.nansum(norm)) / n if comparable else np.nan,
+        "best": (float(np.nansum(norm)) + int((~valued).sum())) / n if comparable else np.nan,
+        "pass_rate": _mean(passed),
+        "n_items": n,
+        "n_scored": int(scored.sum()),
+        "n_partial": int((rows["status"] == "partial").sum()),
+        "n_tied": int(tied.sum()),
+        "n_mean": int(valued.sum()),
+        "norm_low": unit.low,
+        "norm_high": unit.high,
+        "pass_low": rate.low,
+        "pass_high": rate.high,
+        "n_passed": int(np.nansum(passed)),
+        "n_verdicts": int(verdicts.sum()),
+        "n_clusters": len(np.unique(units)),
+        "notes": _notes(unit, units, scored=bool(valued.any())),
+    }
+
+
+def _scale(rows: pd.DataFrame) -> tuple[str | None, Scale | None]:
+    if "scale" not in rows or rows["scale"].isna().any():
+        return None, None
+    level = str(rows["level"].iloc[0])
+    return level, Scale.from_json(level, str(rows["scale"].iloc[0]))
+
+
+def _mean(values: Any) -> float:
+    there = values[~np.isnan(values)]
+    return float(there.mean()) if len(there) else np.nan
+
+
+def _notes(interval: Interval, units: Ints, *, scored: bool) -> str | None:
+    if interval.reason is not None:
+        # a pass rate may have one all the same (Wilson's): the note says of which figure there is none
+        whose = " of the mean" if scored else ""
+        return f"no interval{whose}: {interval.reason}"
+    n_clusters = len(np.unique(units))
+    return f"only {counted(n_clusters, 'cluster')}" if n_clusters < FEW_CLUSTERS else None

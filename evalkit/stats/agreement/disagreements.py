@@ -1,0 +1,127 @@
+"""How far the judges are apart on each item."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from evalkit import tables
+from evalkit.rubrics.scale_columns import Measures, label_norms, measures, norms
+from evalkit.tables import SCORE_KEY, VOTE_KEY
+from evalkit.tables.grouping import Flags, Floats, Groups, Ints, group, refuse_doubles, tally
+
+__all__ = ["disagreement", "item_disagreement"]
+
+_NEED = [*VOTE_KEY, "score", "label", "level", "scale"]
+
+
+def disagreement(votes: pd.DataFrame) -> pd.DataFrame:
+    """How far the judges are apart on each item and criterion.
+
+    Parameters
+    ----------
+    votes
+        The table of `vote`; judges of weight 0 are left out.
+
+    Returns
+    -------
+    DataFrame
+        One row per `rubric, rubric_version, item_id, criterion` in order of first appearance:
+
+        - `disagreement` 0-1: mean absolute difference of `score_norm` over pairs of judges; nominal: the share
+          of pairs with unequal labels;
+        - `range` and `sd` (ddof 1) of `score_norm`;
+        - `entropy` 0-1: of the labels, divided by the log of the smaller of judges and levels;
+        - `dissent_rate` 0-1: share of the judges whose label is not the most frequent one;
+        - `n_judges`, `n_scored`.
+
+        All are NA where fewer than two judges scored (labels: have one; a tied vote has none).
+
+    Raises
+    ------
+    InputError
+        When columns are missing or a vote is in the table twice.
+
+    Examples
+    --------
+    >>> votes = tables.table("votes", {
+    ...     "rubric": ["r"] * 3, "rubric_version": ["v1"] * 3, "item_id": ["i"] * 3, "criterion": ["c"] * 3,
+    ...     "judge": ["a", "b", "c"], "score": [2.0, 2.0, 1.0], "label": ["2", "2", "1"],
+    ...     "n_samples": [1] * 3, "n_scored": [1] * 3, "tied": [False] * 3,
+    ...     "level": ["ordinal"] * 3, "scale": ['{"codes":[0,1,2],"better":"high"}'] * 3})
+    >>> disagreement(votes)[["disagreement", "range", "dissent_rate"]].round(3).values.tolist()
+    [[0.333, 0.5, 0.333]]
+    """
+    frame = tables.check(votes, "votes", need=_NEED)
+    refuse_doubles(frame, VOTE_KEY, "votes")
+    if "weight" in frame:
+        frame = frame.loc[~(frame["weight"] <= 0).to_numpy()]
+    groups, measured = group(frame, SCORE_KEY), measures(frame)
+    score = frame["score"].to_numpy(dtype=np.float64)
+    label = frame["label"].cat.codes.to_numpy().astype(np.int64)
+    scored = np.where(measured.nominal, label >= 0, np.isfinite(score))
+    texts = np.array([*frame["label"].cat.categories, None], dtype=object)[label]
+    norm = np.where(measured.nominal, label_norms(texts, measured), norms(score, measured))
+    columns: dict[str, Any] = {key: frame[key].iloc[groups.first].array for key in SCORE_KEY}
+    columns["disagreement"] = item_disagreement(groups, measured, norm, label, scored)
+    columns |= _width(groups, norm) | _mixture(groups, measured, label)
+    columns |= {"n_judges": groups.count(), "n_scored": groups.count(scored)}
+    return pd.DataFrame(columns)
+
+
+def item_disagreement(groups: Groups, measured: Measures, norm: Floats, label: Ints, scored: Flags) -> Floats:
+    """Mean |difference| of `norm` over pairs of scored rows of a group; nominal: share of unequal labels.
+
+    One value per group, NaN under two scored rows.
+    """
+    nominal = measured.nominal
+    result = np.full(len(groups), np.nan)
+    rows = scored & ~nominal
+    n = groups.count(rows)
+    pairs = n * (n - 1) / 2
+    codes, values = groups.codes[rows], norm[rows]
+    order = np.lexsort((values, codes))
+    codes, values = codes[order], values[order]
+    # With the values sorted, Σ over pairs |x_i − x_j| = Σ (2·rank − n + 1)·x.
+    rank = np.arange(len(codes)) - (np.cumsum(n) - n)[codes]
+    sums = np.bincount(codes, weights=(2 * rank - n[codes] + 1) * values, minlength=len(groups))
+    result[n > 1] = np.clip(sums[n > 1] / pairs[n > 1], 0.0, 1.0)
+    rows = scored & nominal
+    n = groups.count(rows)
+    counts = tally(groups.codes[rows], label[rows], len(groups))
+    result[n > 1] = 1 - counts.pairs()[n > 1] / (n * (n - 1))[n > 1]
+    return result
+
+
+def _width(groups: Groups, norm: Floats) -> dict[str, Floats]:
+    rows = ~np.isnan(norm)
+    n = groups.count(rows)
+    low, high = np.full(len(groups), np.inf), np.full(len(groups), -np.inf)
+    np.minimum.at(low, groups.codes[rows], norm[rows])
+    np.maximum.at(high, groups.codes[rows], norm[rows])
+    mean = groups.total(norm, rows) / np.maximum(n, 1)
+    squares = groups.total((norm - mean[groups.codes]) ** 2, rows)
+    some = n > 1
+    width, sd = np.full(len(groups), np.nan), np.full(len(groups), np.nan)
+    width[some] = high[some] - low[some]
+    sd[some] = np.sqrt(squares[some] / (n[some] - 1))
+    return {"range": width, "sd": sd}
+
+
+def _mixture(groups: Groups, measured: Measures, label: Ints) -> dict[str, Floats]:
+    rows = label >= 0
+    n = groups.count(rows)
+    counts = tally(groups.codes[rows], label[rows], len(groups))
+    share = counts.weight / np.maximum(n, 1)[counts.group]
+    entropy = np.bincount(counts.group, weights=-share * np.log(share), minlength=len(groups))
+    levels = [np.inf if scale.level == "interval" else len(scale) for scale in measured.scales]
+    q = np.array(levels, dtype=np.float64)[measured.codes[groups.first]] if len(groups) else np.zeros(0)
+    some = n > 1
+    widest = np.log(np.minimum(np.maximum(n, 2), q))
+    dissent = 1 - counts.top() / np.maximum(n, 1)
+    return {
+        "entropy": np.where(some, np.clip(entropy / widest, 0.0, 1.0), np.nan),
+        "dissent_rate": np.where(some, dissent, np.nan),
+    }

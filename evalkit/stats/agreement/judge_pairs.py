@@ -1,0 +1,195 @@
+"""Judges by twos: percent agreement, Cohen's kappa and the quadratic kappa of every pair."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from evalkit import tables
+from evalkit.errors import counted
+from evalkit.stats.agreement.rating_arrays import CRITERION_KEY, Answered, Voted, answered, checked, voted
+from evalkit.stats.agreement.reliabilities import figure_with_interval
+from evalkit.stats.intervals import FEW_CLUSTERS
+from evalkit.tables.grouping import Flags, Floats, Ints
+from evalkit.tables.ties import Counting, TiesOption, UnscoredOption, check_counting
+
+__all__ = ["judge_agreement"]
+
+Matrix = npt.NDArray[np.float64]
+_FIGURES = ["percent_agreement", "cohen_kappa", "quadratic_kappa"]
+_COLUMNS = [
+    *CRITERION_KEY,
+    "judge_a",
+    "judge_b",
+    *[f"{name}{end}" for name in _FIGURES for end in ("", "_low", "_high")],
+    "n",
+    "coverage",
+    "n_tied",
+    "n_left_out",
+    "same_items",
+    "ties",
+    "unscored",
+    "notes",
+]
+_COUNTS = ["n", "n_tied", "n_left_out"]
+_TEXTS = ["judge_a", "judge_b", "ties", "unscored", "notes"]
+
+
+def judge_agreement(
+    judged: pd.DataFrame,
+    *,
+    ties: TiesOption = "na",
+    unscored: UnscoredOption = "drop",
+    clusters: Mapping[str, Any] | pd.Series | None = None,
+) -> pd.DataFrame:
+    """How far every two judges agree, per criterion.
+
+    Parameters
+    ----------
+    judged
+        Votes, or judgments: then one vote a judge is taken, the mean of its samples and the code nearest to
+        it (nominal: the majority). Judges of weight 0 are left out.
+    ties
+        How a tied vote counts in the figures on labels: ``na`` (default) leaves the item out; ``half`` spreads it
+        equally over its t labels, so that it agrees with one of them by 1/t; ``wrong`` agrees with nothing.
+    unscored
+        ``drop`` (default) leaves out items to which one of both gave no label for another reason; ``wrong``: no
+        agreement.
+    clusters
+        item_id -> cluster, for the intervals; the item by default.
+
+    Returns
+    -------
+    DataFrame
+        One row per `rubric, rubric_version, criterion` and pair `judge_a`, `judge_b` (each pair once, names in
+        alphabetic order):
+
+        - `percent_agreement` 0-1: share of the items with equal labels;
+        - `cohen_kappa`: (p_o − p_e) / (1 − p_e) on labels, p_e from each judge's own shares (Cohen 1960, "A
+          coefficient of agreement for nominal scales", eq. 1);
+        - `quadratic_kappa`: on scores, 2s_ab / (s_a² + s_b² + (ā − b̄)²) with 1/n moments: the quadratic weighted
+          kappa, for means of samples too (Lin 1989; Fleiss and Cohen 1973). NA on nominal scales;
+        - `_low`, `_high`: 95 % jackknife over clusters; the judges are fixed;
+        - `n`: items that both gave a label or a score; `coverage` 0-1: n of the items that either was asked
+          about; `n_tied` of the items asked of both with a tie of either, `n_left_out` of them that the figures on
+          labels leave out by `ties` and `unscored` as chosen; `same_items`: are all pairs compared on the same items?
+          `notes`: why something is NA.
+
+        A tied vote has no label, but may have a score. No rows for one judge.
+
+    Raises
+    ------
+    InputError
+        When columns are missing or a row is in the table twice.
+
+    Examples
+    --------
+    >>> votes = tables.table("votes", {
+    ...     "rubric": ["r"] * 8, "rubric_version": ["v1"] * 8, "item_id": list("aabbccdd"), "criterion": ["c"] * 8,
+    ...     "judge": ["x", "y"] * 4, "score": [0.0, 0, 1, 1, 0, 1, 1, 1], "label": list("00110111"),
+    ...     "n_samples": [1] * 8, "n_scored": [1] * 8, "tied": [False] * 8,
+    ...     "level": ["ordinal"] * 8, "scale": ['{"codes":[0,1],"better":"high"}'] * 8})
+    >>> judge_agreement(votes)[["judge_a", "judge_b", "percent_agreement", "cohen_kappa", "n"]].values.tolist()
+    [['x', 'y', 0.75, 0.5, 4]]
+    """
+    counting = check_counting("judge_agreement", ties, unscored)
+    form = "samples" if "sample" in getattr(judged, "columns", ()) else "votes"
+    rows = [row for data in answered(checked(judged, form), form, clusters) for row in _rows(data, counting)]
+    made = pd.DataFrame(rows, columns=_COLUMNS)
+    types = {name: "float64" for name in _COLUMNS if name not in (*CRITERION_KEY, *_TEXTS)}
+    made = made.astype(types | dict.fromkeys(_COUNTS, "int64") | {"same_items": "bool"})
+    for name in (*CRITERION_KEY, *_TEXTS):
+        made[name] = tables.categorical(made[name])
+    return made
+
+
+def _rows(data: Answered, counting: Counting) -> Iterator[dict[str, Any]]:
+    votes = voted(data)
+    asked = np.zeros(votes.label.shape, dtype=bool)
+    asked[data.items, data.judges] = True
+    named, tied = votes.label >= 0, votes.tied
+    counted = named | (tied & (counting.ties != "na")) | (~named & ~tied & (counting.unscored == "wrong"))
+    counted &= asked
+    pairs = list(combinations(range(data.n_judges), 2))
+    both = [counted[:, one] & counted[:, other] for one, other in pairs]
+    choices: dict[str, Any] = {"ties": counting.ties, "unscored": counting.unscored}
+    choices["same_items"] = all(np.array_equal(rows, both[0]) for rows in both)
+    for (one, other), rows in zip(pairs, both, strict=True):
+        row: dict[str, Any] = {"judge_a": data.names[one], "judge_b": data.names[other]}
+        of_both = asked[:, one] & asked[:, other]
+        row |= {"n_tied": int((of_both & (tied[:, one] | tied[:, other])).sum())}
+        row |= {"n_left_out": int((of_both & ~rows).sum())}
+        either = int((asked[:, one] | asked[:, other]).sum())
+        shares = [votes.shares(judge, half=counting.ties == "half")[rows] for judge in (one, other)]
+        yield data.head | row | choices | _pair(votes, one, other, rows, shares, either, data)
+
+
+def _pair(
+    votes: Voted, one: int, other: int, named: Flags, shares: list[Matrix], either: int, data: Answered
+) -> dict[str, Any]:
+    unit, n_units = data.cells.unit, data.cells.n_units
+    scored = ~np.isnan(votes.score[:, [one, other]]).any(axis=1)
+    there = named | scored
+    n = int(there.sum())
+    notes: list[str] = []
+    row: dict[str, Any] = {"n": n, "coverage": n / either}
+    if not n:
+        return row | {"notes": "no item was scored by both"}
+    units = np.unique(unit[there])
+    place = np.full(n_units, -1, dtype=np.int64)
+    place[units] = np.arange(len(units))
+    sums = _Sums(place[unit[named]], len(units))
+    agreed, kappa = _on_labels(shares[0], shares[1], sums)
+    row |= figure_with_interval("percent_agreement", agreed, "logit", notes, "no item has a label of both")
+    why = "both sides are constant and equal" if named.any() else "no item has a label of both"
+    row |= figure_with_interval("cohen_kappa", kappa, "atanh", notes, why)
+    if data.scale.level != "nominal":
+        sums = _Sums(place[unit[scored]], len(units))
+        quadratic = _on_scores(votes.score[scored, one], votes.score[scored, other], sums)
+        why = "both sides are constant and equal" if scored.sum() > 1 else "fewer than two items"
+        row |= figure_with_interval("quadratic_kappa", quadratic, "atanh", notes, why)
+    if len(units) < FEW_CLUSTERS:
+        notes.append(f"only {counted(len(units), 'cluster')}")
+    return row | {"notes": "; ".join(notes) or None}
+
+
+class _Sums:
+    """Sums over all items, then without each unit."""
+
+    def __init__(self, unit: Ints, n_units: int) -> None:
+        self.unit, self.n_units = unit, n_units
+
+    def __call__(self, values: Floats) -> Floats:
+        left = np.bincount(self.unit, weights=values, minlength=self.n_units)
+        kept: Floats = values.sum() - np.concatenate([[0.0], left])
+        return kept
+
+
+def _on_labels(one: Matrix, other: Matrix, sums: _Sums) -> tuple[Floats, Floats]:
+    n, agreed = sums(np.ones(len(one))), sums((one * other).sum(axis=1))
+    chance = np.zeros(len(n))
+    for mine, theirs in zip(one.T, other.T, strict=True):
+        chance += sums(mine) * sums(theirs)
+    # (p_o − p_e)/(1 − p_e), both sides times n².
+    return _ratio(agreed, n), _ratio(n * agreed - chance, n**2 - chance)
+
+
+def _on_scores(one: Floats, other: Floats, sums: _Sums) -> Floats:
+    middle = float(one.mean()) if len(one) else 0.0  # squares around it lose no digits
+    one, other = one - middle, other - middle
+    n = sums(np.ones(len(one)))
+    ma, mb = _ratio(sums(one), n), _ratio(sums(other), n)
+    saa, sbb, sab = _ratio(sums(one**2), n), _ratio(sums(other**2), n), _ratio(sums(one * other), n)
+    spread = saa - ma**2 + sbb - mb**2 + (ma - mb) ** 2
+    return _ratio(2 * (sab - ma * mb), np.where(n > 1.5, spread, 0.0))
+
+
+def _ratio(top: Floats, bottom: Floats) -> Floats:
+    # What is left after taking a unit away carries rounding errors: 1e-9 is nothing.
+    ratio: Floats = np.divide(top, bottom, out=np.full(len(top), np.nan), where=bottom > 1e-9)
+    return ratio

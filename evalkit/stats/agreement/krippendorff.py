@@ -1,0 +1,212 @@
+"""Krippendorff's alpha and percent agreement from shares per judge, with one cluster left out at a time.
+
+Each judge is one coder, however many samples it has: s_ij(c) is the share of code c among judge j's scored
+samples of item i, and the coincidences are o_cc' = Σ_i Σ_{j≠j'} s_ij(c) s_ij'(c') / (m_i − 1), with m_i judges
+(Krippendorff 2019, ch. 12, with shares in the place of single values; at one sample each it is his).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from evalkit.stats.intervals import few_others
+from evalkit.tables.grouping import Flags, Floats, Ints, tally
+
+__all__ = ["Cells", "Metric", "alpha", "pairable", "percent_agreement"]
+
+Metric = Literal["nominal", "ordinal", "interval"]
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """Scored answers: one entry per sample.
+
+    Attributes
+    ----------
+    item, judge
+        Numbers from 0; a cell is one pair of them.
+    answer
+        Number of the code, rising with its value.
+    value
+        The answers' numbers (for the interval metric).
+    unit
+        The group that each item is left out with, 0 … n_units − 1.
+    n_units
+        Number of such groups.
+    """
+
+    item: Ints
+    judge: Ints
+    answer: Ints
+    value: Floats
+    unit: Ints
+    n_units: int
+
+    def paired(self) -> Cells:
+        """Only the items that two or more judges scored."""
+        keep = pairable(self.item, self.judge, len(self.unit))[self.item]
+        return Cells(self.item[keep], self.judge[keep], self.answer[keep], self.value[keep], self.unit, self.n_units)
+
+
+def pairable(item: Ints, judge: Ints, n_items: int) -> Flags:
+    """Per item: did two or more judges score it?"""
+    both = np.unique(np.stack([item, judge]), axis=1)
+    flags: Flags = np.bincount(both[0], minlength=n_items) > 1
+    return flags
+
+
+@dataclass(frozen=True, slots=True)
+class _Sums:
+    """Sums over items, one row per unit."""
+
+    n: Floats  # Σ m_i
+    parts: npt.NDArray[np.float64]
+
+    def leave_out(self) -> tuple[Floats, npt.NDArray[np.float64]]:
+        """First on everything, then without each unit."""
+        n, parts = self.n.sum(), self.parts.sum(axis=0)
+        return np.concatenate([[n], n - self.n]), np.concatenate([parts[None], parts[None] - self.parts])
+
+
+def percent_agreement(cells: Cells) -> Floats:
+    """The share of pairs that agree, weighted as in alpha's observed disagreement: on all, then without each unit.
+
+    NaN where nothing is pairable.
+    """
+    cells = cells.paired()
+    judged, agreeing = _agreement(cells)
+    sums = _by_unit(cells, np.stack([judged, agreeing], axis=1))
+    n, parts = _Sums(sums[:, 0], sums[:, 1:]).leave_out()
+    return _ratio(parts[:, 0], n)
+
+
+def alpha(cells: Cells, metric: Metric) -> Floats:
+    """Krippendorff's alpha: on all, then without each unit; NaN where nothing varies or nothing is pairable.
+
+    NaN without any unit where fewer than two judges have answers other than their most frequent one in three units:
+    an interval would cover much less than it says.
+    """
+    cells = cells.paired()
+    values = {"interval": _interval, "nominal": _nominal, "ordinal": _ordinal}[metric](cells)
+    if not _varies(cells, metric):
+        values[1:] = np.nan
+    return values
+
+
+def _varies(cells: Cells, metric: Metric) -> bool:
+    answers = np.round(cells.value, 10) if metric == "interval" else cells.answer
+    units = cells.unit[cells.item]
+    mixed = 0
+    for judge in np.unique(cells.judge):
+        mine = cells.judge == judge
+        mixed += not few_others(answers[mine], units[mine])
+    return mixed > 1
+
+
+def _ratio(top: Floats, bottom: Floats) -> Floats:
+    # Sums with a unit taken away leave rounding errors behind: 1e-9 is nothing.
+    ratio: Floats = np.divide(top, bottom, out=np.full(len(top), np.nan), where=bottom > 1e-9)
+    return ratio
+
+
+def _shares(cells: Cells) -> tuple[Ints, Ints, Floats]:
+    """Entries (cell, answer, share) with the item of each cell."""
+    n_judges = int(cells.judge.max()) + 1 if len(cells.judge) else 1
+    seen, cell = np.unique(cells.item * n_judges + cells.judge, return_inverse=True)
+    size = np.bincount(cell)
+    found = tally(cell, cells.answer, len(seen))
+    return seen[found.group] // n_judges, found.value, found.weight / size[found.group]
+
+
+def _agreement(cells: Cells) -> tuple[Floats, Floats]:
+    """Per item: m_i, and Σ_c o_cc of the item."""
+    n_items = len(cells.unit)
+    item, answer, share = _shares(cells)
+    judges = np.bincount(item, weights=share, minlength=n_items).astype(np.float64)
+    together = tally(item, answer, n_items, share)
+    whole = np.bincount(together.group, weights=together.weight**2, minlength=n_items)
+    own = np.bincount(item, weights=share**2, minlength=n_items)
+    return judges, (whole - own) / np.maximum(judges - 1, 1e-9) * (judges > 1.5)
+
+
+def _by_unit(cells: Cells, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    sums = np.zeros((cells.n_units, values.shape[1]))
+    np.add.at(sums, cells.unit, values)
+    return sums
+
+
+def _dense(cells: Cells) -> npt.NDArray[np.float64]:
+    """n_c: total share of each answer, per unit."""
+    item, answer, share = _shares(cells)
+    width = int(cells.answer.max()) + 1 if len(cells.answer) else 1
+    place = cells.unit[item] * width + answer
+    sums = np.bincount(place, weights=share, minlength=cells.n_units * width).astype(np.float64)
+    return sums.reshape(cells.n_units, width)
+
+
+def _nominal(cells: Cells) -> Floats:
+    judged, agreeing = _agreement(cells)
+    agreed = _by_unit(cells, agreeing[:, None])
+    n, parts = _Sums(_by_unit(cells, judged[:, None])[:, 0], np.hstack([agreed, _dense(cells)])).leave_out()
+    expected = n**2 - (parts[:, 1:] ** 2).sum(axis=1)
+    return 1 - (n - 1) * _ratio(n - parts[:, 0], expected)
+
+
+def _interval(cells: Cells) -> Floats:
+    n_items = len(cells.unit)
+    n_judges = int(cells.judge.max()) + 1 if len(cells.judge) else 1
+    seen, cell = np.unique(cells.item * n_judges + cells.judge, return_inverse=True)
+    size = np.maximum(np.bincount(cell, minlength=len(seen)), 1)
+    centered = cells.value - (cells.value.mean() if len(cells.value) else 0.0)
+    mean = np.bincount(cell, weights=centered, minlength=len(seen)) / size
+    square = np.bincount(cell, weights=centered**2, minlength=len(seen)) / size
+    item = seen // n_judges
+
+    def total(values: Floats) -> Floats:
+        return np.bincount(item, weights=values, minlength=n_items).astype(np.float64)
+
+    judges = total(np.ones(len(seen)))
+    cross = (total(mean) ** 2 - total(mean**2)) / np.maximum(judges - 1, 1)
+    sums = _by_unit(cells, np.stack([judges, total(square), cross, total(mean)], axis=1))
+    n, parts = _Sums(sums[:, 0], sums[:, 1:]).leave_out()
+    expected = n * parts[:, 0] - parts[:, 2] ** 2
+    return 1 - (n - 1) * _ratio(parts[:, 0] - parts[:, 1], np.where(expected > 1e-9 * n, expected, 0.0))
+
+
+def _ordinal(cells: Cells) -> Floats:
+    # Krippendorff's ordinal distance is the squared difference of midranks, and those change with each unit.
+    width = int(cells.answer.max()) + 1 if len(cells.answer) else 1
+    totals, coincidence = _dense(cells), _coincidences(cells, width)
+    n, parts = _Sums(totals.sum(axis=1), np.hstack([totals, coincidence])).leave_out()
+    counts, pairs = parts[:, :width], parts[:, width:].reshape(-1, width, width)
+    rank = np.cumsum(counts, axis=1) - counts / 2
+    rank = rank - (n / 2)[:, None]
+    squares = (counts * rank**2).sum(axis=1)
+    observed = squares - np.einsum("gc,gcd,gd->g", rank, pairs, rank)
+    expected = n * squares - (counts * rank).sum(axis=1) ** 2
+    return 1 - (n - 1) * _ratio(observed, np.where(expected > 1e-9 * n, expected, 0.0))
+
+
+def _coincidences(cells: Cells, width: int) -> npt.NDArray[np.float64]:
+    """o_cc' per unit, as rows of width × width."""
+    n_items = len(cells.unit)
+    n_judges = int(cells.judge.max()) + 1 if len(cells.judge) else 1
+    seen, cell = np.unique(cells.item * n_judges + cells.judge, return_inverse=True)
+    shares = np.bincount(cell * width + cells.answer, minlength=len(seen) * width).reshape(-1, width)
+    shares = shares / np.maximum(shares.sum(axis=1, keepdims=True), 1)
+    item = seen // n_judges
+    judges = np.bincount(item, minlength=n_items)
+    whole = np.stack([np.bincount(item, weights=column, minlength=n_items) for column in shares.T], axis=1)
+    scale = 1 / np.maximum(judges - 1, 1)
+    result = np.zeros((cells.n_units, width, width))
+    for one in range(width):
+        for other in range(one + 1):
+            own = np.bincount(item, weights=shares[:, one] * shares[:, other], minlength=n_items)
+            pairs = (whole[:, one] * whole[:, other] - own) * scale
+            found = np.bincount(cells.unit, weights=pairs, minlength=cells.n_units)
+            result[:, one, other] = result[:, other, one] = found
+    return result.reshape(cells.n_units, width * width)

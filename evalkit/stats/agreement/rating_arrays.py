@@ -1,0 +1,323 @@
+"""Judgments or votes of one criterion as arrays: what alpha, kappas and variance components are computed from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from evalkit import tables
+from evalkit.errors import InputError
+from evalkit.rubrics.scale_columns import Measures, label_norms, measures, nearest_labels, norms
+from evalkit.rubrics.scales import Scale
+from evalkit.stats.agreement.krippendorff import Cells, Metric
+from evalkit.stats.intervals import cluster_codes, jackknife_groups
+from evalkit.tables import JUDGMENT_KEY, VOTE_KEY
+from evalkit.tables.grouping import Flags, Floats, Ints, clusters_of, group, refuse_doubles, tally
+from evalkit.tables.ties import labels_among
+
+_UNUSED = ("explanation", "reply", "key", "model", "source", "latency_s", "cost_usd")
+
+__all__ = ["CRITERION_KEY", "Answered", "Voted", "answered", "checked", "voted"]
+
+CRITERION_KEY = ["rubric", "rubric_version", "criterion"]
+
+
+def checked(judged: pd.DataFrame, form: str) -> pd.DataFrame:
+    """A table of judgments (form ``samples``) or votes, without judges of weight 0 and what takes most room."""
+    if isinstance(judged, pd.DataFrame):
+        judged = judged[[name for name in judged if name not in _UNUSED]]
+    if form == "samples":
+        frame = tables.check(judged, "judgments", need=[*JUDGMENT_KEY, "score", "label", "error", "level", "scale"])
+        refuse_doubles(frame, JUDGMENT_KEY, "judgments", may_miss=["order"])
+    else:
+        frame = tables.check(judged, "votes", need=[*VOTE_KEY, "score", "label", "level", "scale"])
+        refuse_doubles(frame, VOTE_KEY, "votes")
+    return frame.loc[~(frame["weight"] <= 0).to_numpy()] if "weight" in frame else frame
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """One criterion's answers.
+
+    Attributes
+    ----------
+    head
+        `rubric`, `rubric_version`, `criterion`.
+    rows
+        The rows of the table.
+    form, metric
+        ``samples`` or ``votes``, and the metric that alpha takes.
+    scale
+        What the criterion is measured on.
+    cells
+        The scored answers.
+    items, judges, scored, norm
+        One entry per row, scored or not.
+    names
+        The judges.
+    labels
+        The answers that have a label.
+    n_clusters
+        Number of clusters.
+    k
+        Samples behind a vote; 0 where the rows are the samples.
+    """
+
+    head: dict[str, Any]
+    rows: pd.DataFrame
+    form: str
+    metric: Metric
+    scale: Scale
+    cells: Cells
+    items: Ints
+    judges: Ints
+    scored: Flags
+    norm: Floats
+    names: tuple[str, ...]
+    labels: Cells
+    n_clusters: int
+    k: int
+
+    @property
+    def n_items(self) -> int:
+        """Items that any judge was asked about."""
+        return int(self.items.max()) + 1
+
+    @property
+    def n_judges(self) -> int:
+        """Judges that were asked."""
+        return len(self.names)
+
+    @property
+    def n_tied(self) -> int:
+        """Votes without a label because of a tie."""
+        if self.form == "samples" or "tied" not in self.rows:
+            return 0
+        return int((self.rows["tied"] & self.rows["label"].isna()).sum())
+
+    @property
+    def n_samples(self) -> int:
+        """The most rows of one judge on one item."""
+        return int(np.bincount(self.items * self.n_judges + self.judges).max())
+
+    def blocks(self) -> tuple[npt.NDArray[np.float64], Ints]:
+        """`score_norm` of the complete items (items × judges × samples), and which items those are."""
+        there = self.scored & ~np.isnan(self.norm)
+        cell = self.items * self.n_judges + self.judges
+        counts = np.bincount(cell[there], minlength=self.n_items * self.n_judges).reshape(self.n_items, -1)
+        full = (counts == self.n_samples).all(axis=1)
+        rows = there & full[self.items]
+        order = np.argsort(cell[rows], kind="stable")
+        blocks = self.norm[rows][order].reshape(-1, self.n_judges, self.n_samples)
+        return blocks, np.flatnonzero(full).astype(np.int64)
+
+
+def answered(
+    frame: pd.DataFrame, form: str, clusters: Mapping[str, Any] | pd.Series | None, *, half: bool = False
+) -> Iterator[Answered]:
+    """Each rubric, version and criterion of a checked table, in order of first appearance.
+
+    With `half`, a tied vote stands in `cells` and `labels` once for each of its labels, of which a judge has shares.
+
+    Raises
+    ------
+    InputError
+        For `half` where it is not known among which labels a tie is.
+    """
+    groups = group(frame, CRITERION_KEY)
+    units = clusters_of(frame["item_id"], clusters)
+    order = np.argsort(groups.codes, kind="stable")
+    for at in np.split(order, np.cumsum(groups.count())[:-1]) if len(groups) else []:
+        data = _answered(frame.iloc[at], units.iloc[at], form)
+        if half:
+            rows, places = _spread(frame.iloc[at])
+            wide = _answered(rows, units.iloc[at].iloc[places], form)
+            data = replace(data, cells=wide.cells, labels=wide.labels)
+        yield data
+
+
+def _spread(rows: pd.DataFrame) -> tuple[pd.DataFrame, Ints]:
+    """The votes with a row for each label of a tie, and where each row came from."""
+    label = rows["label"].astype(object).where(rows["label"].notna(), None)
+    tied = rows["tied"].to_numpy(dtype=bool) & label.isna().to_numpy() if "tied" in rows else np.zeros(len(rows), bool)
+    cells = rows["tied_labels"].astype(object) if "tied_labels" in rows else pd.Series(None, rows.index, dtype=object)
+    names = [labels_among(cell) if tie else (own,) for own, cell, tie in zip(label, cells, tied, strict=True)]
+    _refuse_unknown(bool(tied.any()) and not all(names))
+    places = np.repeat(np.arange(len(rows)), [len(one) for one in names])
+    wide = rows.iloc[places]
+    return wide.assign(label=tables.categorical([name for one in names for name in one])), places
+
+
+def _refuse_unknown(unknown: bool) -> None:
+    if unknown:
+        raise InputError(
+            "ties='half' got a tied vote of a table that does not hold among which labels it is (column tied_labels); "
+            "make it again with vote, or choose ties='na' or 'wrong'"
+        )
+
+
+def _answered(rows: pd.DataFrame, clusters: pd.Series, form: str) -> Answered:
+    scale = Scale.from_json(str(rows["level"].iloc[0]), str(rows["scale"].iloc[0]))
+    score = rows["score"].to_numpy(dtype=np.float64)
+    label = rows["label"].cat.codes.to_numpy().astype(np.int64)
+    by_score = form == "votes" and "rule" in rows and _by_score(rows["rule"]) and scale.level != "nominal"
+    metric: Metric = "interval" if by_score else scale.level
+    value = score if form == "samples" or by_score else _numbers(rows["label"], label, scale)
+    scored = label >= 0 if scale.level == "nominal" else np.isfinite(value)
+    if form == "samples":
+        scored = scored & rows["error"].isna().to_numpy()
+    items = pd.factorize(rows["item_id"], sort=True)[0].astype(np.int64)
+    judges, names = pd.factorize(rows["judge"].astype("str"), sort=True)
+    judges = judges.astype(np.int64)
+    codes = cluster_codes(clusters)
+    grouped, n_units = jackknife_groups(codes)
+    unit = np.zeros(int(items.max()) + 1, dtype=np.int64)
+    unit[items] = grouped
+    answer = label if scale.level == "nominal" else _ranks(value, scored)
+    cells = Cells(items[scored], judges[scored], answer[scored], np.nan_to_num(value[scored]), unit, n_units)
+    named = scored if form == "samples" else label >= 0
+    kinds = answer if form == "samples" else label
+    labels = Cells(items[named], judges[named], kinds[named], np.zeros(int(named.sum())), unit, n_units)
+    k = int(rows["n_samples"].max()) if form == "votes" and "n_samples" in rows else 0
+    head = {key: rows[key].iloc[0] for key in CRITERION_KEY}
+    norm = _norm(rows, score)
+    people = tuple(str(name) for name in names)
+    return Answered(
+        head, rows, form, metric, scale, cells, items, judges, scored, norm, people, labels, int(codes.max()) + 1, k
+    )
+
+
+def _by_score(rules: pd.Series) -> bool:
+    return bool(rules.astype("str").str.startswith(("mean", "median")).all())
+
+
+def _numbers(labels: pd.Series, codes: Ints, scale: Scale) -> Floats:
+    if scale.level == "nominal":
+        return np.full(len(codes), np.nan)
+    values = np.array([*(float(text) for text in labels.cat.categories), np.nan])
+    return values[codes]
+
+
+def _ranks(value: Floats, scored: Flags) -> Ints:
+    ranks = np.zeros(len(value), dtype=np.int64)
+    ranks[scored] = np.unique(np.round(value[scored], 12), return_inverse=True)[1]
+    return ranks
+
+
+def _norm(rows: pd.DataFrame, score: Floats) -> Floats:
+    measured = measures(rows)
+    texts = np.array([*rows["label"].cat.categories, None], dtype=object)[rows["label"].cat.codes.to_numpy()]
+    norm = np.where(measured.nominal, label_norms(texts, measured), norms(score, measured))
+    return np.where(measured.nominal & ~np.isnan(score), score, norm)
+
+
+@dataclass(frozen=True, slots=True)
+class Voted:
+    """One vote per judge and item: items × judges.
+
+    Attributes
+    ----------
+    score
+        In rubric units; NaN for none, and on nominal scales.
+    label
+        Place of the label among the scale's codes (interval: among the values seen); −1 for none or a tie.
+    ties
+        (item, judge) of a tied vote -> the places that are equal; none where an older table does not hold them.
+    tied
+        Where votes are tied.
+    """
+
+    score: npt.NDArray[np.float64]
+    label: npt.NDArray[np.int64]
+    tied: npt.NDArray[np.bool_]
+    ties: dict[tuple[int, int], tuple[int, ...]]
+
+    @property
+    def n_kinds(self) -> int:
+        """Number of places that occur."""
+        return max([int(self.label.max(initial=-1)), *(max(places, default=-1) for places in self.ties.values())]) + 1
+
+    def shares(self, judge: int, *, half: bool) -> npt.NDArray[np.float64]:
+        """One judge's label per item as shares of the kinds; a tie is 1/t each if `half`, else nothing.
+
+        Raises
+        ------
+        InputError
+            For `half` where it is not known among which labels a tie is.
+        """
+        label = self.label[:, judge]
+        shares: npt.NDArray[np.float64] = (label[:, None] == np.arange(self.n_kinds)).astype(np.float64)
+        for item in np.flatnonzero(self.tied[:, judge]) if half else ():
+            places = self.ties.get((int(item), judge), ())
+            _refuse_unknown(not places)
+            shares[item, list(places)] = 1 / len(places)
+        return shares
+
+
+def voted(data: Answered) -> Voted:
+    """The votes as they are; samples by their mean and the code nearest to it, nominal ones by their majority."""
+    shape = (data.n_items, data.n_judges)
+    cell = data.items * data.n_judges + data.judges
+    score, label = np.full(shape[0] * shape[1], np.nan), np.full(shape[0] * shape[1], -1, dtype=np.int64)
+    ties: dict[int, tuple[int, ...]] = {}
+    if data.form == "votes":
+        score[cell] = data.rows["score"].to_numpy(dtype=np.float64)
+        label[cell] = _places(data.rows["label"], data.scale)
+        ties = _ties(data, cell)
+    elif data.scale.level == "nominal":
+        seen = _places(data.rows["label"], data.scale)
+        rows = data.scored & (seen >= 0)
+        counts = tally(cell[rows], seen[rows], len(label))
+        top = counts.modal()
+        single = np.bincount(counts.group[top], minlength=len(label)) == 1
+        kept, lost = top & single[counts.group], top & ~single[counts.group]
+        label[counts.group[kept]] = counts.value[kept]
+        for at, value in zip(counts.group[lost].tolist(), counts.value[lost].tolist(), strict=True):
+            ties[at] = (*ties.get(at, ()), value)
+    else:
+        n = np.bincount(cell[data.scored], minlength=len(score))
+        total = np.bincount(cell[data.scored], weights=data.cells.value, minlength=len(score))
+        score[n > 0] = total[n > 0] / n[n > 0]
+        texts, tied = nearest_labels(score, Measures(np.zeros(len(score), dtype=np.int64), (data.scale,)))
+        places = _order(pd.Series(tables.categorical(texts)), data.scale)
+        label = np.array([places.get(text, -1) for text in texts], dtype=np.int64)
+        for at in np.flatnonzero(tied).tolist():
+            ties[at] = tuple(places.setdefault(name, len(places)) for name in data.scale.around(float(score[at])))
+    if data.scale.level == "nominal":
+        score[:] = np.nan
+    pairs = {divmod(at, data.n_judges): among for at, among in ties.items()}
+    is_tied = np.zeros(shape, dtype=bool)
+    for item, judge in pairs:
+        is_tied[item, judge] = True
+    return Voted(score.reshape(shape), label.reshape(shape), is_tied, pairs)
+
+
+def _ties(data: Answered, cell: Ints) -> dict[int, tuple[int, ...]]:
+    """The places among which each tied vote is; none where the table does not hold them."""
+    rows = data.rows
+    if "tied" not in rows:
+        return {}
+    at = np.flatnonzero(rows["tied"].to_numpy(dtype=bool) & rows["label"].isna().to_numpy())
+    cells = rows["tied_labels"].astype(object).iloc[at] if "tied_labels" in rows else [None] * len(at)
+    places = _order(rows["label"], data.scale)
+    return {
+        int(cell[row]): tuple(places.setdefault(name, len(places)) for name in labels_among(among))
+        for row, among in zip(at, cells, strict=True)
+    }
+
+
+def _order(labels: pd.Series, scale: Scale) -> dict[str, int]:
+    """The place of each label."""
+    names = labels.cat.categories if scale.level == "interval" else scale.labels
+    return {str(name): place for place, name in enumerate(names)}
+
+
+def _places(labels: pd.Series, scale: Scale) -> Ints:
+    order = _order(labels, scale)
+    places = [order.get(str(name), -1) for name in labels.cat.categories]
+    return np.array([*places, -1], dtype=np.int64)[labels.cat.codes.to_numpy()]

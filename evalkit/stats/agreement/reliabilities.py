@@ -1,0 +1,221 @@
+"""Reliability: how far the judges agree over the whole corpus."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from evalkit import tables
+from evalkit.errors import counted
+from evalkit.stats.agreement.chance_corrected import Labels, fleiss_kappa, gwet_ac, quadratic_weights
+from evalkit.stats.agreement.krippendorff import Cells, Metric, alpha, pairable, percent_agreement
+from evalkit.stats.agreement.rating_arrays import CRITERION_KEY, Answered, Voted, answered, checked, voted
+from evalkit.stats.agreement.variance_components import Components, components, dependability
+from evalkit.stats.intervals import FEW_CLUSTERS, Transform, jackknife
+from evalkit.tables.grouping import Floats
+from evalkit.tables.ties import TiesOption, check_counting
+
+__all__ = ["figure_with_interval", "reliability", "spread_components"]
+
+_COUNTS = ["n_items", "n_pairable", "n_judges", "n_samples", "n_blocks", "n_clusters"]
+_FIGURES = ["alpha_single", "alpha_vote", "percent_agreement", "phi"]
+_SPREAD = ["spread_item", "spread_judge", "spread_item_judge", "spread_sample"]
+_COLUMNS = [
+    *CRITERION_KEY,
+    "form",
+    "metric",
+    *_COUNTS,
+    *[f"{name}{end}" for name in _FIGURES for end in ("", "_low", "_high")],
+    *_SPREAD,
+    "n_tied",
+    "ties",
+    "notes",
+]
+_FULL = [f"{name}{end}" for name in ("fleiss_kappa", "gwet_ac1", "gwet_ac2") for end in ("", "_low", "_high")]
+_FULL_COLUMNS = [*_COLUMNS[:-1], "vote_metric", "n_complete", *_FULL, "notes"]
+
+
+def reliability(
+    judged: pd.DataFrame,
+    *,
+    full: bool = False,
+    ties: TiesOption = "na",
+    clusters: Mapping[str, Any] | pd.Series | None = None,
+) -> pd.DataFrame:
+    """How far the judges agree over the corpus, per criterion: alpha, percent agreement, and where the spread is.
+
+    Parameters
+    ----------
+    judged
+        Judgments (the samples count: `alpha_single`, comparable over numbers of samples) or votes (each vote
+        is one answer: `alpha_vote`, which rises with the number of samples k). Judges of weight 0 are left out.
+    full
+        Also `alpha_vote` from judgments, and the figures on labels: Fleiss' kappa and Gwet's AC1 and AC2.
+    ties
+        How a tied vote counts in `alpha_vote` and `percent_agreement`: ``na`` (default) as no answer, ``half`` as equal
+        shares of its labels (in the kappas of `full` it is no answer). Judges have no right label, so that there is
+        no ``wrong``, and an unscored answer is always left out, as alpha is defined. Judgments are shares as they are.
+    clusters
+        item_id -> cluster, for the intervals; the item by default.
+
+    Returns
+    -------
+    DataFrame
+        One row per `rubric, rubric_version, criterion`:
+
+        - `form`: ``samples`` or ``votes``; `metric`: ``nominal``, ``ordinal`` or ``interval``. Votes by mean
+          or median take the interval metric on scores, majority votes that of the scale on labels;
+        - `alpha_single` or `alpha_vote` (the other is NA): Krippendorff's alpha, 1 perfect, 0 chance. A judge is
+          one coder, its samples are shares: o_cc' = Σ_i Σ_{j≠j'} s_ij(c) s_ij'(c') / (m_i − 1);
+        - `percent_agreement` 0-1: share of pairs with equal labels;
+        - `spread_item`, `spread_judge`, `spread_item_judge`, `spread_sample`: variance components of
+          `score_norm` on complete blocks (every judge with all its samples), negative ones set to 0; with one
+          sample each the last is part of the third. `phi` 0-1: Φ(J, k) of the jury as it is (Brennan 2001);
+        - `_low`, `_high`: 95 % jackknife over clusters; judges are fixed;
+        - `n_items`, `n_pairable` (two or more judges scored), `n_judges`, `n_samples` (k), `n_blocks`,
+          `n_clusters`; `ties` as chosen, `n_tied`: votes without a label because of a tie; `notes`: why something is
+          NA, and what to mind.
+
+        With `full`, one vote a judge (of judgments: the mean of the samples and the code nearest to it, nominal
+        the majority; a tie has no label), never one coder a sample:
+
+        - `alpha_vote` beside `alpha_single`: it rises with `n_samples` (k); `vote_metric` says on what: labels
+          with the ``nominal`` or ``ordinal`` metric, mean scores with ``interval``;
+        - `fleiss_kappa` on the `n_complete` items that all judges gave a label (Fleiss 1971);
+        - `gwet_ac1` on labels as they are (Gwet 2008), `gwet_ac2` with quadratic weights between ordinal codes
+          (Gwet 2014, ch. 5); q counts the levels of the scale, not those observed. Less moved by a rare level
+          than kappa and alpha; 1 where nothing varies, where those are NA. All three are NA on interval scales.
+
+    Raises
+    ------
+    InputError
+        When columns are missing or a row is in the table twice.
+
+    Examples
+    --------
+    >>> votes = tables.table("votes", {
+    ...     "rubric": ["r"] * 6, "rubric_version": ["v1"] * 6, "item_id": list("aabbcc"), "criterion": ["c"] * 6,
+    ...     "judge": ["x", "y"] * 3, "label": ["p", "p", "q", "q", "p", "q"], "n_samples": [1] * 6,
+    ...     "n_scored": [1] * 6, "tied": [False] * 6, "rule": ["majority"] * 6, "level": ["nominal"] * 6,
+    ...     "scale": ['{"codes":["p","q"],"better":"high"}'] * 6})
+    >>> reliability(votes)[["metric", "alpha_vote", "percent_agreement"]].round(3).values.tolist()
+    [['nominal', 0.444, 0.667]]
+    """
+    form = "samples" if "sample" in getattr(judged, "columns", ()) else "votes"
+    but = ("ties=wrong", "ties=half") if form == "samples" else ("ties=wrong",)
+    why = "judgments count as shares of labels" if ties == "half" else "among judges no label is right"
+    check_counting("reliability", ties, but=but, why=why)
+    found = list(answered(checked(judged, form), form, clusters, half=ties == "half"))
+    order = _FULL_COLUMNS if full else _COLUMNS
+    rows = [data.head | _row(data, full=full) | {"ties": ties, "n_tied": data.n_tied} for data in found]
+    made = pd.DataFrame(rows, columns=order)
+    columns: dict[str, Any] = {}
+    for name in order:
+        if name in CRITERION_KEY or name in ("form", "metric", "vote_metric", "ties", "notes"):
+            columns[name] = tables.categorical(made[name])
+        else:
+            columns[name] = (
+                made[name].astype("int64" if name in (*_COUNTS, "n_tied", "n_complete") else "float64").array
+            )
+    return pd.DataFrame(columns)
+
+
+def _row(data: Answered, *, full: bool) -> dict[str, Any]:
+    notes: list[str] = []
+    names = [name for name in (_FULL_COLUMNS if full else _COLUMNS) if name not in CRITERION_KEY]
+    row: dict[str, Any] = dict.fromkeys(names, np.nan)
+    row |= {"form": data.form, "metric": data.metric, "n_items": data.n_items, "n_judges": data.n_judges}
+    row |= {"n_samples": data.k or data.n_samples, "n_clusters": data.n_clusters}
+    row["n_pairable"] = int(pairable(data.cells.item, data.cells.judge, data.n_items).sum())
+    name = "alpha_single" if data.form == "samples" else "alpha_vote"
+    if row["n_pairable"] == 0:
+        notes.append("no item was scored by two judges" if data.n_judges > 1 else "one judge: nothing to compare")
+    else:
+        row |= figure_with_interval(name, alpha(data.cells, data.metric), "atanh", notes, "nothing varies")
+        shares = percent_agreement(data.labels)
+        row |= figure_with_interval("percent_agreement", shares, "logit", notes, "no item has two labels")
+    row |= _spread(data, notes)
+    if full:
+        row |= _full(data, notes, pairs=row["n_pairable"] > 0)
+    if data.n_clusters < FEW_CLUSTERS:
+        notes.append(f"only {counted(data.n_clusters, 'cluster')}")
+    row["notes"] = "; ".join(notes) or None
+    return row
+
+
+def figure_with_interval(
+    name: str, values: Floats, transform: Transform, notes: list[str], why: str
+) -> dict[str, float]:
+    """A figure with its interval; `values` is the figure on all items, then without each unit.
+
+    Why one of them is NA is added to `notes`; `why` stands for an undefined figure.
+    """
+    if np.isnan(values[0]):
+        notes.append(f"{name}: {why}")
+        return {name: np.nan}
+    interval = jackknife(float(values[0]), values[1:], transform=transform)
+    if interval.reason:
+        notes.append(f"no interval of {name}: {interval.reason}")
+    return {name: float(values[0]), f"{name}_low": interval.low, f"{name}_high": interval.high}
+
+
+def spread_components(data: Answered) -> tuple[Components | None, int, str | None]:
+    """Variance components on the complete blocks, how many blocks those are, and why there are no components."""
+    blocks, at = data.blocks()
+    if data.n_judges < 2 or len(blocks) < 2:
+        nothing = bool(np.isnan(data.norm).all())
+        why = "one judge" if data.n_judges < 2 else "nothing on 0-1" if nothing else "no complete blocks"
+        return None, len(blocks), why
+    return components(blocks, data.cells.unit[at], data.cells.n_units), len(blocks), None
+
+
+def _spread(data: Answered, notes: list[str]) -> dict[str, Any]:
+    found, n_blocks, why = spread_components(data)
+    if found is None:
+        notes.append(f"spread: {why}")
+        return {"n_blocks": n_blocks}
+    if found.cut[0]:
+        notes.append("spread: a negative component was set to 0")
+    parts = [found.item, found.judge, found.both, found.sample]
+    row: dict[str, Any] = {name: float(part[0]) for name, part in zip(_SPREAD, parts, strict=True)}
+    values = dependability(found, data.n_judges, data.n_samples)
+    return row | figure_with_interval("phi", values, "logit", notes, "nothing varies") | {"n_blocks": n_blocks}
+
+
+def _full(data: Answered, notes: list[str], *, pairs: bool) -> dict[str, Any]:
+    votes = voted(data)
+    row: dict[str, Any] = {"vote_metric": data.metric, "n_complete": int((votes.label >= 0).all(axis=1).sum())}
+    if data.form == "samples":
+        row["vote_metric"] = "nominal" if data.scale.level == "nominal" else "interval"
+    if not pairs:
+        return row
+    if data.form == "samples":
+        values = alpha(_vote_cells(votes, data, row["vote_metric"]), row["vote_metric"])
+        row |= figure_with_interval("alpha_vote", values, "atanh", notes, "nothing varies, or no item has two votes")
+    if data.scale.level == "interval":
+        notes.append("fleiss_kappa, gwet_ac1, gwet_ac2: an interval scale has no levels to count")
+        return row
+    labels = _counted(votes, data)
+    why = "nothing varies" if row["n_complete"] else "no item has a label of every judge"
+    row |= figure_with_interval("fleiss_kappa", fleiss_kappa(labels), "atanh", notes, why)
+    same = np.eye(len(data.scale))
+    row |= figure_with_interval("gwet_ac1", gwet_ac(labels, same), "atanh", notes, "no item has two labels")
+    if data.scale.level == "ordinal":
+        near = quadratic_weights(np.array([float(code) for code in data.scale.codes]))
+        row |= figure_with_interval("gwet_ac2", gwet_ac(labels, near), "atanh", notes, "no item has two labels")
+    return row
+
+
+def _vote_cells(votes: Voted, data: Answered, metric: Metric) -> Cells:
+    item, judge = np.nonzero(votes.label >= 0 if metric == "nominal" else ~np.isnan(votes.score))
+    value = np.zeros(len(item)) if metric == "nominal" else votes.score[item, judge]
+    answer = votes.label[item, judge] if metric == "nominal" else np.zeros(len(item), dtype=np.int64)
+    return Cells(item.astype(np.int64), judge.astype(np.int64), answer, value, data.cells.unit, data.cells.n_units)
+
+
+def _counted(votes: Voted, data: Answered) -> Labels:
+    counts = np.stack([(votes.label == place).sum(axis=1) for place in range(len(data.scale))], axis=1)
+    return Labels(counts.astype(np.float64), data.n_judges, data.cells.unit, data.cells.n_units)

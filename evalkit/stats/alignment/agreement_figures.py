@@ -1,0 +1,418 @@
+"""Agreement of one judge with one reference: every figure on all items, then without each unit.
+
+Long, but one thing: all figures leave out the same units, by the same sums.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+import numpy.typing as npt
+
+from evalkit.errors import InputError
+from evalkit.stats.intervals import FEWEST_OTHERS, few_others
+from evalkit.tables.grouping import Flags, Floats, Ints, tally
+from evalkit.tables.ties import LEFT_OUT, Counting
+
+__all__ = [
+    "FIGURES",
+    "OF_CLASSES",
+    "Answers",
+    "Table",
+    "average",
+    "compare_answers",
+    "compare_each",
+    "counted_rows",
+    "kinds_table",
+]
+
+FIGURES = (
+    "accuracy",
+    "false_pass_rate",
+    "false_fail_rate",
+    "kappa",
+    "quadratic_kappa",
+    "pearson",
+    "spearman",
+    "kendall",
+    "mae",
+    "bias",
+)
+OF_CLASSES = ("balanced_accuracy", "macro_f1")
+"""Computed on request, as are ``f1_<label>``."""
+
+_MOST_CELLS = 4_000_000
+_NO_CLASSES: Mapping[str, int] = MappingProxyType({})
+Matrix = npt.NDArray[np.float64]
+Weighted = tuple[Floats, Floats]
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What one judge, or person, said: one entry per item.
+
+    Attributes
+    ----------
+    kind
+        Code of the verdict (0 fail, 1 pass) or of the label; −1 for none.
+    score
+        In rubric units; NaN for none.
+    tied
+        Has the judge no `kind` because of a tie?
+    among, sets
+        The number of each item's tie in `sets`, which holds the codes that are equal; −1 for none, or not known.
+    """
+
+    kind: Ints
+    score: Floats
+    tied: Flags
+    among: Ints | None = None
+    sets: tuple[tuple[int, ...], ...] = ()
+
+    def take(self, rows: npt.NDArray[np.int64] | Flags) -> Answers:
+        """The answers on some items."""
+        among = None if self.among is None else self.among[rows]
+        return Answers(self.kind[rows], self.score[rows], self.tied[rows], among, self.sets)
+
+
+def counted_rows(one: Answers, counting: Counting) -> Flags:
+    """The items that count in figures on verdicts or labels, where there is a reference."""
+    counted: Flags = one.kind >= 0
+    if counting.ties != "na":
+        counted = counted | one.tied
+    if counting.unscored == "wrong":
+        counted = counted | ((one.kind < 0) & ~one.tied)
+    return counted
+
+
+def same_rows(counted: Iterable[Flags]) -> bool:
+    """Are several judges compared on the same items?"""
+    rows = list(counted)
+    return all(np.array_equal(one, rows[0]) for one in rows)
+
+
+def compare_answers(
+    one: Answers, reference: Answers, unit: Ints, n_units: int, *, verdicts: bool, counting: Counting = LEFT_OUT
+) -> dict[str, Floats]:
+    """`compare_each` with one reference."""
+    return compare_each(one, [reference], unit, n_units, verdicts=verdicts, counting=counting)
+
+
+def compare_each(
+    one: Answers,
+    references: Sequence[Answers],
+    unit: Ints,
+    n_units: int,
+    *,
+    verdicts: bool,
+    counting: Counting = LEFT_OUT,
+    extra: Sequence[str] = (),
+    classes: Mapping[str, int] = _NO_CLASSES,
+) -> dict[str, Floats]:
+    """All figures of `one`, averaged over the references against which they are defined, by their numbers of items.
+
+    Parameters
+    ----------
+    unit, n_units
+        Which of the units each item is left out with; `n_units` 0 leaves nothing out.
+    verdicts
+        Are the kinds verdicts (0 fail, 1 pass)? Else they are labels, without false passes and fails.
+    counting
+        How ties of `one`, and items without an answer of `one`, count in the figures on kinds. All of these figures
+        are of one table of kinds: ``half`` spreads a tie over its t cells, 1/t each; what is ``wrong`` stands in a
+        row of its own, which no reference has.
+    extra, classes
+        Figures of classes that are wanted too, and the code of each class.
+
+    Returns
+    -------
+    dict
+        Figure -> its value on all, then without each unit; NaN where it is not defined. Kappas and correlations
+        are NaN without any unit where on one side under three units hold an answer other than the most frequent
+        one, figures of classes where the reference has one in under three: their interval would cover much less
+        than it says.
+
+    Raises
+    ------
+    InputError
+        For ``half`` where it is not known among which labels a tie is.
+    """
+    options = _Options(verdicts, counting, tuple(extra), classes)
+    found = [_compared(one, reference, unit, n_units, options) for reference in references]
+    return average(found, [*FIGURES, *extra], n_units)
+
+
+def average(found: Sequence[Mapping[str, Weighted]], names: Sequence[str], n_units: int) -> dict[str, Floats]:
+    """Each figure over those that have it on all items, by weight (0 where a unit left out held all of one's items)."""
+    averaged = {}
+    for name in names:
+        known = [one[name] for one in found if not np.isnan(one[name][0][0])]
+        if len(known) < 2:
+            averaged[name] = known[0][0] if known else np.full(n_units + 1, np.nan)
+            continue
+        parts = [np.where(weight > 1e-9, value * weight, 0.0) for value, weight in known]
+        averaged[name] = _ratio(np.sum(parts, axis=0), np.sum([weight for _, weight in known], axis=0))
+    return averaged
+
+
+@dataclass(frozen=True, slots=True)
+class _Options:
+    verdicts: bool
+    counting: Counting
+    extra: tuple[str, ...]
+    classes: Mapping[str, int]
+
+
+def _compared(one: Answers, reference: Answers, unit: Ints, n_units: int, options: _Options) -> dict[str, Weighted]:
+    rows = n_units + 1
+    table = kinds_table(one, reference.kind, verdicts=options.verdicts, counting=options.counting)
+    found = _kinds(table, unit[table.item], rows, options)
+    both = ~np.isnan(one.score) & ~np.isnan(reference.score)
+    x, y, unit = one.score[both], reference.score[both], unit[both]
+    scores = _moments(x, y, unit, rows) | _ranked(x, y, unit, rows)
+    if n_units and any(few_others(np.round(side, 10), unit) for side in (x, y)):
+        for name in ("quadratic_kappa", "pearson", "spearman", "kendall"):
+            scores[name][1:] = np.nan
+    n = _sums(np.ones(len(x)), unit, rows)
+    return found | {name: (values, n) for name, values in scores.items()}
+
+
+def _sums(values: Floats, unit: Ints, rows: int) -> Floats:
+    """Σ on all in row 0, then without each unit."""
+    left = np.zeros(rows)
+    if rows > 1:
+        left[1:] = np.bincount(unit, weights=values, minlength=rows - 1)
+    kept: Floats = values.sum() - left
+    return kept
+
+
+def _ratio(top: Floats, bottom: Floats) -> Floats:
+    # What is left after taking a unit away carries rounding errors: 1e-9 is nothing.
+    ratio: Floats = np.divide(top, bottom, out=np.full(len(top), np.nan), where=bottom > 1e-9)
+    return ratio
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The table of kinds, one entry per item and cell: what `one` and the reference say, the part of the item."""
+
+    said: Ints  # −1: no kind, which is wrong
+    true: Ints
+    weight: Floats
+    item: Ints
+
+
+def kinds_table(one: Answers, kind: Ints, *, verdicts: bool, counting: Counting) -> Table:
+    """The table of one's kinds and those of a reference; `item` is the place of each entry's item."""
+    known = kind >= 0
+    sure = np.flatnonzero(known & (one.kind >= 0))
+    items, said, weights = [sure], [one.kind[sure]], [np.ones(len(sure))]
+    tied = np.flatnonzero(known & (one.kind < 0) & one.tied) if counting.ties != "na" else sure[:0]
+    wrong = np.flatnonzero(known & (one.kind < 0) & ~one.tied) if counting.unscored == "wrong" else sure[:0]
+    if counting.ties == "half" and len(tied):
+        sets = tie_sets(one, tied, verdicts=verdicts)
+        sizes = np.array([len(codes) for codes in sets])
+        items.append(np.repeat(tied, sizes))
+        said.append(np.concatenate(sets))
+        weights.append(np.repeat(1 / sizes, sizes))
+    elif len(tied):
+        wrong = np.concatenate([wrong, tied])
+    if len(wrong):
+        items.append(wrong)
+        said.append(np.full(len(wrong), -1, dtype=np.int64))
+        weights.append(np.ones(len(wrong)))
+    if len(items) == 1:
+        return Table(said[0], kind[sure], weights[0], sure)
+    at = np.concatenate(items)
+    return Table(np.concatenate(said), kind[at], np.concatenate(weights), at)
+
+
+def tie_sets(one: Answers, tied: Ints, *, verdicts: bool) -> list[Ints]:
+    """The codes among which each of these items is tied: a tied verdict is between fail and pass."""
+    if verdicts:
+        return [np.array([0, 1])] * len(tied)
+    among = np.full(len(tied), -1) if one.among is None else one.among[tied]
+    if (among < 0).any():
+        raise InputError(
+            f"ties='half' got {int((among < 0).sum())} ties of a table that does not hold among which labels they are "
+            "(column tied_labels); make it again with vote or aggregate, or choose ties='na' or 'wrong'"
+        )
+    return [np.array(one.sets[number], dtype=np.int64) for number in among]
+
+
+def _kinds(table: Table, unit: Ints, rows: int, options: _Options) -> dict[str, Weighted]:
+    said, true, weight = table.said, table.true, table.weight
+
+    def total(flags: Flags) -> Floats:
+        return _sums(weight * flags, unit, rows)
+
+    right, n = said == true, total(np.ones(len(said), dtype=bool))
+    found = {"accuracy": (_ratio(total(right), n), n)}
+    for name, given in (("false_pass_rate", 0), ("false_fail_rate", 1)):
+        of = true == given
+        found[name] = (_ratio(total(of & ~right), total(of)), total(of)) if options.verdicts else (n * np.nan, n)
+    found["kappa"] = (_kappa(total, said, true, n), n)
+    if rows > 1 and any(few_others(side, unit) for side in (said, true)):
+        found["kappa"][0][1:] = np.nan
+    for name in options.extra:
+        found[name] = (_of_classes(name, total, table, unit, options.classes), n)
+    return found
+
+
+def _kappa(total: Callable[[Flags], Floats], said: Ints, true: Ints, n: Floats) -> Floats:
+    chance = np.zeros(len(n))
+    for kind in np.intersect1d(said, true):
+        chance += total(said == kind) * total(true == kind)
+    # (p_o − p_e)/(1 − p_e), both sides times n²; of one pair it would be 0 or nothing.
+    return _ratio(n * total(said == true) - chance, np.where(n > 1.5, n**2 - chance, 0.0))
+
+
+def _of_classes(
+    name: str, total: Callable[[Flags], Floats], table: Table, unit: Ints, classes: Mapping[str, int]
+) -> Floats:
+    """Balanced accuracy, macro F1, or F1 of one class; NaN where the reference never has a class."""
+    wanted = list(classes.values()) if name in OF_CLASSES else [classes[name.removeprefix("f1_")]]
+    each = []
+    for code in wanted:
+        own = table.true == code
+        hits, there = total(own & (table.said == code)), total(own)
+        bottom = there if name == "balanced_accuracy" else (there + total(table.said == code)) / 2
+        each.append(_ratio(hits, np.where(there > 1e-9, bottom, 0.0)))
+    values: Floats = np.mean(each, axis=0) if each else total(table.true < -1) * np.nan
+    if len(values) > 1 and any(len(np.unique(unit[table.true == code])) < FEWEST_OTHERS for code in wanted):
+        values[1:] = np.nan
+    return values
+
+
+def _moments(x: Floats, y: Floats, unit: Ints, rows: int) -> dict[str, Floats]:
+    # Differences, and values around one middle, so that squares lose no digits.
+    gap = x - y
+    middle = float(y.mean()) if len(y) else 0.0
+    n = _sums(np.ones(len(x)), unit, rows)
+    mx, my = (_ratio(_sums(side - middle, unit, rows), n) for side in (x, y))
+    sxx, syy, sxy = (
+        _ratio(_sums((one - middle) * (other - middle), unit, rows), n) - m1 * m2
+        for one, other, m1, m2 in ((x, x, mx, mx), (y, y, my, my), (x, y, mx, my))
+    )
+    pearson = _correlation(sxy, sxx, syy, n)
+    concordance = _ratio(2 * sxy, np.where(n > 1.5, sxx + syy + (mx - my) ** 2, 0.0))
+    mae, bias = _ratio(_sums(np.abs(gap), unit, rows), n), _ratio(_sums(gap, unit, rows), n)
+    return {"quadratic_kappa": concordance, "pearson": pearson, "mae": mae, "bias": bias}
+
+
+def _correlation(sxy: Floats, sxx: Floats, syy: Floats, n: Floats) -> Floats:
+    good = (n > 2.5) & (sxx > 1e-12) & (syy > 1e-12)
+    result = np.full(len(n), np.nan)
+    result[good] = np.clip(sxy[good] / np.sqrt(sxx[good] * syy[good]), -1.0, 1.0)
+    return result
+
+
+def _ranked(x: Floats, y: Floats, unit: Ints, rows: int) -> dict[str, Floats]:
+    """Spearman and Kendall's tau-b, ranked afresh without each unit."""
+    if len(x) < 3:
+        return {"spearman": np.full(rows, np.nan), "kendall": np.full(rows, np.nan)}
+    # Means of samples that are equal on paper may differ in the sixteenth digit.
+    xs, xc = np.unique(np.round(x, 10), return_inverse=True)
+    ys, yc = np.unique(np.round(y, 10), return_inverse=True)
+    step = max(1, _MOST_CELLS // (len(xs) + len(ys) + 1))
+    pieces = [_rank_sums(xc, yc, unit, range(at, min(at + step, rows))) for at in range(0, rows, step)]
+    n, sxx, syy, sxy, x_ties, y_ties = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
+    net = _net_concordance(xc, yc, unit, rows)
+    pairs = n * (n - 1) / 2
+    spearman = _correlation(sxy / n**2, sxx / n**2, syy / n**2, n)
+    kendall = _correlation(net, pairs - x_ties, pairs - y_ties, n)
+    return {"spearman": spearman, "kendall": kendall}
+
+
+def _rank_sums(xc: Ints, yc: Ints, unit: Ints, span: range) -> tuple[Floats, ...]:
+    """n, centered rank moments and tied pairs without each unit of `span` (row 0 leaves nothing out)."""
+    sides = []
+    inside = (unit + 1 >= span.start) & (unit + 1 < span.stop)
+    row = unit[inside] + 1 - span.start
+    for codes in (xc, yc):
+        width = int(codes.max()) + 1
+        left = np.bincount(row * width + codes[inside], minlength=len(span) * width).reshape(len(span), width)
+        counts = np.bincount(codes, minlength=width) - left
+        rank = np.cumsum(counts, axis=1) - counts / 2
+        n = counts.sum(axis=1).astype(np.float64)
+        rank = rank - (n / 2)[:, None]
+        sides.append((counts, rank))
+    (x_counts, x_rank), (y_counts, y_rank) = sides
+    whole = _products(xc, yc, x_rank, y_rank)
+    own = np.bincount(row, weights=x_rank[row, xc[inside]] * y_rank[row, yc[inside]], minlength=len(span))
+    ties = [(counts * (counts - 1) / 2).sum(axis=1) for counts in (x_counts, y_counts)]
+    squares = [(counts * rank**2).sum(axis=1) for counts, rank in sides]
+    return n, squares[0], squares[1], whole - own, ties[0], ties[1]
+
+
+def _products(xc: Ints, yc: Ints, x_rank: Matrix, y_rank: Matrix) -> Floats:
+    """Σ over all items of the product of both ranks, for each row of ranks."""
+    wide, high = x_rank.shape[1], y_rank.shape[1]
+    if wide * high <= _MOST_CELLS:
+        table = np.bincount(xc * high + yc, minlength=wide * high).reshape(wide, high)
+        products: Floats = ((x_rank @ table) * y_rank).sum(axis=1)
+        return products
+    return np.array([float(one[xc] @ other[yc]) for one, other in zip(x_rank, y_rank, strict=True)])
+
+
+def _net_concordance(xc: Ints, yc: Ints, unit: Ints, rows: int) -> Floats:
+    """Concordant minus discordant pairs, on all and without each unit."""
+    wide, high = int(xc.max()) + 1, int(yc.max()) + 1
+    each = _by_table(xc, yc, wide, high) if wide * high <= _MOST_CELLS else _by_pairs(xc, yc)
+    net = np.full(rows, each.sum() / 2)
+    if rows > 1:
+        net[1:] -= np.bincount(unit, weights=each, minlength=rows - 1)
+        net[1:] += _within(xc, yc, unit, rows - 1)
+    return net
+
+
+def _by_table(xc: Ints, yc: Ints, wide: int, high: int) -> Floats:
+    """For each item, concordant minus discordant items: cumulative sums of the table of counts."""
+    table = np.bincount(xc * high + yc, minlength=wide * high).reshape(wide, high).astype(np.float64)
+    padded = np.zeros((wide + 1, high + 1))
+    padded[1:, 1:] = table.cumsum(axis=0).cumsum(axis=1)
+    below, row, column = padded[:-1, :-1], padded[1:, -1:], padded[-1:, 1:]
+    at_most_x, at_most_y, total = padded[:-1, -1:], padded[-1:, :-1], padded[-1, -1]
+    both_above = total - row - column + padded[1:, 1:]
+    x_less_y_more = at_most_x - padded[:-1, 1:]
+    x_more_y_less = at_most_y - padded[1:, :-1]
+    each: Floats = (below + both_above - x_less_y_more - x_more_y_less)[xc, yc]
+    return each
+
+
+def _by_pairs(xc: Ints, yc: Ints) -> Floats:
+    step = max(1, _MOST_CELLS // len(xc))
+    each = np.zeros(len(xc))
+    for at in range(0, len(xc), step):
+        part = slice(at, at + step)
+        signs = np.sign(xc[part, None] - xc[None, :]) * np.sign(yc[part, None] - yc[None, :])
+        each[part] = signs.sum(axis=1)
+    return each
+
+
+def _within(xc: Ints, yc: Ints, unit: Ints, n_units: int) -> Floats:
+    """Concordant minus discordant pairs inside each unit."""
+    net = np.zeros(n_units)
+    size = np.bincount(unit, minlength=n_units)
+    if size.max(initial=0) < 2:
+        return net
+    order = np.argsort(unit, kind="stable")
+    ends = np.cumsum(size)
+    for number in np.flatnonzero(size > 1):
+        rows = order[ends[number] - size[number] : ends[number]]
+        net[number] = _by_pairs(xc[rows], yc[rows]).sum() / 2
+    return net
+
+
+def modal(values: Ints, groups: Ints, n_groups: int) -> tuple[Ints, Flags]:
+    """The most frequent value of each group, −1 for none or a tie; and whether it was a tie."""
+    counts = tally(groups, values, n_groups)
+    top = counts.modal()
+    n_top = np.bincount(counts.group[top], minlength=n_groups)
+    found = np.full(n_groups, -1, dtype=np.int64)
+    found[counts.group[top]] = counts.value[top]
+    found[n_top > 1] = -1
+    return found, n_top > 1

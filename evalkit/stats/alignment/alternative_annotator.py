@@ -1,0 +1,351 @@
+"""The alternative annotator test: may the judge stand in for one of the people?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from evalkit import tables
+from evalkit.core.formatting import figure, html_page, html_table, text_table
+from evalkit.errors import ConfigError, counted, listed
+from evalkit.rubrics.scales import number
+from evalkit.stats.alignment.agreement_figures import Answers, same_rows, tie_sets
+from evalkit.stats.alignment.human_labels import People
+from evalkit.stats.alignment.label_splits import HELD_OUT, PartOption, count_look, take_part
+from evalkit.stats.alignment.rater_panels import KEYS, Panel, checked, panels
+from evalkit.tables.grouping import Flags, Floats, Ints
+from evalkit.tables.ties import Counting, TiesOption, UnscoredOption, check_counting
+
+__all__ = ["AltTest", "alt_test"]
+
+ScoringOption = Literal["accuracy", "rmse"]
+
+_FALSE_DISCOVERIES = 0.05
+_FEW_ITEMS = 30
+_FEW_PEOPLE = 3
+_PAIR = 2
+_EACH = [*KEYS, "judge", "annotator", "n_items", "judge_rate", "annotator_rate", "difference"]
+_EACH += ["test", "p", "p_adjusted", "wins", "notes"]
+_WHOLE = [*KEYS, "judge", "scoring", "epsilon", "n_annotators", "n_tested", "winning_rate", "advantage_probability"]
+_WHOLE += ["passes", "n_items", "n_tied", "n_unscored", "n_left_out", "same_items", "ties", "unscored", "notes"]
+
+
+@dataclass(frozen=True, slots=True)
+class AltTest:
+    """What the test says.
+
+    Attributes
+    ----------
+    summary
+        One row per rubric, criterion and judge (see `alt_test`).
+    annotators
+        One row per annotator of these.
+    """
+
+    summary: pd.DataFrame
+    annotators: pd.DataFrame
+
+    def __str__(self) -> str:
+        return "\n".join([text_table(self._rows()), *self._notes()])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return html_page([html_table(self._rows()), f"<p class='note'>{'<br>'.join(self._notes())}</p>"])
+
+    def _rows(self) -> list[dict[str, str]]:
+        return [
+            {
+                "judge": str(row["judge"]),
+                "criterion": str(row["criterion"]),
+                "winning rate": figure(row["winning_rate"]),
+                "advantage probability": figure(row["advantage_probability"]),
+                "annotators": f"{row['n_tested']} of {row['n_annotators']}",
+                "may replace": "NA" if pd.isna(row["passes"]) else "yes" if row["passes"] else "no",
+                "notes": "" if pd.isna(row["notes"]) else str(row["notes"]),
+            }
+            for _, row in self.summary.iterrows()
+        ]
+
+    def _notes(self) -> list[str]:
+        used = sorted({float(value) for value in self.summary["epsilon"]})
+        return [f"epsilon {', '.join(f'{value:g}' for value in used) or 'unused'}; yes: winning rate of .5 or more"]
+
+
+def alt_test(
+    judged: pd.DataFrame,
+    labels: pd.DataFrame,
+    epsilon: float,
+    *,
+    scoring: ScoringOption | None = None,
+    ties: TiesOption = "na",
+    unscored: UnscoredOption = "drop",
+    part: PartOption | None = None,
+) -> AltTest:
+    """The alternative annotator test: is the judge as good as the people it would replace?
+
+    Each annotator in turn is left out. On every item that they and at least one other labelled, the judge and they are
+    scored by their closeness S to the others: W^f = 1 where the judge is at least as close, W^h = 1 where the
+    annotator is. The judge wins against them where mean(W^h − W^f) is below epsilon by a one-sided t-test, after
+    Benjamini-Yekutieli over the annotators at .05.
+
+    Parameters
+    ----------
+    judged
+        Votes (each judge) or scores (the judge is then ``jury``). The test compares labels: a vote counts by its
+        `label`, not by its mean (interval scales: by its score).
+    labels
+        Long table: `item_id, criterion, annotator, label`, two annotators at least, three recommended.
+    epsilon
+        What a judge may be worse by, for being cheaper than the annotator: .2 against experts, .15 against skilled
+        annotators, .1 against crowd workers.
+    scoring
+        ``accuracy``: the share of the others with the same label; ``rmse``: minus the root mean square difference to
+        them. By default accuracy on nominal scales and for true/false labels, else rmse.
+    ties
+        ``na`` (default) leaves out the items on which the judge is tied; with ``half`` (accuracy alone) its closeness
+        is the mean over the tied labels; with ``wrong`` the annotator is closer there.
+    unscored
+        ``drop`` (default) leaves out the items that the judge did not score; with ``wrong`` the annotator is closer.
+    part
+        ``dev`` or ``held-out``, for labels of `split_labels`; looks at held-out labels are counted.
+
+    Returns
+    -------
+    AltTest
+        `annotators`: per `rubric, rubric_version, criterion, judge, annotator`: `n_items`, `judge_rate` = mean W^f (the
+        advantage probability against this one), `annotator_rate` = mean W^h, `difference` = mean(W^h − W^f), `test`
+        (``t``; ``wilcoxon`` under 30 items; ``sign`` where the difference is the same on all items, decided by
+        its side of epsilon), `p`, `p_adjusted`, `wins`, `notes`. An annotator with under two items is not tested.
+
+        `summary`: per judge `scoring`, `epsilon`, `n_annotators`, `n_tested`, `winning_rate` = share of the tested
+        annotators against whom the judge wins, `advantage_probability` = mean of `judge_rate` (annotators
+        unweighted, as published), `passes` (winning rate ≥ .5), `n_items` compared at all; of the items with two
+        annotators or more `n_tied`, `n_unscored` and `n_left_out`, which `ties` and `unscored` as chosen leave out;
+        `same_items`: are all judges compared on the same items? `notes`.
+
+    Raises
+    ------
+    InputError
+        When columns are missing, a row is double, or a label is not on the scale.
+    ConfigError
+        For an epsilon outside 0-1 or an unknown scoring; rmse needs scores.
+
+    References
+    ----------
+    Calderon, N., Reichart, R., Dror, R. (2025), The alternative annotator test for LLM-as-a-judge, section 3: the
+    procedure, the winning rate ω and the average advantage probability ρ. Benjamini, Y., Yekutieli, D. (2001),
+    theorem 1.3.
+
+    Examples
+    --------
+    >>> items = [f"i{n}" for n in range(40)]
+    >>> votes = tables.table("votes", {
+    ...     "rubric": ["r"] * 40, "rubric_version": ["v1"] * 40, "item_id": items, "criterion": ["c"] * 40,
+    ...     "judge": ["j"] * 40, "score": [n % 2 for n in range(40)], "label": [str(n % 2) for n in range(40)],
+    ...     "passed": [None] * 40, "n_samples": [1] * 40, "n_scored": [1] * 40, "tied": [False] * 40,
+    ...     "level": ["ordinal"] * 40, "scale": ['{"codes":[0,1],"better":"high"}'] * 40})
+    >>> labels = pd.DataFrame([(item, "c", name, n % 2 if n % 7 else 0) for n, item in enumerate(items)
+    ...     for name in ("ann", "bob", "cid")], columns=["item_id", "criterion", "annotator", "label"])
+    >>> alt_test(votes, labels, epsilon=0.2).summary[["winning_rate", "advantage_probability"]].round(3).values.tolist()
+    [[1.0, 0.925]]
+    """
+    if isinstance(epsilon, bool) or not isinstance(epsilon, (int, float)) or not 0 <= epsilon < 1:
+        raise ConfigError(
+            f"alt_test got epsilon={epsilon!r}; give a number from 0 to below 1: .2 expert, .15 skilled, .1 crowd"
+        )
+    if scoring not in (None, *get_args(ScoringOption)):
+        raise ConfigError(f"alt_test got scoring={scoring!r}; allowed are {listed(get_args(ScoringOption))}, None")
+    counting = check_counting("alt_test", ties, unscored)
+    frame, said = checked(judged, labels)
+    said, chosen = take_part(said, part)
+    each: list[dict[str, Any]] = []
+    whole: list[dict[str, Any]] = []
+    for panel in panels(frame, said, kinds="label"):
+        way = scoring or ("accuracy" if panel.verdicts or panel.scale.level == "nominal" else "rmse")
+        if way == "rmse" and (panel.verdicts or panel.scale.level == "nominal"):
+            raise ConfigError(f"criterion {panel.head['criterion']!r} has no scores for scoring='rmse'; use 'accuracy'")
+        if way == "rmse" and ties == "half":
+            raise ConfigError(
+                "alt_test got ties='half' with scoring='rmse', where no label is right; use 'na' or 'wrong'"
+            )
+        sides = {
+            judge: _Side(
+                _as_label(answers, panel), there & (_said(panel.crowd, way).sum(axis=1) >= _PAIR), way, counting
+            )
+            for judge, (answers, there) in panel.judges.items()
+        }
+        same = same_rows(side.counted for side in sides.values())
+        for judge, side in sides.items():
+            head = panel.head | {"judge": judge}
+            rows, row = _test(panel, side, float(epsilon))
+            row |= {"same_items": same, "ties": ties, "unscored": unscored}
+            each.extend(head | one for one in rows)
+            row["notes"] = "; ".join(note for note in (chosen, row["notes"]) if note) or None
+            whole.append(head | row)
+    summary = _framed(whole, _WHOLE, {"passes": "boolean", "same_items": "bool"})
+    if part == HELD_OUT:
+        summary = count_look(summary, said)
+    return AltTest(summary, _framed(each, _EACH, {"wins": "boolean"}))
+
+
+def _as_label(answers: Answers, panel: Panel) -> Answers:
+    """The judge's answers with the number of its label for a score."""
+    if panel.verdicts or panel.scale.level != "ordinal":
+        return answers
+    values = np.array([_value(text) for text in panel.kinds] + [np.nan])
+    return replace(answers, score=values[answers.kind])
+
+
+def _value(text: str) -> float:
+    value = number(text)
+    return np.nan if value is None else float(value)
+
+
+def _said(crowd: People, way: str) -> npt.NDArray[np.bool_]:
+    """Items × annotators: who said something that can be compared."""
+    said: npt.NDArray[np.bool_] = crowd.kind >= 0 if way == "accuracy" else ~np.isnan(crowd.score)
+    return said
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """A judge's answers on the `usable` items (asked, two annotators or more), and how they count."""
+
+    answers: Answers
+    usable: Flags
+    way: str
+    counting: Counting
+
+    @property
+    def known(self) -> Flags:
+        """Has the judge an answer to compare?"""
+        known: Flags = self.answers.kind >= 0 if self.way == "accuracy" else ~np.isnan(self.answers.score)
+        return known
+
+    @property
+    def counted(self) -> Flags:
+        """The items that are compared."""
+        missing, tied = ~self.known, self.answers.tied
+        counted = ~missing | (missing & tied & (self.counting.ties != "na"))
+        return self.usable & (counted | (missing & ~tied & (self.counting.unscored == "wrong")))
+
+    def closeness(self, at: Flags, others: People, *, verdicts: bool) -> Floats:
+        """S on some items: of a tie the mean over its labels, or less than anybody's where it is wrong."""
+        answers, known = self.answers.take(at), self.known[at]
+        close = np.where(known, _closeness(answers, others, self.way), -np.inf)
+        spread: Flags = ~known & answers.tied & (self.counting.ties == "half")
+        tied = np.flatnonzero(spread).astype(np.int64)
+        for row, codes in zip(tied, tie_sets(answers, tied, verdicts=verdicts), strict=True):
+            kinds = others.kind[row][others.kind[row] >= 0]
+            close[row] = np.isin(kinds, codes).mean() / len(codes)
+        return close
+
+
+def _test(panel: Panel, side: _Side, epsilon: float) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    crowd, way = panel.crowd, side.way
+    said, counted_items = _said(crowd, way), side.counted
+    rows = []
+    for one, name in enumerate(crowd.names):
+        at = counted_items & said[:, one]
+        people = crowd.without(one)
+        others = People(people.names, people.kind[at], people.score[at])
+        judge_close = side.closeness(at, others, verdicts=panel.verdicts)
+        own_close = _closeness(crowd.answers(one).take(at), others, way)
+        # equal on paper may differ in the sixteenth digit
+        won, lost = judge_close >= own_close - 1e-12, own_close >= judge_close - 1e-12
+        rows.append({"annotator": name, "n_items": int(at.sum())} | _against(won, lost, epsilon))
+    _adjust(rows)
+    row = {"scoring": way, "epsilon": epsilon, "n_annotators": len(crowd.names)}
+    row |= {"n_items": int(counted_items.sum()), "n_left_out": int((side.usable & ~counted_items).sum())}
+    tied = side.usable & ~side.known & side.answers.tied
+    row |= {"n_tied": int(tied.sum()), "n_unscored": int((side.usable & ~side.known & ~tied).sum())}
+    return rows, row | _summed(rows)
+
+
+def _closeness(one: Answers, others: People, way: str) -> Floats:
+    """S of one against the others on each item: the share with the same label, or −RMSE."""
+    if way == "accuracy":
+        there = others.kind >= 0
+        hits = there & (others.kind == one.kind[:, None])
+        share: Floats = hits.sum(axis=1) / there.sum(axis=1)
+        return share
+    there = ~np.isnan(others.score)
+    squares = np.where(there, (others.score - one.score[:, None]) ** 2, 0.0)
+    distance: Floats = np.sqrt(squares.sum(axis=1) / there.sum(axis=1))
+    return -distance
+
+
+def _against(won: Flags, lost: Flags, epsilon: float) -> dict[str, Any]:
+    """The test against one annotator: is mean(W^h − W^f) below epsilon?"""
+    if len(won) < 2:
+        return {"test": None, "p": np.nan, "notes": "not tested: under two items shared with others and the judge"}
+    gaps: Ints = lost.astype(np.int64) - won.astype(np.int64)
+    row: dict[str, Any] = {"judge_rate": won.mean(), "annotator_rate": lost.mean(), "difference": gaps.mean()}
+    notes = [] if len(gaps) >= _FEW_ITEMS else [f"only {counted(len(gaps), 'item')}"]
+    if np.ptp(gaps) == 0:
+        notes.append("the same on every item: decided by its sign")
+        row |= {"test": "sign", "p": 0.0 if gaps[0] < epsilon else 1.0}
+    elif len(gaps) < _FEW_ITEMS:
+        row |= {"test": "wilcoxon", "p": _wilcoxon(gaps, epsilon)}
+    else:
+        from scipy.stats import ttest_1samp
+
+        row |= {"test": "t", "p": float(ttest_1samp(gaps, epsilon, alternative="less").pvalue)}
+    return row | {"notes": "; ".join(notes) or None}
+
+
+def _wilcoxon(gaps: Ints, epsilon: float) -> float:
+    from scipy.stats import wilcoxon
+
+    # A zero says nothing about the side; without anything else neither does the test.
+    shifted = gaps - epsilon
+    return float(wilcoxon(shifted, alternative="less").pvalue) if shifted.any() else 1.0
+
+
+def _adjust(rows: list[dict[str, Any]]) -> None:
+    """Benjamini-Yekutieli over the annotators that were tested."""
+    from scipy.stats import false_discovery_control
+
+    tested = [row for row in rows if not np.isnan(row["p"])]
+    if tested:
+        adjusted = false_discovery_control([row["p"] for row in tested], method="by")
+        for row, p in zip(tested, adjusted, strict=True):
+            row |= {"p_adjusted": float(p), "wins": bool(p <= _FALSE_DISCOVERIES)}
+
+
+def _summed(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    tested = [row for row in rows if "wins" in row]
+    if not tested:
+        why = "one annotator" if len(rows) == 1 else "annotators who share no two items" if rows else "no labels"
+        return {"n_tested": 0, "notes": f"no test: {why}"}
+    rate = float(np.mean([row["wins"] for row in tested]))
+    advantage = float(np.mean([row["judge_rate"] for row in tested]))
+    notes = []
+    if len(tested) < _FEW_PEOPLE:
+        notes.append(f"{counted(len(tested), 'annotator')}: less reliable")
+    if len(tested) < len(rows):
+        notes.append(f"{counted(len(rows) - len(tested), 'annotator')} not tested")
+    few = sum(row["n_items"] < _FEW_ITEMS for row in tested)
+    if few:
+        notes.append(f"{counted(few, 'annotator')} with under {_FEW_ITEMS} items")
+    alike = sum(row["test"] == "sign" for row in tested)
+    if alike:
+        notes.append(f"{counted(alike, 'annotator')} decided by sign: no variance")
+    found = {"n_tested": len(tested), "winning_rate": rate, "advantage_probability": advantage}
+    return found | {"passes": rate >= 0.5, "notes": "; ".join(notes)}
+
+
+def _framed(rows: list[dict[str, Any]], columns: list[str], types: dict[str, Any]) -> pd.DataFrame:
+    made = pd.DataFrame(rows, columns=columns)
+    texts = {*KEYS, "judge", "annotator", "scoring", "test", "ties", "unscored", "notes"}
+    for name in columns:
+        if name in texts:
+            made[name] = tables.categorical(made[name])
+        elif name not in types:
+            made[name] = made[name].astype("int64" if name.startswith("n_") else "float64")
+    return made.astype(types)

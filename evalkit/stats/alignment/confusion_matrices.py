@@ -1,0 +1,119 @@
+"""Confusion: which labels of the judge stand against which labels of people."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from evalkit import tables
+from evalkit.stats.alignment.agreement_figures import Answers, kinds_table
+from evalkit.stats.alignment.label_splits import PartOption, take_part
+from evalkit.stats.alignment.rater_panels import KEYS, Panel, checked, panels
+from evalkit.tables.ties import Counting, TiesOption, UnscoredOption, check_counting
+
+__all__ = ["confusion"]
+
+_TEXTS = [*KEYS, "judge", "label_judge", "label_human", "reason"]
+_COLUMNS = [*_TEXTS[:-1], "n", "share", "reason"]
+
+
+def confusion(
+    judged: pd.DataFrame,
+    labels: pd.DataFrame,
+    *,
+    ties: TiesOption = "na",
+    unscored: UnscoredOption = "drop",
+    part: PartOption | None = None,
+) -> pd.DataFrame:
+    """How often each label of a judge stands against each label of a person.
+
+    Parameters
+    ----------
+    judged
+        Votes (each judge) or scores (the judge is then ``jury``).
+    labels
+        Long table: `item_id, criterion, annotator, label`. Every annotator's label counts once. Where people gave
+        nothing but ``true`` and ``false``, verdicts are counted instead of labels.
+    ties, unscored
+        As in `align`: ``half`` counts a tie as 1/t in each of its t cells; what is left out stands in rows of its own,
+        whose `share` is NA; ``wrong`` counts them in the shares. The shares of equal labels add up to the accuracy.
+    part
+        ``dev`` or ``held-out``, for labels of `split_labels`; by default all, or ``dev`` where there are parts.
+
+    Returns
+    -------
+    DataFrame
+        Per `rubric, rubric_version, criterion, judge` one row for each pair of `label_judge` and `label_human`, in the
+        order of the scale and with pairs that never occur (interval scales: only labels that occur): `n`, the
+        number of labels, and `share` 0-1 of those that count. Where the judge has no label, `label_judge` is NA and
+        `reason` says ``tied`` or ``unscored``: those rows are there only if they occur. A person's number between the
+        codes is no label and is left out.
+
+    Raises
+    ------
+    InputError
+        When columns are missing, a row is double, a label is not on the scale, or no label is of a criterion that was
+        judged.
+
+    Examples
+    --------
+    >>> votes = tables.table("votes", {
+    ...     "rubric": ["r"] * 3, "rubric_version": ["v1"] * 3, "item_id": list("abc"), "criterion": ["c"] * 3,
+    ...     "judge": ["j"] * 3, "score": [0.0, 1.0, 1.0], "label": ["0", "1", "1"],
+    ...     "passed": [None] * 3, "n_samples": [1] * 3, "n_scored": [1] * 3, "tied": [False] * 3,
+    ...     "level": ["ordinal"] * 3, "scale": ['{"codes":[0,1],"better":"high"}'] * 3})
+    >>> labels = pd.DataFrame({"item_id": list("abc"), "criterion": "c", "annotator": "ann", "label": [0, 1, 0]})
+    >>> confusion(votes, labels)[["label_judge", "label_human", "n"]].values.tolist()
+    [['0', '0', 1], ['0', '1', 0], ['1', '0', 1], ['1', '1', 1]]
+    """
+    counting = check_counting("confusion", ties, unscored)
+    frame, said = checked(judged, labels)
+    said, _ = take_part(said, part)
+    rows: list[dict[str, Any]] = []
+    for panel in panels(frame, said, kinds="label"):
+        for judge, (answers, there) in panel.judges.items():
+            rows.extend(panel.head | {"judge": judge} | row for row in _counts(panel, answers, there, counting))
+    made = pd.DataFrame(rows, columns=_COLUMNS).astype({"n": "float64" if ties == "half" else "int64"})
+    made = made.astype({"share": "float64"})
+    for name in _TEXTS:
+        made[name] = tables.categorical(made[name])
+    return made
+
+
+def _counts(panel: Panel, answers: Answers, there: Any, counting: Counting) -> list[dict[str, Any]]:
+    """The cells of one judge's table; labels that only other panels have are not among them."""
+    names, one = _names(panel), answers.take(there)
+    crowd = panel.crowd.kind[there]
+    spread = Counting("half" if counting.ties == "half" else "na")
+    each = [kinds_table(one, kind, verdicts=panel.verdicts, counting=spread) for kind in crowd.T]
+    said, meant, weight = (
+        np.concatenate([getattr(table, name) for table in each] or [np.zeros(0)]) for name in ("said", "true", "weight")
+    )
+    cells = {(own, true): float(weight[(said == own) & (meant == true)].sum()) for own in names for true in names}
+    missing = one.kind < 0
+    lost = {"tied": missing & one.tied & (counting.ties != "half"), "unscored": missing & ~one.tied}
+    counts = {"tied": counting.ties == "wrong", "unscored": counting.unscored == "wrong"}
+    gone = {(why, meant): int((crowd[flags] == meant).sum()) for why, flags in lost.items() for meant in names}
+    total = sum(cells.values()) + sum(n for (why, _), n in gone.items() if counts[why])
+    rows: list[dict[str, Any]] = [
+        {"label_judge": names[own], "label_human": names[true], "n": n, "share": n / total if total else np.nan}
+        for (own, true), n in cells.items()
+    ]
+    return rows + [
+        {"label_judge": None, "label_human": names[true], "n": n, "reason": why}
+        | {"share": n / total if counts[why] and total else np.nan}
+        for (why, true), n in gone.items()
+        if n
+    ]
+
+
+def _names(panel: Panel) -> dict[int, str]:
+    """Number of a label -> its text, in the order of the scale."""
+    if panel.verdicts:
+        return {0: "false", 1: "true"}
+    scale = panel.scale
+    if scale.level == "interval":
+        return {number: text for text, number in sorted(panel.kinds.items(), key=lambda kind: float(kind[0]))}
+    return {panel.kinds.setdefault(text, len(panel.kinds)): text for text in scale.labels}

@@ -1,0 +1,493 @@
+"""Align: judges against human labels, with the humans' own agreement as the ceiling.
+
+Long, but one thing: every figure of a row is of the same items and clusters, which are chosen here once.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+import pandas as pd
+
+from evalkit import tables
+from evalkit.errors import ConfigError, EvalkitWarning, InputError, listed
+from evalkit.stats.alignment.agreement_figures import FIGURES, OF_CLASSES, Answers, counted_rows, same_rows
+from evalkit.stats.alignment.human_labels import People
+from evalkit.stats.alignment.label_splits import HELD_OUT, PartOption, count_look, take_part
+from evalkit.stats.alignment.rater_panels import KEYS, Panel, checked, panels
+from evalkit.stats.alignment.system_levels import Found, Level, figures_once, inside_groups, system_names
+from evalkit.stats.alignment.system_levels import figures as figures_at
+from evalkit.stats.intervals import FEW_CLUSTERS, mean_interval
+from evalkit.tables.grouping import Flags, Ints
+from evalkit.tables.ties import LEFT_OUT, Counting, TiesOption, UnscoredOption, check_counting
+
+__all__ = ["align"]
+
+ReferenceOption = Literal["each", "mean", "majority"]
+LevelOption = Literal["corpus", "group", "system"]
+IntervalOption = Literal["jackknife", "bootstrap"]
+
+_CEILINGS = ("accuracy", "kappa", "quadratic_kappa", "spearman")
+_COUNTS = ["n_items", "n_scored", "n_verdicts", "n_labelled", "n_annotators", "n_clusters", "n_tied_references"]
+_COUNTS += ["n_tied", "n_left_out"]
+_CORRELATIONS = ("pearson", "spearman", "kendall")
+_OF_LEVELS = ("n_groups", "n_groups_used", "n_systems")
+_ENOUGH_GROUPS = 0.8
+_CHOICES = ["ties", "unscored", "same_items"]
+_F1, _FIRST = "f1_", "first_rate"
+
+
+def align(
+    judged: pd.DataFrame,
+    labels: pd.DataFrame,
+    *,
+    figures: Sequence[str] | None = None,
+    reference: ReferenceOption = "each",
+    ties: TiesOption = "na",
+    unscored: UnscoredOption = "drop",
+    by: str | Mapping[str, Any] | pd.Series | None = None,
+    level: LevelOption = "corpus",
+    interval: IntervalOption | None = "jackknife",
+    clusters: Mapping[str, Any] | pd.Series | None = None,
+    systems: Mapping[str, Any] | pd.Series | pd.DataFrame | str | None = None,
+    part: PartOption | None = None,
+    folder: str | Path | None = None,
+) -> pd.DataFrame:
+    """How well each judge (or the jury) agrees with people, per criterion.
+
+    Parameters
+    ----------
+    judged
+        Votes (one row per judge comes out) or scores (the judge is then ``jury``).
+    labels
+        Long table: `item_id, criterion, annotator, label`. A label is a code, or ``true``/``false`` where the
+        criterion has a pass rule. On ordinal scales a number between the codes is allowed too: the mean
+        of several people, a score without verdict.
+    figures
+        Which figures to show; by default those below from `accuracy` to `bias`. On request also, of verdicts or labels:
+        ``balanced_accuracy``, the mean of the shares that the judge gets right of each class; ``f1_<label>`` of one
+        class (``f1_true`` of passes), ``macro_f1``, their mean. They are NA where people never use a class of
+        the scale, and have no interval where a class is in fewer than 3 clusters. And ``first_rate`` of votes on pairs:
+        the share of the judge's samples on labelled items for the answer shown first (a tie is half).
+    reference
+        ``each`` (default): the figure against each annotator, averaged over them by their numbers of compared items,
+        so that an annotator of 3 labels does not count like one of 40. ``mean`` or ``majority``: against
+        what all annotators say together (verdicts and labels by majority in both; a tie is no reference).
+    ties
+        How a tie of the judge counts in the figures on verdicts (labels): ``na`` (default) leaves it out, which rewards
+        a judge for abstaining; ``half`` gives 1/t where the right label is among the t equal ones (a verdict is
+        between two); ``wrong`` makes it an error. All figures, kappa and F1 included, are of that one table.
+    unscored
+        ``drop`` (default) leaves out the items on which the judge gave no verdict (label) for another reason than a
+        tie; ``wrong`` makes them errors. Figures on scores leave out what has no score in any case.
+    by
+        A further grouping: a column of `judged`, or item_id -> group.
+    level
+        ``corpus`` (default); ``group``: the unweighted mean of the figures inside each cluster, those where a
+        side is constant or n < 3 left out (no Fisher z), with `n_groups` and `n_groups_used`, and a warning
+        where under 80 % are used; ``system``: the figures of the systems' mean scores, on the items that
+        judge and annotator both scored, with `n_systems`. Ceilings are of the same level.
+    interval
+        ``jackknife`` (default) over clusters, ``bootstrap`` (2,000 rounds, slow; corpus level), or None: figures
+        alone, fast. Between systems too it is the clusters that are left out: it says nothing of other systems.
+    clusters
+        item_id -> cluster; the item by default. `Evaluation` takes its items' groups and equal contents:
+        `clusters=evaluation.clusters` gives the intervals that it shows.
+    systems
+        For ``system``: the items (`item_id`, `system_id`), item_id -> system, or a column of `judged`.
+    part
+        ``dev`` or ``held-out``, for labels of `split_labels`. A look at held-out labels is counted (see
+        `held_out_looks`), with `n_looks` and `n_versions` in the table. None: all labels, or those of ``dev``
+        where labels carry parts.
+    folder
+        Where looks are counted; by default the folder of the reply store.
+
+    Returns
+    -------
+    DataFrame
+        One row per `rubric, rubric_version, criterion` (and `by`) and `judge`, every figure NA where it is
+        not defined, with its 95 % interval in `_low` and `_high` (judges and annotators are fixed):
+
+        - verdicts where the criterion has a pass rule, else labels: `accuracy` and `kappa` (Cohen);
+          `false_pass_rate` (the judge passes, of what people fail) and `false_fail_rate`;
+        - scores, in rubric units: `quadratic_kappa` (Lin's concordance 2s_xy/(s_x² + s_y² + (x̄ − ȳ)²) with
+          1/n moments: the quadratic weighted kappa, for means of samples too), `pearson`, `spearman`,
+          `kendall` (tau-b), `mae`, `bias` (judge − human). Where one level is rare the intervals of the first two
+          are too narrow: simulated, those of `quadratic_kappa` covered 88-91 % at 30 and 60 items;
+        - `…_ceiling`: the same figure among people: the mean over pairs of annotators, or, against ``mean`` and
+          ``majority``, of each annotator against the others; `…_as_peer` is then the judge on that footing. Neither has
+          an interval: on few items a ceiling is as unsure as the judge's figure;
+        - `n_items` of the judge, `n_labelled` of them, `n_scored` of these (ties included),
+          `coverage` = n_scored / n_labelled, `n_verdicts` of them with a verdict (without pass rule: a label; a tie is
+          none), `n_annotators`, `n_tied_references`, `n_clusters`;
+        - `ties`, `unscored` as chosen, `n_tied` of the labelled items, `n_left_out` of the labelled items that the
+          figures on verdicts leave out by these choices; `same_items`: are all judges of the criterion compared
+          on the same items, in all figures shown? With ``half`` or ``wrong`` for ties and ``wrong`` for unscored those
+          on verdicts are; those on scores leave out what has no score;
+        - `notes`: why something is NA, and what to mind.
+
+    Raises
+    ------
+    InputError
+        When columns are missing, a row is double, a label is not on the scale (the message lists what is
+        allowed), or no label is of a criterion that was judged.
+    ConfigError
+        For an unknown option, or a level without its `clusters` or `systems`.
+    CacheError
+        When a look at held-out labels cannot be counted.
+
+    References
+    ----------
+    Cohen, J. (1960), A coefficient of agreement for nominal scales, eq. (1). Lin, L. (1989), A concordance
+    correlation coefficient to evaluate reproducibility. Kendall, M. (1945), tau-b.
+
+    Examples
+    --------
+    >>> votes = tables.table("votes", {
+    ...     "rubric": ["r"] * 4, "rubric_version": ["v1"] * 4, "item_id": list("abcd"), "criterion": ["c"] * 4,
+    ...     "judge": ["j"] * 4, "score": [0.0, 1.0, 1.0, 1.0], "label": ["0", "1", "1", "1"],
+    ...     "passed": [False, True, True, True], "n_samples": [1] * 4, "n_scored": [1] * 4, "tied": [False] * 4,
+    ...     "level": ["ordinal"] * 4, "scale": ['{"codes":[0,1],"better":"high","pass_at":1}'] * 4})
+    >>> labels = pd.DataFrame({"item_id": list("abcd"), "criterion": "c", "annotator": "ann", "label": [0, 1, 1, 0]})
+    >>> align(votes, labels)[["judge", "accuracy", "kappa", "false_pass_rate", "n_scored"]].values.tolist()
+    [['j', 0.75, 0.5, 0.5, 4]]
+    """
+    counting = check_counting("align", ties, unscored)
+    _check_options(reference, level, interval, figures)
+    _check_level(level, interval, clusters, systems, counting)
+    frame, said = checked(judged, labels)
+    said, chosen = take_part(said, part)
+    frame = _with_by(frame, by)
+    keys = [*KEYS, *([_by_name(by)] if by is not None else [])]
+    systems_of = system_names(frame, systems) if systems is not None else None
+    options = _Options(reference, counting, level, interval, tuple(FIGURES if figures is None else figures))
+    rows: list[dict[str, Any]] = []
+    for panel in panels(frame, said, keys=keys, clusters=clusters):
+        rows.extend(panel.head | row for row in _rows(panel, options, systems_of, chosen))
+    if rows and len(said) and not any(row["n_labelled"] for row in rows):
+        raise InputError(
+            f"no label belongs to one of these items: label ids such as {str(said['item_id'].iloc[0])!r}, "
+            f"item ids such as {str(frame['item_id'].iloc[0])!r}; name the id column when reading either"
+        )
+    made = _framed(rows, keys, options)
+    if part == HELD_OUT:
+        made = count_look(made, said, folder)
+    _warn_of_lost_groups(made)
+    return made
+
+
+@dataclass(frozen=True, slots=True)
+class _Options:
+    reference: str
+    counting: Counting
+    level: str
+    interval: str | None
+    figures: tuple[str, ...]
+
+    @property
+    def extra(self) -> tuple[str, ...]:
+        """The figures of classes."""
+        return tuple(name for name in self.figures if name in OF_CLASSES or name.startswith(_F1))
+
+
+def _check_options(reference: str, level: str, interval: str | None, figures: Sequence[str] | None) -> None:
+    for name, given, allowed in (
+        ("reference", reference, get_args(ReferenceOption)),
+        ("level", level, get_args(LevelOption)),
+        ("interval", interval, (*get_args(IntervalOption), None)),
+    ):
+        if given not in allowed:
+            raise ConfigError(f"align got {name}={given!r}; allowed are {listed(allowed)}")
+    known = (*FIGURES, *OF_CLASSES, _FIRST)
+    unknown = [name for name in figures or () if name not in known and not str(name).startswith(_F1)]
+    if isinstance(figures, str) or unknown or len(set(figures or ())) < len(figures or ()):
+        raise ConfigError(
+            f"align got figures={figures!r}; it takes a list of {listed(known, most=20)} and f1_<label>, each once"
+        )
+
+
+def _check_level(level: str, interval: str | None, clusters: Any, systems: Any, counting: Counting) -> None:
+    if level == "system" and counting != LEFT_OUT:
+        raise ConfigError(
+            f"level='system' compares mean scores, which ties={counting.ties!r}, unscored={counting.unscored!r} "
+            "do not touch; use ties='na', unscored='drop'"
+        )
+    if level == "group" and clusters is None:
+        raise ConfigError("level='group' needs clusters=: which group each item_id belongs to")
+    if level == "system" and systems is None:
+        raise ConfigError("level='system' needs systems=: items with a system_id, or item_id -> system")
+    if level != "corpus" and interval == "bootstrap":
+        raise ConfigError(f"interval='bootstrap' is for level='corpus'; level={level!r} has 'jackknife' or None")
+
+
+def _by_name(by: Any) -> str:
+    return by if isinstance(by, str) else "by"
+
+
+def _with_by(frame: pd.DataFrame, by: Any) -> pd.DataFrame:
+    if by is None:
+        return frame
+    if isinstance(by, str):
+        if by not in frame.columns:
+            raise InputError(
+                f"by names {by!r}, which the table does not have; pass item_id -> group, or add the column"
+            )
+        return frame
+    found = {str(item): name for item, name in by.items()}
+    return frame.assign(by=frame["item_id"].astype("str").map(found))
+
+
+def _rows(
+    panel: Panel, options: _Options, systems_of: Mapping[str, str] | None, chosen: str | None
+) -> list[dict[str, Any]]:
+    crowd = panel.crowd
+    system = np.zeros(0, dtype=np.int64)
+    if systems_of is not None:
+        system = pd.factorize(pd.Series(panel.items).map(systems_of), sort=True)[0].astype(np.int64)
+    level = Level(
+        options.level, panel.unit, system, panel.verdicts, extra=options.extra, classes=_classes(panel, options)
+    )
+    row: dict[str, Any] = {"n_annotators": len(crowd.names), "ties": options.counting.ties}
+    row["unscored"] = options.counting.unscored
+    if options.reference != "each":
+        row["n_tied_references"] = int(crowd.together("majority").tied.sum())
+    row |= _ceiling(crowd, level, options)
+    counted, valued = zip(*(_used(panel, judge, options) for judge in panel.judges), strict=True)
+    of_scores = set(FIGURES[4:]) & set(options.figures)
+    row["same_items"] = same_rows(counted) and (not of_scores or same_rows(valued))
+    return [
+        panel.head | {"judge": judge} | row | _judge_row(panel, judge, level, options, chosen) for judge in panel.judges
+    ]
+
+
+def _classes(panel: Panel, options: _Options) -> dict[str, int]:
+    """The classes of the scale and their codes; none on interval scales.
+
+    Raises
+    ------
+    ConfigError
+        When F1 is asked of a class that the scale does not have.
+    """
+    scale = panel.scale
+    names: Sequence[str] = ("false", "true") if panel.verdicts else scale.labels if scale.level != "interval" else ()
+    unknown = [name for name in options.extra if name.startswith(_F1) and name.removeprefix(_F1) not in names]
+    if unknown:
+        raise ConfigError(
+            f"align got figures with {listed(unknown)}; the classes of criterion {panel.head['criterion']!r} are "
+            f"{listed(names) or 'none: an interval scale'}"
+        )
+    return (
+        {name: at for at, name in enumerate(names)}
+        if panel.verdicts
+        else {name: panel.kinds.setdefault(name, len(panel.kinds)) for name in names}
+    )
+
+
+def _used(panel: Panel, judge: str, options: _Options) -> tuple[Flags, Flags]:
+    """The labelled items that count in figures on verdicts (labels), and in figures on scores."""
+    answers, there = panel.judges[judge]
+    labelled, ordered = panel.crowd.labelled & there, panel.scale.level != "nominal"
+    return labelled & counted_rows(answers, options.counting), labelled & ~np.isnan(answers.score) & ordered
+
+
+def _judge_row(panel: Panel, judge: str, level: Level, options: _Options, chosen: str | None) -> dict[str, Any]:
+    crowd, (answers, there) = panel.crowd, panel.judges[judge]
+    labelled = crowd.labelled & there
+    counted, valued = _used(panel, judge, options)
+    used, scored = counted | valued, labelled & ((answers.kind >= 0) | ~np.isnan(answers.score) | answers.tied)
+    row: dict[str, Any] = {"n_items": int(there.sum()), "n_labelled": int(labelled.sum())}
+    row |= {"n_scored": int(scored.sum()), "n_clusters": len(np.unique(panel.unit[used]))}
+    row |= {"n_tied": int((labelled & answers.tied).sum()), "n_left_out": int((labelled & ~counted).sum())}
+    row["n_verdicts"] = int((labelled & (answers.kind >= 0)).sum())
+    row["coverage"] = row["n_scored"] / row["n_labelled"] if row["n_labelled"] else np.nan
+    notes = [chosen] if chosen else []
+    if _FIRST in options.figures:
+        row |= _first_rate(panel, judge, labelled, options, notes)
+    if not used.any():
+        why = "every labelled item is tied" if row["n_scored"] else "no item has both a label and a score"
+        return row | {"notes": "; ".join([*notes, why if row["n_labelled"] else "no labels"])}
+    references = [one.take(used) for one in _references(crowd, options)]
+    at_level = replace(level.take(used), counting=options.counting)
+    found = figures_at(answers.take(used), references, at_level, options.interval)
+    found = {name: value for name, value in found.items() if name in options.figures}
+    for name, (value, ends) in found.items():
+        row[name] = value
+        if ends is not None:
+            row |= {f"{name}_low": ends.low, f"{name}_high": ends.high}
+    if options.reference != "each" and len(crowd.names) > 1:
+        row |= _as_peer(answers, crowd, level, options)
+    if options.level == "group":
+        correlated = bool(set(_CORRELATIONS) & set(options.figures))
+        row |= _group_counts(answers.take(used), references, at_level, notes, correlated=correlated)
+    elif options.level == "system":
+        row |= _system_counts(level.system[used], notes)
+    notes += _reasons(found, panel, references, counted[used], options)
+    notes += _unequal(references, options)
+    if options.interval is not None and row["n_clusters"] < FEW_CLUSTERS:
+        notes.append(f"only {row['n_clusters']} clusters")
+    return row | {"notes": "; ".join(notes) or None}
+
+
+def _first_rate(panel: Panel, judge: str, labelled: Flags, options: _Options, notes: list[str]) -> dict[str, float]:
+    share, n = panel.first.get(judge, (np.full(len(labelled), np.nan), np.zeros(len(labelled), dtype=np.int64)))
+    there = labelled & ~np.isnan(share)
+    if options.level != "corpus" or not there.any():
+        why = "is of the corpus alone" if options.level != "corpus" else "votes on pairs have it, this table does not"
+        notes.append(f"{_FIRST}: {why}")
+        return {}
+    # one entry per sample, as in position_inconsistency
+    values, unit = (np.repeat(one[there], n[there]) for one in (share, panel.unit))
+    ends = mean_interval(values, unit, bounds=(0.0, 1.0))
+    if ends.reason is not None:
+        notes.append(f"no interval of {_FIRST}: {ends.reason}")
+    row = {_FIRST: float(values.mean())}
+    return row if options.interval is None else row | {f"{_FIRST}_low": ends.low, f"{_FIRST}_high": ends.high}
+
+
+def _unequal(references: list[Answers], options: _Options) -> list[str]:
+    """A note where one annotator is compared on less than half of the items of another."""
+    sizes = [int(((one.kind >= 0) | ~np.isnan(one.score)).sum()) for one in references]
+    sizes = [size for size in sizes if size]
+    if options.reference != "each" or not sizes or 2 * min(sizes) >= max(sizes):
+        return []
+    return [f"annotators count by their labels: {min(sizes)} to {max(sizes)}"]
+
+
+def _references(crowd: People, options: _Options) -> list[Answers]:
+    if options.reference == "each":
+        return [crowd.answers(number) for number in range(len(crowd.names))]
+    return [crowd.together("mean" if options.reference == "mean" else "majority")]
+
+
+def _group_counts(
+    answers: Answers, references: list[Answers], level: Level, notes: list[str], *, correlated: bool
+) -> dict[str, int]:
+    inside = inside_groups(answers, references, level)
+    used = int((~np.isnan(inside[:, FIGURES.index("pearson")])).sum())
+    if correlated and used < _ENOUGH_GROUPS * len(inside):
+        notes.append(f"only {used} of {len(inside)} groups could be used: a side is constant or n < 3 in the others")
+    return {"n_groups": len(inside), "n_groups_used": used}
+
+
+def _system_counts(system: Ints, notes: list[str]) -> dict[str, int]:
+    if (system < 0).any():
+        notes.append(f"{int((system < 0).sum())} items have no system")
+    return {"n_systems": len(np.unique(system[system >= 0]))}
+
+
+def _warn_of_lost_groups(made: pd.DataFrame) -> None:
+    if "n_groups" not in made or not set(_CORRELATIONS) & set(made):
+        return
+    few = made.loc[(made["n_groups_used"] < _ENOUGH_GROUPS * made["n_groups"]).fillna(value=False).to_numpy(bool)]
+    if len(few):
+        worst = few.iloc[int((few["n_groups_used"] / few["n_groups"]).to_numpy(dtype=float).argmin())]
+        warnings.warn(
+            f"correlations inside groups leave out over 20 % of the groups in {len(few)} of {len(made)} rows "
+            f"(judge {str(worst['judge'])!r}: {worst['n_groups_used']} of {worst['n_groups']} used), where a side is "
+            "constant or n < 3; they speak of the other groups alone",
+            EvalkitWarning,
+            stacklevel=3,
+        )
+
+
+def _ceiling(crowd: People, level: Level, options: _Options) -> dict[str, float]:
+    """The people among themselves at the same level, without intervals."""
+    found: list[tuple[dict[str, float], int]] = []
+    n_people = len(crowd.names)
+    for one in range(n_people):
+        own = crowd.answers(one)
+        if options.reference == "each":
+            others = [crowd.answers(other) for other in range(one + 1, n_people)]
+        else:
+            others = _references(crowd.without(one), options) if n_people > 1 else []
+        found += [_shared(own, other, level) for other in others]
+    return _means(found, "ceiling", options)
+
+
+def _as_peer(answers: Answers, crowd: People, level: Level, options: _Options) -> dict[str, float]:
+    """The judge in the place of each annotator: against the others, on that annotator's items."""
+    found = []
+    for one in range(len(crowd.names)):
+        own = crowd.answers(one)
+        said = (own.kind >= 0) | ~np.isnan(own.score)
+        (reference,) = _references(crowd.without(one), options)
+        at_level = replace(level.take(said), counting=options.counting)
+        found.append((figures_once(answers.take(said), reference.take(said), at_level), int(said.sum())))
+    return _means(found, "as_peer", options)
+
+
+def _shared(one: Answers, other: Answers, level: Level) -> tuple[dict[str, float], int]:
+    """The figures on what both answered (groups that they do not share are none), and on how many items."""
+    both = ((one.kind >= 0) & (other.kind >= 0)) | (~np.isnan(one.score) & ~np.isnan(other.score))
+    return figures_once(one.take(both), other.take(both), level.take(both)), int(both.sum())
+
+
+def _means(found: list[tuple[dict[str, float], int]], ending: str, options: _Options) -> dict[str, float]:
+    """Averages by numbers of items, as the judge's own figures are."""
+    means = {}
+    for name in _with_ceiling(options):
+        known = np.array([(one[name], n) for one, n in found if not np.isnan(one[name]) and n]).reshape(-1, 2)
+        means[f"{name}_{ending}"] = float(np.average(known[:, 0], weights=known[:, 1])) if len(known) else np.nan
+    return means
+
+
+def _with_ceiling(options: _Options) -> list[str]:
+    return [name for name in options.figures if name in (*_CEILINGS, *options.extra)]
+
+
+def _reasons(found: Found, panel: Panel, references: list[Answers], counted: Flags, options: _Options) -> list[str]:
+    """Why a figure, or its interval, is NA."""
+    missing = {name for name, (value, _) in found.items() if np.isnan(value)}
+    between, reasons = options.level == "system", []
+    if between:
+        lost = [name for name in ("accuracy", "kappa", *options.extra) if name in missing]
+        reasons += [f"{', '.join(lost)} and false rates: systems have no verdicts"] if lost else []
+    elif "accuracy" in missing:
+        reasons.append("accuracy, kappa: no item has a verdict (or label) of both")
+    elif "kappa" in missing:
+        pairs = max(int(((one.kind >= 0) & counted).sum()) for one in references)
+        reasons.append(f"kappa: {'both sides are constant and equal' if pairs > 1 else 'fewer than two items'}")
+    numeric = [name for name in _CORRELATIONS if name in missing]
+    if panel.scale.level == "nominal":
+        reasons += ["correlations, mae, bias: a nominal criterion has no scores"] if missing & set(FIGURES[4:]) else []
+    elif numeric:
+        few = "there are under three systems" if between else "n < 3"
+        reasons.append(f"{', '.join(numeric)}: a side is constant or {few}")
+    lost = [name for name in options.extra if name in missing]
+    if lost and not between:
+        reasons.append(f"{', '.join(lost)}: people never use one of its classes")
+    none: dict[str, list[str]] = {}
+    for name, (value, ends) in found.items():
+        if ends is not None and ends.reason is not None and not np.isnan(value):
+            none.setdefault(ends.reason, []).append(name)
+    return reasons + [f"no interval of {', '.join(names)}: {why}" for why, names in none.items()]
+
+
+def _framed(rows: list[dict[str, Any]], keys: list[str], options: _Options) -> pd.DataFrame:
+    extra = [name for name in _OF_LEVELS if any(name in row for row in rows)]
+    floats = ["coverage", *[f"{name}{end}" for name in options.figures for end in ("", "_low", "_high")]]
+    floats += [f"{name}_{kind}" for kind in ("ceiling", "as_peer") for name in _with_ceiling(options)]
+    columns = [*keys, "judge", *_COUNTS, *extra, *floats, *_CHOICES, "notes"]
+    if len(set(columns)) < len(columns):
+        raise ConfigError(f"figures={list(options.figures)!r} give two columns of one name; ask for them one at a time")
+    made = {name: _column(name, [row.get(name) for row in rows], floats) for name in columns}
+    return pd.DataFrame(made, copy=False)
+
+
+def _column(name: str, values: list[Any], floats: list[str]) -> Any:
+    """Column by column: `astype` of the whole table takes longer than all its figures."""
+    if name in floats:
+        return np.array(values, dtype=np.float64)  # None becomes NaN
+    if name == "same_items":
+        return np.array(values, dtype=bool)
+    if name in (*KEYS, "judge", "ties", "unscored", "notes"):
+        return tables.categorical(values)
+    if name not in (*_COUNTS, *_OF_LEVELS):
+        return values
+    counts = pd.array([None if pd.isna(value) else value for value in values], dtype="Int64")
+    return counts.to_numpy(dtype=np.int64) if name in _COUNTS and not counts.isna().any() else counts

@@ -1,0 +1,226 @@
+"""Parts: labels to tune on and labels held out, and a count of the looks at the latter."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import orjson
+import pandas as pd
+
+from evalkit import tables
+from evalkit.core.folders import default_folder
+from evalkit.errors import CacheError, ConfigError, InputError, listed
+from evalkit.tables import LABEL_KEY
+from evalkit.tables.grouping import clusters_of
+
+__all__ = ["DEV", "FEWEST", "HELD_OUT", "PartOption", "count_look", "held_out_looks", "split_labels", "take_part"]
+
+PartOption = Literal["dev", "held-out"]
+DEV, HELD_OUT = "dev", "held-out"
+FEWEST = 50
+"""Under this number of labelled items of a criterion nothing is held out."""
+
+TUNED = "tuned on these labels"
+_DEV_SHARE = 0.6
+_FILE = "held-out-looks.jsonl"
+_LOOK = ["rubric", "rubric_version", "criterion", "labels"]
+
+
+def split_labels(labels: pd.DataFrame, clusters: Mapping[str, Any] | pd.Series | None = None) -> pd.DataFrame:
+    """Labels with a column `part`: ``dev`` (60 %) to tune on, ``held-out`` (40 %) to look at last.
+
+    The part follows from the sha256 of the cluster's name, else of the `item_id`: it is the same at every call, in
+    every order and for every annotator, and stays when labels are added. Split before you tune: what you have
+    looked at is no longer held out.
+
+    Parameters
+    ----------
+    labels
+        Long table: `item_id, criterion, annotator, label`.
+    clusters
+        item_id -> cluster (`group_id`), so that items that belong together are in one part.
+
+    Returns
+    -------
+    DataFrame
+        The labels and `part`. A criterion with under 50 labelled items is not split: all of it is ``dev``, and
+        views of it read "tuned on these labels".
+
+    Raises
+    ------
+    InputError
+        When columns are missing.
+
+    Examples
+    --------
+    >>> labels = pd.DataFrame({"item_id": [f"i{n}" for n in range(200)], "criterion": "c",
+    ...                        "annotator": "ann", "label": "1"})
+    >>> split_labels(labels)["part"].value_counts().to_dict()
+    {'dev': 125, 'held-out': 75}
+    """
+    said = tables.check(labels, "labels", need=[*LABEL_KEY, "label"])
+    ids = said["item_id"].astype("str")
+    names = clusters_of(ids, clusters).str.removeprefix("cluster ") if clusters is not None else ids
+    places = {name: _place(name) for name in names.unique()}
+    held = (names.map(places) >= _DEV_SHARE).to_numpy(dtype=bool)
+    there = said["label"].notna().to_numpy()
+    counts = said.loc[there].groupby("criterion", observed=True)["item_id"].nunique()
+    enough = said["criterion"].astype("str").map(counts.to_dict()).fillna(0).to_numpy() >= FEWEST
+    part = np.where(held & enough, HELD_OUT, DEV)
+    return said.assign(part=pd.Categorical(part, categories=[DEV, HELD_OUT]))
+
+
+def _place(name: str) -> float:
+    """Where a name falls on 0-1."""
+    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big") / 2**64
+
+
+def take_part(said: pd.DataFrame, part: str | None) -> tuple[pd.DataFrame, str | None]:
+    """The labels of a part, and what is to be said of them.
+
+    Without `part`, labels that carry parts are those of ``dev``: nobody looks at the others by mistake.
+
+    Raises
+    ------
+    ConfigError
+        For an unknown part.
+    InputError
+        When the labels carry no part, or none of them is held out.
+    """
+    if part not in (None, DEV, HELD_OUT):
+        raise ConfigError(f"got part={part!r}; allowed are {listed([DEV, HELD_OUT])}")
+    if "part" not in said.columns:
+        if part is not None:
+            raise InputError(f"part={part!r} needs labels with a column 'part'; split_labels(labels) makes it")
+        return said, None
+    wrong = set(said["part"].dropna().astype(str)) - {DEV, HELD_OUT}
+    if wrong or said["part"].isna().any():
+        raise InputError(
+            f"column 'part' of the labels holds {listed(sorted(wrong) or ['NA'])}; allowed are dev, held-out"
+        )
+    if part == HELD_OUT:
+        said = said.loc[(said["part"] == HELD_OUT).to_numpy()]
+        if not len(said):
+            raise InputError(
+                f"none of the labels is held out: a criterion with under {FEWEST} labelled items is not split; "
+                "label more items, or read its figures as tuned on these labels"
+            )
+        return said, "held-out labels"
+    return said.loc[(said["part"] == DEV).to_numpy()], TUNED
+
+
+def count_look(made: pd.DataFrame, said: pd.DataFrame, folder: str | Path | None = None) -> pd.DataFrame:
+    """Write down that these figures were looked at, and put the counts into the table.
+
+    Parameters
+    ----------
+    made
+        A table with `rubric`, `rubric_version`, `criterion`.
+    said
+        The held-out labels.
+    folder
+        Where the file ``held-out-looks.jsonl`` is; by default the folder of the reply store.
+
+    Returns
+    -------
+    DataFrame
+        `made` with `n_looks` (this one included, at all versions of the rubric) and `n_versions`.
+
+    Raises
+    ------
+    CacheError
+        When the look cannot be written: one that is not counted is not shown.
+    """
+    keys = made[_LOOK[:3]].astype(str).drop_duplicates()
+    prints = {str(name): _fingerprint(rows) for name, rows in said.groupby("criterion", observed=True)}
+    looks = [
+        dict(zip(_LOOK, (*row, prints[row[2]]), strict=True)) | {"at": datetime.now(UTC).isoformat(timespec="seconds")}
+        for row in keys.itertuples(index=False, name=None)
+        if row[2] in prints
+    ]
+    _append(_path(folder), looks)
+    seen = held_out_looks(folder)
+    seen = seen.loc[seen["labels"].isin(prints.values())]
+    counts = seen.groupby(["rubric", "criterion"]).agg(n=("n_looks", "sum"), v=("rubric_version", "nunique"))
+    at = pd.MultiIndex.from_frame(made[["rubric", "criterion"]].astype(str))
+    found = counts.reindex(at).fillna(0).astype("int64")
+    return made.assign(n_looks=found["n"].to_numpy(), n_versions=found["v"].to_numpy())
+
+
+def held_out_looks(folder: str | Path | None = None) -> pd.DataFrame:
+    """How often the held-out labels were looked at, by version of the rubric.
+
+    Each look takes something from them: the best of many versions on one set of labels looks better than it is. Looks
+    are lines of ``held-out-looks.jsonl``, beside the reply store; lines are only ever added, each by one write.
+
+    Parameters
+    ----------
+    folder
+        The folder of that file; by default that of the reply store (`EVALKIT_CACHE`, else ``cache/``).
+
+    Returns
+    -------
+    DataFrame
+        One row per `rubric, rubric_version, criterion, labels` (`labels` marks the set of held-out items; when labels
+        are added, a new set begins) in order of the first look: `n_looks`, `first`, `last` (UTC).
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     len(held_out_looks(folder))
+    0
+    """
+    path = _path(folder)
+    try:
+        lines = path.read_bytes().splitlines() if path.exists() else []
+    except OSError as problem:
+        raise CacheError(f"the looks at held-out labels cannot be read from {path}: {problem.strerror}") from problem
+    frame = pd.DataFrame([look for line in lines if (look := _look(line))], columns=[*_LOOK, "at"], dtype="str")
+    found = frame.groupby(_LOOK, sort=False)["at"].agg(n_looks="size", first="min", last="max")
+    return found.reset_index()
+
+
+def _look(line: bytes) -> dict[str, str] | None:
+    """One line; None for a blank one, or one that a crash cut short."""
+    try:
+        look = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return None
+    return look if isinstance(look, dict) and all(isinstance(look.get(name), str) for name in (*_LOOK, "at")) else None
+
+
+def _fingerprint(said: pd.DataFrame) -> str:
+    items = sorted(said["item_id"].astype(str).unique())
+    return hashlib.sha256("\n".join([str(said["criterion"].iloc[0]), *items]).encode()).hexdigest()[:12]
+
+
+def _path(folder: str | Path | None) -> Path:
+    return (Path(folder) if folder is not None else default_folder()) / _FILE
+
+
+def _append(path: Path, looks: list[dict[str, str]]) -> None:
+    # One write to a file opened for appending is never mixed with another's; the line break in front sets the
+    # lines apart from a line that a crash cut short.
+    text = b"".join(b"\n" + orjson.dumps(look) + b"\n" for look in looks)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        place = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        try:
+            if os.write(place, text) < len(text):
+                raise OSError(errno.ENOSPC, "the disk is full")
+            os.fsync(place)
+        finally:
+            os.close(place)
+    except OSError as problem:
+        raise CacheError(
+            f"the look at held-out labels cannot be written to {path} ({problem.strerror}), and is not shown "
+            "uncounted; name another folder by EVALKIT_CACHE or folder="
+        ) from problem

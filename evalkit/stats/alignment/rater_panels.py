@@ -1,0 +1,176 @@
+"""Panels: the judges and the people of one criterion, spread over the same items."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from evalkit import tables
+from evalkit.errors import InputError, listed
+from evalkit.rubrics.scales import Scale
+from evalkit.stats.alignment.agreement_figures import Answers
+from evalkit.stats.alignment.human_labels import People, kinds_of, people, spoken
+from evalkit.stats.intervals import cluster_codes
+from evalkit.tables import LABEL_KEY, SCORE_KEY, VOTE_KEY
+from evalkit.tables.grouping import Flags, Floats, Ints, clusters_of, group, refuse_doubles
+from evalkit.tables.ties import labels_among
+
+__all__ = ["KEYS", "JURY", "Panel", "checked", "panels"]
+
+KEYS = ["rubric", "rubric_version", "criterion"]
+JURY = "jury"
+Kinds = Literal["rule", "label", "passed"]
+_VERDICTS = {"false": 0, "true": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One criterion (and group of `by`): what judges and people said of each item.
+
+    Attributes
+    ----------
+    head
+        The key of the panel: rubric, rubric_version, criterion (and the value of `by`).
+    scale
+        The criterion's scale.
+    items
+        The item ids, sorted.
+    unit
+        The cluster of each item, as numbers in the order of their names.
+    crowd
+        The people.
+    judges
+        Judge -> its answers, and whether it was asked about each item.
+    verdicts
+        Are kinds verdicts (0 fail, 1 pass)? Else they are numbers of `kinds`.
+    kinds
+        Label -> its number.
+    first
+        Judge -> its share of samples for the answer shown first and their number per item, where a votes table has it.
+    """
+
+    head: dict[str, Any]
+    scale: Scale
+    items: pd.Index
+    unit: Ints
+    crowd: People
+    judges: dict[str, tuple[Answers, Flags]]
+    verdicts: bool
+    kinds: dict[str, int]
+    first: dict[str, tuple[Floats, Ints]]
+
+
+def checked(judged: pd.DataFrame, labels: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Votes or scores (then of the judge ``jury``) and labels, with their types; missing labels have no row.
+
+    Raises
+    ------
+    InputError
+        When columns are missing, a row is double, or no label is of a criterion that was judged.
+    """
+    name = "votes" if "judge" in getattr(judged, "columns", ()) else "scores"
+    key = VOTE_KEY if name == "votes" else SCORE_KEY
+    frame = tables.check(judged, name, need=[*key, "score", "label", "passed", "tied", "level", "scale"])
+    refuse_doubles(frame, key, name)
+    if name == "scores":
+        frame = frame.assign(judge=pd.Categorical([JURY] * len(frame)))
+    said = tables.check(labels, "labels", need=[*LABEL_KEY, "label"])
+    said = said.loc[said["label"].notna().to_numpy()]
+    refuse_doubles(said, LABEL_KEY, "labels")
+    if len(said) and len(frame) and not set(said["criterion"].unique()) & set(frame["criterion"].unique()):
+        raise InputError(
+            f"the labels are of criterion {listed(said['criterion'].unique())}, judged was "
+            f"{listed(frame['criterion'].unique())}; name the labels' criterion as in the rubric"
+        )
+    return frame, said
+
+
+def panels(
+    frame: pd.DataFrame,
+    said: pd.DataFrame,
+    *,
+    keys: list[str] | None = None,
+    clusters: Mapping[str, Any] | pd.Series | None = None,
+    kinds: Kinds = "rule",
+) -> Iterator[Panel]:
+    """The panels of two checked tables, in order of first appearance.
+
+    Parameters
+    ----------
+    keys
+        What tells panels apart; `KEYS` by default, those beyond may be NA.
+    clusters
+        item_id -> cluster; the item by default.
+    kinds
+        ``rule``: verdicts where the criterion has a pass rule, else labels. ``label``: labels, but verdicts
+        where people gave nothing else. ``passed``: verdicts.
+
+    Raises
+    ------
+    InputError
+        For a label that is not on its scale.
+    """
+    keys = keys or KEYS
+    units = clusters_of(frame["item_id"], clusters)
+    groups = group(frame, keys, may_miss=keys[len(KEYS) :])
+    order = np.argsort(groups.codes, kind="stable")
+    for at in np.split(order, np.cumsum(groups.count())[:-1]) if len(groups) else []:
+        piece = frame.iloc[at]
+        head = {key: piece[key].iloc[0] for key in keys}
+        of_criterion = said.loc[(said["criterion"] == head["criterion"]).to_numpy()]
+        yield _panel(head, piece, of_criterion, units.iloc[at], kinds)
+
+
+def _panel(head: dict[str, Any], piece: pd.DataFrame, said: pd.DataFrame, clusters: pd.Series, want: Kinds) -> Panel:
+    scale = Scale.from_json(str(piece["level"].iloc[0]), str(piece["scale"].iloc[0]))
+    place, found_items = pd.factorize(piece["item_id"])
+    items = pd.Index(sorted(found_items), dtype=object)
+    verdicts = scale.has_rule if want == "rule" else want == "passed" or spoken(said, scale) == "verdicts"
+    kinds: dict[str, int] = dict(_VERDICTS) if verdicts else {}
+    crowd = people(said, items, scale, kinds, str(piece["criterion"].iloc[0]), verdicts=verdicts)
+    first = np.unique(place, return_index=True)[1]  # texts of the items, not of every row
+    names = pd.Series(clusters.iloc[first].to_numpy(dtype=object), index=pd.Index(found_items, dtype=object))
+    names = names.reindex(items)
+    judges, judge_names = pd.factorize(piece["judge"].astype("str"))
+    rows = {str(judge): piece.iloc[np.flatnonzero(judges == number)] for number, judge in enumerate(judge_names)}
+    found = {judge: _answers(own, items, kinds, verdicts=verdicts) for judge, own in rows.items()}
+    shown = {judge: _first(own, items) for judge, own in rows.items() if {"first_rate", "n_scored"} <= set(own)}
+    return Panel(head, scale, items, cluster_codes(names), crowd, found, verdicts, kinds, shown)
+
+
+def _first(own: pd.DataFrame, items: pd.Index) -> tuple[Floats, Ints]:
+    at = items.get_indexer(pd.Index(own["item_id"]))
+    share, n = np.full(len(items), np.nan), np.zeros(len(items), dtype=np.int64)
+    share[at], n[at] = own["first_rate"].to_numpy(dtype=np.float64), own["n_scored"].to_numpy(dtype=np.int64)
+    return share, n
+
+
+def _answers(own: pd.DataFrame, items: pd.Index, kinds: dict[str, int], *, verdicts: bool) -> tuple[Answers, Flags]:
+    at = items.get_indexer(pd.Index(own["item_id"]))
+    kind = np.full(len(items), -1, dtype=np.int64)
+    score, tied, there = np.full(len(items), np.nan), np.zeros(len(items), bool), np.zeros(len(items), bool)
+    if verdicts:
+        passed = own["passed"]
+        kind[at] = np.where(passed.isna(), -1, passed.fillna(value=False).to_numpy(dtype=np.int64))
+    else:
+        kind[at] = kinds_of(own["label"], kinds)
+    score[at] = own["score"].to_numpy(dtype=np.float64)
+    tied[at] = own["tied"].to_numpy() & (kind[at] < 0)
+    there[at] = True
+    if verdicts:
+        if "reason" in own:  # a tie of labels whose verdict unscored samples left open is no tie of verdicts
+            tied[at] &= own["reason"].eq("tied").fillna(value=False).to_numpy(dtype=bool)
+        return Answers(kind, score, tied), there
+    if "tied_labels" not in own:
+        return Answers(kind, score, tied), there
+    cells = own["tied_labels"]
+    among = np.full(len(items), -1, dtype=np.int64)
+    among[at] = np.where(tied[at], cells.cat.codes.to_numpy(), -1)
+    sets = (labels_among(cell) for cell in cells.cat.categories)
+    return Answers(
+        kind, score, tied, among, tuple(tuple(kinds.setdefault(name, len(kinds)) for name in names) for names in sets)
+    ), there

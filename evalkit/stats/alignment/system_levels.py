@@ -1,0 +1,225 @@
+"""Levels: the figures of one judge on the whole corpus, inside groups, and between systems."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from evalkit.errors import InputError, listed
+from evalkit.stats.alignment.agreement_figures import (
+    FIGURES,
+    OF_CLASSES,
+    Answers,
+    average,
+    compare_answers,
+    compare_each,
+)
+from evalkit.stats.intervals import Interval, Transform, jackknife, jackknife_groups, percentiles, resamples
+from evalkit.tables.grouping import Floats, Ints
+from evalkit.tables.ties import LEFT_OUT, Counting
+
+__all__ = ["TRANSFORM", "Found", "Level", "figures", "figures_once", "inside_groups", "system_names"]
+
+LevelName = Literal["corpus", "group", "system"]
+Found = dict[str, tuple[float, Interval | None]]
+
+TRANSFORM: dict[str, Transform] = dict.fromkeys(FIGURES, "atanh")
+TRANSFORM |= {"accuracy": "logit", "false_pass_rate": "logit", "false_fail_rate": "logit", "mae": "log", "bias": "none"}
+TRANSFORM |= dict.fromkeys(OF_CLASSES, "logit")
+"""How the jackknife takes each figure; F1 of a class as a share."""
+
+_NOTHING = np.zeros(0, dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """What the figures of `align` are taken over.
+
+    Attributes
+    ----------
+    name
+        ``corpus``, ``group`` or ``system``.
+    unit
+        The cluster of each item.
+    system
+        The system of each item, −1 for none; empty at other levels.
+    verdicts, counting, extra, classes
+        As in `compare_each`.
+    """
+
+    name: str
+    unit: Ints
+    system: Ints
+    verdicts: bool
+    counting: Counting = LEFT_OUT
+    extra: tuple[str, ...] = ()
+    classes: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def figures(self) -> list[str]:
+        """The figures that are computed."""
+        return [*FIGURES, *self.extra]
+
+    def take(self, rows: Any) -> Level:
+        """The level on some items, units numbered afresh."""
+        unit = np.unique(self.unit[rows], return_inverse=True)[1].astype(np.int64)
+        system = self.system[rows] if self.name == "system" else self.system
+        return replace(self, unit=unit, system=system)
+
+
+def system_names(frame: pd.DataFrame, systems: Mapping[str, Any] | pd.Series | pd.DataFrame | str) -> dict[str, str]:
+    """item_id -> system, from items with a `system_id`, a mapping or Series, or a column of `frame`.
+
+    Raises
+    ------
+    InputError
+        When the items have no `item_id` or `system_id`, or an item is in two systems.
+    """
+    if isinstance(systems, str):
+        if systems not in frame.columns:
+            raise InputError(
+                f"systems names {systems!r}, which the table does not have; pass items, or item_id -> system"
+            )
+        pairs = frame[["item_id", systems]].set_axis(["item_id", "system_id"], axis=1)
+    elif isinstance(systems, pd.DataFrame):
+        missing = [name for name in ("item_id", "system_id") if name not in systems.columns]
+        if missing:
+            raise InputError(f"the items of systems= lack {listed(missing)}; they have {listed(systems.columns)}")
+        pairs = systems[["item_id", "system_id"]]
+    else:
+        pairs = pd.DataFrame(list(systems.items()), columns=["item_id", "system_id"])
+    pairs = pairs.dropna().astype(str).drop_duplicates()
+    if pairs["item_id"].duplicated().any():
+        twice = pairs.loc[pairs["item_id"].duplicated(), "item_id"]
+        raise InputError(f"item {listed(twice.iloc[:1])} belongs to two systems; give every item_id one")
+    return dict(zip(pairs["item_id"], pairs["system_id"], strict=True))
+
+
+def figures(answers: Answers, references: list[Answers], level: Level, interval: str | None) -> Found:
+    """Every figure against the references, averaged over them, with its interval where one is asked for."""
+    if level.name == "group":
+        return _grouped(answers, references, level, interval)
+    if level.name == "system":
+        return _between_systems(answers, references, level, interval)
+    if interval != "jackknife":
+        plain = _averaged(answers, references, level, level.unit, 0)
+        found: Found = {name: (float(values[0]), None) for name, values in plain.items()}
+        return _bootstrapped(found, answers, references, level) if interval == "bootstrap" else found
+    left_out, n_units = jackknife_groups(level.unit)
+    return _jackknifed(_averaged(answers, references, level, left_out, n_units), interval)
+
+
+def figures_once(one: Answers, other: Answers, level: Level) -> dict[str, float]:
+    """The figures of one against one other, at this level, without intervals."""
+    return {name: value for name, (value, _) in figures(one, [other], level, None).items()}
+
+
+def _jackknifed(made: dict[str, Floats], interval: str | None) -> Found:
+    return {
+        name: (
+            float(values[0]),
+            None
+            if interval is None
+            else jackknife(float(values[0]), values[1:], transform=TRANSFORM.get(name, "logit")),
+        )
+        for name, values in made.items()
+    }
+
+
+def _averaged(answers: Answers, references: list[Answers], level: Level, unit: Ints, n_units: int) -> dict[str, Floats]:
+    return compare_each(
+        answers,
+        references,
+        unit,
+        n_units,
+        verdicts=level.verdicts,
+        counting=level.counting,
+        extra=level.extra,
+        classes=level.classes,
+    )
+
+
+def _bootstrapped(found: Found, answers: Answers, references: list[Answers], level: Level) -> Found:
+    rounds = []
+    for rows in resamples(level.unit):
+        part = [one.take(rows) for one in references]
+        made = _averaged(answers.take(rows), part, level, level.unit[rows], 0)
+        rounds.append([float(made[name][0]) for name in level.figures])
+    columns = np.array(rounds).T if rounds else np.empty((len(level.figures), 0))
+    return {
+        name: (found[name][0], percentiles(column, found[name][0]))
+        for name, column in zip(level.figures, columns, strict=True)
+    }
+
+
+# -- inside groups
+
+
+def inside_groups(answers: Answers, references: list[Answers], level: Level) -> npt.NDArray[np.float64]:
+    """Figures inside each group: groups × figures."""
+    order = np.argsort(level.unit, kind="stable")
+    pieces = np.split(order, np.cumsum(np.bincount(level.unit))[:-1])
+    rows = []
+    for piece in pieces:
+        part = [one.take(piece) for one in references]
+        unit = np.zeros(len(piece), dtype=np.int64)
+        made = _averaged(answers.take(piece), part, level, unit, 0)
+        rows.append([float(made[name][0]) for name in level.figures])
+    return np.array(rows)
+
+
+def _grouped(answers: Answers, references: list[Answers], level: Level, interval: str | None) -> Found:
+    inside = inside_groups(answers, references, level)
+    found: Found = {}
+    for name, column in zip(level.figures, inside.T, strict=True):
+        used = column[~np.isnan(column)]
+        value = float(used.mean()) if len(used) else np.nan
+        ends = None
+        if interval is not None:
+            others = (used.sum() - used) / max(len(used) - 1, 1)
+            ends = jackknife(value, others, transform=TRANSFORM.get(name, "logit"))
+        found[name] = (value, ends)
+    return found
+
+
+# -- between systems
+
+
+def _between_systems(answers: Answers, references: list[Answers], level: Level, interval: str | None) -> Found:
+    unit, n_units = jackknife_groups(level.unit) if interval is not None else (_NOTHING, 0)
+    each = [_system_figures(answers, one, level, unit, n_units) for one in references]
+    return _jackknifed(average(each, level.figures, n_units), interval)
+
+
+def _system_figures(
+    one: Answers, other: Answers, level: Level, unit: Ints, n_units: int
+) -> dict[str, tuple[Floats, Floats]]:
+    """Figures on the systems' mean scores, then without each unit; there are no verdicts of systems."""
+    both = ~np.isnan(one.score) & ~np.isnan(other.score) & (level.system >= 0)
+    n_systems = int(level.system.max(initial=-1)) + 1
+    system = level.system[both]
+    cell = (unit[both] * n_systems + system) if n_units else _NOTHING
+    sums = []
+    for values in (np.ones(int(both.sum())), one.score[both], other.score[both]):
+        whole = np.bincount(system, weights=values, minlength=n_systems)[None, :]
+        if n_units:
+            own = np.bincount(cell, weights=values, minlength=n_units * n_systems).reshape(n_units, n_systems)
+            whole = np.concatenate([whole, whole - own])
+        sums.append(whole)
+    made = np.array([_on_means(n, x, y) for n, x, y in zip(*sums, strict=True)])
+    n_items, nothing = sums[0].sum(axis=1), np.full(n_units + 1, np.nan)
+    found = dict(zip(FIGURES, made.T, strict=True)) | dict.fromkeys(level.extra, nothing)
+    return {name: (values, n_items) for name, values in found.items()}
+
+
+def _on_means(n: Floats, x: Floats, y: Floats) -> list[float]:
+    seen = n > 0.5
+    none, tied = np.full(int(seen.sum()), -1), np.zeros(int(seen.sum()), dtype=bool)
+    left, right = (Answers(none, side[seen] / n[seen], tied) for side in (x, y))
+    made = compare_answers(left, right, np.zeros(len(none), dtype=np.int64), 0, verdicts=False)
+    return [float(made[name][0]) for name in FIGURES]

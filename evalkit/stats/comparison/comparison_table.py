@@ -1,0 +1,163 @@
+"""What a comparison says: its table, who got worse, and how it is shown."""
+
+from __future__ import annotations
+
+import html
+import textwrap
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from evalkit.core.formatting import Bill, figure, html_page, html_table, text_table
+from evalkit.errors import counted
+
+__all__ = ["JURY", "SAME", "Comparison", "chance_words"]
+
+JURY = "jury"
+SAME = "same replies"
+_LEVEL = 0.05
+_NOTE = (
+    "p by chance: permuted samples; p: McNemar (mid-p); its p: sign flips; all by Holm over these rows; "
+    "intervals 95 %, not corrected"
+)
+
+
+def chance_words(row: Any, *, p: bool = True) -> str:
+    """How many verdicts chance alone changes, from a row of `compare`, and the p of the permuted samples.
+
+    Examples
+    --------
+    >>> chance_words({"floor_source": "measured", "chance_up_to": 11.0, "change_p": 0.03})
+    'by chance up to 11, p 0.030'
+    """
+    if row["floor_source"] == SAME:
+        return SAME
+    limit = "by chance unknown" if np.isnan(row["chance_up_to"]) else f"by chance up to {row['chance_up_to']:.0f}"
+    limit += " (not measured)" if row["floor_source"] == "range" else ""
+    if not p:
+        return limit
+    return "cannot tell change from noise" if np.isnan(row["change_p"]) else f"{limit}, p {_p(row['change_p'])}"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What changed from side a to side b.
+
+    Attributes
+    ----------
+    a, b
+        The sides' names: rubric version, mode and judges.
+    table
+        One row per rubric, criterion and judge (see `compare`).
+    bill_a, bill_b
+        What the replies of each side cost when they were bought.
+    n_only_a, n_only_b
+        Items that only one side has; they are left out.
+    """
+
+    a: str
+    b: str
+    table: pd.DataFrame
+    bill_a: Bill
+    bill_b: Bill
+    n_only_a: int
+    n_only_b: int
+
+    @property
+    def cost_a(self) -> float:
+        """US$ of side a; NaN if a price is unknown."""
+        return self.bill_a.usd
+
+    @property
+    def cost_b(self) -> float:
+        """US$ of side b; NaN if a price is unknown."""
+        return self.bill_b.usd
+
+    @property
+    def worse(self) -> list[str]:
+        """The criteria on which b is worse than chance explains (p by Holm ≤ .05).
+
+        Measured against labels by what broke; without labels a fall of the mean counts too. Where
+        there is a jury, its row decides.
+        """
+        table = self.table
+        broke = (table["effect"] < 0) & (table["mcnemar_p_holm"] <= _LEVEL)
+        fell = (table["mean_difference"] < 0) & (table["sign_flip_p_holm"] <= _LEVEL)
+        # a lower score may well be right: people, where there are any, say what is
+        found = table[broke | (fell & ~table["against"].eq("labels"))]
+        juries = set(table.loc[table["judge"].eq(JURY), "criterion"].astype(str))
+        counted = found[found["judge"].eq(JURY) | ~found["criterion"].astype(str).isin(juries)]
+        return list(dict.fromkeys(counted["criterion"].astype(str)))
+
+    def text(self, width: int | None = None) -> str:
+        """As `print` shows it; for a terminal of `width` columns lines are wrapped, and a jury's row stands first."""
+        if width is None:
+            return "\n".join([*self._heads(), "", text_table(self._rows()), *self._notes()])
+        criteria = self.table["criterion"].astype(str)
+        order = dict(zip(criteria.unique(), range(len(self.table)), strict=False))
+        judges = self.table["judge"].astype(str)
+        ranks = [(order[one], judge != JURY) for one, judge in zip(criteria, judges, strict=True)]
+        rows = [row for _, row in sorted(zip(ranks, self._rows(), strict=True), key=lambda pair: pair[0])]
+        table = text_table(rows, width=width)  # what has no room is left out at its end
+        heads, notes = (
+            [textwrap.fill(line, width, subsequent_indent="  ") for line in lines]
+            for lines in (self._heads(), self._notes())
+        )
+        return "\n".join([*heads, "", table, *notes])
+
+    def __str__(self) -> str:
+        return self.text()
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        heads = "<br>".join(html.escape(line) for line in self._heads())
+        notes = "<br>".join(html.escape(line) for line in self._notes())
+        return html_page([f"<p>{heads}</p>", html_table(self._rows()), f"<p class='note'>{notes}</p>"])
+
+    def _heads(self) -> list[str]:
+        return [f"a: {self.a} ({self.bill_a})", f"b: {self.b} ({self.bill_b})"]
+
+    def _rows(self) -> list[dict[str, str]]:
+        several = self.table["criterion"].nunique() > 1
+        return [_cells(row, several) for _, row in self.table.iterrows()]
+
+    def _notes(self) -> list[str]:
+        lines = [_NOTE]
+        if self.n_only_a or self.n_only_b:
+            lines.append(f"left out: {counted(self.n_only_a, 'item')} only in a, {self.n_only_b} only in b")
+        said = self.table.loc[self.table["notes"].notna(), ["criterion", "judge", "notes"]].astype(str)
+        by_note: dict[str, list[str]] = {}
+        for criterion, judge, note in said.itertuples(index=False):
+            by_note.setdefault(note, []).append(f"{criterion}, {judge}")
+        everywhere = len(self.table)
+        lines += [note if len(rows) == everywhere else f"{'; '.join(rows)}: {note}" for note, rows in by_note.items()]
+        return lines
+
+
+def _cells(row: pd.Series, several: bool) -> dict[str, str]:
+    """A row of the table as it is shown."""
+    good, bad = ("fixed", "broke") if row["against"] == "labels" else ("now pass", "now fail")
+    cells = {"judge": str(row["judge"])}
+    if several:
+        cells = {"criterion": str(row["criterion"])} | cells
+    cells["changed"] = f"{row['changed']} of {row['n_verdicts']}"
+    cells["by chance"] = chance_words(row, p=False).removeprefix("by chance ")
+    cells["p by chance"] = "–" if row["floor_source"] == SAME else _p(row["change_p_holm"])
+    if isinstance(row["against"], str):
+        # without an effect nothing could be fixed: 0 would say that nothing was
+        known = [str(row["fixed"]), str(row["broke"]), _p(row["mcnemar_p_holm"])]
+        cells |= dict(zip((good, bad, "p"), ["–"] * 3 if np.isnan(row["effect"]) else known, strict=True))
+    cells["mean difference (0-1)"] = figure(
+        row["mean_difference"], row["difference_low"], row["difference_high"], digits=3
+    )
+    cells["its p"] = _p(row["sign_flip_p_holm"])
+    return cells
+
+
+def _p(value: Any) -> str:
+    if np.isnan(value):
+        return "NA"
+    return "<0.001" if value < 0.001 else f"{value:.3f}"

@@ -1,0 +1,323 @@
+"""Compare: two evaluations of the same items, criterion by criterion and judge by judge."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from evalkit import tables
+from evalkit.errors import ConfigError, InputError, counted
+from evalkit.stats.alignment.human_labels import people
+from evalkit.stats.comparison.comparison_table import JURY, SAME, Comparison
+from evalkit.stats.comparison.noise_floors import (
+    NO_REPEATS,
+    NO_RULE,
+    NOT_MEASURED,
+    Floor,
+    chance_limit,
+    changed_halves,
+    measured_floor,
+    range_floor,
+)
+from evalkit.stats.comparison.repeated_samples import asked_again
+from evalkit.stats.comparison.sides import ROW, Part, Side, pairs, side_of
+from evalkit.stats.comparison.significance import holm, mcnemar_midp, permuted_samples, sign_flip
+from evalkit.stats.intervals import FEW_CLUSTERS, Interval, change_interval, cluster_codes, mean_interval
+from evalkit.tables.grouping import Floats, Ints, clusters_of, group, refuse_doubles
+
+__all__ = ["Comparison", "compare"]
+
+_COUNTS = ["n_common", "n_verdicts", "changed", "n_asked_again", "fixed", "broke"]
+_SAMPLING = ["change_p", "change_p_holm", "chance_up_to", "floor", "floor_low", "floor_high"]
+_CHANGES = ["effect", "effect_low", "effect_high", "mcnemar_p", "mcnemar_p_holm"]
+_CHANGES += ["mean_difference", "difference_low", "difference_high", "difference_sd", "item_change"]
+_CHANGES += ["sign_flip_p", "sign_flip_p_holm"]
+_TEXTS = ["version_a", "version_b", "floor_source", "against", "notes"]
+_COLUMNS = [*ROW, "version_a", "version_b", "n_common", "n_verdicts", "changed", "n_asked_again", *_SAMPLING]
+_COLUMNS += ["floor_source", "fixed", "broke", "against", *_CHANGES, "notes"]
+
+
+def compare(
+    a: Any,
+    b: Any,
+    *,
+    labels: pd.DataFrame | None = None,
+    across_modes: bool = False,
+    clusters: Mapping[str, Any] | pd.Series | None = None,
+    rows: Literal["all", "jury"] = "all",
+    floor: Any = None,
+) -> Comparison:
+    """What changed between two evaluations of the same items, and whether sampling alone explains it.
+
+    Parameters
+    ----------
+    a, b
+        What `evaluate` returned, or any objects with `.judgments` (and `.votes`, `.scores`), or judgments tables:
+        these say nothing of how a jury is aggregated, so they have no row for it. Rubric versions may
+        differ; items that only one side has are left out.
+    labels
+        Human labels: then `fixed` and `broke` count items that became right and wrong against the
+        majority of people; without, items that went from fail to pass and from pass to fail.
+    across_modes
+        Allow one judge on one side and a jury on the other.
+    clusters
+        item_id -> cluster; the item by default (or `a.clusters`).
+    rows
+        ``jury``: of each criterion that has one the row of the jury alone, a third of the time; p is adjusted over
+        the rows that there are.
+    floor
+        Judgments of side a's prompts with twice the samples (`sample_again`, or an evaluation with more samples), for a
+        measured noise floor. By default the samples of a itself where they are twice those of b; judges that run
+        without model or service are sampled again.
+
+    Returns
+    -------
+    Comparison
+        Its `table` has one row per `rubric, criterion, judge` (judges of both sides; ``jury`` for the scores, where
+        a side has several judges or they differ):
+
+        - `n_common` items on both sides, `n_verdicts` of them with a verdict (without pass rule: a label) on both;
+        - `changed` of these; `n_asked_again`: items for which a judge has new replies. Where there is none,
+          `floor_source` is ``same replies``: nothing changed by chance;
+        - `change_p`: the p of both sides' samples being draws of one judge, the samples of each item and judge permuted
+          between the sides (exact; 1,999 draws); NA for one sample each;
+        - `floor`, `floor_low`, `floor_high`: the share of items 0-1 whose verdict fresh samples of a's prompt change,
+          ``measured`` on twice the samples, with its 95 % interval; without these the ``range`` that the samples of one
+          judge allow (of three samples nearly useless), `floor` being NA; `floor_source` says which;
+        - `chance_up_to`: the number of items that chance alone changes, up to the .975 binomial quantile at
+          `floor_high`: `changed` above it is more than chance explains;
+        - `difference_sd`, `item_change`: the SD that sampling gives `mean_difference`, and the root mean square change
+          of one item's score (0-1), for mean scores of two samples and more;
+        - `fixed`, `broke`, `against` (``labels`` or ``verdicts``), `effect` = (fixed − broke)/n with a cluster
+          interval (Agresti and Min 2005), `mcnemar_p` (mid-p);
+        - `mean_difference` of `score_norm` (b − a) with a cluster interval, `sign_flip_p` by clusters;
+        - `…_holm`: p adjusted over all rows; intervals are not adjusted; `notes`.
+
+    Raises
+    ------
+    InputError
+        When a side is no judgments table, holds several versions of one rubric, or the sides share no criterion; when
+        a label is there twice or not on its scale; when `floor` is of other prompts.
+    ConfigError
+        For a judge against a jury without `across_modes=True`, and unknown `rows`.
+    """
+    if rows not in ("all", "jury"):
+        raise ConfigError(f"rows={rows!r} is unknown; allowed are all, jury")
+    sides = side_of(a, "side a"), side_of(b, "side b")
+    if sides[0].mode != sides[1].mode and not across_modes:
+        raise ConfigError(
+            f"a was scored by a {sides[0].mode}, b by a {sides[1].mode}; pass across_modes=True to compare them"
+        )
+    matched = pairs(*sides)
+    if not matched and len(sides[0].votes) and len(sides[1].votes):
+        raise InputError(
+            f"the sides share no rubric, criterion and judge: a is {sides[0].name}, b is {sides[1].name}; "
+            "to compare different judges, pass evaluations (they hold the scores)"
+        )
+    if clusters is None:
+        clusters = getattr(a, "clusters", None)
+    if rows == "jury":
+        juries = {first.head[:2] for first, _ in matched if first.head[2] == JURY}
+        matched = [pair for pair in matched if pair[0].head[2] == JURY or pair[0].head[:2] not in juries]
+    own = None if isinstance(a, pd.DataFrame) else getattr(a, "repeats", None)
+    repeats = _repeats(own if floor is None else floor, sides[0], by_hand=floor is not None)
+    made = [_row(first, second, labels, clusters, repeats) for first, second in matched]
+    table = pd.DataFrame(made, columns=_COLUMNS)
+    for name in ("change_p", "mcnemar_p", "sign_flip_p"):
+        table[name] = table[name].astype("float64")
+        table[f"{name}_holm"] = holm(table[name].to_numpy())
+    for name in (*ROW, *_TEXTS):
+        table[name] = tables.categorical(table[name])
+    table = table.astype(dict.fromkeys([*_SAMPLING, *_CHANGES], "float64") | dict.fromkeys(_COUNTS, "int64"))
+    items = [set(side.votes["item_id"].unique()) for side in sides]
+    return Comparison(
+        sides[0].name,
+        sides[1].name,
+        table,
+        sides[0].bill,
+        sides[1].bill,
+        len(items[0] - items[1]),
+        len(items[1] - items[0]),
+    )
+
+
+def _repeats(given: Any, side: Side, *, by_hand: bool) -> pd.DataFrame | None:
+    """The judgments to measure the floor on; InputError where those given are of other prompts."""
+    if given is None:
+        return None
+    if not isinstance(given, pd.DataFrame) and not hasattr(given, "judgments"):
+        raise InputError(
+            f"floor is no judgments table and has no .judgments, got {type(given).__name__}; pass what sample_again "
+            "or evaluate returned"
+        )
+    table = tables.check(given if isinstance(given, pd.DataFrame) else given.judgments, "judgments")
+    heads = ["rubric", "rubric_version", "criterion", "judge"]
+    if by_hand and table[heads].astype(object).merge(side.judgments[heads].astype(object).drop_duplicates()).empty:
+        raise InputError(f"floor holds no judgments of side a ({side.name}): same rubric version, criterion and judge")
+    return table
+
+
+def _row(a: Part, b: Part, labels: pd.DataFrame | None, clusters: Any, repeats: pd.DataFrame | None) -> dict[str, Any]:
+    common = pd.Index(sorted(set(a.rows.index) & set(b.rows.index)), dtype=object)
+    units = cluster_codes(clusters_of(pd.Series(common, dtype="str"), clusters))
+    kind_a, kind_b = _kinds(a, b, common)
+    known = (kind_a >= 0) & (kind_b >= 0)
+    row: dict[str, Any] = dict(zip(ROW, a.head, strict=True))
+    row |= {"version_a": a.version, "version_b": b.version, "n_common": len(common), "n_verdicts": int(known.sum())}
+    row["changed"] = int((known & (kind_a != kind_b)).sum())
+    notes = []
+    if a.scale.to_json() != b.scale.to_json():
+        notes.append("the scales or pass rules differ")
+    if silent := int((~known).sum()):
+        what = "verdict" if a.scale.has_rule and b.scale.has_rule else "label"
+        notes.append(
+            f"{silent} of {counted(len(common), 'item')} without a {what} on one side or both: left out of changed"
+        )
+    row |= _sampling(a, b, common, clusters, repeats)
+    why = row.pop("note", None)
+    notes += [why] if why else []
+    row |= _fixed(a, b, kind_a, kind_b, common, units, labels, notes)
+    row |= _difference(a, b, common, units, notes)
+    if len(np.unique(units)) < FEW_CLUSTERS:
+        notes.append(f"only {counted(len(np.unique(units)), 'cluster')}")
+    return row | {"notes": "; ".join(notes) or None}
+
+
+def _kinds(a: Part, b: Part, common: pd.Index) -> tuple[Ints, Ints]:
+    """Verdicts (0, 1) where both sides have a pass rule, else labels; −1 for none."""
+    if a.scale.has_rule and b.scale.has_rule:
+        return _verdicts(a, common), _verdicts(b, common)
+    texts = [part.rows["label"].reindex(common).astype(object) for part in (a, b)]
+    codes, _ = pd.factorize(pd.concat(texts))
+    return codes[: len(common)].astype(np.int64), codes[len(common) :].astype(np.int64)
+
+
+def _verdicts(part: Part, common: pd.Index) -> Ints:
+    passed = part.rows["passed"].reindex(common)
+    return np.where(passed.isna(), -1, passed.fillna(value=False).to_numpy(dtype=np.int64))
+
+
+def _sampling(a: Part, b: Part, common: pd.Index, clusters: Any, repeats: pd.DataFrame | None) -> dict[str, Any]:
+    """What sampling alone explains: the test of all samples, and the floor of the verdicts."""
+    again = asked_again(a.judgments, b.judgments, common)
+    row: dict[str, Any] = {"n_asked_again": len(again.items)}
+    if again.same:
+        return row | {"floor_source": SAME, "chance_up_to": 0.0}
+    if not again.judges:
+        return row | {"note": "no judge was asked on both sides: cannot tell change from noise"}
+    row["change_p"] = permuted_samples(again.outcomes)
+    row |= _spread(a, b, again.judges, common)
+    if np.isnan(row["change_p"]):
+        return row | {"note": NO_REPEATS}
+    floor = _floor(a, b, again.judges, clusters, repeats)
+    row |= {"floor": floor.rate, "floor_low": floor.low, "floor_high": floor.high, "floor_source": floor.source}
+    return row | {"chance_up_to": chance_limit(len(again.items), floor), "note": floor.note}
+
+
+def _floor(a: Part, b: Part, judges: tuple[str, ...], clusters: Any, repeats: pd.DataFrame | None) -> Floor:
+    """Measured on samples of the baseline, its own where they are enough, else the range that they allow."""
+    rule = a.scale.has_rule and b.scale.has_rule
+    k = min(_samples(part.judgments, judges) for part in (a, b))
+    table = a.judgments if repeats is None else a.mine(repeats)
+    if a.decide is not None and _samples(table, judges) >= 2 * k:
+        changed = changed_halves(table, k, judges, a.decide, rule=rule)
+        if len(changed):
+            return measured_floor(changed, clusters)
+    if a.head[2] != JURY and rule:
+        return range_floor(a.judgments, clusters)
+    return Floor(note=NOT_MEASURED if rule else NO_RULE)
+
+
+def _samples(judgments: pd.DataFrame, judges: tuple[str, ...]) -> int:
+    mine = judgments.loc[judgments["judge"].isin(judges).to_numpy()]
+    return int(mine["sample"].nunique()) if len(mine) else 0
+
+
+def _spread(a: Part, b: Part, judges: tuple[str, ...], common: pd.Index) -> dict[str, float]:
+    """What sampling adds to a mean score: the SD of the mean difference, and the RMS change of an item."""
+    means = [
+        str(part.rows[name].iloc[0]).split()[0] for part in (a, b) for name in ("rule", "method") if name in part.rows
+    ]
+    if any(name not in ("mean", "majority") for name in means) or "majority" in means:
+        return {}
+    squares = [_variances(part, judges, common) for part in (a, b)]
+    return {
+        "difference_sd": float(np.sqrt(squares[0].sum() + squares[1].sum()) / len(common)),
+        "item_change": float(np.sqrt(2 * squares[0].mean())),
+    }
+
+
+def _variances(part: Part, judges: tuple[str, ...], common: pd.Index) -> Floats:
+    """Per item, the sampling variance of its mean score: the sum of weight² s²/k over the judges asked again."""
+    frame = part.judgments
+    used = frame["judge"].isin(judges) & frame["error"].isna() & frame["score_norm"].notna()
+    frame = frame.loc[used.to_numpy() & (common.get_indexer(pd.Index(frame["item_id"])) >= 0)]
+    cells, norm = group(frame, ["judge", "item_id"]), frame["score_norm"].to_numpy(dtype=np.float64)
+    n, heads = cells.count(), frame[["judge", "item_id"]].iloc[cells.first]
+    mean = cells.total(norm) / n
+    squares = cells.total((norm - mean[cells.codes]) ** 2)
+    who = group(heads, ["judge"])
+    some = n > 1
+    usual = who.total(squares / np.maximum(n - 1, 1), some) / np.maximum(
+        who.count(some), 1
+    )  # where one sample is scored
+    variance = np.where(some, squares / np.maximum(n - 1, 1), usual[who.codes])
+    whole = sum(part.weights.values())
+    own = heads["judge"].astype("str").map(part.weights).to_numpy(dtype=np.float64) / whole
+    at = common.get_indexer(pd.Index(heads["item_id"]))
+    return np.bincount(at, own**2 * variance / n, len(common)).astype(np.float64)
+
+
+def _fixed(
+    a: Part, b: Part, kind_a: Ints, kind_b: Ints, common: pd.Index, units: Ints, labels: Any, notes: list[str]
+) -> dict[str, Any]:
+    rule = a.scale.has_rule and b.scale.has_rule
+    known = (kind_a >= 0) & (kind_b >= 0)
+    truth = _truth(a, labels, common) if labels is not None and rule else None
+    row: dict[str, Any] = {"fixed": 0, "broke": 0, "against": "labels" if truth is not None else "verdicts"}
+    if not rule:
+        return row | {"against": None}
+    if truth is not None:
+        silent = int((known & (truth < 0)).sum())
+        known = known & (truth >= 0)
+        if silent and known.any():
+            notes.append(f"{counted(silent, 'item')} without a label or with tied labels: neither fixed nor broken")
+        kind_a, kind_b = (kind_a == truth).astype(np.int64), (kind_b == truth).astype(np.int64)
+    steps = (kind_b - kind_a)[known].astype(np.float64)
+    fixed, broke = int((steps > 0).sum()), int((steps < 0).sum())
+    row |= {"fixed": fixed, "broke": broke}
+    if not len(steps):
+        notes.append("effect: no item has a verdict on both sides" + (" and a label" if truth is not None else ""))
+        return row
+    ends = change_interval(steps, units[known])
+    _note(ends, "effect", notes)
+    row |= {"effect": float(steps.mean()), "effect_low": ends.low, "effect_high": ends.high}
+    return row | {"mcnemar_p": mcnemar_midp(fixed, broke)}
+
+
+def _truth(part: Part, labels: pd.DataFrame, common: pd.Index) -> Ints:
+    said = tables.check(labels, "labels", need=["item_id", "criterion", "annotator", "label"])
+    refuse_doubles(said, tables.LABEL_KEY, "labels")
+    said = said.loc[(said["criterion"] == part.head[1]).to_numpy() & said["label"].notna().to_numpy()]
+    return people(said, common, part.scale, {}, part.head[1]).together("majority").kind
+
+
+def _difference(a: Part, b: Part, common: pd.Index, units: Ints, notes: list[str]) -> dict[str, float]:
+    norms: list[Floats] = [part.rows["score_norm"].reindex(common).to_numpy(dtype=np.float64) for part in (a, b)]
+    gap = norms[1] - norms[0]
+    both = ~np.isnan(gap)
+    if not both.any():
+        notes.append("mean_difference: no item has a score on both sides")
+        return {}
+    ends = mean_interval(gap[both], units[both])
+    _note(ends, "mean_difference", notes)
+    row = {"mean_difference": float(gap[both].mean()), "difference_low": ends.low, "difference_high": ends.high}
+    return row | {"sign_flip_p": sign_flip(gap[both], units[both])}
+
+
+def _note(ends: Interval, name: str, notes: list[str]) -> None:
+    if ends.reason is not None:
+        notes.append(f"no interval of {name}: {ends.reason}")

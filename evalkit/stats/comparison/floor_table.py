@@ -1,0 +1,131 @@
+"""`noise_floor`: how many verdicts change when the same prompts are sampled again, one row per criterion and judge."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pandas as pd
+
+from evalkit import tables
+from evalkit.errors import ConfigError
+from evalkit.stats.comparison.comparison_table import JURY
+from evalkit.stats.comparison.noise_floors import NOT_MEASURED, Floor, changed_halves, measured_floor, range_floor
+from evalkit.stats.comparison.sides import NEED, Part, by_keys, parts_of, side_of
+
+__all__ = ["check_half_width", "items_for", "noise_floor"]
+
+_KEYS = ["rubric", "rubric_version", "criterion", "judge"]
+_FLOATS = ["rate", "low", "high"]
+_COUNTS = ["n_items", "n_samples", "n_wanted"]
+_Z2 = 3.84
+
+
+def noise_floor(
+    judgments: Any, *, samples: int | None = None, half_width: float = 0.03, clusters: Any = None
+) -> pd.DataFrame:
+    """How many verdicts change when every item is sampled again with the same prompt.
+
+    k samples per item do not say how often a vote of k samples changes; that takes 2k. With 2k the floor is measured,
+    with fewer there is the range that they allow, and no more.
+
+    Parameters
+    ----------
+    judgments
+        The table of `judge`, or what `evaluate` returned: then the jury has a row, and judges that run without model
+        or service are sampled again (`sample_again`, kept in the cache).
+    samples
+        k, the samples of a vote; by default all (an evaluation: those that it was asked for). ``samples=3`` measures
+        the floor of votes of three on a table with six.
+    half_width
+        The half-width of the interval that `n_wanted` is for.
+    clusters
+        item_id -> cluster; the item by default (or the evaluation's own).
+
+    Returns
+    -------
+    DataFrame
+        One row per `rubric, rubric_version, criterion, judge`:
+
+        - `rate` 0-1: mean share of items whose verdict (without pass rule: label) differs between random halves of 2k
+          samples, with its 95 % interval `low`, `high`; `source` ``measured``. Else `rate` is NA, and `low`, `high` are
+          the smallest and largest share that k samples allow; `source` ``range`` (one judge with a pass rule);
+        - `n_items` it comes from, `n_samples` (k), `n_wanted`: items to measure for this half-width; `notes`.
+
+    Raises
+    ------
+    InputError
+        When columns are missing or a judgment is in the table twice.
+    ConfigError
+        When `samples` or `half_width` is out of range.
+
+    Examples
+    --------
+    >>> judgments = tables.table("judgments", {
+    ...     "rubric": ["r"] * 12, "rubric_version": ["v1"] * 12, "item_id": list("aaabbb") * 2, "criterion": ["c"] * 12,
+    ...     "judge": ["j"] * 12, "sample": [0, 1, 2] * 2 + [3, 4, 5] * 2, "score": [1.0] * 12, "label": ["1"] * 12,
+    ...     "passed": [True] * 12, "level": ["ordinal"] * 12,
+    ...     "scale": ['{"codes":[0,1],"better":"high","pass_at":1}'] * 12})
+    >>> noise_floor(judgments, samples=3)[["judge", "rate", "source", "n_items"]].values.tolist()
+    [['j', 0.0, 'measured', 2]]
+    """
+    check_half_width(half_width)
+    spec = getattr(judgments, "spec", None)
+    if samples is None and spec is not None:
+        samples = spec.samples
+    if samples is not None and (isinstance(samples, bool) or not isinstance(samples, int) or samples < 1):
+        raise ConfigError(f"samples must be a whole number ≥ 1, not {samples!r}")
+    repeats = None
+    if not isinstance(judgments, pd.DataFrame):
+        repeats = getattr(judgments, "repeats", None)
+        clusters = getattr(judgments, "clusters", None) if clusters is None else clusters
+    rows = []
+    for part in _parts(judgments):
+        k = samples or int(part.judgments["sample"].nunique())
+        floor = _floor(part, k, repeats, clusters)
+        wanted = -1 if math.isnan(floor.spread) else items_for(floor.spread, half_width)
+        row: dict[str, Any] = dict(zip(_KEYS, (part.head[0], part.version, *part.head[1:]), strict=True))
+        row |= {"rate": floor.rate, "low": floor.low, "high": floor.high, "source": floor.source}
+        rows.append(row | {"n_items": floor.n_items, "n_samples": k, "n_wanted": wanted, "notes": floor.note})
+    made = pd.DataFrame(rows, columns=[*_KEYS, *_FLOATS, "source", *_COUNTS, "notes"])
+    for name in (*_KEYS, "source", "notes"):
+        made[name] = tables.categorical(made[name])
+    made = made.astype(dict.fromkeys(_FLOATS, "float64") | dict.fromkeys(_COUNTS, "Int64"))
+    made["n_wanted"] = made["n_wanted"].mask(made["n_wanted"] < 0)
+    return made
+
+
+def check_half_width(half_width: float) -> None:
+    """Raise ConfigError unless `half_width` is a share above 0 and under .5."""
+    if not 0 < half_width < 0.5:
+        raise ConfigError(f"half_width is a share above 0 and under .5, as in 0.03 for ±3 points, not {half_width!r}")
+
+
+def _parts(given: Any) -> list[Part]:
+    """Every criterion and judge, and the jury of an evaluation of several judges."""
+    if isinstance(given, pd.DataFrame):
+        frame = tables.check(given, "judgments", need=NEED)
+        sides = [side_of(part, "the table") for part in by_keys(frame, ["rubric", "rubric_version"]).values()]
+    else:
+        sides = [side_of(given, "the evaluation")]
+    found = [(side, part) for side in sides for part in parts_of(side).values()]
+    return [part for side, part in found if part.head[2] != JURY or side.mode == "jury"]
+
+
+def _floor(part: Part, k: int, repeats: pd.DataFrame | None, clusters: Any) -> Floor:
+    judges = tuple(sorted(part.judgments["judge"].astype(str).unique()))
+    for table in (part.judgments, None if repeats is None else part.mine(repeats)):
+        if table is not None and part.decide is not None:
+            changed = changed_halves(table, k, judges, part.decide, rule=part.scale.has_rule)
+            if len(changed):
+                return measured_floor(changed, clusters)
+    if part.head[2] == JURY:
+        return Floor(note=NOT_MEASURED)
+    several = int(part.judgments["sample"].nunique()) != k
+    first = part.judgments.loc[(part.judgments["sample"] < k).to_numpy()] if several else part.judgments
+    return range_floor(first, clusters)
+
+
+def items_for(spread: float, half_width: float) -> int:
+    """Items for an interval of this half-width; where none changed, as many as Wilson's interval of 0 takes."""
+    return max(math.ceil(_Z2 * spread**2 / half_width**2), math.ceil(_Z2 * (1 / (2 * half_width) - 1)))

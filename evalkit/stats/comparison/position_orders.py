@@ -1,0 +1,119 @@
+"""Order: does a judge of pairs name the same winner when the answers change places?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from evalkit import tables
+from evalkit.errors import InputError, counted
+from evalkit.stats.intervals import FEW_CLUSTERS, Interval, cluster_codes, mean_interval, rate_interval
+from evalkit.stats.voting import shown_first, vote
+from evalkit.tables.grouping import Floats, clusters_of, group
+
+__all__ = ["position_inconsistency", "refuse_pointwise"]
+
+_KEYS = ["rubric", "rubric_version", "criterion", "judge"]
+_FIGURES = ["agreement", "inconsistency", "flip_rate", "first_rate"]
+_FLOATS = [f"{name}{end}" for name in _FIGURES for end in ("", "_low", "_high")]
+_COUNTS = ["n_items", "n_scored", "n_judgments"]
+
+
+def position_inconsistency(
+    judgments: pd.DataFrame, *, clusters: Mapping[str, Any] | pd.Series | None = None
+) -> pd.DataFrame:
+    """How often each judge names the same winner in both orders, and how much it likes the first place.
+
+    Parameters
+    ----------
+    judgments
+        The table of `judge` for a pairwise rubric.
+    clusters
+        item_id -> cluster; the item by default.
+
+    Returns
+    -------
+    DataFrame
+        One row per `rubric, rubric_version, criterion, judge`. The winner of an order is its samples' only most
+        frequent label (``tie`` is one of them). Shares 0-1 with their 95 % intervals in `_low` and `_high` (judges
+        are fixed):
+
+        - `agreement`: the same winner in both orders, as a share of all items; an item without a winner in one
+          order, or in both, does not agree. `inconsistency` is 1 minus it;
+        - `flip_rate`: different winners, as a share of the `n_scored` items with a winner in both orders;
+        - `first_rate`: judgments for the answer that was shown first, as a share of the `n_judgments` scored (a tie
+          is half of one): .5 is no preference for a place;
+        - `n_items`, `n_scored`, `n_judgments`; `notes` says why something is NA.
+
+    Raises
+    ------
+    InputError
+        When columns are missing, a judgment is in the table twice, or there are no orders: the rubric is
+        not pairwise.
+
+    Examples
+    --------
+    >>> judgments = tables.table("judgments", {
+    ...     "rubric": ["r"] * 4, "rubric_version": ["v1"] * 4, "item_id": list("xxyy"), "criterion": ["c"] * 4,
+    ...     "judge": ["j"] * 4, "order": ["AB", "BA"] * 2, "sample": [0] * 4, "score": [1.0, 1.0, 1.0, 0.0],
+    ...     "label": list("AAAB"), "level": ["nominal"] * 4, "scale": ['{"codes":["A","B"],"better":"high"}'] * 4})
+    >>> position_inconsistency(judgments)[["agreement", "flip_rate", "first_rate"]].values.tolist()
+    [[0.5, 0.5, 0.75]]
+    """
+    frame = tables.check(judgments, "judgments", need=[*tables.JUDGMENT_KEY, "label", "error"])
+    refuse_pointwise(frame)
+    votes = vote(frame)
+    units = cluster_codes(clusters_of(votes["item_id"], clusters))
+    first, placed = shown_first(frame), cluster_codes(clusters_of(frame["item_id"], clusters))
+    groups, samples = group(votes, _KEYS), group(frame, _KEYS)
+    flipped = votes["order_flip"]
+    known = flipped.notna().to_numpy()
+    flips = flipped.fillna(value=False).to_numpy(dtype=np.float64)
+    rows = []
+    for number, at in enumerate(groups.first):
+        mine = groups.codes == number
+        own = (samples.codes == number) & ~np.isnan(first)
+        row = {key: votes[key].iloc[at] for key in _KEYS}
+        row |= _row(flips[mine], known[mine], units[mine])
+        row |= _rate("first_rate", first[own], mean_interval(first[own], placed[own], bounds=(0.0, 1.0)))
+        rows.append(row | {"n_judgments": int(own.sum())})
+    made = pd.DataFrame(rows, columns=[*_KEYS, *_FLOATS, *_COUNTS, "notes"])
+    for name in (*_KEYS, "notes"):
+        made[name] = tables.categorical(made[name])
+    return made.astype(dict.fromkeys(_FLOATS, "float64") | dict.fromkeys(_COUNTS, "int64"))
+
+
+def refuse_pointwise(judgments: pd.DataFrame) -> None:
+    """Raise InputError unless every judgment has an order."""
+    missing = int(judgments["order"].isna().sum())
+    if missing:
+        raise InputError(
+            f"{missing} of {counted(len(judgments), 'judgment has', 'judgments have')} no order: this rubric is not "
+            "pairwise; pass judgments of a rubric with mode: pairwise"
+        )
+
+
+def _row(flips: Floats, known: Any, units: Any) -> dict[str, Any]:
+    n_scored = int(known.sum())
+    row: dict[str, Any] = {"n_items": len(flips), "n_scored": n_scored, "notes": None}
+    if not n_scored:
+        return row | {"notes": "no item has a winner in both orders"}
+    agrees = (known & (flips == 0)).astype(np.float64)
+    found = rate_interval(agrees, units)
+    row |= _rate("agreement", agrees, found)
+    row |= _rate("inconsistency", 1 - agrees, Interval(1 - found.high, 1 - found.low))
+    row |= _rate("flip_rate", flips[known], rate_interval(flips[known], units[known]))
+    notes = (
+        [f"{counted(len(flips) - n_scored, 'item')} without a winner in both orders"] if n_scored < len(flips) else []
+    )
+    n_units = len(np.unique(units))
+    notes += [f"only {counted(n_units, 'cluster')}"] if n_units < FEW_CLUSTERS else []
+    return row | {"notes": "; ".join(notes) or None}
+
+
+def _rate(name: str, values: Floats, interval: Interval) -> dict[str, Any]:
+    rate = float(values.mean()) if len(values) else np.nan
+    return {name: rate, f"{name}_low": interval.low, f"{name}_high": interval.high}

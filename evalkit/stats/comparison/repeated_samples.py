@@ -1,0 +1,112 @@
+"""Which judges were asked again between two sides, on which items, and with which outcomes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from evalkit.stats.comparison.significance import Outcomes
+from evalkit.tables.grouping import Flags, Ints, group
+
+__all__ = ["Again", "asked_again"]
+
+_SLOT = ["item_id", "judge", "order", "sample"]
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """What was asked again.
+
+    Attributes
+    ----------
+    judges
+        Judges with new replies on both sides, in order of their names.
+    items
+        Ids of the items that they were asked about.
+    outcomes
+        Their samples: one cell per item, judge and order. Items that share a reply are one cell.
+    same
+        Whether every reply of one side is on the other.
+    """
+
+    judges: tuple[str, ...]
+    items: pd.Index
+    outcomes: Outcomes
+    same: bool
+
+
+def asked_again(a: pd.DataFrame, b: pd.DataFrame, items: pd.Index) -> Again:
+    """Compare the judgments of one criterion on the items that both sides have.
+
+    A sample that has the same key and outcome on both sides is one reply. Where any outcome of a judge differs under
+    the same key, the judge was asked again with ``refresh``, and all of its samples count as new.
+    """
+    # not `isin`, which makes a scalar of each id
+    common = [items.get_indexer(pd.Index(side["item_id"])) >= 0 for side in (a, b)]
+    names = [*_SLOT, "label", "error", "key"]
+    parts = [side.loc[there, names] for side, there in zip((a, b), common, strict=True)]
+    frame = pd.concat(
+        [part.astype({"judge": object, "order": object, "label": object}) for part in parts], ignore_index=True
+    )
+    on_b = np.arange(len(frame)) >= len(parts[0])
+    outcome, _ = pd.factorize(frame["label"].where(frame["error"].isna().to_numpy()), use_na_sentinel=False)
+    key, _ = pd.factorize(frame["key"])
+    judge, judges = pd.factorize(frame["judge"], sort=True)
+    new = ~_same(group(frame, _SLOT, may_miss=["order"]).codes, on_b, key, outcome, judge)
+    same = not new.any()
+    cells = group(frame, ["item_id", "judge", "order"], may_miss=["order"])
+    both = (cells.count(new & on_b) > 0) & (cells.count(new & ~on_b) > 0)
+    rows = np.flatnonzero(new & both[cells.codes])
+    unit = _units(cells.codes[rows], np.where(key[rows] < 0, -1, 2 * key[rows] + on_b[rows]))
+    first = _first_of_keys(unit, on_b[rows], key[rows])
+    return Again(
+        tuple(str(name) for name in judges[np.unique(judge[rows])]),
+        pd.Index(frame["item_id"].iloc[rows].unique()),
+        _count(unit[first], outcome[rows][first], on_b[rows][first]),
+        same,
+    )
+
+
+def _same(slot: Ints, on_b: Flags, key: Ints, outcome: Ints, judge: Ints) -> Flags:
+    """Rows whose reply is on the other side too."""
+    n = int(slot.max(initial=-1)) + 1
+    at = np.full((2, n), -1, dtype=np.int64)
+    at[on_b.astype(np.int64), slot] = np.arange(len(slot))
+    pair = at[:, (at >= 0).all(axis=0)]
+    pair = pair[:, (key[pair[0]] == key[pair[1]]) & (key[pair[0]] >= 0)]
+    refreshed = np.unique(judge[pair[0]][outcome[pair[0]] != outcome[pair[1]]])
+    pair = pair[:, ~np.isin(judge[pair[0]], refreshed)]
+    same = np.zeros(len(slot), dtype=bool)
+    same[pair.reshape(-1)] = True
+    return same
+
+
+def _units(cell: Ints, key: Ints) -> Ints:
+    """Numbers from 0 for the cells, those that share a reply being one."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    known = key >= 0
+    pairs = np.unique(np.stack([cell[known], key[known]], axis=1), axis=0)
+    if not len(pairs) or (np.unique(pairs[:, 1], return_counts=True)[1] < 2).all():
+        return np.unique(cell, return_inverse=True)[1].astype(np.int64)
+    n = int(cell.max()) + 1
+    size = n + int(key.max()) + 1
+    graph = coo_array((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1] + n)), shape=(size, size))
+    return np.unique(connected_components(graph, directed=False)[1][cell], return_inverse=True)[1].astype(np.int64)
+
+
+def _first_of_keys(unit: Ints, on_b: Flags, key: Ints) -> Ints:
+    """One row for each reply of a unit on each side."""
+    own = np.where(key < 0, -1 - np.arange(len(key)), key)
+    _, first = np.unique(np.stack([unit, on_b.astype(np.int64), own], axis=1), axis=0, return_index=True)
+    return np.sort(first).astype(np.int64)
+
+
+def _count(unit: Ints, outcome: Ints, on_b: Flags) -> Outcomes:
+    width = int(outcome.max(initial=0)) + 1
+    entries, entry = np.unique(unit * width + outcome, return_inverse=True)
+    a, b = (np.bincount(entry[side], minlength=len(entries)).astype(np.int64) for side in (~on_b, on_b))
+    return Outcomes((entries // width).astype(np.int64), a, b)

@@ -1,0 +1,143 @@
+"""The two sides of a comparison, cut into what can be laid side by side."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from evalkit import tables
+from evalkit.core.formatting import Bill
+from evalkit.errors import InputError, listed
+from evalkit.rubrics.scales import Scale
+from evalkit.stats.comparison.comparison_table import JURY
+from evalkit.stats.comparison.noise_floors import Decide
+from evalkit.stats.voting import vote
+from evalkit.tables import JUDGMENT_KEY
+from evalkit.tables.grouping import group, refuse_doubles
+
+__all__ = ["NEED", "ROW", "Part", "Side", "by_keys", "pairs", "parts_of", "side_of"]
+
+ROW = ["rubric", "criterion", "judge"]
+NEED = [*JUDGMENT_KEY, "passed", "error", "level", "scale"]
+_USED = [*NEED, "score", "score_norm", "label", "key", "weight"]
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One side: its samples, votes, and scores if it has any, how they were made, and how it is named."""
+
+    judgments: pd.DataFrame
+    votes: pd.DataFrame
+    scores: pd.DataFrame | None
+    rules: Any
+    name: str
+    mode: str
+    bill: Bill
+
+
+def side_of(given: Any, name: str) -> Side:
+    """A side from a judgments table or an evaluation; InputError says what is wrong with it."""
+    judgments = given if isinstance(given, pd.DataFrame) else getattr(given, "judgments", None)
+    if judgments is None or "sample" not in judgments.columns:
+        raise InputError(f"{name} is no judgments table and has no .judgments; pass what judge or evaluate returned")
+    judgments = tables.check(judgments, "judgments", need=NEED)
+    refuse_doubles(judgments, JUDGMENT_KEY, "judgments", may_miss=["order"])
+    votes = getattr(given, "votes", None) if not isinstance(given, pd.DataFrame) else None
+    votes = vote(judgments) if votes is None else tables.check(votes, "votes")
+    scores = getattr(given, "scores", None) if not isinstance(given, pd.DataFrame) else None
+    scores = None if scores is None else tables.check(scores, "scores")
+    try:
+        refuse_doubles(votes, ["rubric", "criterion", "item_id", "judge"], "votes")
+    except InputError:
+        versions = votes["rubric_version"].unique()
+        raise InputError(f"{name} holds the versions {listed(versions)} of one rubric; pass one of them") from None
+    judges = judges_of(votes)
+    mode = "jury" if len(judges) > 1 else "judge"
+    heads = votes[["rubric", "rubric_version"]].drop_duplicates().itertuples(index=False)
+    rubrics = ", ".join(f"{rubric}@{version}" for rubric, version in heads)
+    shown = ", ".join(judges[:4]) + (f" and {len(judges) - 4} more" if len(judges) > 4 else "")
+    rules = getattr(given, "rules", None)
+    used = judgments[[name for name in _USED if name in judgments]]
+    return Side(used, votes, scores, rules, f"{rubrics}, {mode} {shown}", mode, Bill.of(judgments))
+
+
+def judges_of(votes: pd.DataFrame) -> list[str]:
+    return [str(name) for name in votes["judge"].unique()]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One criterion and judge of one side, by item."""
+
+    head: tuple[str, str, str]
+    version: str
+    scale: Scale
+    rows: pd.DataFrame  # indexed by item_id
+    judgments: pd.DataFrame  # of all judges that the verdicts come from
+    decide: Decide | None  # from judgments to such rows; None where it is not known how
+    weights: dict[str, float]
+
+    def mine(self, judgments: pd.DataFrame) -> pd.DataFrame:
+        """The rows of a table that are of the same prompts."""
+        rubric, criterion, judge = self.head
+        mine = judgments["rubric"].eq(rubric) & judgments["rubric_version"].eq(self.version)
+        mine &= judgments["criterion"].eq(criterion) & (judgments["judge"].eq(judge) | (judge == JURY))
+        return judgments.loc[mine.to_numpy(dtype=bool)]
+
+
+def pairs(a: Side, b: Side) -> list[tuple[Part, Part]]:
+    """The criteria and judges that both sides have, in the order of a."""
+    found = []
+    parts_a, parts_b = parts_of(a), parts_of(b)
+    same = judges_of(a.votes) == judges_of(b.votes)
+    for head, part in parts_a.items():
+        if head not in parts_b or (head[2] == JURY and a.mode == b.mode == "judge" and same):
+            continue
+        found.append((part, parts_b[head]))
+    return found
+
+
+def parts_of(side: Side) -> dict[tuple[str, str, str], Part]:
+    """Every criterion and judge, and what stands for the jury where there are scores."""
+    parts: dict[tuple[str, str, str], Part] = {}
+    samples = {True: by_keys(side.judgments, ROW[:2]), False: by_keys(side.judgments, ROW)}
+    for table, jury in ((side.votes, False), (side.scores, True)):
+        if table is None:
+            continue
+        frame = table.assign(judge=pd.Categorical([JURY] * len(table))) if jury else table
+        for (rubric, criterion, judge), rows in by_keys(frame, ROW).items():
+            parts[rubric, criterion, judge] = Part(
+                (rubric, criterion, judge),
+                str(rows["rubric_version"].iloc[0]),
+                Scale.from_json(str(rows["level"].iloc[0]), str(rows["scale"].iloc[0])),
+                rows.set_index("item_id"),
+                samples[jury][(rubric, criterion) if jury else (rubric, criterion, judge)],
+                _decide(side.rules, jury=jury),
+                _weights(side.votes, rubric, criterion) if jury else {judge: 1.0},
+            )
+    return parts
+
+
+def by_keys(frame: pd.DataFrame, keys: list[str]) -> dict[tuple[str, ...], pd.DataFrame]:
+    """The rows of each combination of keys, in order of first appearance."""
+    groups = group(frame, keys)
+    heads = frame[keys].iloc[groups.first].astype(str).itertuples(index=False, name=None)
+    return {tuple(head): frame.loc[groups.codes == number] for number, head in enumerate(heads)}
+
+
+def _decide(rules: Any, *, jury: bool) -> Decide | None:
+    """How judgments become votes, or scores; a table alone says nothing of how a jury is aggregated."""
+    if rules is None:
+        return None if jury else vote
+    votes: Decide = rules.vote_judgments
+    return (lambda judgments: rules.aggregate_votes(votes(judgments))) if jury else votes
+
+
+def _weights(votes: pd.DataFrame, rubric: str, criterion: str) -> dict[str, float]:
+    rows = votes.loc[((votes["rubric"] == rubric) & (votes["criterion"] == criterion)).to_numpy()]
+    if "weight" not in rows:
+        return dict.fromkeys(rows["judge"].astype("str").unique(), 1.0)
+    rows = rows[["judge", "weight"]].drop_duplicates("judge")
+    return dict(zip(rows["judge"].astype("str"), rows["weight"].fillna(1.0), strict=True))

@@ -1,0 +1,391 @@
+"""Votes: the samples of one judge on one item and criterion become one verdict."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+import pandas as pd
+from pandas.arrays import BooleanArray
+
+from evalkit import tables
+from evalkit.errors import ConfigError, InputError, counted, listed
+from evalkit.rubrics.scale_columns import (
+    Measures,
+    halfway_labels,
+    label_norms,
+    measures,
+    nearest_labels,
+    norms,
+    off_scale,
+)
+from evalkit.rubrics.scales import code_text
+from evalkit.tables import JUDGMENT_KEY, VOTE_KEY
+from evalkit.tables.grouping import (
+    Flags,
+    Floats,
+    Groups,
+    Ints,
+    Objects,
+    Tally,
+    group,
+    most_frequent,
+    refuse_doubles,
+    tally,
+)
+from evalkit.tables.ties import tied_cells
+
+__all__ = ["Ties", "VoteMethod", "shown_first", "vote"]
+
+VoteMethod = Literal["mean", "median", "majority"]
+Ties = Literal["na", "low", "mean"]
+
+_NEED = [*JUDGMENT_KEY, "score", "label", "passed", "error", "level", "scale"]
+
+
+def vote(
+    judgments: pd.DataFrame,
+    *,
+    method: VoteMethod = "mean",
+    ties: Ties = "na",
+    unscored: Literal["drop"] | float = "drop",
+    min_self_agreement: float | None = None,
+) -> pd.DataFrame:
+    """One vote per judge, item and criterion, from all of the judge's samples.
+
+    Parameters
+    ----------
+    judgments
+        The table of `judge`; rows in any order, several rubrics and versions together if wanted. Rows with error
+        ``not_asked`` are left out: they are no sample.
+    method
+        What `score` is: the ``mean`` (default) or ``median`` of the scored samples, or ``majority``: the
+        modal code. Nominal criteria have the majority alone, whatever is asked for.
+    ties
+        ``na`` (default): a tie has no label (and, under ``majority``, no score). To reproduce published
+        studies: ``low`` takes the lowest of the tied codes, ``mean`` makes `score` their mean. Nominal
+        codes have no order, so their ties stay NA (pairwise scores can take ``mean``).
+    unscored
+        ``drop`` (default) leaves unscored samples out of `score` and `label`; a number counts each of
+        them as that code, even one off the scale (published studies took 0).
+    min_self_agreement
+        A judge that agrees less than this with itself (0-1, `self_agreement`) gives no vote: score, label
+        and verdict are NA, `reason` is ``low_agreement``. So does one of several samples that left fewer
+        than two to compare. None (default) takes every vote.
+
+    Returns
+    -------
+    DataFrame
+        The votes table, keyed by `rubric, rubric_version, item_id, criterion, judge` in order of first
+        appearance:
+
+        - `score` in rubric units, `score_norm` 0-1 (1 is good; a mean of ordinal codes assumes equal
+          steps; nominal: 1 or 0 by the pass rule);
+        - `label`: the modal code (``majority``), else the code nearest to `score`; NA if two are equal;
+        - `passed`: True if more than half of all k samples passed, False if more than half failed, else
+          NA; unscored samples count in k and on neither side; NA without a pass rule;
+        - `reason` why something is NA: ``tied``, ``no_majority`` (unscored samples left neither side more
+          than half), or the samples' most frequent error when none was scored;
+        - `agreement` 0-1: the largest group of samples that agree, as a share of all k samples; NA for
+          k = 1. `self_agreement` 0-1: the share of pairs of scored samples that agree (Fleiss 1971, P_i;
+          unbiased in k); NA under two. Both compare `passed` where there is a pass rule, else the code;
+        - `n_samples` (k), `n_scored`, `tied` (label or verdict), `weight`, `level`, `scale`;
+        - `order_flip` (pairwise only): do the majority labels of the two orders differ? NA if one has none;
+        - `rule`: what was used, as in ``majority ties=low unscored=0``;
+        - `tied_labels`: where two or more labels are equal, which, as a JSON list; else NA. A tie is a scored answer
+          (it counts in `n_scored`) without one label;
+        - `first_rate` 0-1 (pairwise only): share of the scored samples for the answer shown first, a tie is half.
+
+        Pairwise: the labels in `judgments` are mapped back to the items, so both orders are folded
+        into one vote; score 1 for A, 0 for B, .5 for a tie.
+
+    Raises
+    ------
+    InputError
+        When columns are missing, a judgment is in the table twice, one is neither scored nor in error, or a score or
+        label is not on its scale.
+    ConfigError
+        For an unknown option.
+
+    Examples
+    --------
+    >>> judgments = tables.table("judgments", {
+    ...     "rubric": ["r"] * 3, "rubric_version": ["v1"] * 3, "item_id": ["i"] * 3, "criterion": ["c"] * 3,
+    ...     "judge": ["j"] * 3, "sample": [0, 1, 2], "score": [2.0, 2.0, 1.0], "label": ["2", "2", "1"],
+    ...     "passed": [True, True, False], "level": ["ordinal"] * 3,
+    ...     "scale": ['{"codes":[0,1,2],"better":"high","pass_at":2}'] * 3})
+    >>> vote(judgments)[["score", "label", "passed", "self_agreement"]].round(3).values.tolist()
+    [[1.667, '2', True, 0.333]]
+    """
+    _check_options(method, ties, unscored, min_self_agreement)
+    frame = tables.check(judgments, "judgments", need=_NEED)
+    refuse_doubles(frame, JUDGMENT_KEY, "judgments", may_miss=["order"])
+    asked = frame["error"].ne("not_asked").fillna(value=True).to_numpy(dtype=bool)
+    frame = frame if asked.all() else frame.loc[asked]
+    samples = _samples(frame)
+    counted = samples if unscored == "drop" else _impute(samples, float(unscored))
+    measured = samples.measured.take(samples.groups.first)
+    majority = _majority(counted, ties)
+    middle = _middle(counted, measured, method, ties) if method != "majority" else majority
+    nominal = measured.nominal
+    score, label, tied, among = (np.where(nominal, most, other) for most, other in zip(majority, middle, strict=True))
+    passed, verdict = _verdict(counted, measured)
+    kept = [name for name in (*VOTE_KEY, "level", "scale", "weight") if name in frame]
+    pieces = frame[kept].iloc[samples.groups.first]  # not the explanations: with one sample that is the whole table
+    columns: dict[str, Any] = {key: pieces[key].array for key in [*VOTE_KEY, "level", "scale"]}
+    columns |= {"score": score, "score_norm": _norm(score, label, measured), "label": _text(label), "passed": passed}
+    columns |= _agreements(samples)
+    columns["tied"] = tied | (verdict == "tied")
+    columns["reason"] = _text(_reason(frame, samples, counted, verdict, label))
+    weight = pieces["weight"].to_numpy() if "weight" in frame else np.ones(len(pieces))
+    columns["weight"] = np.where(np.isnan(weight), 1.0, weight)
+    columns["order_flip"] = _order_flip(frame, samples)
+    columns["rule"] = _rules(method, ties, unscored, nominal)
+    columns["tied_labels"] = _text(among)
+    columns["first_rate"] = _first_rate(frame, samples)
+    votes = tables.table("votes", columns)
+    return votes if min_self_agreement is None else _without_unsure(votes, min_self_agreement)
+
+
+def _without_unsure(votes: pd.DataFrame, least: float) -> pd.DataFrame:
+    """The votes, those of a judge that agrees too little with itself left unscored."""
+    unsure = ((votes["n_samples"] > 1) & ~(votes["self_agreement"] >= least - 1e-9)).to_numpy()
+    had = votes[["score", "label", "passed"]].notna().any(axis=1).to_numpy()
+    rule = [f"{text} min_self_agreement={least:g}" for text in votes["rule"].astype(object)]
+    return votes.assign(
+        score=votes["score"].mask(unsure),
+        score_norm=votes["score_norm"].mask(unsure),
+        label=votes["label"].mask(unsure),
+        passed=votes["passed"].mask(unsure),
+        tied=votes["tied"] & ~unsure,
+        tied_labels=votes["tied_labels"].mask(unsure),
+        reason=tables.categorical(np.where(unsure & had, "low_agreement", votes["reason"].astype(object))),
+        rule=tables.categorical(rule),
+    )
+
+
+def _check_options(method: str, ties: str, unscored: object, least: float | None) -> None:
+    for name, given, allowed in (("method", method, VoteMethod), ("ties", ties, Ties)):
+        if given not in get_args(allowed):
+            raise ConfigError(f"vote got {name}={given!r}; allowed are {listed(get_args(allowed))}")
+    if unscored != "drop" and (isinstance(unscored, bool) or not isinstance(unscored, (int, float))):
+        raise ConfigError(f"vote got unscored={unscored!r}; allowed are 'drop' and a number")
+    if least is not None and not 0 <= least <= 1:
+        raise ConfigError(f"vote got min_self_agreement={least!r}; allowed is a share from 0 to 1, or None")
+
+
+@dataclass(frozen=True, slots=True)
+class _Samples:
+    """One entry per judgment: which vote it belongs to, and its answer as a number for counting."""
+
+    groups: Groups
+    measured: Measures
+    scored: Flags
+    score: Floats
+    answer: Ints  # nominal: the label's code; else the rank of the score among all scores
+    names: Objects  # text of each answer
+    passes: Flags
+    fails: Flags
+
+
+def _samples(frame: pd.DataFrame) -> _Samples:
+    measured = measures(frame)
+    scored = frame["error"].isna().to_numpy()
+    score = frame["score"].to_numpy(dtype=np.float64)
+    labels = frame["label"].cat.codes.to_numpy().astype(np.int64)
+    nominal = measured.nominal
+    _refuse(
+        frame,
+        scored & np.where(nominal, labels < 0, ~np.isfinite(score)),
+        "neither a score (nominal: a label) nor an error",
+        "unscored rows carry their reason in `error`",
+    )
+    _refuse(
+        frame,
+        scored & off_scale(score, frame["label"], measured),
+        "a score or a label that is not on its scale",
+        "restore the value that the judge gave, or drop the row",
+    )
+    passed = frame["passed"]
+    answer, names = _answers(frame["label"].cat.categories, labels, np.where(nominal, np.nan, score))
+    yes, no = (scored & passed.eq(side).fillna(value=False).to_numpy(dtype=bool) for side in (True, False))
+    return _Samples(group(frame, VOTE_KEY), measured, scored, score, answer, names, yes, no)
+
+
+def _refuse(frame: pd.DataFrame, wrong: Flags, problem: str, remedy: str) -> None:
+    if wrong.any():
+        row = frame[[*JUDGMENT_KEY, "score", "label"]].iloc[int(np.flatnonzero(wrong)[0])]
+        shown = ", ".join(f"{name} {str(value)!r}" for name, value in row.dropna().items())
+        raise InputError(
+            f"{counted(int(wrong.sum()), 'judgment has', 'judgments have')} {problem}, first {shown}; {remedy}"
+        )
+
+
+def _answers(texts: pd.Index, labels: Ints, score: Floats) -> tuple[Ints, Objects]:
+    # Equal numbers are one answer however a file spelled them ("2", "2.0"), in rising order.
+    values, ranks = np.unique(np.round(score, 12), return_inverse=True)
+    names = [*texts, *(code_text(float(value)) for value in values)]
+    return np.where(np.isnan(score), labels, ranks + len(texts)).astype(np.int64), np.array(names, dtype=object)
+
+
+def _impute(samples: _Samples, value: float) -> _Samples:
+    if samples.measured.nominal.any():
+        raise ConfigError("unscored=<number> stands for a code; nominal criteria have no numbers: use unscored='drop'")
+    missing = ~samples.scored
+    score = np.where(missing, value, samples.score)
+    answer, names = _answers(pd.Index([]), np.zeros(len(score), dtype=np.int64), score)
+    yes, no = samples.passes.copy(), samples.fails.copy()
+    for scale, rows in samples.measured.parts():
+        verdict = scale.passed(value)
+        yes[rows & missing] = verdict is True
+        no[rows & missing] = verdict is False
+    return _Samples(samples.groups, samples.measured, np.ones_like(missing), score, answer, names, yes, no)
+
+
+def _count(samples: _Samples) -> Tally:
+    rows = samples.scored
+    return tally(samples.groups.codes[rows], samples.answer[rows], len(samples.groups))
+
+
+def _majority(samples: _Samples, ties: Ties) -> tuple[Floats, Objects, Flags, Objects]:
+    counts = _count(samples)
+    modal = counts.modal()
+    at = counts.group[modal]
+    n_modal = np.bincount(at, minlength=counts.n_groups)
+    tied = n_modal > 1
+    # Entries are sorted by answer, so the last one written is the lowest.
+    lowest = np.full(counts.n_groups, -1)
+    lowest[at[::-1]] = np.flatnonzero(modal)[::-1]
+    sums = np.bincount(counts.entry, weights=samples.score[samples.scored], minlength=len(counts.group))
+    value = sums / np.maximum(counts.weight, 1)
+    several = modal & tied[counts.group]
+    among = tied_cells(counts.group[several], samples.names[counts.value[several]], counts.n_groups)
+    found = lowest >= 0
+    score = np.full(counts.n_groups, np.nan)
+    score[found] = value[lowest[found]]
+    label = np.full(counts.n_groups, None, dtype=object)
+    label[found] = samples.names[counts.value[lowest[found]]]
+    nominal = samples.measured.take(samples.groups.first).nominal
+    if ties == "mean":
+        mean = np.bincount(at, weights=value[modal], minlength=counts.n_groups) / np.maximum(n_modal, 1)
+        score[tied] = mean[tied]
+        middle, _ = nearest_labels(score, samples.measured.take(samples.groups.first))
+        label[tied] = middle[tied]
+        return score, label, tied, among
+    lost = tied & (nominal | (ties == "na"))
+    score[lost], label[lost] = np.nan, None
+    return score, label, tied, among
+
+
+def _middle(samples: _Samples, measured: Measures, method: str, ties: Ties) -> tuple[Floats, Objects, Flags, Objects]:
+    rows = samples.scored & ~samples.measured.nominal
+    n = samples.groups.count(rows)
+    score = np.full(len(n), np.nan)
+    if method == "mean":
+        score[n > 0] = samples.groups.total(samples.score, rows)[n > 0] / n[n > 0]
+    else:
+        codes, values = samples.groups.codes[rows], samples.score[rows]
+        values = values[np.lexsort((values, codes))]
+        start = np.cumsum(n) - n
+        some = n > 0
+        low, high = (start + (n - 1) // 2)[some], (start + n // 2)[some]
+        score[some] = (values[low] + values[high]) / 2
+    label, tied = nearest_labels(score, measured, low=ties == "low")
+    return score, label, tied, halfway_labels(score, measured, tied)
+
+
+def _verdict(samples: _Samples, measured: Measures) -> tuple[BooleanArray, Objects]:
+    k = samples.groups.count()
+    yes, no = samples.groups.count(samples.passes), samples.groups.count(samples.fails)
+    open_ = measured.has_rule & (2 * yes <= k) & (2 * no <= k)
+    verdict = np.full(len(k), None, dtype=object)
+    verdict[open_] = "no_majority"
+    verdict[open_ & (yes == no) & (yes > 0)] = "tied"
+    passed = BooleanArray(2 * yes > k, open_ | ~measured.has_rule)
+    return passed, verdict
+
+
+def _norm(score: Floats, label: Objects, measured: Measures) -> Floats:
+    norm = np.where(measured.nominal, label_norms(label, measured), norms(score, measured))
+    # A nominal scale with scores is a pairwise one: its score is on 0-1 already.
+    return np.where(measured.nominal & ~np.isnan(score), score, norm)
+
+
+def _agreements(samples: _Samples) -> dict[str, Any]:
+    by_verdict = samples.measured.has_rule
+    answer = np.where(by_verdict, samples.passes.astype(np.int64), samples.answer)
+    rows = samples.scored
+    counts = tally(samples.groups.codes[rows], answer[rows], len(samples.groups))
+    k, n = samples.groups.count(), samples.groups.count(rows)
+    pairs = np.maximum(n * (n - 1), 1)
+    return {
+        "agreement": np.where(k > 1, counts.top() / np.maximum(k, 1), np.nan),
+        "self_agreement": np.where(n > 1, counts.pairs() / pairs, np.nan),
+        "n_samples": k,
+        "n_scored": n,
+    }
+
+
+def _reason(frame: pd.DataFrame, samples: _Samples, counted: _Samples, verdict: Objects, label: Objects) -> Objects:
+    silent = counted.groups.count(counted.scored) == 0
+    reason = np.where(pd.isna(verdict) & pd.isna(label), "tied", verdict)
+    reason[silent] = most_frequent(samples.groups, frame["error"])[silent]
+    return reason
+
+
+def _order_flip(frame: pd.DataFrame, samples: _Samples) -> BooleanArray:
+    n_votes = len(samples.groups)
+    order = frame["order"].cat.codes.to_numpy().astype(np.int64)
+    winners = np.full((n_votes, 2), -1, dtype=np.int64)
+    names = list(frame["order"].cat.categories)
+    for place, name in enumerate(("AB", "BA")):
+        if name not in names:
+            continue
+        rows = samples.scored & (order == names.index(name))
+        counts = tally(samples.groups.codes[rows], samples.answer[rows], n_votes)
+        modal = counts.modal()
+        single = np.bincount(counts.group[modal], minlength=n_votes) == 1
+        at = counts.group[modal]
+        winners[at, place] = np.where(single[at], counts.value[modal], -1)
+    return BooleanArray(np.asarray(winners[:, 0] != winners[:, 1]), np.asarray((winners < 0).any(axis=1)))
+
+
+def shown_first(judgments: pd.DataFrame) -> Floats:
+    """Per pairwise judgment 1 for the answer shown first, .5 for a tie, 0 for the other; NaN if unscored or no pair.
+
+    Labels are mapped back already: A is `answer_a`, which the order ``BA`` shows second.
+    """
+    place = judgments["order"].astype(object).map({"AB": "A", "BA": "B"})
+    label = judgments["label"].astype(object)
+    value = np.where(label.eq("tie"), 0.5, label.eq(place).astype(np.float64))
+    return np.where(judgments["error"].isna() & label.notna() & place.notna(), value, np.nan)
+
+
+def _first_rate(frame: pd.DataFrame, samples: _Samples) -> Floats:
+    rate = np.full(len(samples.groups), np.nan)
+    if frame["order"].isna().all():
+        return rate
+    first = shown_first(frame)
+    known = ~np.isnan(first)
+    n = samples.groups.count(known)
+    rate[n > 0] = samples.groups.total(first, known)[n > 0] / n[n > 0]
+    return rate
+
+
+def _rules(method: str, ties: Ties, unscored: object, nominal: Flags) -> pd.Categorical[str]:
+    extra = "" if ties == "na" else f" ties={ties}"
+    if unscored != "drop":
+        extra += f" unscored={code_text(float(unscored))}"  # type: ignore[arg-type]
+    # from codes: a text for each of a million votes would take more room than all figures together
+    majority = nominal | (method == "majority")
+    starts_with_majority = bool(majority[0]) if len(majority) else False
+    names = (
+        [f"majority{extra}", f"{method}{extra}"] if starts_with_majority else [f"{method}{extra}", f"majority{extra}"]
+    )
+    codes = np.asarray(majority != starts_with_majority, dtype=np.int8)
+    return pd.Categorical.from_codes(codes, pd.Index(names[: int(codes.max(initial=-1)) + 1]))
+
+
+def _text(values: Objects) -> pd.Categorical:
+    return tables.categorical(values)
