@@ -1,0 +1,95 @@
+"""Functions and files of evalkit that one call of `judge` runs: cold (nothing is stored) and warm (all is cached).
+
+Run it alone: ``python benchmarks/path_length.py [--list]``. It counts what runs between the call and its table, in all
+threads: ``judge(items, rubric, jury, samples=3)`` with a list of dicts, a loaded rubric and two judges. Imports do not
+count, nor do functions of other packages; a comprehension belongs to its function.
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import os
+import sys
+import tempfile
+import threading
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
+
+import evalkit as ek
+
+HOUSE = Path(ek.__file__).parent
+MOST = {"cold": (200, 30), "warm": (80, 18)}
+ITEMS = [{"question": f"What is {n} + {n}?", "answer": str(2 * n), "reference": str(2 * n)} for n in range(12)]
+
+
+def functions_of(call: Callable[[], Any]) -> set[tuple[str, str]]:
+    """File (relative to evalkit) and qualified name of each function of evalkit that runs during a call."""
+    codes: set[CodeType] = set()
+
+    def note(frame: FrameType, event: str, _: Any) -> None:
+        if event == "call":
+            codes.add(frame.f_code)
+
+    threading.setprofile(note)  # threads that start from now on: the store's and the event loop's
+    sys.setprofile(note)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)  # type: ignore[arg-type]
+    return {
+        (str(file.relative_to(HOUSE)), code.co_qualname)
+        for code in codes
+        if (file := Path(code.co_filename)).is_relative_to(HOUSE) and not _is_inline(code)
+    }
+
+
+def _is_inline(code: CodeType) -> bool:
+    """Whether a code object is no function that somebody wrote: a module, a class body, a comprehension."""
+    is_function = bool(code.co_flags & inspect.CO_NEWLOCALS)
+    return not is_function or (code.co_name.startswith("<") and code.co_name != "<lambda>")
+
+
+def room_of(file: str) -> str:
+    """The room of a file: ``engine/calls``, ``core``, …"""
+    parts = Path(file).parts
+    return "/".join(parts[:-1][:2]) or parts[0]
+
+
+def measured() -> dict[str, set[tuple[str, str]]]:
+    """The functions of a cold and of a warm call, in this order, in an empty cache."""
+
+    rubric, jury = ek.load_rubric("correctness"), [ek.Judge.of("fake:strict"), ek.Judge.of("fake:lenient")]
+
+    def judge() -> None:
+        ek.judge(ITEMS, rubric, jury, samples=3)
+
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["EVALKIT_CACHE"] = folder
+        return {"cold": functions_of(judge), "warm": functions_of(judge)}
+
+
+def main() -> None:
+    """Print the figures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--list", action="store_true", help="print every function")
+    listed = parser.parse_args().list
+    for name, functions in measured().items():
+        files = {file for file, _ in functions}
+        most_functions, most_files = MOST[name]
+        print(f"{name}: {len(functions)} functions (at most {most_functions}) in {len(files)} files ({most_files})")
+        rooms = Counter(room_of(file) for file, _ in functions)
+        for room, n in sorted(rooms.items()):
+            n_files = len({file for file in files if room_of(file) == room})
+            print(f"  {room:<24} {n:>4} in {n_files}")
+        if listed:
+            for file, function in sorted(functions):
+                print(f"    {file:<44} {function}")
+
+
+if __name__ == "__main__":
+    main()
