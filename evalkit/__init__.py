@@ -81,21 +81,14 @@ _MODULES = (
 
 
 def __getattr__(name: str) -> Any:
-    from evalkit.errors import MissingExtraError
-
-    try:
-        if name in _MODULES:
-            return import_module(f"evalkit.{name}")
-        if name in __all__:
-            for home in _HOMES:
-                module = import_module(f"evalkit.{home}")
-                if name in module.__all__:
-                    value = globals()[name] = getattr(module, name)
-                    return value
-    except MissingExtraError as problem:  # help, hasattr and `import *` must work with what is installed
-        from evalkit.core.missing_extras import Absent
-
-        return Absent(name, str(problem))  # not kept: found at the next use if the extra was installed since
+    if name in _MODULES:
+        return import_module(f"evalkit.{name}")
+    if name in __all__:
+        for home in _HOMES:
+            module = import_module(f"evalkit.{home}")
+            if name in module.__all__:
+                value = globals()[name] = getattr(module, name)
+                return value
     raise AttributeError(f"module 'evalkit' has no attribute {name!r}")
 
 

@@ -76,7 +76,7 @@ def write_project(folder: Path, package: str = "tone_plugin", module: str = STAN
     write_plugin(folder / "src" / package, module)
     (folder / "pyproject.toml").write_text(
         '[build-system]\nrequires = ["hatchling"]\nbuild-backend = "hatchling.build"\n'
-        '[project]\nname = "tone-plugin"\nversion = "1.0"\ndependencies = ["evalkit", "no-such-thing>=2"]\n'
+        '[project]\nname = "tone-plugin"\nversion = "1.0"\ndependencies = ["evalkit-jury", "no-such-thing>=2"]\n'
         f'[project.entry-points."evalkit.plugins"]\ntone = "{package}"\n',
         encoding="utf-8",
     )

@@ -78,7 +78,8 @@ def test_the_workflow_runs_the_command_that_there_is() -> None:
 
 
 def test_no_line_installs_the_other_project_of_that_name() -> None:
-    """On the public index `evalkit` is not this one: only paths, as './evalkit[gate]' or '.[gate]', are right."""
+    """On the public index `evalkit` is another project: only `evalkit-jury` and paths,
+    as './evalkit[gate]' or '.[gate]', are right."""
     bare = re.compile(r"pip install\s+(?:-\S+\s+)*[\"'`(\\]*evalkit(?![\w/-])")
     assert bare.search("pip install 'evalkit[parquet]'")
     assert bare.search("pip install -q evalkit")

@@ -154,7 +154,7 @@ def test_a_git_reference_is_fetched_by_its_commit_once(tmp_path: Path) -> None:
     first = locate(f"git+file://{repo}@{sha}", tmp_path / "plugins")
     assert first.uri == f"git+file://{repo}@{sha}"
     assert PluginLayout.at(first.path).module == "tone_plugin"
-    assert requirements_of(PluginLayout.at(first.path)) == ["evalkit", "no-such-thing>=2"]
+    assert requirements_of(PluginLayout.at(first.path)) == ["evalkit-jury", "no-such-thing>=2"]
 
     (repo / "src/tone_plugin/__init__.py").write_text("TASKS_TABLE = []\n")
     git(repo, "commit", "-q", "-a", "-m", "second")
@@ -242,7 +242,7 @@ def test_a_wheel_is_unpacked_and_another_of_its_name_is_another(registry: Regist
     wheel = build_wheel(project, tmp_path / "dist")
     made = registry.register_plugin("tone", "1.0", str(wheel), "bundle")
     assert made.storage_uri == str(wheel)
-    assert made.requirements == ("evalkit", "no-such-thing>=2")
+    assert made.requirements == ("evalkit-jury", "no-such-thing>=2")
     layout = registry.check_plugin("tone")
     assert list(layout.profiles) == ["strict-tone"]
     assert (layout.folder / "data" / "test.jsonl").is_file()
@@ -299,7 +299,7 @@ def test_an_installed_package_is_found_with_what_it_needs(tmp_path: Path, monkey
     monkeypatch.syspath_prepend(str(site))
     place = locate("tone_plugin", tmp_path)
     assert (place.uri, place.path) == ("tone_plugin", site / "tone_plugin")
-    assert requirements_of(PluginLayout.at(place.path)) == ["evalkit", "no-such-thing>=2"]
+    assert requirements_of(PluginLayout.at(place.path)) == ["evalkit-jury", "no-such-thing>=2"]
     assert "tone_plugin" not in sys.modules
 
 
@@ -320,7 +320,7 @@ def test_a_plugin_is_listed_with_its_tasks_parts_and_needs(tmp_path: Path) -> No
         ("rubric", "tone@v1", None),
     ]
     assert [(need.requirement, need.installed, need.met) for need in report.needs] == [
-        ("evalkit", __version__, True),
+        ("evalkit-jury", __version__, True),
         ("no-such-thing>=2", None, False),
     ]
     assert report.problems == ("it needs no-such-thing>=2, which is not installed",)

@@ -1,23 +1,49 @@
-"""What stands for a public name whose extra is not installed."""
+"""Public names whose extra is not installed."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NoReturn
 
-from evalkit.errors import MissingExtraError
+from lazy_loader import attach_stub
 
-__all__ = ["Absent"]
+from evalkit.errors import MissingExtraError, advise_extra
+
+__all__ = ["Absent", "attach_names"]
+
+
+def attach_names(
+    package: str, file: str, **extras: str
+) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """`__getattr__`, `__dir__` and `__all__` of a room whose names need extras: ``sqlalchemy="registry"``.
+
+    A name whose extra is missing is an `Absent`, so that `help`, `hasattr` and ``import *`` work without it.
+    It is looked up again at the next use, in case the extra was installed since.
+    """
+    load, list_names, names = attach_stub(package, file)
+
+    def get_name(name: str) -> Any:
+        try:
+            return load(name)
+        except MissingExtraError as problem:
+            return Absent(f"{package}.{name}", str(problem))
+        except ModuleNotFoundError as problem:
+            if problem.name not in extras:
+                raise
+            return Absent(f"{package}.{name}", f"{name} needs {problem.name}; {advise_extra(extras[problem.name])}")
+
+    return get_name, list_names, names
 
 
 class Absent:
-    """Stands for a name whose extra is missing: it can be listed and looked at; its use tells what to install.
+    """Stands for a name whose extra is missing: it can be listed and printed; an error at its use says what to install.
 
     Calling it, its attributes, `isinstance` and subclassing raise MissingExtraError.
 
     Examples
     --------
-    >>> Absent("Registry", "install its extra")
-    <evalkit.runs.Registry is not there: install its extra>
+    >>> Absent("evalkit.runs.Registry", "install its extra")
+    <evalkit.runs.Registry is missing: install its extra>
     """
 
     __slots__ = ("_name", "_why")
@@ -26,15 +52,15 @@ class Absent:
         self._name, self._why = name, why
 
     def __repr__(self) -> str:
-        return f"<evalkit.{self._name} is not there: {self._why}>"
+        return f"<{self._name} is missing: {self._why}>"
 
     def __getattr__(self, name: str) -> NoReturn:
-        # what looks for a private name is Python, IPython or a documentation tool: for these it is just not there
+        # Python, IPython and documentation tools look for private names: they must not get an error of another kind
         if name.startswith("_"):
             raise AttributeError(name)
-        self._tell()
+        self._refuse()
 
-    def _tell(self, *_: Any, **__: Any) -> NoReturn:
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
         raise MissingExtraError(self._why)
 
-    __call__ = __instancecheck__ = __mro_entries__ = _tell
+    __call__ = __instancecheck__ = __mro_entries__ = _refuse

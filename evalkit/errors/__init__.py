@@ -74,7 +74,7 @@ class EvalkitWarning(UserWarning):
 
 
 def advise_extra(extra: str) -> str:
-    """What to do about a missing package. The name `evalkit` on the public index is another project's: no bare name.
+    """What to do about a missing package; evalkit is installed from its checkout until its distribution is published.
 
     Examples
     --------

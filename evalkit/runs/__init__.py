@@ -4,6 +4,6 @@ No judge is called here, and neither LightEval nor the engine is imported: how j
 of what launches them.
 """
 
-from lazy_loader import attach_stub
+from evalkit.core.missing_extras import attach_names
 
-__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = attach_names(__name__, __file__, alembic="registry", sqlalchemy="registry")

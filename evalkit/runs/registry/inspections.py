@@ -22,6 +22,7 @@ from evalkit.runs.registry.plugin_sources import requirements_of
 
 __all__ = ["Need", "Part", "PluginReport", "PluginTask", "dataset_of", "inspect_plugin", "lighteval_tasks"]
 
+_DISTRIBUTION = "evalkit-jury"
 _LIGHTEVAL_WAIT_S = 600.0
 
 
@@ -243,6 +244,7 @@ def _check_rubric(name: str, path: Path) -> None:
 
 def _needs(requirements: list[str]) -> Iterator[Need]:
     from packaging.requirements import InvalidRequirement, Requirement
+    from packaging.utils import canonicalize_name
 
     for text in requirements:
         try:
@@ -254,7 +256,7 @@ def _needs(requirements: list[str]) -> Iterator[Need]:
             continue
         try:
             # evalkit may be used from a checkout that was never installed
-            there = __version__ if requirement.name == "evalkit" else version(requirement.name)
+            there = __version__ if canonicalize_name(requirement.name) == _DISTRIBUTION else version(requirement.name)
         except PackageNotFoundError:
             yield Need(text, None, met=False)
         else:
