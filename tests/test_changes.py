@@ -9,6 +9,7 @@ from pandas.testing import assert_frame_equal
 
 import evalkit as ek
 from evalkit import tables
+from evalkit.core.rules import Rules
 from evalkit.errors import ConfigError, InputError
 from evalkit.evaluation import plan_again, sample_again
 from evalkit.stats.aggregation import aggregate
@@ -30,7 +31,7 @@ def evaluated(table):
     return SimpleNamespace(judgments=table, votes=votes, scores=aggregate(votes), rules=RULES)
 
 
-RULES = SimpleNamespace(vote_judgments=vote, aggregate_votes=aggregate)
+RULES = Rules()
 
 
 def only(comparison):

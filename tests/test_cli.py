@@ -241,7 +241,10 @@ def test_evaluate_writes_every_table_and_prints_the_figures(run) -> None:
     assert "Judges against people" in out
     assert "wrote 9 tables to all" in err
     names = ["items", "judgments", "votes", "scores", "rubric_scores", "summary", "disagreement", "reliability"]
-    assert {path.name for path in Path("all").iterdir()} == {f"{name}.parquet" for name in [*names, "alignment"]}
+    assert {path.name for path in Path("all").iterdir()} == {
+        "settings.json",
+        *(f"{name}.parquet" for name in [*names, "alignment"]),
+    }
     wanted = ek.evaluate(
         ek.load_items("items.jsonl"),
         "faithfulness",

@@ -16,8 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import evalkit as ek
+from evalkit.core.choices import REASONS
 from evalkit.core.judges import Judge
-from evalkit.core.records import REASONS, Reply
+from evalkit.core.records import Reply
 from evalkit.engine import Spec, Work
 from evalkit.engine.columns import Columns
 from evalkit.engine.gc_pause import quiet_gc

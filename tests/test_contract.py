@@ -12,10 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from evalkit.core.choices import BACKENDS
 from evalkit.errors import ConfigError
 from evalkit.runs.contract import (
-    AGGREGATIONS,
-    BACKENDS,
     CONFIG_VARIABLE,
     MODE_VARIABLE,
     JudgeUsed,
@@ -137,12 +136,6 @@ def test_a_config_file_is_yaml_or_json(tmp_path: Path):
     (tmp_path / "jury.yaml").write_text("judges:\n  - {judge_model_name: strict, judge_backend: fake}\nsamples: 1\n")
     (tmp_path / "jury.json").write_text(json.dumps(config(OTHER, samples=1)))
     assert ScoringConfig.of(tmp_path / "jury.yaml") == ScoringConfig.of(str(tmp_path / "jury.json"))
-
-
-def test_all_aggregations_are_those_of_the_profiles():
-    from evalkit.rubrics.profiles import AGGREGATES
-
-    assert set(AGGREGATIONS) == set(AGGREGATES)
 
 
 def template(text: str = "{# evalkit form: label #}{{ criterion.name }}") -> dict:

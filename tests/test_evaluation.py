@@ -13,9 +13,10 @@ import evalkit as ek
 from evalkit.core.formatting import html_tiles
 from evalkit.core.judges import Judge
 from evalkit.core.records import Reply
+from evalkit.core.rules import Rules
 from evalkit.engine.cache import ReplyStore
 from evalkit.errors import ConfigError, InputError
-from evalkit.evaluation import Cost, Evaluation, Rules
+from evalkit.evaluation import Cost, Evaluation
 from evalkit.tables import columns_of
 
 JURY = ["fake:strict", "fake:noisy"]
@@ -133,7 +134,7 @@ class TestRules:
         assert (evaluation.spec.samples, evaluation.rules.vote) == (5, "median")
         wavering = evaluation.votes["self_agreement"] < profile.min_self_agreement
         assert evaluation.votes.loc[wavering, "score"].isna().all()
-        assert evaluation.votes["rule"].str.contains("min_self_agreement").all()
+        assert evaluation.votes["options"].str.contains("min_self_agreement").all()
 
     def test_what_is_given_counts_before_the_profile(self):
         profile = ek.load_profile("conservative").with_rubric(rubric())

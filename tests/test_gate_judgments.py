@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import evalkit as ek
+from evalkit.core.rules import Rules
 from evalkit.errors import InputError
-from evalkit.evaluation import Rules
 from evalkit.gate import GateConfig, GateOptions, GateResult, Judgment, Trace, measure, run_gate
 from evalkit.gate.judgments import read_recorded
 from evalkit.gate.result_formats import as_json

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import evalkit as ek
+from evalkit.core.rules import Rules
 from evalkit.engine import Spec
 from evalkit.errors import ConfigError, InputError
-from evalkit.evaluation.rules import Rules
 from evalkit.tables.schemas import columns_of
 
 RUBRIC = ek.Rubric(

@@ -21,8 +21,9 @@ from servers import judge_server
 
 import evalkit as ek
 from evalkit import tables
+from evalkit.core.choices import ENGINE_REASONS, REASONS
 from evalkit.core.judges import Judge
-from evalkit.core.records import ENGINE_REASONS, REASONS, Reply, token_count
+from evalkit.core.records import Reply, token_count
 from evalkit.engine.cache.schema import FILE_NAME
 from evalkit.engine.providers import ProviderError
 from evalkit.engine.providers.openai_replies import problem_of, replies_of

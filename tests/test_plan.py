@@ -9,9 +9,10 @@ import pandas as pd
 import pytest
 
 import evalkit as ek
+from evalkit.core.choices import REASONS
 from evalkit.core.judges import Judge
 from evalkit.core.keys import canonical_json
-from evalkit.core.records import REASONS, Reply
+from evalkit.core.records import Reply
 from evalkit.engine import Spec, Work
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.calls.budget import upper_bound

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalkit.core.judges import Judge
+from evalkit.core.rules import AGGREGATE_RULES, VOTE_RULES
 from evalkit.errors import ConfigError, RubricError
 from evalkit.rubrics import Profile, Rubric, load_profile, load_rubric, save
 from evalkit.rubrics.files import dump_yaml
-from evalkit.rubrics.profiles import AGGREGATES, VOTES
 
 SECRET = "sk-live-0123456789"
 
@@ -38,8 +38,8 @@ class TestRoundTrip:
         }  # fmt: skip
 
     @given(
-        st.sampled_from(VOTES),
-        st.sampled_from(AGGREGATES),
+        st.sampled_from(tuple(VOTE_RULES)),
+        st.sampled_from(tuple(AGGREGATE_RULES)),
         st.sampled_from(["na", "low", "mean"]),
         st.integers(1, 9),
         st.floats(0, 1),

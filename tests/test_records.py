@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evalkit.core.choices import ENGINE_REASONS, REASONS
 from evalkit.core.judges import Judge, Params, host_of
 from evalkit.core.keys import KeyParts
-from evalkit.core.records import ENGINE_REASONS, REASONS, Message, Prompt, Reply, Request
+from evalkit.core.records import Message, Prompt, Reply, Request
 from evalkit.errors import ConfigError
 
 SECRET = "sk-live-0123456789"

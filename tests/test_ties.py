@@ -14,6 +14,7 @@ from judged import BINARY, NAMES, PAIR, PLAIN, TOPIC, judgments
 
 from evalkit import tables
 from evalkit.cli import main
+from evalkit.core.choices import Ties, Unscored
 from evalkit.errors import ConfigError, InputError
 from evalkit.notebook import figure_tiles as boards
 from evalkit.rubrics import Rubric
@@ -26,7 +27,7 @@ from evalkit.stats.agreement import judge_agreement, reliability
 from evalkit.stats.alignment import align, alt_test, confusion, pass_threshold
 from evalkit.stats.comparison.position_orders import position_inconsistency
 from evalkit.stats.voting import vote
-from evalkit.tables.ties import TiesOption, UnscoredOption, check_counting
+from evalkit.tables.ties import check_counting
 
 FLIP = {"AB": ["A"], "BA": ["B"]}  # whichever answer stands first: mapped back A, then B
 
@@ -162,7 +163,7 @@ def test_choices_are_refused_by_name():
 def test_the_command_line_offers_the_same_choices(capsys):
     assert main(["align", "--help"]) == 0
     shown = capsys.readouterr().out
-    for choices in (TiesOption, UnscoredOption):
+    for choices in (Ties, Unscored):
         assert f"{{{','.join(get_args(choices))}}}" in shown
 
 
@@ -225,8 +226,8 @@ ANSWER = st.sampled_from(["A", "B", "tie", "flip", "!empty"])
 @settings(max_examples=40)
 @given(
     st.lists(st.tuples(ANSWER, st.sampled_from(["A", "B", "tie"])), min_size=2, max_size=25),
-    st.sampled_from(get_args(TiesOption)),
-    st.sampled_from(get_args(UnscoredOption)),
+    st.sampled_from(get_args(Ties)),
+    st.sampled_from(get_args(Unscored)),
 )
 def test_figures_with_ties_are_those_of_scikit_learn_with_weights(rows, ties, unscored):
     from sklearn.metrics import accuracy_score, cohen_kappa_score, f1_score
@@ -304,7 +305,7 @@ def test_published_pairwise_judges(published_data):
             columns=["item_id", "criterion", "annotator", "label"],
         )
         for table in (votes, aggregate(votes)):
-            by = {ties: only(align(table, labels, ties=ties, interval=None)) for ties in get_args(TiesOption)}
+            by = {ties: only(align(table, labels, ties=ties, interval=None)) for ties in get_args(Ties)}
             assert by["half"]["accuracy"] == pytest.approx(figures["acc_avg"])
             assert by["wrong"]["accuracy"] == pytest.approx(figures["both_correct"])
             decided = by["na"]["n_verdicts"] / by["na"]["n_labelled"]

@@ -33,7 +33,7 @@ def test_mean_of_three_samples():
     assert not row["tied"]
     assert is_na(row["reason"])
     assert is_na(row["order_flip"])
-    assert row["rule"] == "mean"
+    assert (row["method"], is_na(row["options"])) == ("mean", True)
 
 
 def test_passed_counts_samples_and_never_thresholds_the_mean():
@@ -50,7 +50,7 @@ def test_the_nearest_code_of_an_exact_half_is_a_tie():
     assert row["tied"]
     assert (row["reason"], is_na(row["passed"])) == ("tied", True)
     assert one([1, 2, 1, 2], ties="low")["label"] == "1"
-    assert one([1, 2, 1, 2], ties="low")["rule"] == "mean ties=low"
+    assert one([1, 2, 1, 2], ties="low")["options"] == "ties=low"
 
 
 def test_a_tied_label_with_a_decided_verdict_says_why_the_label_is_missing():
@@ -111,7 +111,7 @@ def test_unscored_as_a_number_reproduces_published_policies():
     assert row["score"] == pytest.approx(4 / 3)
     assert row["label"] == "1"
     assert row["n_scored"] == 2
-    assert row["rule"] == "mean unscored=0"
+    assert row["options"] == "unscored=0"
     gone = one(["!unreadable", "!unreadable"], PLAIN, unscored=0, method="majority")
     assert (gone["score"], gone["score_norm"], gone["label"], gone["n_scored"]) == (0, 0, "0", 0)
     assert is_na(gone["reason"])
@@ -151,7 +151,7 @@ def test_agreement_runs_over_the_verdict_where_there_is_a_rule():
 
 def test_nominal_takes_the_majority_alone():
     row = one(["art", "art", "sport"], TOPIC)
-    assert (row["label"], row["passed"], row["score_norm"], row["rule"]) == ("art", True, 1, "majority")
+    assert (row["label"], row["passed"], row["score_norm"], row["method"]) == ("art", True, 1, "majority")
     assert is_na(row["score"])
     # art, law, sport: no modal label, though two of three pass.
     row = one(["art", "law", "sport"], TOPIC, ties="low")
@@ -310,7 +310,7 @@ def test_judge_that_disagrees_with_itself_gives_no_vote():
     assert votes["reason"].astype(object).tolist()[0] == "low_agreement"
     assert votes["score"].isna().tolist() == [True, False]
     assert votes["passed"].isna().tolist() == [True, False]
-    assert votes["rule"].astype(str).tolist() == ["mean min_self_agreement=0.5"] * 2
+    assert votes["options"].astype(str).tolist() == ["min_self_agreement=0.5"] * 2
     assert vote(table, min_self_agreement=1 / 3)["score"].notna().all()
     with pytest.raises(ConfigError, match="min_self_agreement"):
         vote(table, min_self_agreement=2)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
 
 from evalkit.cli.arguments import Commands, add_command, add_label_columns, add_output
 from evalkit.cli.messages import spoken, tell
@@ -19,10 +18,8 @@ from evalkit.cli.output import (
     read_table,
     terminal_width,
 )
+from evalkit.core.choices import REFERENCES, TIES, UNSCORED
 from evalkit.errors import ConfigError
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["add"]
 
@@ -51,16 +48,14 @@ def add(commands: Commands) -> None:
     parser.add_argument("--item-id", metavar="COLUMN", help="column of the items that holds the ids")
     parser.add_argument(
         "--reference",
-        choices=("each", "mean", "majority"),
+        choices=REFERENCES,
         default="each",
         help="which people (default each, averaged)",
     )
-    parser.add_argument(
-        "--ties", choices=("na", "half", "wrong"), default="na", help="a tie is left out (default), 1/t right or wrong"
-    )
+    parser.add_argument("--ties", choices=TIES, default="na", help="a tie is left out (default), 1/t right or wrong")
     parser.add_argument(
         "--unscored",
-        choices=("drop", "wrong"),
+        choices=UNSCORED,
         default="drop",
         help="what could not be scored is left out (default) or wrong",
     )

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, NoReturn
+
+from evalkit.core.choices import ON_MISS, RECORDED
+from evalkit.core.rules import AGGREGATE_RULES, VOTE_RULES, VOTE_TIES
 
 __all__ = [
     "Commands",
@@ -19,6 +22,7 @@ __all__ = [
     "add_rules",
     "add_running",
     "add_what",
+    "meanings",
     "moment",
     "named_number",
 ]
@@ -106,7 +110,7 @@ def add_judging(parser: Parser, *, needs_items: bool = True) -> None:
         "--cache", metavar="DIR", help="cache folder (default: EVALKIT_CACHE, else cache/ of the project)"
     )
     parser.add_argument(
-        "--recorded", choices=("miss", "use"), default="miss", help="'use' lets recorded replies answer for live judges"
+        "--recorded", choices=RECORDED, default="miss", help="'use' lets recorded replies answer for live judges"
     )
 
 
@@ -117,7 +121,7 @@ def add_running(parser: Parser) -> None:
         "--offline", action="store_true", help="never open a connection: cached and recorded replies only"
     )
     group.add_argument(
-        "--on-miss", choices=("row", "raise"), default="row", help="offline, what is not cached is a row, or an error"
+        "--on-miss", choices=ON_MISS, default="row", help="offline, what is not cached is a row, or an error"
     )
     group.add_argument(
         "--refresh",
@@ -140,16 +144,25 @@ def add_running(parser: Parser) -> None:
 def add_rules(parser: Parser) -> None:
     """From samples to scores."""
     group = parser.add_argument_group("from samples to scores (default: the profile's)")
-    group.add_argument("--vote", choices=("mean", "median", "majority"), help="samples to a vote (default mean)")
-    group.add_argument("--ties", choices=("na", "low", "mean"), help="what a tie of samples becomes (default na)")
+    group.add_argument(
+        "--vote", choices=tuple(VOTE_RULES), help=f"samples to a vote: {meanings(VOTE_RULES)} (default mean)"
+    )
+    group.add_argument(
+        "--ties", choices=tuple(VOTE_TIES), help=f"what a tie of samples becomes: {meanings(VOTE_TIES)} (default na)"
+    )
     group.add_argument(
         "--aggregate",
-        choices=("mean", "median", "majority", "min", "max", "dawid_skene"),
-        help="votes to a score (default mean)",
+        choices=tuple(AGGREGATE_RULES),
+        help=f"from votes to a score (default mean): {meanings(AGGREGATE_RULES)}",
     )
     group.add_argument(
         "--quorum", metavar="SHARE", type=float, help="more than this share must be scored (default 0.5)"
     )
+
+
+def meanings(choices: Mapping[Any, str]) -> str:
+    """Each choice with what it means, for a help text."""
+    return "; ".join(f"{name}: {meaning}" for name, meaning in choices.items())
 
 
 def add_labels(parser: Parser) -> None:

@@ -18,7 +18,16 @@ from evalkit.cli.arguments import (
 from evalkit.cli.judge_arguments import options_of, spec_arguments
 from evalkit.cli.judge_plan import report
 from evalkit.cli.messages import spoken, tell
-from evalkit.cli.output import check_output, put_document, put_text, read_items, read_labels, terminal_width
+from evalkit.cli.output import (
+    SETTINGS,
+    check_output,
+    json_bytes,
+    put_document,
+    put_text,
+    read_items,
+    read_labels,
+    terminal_width,
+)
 from evalkit.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -33,8 +42,9 @@ _END = """\
   evalkit evaluate items.jsonl --profile support.yaml --out results --format csv
   evalkit evaluate items.jsonl --profile support.yaml --judge none       (only what is cached; no connection)
 
-with --out DIR one file a table: items (one row an item, with everything about it), judgments, votes,
-scores, rubric_scores, summary, disagreement, reliability, and alignment where there are labels"""
+with --out DIR one file per table: items (one row per item, with everything about it), judgments, votes,
+scores, rubric_scores, summary, disagreement, reliability, and alignment where there are labels; and
+settings.json: rubric, judges, samples and rules"""
 
 
 def add(commands: Commands) -> None:
@@ -53,6 +63,7 @@ def add(commands: Commands) -> None:
 
 def _evaluate(args: argparse.Namespace) -> None:
     from evalkit import show
+    from evalkit.core.files import write_whole
     from evalkit.tables import write_frame
 
     folder = None if args.out is None else _folder(args)
@@ -61,6 +72,7 @@ def _evaluate(args: argparse.Namespace) -> None:
         tables = _tables(evaluation)
         for name, table in tables.items():
             write_frame(table, folder / f"{name}.{args.format}")
+        write_whole(folder / SETTINGS, [json_bytes(_settings(evaluation))])
         if not args.quiet:
             tell(f"wrote {len(tables)} tables to {folder}: {', '.join(tables)} (.{args.format})")
     if args.json:
@@ -98,7 +110,7 @@ def _tables(evaluation: Evaluation) -> dict[str, Any]:
     return {"items": evaluation.wide()} | {name: table for name, table in found.items() if table is not None}
 
 
-def _figures(evaluation: Evaluation) -> dict[str, Any]:
+def _settings(evaluation: Evaluation) -> dict[str, Any]:
     from dataclasses import asdict
 
     spec = evaluation.spec
@@ -108,6 +120,13 @@ def _figures(evaluation: Evaluation) -> dict[str, Any]:
         "judges": [judge.name for judge in spec.judges],
         "samples": spec.samples,
         "rules": asdict(evaluation.rules),
+    }
+
+
+def _figures(evaluation: Evaluation) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return _settings(evaluation) | {
         "n_items": len(evaluation.items),
         "n_unique": evaluation.n_unique,
         "n_judgments": len(evaluation.judgments),

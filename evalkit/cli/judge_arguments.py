@@ -56,7 +56,8 @@ def _is_bare(text: str) -> bool:
 
 
 def _judge(text: str, model: str | None, changes: dict[str, Any]) -> Judge:
-    from evalkit.core.judges import PROVIDERS, Judge
+    from evalkit.core.choices import PROVIDERS
+    from evalkit.core.judges import Judge
 
     if _is_bare(text) and text in PROVIDERS:
         if not model:

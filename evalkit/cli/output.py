@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import shutil
 import sys
 import tempfile
@@ -17,8 +18,12 @@ from evalkit.errors import ConfigError, InputError, counted
 if TYPE_CHECKING:
     import pandas as pd
 
+    from evalkit.core.rules import Rules
+
 __all__ = [
+    "SETTINGS",
     "check_output",
+    "json_bytes",
     "put",
     "put_document",
     "put_out",
@@ -30,6 +35,9 @@ __all__ = [
     "read_table",
     "terminal_width",
 ]
+
+SETTINGS = "settings.json"
+"""File that `evalkit evaluate --out` writes beside its tables: rubric, judges, samples, rules."""
 
 
 def read_items(args: argparse.Namespace) -> pd.DataFrame:
@@ -70,8 +78,6 @@ def read_groups(path: str, item_id: str | None = None) -> pd.Series:
 
 def read_side(path: str) -> Any:
     """One side of a comparison: judgments, or what `evalkit evaluate --out` wrote into a folder."""
-    from evalkit.evaluation import Rules
-
     folder = Path(path)
     if not folder.is_dir():
         return read_table(path, "judgments")
@@ -84,7 +90,20 @@ def read_side(path: str) -> Any:
             f"{counted(len(there[wrong[0]]), 'table')} {wrong[0]!r}, not one"
         )
     found = {name: read_table(str(files[0]), name) for name, files in there.items()}
-    return SimpleNamespace(**found, rules=Rules.recorded(found["votes"], found["scores"]))
+    return SimpleNamespace(**found, rules=_rules(folder))
+
+
+def _rules(folder: Path) -> Rules | None:
+    """The rules that `evalkit evaluate --out` wrote down; None where the file is missing."""
+    from evalkit.core.rules import Rules
+
+    path = folder / SETTINGS
+    if not path.is_file():
+        return None
+    try:
+        return Rules(**json.loads(path.read_text(encoding="utf-8"))["rules"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path}: invalid rules ({error}); run evalkit evaluate --out again") from None
 
 
 def _from_stdin(read: Callable[[Path], pd.DataFrame]) -> pd.DataFrame:
@@ -148,10 +167,15 @@ def put_text(text: str) -> None:
 
 
 def put_document(document: Mapping[str, Any]) -> None:
-    """One JSON object on stdout; tables inside become lists of records, NaN null."""
+    """One JSON object on stdout."""
+    _bytes_out([json_bytes(document)])
+
+
+def json_bytes(document: Mapping[str, Any]) -> bytes:
+    """An object as indented JSON; tables inside become lists of records, NaN becomes null."""
     import orjson
 
-    _bytes_out([orjson.dumps(_plain(document), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)])
+    return orjson.dumps(_plain(document), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 
 def _plain(value: Any) -> Any:

@@ -10,6 +10,7 @@ from evalkit.cli.arguments import Commands, add_command, add_output, add_quiet
 from evalkit.cli.messages import tell
 from evalkit.cli.output import check_output, put, put_document, put_text
 from evalkit.cli.registry_arguments import add_registry, moments_as_text, name_version, opened, seconds
+from evalkit.core.choices import PLUGIN_TYPES
 from evalkit.errors import ConfigError, RegistryError
 
 if TYPE_CHECKING:
@@ -47,9 +48,7 @@ def add(commands: Commands) -> None:
     parser.add_argument("name", metavar="NAME", help="its name")
     parser.add_argument("version", metavar="VERSION", help="its version; other content needs another one")
     parser.add_argument("uri", metavar="URI", help="dotted package path, file, folder, wheel, or URL that pip takes")
-    parser.add_argument(
-        "--type", choices=("task", "metric", "bundle"), default="task", help="what it brings (default task)"
-    )
+    parser.add_argument("--type", choices=PLUGIN_TYPES, default="task", help="what it brings (default task)")
     _with_registry(parser)
 
     parser = add_command(parts, "list", _list, "all registered plugins")

@@ -13,6 +13,7 @@ from evalkit.cli.arguments import Commands, add_command, add_output, add_quiet
 from evalkit.cli.messages import tell
 from evalkit.cli.output import check_output, put, put_document, put_text
 from evalkit.cli.registry_arguments import add_registry, opened, seconds
+from evalkit.core.choices import RUN_STATUSES, SCORING_MODES
 from evalkit.errors import counted
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ __all__ = ["add"]
 
 _FAULT = 2
 _FOLLOW_S = 0.5
-_MODES = ("deterministic", "judge", "jury")
 
 
 def add(commands: Commands) -> None:
@@ -52,7 +52,7 @@ def _add_start(parts: Commands) -> None:
     parser.add_argument(
         "--backend", metavar="B", default="accelerate", help="accelerate (default), custom, vllm, endpoint-litellm …"
     )
-    parser.add_argument("--scoring-mode", choices=_MODES, default="deterministic", help="default deterministic")
+    parser.add_argument("--scoring-mode", choices=SCORING_MODES, default="deterministic", help="default deterministic")
     parser.add_argument("--scoring-config", metavar="FILE", help="judges and rules: YAML or JSON file, or JSON text")
     parser.add_argument("--max-samples", metavar="N", type=int, help="at most so many samples of each task")
     parser.add_argument(
@@ -70,9 +70,7 @@ def _add_start(parts: Commands) -> None:
 def _add_looks(parts: Commands) -> None:
     parser = add_command(parts, "list", _list, "all runs, newest last")
     parser.add_argument("--pack", metavar="PACK[@VERSION]", help="only runs of this pack; without @VERSION of any")
-    parser.add_argument(
-        "--status", choices=("queued", "running", "succeeded", "failed", "cancelled"), help="only these"
-    )
+    parser.add_argument("--status", choices=RUN_STATUSES, help="only these")
     add_registry(parser)
     add_output(parser, rows=50)
 

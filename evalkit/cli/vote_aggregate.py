@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from evalkit.cli.arguments import Commands, add_command, add_output, named_number
+from evalkit.cli.arguments import Commands, add_command, add_output, meanings, named_number
 from evalkit.cli.output import check_output, put, read_table
+from evalkit.core.rules import AGGREGATE_RULES, VOTE_RULES, VOTE_TIES
 
 __all__ = ["add"]
 
@@ -26,8 +27,12 @@ def _add_vote(commands: Commands) -> None:
         "  evalkit vote judgments.jsonl --method majority -o votes.jsonl",
     )
     parser.add_argument("judgments", metavar="JUDGMENTS", help="table of 'evalkit judge'; '-': JSONL on stdin")
-    parser.add_argument("--method", choices=("mean", "median", "majority"), default="mean", help="default mean")
-    parser.add_argument("--ties", choices=("na", "low", "mean"), default="na", help="what a tie becomes (default na)")
+    parser.add_argument(
+        "--method", choices=tuple(VOTE_RULES), default="mean", help=f"{meanings(VOTE_RULES)} (default mean)"
+    )
+    parser.add_argument(
+        "--ties", choices=tuple(VOTE_TIES), default="na", help=f"what a tie becomes: {meanings(VOTE_TIES)} (default na)"
+    )
     parser.add_argument(
         "--unscored",
         metavar="drop|NUMBER",
@@ -51,7 +56,7 @@ def _add_aggregate(commands: Commands) -> None:
     )
     parser.add_argument("votes", metavar="VOTES", help="table of 'evalkit vote'; '-': JSONL on stdin")
     parser.add_argument(
-        "--method", choices=("mean", "median", "majority", "min", "max"), default="mean", help="default mean"
+        "--method", choices=tuple(AGGREGATE_RULES), default="mean", help=f"default mean; {meanings(AGGREGATE_RULES)}"
     )
     parser.add_argument(
         "--quorum", metavar="SHARE", type=float, default=0.5, help="more than this share must be scored (default 0.5)"

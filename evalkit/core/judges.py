@@ -14,20 +14,16 @@ from urllib.parse import urlsplit
 
 import orjson
 
+from evalkit.core.choices import PROVIDERS
 from evalkit.core.keys import canonical_json
 from evalkit.errors import ConfigError, guess, listed
 from evalkit.errors.secrets import find_key, watch_key
 
-__all__ = ["MOST_SAMPLES", "PROVIDERS", "Judge", "Params", "check_samples", "host_of"]
-
-PROVIDERS = ("openai", "litellm", "inference-providers", "transformers", "vllm", "fake")
-"""Known providers; `none` is no judge."""
+__all__ = ["MOST_SAMPLES", "Judge", "Params", "check_samples", "host_of"]
 
 MOST_SAMPLES = 1000
 """Most samples that a judge is asked for an item: more is a slip of the keys, which would be paid."""
 
-_HOSTS = {"openai": "api.openai.com", "inference-providers": "router.huggingface.co", "litellm": "litellm"}
-_KEYS = {"openai": "OPENAI_API_KEY", "inference-providers": "HF_TOKEN"}
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 _FIELD_PARAMS = ("temperature", "max_tokens")
 _TEXTS = ("name", "service", "template", "base_url", "api_key_env")
@@ -182,12 +178,12 @@ class Judge:
         if not self.name:
             put(self, "name", f"{self.provider}:{self.model}")
         # by the real host: a service of that name given by hand must not bring the key to another one
-        if self.api_key_env is None and (not self.base_url or host == _HOSTS.get(self.provider)):
-            put(self, "api_key_env", _KEYS.get(self.provider))
+        if self.api_key_env is None and (not self.base_url or host == PROVIDERS[self.provider].host):
+            put(self, "api_key_env", PROVIDERS[self.provider].key_variable)
 
     @property
     def _host(self) -> str:
-        return host_of(self.base_url) if self.base_url else _HOSTS.get(self.provider, "local")
+        return host_of(self.base_url) if self.base_url else PROVIDERS[self.provider].host
 
     def _check_texts(self) -> None:
         who = f"judge '{self.provider}:{self.model}'"

@@ -5,50 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
+from evalkit.core.choices import Reason
 from evalkit.core.formatting import html_text
 from evalkit.core.judges import Judge
 from evalkit.core.keys import KeyParts
 
 __all__ = [
-    "ENGINE_REASONS",
-    "REASONS",
     "Draft",
     "Failure",
     "Message",
     "Prompt",
-    "Reason",
     "Reply",
     "Request",
     "token_count",
 ]
-
-Reason = Literal[
-    "off_scale",
-    "ambiguous",
-    "unreadable",
-    "truncated",
-    "refused",
-    "empty",
-    "abstained",
-    "timeout",
-    "rate_limited",
-    "server_error",
-    "judge_down",
-    "cache_miss",
-    "budget",
-    "stopped",
-    "not_asked",
-]
-"""Why a judgment has no score. Those before ``timeout`` are read off the reply, the others come from the engine.
-
-``abstained`` and ``not_asked`` come with imported judgments: the judge declined to decide; nobody asked it.
-"""
-
-REASONS: tuple[str, ...] = get_args(Reason)
-ENGINE_REASONS: tuple[str, ...] = REASONS[REASONS.index("timeout") :]
-
 
 _MOST_TOKENS = 2**31 - 1
 

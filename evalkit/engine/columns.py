@@ -10,7 +10,8 @@ import numpy as np
 import orjson
 import pandas as pd
 
-from evalkit.core.records import REASONS, token_count
+from evalkit.core.choices import REASONS
+from evalkit.core.records import token_count
 from evalkit.engine.worklist import Work
 from evalkit.rubrics import Scale, code_text
 from evalkit.rubrics.parsing import Form, Parsed, parser_for

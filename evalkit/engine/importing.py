@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from evalkit import tables
+from evalkit.core.choices import REASONS
 from evalkit.core.judges import Judge
-from evalkit.core.records import REASONS
 from evalkit.engine.columns import UNSCORED, CodeReader, VerdictColumns
 from evalkit.engine.imported_columns import Column, Rows
 from evalkit.engine.specification import rubric_of

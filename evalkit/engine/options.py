@@ -7,8 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
+from evalkit.core.choices import ON_MISS, RECORDED, OnMiss, Recorded
 from evalkit.errors import ConfigError
 
 __all__ = ["Options", "Refresh"]
@@ -25,8 +26,8 @@ class Options:
     """
 
     offline: bool = False
-    on_miss: Literal["row", "raise"] = "row"
-    recorded: Literal["miss", "use"] = "miss"
+    on_miss: OnMiss = "row"
+    recorded: Recorded = "miss"
     refresh: Refresh = False
     adopt: bool = False
     cache: Path | None = None
@@ -41,7 +42,7 @@ class Options:
     on_progress: Callable[[Any], object] | None = None
 
     def __post_init__(self) -> None:
-        for name, allowed in (("on_miss", ("row", "raise")), ("recorded", ("miss", "use"))):
+        for name, allowed in (("on_miss", ON_MISS), ("recorded", RECORDED)):
             if getattr(self, name) not in allowed:
                 raise ConfigError(f"{name}={getattr(self, name)!r} is unknown; allowed are {', '.join(allowed)}")
         if not isinstance(self.refresh, bool) and self.refresh != "unscored":

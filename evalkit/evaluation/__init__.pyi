@@ -12,7 +12,6 @@ from .freezing import write_profile as write_profile
 from .repeats import plan_again as plan_again
 from .repeats import sample_again as sample_again
 from .reports import report as report
-from .rules import Rules as Rules
 from .suggestions import Edit as Edit
 from .suggestions import Suggestions as Suggestions
 from .suggestions import measure_edit as measure_edit

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from evalkit import tables
+from evalkit.core.rules import Rules
 from evalkit.engine.judging import judge_work
 from evalkit.engine.options import Options
 from evalkit.engine.specification import Spec, is_none
@@ -20,13 +21,14 @@ from evalkit.errors import InputError
 from evalkit.evaluation import rendering as cards
 from evalkit.evaluation.costs import Cost
 from evalkit.evaluation.repeats import sample_again
-from evalkit.evaluation.rules import Rules
+from evalkit.evaluation.rules import try_rules
 from evalkit.evaluation.wide_table import joined
 from evalkit.rubrics import Rubric
-from evalkit.stats.aggregation import combine, summarize
+from evalkit.stats.aggregation import aggregate, combine, summarize
 from evalkit.stats.agreement import disagreement, reliability
 from evalkit.stats.alignment import align
 from evalkit.stats.alignment.human_labels import coded
+from evalkit.stats.voting import vote
 from evalkit.tables import LABEL_KEY, as_items, check, extract_labels
 
 __all__ = ["Evaluation", "evaluate", "evaluate_spec"]
@@ -71,12 +73,12 @@ class Evaluation:
     @cached_property
     def votes(self) -> pd.DataFrame:
         """One row an item, criterion and judge (see `vote`)."""
-        return self.rules.vote_judgments(self.judgments)
+        return vote(self.judgments, **self.rules.vote_options)
 
     @cached_property
     def scores(self) -> pd.DataFrame:
         """One row an item and criterion (see `aggregate`)."""
-        return self.rules.aggregate_votes(self.votes)
+        return aggregate(self.votes, **self.rules.aggregate_options)
 
     @cached_property
     def rubric_scores(self) -> pd.DataFrame:
@@ -215,7 +217,7 @@ def evaluate_spec(
     spec: Spec, items: pd.DataFrame, rules: Rules, options: Options, labels: pd.DataFrame | None = None
 ) -> Evaluation:
     """`evaluate` for what was resolved already: items with an `item_id`, labels in the long table."""
-    rules.try_on(spec)
+    try_rules(rules, spec)
     work = Work.of(spec, items)
     judgments = judge_work(work, options)
     if not spec.exact and len(judgments):

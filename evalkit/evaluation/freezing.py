@@ -6,12 +6,12 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+from evalkit.core.rules import Rules
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.specification import Spec
 from evalkit.engine.worklist import Work
 from evalkit.errors import ConfigError, EvalkitError, EvalkitWarning, InputError, RubricError
 from evalkit.evaluation.evaluations import Evaluation
-from evalkit.evaluation.rules import Rules
 from evalkit.rubrics import Profile, Rubric, list_rubrics, load_profile, load_rubric, save
 from evalkit.rubrics.files import save_folder, versions_of, write_new
 from evalkit.rubrics.profiles import profile_yaml

@@ -9,11 +9,11 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from evalkit.core.choices import ENGINE_REASONS, Reason
 from evalkit.core.keys import digest
-from evalkit.core.records import ENGINE_REASONS, Reason
+from evalkit.core.rules import Rules
 from evalkit.engine import Spec
 from evalkit.errors import InputError, counted
-from evalkit.evaluation import Rules
 from evalkit.gate.configs import Share
 from evalkit.rubrics import Rubric, Scale
 

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from evalkit.core.judges import PROVIDERS, Judge, check_samples
+from evalkit.core.choices import PROVIDERS
+from evalkit.core.judges import Judge, check_samples
+from evalkit.core.rules import Rules
 from evalkit.engine import Spec
 from evalkit.errors import ConfigError, EvalkitError, listed
-from evalkit.evaluation import Rules
 from evalkit.gate.configs import Expected, GateConfig, place_of
 from evalkit.rubrics import Profile, Rubric, load_profile, load_rubric
 

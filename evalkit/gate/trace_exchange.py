@@ -11,14 +11,16 @@ import orjson
 import pandas as pd
 
 from evalkit.core.files import write_whole
+from evalkit.core.rules import Rules
 from evalkit.errors import InputError, counted
-from evalkit.evaluation import Evaluation, Rules
+from evalkit.evaluation import Evaluation
 from evalkit.gate.judging import rationale_of, sum_of
 from evalkit.gate.judgments import Judgment, agreement_of, rubric_hash, rules_hash, verdict_key
 from evalkit.gate.traces import read_traces
 from evalkit.rubrics import Rubric, load_rubric
 from evalkit.rubrics.prompts import Asking, input_hash
-from evalkit.stats.aggregation import combine
+from evalkit.stats.aggregation import aggregate, combine
+from evalkit.stats.voting import vote
 from evalkit.tables import as_items, check
 
 __all__ = ["from_traces", "to_traces"]
@@ -162,7 +164,7 @@ def _of_rubric(
     if not len(table):
         return
     parts = {"rubric": rubric.id, "rubric_version": rubric.version, "rubric_hash": rubric_hash(rubric)}
-    whole = combine(rules.aggregate_votes(rules.vote_judgments(table)), rubric)
+    whole = combine(aggregate(vote(table, **rules.vote_options), **rules.aggregate_options), rubric)
     score_of = dict(zip(whole["item_id"].tolist(), whole["score_norm"].tolist(), strict=True))
     passed_of = dict(zip(whole["item_id"].tolist(), whole["passed"].tolist(), strict=True))
     ruled = [criterion.name for criterion in rubric.criteria if criterion.scale.has_rule]

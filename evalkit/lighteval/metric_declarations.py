@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from evalkit.core.judges import Judge, check_samples
+from evalkit.core.rules import Rules
 from evalkit.errors import ConfigError
-from evalkit.evaluation import Rules
 from evalkit.rubrics import Profile, Rubric, load_profile, load_rubric
 
 __all__ = ["Declared", "profile_of"]

@@ -11,10 +11,11 @@ from typing import Any
 import pandas as pd
 
 from evalkit.core.judges import Judge
+from evalkit.core.rules import Rules
 from evalkit.engine import Spec
 from evalkit.engine.specification import DEFAULT_SAMPLES
 from evalkit.errors import ConfigError, EvalkitError, RubricError, listed
-from evalkit.evaluation import Rules
+from evalkit.evaluation.rules import try_rules
 from evalkit.lighteval.metric_declarations import Declared, profile_of
 from evalkit.rubrics import Profile, Rubric, rubric_folders
 from evalkit.rubrics.prompts import Template, list_templates, load_template
@@ -228,7 +229,7 @@ class _Found:
 
     def _try_rules(self, rules: Rules, spec: Spec, origins: Mapping[str, str]) -> None:
         try:
-            rules.try_on(spec)
+            try_rules(rules, spec)
         except ConfigError as problem:  # in the word of the place that named it
             word = "aggregation" if origins["aggregation"] == "config" else "aggregate"
             raise ConfigError(str(problem).replace("method '", f"{word} '")) from None

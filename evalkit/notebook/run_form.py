@@ -10,9 +10,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from evalkit.core.choices import BACKENDS, SCORING_MODES
+from evalkit.core.rules import AGGREGATE_RULES
 from evalkit.errors import ConfigError
 from evalkit.rubrics.files import dump_yaml
-from evalkit.runs.contract import AGGREGATIONS, BACKENDS, MODES, Scoring, ScoringConfig
+from evalkit.runs.contract import Scoring, ScoringConfig
 
 __all__ = ["JUDGE_FIELDS", "RunForm", "choices"]
 
@@ -34,7 +36,7 @@ class RunForm:
     pack, model, backend
         What runs with what.
     scoring_mode
-        One of `MODES`.
+        One of `SCORING_MODES`.
     judges
         One mapping a judge, with the names of `JUDGE_FIELDS`.
     aggregation, samples, profile
@@ -170,9 +172,9 @@ def choices() -> dict[str, list[str]]:
     from evalkit.runs.commands import BACKENDS as LIGHTEVAL
 
     return {
-        "scoring_mode": list(MODES),
+        "scoring_mode": list(SCORING_MODES),
         "judge_backend": list(BACKENDS),
-        "aggregation": list(AGGREGATIONS),
+        "aggregation": list(AGGREGATE_RULES),
         "backend": list(LIGHTEVAL),
     }
 

@@ -21,12 +21,12 @@ from evalkit.notebook.item_details import detail_of
 from evalkit.notebook.item_table import Page, Query, Row, page_of, rows_of
 from evalkit.notebook.label_log import LabelBook, counting, fitting
 from evalkit.notebook.suggested_edits import Proposals
-from evalkit.notebook.tuning_state import AGGREGATES, Bench, Stopped
+from evalkit.notebook.tuning_state import Bench, Stopped
 from evalkit.rubrics import Rubric, save
 from evalkit.stats.alignment import align
 from evalkit.tables import extract_labels
 
-__all__ = ["AGGREGATES", "Session"]
+__all__ = ["Session"]
 
 
 class Session(Bench):

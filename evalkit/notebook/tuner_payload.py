@@ -9,11 +9,12 @@ from typing import Any
 
 import pandas as pd
 
+from evalkit.core.rules import AGGREGATE_RULES
 from evalkit.engine import explain
 from evalkit.errors import counted
 from evalkit.notebook.item_table import FILTERS, Page, Row
 from evalkit.notebook.rubric_form import form_of
-from evalkit.notebook.session import AGGREGATES, Session
+from evalkit.notebook.session import Session
 from evalkit.rubrics import diff
 from evalkit.rubrics.prompts import lint, list_templates
 
@@ -51,7 +52,7 @@ def jury_of(session: Session, said: str = "") -> dict[str, Any]:
         ],
         "samples": session.samples,
         "aggregate": session.aggregate,
-        "aggregates": list(AGGREGATES),
+        "aggregates": list(AGGREGATE_RULES),
         "budget_usd": session.budget_usd,
         "n_items": len(session.items),
     }

@@ -12,17 +12,17 @@ from typing import Any
 
 from evalkit import tables
 from evalkit.core.judges import Judge
+from evalkit.core.rules import AGGREGATE_RULES, Rules, check_choice
 from evalkit.engine import Options, Plan, Spec, plan
 from evalkit.errors import ConfigError, EvalkitError, InputError, RubricError, counted, listed
-from evalkit.evaluation import Evaluation, Rules, evaluate
+from evalkit.evaluation import Evaluation, evaluate
 from evalkit.notebook.version_history import History, Version, rebased
 from evalkit.rubrics import Rubric
 from evalkit.rubrics.profiles import judge_dict
 from evalkit.tables import as_items, load_items
 
-__all__ = ["AGGREGATES", "Bench", "Stopped"]
+__all__ = ["Bench", "Stopped"]
 
-AGGREGATES = ("mean", "median", "majority", "min", "max", "dawid_skene")
 _REMEMBERED = 8
 _MOST_SAMPLES = 25
 
@@ -164,8 +164,7 @@ class Bench:
             For a number out of range or an unknown rule; nothing is changed then.
         """
         pool = [judge.replace(weight=active.get(judge.name, judge.weight)) for judge in self.pool]
-        if aggregate not in AGGREGATES:
-            raise ConfigError(f"aggregate {aggregate!r} is unknown; allowed are {', '.join(AGGREGATES)}")
+        check_choice("aggregate", aggregate, AGGREGATE_RULES)
         most = max(_MOST_SAMPLES, self.spec.samples)
         if not 1 <= samples <= most:
             raise ConfigError(f"samples must be a whole number from 1 to {most}, not {samples!r}")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from evalkit.core.choices import Better
 from evalkit.errors import RubricError, guess, listed
 from evalkit.rubrics.scales import Level, Scale, number
 
@@ -76,7 +77,7 @@ class Criterion(BaseModel):
     scale: Scale
     pass_at: int | float | None = None
     pass_if: tuple[int | float | str, ...] | None = None
-    better: Literal["high", "low"] = "high"
+    better: Better = "high"
     steps: tuple[str, ...] = ()
     weight: float = Field(default=1.0, ge=0, allow_inf_nan=False, strict=True)
     critical: bool = False

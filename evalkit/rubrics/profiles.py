@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator
 
 from evalkit.core.formatting import html_text
 from evalkit.core.judges import MOST_SAMPLES, Judge
+from evalkit.core.rules import AggregateRule, VoteRule, VoteTies
 from evalkit.errors import ConfigError, EvalkitError, RubricError, guess, listed
 from evalkit.rubrics.criteria import problems
 from evalkit.rubrics.files import dump_yaml, load_rubric, read_yaml, rubric_folders
 from evalkit.rubrics.rubrics import Rubric
 
-__all__ = ["AGGREGATES", "VOTES", "Profile", "load_profile"]
-
-VOTES = ("mean", "median", "majority")
-AGGREGATES = ("mean", "median", "majority", "min", "max", "dawid_skene")
+__all__ = ["Profile", "load_profile"]
 
 
 class Profile(BaseModel):
@@ -60,10 +58,10 @@ class Profile(BaseModel):
     judges: tuple[Judge, ...] = ()
     template: str | None = None
     samples: int = Field(default=3, ge=1, le=MOST_SAMPLES, strict=True)
-    vote: Literal["mean", "median", "majority"] = "mean"
-    ties: Literal["na", "low", "mean"] = "na"
+    vote: VoteRule = "mean"
+    ties: VoteTies = "na"
     min_self_agreement: float | None = Field(default=None, ge=0, le=1, strict=True)
-    aggregate: Literal["mean", "median", "majority", "min", "max", "dawid_skene"] = "mean"
+    aggregate: AggregateRule = "mean"
     quorum: float = Field(default=0.5, ge=0, le=1, strict=True)
     _rubric: Rubric | None = PrivateAttr(default=None)
     _folder: Path | None = PrivateAttr(default=None)

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field, PrivateAttr, ValidationError, field_validator, model_validator
 
+from evalkit.core.choices import Layout, RubricMode
 from evalkit.core.formatting import html_text
 from evalkit.core.keys import digest
 from evalkit.errors import RubricError, guess, listed
@@ -58,10 +59,10 @@ class Rubric(BaseModel):
     id: str
     version: str = "v1"
     description: str = ""
-    mode: Literal["pointwise", "pairwise"] = "pointwise"
+    mode: RubricMode = "pointwise"
     inputs: tuple[str, ...]
     template: str = "default"
-    layout: Literal["rubric_first", "item_first"] = "rubric_first"
+    layout: Layout = "rubric_first"
     criteria_per_call: Literal["one"] = "one"
     criteria: tuple[Criterion, ...] = Field(min_length=1)
     pass_at: float | None = Field(default=None, ge=0, le=1, strict=True)

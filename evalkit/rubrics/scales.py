@@ -7,19 +7,18 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import numpy as np
 import orjson
 
+from evalkit.core.choices import Better, Level
 from evalkit.errors import RubricError, listed
 from evalkit.tables.values import canonical_text
 
 __all__ = ["Code", "Level", "Scale", "code_text", "folded", "number"]
 
 Code = int | float | str
-Level = Literal["nominal", "ordinal", "interval"]
-Better = Literal["high", "low"]
 
 _TOLERANCE = 1e-9
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from evalkit import tables
+from evalkit.core.choices import Ties, Unscored
 from evalkit.errors import ConfigError, InputError, counted, listed
 from evalkit.rubrics.scale_columns import Measures, nearest_labels
 from evalkit.stats.alignment.agreement_figures import FIGURES, Answers, compare_each
@@ -19,7 +20,7 @@ from evalkit.stats.alignment.system_levels import TRANSFORM
 from evalkit.stats.intervals import FEW_CLUSTERS, jackknife, jackknife_groups
 from evalkit.stats.voting import vote
 from evalkit.tables.grouping import Flags, Floats
-from evalkit.tables.ties import LEFT_OUT, Counting, TiesOption, UnscoredOption, check_counting
+from evalkit.tables.ties import LEFT_OUT, Counting, check_counting
 
 __all__ = ["k_curve"]
 
@@ -39,8 +40,8 @@ def k_curve(
     figures: Sequence[str] | None = None,
     ks: Sequence[int] | None = None,
     method: CurveMethod = "mean",
-    ties: TiesOption = "na",
-    unscored: UnscoredOption = "drop",
+    ties: Ties = "na",
+    unscored: Unscored = "drop",
     draws: int = 200,
     clusters: Mapping[str, Any] | pd.Series | None = None,
 ) -> pd.DataFrame:

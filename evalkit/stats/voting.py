@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 from pandas.arrays import BooleanArray
 
 from evalkit import tables
-from evalkit.errors import ConfigError, InputError, counted, listed
+from evalkit.core.rules import AVERAGES, VOTE_RULES, VOTE_TIES, VoteRule, VoteTies, check_choice, check_share
+from evalkit.errors import ConfigError, InputError, counted
 from evalkit.rubrics.scale_columns import (
     Measures,
     halfway_labels,
@@ -36,10 +37,7 @@ from evalkit.tables.grouping import (
 )
 from evalkit.tables.ties import tied_cells
 
-__all__ = ["Ties", "VoteMethod", "shown_first", "vote"]
-
-VoteMethod = Literal["mean", "median", "majority"]
-Ties = Literal["na", "low", "mean"]
+__all__ = ["shown_first", "vote"]
 
 _NEED = [*JUDGMENT_KEY, "score", "label", "passed", "error", "level", "scale"]
 
@@ -47,8 +45,8 @@ _NEED = [*JUDGMENT_KEY, "score", "label", "passed", "error", "level", "scale"]
 def vote(
     judgments: pd.DataFrame,
     *,
-    method: VoteMethod = "mean",
-    ties: Ties = "na",
+    method: VoteRule = "mean",
+    ties: VoteTies = "na",
     unscored: Literal["drop"] | float = "drop",
     min_self_agreement: float | None = None,
 ) -> pd.DataFrame:
@@ -92,7 +90,8 @@ def vote(
           unbiased in k); NA under two. Both compare `passed` where there is a pass rule, else the code;
         - `n_samples` (k), `n_scored`, `tied` (label or verdict), `weight`, `level`, `scale`;
         - `order_flip` (pairwise only): do the majority labels of the two orders differ? NA if one has none;
-        - `rule`: what was used, as in ``majority ties=low unscored=0``;
+        - `method`: what was used (nominal criteria: ``majority``); `options`: what else, as in
+          ``ties=low unscored=0``; NA if nothing;
         - `tied_labels`: where two or more labels are equal, which, as a JSON list; else NA. A tie is a scored answer
           (it counts in `n_scored`) without one label;
         - `first_rate` 0-1 (pairwise only): share of the scored samples for the answer shown first, a tie is half.
@@ -141,7 +140,8 @@ def vote(
     weight = pieces["weight"].to_numpy() if "weight" in frame else np.ones(len(pieces))
     columns["weight"] = np.where(np.isnan(weight), 1.0, weight)
     columns["order_flip"] = _order_flip(frame, samples)
-    columns["rule"] = _rules(method, ties, unscored, nominal)
+    columns["method"] = tables.categorical(np.where(nominal, "majority", method).astype(object))
+    columns["options"] = _options(len(nominal), ties, unscored, min_self_agreement)
     columns["tied_labels"] = _text(among)
     columns["first_rate"] = _first_rate(frame, samples)
     votes = tables.table("votes", columns)
@@ -152,7 +152,6 @@ def _without_unsure(votes: pd.DataFrame, least: float) -> pd.DataFrame:
     """The votes, those of a judge that agrees too little with itself left unscored."""
     unsure = ((votes["n_samples"] > 1) & ~(votes["self_agreement"] >= least - 1e-9)).to_numpy()
     had = votes[["score", "label", "passed"]].notna().any(axis=1).to_numpy()
-    rule = [f"{text} min_self_agreement={least:g}" for text in votes["rule"].astype(object)]
     return votes.assign(
         score=votes["score"].mask(unsure),
         score_norm=votes["score_norm"].mask(unsure),
@@ -161,18 +160,16 @@ def _without_unsure(votes: pd.DataFrame, least: float) -> pd.DataFrame:
         tied=votes["tied"] & ~unsure,
         tied_labels=votes["tied_labels"].mask(unsure),
         reason=tables.categorical(np.where(unsure & had, "low_agreement", votes["reason"].astype(object))),
-        rule=tables.categorical(rule),
     )
 
 
 def _check_options(method: str, ties: str, unscored: object, least: float | None) -> None:
-    for name, given, allowed in (("method", method, VoteMethod), ("ties", ties, Ties)):
-        if given not in get_args(allowed):
-            raise ConfigError(f"vote got {name}={given!r}; allowed are {listed(get_args(allowed))}")
+    check_choice("method", method, VOTE_RULES)
+    check_choice("ties", ties, VOTE_TIES)
+    if least is not None:
+        check_share("min_self_agreement", least)
     if unscored != "drop" and (isinstance(unscored, bool) or not isinstance(unscored, (int, float))):
         raise ConfigError(f"vote got unscored={unscored!r}; allowed are 'drop' and a number")
-    if least is not None and not 0 <= least <= 1:
-        raise ConfigError(f"vote got min_self_agreement={least!r}; allowed is a share from 0 to 1, or None")
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +245,7 @@ def _count(samples: _Samples) -> Tally:
     return tally(samples.groups.codes[rows], samples.answer[rows], len(samples.groups))
 
 
-def _majority(samples: _Samples, ties: Ties) -> tuple[Floats, Objects, Flags, Objects]:
+def _majority(samples: _Samples, ties: str) -> tuple[Floats, Objects, Flags, Objects]:
     counts = _count(samples)
     modal = counts.modal()
     at = counts.group[modal]
@@ -278,19 +275,10 @@ def _majority(samples: _Samples, ties: Ties) -> tuple[Floats, Objects, Flags, Ob
     return score, label, tied, among
 
 
-def _middle(samples: _Samples, measured: Measures, method: str, ties: Ties) -> tuple[Floats, Objects, Flags, Objects]:
+def _middle(samples: _Samples, measured: Measures, method: str, ties: str) -> tuple[Floats, Objects, Flags, Objects]:
     rows = samples.scored & ~samples.measured.nominal
-    n = samples.groups.count(rows)
-    score = np.full(len(n), np.nan)
-    if method == "mean":
-        score[n > 0] = samples.groups.total(samples.score, rows)[n > 0] / n[n > 0]
-    else:
-        codes, values = samples.groups.codes[rows], samples.score[rows]
-        values = values[np.lexsort((values, codes))]
-        start = np.cumsum(n) - n
-        some = n > 0
-        low, high = (start + (n - 1) // 2)[some], (start + n // 2)[some]
-        score[some] = (values[low] + values[high]) / 2
+    one = np.ones(int(rows.sum()))
+    score = AVERAGES[method](samples.groups.codes[rows], samples.score[rows], one, len(samples.groups))
     label, tied = nearest_labels(score, measured, low=ties == "low")
     return score, label, tied, halfway_labels(score, measured, tied)
 
@@ -373,18 +361,14 @@ def _first_rate(frame: pd.DataFrame, samples: _Samples) -> Floats:
     return rate
 
 
-def _rules(method: str, ties: Ties, unscored: object, nominal: Flags) -> pd.Categorical[str]:
-    extra = "" if ties == "na" else f" ties={ties}"
+def _options(n_votes: int, ties: str, unscored: object, least: float | None) -> pd.Categorical[str]:
+    given = [] if ties == "na" else [f"ties={ties}"]
     if unscored != "drop":
-        extra += f" unscored={code_text(float(unscored))}"  # type: ignore[arg-type]
-    # from codes: a text for each of a million votes would take more room than all figures together
-    majority = nominal | (method == "majority")
-    starts_with_majority = bool(majority[0]) if len(majority) else False
-    names = (
-        [f"majority{extra}", f"{method}{extra}"] if starts_with_majority else [f"{method}{extra}", f"majority{extra}"]
-    )
-    codes = np.asarray(majority != starts_with_majority, dtype=np.int8)
-    return pd.Categorical.from_codes(codes, pd.Index(names[: int(codes.max(initial=-1)) + 1]))
+        given.append(f"unscored={code_text(float(unscored))}")  # type: ignore[arg-type]
+    if least is not None:
+        given.append(f"min_self_agreement={least:g}")
+    # one category: a text for each of a million votes would take more room than all figures together
+    return pd.Categorical.from_codes(np.full(n_votes, 0 if given else -1, np.int8), pd.Index([" ".join(given)]))
 
 
 def _text(values: Objects) -> pd.Categorical:

@@ -71,7 +71,8 @@ TABLES: dict[str, dict[str, str]] = {
         "weight": "float64",
         **_MEASURE,
         "order_flip": "boolean",
-        "rule": "category",
+        "method": "category",
+        "options": "category",
         "tied_labels": "category",
         "first_rate": "float64",
     },
@@ -86,6 +87,7 @@ TABLES: dict[str, dict[str, str]] = {
         "status": "category",
         **_MEASURE,
         "method": "category",
+        "options": "category",
         "tied_labels": "category",
     },
     "rubric_scores": {

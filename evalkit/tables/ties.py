@@ -8,38 +8,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
 
 import numpy as np
 import orjson
 
+from evalkit.core.choices import TIES, UNSCORED, Ties, Unscored
 from evalkit.errors import ConfigError, listed
 from evalkit.tables.grouping import Ints, Objects
 
 __all__ = [
     "LEFT_OUT",
     "Counting",
-    "TiesOption",
-    "UnscoredOption",
     "check_counting",
     "labels_among",
     "tied_cells",
     "tied_text",
 ]
 
-TiesOption = Literal["na", "half", "wrong"]
-"""How a tie of a judge counts: left out; 1/t right where the right label is among its t labels; wrong."""
-
-UnscoredOption = Literal["drop", "wrong"]
-"""How an answer that could not be scored counts: left out, or wrong."""
-
 
 @dataclass(frozen=True, slots=True)
 class Counting:
     """How ties and unscored answers count in one comparison."""
 
-    ties: TiesOption = "na"
-    unscored: UnscoredOption = "drop"
+    ties: Ties = "na"
+    unscored: Unscored = "drop"
 
 
 LEFT_OUT = Counting()
@@ -47,7 +39,7 @@ LEFT_OUT = Counting()
 
 
 def check_counting(
-    function: str, ties: TiesOption, unscored: UnscoredOption = "drop", *, but: Sequence[str] = (), why: str = ""
+    function: str, ties: Ties, unscored: Unscored = "drop", *, but: Sequence[str] = (), why: str = ""
 ) -> Counting:
     """Both choices; ConfigError for an unknown one, and for one of `but` (``ties=half``): `why`.
 
@@ -57,8 +49,8 @@ def check_counting(
     Counting(ties='half', unscored='wrong')
     """
     for name, given, choices in (
-        ("ties", ties, get_args(TiesOption)),
-        ("unscored", unscored, get_args(UnscoredOption)),
+        ("ties", ties, TIES),
+        ("unscored", unscored, UNSCORED),
     ):
         allowed = [choice for choice in choices if f"{name}={choice}" not in but]
         if given not in allowed:

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 import orjson
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from evalkit.core.choices import Order
 from evalkit.core.keys import KeyParts, canonical_json
 from evalkit.core.records import Reply
 from evalkit.engine.cache.connections import Connections
@@ -70,7 +71,7 @@ class _Parts(_Checked):
     max_tokens: int | None
     params: dict[str, Any]
     input_hash: _Sha256
-    order: Literal["AB", "BA"] | None
+    order: Order | None
     sample: _Count
     schema_number: Literal[1] = Field(alias="schema")
 

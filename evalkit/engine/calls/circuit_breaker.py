@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 from typing import NamedTuple
 
-from evalkit.core.records import Failure, Reason
+from evalkit.core.choices import Reason
+from evalkit.core.records import Failure
 from evalkit.engine.providers import ProviderError
 
 __all__ = ["FAILURES_TO_CLOSE", "Breaker", "Wait", "reason_of", "wait_of"]

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from evalkit.core.choices import BACKENDS
 from evalkit.core.judges import Judge, host_of
 from evalkit.engine import Options
 from evalkit.engine.providers.api_keys import NO_KEY, hold_key
 from evalkit.errors import ConfigError, listed
 from evalkit.errors.secrets import Secret
-from evalkit.runs.contract import BACKENDS
 
 __all__ = ["BACKEND_OPTIONS", "PolluxJudge"]
 

@@ -13,7 +13,8 @@ import orjson
 import pandas as pd
 
 from evalkit._version import __version__
-from evalkit.core.records import ENGINE_REASONS, Reply
+from evalkit.core.choices import ENGINE_REASONS
+from evalkit.core.records import Reply
 from evalkit.engine import Options, Spec, Work
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.judging import judge_work

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from evalkit.core.records import Reason
+from evalkit.core.choices import Reason
 from evalkit.rubrics.scales import Code, Scale, code_text
 
 __all__ = ["LabelReader", "NumberReader", "Parsed", "Reader", "Reading", "reader_of"]

@@ -6,7 +6,7 @@ import re
 import sys
 from functools import partial
 
-from evalkit.core.records import Reason
+from evalkit.core.choices import Reason
 from evalkit.rubrics.parsing.quoted_text import FILL, masked
 from evalkit.rubrics.parsing.reply_cleanup import clean_explanation
 from evalkit.rubrics.parsing.scale_readers import AMBIGUOUS, LONGEST, UNREADABLE, Parsed, Reader, Reading

@@ -16,11 +16,8 @@ from evalkit.runs.contract.receipts import (
     write_scorers,
 )
 from evalkit.runs.contract.scoring_config import (
-    AGGREGATIONS,
-    BACKENDS,
     CONFIG_VARIABLE,
     MODE_VARIABLE,
-    MODES,
     JudgeConfig,
     Scoring,
     ScoringConfig,
@@ -29,11 +26,8 @@ from evalkit.runs.contract.scoring_config import (
 from evalkit.runs.contract.task_bindings import BINDINGS_VARIABLE, TaskBinding, TaskBindings, TemplateText
 
 __all__ = [
-    "AGGREGATIONS",
-    "BACKENDS",
     "BINDINGS_VARIABLE",
     "CONFIG_VARIABLE",
-    "MODES",
     "MODE_VARIABLE",
     "RECEIPT_VARIABLE",
     "JudgeConfig",

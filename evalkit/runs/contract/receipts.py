@@ -13,9 +13,10 @@ from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from evalkit.core.choices import ScoringMode
 from evalkit.core.files import held, whole
 from evalkit.errors import ConfigError, counted
-from evalkit.runs.contract.scoring_config import Mode, faults
+from evalkit.runs.contract.scoring_config import faults
 
 __all__ = [
     "RECEIPT_VARIABLE",
@@ -139,7 +140,7 @@ class Receipt(_Part):
 
     task: str
     metric: str
-    scoring_mode: Mode
+    scoring_mode: ScoringMode
     plugin: str | None = None
     plugin_version: str | None = None
     plugin_hash: str | None = None

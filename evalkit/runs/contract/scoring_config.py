@@ -7,24 +7,20 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Self, get_args
+from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from evalkit.core.choices import SCORING_MODES, Backend
 from evalkit.core.judges import MOST_SAMPLES, Judge
+from evalkit.core.rules import AggregateRule
 from evalkit.errors import ConfigError, listed
 from evalkit.errors.secrets import is_key
 
 __all__ = [
-    "AGGREGATIONS",
-    "BACKENDS",
     "CONFIG_VARIABLE",
-    "MODES",
     "MODE_VARIABLE",
-    "Aggregation",
-    "Backend",
     "JudgeConfig",
-    "Mode",
     "Scoring",
     "ScoringConfig",
     "asked_mode",
@@ -34,14 +30,6 @@ __all__ = [
 
 MODE_VARIABLE = "EVALUATOR_SCORING_MODE"
 CONFIG_VARIABLE = "EVALUATOR_SCORING_CONFIG"
-
-Mode = Literal["deterministic", "judge", "jury"]
-Backend = Literal["openai", "litellm", "inference-providers", "transformers", "vllm", "tgi", "fake"]
-Aggregation = Literal["mean", "median", "majority", "min", "max", "dawid_skene"]
-
-MODES: tuple[str, ...] = get_args(Mode)
-BACKENDS: tuple[str, ...] = get_args(Backend)
-AGGREGATIONS: tuple[str, ...] = get_args(Aggregation)
 
 
 class _Part(BaseModel):
@@ -130,7 +118,7 @@ class ScoringConfig(_Part):
     judges
         The judges: one in judge mode, two or more in jury mode; empty leaves them to profile or task.
     aggregation
-        Rule from votes to a score, one of `AGGREGATIONS` (default ``mean``; where it is not given, the profile's).
+        Rule from votes to a score, one of `AGGREGATE_RULES` (default ``mean``; where it is not given, the profile's).
     report_disagreement
         Whether juries report how far they are apart, per sample.
     samples
@@ -145,7 +133,7 @@ class ScoringConfig(_Part):
     """
 
     judges: tuple[JudgeConfig, ...] = ()
-    aggregation: Aggregation = "mean"
+    aggregation: AggregateRule = "mean"
     report_disagreement: bool = False
     samples: int | None = Field(default=None, ge=1, le=MOST_SAMPLES, strict=True)
     profile: str | None = Field(default=None, min_length=1)
@@ -218,7 +206,7 @@ class Scoring:
     Attributes
     ----------
     mode
-        One of `MODES`.
+        One of `SCORING_MODES`.
     config
         None in deterministic mode, where it is neither read nor handed on, and where none was given.
     """
@@ -236,8 +224,8 @@ class Scoring:
             For an unknown mode, a config that breaks a rule, or a number of judges that the mode does not take.
         """
         mode = mode or "deterministic"
-        if mode not in MODES:
-            raise ConfigError(f"scoring mode {mode!r} is unknown; allowed are {', '.join(MODES)}")
+        if mode not in SCORING_MODES:
+            raise ConfigError(f"scoring mode {mode!r} is unknown; allowed are {', '.join(SCORING_MODES)}")
         if mode == "deterministic":
             return cls()
         made = cls(mode, None if config is None else ScoringConfig.of(config))
@@ -289,8 +277,8 @@ def asked_mode(environ: Mapping[str, str] | None = None) -> str | None:
         For an unknown mode.
     """
     mode = (os.environ if environ is None else environ).get(MODE_VARIABLE, "").strip()
-    if mode and mode not in MODES:
-        raise ConfigError(f"{MODE_VARIABLE}={mode!r} is unknown; allowed are {', '.join(MODES)}")
+    if mode and mode not in SCORING_MODES:
+        raise ConfigError(f"{MODE_VARIABLE}={mode!r} is unknown; allowed are {', '.join(SCORING_MODES)}")
     return mode or None
 
 

@@ -11,11 +11,11 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from evalkit._version import __version__
+from evalkit.core.choices import SCORING_MODES, ScoringMode
 from evalkit.errors import EvalkitError, MissingExtraError, RegistryError, advise_extra, listed
 from evalkit.rubrics import load_profile, load_rubric
 from evalkit.rubrics.criteria import problems
 from evalkit.rubrics.prompts import Template
-from evalkit.runs.contract import MODES
 from evalkit.runs.contract.plugin_layout import PluginLayout
 from evalkit.runs.registry.inspection_process import ask_child
 from evalkit.runs.registry.plugin_sources import requirements_of
@@ -111,7 +111,7 @@ class _Declared(BaseModel):
 
     name: str | None = None
     version: str | None = None
-    scoring_modes: dict[str, tuple[Literal["deterministic", "judge", "jury"], ...]] = {}
+    scoring_modes: dict[str, tuple[ScoringMode, ...]] = {}
 
 
 def inspect_plugin(path: str | Path, *, timeout_s: float = 120.0, tasks_wanted: bool = True) -> PluginReport:
@@ -195,7 +195,7 @@ def _tasks(found: Mapping[str, Any], declared: _Declared, said: list[str]) -> It
         fields = entry["fields"]
         yield PluginTask(
             entry["name"],
-            declared.scoring_modes.get(entry["name"], tuple(entry["modes"] or MODES)),
+            declared.scoring_modes.get(entry["name"], tuple(entry["modes"] or SCORING_MODES)),
             None if fields is None else tuple(dict.fromkeys(fields)),
             tuple(entry["metrics"]),
             dataset_of(entry),

@@ -11,6 +11,7 @@ from typing import Any
 
 import pandas as pd
 
+from evalkit.core.choices import PLUGIN_TYPES
 from evalkit.errors import ConfigError, EvalkitWarning, RegistryError
 from evalkit.rubrics.prompts import Template
 from evalkit.runs.contract.plugin_layout import PluginLayout
@@ -28,7 +29,7 @@ from evalkit.runs.registry.inspections import PluginReport, inspect_plugin
 from evalkit.runs.registry.packs import pack_yaml, read_pack
 from evalkit.runs.registry.plugin_sources import content_hash, locate, requirements_of
 from evalkit.runs.registry.rows import add_row, find_row, list_rows, pack_row
-from evalkit.runs.registry.tables import PLUGIN_TYPES, PackRow, PluginRow, RunRow, TemplateRow
+from evalkit.runs.registry.tables import PackRow, PluginRow, RunRow, TemplateRow
 
 __all__ = ["Registry"]
 

@@ -21,10 +21,9 @@ from sqlalchemy.engine import Dialect
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 from sqlalchemy.types import TypeDecorator
 
+from evalkit.core.choices import PLUGIN_TYPES, RUN_STATUSES, SCORING_MODES
+
 __all__ = [
-    "PLUGIN_TYPES",
-    "SCORING_MODES",
-    "STATUSES",
     "Base",
     "BenchmarkRow",
     "PackRow",
@@ -38,9 +37,6 @@ __all__ = [
     "UtcTime",
 ]
 
-PLUGIN_TYPES = ("task", "metric", "bundle")
-SCORING_MODES = ("deterministic", "judge", "jury")
-STATUSES = ("queued", "running", "succeeded", "failed", "cancelled")
 RECEIPT_STATES = ("consumed", "own_config", "not_consumed", "deterministic")
 _NAME = 200
 _NO_PLUGIN = text("plugin_id IS NULL")
@@ -173,7 +169,7 @@ class RunRow(Base):
     __tablename__ = "runs"
     __table_args__ = (
         _one_of("scoring_mode", SCORING_MODES),
-        _one_of("status", STATUSES),
+        _one_of("status", RUN_STATUSES),
         Index("ix_runs_status_created_at", "status", "created_at"),
     )
 

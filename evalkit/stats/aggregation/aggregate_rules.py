@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from pandas.arrays import BooleanArray
 
 from evalkit import tables
+from evalkit.core.rules import AGGREGATE_RULES, AVERAGES, AggregateRule, check_choice, check_share
 from evalkit.errors import ConfigError, listed
 from evalkit.rubrics.scale_columns import Measures, halfway_labels, label_norms, measures, nearest_labels, norms
 from evalkit.stats.aggregation.dawid_skene_scores import Ballots, posteriors
@@ -22,9 +23,7 @@ from evalkit.tables import SCORE_KEY, VOTE_KEY
 from evalkit.tables.grouping import Flags, Floats, Groups, Ints, Objects, group, most_frequent, refuse_doubles, tally
 from evalkit.tables.ties import labels_among, tied_cells
 
-__all__ = ["AggregateMethod", "aggregate"]
-
-AggregateMethod = Literal["mean", "median", "majority", "min", "max", "dawid_skene"]
+__all__ = ["aggregate"]
 
 _NEED = [*VOTE_KEY, "score", "label", "passed", "level", "scale"]
 _TINY = 1e-9
@@ -33,7 +32,7 @@ _TINY = 1e-9
 def aggregate(
     votes: pd.DataFrame,
     *,
-    method: AggregateMethod = "mean",
+    method: AggregateRule = "mean",
     quorum: float = 0.5,
     weights: Mapping[str, float] | None = None,
 ) -> pd.DataFrame:
@@ -53,7 +52,7 @@ def aggregate(
           log-likelihood gains under 1e-6). `score` is the posterior mean, `label` its mode, `passed` whether
           passing is more probable than not. One label a judge, whose weights do not count; for 3 judges or
           more, scales of 2-5 codes, not interval ones. With fewer than 10·J·(q − 1) items each judge has one
-          error rate, and `method` says ``dawid_skene one_coin``. Unscored where fewer than three judges of the
+          error rate, and `options` says ``one_coin``. Unscored where fewer than three judges of the
           criterion gave any label. Look at `jury_value` first: where judges share their mistakes, it
           trusts the majority's.
 
@@ -101,7 +100,8 @@ def aggregate(
     >>> aggregate(votes)[["score", "label", "passed", "disagreement", "status"]].round(3).values.tolist()
     [[1.667, '2', True, 0.333, 'ok']]
     """
-    _check_options(method, quorum)
+    check_choice("method", method, AGGREGATE_RULES)
+    check_share("quorum", quorum)
     frame = tables.check(votes, "votes", need=_NEED)
     refuse_doubles(frame, VOTE_KEY, "votes")
     whole = group(frame, SCORE_KEY)
@@ -126,15 +126,9 @@ def aggregate(
     columns["disagreement"] = item_disagreement(jury.groups, jury.measured, jury.norm, jury.label, jury.answered)
     columns |= _status(jury, under, made.tied, verdict, score, label)
     columns["method"] = tables.categorical(made.method)
+    columns["options"] = tables.categorical(made.options)
     columns["tied_labels"] = tables.categorical(made.among)
     return tables.table("scores", columns)
-
-
-def _check_options(method: str, quorum: float) -> None:
-    if method not in get_args(AggregateMethod):
-        raise ConfigError(f"aggregate got method={method!r}; allowed are {listed(get_args(AggregateMethod))}")
-    if not 0 <= quorum <= 1:
-        raise ConfigError(f"aggregate got quorum={quorum!r}; it is a share from 0 to 1")
 
 
 def _weights(frame: pd.DataFrame, weights: Mapping[str, float] | None) -> Floats:
@@ -233,19 +227,23 @@ class _Made:
     verdict: Objects
     unknown: Flags
     method: Objects
+    options: Objects
     among: Objects
 
 
 def _reached(jury: _Jury, measured: Measures, method: str) -> _Made:
-    nothing = np.zeros(len(jury.groups), dtype=bool)
+    n_groups = len(jury.groups)
+    known, no_options = np.zeros(n_groups, dtype=bool), np.full(n_groups, None, dtype=object)
     (score, label, tied, among), verdict = _middle(jury, measured, method), _verdict(jury, measured, method)
-    return _Made(score, label, tied, *verdict, nothing, _methods(method, measured), among)
+    return _Made(score, label, tied, *verdict, known, _methods(method, measured), no_options, among)
 
 
 def _estimated(jury: _Jury, heads: pd.DataFrame) -> _Made:
     found = posteriors(heads, Ballots(jury.groups.codes, jury.judge, jury.label, jury.score, jury.names))
-    method = np.where(found.one_coin, "dawid_skene one_coin", "dawid_skene").astype(object)
-    return _Made(found.score, found.label, found.tied, *found.verdict(), found.unknown, method, found.among)
+    method = np.full(len(found.score), "dawid_skene", dtype=object)
+    options = np.full(len(found.score), None, dtype=object)
+    options[found.one_coin] = "one_coin"
+    return _Made(found.score, found.label, found.tied, *found.verdict(), found.unknown, method, options, found.among)
 
 
 def _middle(jury: _Jury, measured: Measures, method: str) -> tuple[Floats, Objects, Flags, Objects]:
@@ -265,13 +263,7 @@ def _middle(jury: _Jury, measured: Measures, method: str) -> tuple[Floats, Objec
 
 def _averages(jury: _Jury, measured: Measures, method: str) -> tuple[Floats, Objects, Flags, Objects]:
     rows = jury.answered & ~jury.measured.nominal
-    score = np.full(len(jury.groups), np.nan)
-    total = jury.groups.total(jury.weight, rows)
-    some = total > 0
-    if method == "mean":
-        score[some] = jury.groups.total(jury.weight * jury.score, rows)[some] / total[some]
-    else:
-        score[some] = _weighted_median(jury, rows)[some]
+    score = AVERAGES[method](jury.groups.codes[rows], jury.score[rows], jury.weight[rows], len(jury.groups))
     label, tied = nearest_labels(score, measured)
     return score, label, tied, halfway_labels(score, measured, tied)
 
@@ -341,26 +333,6 @@ def _code_scores(jury: _Jury, label: Objects, measured: Measures) -> Floats:
     return score
 
 
-def _weighted_median(jury: _Jury, rows: Flags) -> Floats:
-    """The value where half of the weight is reached; the mean of two where it is reached exactly between them."""
-    codes, values, weight = jury.groups.codes[rows], jury.score[rows], jury.weight[rows]
-    order = np.lexsort((values, codes))
-    codes, values, weight = codes[order], values[order], weight[order]
-    n_groups = len(jury.groups)
-    total = np.bincount(codes, weights=weight, minlength=n_groups)
-    running = np.cumsum(weight)
-    before = np.concatenate([[0.0], np.cumsum(total)[:-1]]) if n_groups else np.zeros(0)
-    reached = running - before[codes]
-    half, slack = total[codes] / 2, _TINY * total[codes]
-    result = np.full((2, n_groups), np.nan)
-    # Written backwards, so that the first value of each group that reaches half of the weight stays.
-    for side, enough in enumerate((reached >= half - slack, reached > half + slack)):
-        at = np.flatnonzero(enough)[::-1]
-        result[side, codes[at]] = values[at]
-    median: Floats = result.mean(axis=0)
-    return median
-
-
 def _verdict(jury: _Jury, measured: Measures, method: str) -> tuple[BooleanArray, Objects]:
     total = jury.total_weight
     yes, no = jury.groups.total(jury.weight, jury.passes), jury.groups.total(jury.weight, jury.fails)
@@ -399,8 +371,6 @@ def _status(
 
 
 def _methods(method: str, measured: Measures) -> Objects:
-    orderless = [
-        scale.level == "nominal" and (method in ("mean", "median") or not scale.has_rule) for scale in measured.scales
-    ]
+    orderless = [scale.level == "nominal" and (method in AVERAGES or not scale.has_rule) for scale in measured.scales]
     flags = np.array(orderless, dtype=bool)[measured.codes] if orderless else np.zeros(0, dtype=bool)
     return np.where(flags, "majority", method).astype(object)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from pandas.arrays import BooleanArray
 
 from evalkit import tables
+from evalkit.core.choices import MISSING_CRITERIA, MissingCriteria
 from evalkit.errors import ConfigError, InputError, listed
 from evalkit.rubrics import Rubric
 from evalkit.tables import SCORE_KEY
@@ -22,7 +23,7 @@ _TINY = 1e-9
 _NO_ROW = "not_judged"
 
 
-def combine(scores: pd.DataFrame, rubric: Rubric, *, missing: Literal["na", "renormalise"] = "na") -> pd.DataFrame:
+def combine(scores: pd.DataFrame, rubric: Rubric, *, missing: MissingCriteria = "na") -> pd.DataFrame:
     """One score per item over all criteria of the rubric.
 
     Parameters
@@ -68,8 +69,8 @@ def combine(scores: pd.DataFrame, rubric: Rubric, *, missing: Literal["na", "ren
     >>> combine(scores, rubric)[["score_norm", "passed", "n_criteria"]].values.tolist()
     [[0.625, True, 2]]
     """
-    if missing not in ("na", "renormalise"):
-        raise ConfigError(f"combine got missing={missing!r}; allowed are 'na', 'renormalise'")
+    if missing not in MISSING_CRITERIA:
+        raise ConfigError(f"combine got missing={missing!r}; allowed are {listed(MISSING_CRITERIA)}")
     frame = tables.check(scores, "scores", need=_NEED)
     _refuse_others(frame, rubric)
     refuse_doubles(frame, SCORE_KEY, "scores")

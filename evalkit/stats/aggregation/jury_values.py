@@ -11,20 +11,21 @@ import numpy as np
 import pandas as pd
 
 from evalkit import tables
+from evalkit.core.choices import REFERENCES, Reference, Ties, Unscored
+from evalkit.core.rules import AggregateRule
 from evalkit.errors import ConfigError, EvalkitWarning, counted, listed
-from evalkit.stats.aggregation.aggregate_rules import AggregateMethod, aggregate
+from evalkit.stats.aggregation.aggregate_rules import aggregate
 from evalkit.stats.aggregation.independent_judges import effective_judges
 from evalkit.stats.aggregation.model_families import Kin, kin, models_of
 from evalkit.stats.alignment.agreement_figures import Answers, compare_each, counted_rows
 from evalkit.stats.alignment.rater_panels import KEYS, Panel, checked, panels
 from evalkit.stats.intervals import FEW_CLUSTERS, Interval, Transform, jackknife, jackknife_groups
 from evalkit.tables.grouping import Flags, Floats, Ints
-from evalkit.tables.ties import Counting, TiesOption, UnscoredOption, check_counting
+from evalkit.tables.ties import Counting, check_counting
 
 __all__ = ["jury_value"]
 
 WorthFigure = Literal["accuracy", "kappa", "quadratic_kappa", "pearson", "spearman", "kendall", "mae"]
-WorthReference = Literal["each", "mean", "majority"]
 _ON_KINDS = ("accuracy", "kappa")
 _FLOATS = ["value", "low", "high", "without", "effect", "effect_low", "effect_high", "n_eff", "n_eff_low", "n_eff_high"]
 _COLUMNS = [*KEYS, "judge", "figure", *_FLOATS, "best", "n_judges", "n_items"]
@@ -40,12 +41,12 @@ def jury_value(
     labels: pd.DataFrame,
     *,
     figure: WorthFigure | None = None,
-    method: AggregateMethod = "mean",
+    method: AggregateRule = "mean",
     quorum: float = 0.5,
     weights: Mapping[str, float] | None = None,
-    reference: WorthReference = "each",
-    ties: TiesOption = "half",
-    unscored: UnscoredOption = "drop",
+    reference: Reference = "each",
+    ties: Ties = "half",
+    unscored: Unscored = "drop",
     items: Any = None,
     models: Mapping[str, str] | pd.DataFrame | None = None,
     clusters: Mapping[str, Any] | pd.Series | None = None,
@@ -151,8 +152,8 @@ def jury_value(
 def _check_options(figure: str | None, reference: str) -> None:
     if figure is not None and figure not in get_args(WorthFigure):
         raise ConfigError(f"jury_value got figure={figure!r}; allowed are {listed(get_args(WorthFigure))}")
-    if reference not in get_args(WorthReference):
-        raise ConfigError(f"jury_value got reference={reference!r}; allowed are {listed(get_args(WorthReference))}")
+    if reference not in REFERENCES:
+        raise ConfigError(f"jury_value got reference={reference!r}; allowed are {listed(REFERENCES)}")
 
 
 def _weighed(frame: pd.DataFrame, weights: Mapping[str, float] | None) -> pd.DataFrame:

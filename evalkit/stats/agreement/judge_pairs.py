@@ -11,12 +11,13 @@ import numpy.typing as npt
 import pandas as pd
 
 from evalkit import tables
+from evalkit.core.choices import Ties, Unscored
 from evalkit.errors import counted
 from evalkit.stats.agreement.rating_arrays import CRITERION_KEY, Answered, Voted, answered, checked, voted
 from evalkit.stats.agreement.reliabilities import figure_with_interval
 from evalkit.stats.intervals import FEW_CLUSTERS
 from evalkit.tables.grouping import Flags, Floats, Ints
-from evalkit.tables.ties import Counting, TiesOption, UnscoredOption, check_counting
+from evalkit.tables.ties import Counting, check_counting
 
 __all__ = ["judge_agreement"]
 
@@ -43,8 +44,8 @@ _TEXTS = ["judge_a", "judge_b", "ties", "unscored", "notes"]
 def judge_agreement(
     judged: pd.DataFrame,
     *,
-    ties: TiesOption = "na",
-    unscored: UnscoredOption = "drop",
+    ties: Ties = "na",
+    unscored: Unscored = "drop",
     clusters: Mapping[str, Any] | pd.Series | None = None,
 ) -> pd.DataFrame:
     """How far every two judges agree, per criterion.

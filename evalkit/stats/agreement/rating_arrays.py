@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from evalkit import tables
+from evalkit.core.rules import AVERAGES
 from evalkit.errors import InputError
 from evalkit.rubrics.scale_columns import Measures, label_norms, measures, nearest_labels, norms
 from evalkit.rubrics.scales import Scale
@@ -165,7 +166,7 @@ def _answered(rows: pd.DataFrame, clusters: pd.Series, form: str) -> Answered:
     scale = Scale.from_json(str(rows["level"].iloc[0]), str(rows["scale"].iloc[0]))
     score = rows["score"].to_numpy(dtype=np.float64)
     label = rows["label"].cat.codes.to_numpy().astype(np.int64)
-    by_score = form == "votes" and "rule" in rows and _by_score(rows["rule"]) and scale.level != "nominal"
+    by_score = form == "votes" and "method" in rows and rows["method"].isin(AVERAGES).all() and scale.level != "nominal"
     metric: Metric = "interval" if by_score else scale.level
     value = score if form == "samples" or by_score else _numbers(rows["label"], label, scale)
     scored = label >= 0 if scale.level == "nominal" else np.isfinite(value)
@@ -190,10 +191,6 @@ def _answered(rows: pd.DataFrame, clusters: pd.Series, form: str) -> Answered:
     return Answered(
         head, rows, form, metric, scale, cells, items, judges, scored, norm, people, labels, int(codes.max()) + 1, k
     )
-
-
-def _by_score(rules: pd.Series) -> bool:
-    return bool(rules.astype("str").str.startswith(("mean", "median")).all())
 
 
 def _numbers(labels: pd.Series, codes: Ints, scale: Scale) -> Floats:

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from evalkit import tables
+from evalkit.core.choices import Ties
 from evalkit.errors import counted
 from evalkit.stats.agreement.chance_corrected import Labels, fleiss_kappa, gwet_ac, quadratic_weights
 from evalkit.stats.agreement.krippendorff import Cells, Metric, alpha, pairable, percent_agreement
@@ -16,7 +17,7 @@ from evalkit.stats.agreement.rating_arrays import CRITERION_KEY, Answered, Voted
 from evalkit.stats.agreement.variance_components import Components, components, dependability
 from evalkit.stats.intervals import FEW_CLUSTERS, Transform, jackknife
 from evalkit.tables.grouping import Floats
-from evalkit.tables.ties import TiesOption, check_counting
+from evalkit.tables.ties import check_counting
 
 __all__ = ["figure_with_interval", "reliability", "spread_components"]
 
@@ -42,7 +43,7 @@ def reliability(
     judged: pd.DataFrame,
     *,
     full: bool = False,
-    ties: TiesOption = "na",
+    ties: Ties = "na",
     clusters: Mapping[str, Any] | pd.Series | None = None,
 ) -> pd.DataFrame:
     """How far the judges agree over the corpus, per criterion: alpha, percent agreement, and where the spread is.
@@ -99,7 +100,7 @@ def reliability(
     >>> votes = tables.table("votes", {
     ...     "rubric": ["r"] * 6, "rubric_version": ["v1"] * 6, "item_id": list("aabbcc"), "criterion": ["c"] * 6,
     ...     "judge": ["x", "y"] * 3, "label": ["p", "p", "q", "q", "p", "q"], "n_samples": [1] * 6,
-    ...     "n_scored": [1] * 6, "tied": [False] * 6, "rule": ["majority"] * 6, "level": ["nominal"] * 6,
+    ...     "n_scored": [1] * 6, "tied": [False] * 6, "method": ["majority"] * 6, "level": ["nominal"] * 6,
     ...     "scale": ['{"codes":["p","q"],"better":"high"}'] * 6})
     >>> reliability(votes)[["metric", "alpha_vote", "percent_agreement"]].round(3).values.tolist()
     [['nominal', 0.444, 0.667]]

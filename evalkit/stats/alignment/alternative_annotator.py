@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from evalkit import tables
+from evalkit.core.choices import Ties, Unscored
 from evalkit.core.formatting import figure, html_page, html_table, text_table
 from evalkit.errors import ConfigError, counted, listed
 from evalkit.rubrics.scales import number
@@ -18,7 +19,7 @@ from evalkit.stats.alignment.human_labels import People
 from evalkit.stats.alignment.label_splits import HELD_OUT, PartOption, count_look, take_part
 from evalkit.stats.alignment.rater_panels import KEYS, Panel, checked, panels
 from evalkit.tables.grouping import Flags, Floats, Ints
-from evalkit.tables.ties import Counting, TiesOption, UnscoredOption, check_counting
+from evalkit.tables.ties import Counting, check_counting
 
 __all__ = ["AltTest", "alt_test"]
 
@@ -82,8 +83,8 @@ def alt_test(
     epsilon: float,
     *,
     scoring: ScoringOption | None = None,
-    ties: TiesOption = "na",
-    unscored: UnscoredOption = "drop",
+    ties: Ties = "na",
+    unscored: Unscored = "drop",
     part: PartOption | None = None,
 ) -> AltTest:
     """The alternative annotator test: is the judge as good as the people it would replace?

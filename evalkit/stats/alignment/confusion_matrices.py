@@ -8,10 +8,11 @@ import numpy as np
 import pandas as pd
 
 from evalkit import tables
+from evalkit.core.choices import Ties, Unscored
 from evalkit.stats.alignment.agreement_figures import Answers, kinds_table
 from evalkit.stats.alignment.label_splits import PartOption, take_part
 from evalkit.stats.alignment.rater_panels import KEYS, Panel, checked, panels
-from evalkit.tables.ties import Counting, TiesOption, UnscoredOption, check_counting
+from evalkit.tables.ties import Counting, check_counting
 
 __all__ = ["confusion"]
 
@@ -23,8 +24,8 @@ def confusion(
     judged: pd.DataFrame,
     labels: pd.DataFrame,
     *,
-    ties: TiesOption = "na",
-    unscored: UnscoredOption = "drop",
+    ties: Ties = "na",
+    unscored: Unscored = "drop",
     part: PartOption | None = None,
 ) -> pd.DataFrame:
     """How often each label of a judge stands against each label of a person.

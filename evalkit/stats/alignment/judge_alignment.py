@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from evalkit import tables
+from evalkit.core.choices import REFERENCES, Reference, Ties, Unscored
 from evalkit.errors import ConfigError, EvalkitWarning, InputError, listed
 from evalkit.stats.alignment.agreement_figures import FIGURES, OF_CLASSES, Answers, counted_rows, same_rows
 from evalkit.stats.alignment.human_labels import People
@@ -24,11 +25,10 @@ from evalkit.stats.alignment.system_levels import Found, Level, figures_once, in
 from evalkit.stats.alignment.system_levels import figures as figures_at
 from evalkit.stats.intervals import FEW_CLUSTERS, mean_interval
 from evalkit.tables.grouping import Flags, Ints
-from evalkit.tables.ties import LEFT_OUT, Counting, TiesOption, UnscoredOption, check_counting
+from evalkit.tables.ties import LEFT_OUT, Counting, check_counting
 
 __all__ = ["align"]
 
-ReferenceOption = Literal["each", "mean", "majority"]
 LevelOption = Literal["corpus", "group", "system"]
 IntervalOption = Literal["jackknife", "bootstrap"]
 
@@ -47,9 +47,9 @@ def align(
     labels: pd.DataFrame,
     *,
     figures: Sequence[str] | None = None,
-    reference: ReferenceOption = "each",
-    ties: TiesOption = "na",
-    unscored: UnscoredOption = "drop",
+    reference: Reference = "each",
+    ties: Ties = "na",
+    unscored: Unscored = "drop",
     by: str | Mapping[str, Any] | pd.Series | None = None,
     level: LevelOption = "corpus",
     interval: IntervalOption | None = "jackknife",
@@ -197,7 +197,7 @@ class _Options:
 
 def _check_options(reference: str, level: str, interval: str | None, figures: Sequence[str] | None) -> None:
     for name, given, allowed in (
-        ("reference", reference, get_args(ReferenceOption)),
+        ("reference", reference, REFERENCES),
         ("level", level, get_args(LevelOption)),
         ("interval", interval, (*get_args(IntervalOption), None)),
     ):

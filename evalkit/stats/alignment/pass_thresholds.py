@@ -11,13 +11,14 @@ import numpy.typing as npt
 import pandas as pd
 
 from evalkit import tables
+from evalkit.core.choices import Ties, Unscored
 from evalkit.errors import ConfigError, listed
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.alignment.agreement_figures import Answers, same_rows
 from evalkit.stats.alignment.label_splits import PartOption, take_part
 from evalkit.stats.alignment.rater_panels import KEYS, Panel, checked, panels
 from evalkit.tables.grouping import Flags, Floats, Ints, clusters_of
-from evalkit.tables.ties import Counting, TiesOption, UnscoredOption, check_counting
+from evalkit.tables.ties import Counting, check_counting
 
 __all__ = ["pass_threshold"]
 
@@ -38,8 +39,8 @@ def pass_threshold(
     folds: int = 5,
     *,
     objective: ObjectiveOption = "accuracy",
-    ties: TiesOption = "half",
-    unscored: UnscoredOption = "drop",
+    ties: Ties = "half",
+    unscored: Unscored = "drop",
     clusters: Mapping[str, Any] | pd.Series | None = None,
     part: PartOption | None = None,
 ) -> pd.DataFrame:

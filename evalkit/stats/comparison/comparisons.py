@@ -238,9 +238,7 @@ def _samples(judgments: pd.DataFrame, judges: tuple[str, ...]) -> int:
 
 def _spread(a: Part, b: Part, judges: tuple[str, ...], common: pd.Index) -> dict[str, float]:
     """What sampling adds to a mean score: the SD of the mean difference, and the RMS change of an item."""
-    means = [
-        str(part.rows[name].iloc[0]).split()[0] for part in (a, b) for name in ("rule", "method") if name in part.rows
-    ]
+    means = [str(part.rows["method"].iloc[0]) for part in (a, b) if "method" in part.rows]
     if any(name not in ("mean", "majority") for name in means) or "majority" in means:
         return {}
     squares = [_variances(part, judges, common) for part in (a, b)]

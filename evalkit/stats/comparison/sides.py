@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pandas as pd
 
 from evalkit import tables
 from evalkit.core.formatting import Bill
+from evalkit.core.rules import Rules
 from evalkit.errors import InputError, listed
 from evalkit.rubrics.scales import Scale
+from evalkit.stats.aggregation import aggregate
 from evalkit.stats.comparison.comparison_table import JURY
 from evalkit.stats.comparison.noise_floors import Decide
 from evalkit.stats.voting import vote
@@ -31,7 +34,7 @@ class Side:
     judgments: pd.DataFrame
     votes: pd.DataFrame
     scores: pd.DataFrame | None
-    rules: Any
+    rules: Rules | None
     name: str
     mode: str
     bill: Bill
@@ -127,12 +130,12 @@ def by_keys(frame: pd.DataFrame, keys: list[str]) -> dict[tuple[str, ...], pd.Da
     return {tuple(head): frame.loc[groups.codes == number] for number, head in enumerate(heads)}
 
 
-def _decide(rules: Any, *, jury: bool) -> Decide | None:
+def _decide(rules: Rules | None, *, jury: bool) -> Decide | None:
     """How judgments become votes, or scores; a table alone says nothing of how a jury is aggregated."""
     if rules is None:
         return None if jury else vote
-    votes: Decide = rules.vote_judgments
-    return (lambda judgments: rules.aggregate_votes(votes(judgments))) if jury else votes
+    votes: Decide = partial(vote, **rules.vote_options)
+    return (lambda judgments: aggregate(votes(judgments), **rules.aggregate_options)) if jury else votes
 
 
 def _weights(votes: pd.DataFrame, rubric: str, criterion: str) -> dict[str, float]:

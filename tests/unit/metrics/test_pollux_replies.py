@@ -16,7 +16,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import evalkit.lighteval
-from evalkit.core.records import REASONS, Reply
+from evalkit.core.choices import REASONS
+from evalkit.core.records import Reply
 from evalkit.errors import ConfigError, MissingExtraError, RubricError
 from evalkit.lighteval.pollux.parsers import (
     POLLUX_DEFAULT_FEEDBACK_RE,

@@ -1,0 +1,57 @@
+"""The table of choices: written once, read everywhere, and complete."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args, get_origin
+
+import numpy as np
+import pytest
+
+from evalkit.core import choices, rules
+from evalkit.errors import ConfigError
+from evalkit.rubrics import Profile
+from evalkit.runs.contract import ScoringConfig
+
+
+def test_every_tuple_of_choices_is_that_of_its_type():
+    types = {get_args(value) for value in vars(choices).values() if get_origin(value) is Literal}
+    tuples = {value for name, value in vars(choices).items() if name.isupper() and isinstance(value, tuple)}
+    assert types == tuples - {choices.ENGINE_REASONS}
+
+
+@pytest.mark.parametrize(
+    ("table", "kind"),
+    [
+        (rules.VOTE_RULES, rules.VoteRule),
+        (rules.VOTE_TIES, rules.VoteTies),
+        (rules.AGGREGATE_RULES, rules.AggregateRule),
+    ],
+)
+def test_every_rule_has_a_meaning(table, kind):
+    assert tuple(table) == get_args(kind)
+    assert all(table.values())
+
+
+def test_profiles_and_scoring_configs_take_every_rule():
+    for name in rules.AGGREGATE_RULES:
+        assert Profile(profile="p", aggregate=name).aggregate == name
+        assert ScoringConfig.of({"aggregation": name}).aggregation == name
+    assert set(choices.BACKENDS) == {*choices.PROVIDERS, "tgi"} - {"function"}
+
+
+@pytest.mark.parametrize("rule", ["mean", "median"])
+def test_averages_by_hand(rule):
+    # groups: 1 and 3 with weights 1 and 3 (mean 10/4; half of the weight, 2, is reached at 3); none; 5 alone
+    made = rules.AVERAGES[rule](np.array([0, 0, 2]), np.array([1.0, 3.0, 5.0]), np.array([1.0, 3.0, 1.0]), 3)
+    assert made[[0, 2]].tolist() == [{"mean": 2.5, "median": 3.0}[rule], 5.0]
+    assert np.isnan(made[1])
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"vote": "modal"}, {"ties": "up"}, {"aggregate": "best"}, {"quorum": 2}, {"quorum": True}, {"quorum": "a"},
+     {"min_self_agreement": -1}],
+)  # fmt: skip
+def test_rules_that_cannot_be_are_refused(wrong):
+    with pytest.raises(ConfigError, match=f"{next(iter(wrong))}=.*allowed"):
+        rules.Rules(**wrong)
