@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 from evalkit.errors import InputError
 from evalkit.rubrics import Rubric
 from evalkit.rubrics.prompts import Asking, input_hash
-from evalkit.tables import as_items, canonical_text, input_text, is_missing, load_items, write_frame
-from evalkit.tables import values as canonical
+from evalkit.tables import as_items, canonical, canonical_text, input_text, is_missing, load_items, write_frame
 from evalkit.tables.items import column_names
 
 RUBRIC = Rubric(
