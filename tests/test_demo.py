@@ -1,4 +1,4 @@
-"""The demo in processes of its own: offline, from any folder, with nothing asked twice."""
+"""The demo in processes of its own: offline, from any folder, and without a call the second time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from evalkit.cli import demonstration as demo
+from evalkit.cli import demo
+from evalkit.evaluation import load_example
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -18,7 +19,7 @@ CODE = """
 import socket
 def refuse(*_): raise OSError("no network")
 socket.socket.connect = socket.socket.connect_ex = socket.getaddrinfo = refuse
-from evalkit.cli import demonstration as demo
+from evalkit.cli import demo
 demo.run()
 """
 
@@ -49,7 +50,7 @@ def test_twice_the_second_time_from_a_locked_folder(tmp_path):
         assert done.returncode == 0, done.stderr
         assert done.stderr == ""
         assert "Traceback" not in done.stdout
-        assert "It is not an LLM." in done.stdout
+        assert "A fake judge is not an LLM" in done.stdout
         lines = [line for line in done.stdout.splitlines() if str(tmp_path) not in line]
         assert max(map(len, lines)) <= 120
         assert re.findall(r"^── (\d)\. ", done.stdout, re.MULTILINE) == list("12345")
@@ -69,7 +70,7 @@ def test_a_narrow_terminal_is_kept_to_and_no_prompt_is_cut(tmp_path):
     for width in (80, 100):
         done = ran(tmp_path, COLUMNS=str(width))
         assert done.returncode == 0, done.stderr
-        steps, _, _ = done.stdout.partition("── Where to go on")  # below stand commands to copy: they are not broken
+        steps, _, _ = done.stdout.partition("── Next steps")  # below stand commands to copy: they are not broken
         assert max(map(len, steps.splitlines())) <= width
         prompt = steps.partition("── 1.")[2].partition("── 2.")[0]
         assert whole in " ".join(line.strip().removeprefix("│").strip() for line in prompt.splitlines())
@@ -80,11 +81,11 @@ def test_a_project_keeps_its_replies_beside_it(tmp_path):
     (tmp_path / "pyproject.toml").touch()
     done = ran(tmp_path, COMMAND, PYTHONIOENCODING="ascii")  # a terminal that knows no box-drawing
     assert done.returncode == 0, done.stderr
-    assert "Replies are kept in cache/demo" in done.stdout
+    assert "The replies are stored in cache/demo" in done.stdout
     assert (tmp_path / "cache" / "demo").is_dir()
 
 
-def test_a_cache_that_cannot_be_written_is_said_in_one_line(tmp_path):
+def test_a_cache_that_cannot_be_written_is_one_line_of_error(tmp_path):
     blocked = tmp_path / "file"
     blocked.write_text("no folder")
     done = ran(tmp_path, COMMAND, EVALKIT_CACHE=str(blocked / "cache"))
@@ -99,12 +100,12 @@ def test_its_numbers_are_those_of_the_example(monkeypatch, tmp_path):
     out = io.StringIO()
     demo.run(out)
     text = out.getvalue()
-    items, labels = demo.load_example("support")
+    items, labels = load_example("support")
     assert f"reads {len(items)} answers" in text
     assert f"{len(items)} items, {len(items) * len(demo.JURY) * 3} judgments" in text
     assert all(judge in text for judge in demo.JURY)
     assert f"{labels['item_id'].nunique()} of {len(items)}" in text
-    assert f"Replies are kept in {tmp_path / 'demo'}" in text
+    assert f"The replies are stored in {tmp_path / 'demo'}" in text
 
 
 def test_every_call_it_shows_is_there():

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import evalkit as ek
-from evalkit.cli.demonstration import EDIT
+from evalkit.cli.demo import EDIT
 
 FOLDER = Path(__file__).resolve().parent
 # US$ a judgment, invented: the embedded judges are free

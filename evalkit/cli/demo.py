@@ -1,20 +1,141 @@
-"""`evalkit demo`."""
+"""`evalkit demo`: judge the bundled examples offline, compare with labels, edit the rubric, see what changed."""
 
 from __future__ import annotations
 
-import argparse
+import shutil
+import sys
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
 
 from evalkit.cli.arguments import Commands, add_command
 
-__all__ = ["add"]
+if TYPE_CHECKING:
+    from evalkit.evaluation import Evaluation
+
+__all__ = ["EDIT", "JURY", "add", "run"]
+
+JURY = ["fake:strict", "fake:lenient", "fake:verbose"]
+EDIT = {
+    2: "Supported in the main. What matters is stated in the context; minor or small additions are acceptable.",
+}
+"""The demo's edit of the rubric: it accepts side remarks, which the labels do not."""
+
+_WIDEST, _NARROWEST = 118, 60
+_OPENING = """\
+A jury of three judges reads 24 answers of three invented shop bots, each beside the sources that the bot was given. \
+Every judge scores every answer three times by the rubric 'faithfulness': 0 contradicted or invented, 1 supported but \
+for a side remark, 2 fully supported.
+The judges are built in (fake:strict, fake:lenient, fake:verbose): they count shared words, offline and free.
+A fake judge is not an LLM: the figures show what evalkit does, not how good real judges are."""
+_CLOSING = """
+── Next steps
+   The replies are stored in {cache}: a second run of the demo makes no calls.
+   Your own items:     ek.evaluate(ek.load_items('items.jsonl'), 'faithfulness', 'openai:gpt-4o-mini')
+                       (needs OPENAI_API_KEY; any OpenAI-compatible server: Judge(…, base_url=…))
+   From the shell:     evalkit evaluate items.jsonl --rubric faithfulness --judge openai:gpt-4o-mini
+   In a notebook:      .venv/bin/jupyter lab notebooks/01-tour.ipynb
+   Freeze and reuse:   ek.freeze(ev2, 'support-strict.yaml')"""
 
 
 def add(commands: Commands) -> None:
     """Its parser."""
-    add_command(commands, "demo", _demo, "judge the bundled examples offline: what evalkit does, in a minute")
+    add_command(commands, "demo", lambda _: run(), "judge the bundled examples offline: what evalkit does, in a minute")
 
 
-def _demo(_: argparse.Namespace) -> None:
-    from evalkit.cli.demonstration import run
+def run(out: TextIO | None = None) -> None:
+    """Print the tour; takes seconds, needs no key and no network."""
+    from evalkit.core.folders import default_folder
+    from evalkit.engine import explain, plan
+    from evalkit.evaluation import evaluate, load_example, show
+    from evalkit.rubrics import diff, load_rubric
+    from evalkit.rubrics.prompts import build_prompt
+    from evalkit.stats.comparison import compare
 
-    run()
+    cache = default_folder() / "demo"
+    page = _Page(sys.stdout if out is None else out)
+    page.print("evalkit: does a support bot stick to its sources?", "")
+    page.wrap(0, *_OPENING.splitlines())
+
+    items, labels = load_example("support")
+    rubric = load_rubric("faithfulness")
+    page.step("The prompt that a judge gets", "print(ek.build_prompt(rubric, items.iloc[0]))")
+    lines = build_prompt(rubric, items.iloc[0]).messages[-1].content.splitlines()
+    page.quote("… criterion, scale and form of the reply, then:", *lines[lines.index("Question:") :])
+
+    page.step("What it will cost", "ek.plan(items, rubric, judges, samples=3)")
+    page.print(show(plan(items, rubric, JURY, cache=cache), width=page.width))
+
+    page.step("Judge, vote, aggregate, compare with labels", "ev = ek.evaluate(items, rubric, judges, labels=labels)")
+    first = evaluate(items, rubric, JURY, labels=labels, cache=cache, progress=False)
+    page.print(show(first, width=page.width), "")
+    page.wrap(
+        0, "The labels were written together with the examples: good to learn with, no measure of real annotators."
+    )
+    problems = explain(first.judgments)
+    if len(problems):
+        page.print(show(problems, width=page.width))
+
+    page.step("Where to look: the items on which the judges differ most", "ev.disagreement, ev.wide()")
+    _print_disagreement(page, first)
+
+    page.step(
+        "Edit the rubric: only the edited criterion is judged again",
+        "ev2 = ek.evaluate(items, rubric.edit(…), judges, …)",
+    )
+    edited = rubric.edit(rubric.names[0], scale=EDIT)
+    page.wrap(3, *str(diff(rubric, edited)).splitlines(), "")
+    second = evaluate(items, edited, JURY, labels=labels, cache=cache, progress=False)
+    page.print(compare(first, second, labels=labels).text(page.width), _CLOSING.format(cache=_short(cache)))
+
+
+def _print_disagreement(page: _Page, evaluation: Evaluation) -> None:
+    name = evaluation.rubric.names[0]
+    disagreement = evaluation.disagreement.set_index("item_id")["disagreement"]
+    wide = evaluation.wide().set_index("item_id")
+    for item in disagreement.sort_values(ascending=False, kind="stable").index[:2]:
+        row = wide.loc[item]
+        labels = " and ".join(str(row[f"{name}_{annotator}"]) for annotator in ("ann1", "ann2"))
+        page.wrap(3, f"{item}: disagreement {disagreement[item]:.2f}, labels {labels}")
+        page.wrap(5, f"answer: {row['answer']}")
+        for judge in JURY:
+            page.wrap(5, f"{judge} {row[f'{name}_{judge}']:.2f}: {row[f'{name}_{judge}_explanation']}")
+
+
+class _Page:
+    """Prints numbered steps, each with the call that does the same, no wider than the terminal."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out, self._step = out, 0
+        columns = shutil.get_terminal_size((_WIDEST, 24)).columns
+        self.width = max(_NARROWEST, min(columns, _WIDEST))
+
+    def print(self, *lines: object) -> None:
+        """Lines as they are."""
+        for line in lines:
+            print(line, file=self._out, flush=True)
+
+    def wrap(self, indent: int, *texts: str) -> None:
+        """Texts, wrapped and indented."""
+        lead = " " * indent
+        for text in texts:
+            self.print(
+                textwrap.fill(text, self.width, initial_indent=lead, subsequent_indent=f"{lead}  " if lead else "")
+            )
+
+    def step(self, title: str, call: str) -> None:
+        """The heading of a step."""
+        self._step += 1
+        self.print("", f"── {self._step}. {title}")
+        self.wrap(3, call)
+        self.print("")
+
+    def quote(self, *lines: str) -> None:
+        """Lines with a bar on their left."""
+        for line in lines:
+            for part in textwrap.wrap(line, self.width - 5, subsequent_indent="  ") or [""]:
+                self.print(f"   │ {part}".rstrip())
+
+
+def _short(folder: Path) -> str:
+    return str(folder.relative_to(Path.cwd())) if folder.is_relative_to(Path.cwd()) else str(folder)

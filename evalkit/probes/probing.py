@@ -10,7 +10,7 @@ import pandas as pd
 
 from evalkit import tables
 from evalkit.core.formatting import Bill
-from evalkit.engine.providers.fake.replies import write_reply
+from evalkit.engine.providers.reply_forms import write_reply
 from evalkit.errors import ConfigError, counted, listed
 from evalkit.probes.effects import effects_table, halves_of, pair_sides, passes_again, worst_items
 from evalkit.probes.results import Probe

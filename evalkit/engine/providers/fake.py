@@ -1,0 +1,330 @@
+"""The provider `fake`: an offline stand-in for a judge. It counts shared words; it is not an LLM."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import time
+from collections.abc import Mapping
+from functools import lru_cache
+from statistics import NormalDist
+from typing import Any
+
+import orjson
+
+from evalkit.core.judges import Judge
+from evalkit.core.records import Prompt, Reply, Request
+from evalkit.engine.providers.reply_forms import Code, verdict_fields, write_reply
+from evalkit.errors import ConfigError, guess
+
+__all__ = ["PERSONAS", "FakeClient"]
+
+PERSONAS = {
+    "strict": "gives lower scores",
+    "lenient": "gives higher scores",
+    "verbose": "prefers long answers",
+    "first": "prefers the answer that is shown first",
+    "noisy": "changes its verdict often",
+    "broken": "writes malformed replies of every kind",
+}
+"""Personas of the provider ``fake`` and how they differ."""
+
+_SHIFT = {"strict": -0.1, "lenient": 0.1}
+_SAMPLE_NOISE, _NOISY, _ITEM_NOISE = 0.08, 0.28, 0.05
+_MALFORMED = ("unreadable", "truncated", "empty", "refused", "off_scale", "near_json")
+
+_ANSWERS = ("answer", "response", "output", "completion", "prediction", "summary", "text")
+_CONTEXTS = ("context", "source", "document", "documents", "article", "passages", "facts")
+_REFERENCES = ("reference", "reference_answer", "ground_truth", "gold", "target", "expected")
+_WORD = re.compile(r"\d+(?:[.,:]\d+)*|[^\W\d_]+")
+_LONG_WORD = re.compile(r"\d+(?:[.,:]\d+)*|[^\W\d_]{4,}")
+_FACT = re.compile(r"\d+(?:[.,:]\d+)*|(?<=[^.!?\s] )[A-ZА-ЯЁ][^\W\d_]+")  # numbers and names
+_NO_ANSWER = re.compile(
+    r"\b(?:do(?:es)? not (?:know|say)|cannot (?:help|answer|write)|не знаю|не могу|не сказано)\b", re.IGNORECASE
+)
+_BAD_CRITERION = re.compile("hallucin|toxic|harmful|error|contradict|bias|галлюц|токсич|ошиб|противореч", re.IGNORECASE)
+_BAD_LABEL = re.compile("(?:no|not|un|in|fail|bad|wrong|false|harm|poor|нет|не|плох|ошиб)", re.IGNORECASE)
+_MIXED_LABEL = re.compile("part|mostly|mixed|some|neutral|unclear|unsure|част|нейтрал", re.IGNORECASE)
+# words in the text of a level that make it harder or easier to reach
+_DEMANDING = re.compile(
+    r"\b(?:any|completely|each|every|exactly|fully|literally|каждый|полностью|точно)\b", re.IGNORECASE
+)
+_FORGIVING = re.compile(
+    r"\b(?:acceptable|mainly|minor|mostly|partly|slight|small|в целом|почти|частично)\b", re.IGNORECASE
+)
+
+
+class FakeClient:
+    """The client of one persona.
+
+    The score rises with the share of the answer's words that stand in the context, reference or question. The
+    rest is drawn from a hash of persona, prompt and sample, so that replies are the same everywhere. At
+    temperature 0 all samples are equal. As with a real judge, a rubric in other words gives other replies; and
+    words that demand (every, exactly) or forgive (mostly, minor) make a level harder or easier to reach. Asked
+    for edits of a rubric, it suggests such words.
+
+    Raises
+    ------
+    ConfigError
+        For an unknown persona.
+    """
+
+    supports_n: bool | None = True
+    max_concurrency: int | None = None
+
+    def __init__(self, judge: Judge) -> None:
+        if judge.model not in PERSONAS:
+            meant = guess(judge.model, PERSONAS)
+            raise ConfigError(
+                f"unknown persona {judge.model!r} of the fake judge; {meant}allowed are {', '.join(PERSONAS)}"
+            )
+        self.persona = judge.model
+
+    async def ask(self, request: Request, n: int, *, adapt: Mapping[str, Any] | None = None) -> list[Reply]:
+        """Replies for the request's first `n` samples."""
+        del adapt
+        return [self.reply(request.prompt, sample, request.judge.temperature) for sample in request.samples[:n]]
+
+    def reply(self, prompt: Prompt, sample: int, temperature: float | None = 1.0) -> Reply:
+        """The reply to one prompt.
+
+        Examples
+        --------
+        >>> from evalkit.core.records import Message
+        >>> prompt = Prompt((Message("user", "…"),), "number", None, "r", "v1", "faithfulness", "t@v1", "ordinal",
+        ...     (0, 1, 2), {"question": "When?", "answer": "In 1987.", "context": "It was opened in 1987."})
+        >>> FakeClient(Judge.of("fake:lenient")).reply(prompt, 0).text
+        '2'
+        """
+        temperature = 1.0 if temperature is None else temperature
+        sample = sample if temperature else 0
+        text: str | None
+        finish, refusal = "stop", None
+        if "edits" in ((prompt.schema or {}).get("properties") or {}):
+            text = (
+                "I would word it better, if I knew how." if self.persona == "broken" else suggest_edits(prompt, sample)
+            )
+        else:
+            code, explanation = self._verdict(prompt, sample, temperature)
+            if self.persona == "broken":
+                kind = _MALFORMED[int(6 * _uniform(prompt, "broken", sample))]
+                text, finish, refusal = malformed(prompt, code, explanation, kind)
+            else:
+                text = write_reply(prompt, code, explanation)
+        return Reply(
+            text=text,
+            finish_reason=finish,
+            refusal=refusal,
+            model=f"fake:{self.persona}",
+            prompt_tokens=max(1, prompt.n_bytes // 4),
+            completion_tokens=max(1, len(text or "") // 4),
+            cost_usd=0.0,
+            latency_s=0.0,
+            created=time.time(),
+        )
+
+    def _verdict(self, prompt: Prompt, sample: int, temperature: float) -> tuple[Code, str]:
+        normal = NormalDist().inv_cdf
+        spread = _NOISY if self.persona == "noisy" else _SAMPLE_NOISE
+        noise = spread * min(temperature, 1.5) * normal(_uniform(prompt, self.persona, sample))
+        noise += _ITEM_NOISE * normal(_uniform(prompt, self.persona, None))
+        if {"A", "B"} <= set(prompt.codes) and "answer_b" in prompt.inputs:
+            return self._winner(prompt, noise)
+        quality, explanation = overlap(prompt.inputs)
+        quality += _SHIFT.get(self.persona, 0.0) + self._bonus(prompt.inputs, "answer") + noise
+        return on_scale(prompt, min(1.0, max(0.0, quality))), explanation
+
+    def _winner(self, prompt: Prompt, noise: float) -> tuple[Code, str]:
+        """The better of two answers, or the code of a tie."""
+        qualities = []
+        for name in ("answer_a", "answer_b"):
+            quality, _ = overlap({**prompt.inputs, "answer": prompt.inputs[name], "answer_a": "", "answer_b": ""})
+            qualities.append(quality + self._bonus(prompt.inputs, name))
+        lead = qualities[0] - qualities[1] + noise + (0.3 if self.persona == "first" else 0.0)
+        ties = [code for code in prompt.codes if code not in ("A", "B")]
+        if ties and abs(lead) < 0.08:
+            return ties[0], "both answers are about equally good"
+        better = "A" if lead > 0 else "B"
+        return better, f"more of answer {better} is in the texts given"
+
+    def _bonus(self, inputs: Mapping[str, Any], name: str) -> float:
+        if self.persona != "verbose":
+            return 0.0
+        return min(0.35, 0.005 * len(_WORD.findall(as_text(inputs.get(name))))) - 0.15
+
+
+def _uniform(prompt: Prompt, persona: str, sample: int | None) -> float:
+    """A number between 0 and 1, fixed by persona, prompt and sample."""
+    parts = [persona, prompt.criterion, *(message.content for message in prompt.messages), repr(sample)]
+    digest = hashlib.sha256("\0".join(parts).encode()).digest()
+    return (int.from_bytes(digest[:6]) + 0.5) / 2**48
+
+
+def as_text(value: Any) -> str:
+    """A text, a list of texts or a list of messages as one text."""
+    if isinstance(value, Mapping):
+        return as_text(value.get("content"))
+    if isinstance(value, list | tuple):
+        return "\n".join(map(as_text, value))
+    return "" if value is None else str(value)
+
+
+@lru_cache(maxsize=20_000)
+def words(text: str) -> frozenset[str]:
+    """The numbers of a text and the first four letters of its other words, without short ones.
+
+    Examples
+    --------
+    >>> sorted(words("It opened in 1987: opening hours"))
+    ['1987', 'hour', 'open']
+    """
+    found = _LONG_WORD.findall(text.casefold())
+    return frozenset(word.replace(",", "") if word[0].isdigit() else word[:4] for word in found)
+
+
+def overlap(inputs: Mapping[str, Any]) -> tuple[float, str]:
+    """The quality of the answer, about 0 to 1, by the words that it shares with the other inputs, and what decided."""
+    answer, question = _answer_and_question(inputs)
+    if not _WORD.search(answer):
+        return 0.0, "the answer is empty"
+    context, reference = (_first(inputs, names) for names in (_CONTEXTS, _REFERENCES))
+    if context:
+        if _NO_ANSWER.search(answer):
+            return 0.9, "the answer claims nothing"
+        return _support(answer, context, question, "context")
+    if _NO_ANSWER.search(answer):
+        return 0.1, "the answer gives no answer"
+    if reference:
+        support, explanation = _support(answer, reference, question, "reference")
+        expected = words(reference) - words(question) or words(reference)
+        recall = len(expected & words(answer)) / max(1, len(expected))
+        return 0.4 * support + 0.6 * recall, explanation
+    shared = len(words(question) & words(answer))
+    return 0.85 if shared else 0.5, f"words that question and answer share: {shared}"
+
+
+def _answer_and_question(inputs: Mapping[str, Any]) -> tuple[str, str]:
+    answer = _first(inputs, _ANSWERS)
+    others = [value for name, value in inputs.items() if name not in (*_ANSWERS, *_CONTEXTS, *_REFERENCES)]
+    turns = inputs.get("conversation")
+    if not answer and isinstance(turns, list | tuple) and turns:
+        return as_text(turns[-1]), as_text(turns[:-1])
+    return answer, as_text(others)
+
+
+def _first(inputs: Mapping[str, Any], names: tuple[str, ...]) -> str:
+    return next((text for name in names if (text := as_text(inputs.get(name))).strip()), "")
+
+
+def _support(answer: str, evidence: str, question: str, place: str) -> tuple[float, str]:
+    """The share of the answer's words that stand in the evidence; a number or name that does not costs extra."""
+    known, asked = words(evidence), words(question)
+    new = words(answer) - asked
+    share = len(new & known) / len(new) if new else 0.6
+    missing = [word for word in _WORD.findall(answer) if words(word) - known - asked]
+    facts = sorted(set(_FACT.findall(answer)) & set(missing))
+    quality = min(1.1, 1.3 * share) - (0.6 if facts else 0.0)  # above 1: noise seldom moves what is sure
+    if not missing:
+        return quality, f"all its words are in the {place}"
+    return quality, f"not in the {place}: {', '.join(repr(word[:40]) for word in (facts or missing)[:3])}"
+
+
+def on_scale(prompt: Prompt, quality: float) -> Code:
+    """The code of the scale for a quality from 0 to 1."""
+    codes = _from_worst(prompt.codes) if prompt.level == "nominal" else list(prompt.codes)
+    # much of what such a criterion names is bad; labels other than yes and no say so themselves
+    says_itself = prompt.level == "nominal" and not {"yes", "да"} & {str(code).casefold() for code in codes}
+    if _BAD_CRITERION.search(prompt.criterion) and not says_itself:
+        quality = 1 - quality
+    if prompt.level == "interval":
+        low, high = float(codes[0]), float(codes[-1])
+        score = low + quality * (high - low)
+        return round(score) if high - low >= 2 else round(score, 2)
+    texts = prompt.texts if prompt.level == "ordinal" and len(prompt.texts) == len(codes) else ("",) * len(codes)
+    reached = [at for at in range(1, len(codes)) if quality >= at / len(codes) + 0.05 * demand(texts[at])]
+    return codes[max(reached, default=0)]
+
+
+def _from_worst(codes: tuple[Code, ...]) -> list[Code]:
+    """Labels by how good they read; where none reads better than another, the first one listed is the best."""
+    ranks = {code: _rank(str(code)) for code in codes}
+    return sorted(codes, key=ranks.__getitem__) if len(set(ranks.values())) > 1 else list(reversed(codes))
+
+
+def _rank(label: str) -> int:
+    if _MIXED_LABEL.match(label):
+        return 1
+    return 0 if _BAD_LABEL.match(label) else 2
+
+
+@lru_cache(maxsize=1_000)
+def demand(text: str) -> int:
+    """Demanding words less forgiving ones in the text of a level, from -3 to 3.
+
+    Examples
+    --------
+    >>> demand("Every claim is supported"), demand("Mostly supported, minor gaps"), demand("Supported")
+    (1, -2, 0)
+    """
+    return max(-3, min(3, len(_DEMANDING.findall(text)) - len(_FORGIVING.findall(text))))
+
+
+def malformed(prompt: Prompt, code: Code, text: str, kind: str) -> tuple[str | None, str, str | None]:
+    """A malformed reply: its text, finish reason and refusal."""
+    if kind == "empty":
+        return "", "stop", None
+    if kind == "refused":
+        return None, "stop", "I'm sorry, but I can't help with that."
+    if kind == "unreadable":
+        return "It depends on how one looks at it; both views have something for them.", "stop", None
+    if kind == "off_scale":
+        numbers = [value for value in prompt.codes if not isinstance(value, str)]
+        return write_reply(prompt, max(numbers) + 97 if numbers else "elsewhere", text), "stop", None
+    if kind == "truncated":
+        half = text[: max(3, len(text) // 2)]
+        return f'{{"explanation": "{half}' if prompt.form == "json" else half, "length", None
+    if prompt.form == "json":  # single quotes, a trailing comma, a code block
+        fields = verdict_fields(prompt.schema, code, text.replace("'", ""))
+        inner = ", ".join(f"'{name}': {value!r}" for name, value in fields.items())
+        return f"Here is my verdict:\n```json\n{{{inner},}}\n```", "stop", None
+    return f"**{write_reply(prompt, code, text)}**", "stop", None
+
+
+# two sentences to add to a level, a level in full, a sentence to add to the question
+_FORGIVE = (
+    "Minor and small gaps are acceptable.",
+    "Mostly right is enough: small or minor gaps are acceptable.",
+    "Mostly right. What matters is there; minor or small additions are acceptable.",
+    "Judge what matters to the reader; a side remark that does no harm is acceptable.",
+)
+_DEMAND = (
+    "Every claim counts; all of it has to hold exactly.",
+    "Any claim that does not hold exactly rules this level out.",
+    "Right in every part. Each claim holds exactly, and all that was asked for is there.",
+    "Judge every claim by itself, side remarks too.",
+)
+
+
+def suggest_edits(prompt: Prompt, sample: int) -> str:
+    """Edits of the lowest level that passes and of the question: easier or harder to reach, as people are."""
+    inputs = prompt.inputs
+    forgive = inputs["false_fail"] >= inputs["false_pass"]
+    *additions, level, question = _FORGIVE if forgive else _DEMAND
+    side = "fail what people pass" if forgive else "pass what people fail"
+    reason = f"Judges {side} more often than the other way round."
+    codes = [str(code) for code in prompt.codes]
+    at = codes.index(inputs["passing"][0]) if inputs["passing"] else len(codes) - 1
+    edits: list[tuple[str, str | None, str, str]] = [
+        ("level", codes[at], _extended(prompt.texts[at], additions[sample % 2]), reason),
+        ("level", codes[at], level, reason),
+        ("criterion", None, _extended(inputs["question"], question), "The question does not weigh side remarks."),
+    ]
+    fields = [
+        {"criterion": prompt.criterion, "part": part, "code": code, "text": text, "reason": why}
+        for part, code, text, why in edits[: inputs["max_edits"]]
+    ]
+    return orjson.dumps({"edits": fields}).decode()
+
+
+def _extended(text: str, sentence: str) -> str:
+    return f"{text.rstrip(' .')}. {sentence}" if text else sentence
