@@ -23,8 +23,9 @@ from servers import JudgeServer, judge_server
 
 from evalkit.core.judges import Judge
 from evalkit.core.records import Reply
+from evalkit.engine import Options
 from evalkit.engine.cache.store import ReplyStore
-from evalkit.engine.calls import Limits, LoopThread, Outcome, Progress, afetch, fetch, submit
+from evalkit.engine.calls import LoopThread, Outcome, Progress, afetch, fetch, submit
 from evalkit.engine.calls import circuit_breaker as breakers
 from evalkit.engine.calls.budget import upper_bound
 from evalkit.errors import CacheError, ConfigError, EvalkitWarning, JudgeError
@@ -93,7 +94,7 @@ def test_no_more_than_so_many_are_in_flight_whatever_the_judges(
     server.always = {"delay": 0.02}
     judges = [judge_at(server, f"m{concurrency}", temperature=t) for t in (0.5, 1.0)]
     requests = [request_of(judge, item) for judge in judges for item in range(10)]
-    fetch(requests, store, Limits(concurrency=concurrency))
+    fetch(requests, store, Options(concurrency=concurrency))
     assert server.most_in_flight == concurrency
 
 
@@ -138,7 +139,7 @@ def test_patience_ends_after_the_retries(
     patience = 0.3 if "hang" in fault else 300
     seen: list[Progress] = []
     outcome = one(
-        fetch([request_of(judge_at(server, timeout_s=patience), 7)], store, Limits(retries=2), on_progress=seen.append)
+        fetch([request_of(judge_at(server, timeout_s=patience), 7)], store, Options(retries=2), on_progress=seen.append)
     )
     assert outcome.value is None
     assert outcome.failure is not None
@@ -150,7 +151,7 @@ def test_patience_ends_after_the_retries(
 
 def test_429_is_waited_out_longer_than_other_failures_but_not_for_ever(server: JudgeServer, store: ReplyStore) -> None:
     server.always = {"status": 429, "headers": {"retry-after-ms": "1"}}
-    outcome = one(fetch([request_of(judge_at(server), 7)], store, Limits(retries=1)))
+    outcome = one(fetch([request_of(judge_at(server), 7)], store, Options(retries=1)))
     assert reasons([outcome]) == ["rate_limited"]
     assert len(server.seen) == 5  # 1 + 4 × retries
 
@@ -159,7 +160,7 @@ def test_retry_after_is_obeyed_by_all_judges_on_the_same_model(server: JudgeServ
     server.script = deque([{"status": 429, "headers": {"Retry-After": "0.4"}}])
     judges = [judge_at(server, "paused", temperature=t) for t in (0.5, 1.0)]
     started = time.monotonic()
-    outcomes = fetch([request_of(judge, 1) for judge in judges], store, Limits(concurrency=1))
+    outcomes = fetch([request_of(judge, 1) for judge in judges], store, Options(concurrency=1))
     assert reasons(outcomes) == [None, None]
     first, second, third = (seen.at for seen in server.seen)
     assert second - first >= 0.35  # a lower bound: what the server asked for, less the way there and back
@@ -200,7 +201,7 @@ def test_a_reply_that_reached_us_is_kept_and_never_asked_again(
 
 def test_client_errors_are_not_tried_again_and_stop_nobody_else(server: JudgeServer, store: ReplyStore) -> None:
     server.script = deque([{"status": 400, "body": {"error": {"message": "context length exceeded"}}}])
-    outcomes = fetch([request_of(judge_at(server), item) for item in range(3)], store, Limits(concurrency=1))
+    outcomes = fetch([request_of(judge_at(server), item) for item in range(3)], store, Options(concurrency=1))
     assert reasons(outcomes) == ["server_error", None, None]
     assert outcomes[0].failure is not None
     assert "context length exceeded" in outcomes[0].failure.detail
@@ -224,7 +225,7 @@ def test_a_judge_that_cannot_answer_is_down_and_the_others_go_on(
     with judge_server() as good:
         bad_judge, good_judge = judge_at(server), judge_at(good, "good")
         requests = [request_of(judge, item) for item in range(20) for judge in (bad_judge, good_judge)]
-        outcomes = fetch(requests, store, Limits(concurrency=2))
+        outcomes = fetch(requests, store, Options(concurrency=2))
     assert reasons(outcomes[::2]) == ["judge_down"] * 20
     assert texts(outcomes[1::2]) == [str(item) for item in range(20)]
     assert len(server.seen) <= 2  # those that were in flight together
@@ -234,7 +235,7 @@ def test_a_judge_that_cannot_answer_is_down_and_the_others_go_on(
 
 def test_eight_failures_in_a_row_before_any_answer_close_a_judge(server: JudgeServer, store: ReplyStore) -> None:
     server.always = {"reset": True}
-    outcomes = fetch([request_of(judge_at(server), item) for item in range(30)], store, Limits(concurrency=1))
+    outcomes = fetch([request_of(judge_at(server), item) for item in range(30)], store, Options(concurrency=1))
     assert reasons(outcomes) == ["judge_down"] * 30
     assert len(server.seen) == 8
     assert outcomes[29].failure is not None
@@ -243,7 +244,9 @@ def test_eight_failures_in_a_row_before_any_answer_close_a_judge(server: JudgeSe
 
 def test_one_answer_keeps_a_judge_open(server: JudgeServer, store: ReplyStore) -> None:
     server.script = deque([{}, *[{"reset": True}] * 12])
-    outcomes = fetch([request_of(judge_at(server), item) for item in range(4)], store, Limits(concurrency=1, retries=3))
+    outcomes = fetch(
+        [request_of(judge_at(server), item) for item in range(4)], store, Options(concurrency=1, retries=3)
+    )
     assert reasons(outcomes).count("judge_down") == 0
 
 
@@ -310,7 +313,7 @@ def test_a_refused_parameter_is_learnt_once_and_costs_no_retry(
         judge = judge_at(server, f"picky-{name}")
         with pytest.warns(EvalkitWarning, match=f"refuses {name}") as told:
             outcomes = fetch(
-                [request_of(judge, item, form=form) for item in range(5)], store, Limits(concurrency=1, retries=0)
+                [request_of(judge, item, form=form) for item in range(5)], store, Options(concurrency=1, retries=0)
             )
         assert len(told) == 1
         assert texts(outcomes) == [str(item) for item in range(5)]
@@ -327,7 +330,7 @@ def test_a_refused_parameter_is_learnt_once_and_costs_no_retry(
 def test_a_model_that_refuses_n_is_asked_singly(store: ReplyStore) -> None:
     with judge_server(refuses=("n",)) as server:
         with pytest.warns(EvalkitWarning, match="refuses n"):
-            outcomes = fetch([request_of(judge_at(server, "single"), 7, (0, 1, 2))], store, Limits(retries=0))
+            outcomes = fetch([request_of(judge_at(server, "single"), 7, (0, 1, 2))], store, Options(retries=0))
         assert texts(outcomes) == ["7"] * 3
         assert len(server.paid) == 3
 
@@ -336,7 +339,7 @@ def test_all_four_at_once(store: ReplyStore) -> None:
     refused = ("temperature", "max_tokens", "response_format", "n")
     with judge_server(refuses=refused) as server:
         with pytest.warns(EvalkitWarning) as told:
-            outcomes = fetch([request_of(judge_at(server, "none"), 7, (0, 1), form="json")], store, Limits(retries=0))
+            outcomes = fetch([request_of(judge_at(server, "none"), 7, (0, 1), form="json")], store, Options(retries=0))
         assert texts(outcomes) == ["7", "7"]
         assert len(told) == 4
         assert not set(refused) & set(server.seen[-1].body)
@@ -360,7 +363,7 @@ def test_a_budget_is_never_exceeded_and_the_rest_says_so(server: JudgeServer, st
     requests = [request_of(judge, item) for item in range(40)]
     # a reply costs (100 · 10 + 11 · 100) / 1e6 = 0.0021 US$, bounded before by bytes · 10 + 20 · 100
     budget = 10 * 0.0021 + upper_bound(requests[0], 1, (10.0, 100.0))
-    outcomes = fetch(requests, store, Limits(budget_usd=budget, concurrency=4))
+    outcomes = fetch(requests, store, Options(budget_usd=budget, concurrency=4))
     assert set(reasons(outcomes)) == {None, "budget"}
     assert 10 <= len(server.paid) < 40
     assert len(server.paid) * 0.0021 <= budget
@@ -372,23 +375,23 @@ def test_a_call_that_may_have_been_billed_stays_in_the_budget(server: JudgeServe
     judge = judge_at(server, price=(10.0, 100.0), max_tokens=20)
     request = request_of(judge, 1)
     budget = 2.5 * upper_bound(request, 1, (10.0, 100.0))
-    assert reasons(fetch([request], store, Limits(budget_usd=budget))) == ["budget"]
+    assert reasons(fetch([request], store, Options(budget_usd=budget))) == ["budget"]
     assert len(server.seen) == 2
 
 
 def test_no_more_calls_than_allowed(server: JudgeServer, store: ReplyStore) -> None:
     server.script = deque([{"status": 500}])  # not billed, so it does not count
-    outcomes = fetch([request_of(judge_at(server), item) for item in range(9)], store, Limits(max_calls=4))
+    outcomes = fetch([request_of(judge_at(server), item) for item in range(9)], store, Options(max_calls=4))
     assert reasons(outcomes).count("budget") == 5
     assert len(server.paid) == 4
-    assert reasons(fetch([request_of(judge_at(server), 99)], store, Limits(max_calls=0))) == ["budget"]
+    assert reasons(fetch([request_of(judge_at(server), 99)], store, Options(max_calls=0))) == ["budget"]
 
 
 def test_a_budget_needs_a_price_and_a_bound_before_any_call(server: JudgeServer, store: ReplyStore) -> None:
     with pytest.raises(ConfigError, match=r"price of judge 'openai:m' is not known.*Judge\(price="):
-        fetch([request_of(judge_at(server), 1)], store, Limits(budget_usd=1.0))
+        fetch([request_of(judge_at(server), 1)], store, Options(budget_usd=1.0))
     with pytest.raises(ConfigError, match="max_tokens None"):
-        fetch([request_of(judge_at(server, price=(1.0, 1.0), max_tokens=None), 1)], store, Limits(budget_usd=1.0))
+        fetch([request_of(judge_at(server, price=(1.0, 1.0), max_tokens=None), 1)], store, Options(budget_usd=1.0))
     assert server.seen == []
 
 
@@ -398,12 +401,12 @@ def test_a_budget_needs_a_price_and_a_bound_before_any_call(server: JudgeServer,
 )
 def test_limits_out_of_range_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=next(iter(wrong))):
-        Limits(**wrong)
+        Options(**wrong)
 
 
 def test_requests_keep_the_pace(server: JudgeServer, store: ReplyStore) -> None:
     started = time.monotonic()
-    fetch([request_of(judge_at(server, "paced"), item) for item in range(5)], store, Limits(requests_per_minute=1200))
+    fetch([request_of(judge_at(server, "paced"), item) for item in range(5)], store, Options(requests_per_minute=1200))
     assert time.monotonic() - started >= 4 * 60 / 1200  # a lower bound: four gaps of 50 ms
 
 
@@ -434,7 +437,7 @@ def test_equal_items_of_one_run_share_a_reply(server: JudgeServer, store: ReplyS
 def test_a_joiner_is_not_bound_by_another_runs_budget(server: JudgeServer, store: ReplyStore) -> None:
     server.always = {"delay": 0.2}
     judge = judge_at(server)
-    poor = submit([request_of(judge, item) for item in range(2)], store, Limits(max_calls=1, concurrency=1))
+    poor = submit([request_of(judge, item) for item in range(2)], store, Options(max_calls=1, concurrency=1))
     while not server.seen:
         time.sleep(0.005)
     rich = fetch([request_of(judge, item) for item in range(2)], store)
@@ -470,7 +473,10 @@ def test_a_failing_callback_ends_the_run_and_is_seen(server: JudgeServer, store:
 
     with pytest.raises(ZeroDivisionError):
         fetch(
-            [request_of(judge_at(server), item) for item in range(50)], store, Limits(concurrency=2), on_progress=broken
+            [request_of(judge_at(server), item) for item in range(50)],
+            store,
+            Options(concurrency=2),
+            on_progress=broken,
         )
     assert len(server.seen) < 50
 
@@ -483,7 +489,7 @@ def test_a_cancelled_run_drops_what_was_not_sent_and_keeps_what_was(server: Judg
     requests = [request_of(judge_at(server), item) for item in range(30)]
 
     async def main() -> None:
-        task = asyncio.create_task(afetch(requests, store, Limits(concurrency=3)))
+        task = asyncio.create_task(afetch(requests, store, Options(concurrency=3)))
         while len(server.seen) < 3:  # noqa: ASYNC110  # the server has another loop
             await asyncio.sleep(0.005)
         task.cancel()
@@ -502,8 +508,8 @@ def test_a_cancelled_run_drops_what_was_not_sent_and_keeps_what_was(server: Judg
 def test_a_stopped_run_does_not_take_a_shared_call_from_others(server: JudgeServer, store: ReplyStore) -> None:
     server.always = {"delay": 0.2}
     requests = [request_of(judge_at(server), item) for item in range(6)]
-    leaving = submit(requests, store, Limits(concurrency=1))
-    staying = submit(requests, store, Limits(concurrency=2))
+    leaving = submit(requests, store, Options(concurrency=1))
+    staying = submit(requests, store, Options(concurrency=2))
     while not server.seen:
         time.sleep(0.005)
     leaving.cancel()
@@ -516,13 +522,14 @@ import sys
 from pathlib import Path
 from asked import request_of
 from evalkit.engine.cache.store import ReplyStore
-from evalkit.engine.calls import Limits, fetch
+from evalkit.engine import Options
+from evalkit.engine.calls import fetch
 from evalkit.core.judges import Judge
 from evalkit.core.records import Reply
 judge = Judge("openai", "m", base_url=sys.argv[1])
 store = ReplyStore.open(Path(sys.argv[2]))
 try:
-    fetch([request_of(judge, item) for item in range(500)], store, Limits(concurrency=4))
+    fetch([request_of(judge, item) for item in range(500)], store, Options(concurrency=4))
 except KeyboardInterrupt:
     print("interrupted", flush=True)
     sys.exit(7)
@@ -614,7 +621,7 @@ def test_a_store_that_fails_half_way_stops_the_run(
     monkeypatch.setattr(ReplyStore, "aput", failing)
     requests = [request_of(judge_at(server), item) for item in range(200)]
     with pytest.raises(CacheError, match="the disk is full"):
-        fetch(requests, store, Limits(concurrency=2))
+        fetch(requests, store, Options(concurrency=2))
     assert len(server.seen) < 50
     assert len(store.get_many([request.parts_of(0).key for request in requests])) == 5
 
@@ -664,7 +671,7 @@ def test_the_key_is_in_no_message_log_or_row(
     server.always = step
     judge = judge_at(server, api_key_env="MY_KEY", timeout_s=0.3 if "hang" in step else 300)
     with caplog.at_level(logging.DEBUG):
-        outcome = one(fetch([request_of(judge, 7)], store, Limits(retries=1)))
+        outcome = one(fetch([request_of(judge, 7)], store, Options(retries=1)))
     assert server.seen[0].headers["Authorization"] == f"Bearer {KEY}"  # it was really sent
     assert outcome.failure is not None
     assert outcome.failure.detail

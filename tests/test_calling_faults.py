@@ -19,12 +19,13 @@ from servers import JudgeServer, judge_server
 
 import evalkit as ek
 from evalkit.core.judges import Judge
-from evalkit.core.records import Draft, Prompt
+from evalkit.core.records import Prompt, Request
+from evalkit.engine import Options
 from evalkit.engine.cache.store import ReplyStore
-from evalkit.engine.calls import Limits, afetch, fetch, submit
+from evalkit.engine.calls import afetch, fetch, submit
 from evalkit.engine.calls import circuit_breaker as breakers
 from evalkit.engine.calls.budget import upper_bound
-from evalkit.engine.calls.rate_limits import Lane
+from evalkit.engine.calls.rate_limits import RateLimiter
 from evalkit.errors import ConfigError, JudgeError, RubricError
 
 pytestmark = pytest.mark.network
@@ -153,7 +154,7 @@ def test_all_judges_dead_is_an_error_that_names_each(tmp_path: Path) -> None:
 def test_a_server_that_only_fails_is_given_up_after_eight_calls(server: JudgeServer, store: ReplyStore) -> None:
     server.always = {"status": 503}
     requests = [request_of(judge_at(server), item) for item in range(100)]
-    outcomes = fetch(requests, store, Limits(concurrency=1, retries=1))
+    outcomes = fetch(requests, store, Options(concurrency=1, retries=1))
     assert Counter(reasons(outcomes)) == {"server_error": 8, "judge_down": 92}
     assert 16 <= len(server.seen) < 60  # eight calls twice each, and those that went while they waited
     assert "8 calls were tried to the end" in str(outcomes[-1].failure)
@@ -161,13 +162,13 @@ def test_a_server_that_only_fails_is_given_up_after_eight_calls(server: JudgeSer
 
 def test_a_server_that_is_still_loading_is_waited_for(server: JudgeServer, store: ReplyStore) -> None:
     server.script.extend([{"status": 503}] * 20)
-    outcomes = fetch([request_of(judge_at(server), item) for item in range(20)], store, Limits(concurrency=20))
+    outcomes = fetch([request_of(judge_at(server), item) for item in range(20)], store, Options(concurrency=20))
     assert reasons(outcomes) == [None] * 20
 
 
 def test_a_limit_for_the_day_ends_the_run_for_that_judge(server: JudgeServer, store: ReplyStore) -> None:
     server.always = {"status": 429, "headers": {"Retry-After": "86400"}}
-    outcomes = fetch([request_of(judge_at(server), item) for item in range(50)], store, Limits(concurrency=2))
+    outcomes = fetch([request_of(judge_at(server), item) for item in range(50)], store, Options(concurrency=2))
     assert reasons(outcomes) == ["rate_limited"] * 50
     assert len(server.seen) <= 2  # those that were in flight together
 
@@ -177,9 +178,9 @@ def test_a_limit_for_the_day_ends_the_run_for_that_judge(server: JudgeServer, st
 
 def test_calls_refused_together_halve_the_width_once_and_successes_win_it_back() -> None:
     async def work() -> list[int | None]:
-        lane, widths = Lane(), []
+        lane, widths = RateLimiter(), []
         for _ in range(8):
-            assert lane.enter_now(Limits())
+            assert lane.enter_now(Options())
         epoch = lane.epoch
         for _ in range(8):
             lane.leave()
@@ -199,11 +200,11 @@ def test_calls_refused_together_halve_the_width_once_and_successes_win_it_back()
 
 def test_a_narrow_lane_still_lets_one_through() -> None:
     async def work() -> int | None:
-        lane = Lane()
+        lane = RateLimiter()
         for _ in range(10):
             lane.refused(0.0, lane.epoch)
-        assert lane.enter_now(Limits())
-        assert not lane.enter_now(Limits())
+        assert lane.enter_now(Options())
+        assert not lane.enter_now(Options())
         return lane.width
 
     assert asyncio.run(work()) == 1
@@ -214,18 +215,18 @@ def test_tokens_keep_the_pace(server: JudgeServer, store: ReplyStore) -> None:
     request = request_of(judge, 1)
     assert request.prompt.n_bytes // 4 + 95 == 100  # "ITEM-1 " and 16 for the message: 23 bytes, 5 tokens
     started = time.monotonic()
-    fetch([request_of(judge, item) for item in range(5)], store, Limits(tokens_per_minute=120_000))
+    fetch([request_of(judge, item) for item in range(5)], store, Options(tokens_per_minute=120_000))
     assert time.monotonic() - started >= 4 * 60 * 100 / 120_000  # a lower bound: four gaps of 50 ms
 
 
 def test_a_run_that_is_stopped_gives_its_turns_back(server: JudgeServer, store: ReplyStore) -> None:
-    slow = Limits(requests_per_minute=1)  # one now, the next in a minute
+    slow = Options(requests_per_minute=1)  # one now, the next in a minute
     judge = judge_at(server, "turns")
     leaving = submit([request_of(judge, item) for item in range(30)], store, slow)
     while not server.seen:
         time.sleep(0.005)
     leaving.cancel()
-    outcome = submit([request_of(judge, 100)], store, Limits(requests_per_minute=100_000)).result(300)
+    outcome = submit([request_of(judge, 100)], store, Options(requests_per_minute=100_000)).result(300)
     assert reasons(outcome) == [None]
     assert len(server.seen) == 2
 
@@ -258,21 +259,21 @@ def test_the_upper_bound_knows_what_params_add() -> None:
 # -- prompts that are rendered on the way
 
 
-def draft_of(judge: Judge, item: int, rendered: list[int]) -> Draft:
+def late_request(judge: Judge, item: int, rendered: list[int]) -> Request:
     request = request_of(judge, item)
 
     def prompt() -> Prompt:
         rendered.append(item)
         return request.prompt
 
-    return Draft(judge, prompt, request.parts, request.samples, (request.parts_of(0).key,))
+    return Request(judge, prompt, request.parts, request.samples)
 
 
 def test_the_first_call_leaves_before_the_last_prompt_is_rendered(server: JudgeServer, store: ReplyStore) -> None:
     rendered: list[int] = []
     seen_then: list[int] = []
     server.faults = lambda body: seen_then.append(len(rendered))  # type: ignore[func-returns-value]
-    fetch([draft_of(judge_at(server), item, rendered) for item in range(300)], store, Limits(concurrency=4))
+    fetch([late_request(judge_at(server), item, rendered) for item in range(300)], store, Options(concurrency=4))
     assert sorted(rendered) == list(range(300))  # each once
     assert seen_then[0] < 100
 
@@ -281,15 +282,15 @@ def test_a_template_that_breaks_half_way_ends_the_run_and_keeps_what_came(
     server: JudgeServer, store: ReplyStore
 ) -> None:
     judge, rendered = judge_at(server), list[int]()
-    drafts = [draft_of(judge, item, rendered) for item in range(50)]
+    requests = [late_request(judge, item, rendered) for item in range(50)]
 
     def broken() -> Prompt:
         raise RubricError("template t@v1: 'x' is undefined")
 
-    drafts[30] = Draft(judge, broken, drafts[30].parts, drafts[30].samples, drafts[30].keys)
+    requests[30] = Request(judge, broken, requests[30].parts, requests[30].samples, requests[30].keys)
     with pytest.raises(RubricError, match="'x' is undefined"):
-        fetch(drafts, store, Limits(concurrency=2))
-    stored = store.get_many([key for draft in drafts for key in draft.keys])
+        fetch(requests, store, Options(concurrency=2))
+    stored = store.get_many([key for request in requests for key in request.keys])
     assert len(stored) == len(server.paid) < 50
 
 
@@ -311,7 +312,7 @@ def test_joins_are_counted(server: JudgeServer, store: ReplyStore) -> None:
 def test_a_call_is_dropped_when_its_last_waiter_left_and_not_before(server: JudgeServer, store: ReplyStore) -> None:
     server.always = {"delay": 0.2}
     requests = [request_of(judge_at(server), item) for item in range(4)]
-    runs = [submit(requests, store, Limits(concurrency=1)) for _ in range(3)]
+    runs = [submit(requests, store, Options(concurrency=1)) for _ in range(3)]
     while not server.seen:
         time.sleep(0.005)
     runs[0].cancel()
@@ -319,7 +320,7 @@ def test_a_call_is_dropped_when_its_last_waiter_left_and_not_before(server: Judg
     assert reasons(runs[2].result(300)) == [None] * 4  # somebody still waits
     assert len(server.seen) == 4
     more = [request_of(judge_at(server), item) for item in range(10, 20)]
-    runs = [submit(more, store, Limits(concurrency=1)) for _ in range(2)]
+    runs = [submit(more, store, Options(concurrency=1)) for _ in range(2)]
     while len(server.seen) < 5:
         time.sleep(0.005)
     for run in runs:

@@ -212,10 +212,10 @@ LEAVES = (
 from pathlib import Path
 from evalkit.engine.calls import submit
 from evalkit.engine.specification import Spec
-from evalkit.engine.worklist import Work
-work = Work.of(Spec.of(rubric, judge, 1), items[:6])
+from evalkit.engine.worklist import Worklist
+work = Worklist.of(Spec.of(rubric, judge, 1), items[:6])
 store = ek.engine.ReplyStore.open(Path(sys.argv[2]))
-submit(work.drafts(list(range(6))), store)
+submit(work.requests(list(range(6))), store)
 sys.stdin.readline()
 """
 )
@@ -304,11 +304,11 @@ import os
 from pathlib import Path
 from evalkit.engine.calls import submit
 from evalkit.engine.specification import Spec
-from evalkit.engine.worklist import Work
-work = Work.of(Spec.of(rubric, judge, 1), items[:40])
+from evalkit.engine.worklist import Worklist
+work = Worklist.of(Spec.of(rubric, judge, 1), items[:40])
 store = ek.engine.ReplyStore.open(Path(sys.argv[2]))
-from evalkit.engine.calls import Limits
-running = submit(work.drafts(list(range(40))), store, Limits(concurrency=4))
+from evalkit.engine import Options
+running = submit(work.requests(list(range(40))), store, Options(concurrency=4))
 while not running.done():
     child = os.fork()
     if child == 0:

@@ -15,8 +15,9 @@ from asked import request_of
 from servers import judge_server
 
 from evalkit.core.judges import Judge
+from evalkit.engine import Options
 from evalkit.engine.cache.store import ReplyStore
-from evalkit.engine.calls import Limits, Outcome, check_server, fetch
+from evalkit.engine.calls import Outcome, check_server, fetch
 from evalkit.errors import ConfigError
 
 pytestmark = pytest.mark.network
@@ -48,7 +49,7 @@ def store(tmp_path: Path) -> Iterator[ReplyStore]:
 
 
 def one(judge: Judge, store: ReplyStore, item: int = 3) -> Outcome:
-    (outcome,) = fetch([request_of(judge, item)], store, Limits(retries=0))
+    (outcome,) = fetch([request_of(judge, item)], store, Options(retries=0))
     return outcome
 
 

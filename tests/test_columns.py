@@ -19,9 +19,9 @@ import evalkit as ek
 from evalkit.core.choices import REASONS
 from evalkit.core.judges import Judge
 from evalkit.core.records import Reply
-from evalkit.engine import Spec, Work
+from evalkit.engine import Spec, Worklist
 from evalkit.engine.columns import Columns
-from evalkit.engine.gc_pause import quiet_gc
+from evalkit.engine.worklist import gc_paused
 from evalkit.rubrics.parsing import parse_reply
 from evalkit.tables import TABLES, columns_of
 
@@ -39,7 +39,7 @@ ITEMS = [{"item_id": name, "answer": name} for name in "ab"]
 
 
 def columns(rubric: ek.Rubric = RUBRIC, judges: Any = JUDGES, items: Any = ITEMS, samples: int = 2, **options: Any):
-    work = Work.of(Spec.of(rubric, judges, samples), items)
+    work = Worklist.of(Spec.of(rubric, judges, samples), items)
     return Columns(work, **options), list(work.keys())
 
 
@@ -178,22 +178,22 @@ def test_costs_add_up_and_unknown_ones_are_left_out():
 class TestQuietGc:
     def test_collection_is_off_inside_and_as_before_after(self):
         assert gc.isenabled()
-        with quiet_gc():
+        with gc_paused():
             assert not gc.isenabled()
-            with quiet_gc():
+            with gc_paused():
                 assert not gc.isenabled()
             assert not gc.isenabled()
         assert gc.isenabled()
 
     def test_an_error_turns_it_on_again(self):
-        with pytest.raises(KeyError), quiet_gc():
+        with pytest.raises(KeyError), gc_paused():
             raise KeyError
         assert gc.isenabled()
 
     def test_off_before_stays_off(self):
         gc.disable()
         try:
-            with quiet_gc():
+            with gc_paused():
                 pass
             assert not gc.isenabled()
         finally:
@@ -203,12 +203,12 @@ class TestQuietGc:
         inside, leave = threading.Event(), threading.Event()
 
         def hold() -> None:
-            with quiet_gc():
+            with gc_paused():
                 inside.set()
                 leave.wait(5)
 
         thread = threading.Thread(target=hold)
-        with quiet_gc():
+        with gc_paused():
             thread.start()
             inside.wait(5)
         leave.set()

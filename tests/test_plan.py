@@ -13,7 +13,7 @@ from evalkit.core.choices import REASONS
 from evalkit.core.judges import Judge
 from evalkit.core.keys import canonical_json
 from evalkit.core.records import Reply
-from evalkit.engine import Spec, Work
+from evalkit.engine import Spec, Worklist
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.calls.budget import upper_bound
 from evalkit.errors import ConfigError, InputError, RubricError
@@ -51,7 +51,7 @@ class TestFigures:
         json = RUBRIC.edit(template="default@v1")
         made = ek.plan(ITEMS, json, PRICED, samples=1)
         assert made.usd_at_most == pytest.approx((sum(n_bytes(ITEMS, json)) + 2 * 100 * 2) / 1e6, rel=1e-12)
-        requests = Work.of(Spec.of(json, PRICED, 1), ITEMS).requests([0, 1])
+        requests = Worklist.of(Spec.of(json, PRICED, 1), ITEMS).requests([0, 1])
         assert made.usd_at_most == pytest.approx(sum(upper_bound(one, 1, (1.0, 2.0)) for one in requests), rel=1e-12)
 
     def test_stored_replies_say_how_long_the_next_will_be(self):
@@ -143,7 +143,7 @@ class TestRefusals:
             ek.plan(ITEMS, RUBRIC, PRICED, samples=0)
         with pytest.raises(RubricError, match="no rubric"):
             ek.plan(ITEMS, "nothing", PRICED)
-        with pytest.raises(ConfigError, match="recorded='yes' is unknown; allowed are miss, use"):
+        with pytest.raises(ConfigError, match="unknown recorded='yes'; allowed are miss, use"):
             ek.plan(ITEMS, RUBRIC, PRICED, recorded="yes")
 
     def test_names_are_escaped(self):

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import evalkit as ek
 from evalkit.core.keys import recorded_hash
 from evalkit.core.records import Reply
-from evalkit.engine import Spec, Work
+from evalkit.engine import Spec, Worklist
 from evalkit.gate.precedence import GateOptions
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
@@ -47,7 +47,7 @@ def said(table: pd.DataFrame) -> list[tuple[str, str | None]]:
 
 def as_recorded_before(items, judge, replies, order: str = "AB", rubric=RUBRIC) -> None:
     """Replies in the store as evalkit stored them when the item was no part of the key."""
-    work = Work.of(Spec.of(rubric, judge, 1), items)
+    work = Worklist.of(Spec.of(rubric, judge, 1), items)
     shown = "AB" if rubric.mode == "pairwise" else None
     ek.engine.ReplyStore.open().put_many(
         (work.parts[0][0].of(hashes[order == "BA"], shown, 0), Reply(text, created=1.0, source="recorded"))

@@ -320,7 +320,7 @@ class TestTracebacks:
             async def ask() -> None:
                 client = OpenAIClient(server.url, judge.api_key_env)
                 try:
-                    await client.ask(Request(judge, prompt, None, (0,)), 1)  # type: ignore[arg-type]
+                    await client.ask(Request(judge, prompt, None, (0,), (b"",)), 1)  # type: ignore[arg-type]
                 finally:
                     await client.aclose()
 
@@ -343,7 +343,7 @@ class TestTracebacks:
             judge = Judge(provider, model, base_url=server.url, api_key_env="MY_CREDENTIAL_OF_THE_TEST")
             prompt = Asking.of(RUBRIC).prompt(RUBRIC.criteria[0], {"answer": "ITEM-1"})
             with pytest.raises(Exception) as problem:  # of a library, too
-                asyncio.run(connect(judge).ask(Request(judge, prompt, None, (0,)), 1))  # type: ignore[arg-type]
+                asyncio.run(connect(judge).ask(Request(judge, prompt, None, (0,), (b"",)), 1))  # type: ignore[arg-type]
         shown = _every_local(problem.value)
         assert "ask: {'self'" in shown, "variables are shown"
         assert OWN not in shown

@@ -13,7 +13,6 @@ from evalkit.core.judges import Judge
 from evalkit.core.keys import KeyParts
 
 __all__ = [
-    "Draft",
     "Failure",
     "Message",
     "Prompt",
@@ -149,36 +148,42 @@ class Failure:
     maybe_paid: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Request:
     """Samples of one prompt to ask one judge for.
 
-    `parts` holds the key parts of the prompt; `samples` the sample numbers that are missing.
+    Attributes
+    ----------
+    judge
+        Who is asked.
+    source
+        The prompt, or a function that renders it: it is called when the request's turn comes, so that the first calls
+        need not wait for the last prompt.
+    parts
+        The key parts of the prompt.
+    samples
+        Numbers of the samples that are missing.
+    keys
+        Their reply keys; computed from `parts` by default.
     """
 
     judge: Judge
-    prompt: Prompt
+    source: Prompt | Callable[[], Prompt]
     parts: KeyParts
     samples: tuple[int, ...]
+    keys: tuple[bytes, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.keys:
+            self.keys = tuple(self.parts_of(sample).key for sample in self.samples)
+
+    @property
+    def prompt(self) -> Prompt:
+        """The prompt, rendered on first use."""
+        if not isinstance(self.source, Prompt):
+            self.source = self.source()
+        return self.source
 
     def parts_of(self, sample: int) -> KeyParts:
         """The key parts of one of the samples."""
         return replace(self.parts, sample=sample)
-
-
-@dataclass(frozen=True, slots=True)
-class Draft:
-    """A request whose prompt is rendered when its turn comes, so that the first calls need not wait for the last.
-
-    `prompt` makes it; `keys` are the reply keys of the samples.
-    """
-
-    judge: Judge
-    prompt: Callable[[], Prompt]
-    parts: KeyParts
-    samples: tuple[int, ...]
-    keys: tuple[bytes, ...]
-
-    def request(self) -> Request:
-        """The request with its prompt."""
-        return Request(self.judge, self.prompt(), self.parts, self.samples)

@@ -14,4 +14,4 @@ from .recording import record as record
 from .recording import replies as replies
 from .specification import Spec as Spec
 from .unscored_reasons import explain as explain
-from .worklist import Work as Work
+from .worklist import Worklist as Worklist

@@ -12,7 +12,7 @@ import pandas as pd
 
 from evalkit.core.choices import REASONS
 from evalkit.core.records import token_count
-from evalkit.engine.worklist import Work
+from evalkit.engine.worklist import Worklist
 from evalkit.rubrics import Scale, code_text
 from evalkit.rubrics.parsing import Form, Parsed, parser_for
 from evalkit.tables import table
@@ -103,7 +103,7 @@ class VerdictColumns:
 class Columns(VerdictColumns):
     """Collects what the replies of a work say, chunk by chunk, and makes the table of it."""
 
-    def __init__(self, work: Work, *, replies: bool = False) -> None:
+    def __init__(self, work: Worklist, *, replies: bool = False) -> None:
         self._work, self._replies = work, replies
         spec = work.spec
         pairwise = spec.rubric.mode == "pairwise"

@@ -18,19 +18,17 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from evalkit.core.records import Draft
+from evalkit.core.records import Request
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.columns import Columns
-from evalkit.engine.gc_pause import quiet_gc
 from evalkit.engine.options import Options, Refresh
-from evalkit.engine.progress import Bar
-from evalkit.engine.reply_lookup import Stored, nearest
+from evalkit.engine.progress import ProgressBar
+from evalkit.engine.reply_lookup import Stored, nearest, warn_changed_text
 from evalkit.engine.specification import Spec, is_none
-from evalkit.engine.version_check import tell_changed_text
-from evalkit.engine.worklist import Work
+from evalkit.engine.worklist import Worklist, gc_paused
 from evalkit.errors import CacheMiss, EvalkitWarning, JudgeError, counted, listed
 
-__all__ = ["ajudge", "judge", "judge_chunk", "judge_work"]
+__all__ = ["ajudge", "judge", "judge_chunk", "judge_worklist"]
 
 _CHUNK = 20_000
 _log = logging.getLogger("evalkit")
@@ -42,7 +40,7 @@ _DOWN = ("judge_down", "server_error")
 class _Run:
     """One call of `judge` between its steps: rows found, rows missing."""
 
-    work: Work
+    work: Worklist
     options: Options
     store: ReplyStore
     columns: Columns
@@ -54,7 +52,7 @@ class _Run:
     kept: np.ndarray[Any, Any] | None = None
 
     @classmethod
-    def open(cls, work: Work, options: Options) -> _Run:
+    def open(cls, work: Worklist, options: Options) -> _Run:
         """The work with what the cache has of it."""
         store = ReplyStore.open(options.cache)
         run = cls(work, options, store, Columns(work, replies=options.replies), time.time())
@@ -87,7 +85,7 @@ class _Run:
         for first, keys, values in stored.chunks():
             hits = [(first + at, *hit) for at, hit in enumerate(values) if hit is not None]
             if hits:
-                with quiet_gc():
+                with gc_paused():
                     self.columns.read(*zip(*hits, strict=True), source=None)
             if len(hits) < len(keys):
                 lost = [at for at, hit in enumerate(values) if hit is None]
@@ -175,17 +173,17 @@ class _Run:
             f"at {self.store.folder} (first: item {item!r}; {differs}); run without offline=True to ask the judges"
         )
 
-    def drafts(self) -> list[Draft]:
+    def requests(self) -> list[Request]:
         """What to call for; what can be checked is, before anything is paid."""
         from evalkit.engine.providers import check_ready
 
-        drafts = self.work.drafts(self.missing)
-        asked = {id(draft.judge): draft for draft in reversed(drafts)}
-        for draft in asked.values():
-            check_ready(draft.judge)
-            draft.prompt()  # the others are rendered while the first are under way: a broken template shows here
+        requests = self.work.requests(self.missing)
+        first = {id(request.judge): request for request in reversed(requests)}
+        for request in first.values():
+            check_ready(request.judge)
+            request.prompt  # noqa: B018  # the others are rendered while the first are under way: a broken template shows here
         self.store.check_writable()
-        return drafts
+        return requests
 
     @property
     def newer_than(self) -> float | None:
@@ -196,7 +194,7 @@ class _Run:
         """Read what the calls brought; items of equal content share it."""
         by_key = {outcome.key: outcome for outcome in outcomes}
         got = [row for row in self.missing if by_key[self.keys[row]].failure is None]
-        with quiet_gc():
+        with gc_paused():
             for at in range(0, len(got), _CHUNK):
                 rows = got[at : at + _CHUNK]
                 keys = [self.keys[row] for row in rows]
@@ -337,10 +335,10 @@ def judge_chunk(
     item_id: str | None = None,
 ) -> pd.DataFrame:
     """The unit of work behind `judge`: arguments can be pickled, so that a cluster can take it."""
-    return judge_work(Work.of(spec, items, item_id), options)
+    return judge_worklist(Worklist.of(spec, items, item_id), options)
 
 
-def judge_work(work: Work, options: Options) -> pd.DataFrame:
+def judge_worklist(work: Worklist, options: Options) -> pd.DataFrame:
     """`judge` for work that was laid out already."""
     run = _Run.open(work, options)
     if not run.missing or options.offline:
@@ -348,12 +346,12 @@ def judge_work(work: Work, options: Options) -> pd.DataFrame:
         return run.table()
     from evalkit.engine.calls import fetch
 
-    tell_changed_text(work.spec, run.store)
-    drafts = run.drafts()
+    warn_changed_text(work.spec, run.store)
+    requests = run.requests()
     try:
-        with Bar(run.work.n_rows, len(run.missing), run.store.folder, options.progress) as bar:
+        with ProgressBar(run.work.n_rows, len(run.missing), run.store.folder, options.progress) as bar:
             tell = _telling(bar, options)
-            outcomes = fetch(drafts, run.store, _limits(options), newer_than=run.newer_than, on_progress=tell)
+            outcomes = fetch(requests, run.store, options, newer_than=run.newer_than, on_progress=tell)
             run.take(outcomes)
             bar.end(run.unscored())
     except KeyboardInterrupt:
@@ -378,19 +376,18 @@ async def ajudge(items: Any, rubric: Any, judges: Any = None, **options: Any) ->
     if options.get("cache") is not None:
         options["cache"] = Path(options["cache"])
     chosen = Options(**(options | {"offline": True} if is_none(judges) else options))
-    run = _Run.open(Work.of(spec, items, item_id), chosen)
+    run = _Run.open(Worklist.of(spec, items, item_id), chosen)
     if not run.missing or chosen.offline:
         run.miss_offline()
         return run.table()
     from evalkit.engine.calls import afetch
 
-    tell_changed_text(spec, run.store)
-    drafts = run.drafts()
-    with Bar(run.work.n_rows, len(run.missing), run.store.folder, chosen.progress) as bar:
-        limits = _limits(chosen)
+    warn_changed_text(spec, run.store)
+    requests = run.requests()
+    with ProgressBar(run.work.n_rows, len(run.missing), run.store.folder, chosen.progress) as bar:
         try:
             tell = _telling(bar, chosen)
-            outcomes = await afetch(drafts, run.store, limits, newer_than=run.newer_than, on_progress=tell)
+            outcomes = await afetch(requests, run.store, chosen, newer_than=run.newer_than, on_progress=tell)
         except asyncio.CancelledError:
             _log.warning(run.stopped())
             raise
@@ -399,7 +396,7 @@ async def ajudge(items: Any, rubric: Any, judges: Any = None, **options: Any) ->
     return run.table()
 
 
-def _telling(bar: Bar, options: Options) -> Callable[[Any], object]:
+def _telling(bar: ProgressBar, options: Options) -> Callable[[Any], object]:
     told = options.on_progress
     if told is None:
         return bar.update
@@ -409,16 +406,3 @@ def _telling(bar: Bar, options: Options) -> Callable[[Any], object]:
         told(progress)
 
     return tell
-
-
-def _limits(options: Options) -> Any:
-    from evalkit.engine.calls import Limits
-
-    return Limits(
-        concurrency=options.concurrency,
-        retries=options.retries,
-        budget_usd=options.budget_usd,
-        max_calls=options.max_calls,
-        requests_per_minute=options.requests_per_minute,
-        tokens_per_minute=options.tokens_per_minute,
-    )

@@ -1,4 +1,4 @@
-"""How `judge` goes about it: what may be asked, from where and for how much."""
+"""Options of `judge` that do not change a reply: cache, network, limits, budget."""
 
 from __future__ import annotations
 
@@ -16,13 +16,38 @@ __all__ = ["Options", "Refresh"]
 
 Refresh = bool | float | datetime | date | str
 
+_COUNTS = {"concurrency": 1, "retries": 0, "max_calls": 0}  # the least that is allowed
+_AMOUNTS = ("budget_usd", "requests_per_minute", "tokens_per_minute")
+
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How `judge` goes about it: cache, network and budget. Can be pickled, but for `on_progress`.
+    """Where `judge` looks for replies and what it may call for. Can be pickled, except for `on_progress`.
 
-    `on_progress` is called with the engine's `Progress` at most ten times a second, in the caller's thread; an
-    exception that it raises stops the run, what is in flight is waited for and stored.
+    Attributes
+    ----------
+    offline, on_miss, recorded, refresh, adopt, progress, replies
+        As in `judge`; `refresh` is a bool, ``"unscored"`` or Unix seconds.
+    cache
+        The cache folder; None: the default one.
+    concurrency
+        Most calls in flight per service, model and key variable; all judges and runs there share them.
+    retries
+        How often a call that failed in transport is tried again.
+    budget_usd
+        Most US$ that may be spent, or None. Each call reserves its upper bound before it is sent.
+    max_calls
+        Most requests that may be answered or billed, or None.
+    requests_per_minute, tokens_per_minute
+        Pace per service, model and key variable, or None.
+    on_progress
+        Called with the engine's `Progress` at most ten times per second, in the caller's thread. An exception that it
+        raises stops the run; calls in flight are awaited and stored.
+
+    Raises
+    ------
+    ConfigError
+        For a value that is unknown, out of range or contradictory.
     """
 
     offline: bool = False
@@ -44,15 +69,24 @@ class Options:
     def __post_init__(self) -> None:
         for name, allowed in (("on_miss", ON_MISS), ("recorded", RECORDED)):
             if getattr(self, name) not in allowed:
-                raise ConfigError(f"{name}={getattr(self, name)!r} is unknown; allowed are {', '.join(allowed)}")
-        if not isinstance(self.refresh, bool) and self.refresh != "unscored":
-            object.__setattr__(self, "refresh", _moment(self.refresh))
-        if self.offline and self.refresh:
-            raise ConfigError("refresh asks the judges again, offline forbids it: choose one")
-        for name, least in (("concurrency", 1), ("retries", 0)):
+                raise ConfigError(f"unknown {name}={getattr(self, name)!r}; allowed are {', '.join(allowed)}")
+        for name, least in _COUNTS.items():
             value = getattr(self, name)
+            if value is None and name == "max_calls":
+                continue
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise ConfigError(f"{name} must be a whole number ≥ {least}, not {value!r}")
+        for name in _AMOUNTS:
+            value = getattr(self, name)
+            if value is None or (value == 0 and name == "budget_usd" and not isinstance(value, bool)):
+                continue
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            if not number or not math.isfinite(value) or value <= 0:
+                raise ConfigError(f"{name} must be a number {'≥' if name == 'budget_usd' else '>'} 0, not {value!r}")
+        if not isinstance(self.refresh, bool) and self.refresh != "unscored":
+            object.__setattr__(self, "refresh", _unix_time(self.refresh))
+        if self.offline and self.refresh:
+            raise ConfigError("refresh asks the judges again, offline forbids it: choose one")
 
     @property
     def takes_recorded(self) -> bool:
@@ -60,19 +94,19 @@ class Options:
         return self.offline or self.recorded == "use"
 
 
-def _moment(given: Any) -> float:
-    """The Unix time of a time stamp: a number, a datetime or date, an ISO text."""
+def _unix_time(stamp: Any) -> float:
+    """Unix seconds of a time stamp: a number, a datetime or date, an ISO text."""
     try:
-        if isinstance(given, str):
-            given = datetime.fromisoformat(given)
-        if isinstance(given, date) and not isinstance(given, datetime):
-            given = datetime(given.year, given.month, given.day)  # noqa: DTZ001  # a day begins by the clock on the wall
-        moment = given.timestamp() if isinstance(given, datetime) else float(given)
-        if not math.isfinite(moment):
+        if isinstance(stamp, str):
+            stamp = datetime.fromisoformat(stamp)
+        if isinstance(stamp, date) and not isinstance(stamp, datetime):
+            stamp = datetime(stamp.year, stamp.month, stamp.day)  # noqa: DTZ001  # a day begins by the local clock
+        seconds = stamp.timestamp() if isinstance(stamp, datetime) else float(stamp)
+        if not math.isfinite(seconds):
             raise ValueError
     except (TypeError, ValueError, OverflowError):
         raise ConfigError(
-            f"refresh={given!r} is unknown; allowed are False, True, 'unscored' or a time stamp: "
+            f"unknown refresh={stamp!r}; allowed are False, True, 'unscored' or a time stamp: "
             "Unix seconds, a datetime, or a text such as 2026-01-31 or 2026-01-31T12:30"
         ) from None
-    return moment
+    return seconds

@@ -15,13 +15,12 @@ from evalkit.core.formatting import figure, html_page, html_table, text_table
 from evalkit.core.records import token_count
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.options import Options
-from evalkit.engine.reply_lookup import Hit, Stored
+from evalkit.engine.reply_lookup import Hit, Stored, warn_changed_text
 from evalkit.engine.specification import Spec
-from evalkit.engine.version_check import tell_changed_text
-from evalkit.engine.worklist import Work
+from evalkit.engine.worklist import Worklist
 from evalkit.errors import counted
 
-__all__ = ["Plan", "plan", "plan_work"]
+__all__ = ["Plan", "plan", "plan_worklist"]
 
 _BYTES_PER_TOKEN = 4
 _GUESSED_REPLY_TOKENS = 120
@@ -133,18 +132,18 @@ def plan(
     (1, 2)
     """
     takes_recorded = Options(recorded=recorded).takes_recorded
-    work = Work.of(Spec.of(rubric, judges, samples, template), items, item_id)
-    return plan_work(work, takes_recorded=takes_recorded, adopt=adopt, cache=cache)
+    work = Worklist.of(Spec.of(rubric, judges, samples, template), items, item_id)
+    return plan_worklist(work, takes_recorded=takes_recorded, adopt=adopt, cache=cache)
 
 
-def plan_work(
-    work: Work, *, takes_recorded: bool = False, adopt: bool = False, cache: str | Path | None = None
+def plan_worklist(
+    work: Worklist, *, takes_recorded: bool = False, adopt: bool = False, cache: str | Path | None = None
 ) -> Plan:
     """`plan` for what was resolved already."""
     store = ReplyStore.open(cache)
     tally = _Tally.of(work, store, takes_recorded=takes_recorded, adopt=adopt)
     if any(tally.missing):
-        tell_changed_text(work.spec, store)
+        warn_changed_text(work.spec, store)
     rows = [
         (
             work.spec.judges[at].name,
@@ -167,7 +166,7 @@ class _Tally:
     known: list[list[bytes]]
 
     @classmethod
-    def of(cls, work: Work, store: ReplyStore, *, takes_recorded: bool, adopt: bool) -> _Tally:
+    def of(cls, work: Worklist, store: ReplyStore, *, takes_recorded: bool, adopt: bool) -> _Tally:
         n_judges = len(work.spec.judges)
         made = cls([[0, 0, 0] for _ in range(n_judges)], [[] for _ in range(n_judges)], [[] for _ in range(n_judges)])
         by_judge = len(work.spec.orders) * work.spec.samples
@@ -198,13 +197,13 @@ class _Tally:
             self.known[judge].append(hit[1])
 
 
-def _recorded(work: Work, store: ReplyStore) -> set[int]:
+def _recorded(work: Worklist, store: ReplyStore) -> set[int]:
     """The rows that have a reply if recorded ones count."""
     chunks = Stored(work, store, recorded=True).chunks()
     return {first + at for first, _, hits in chunks for at, hit in enumerate(hits) if hit is not None}
 
 
-def _prices(work: Work, store: ReplyStore, at: int, missing: list[int], known: list[bytes]) -> tuple[float, float]:
+def _prices(work: Worklist, store: ReplyStore, at: int, missing: list[int], known: list[bytes]) -> tuple[float, float]:
     """Expected and highest US$ of a judge's missing replies."""
     if not missing:
         return 0.0, 0.0

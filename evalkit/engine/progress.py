@@ -13,13 +13,13 @@ from typing import Any
 from evalkit.core.formatting import in_notebook
 from evalkit.errors import counted
 
-__all__ = ["Bar"]
+__all__ = ["ProgressBar"]
 
 _EVERY_S = 0.1
 _log = logging.getLogger("evalkit.engine")
 
 
-class Bar:
+class ProgressBar:
     """A line by tqdm: done, failed, US$, rate, time left; silent unless somebody can see it."""
 
     def __init__(self, n_rows: int, n_calls: int, folder: Path, wanted: bool | None) -> None:
@@ -31,7 +31,7 @@ class Bar:
         self._started = time.monotonic()
         self._stopping = False
 
-    def __enter__(self) -> Bar:
+    def __enter__(self) -> ProgressBar:
         if self._shown:
             from tqdm.auto import tqdm
 

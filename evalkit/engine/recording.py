@@ -16,7 +16,7 @@ from evalkit.core.keys import KeyParts
 from evalkit.core.records import Reply
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.specification import Spec
-from evalkit.engine.worklist import Work
+from evalkit.engine.worklist import Worklist
 from evalkit.errors import CacheMiss, ConfigError, InputError, counted, listed
 from evalkit.tables import check, is_missing
 from evalkit.tables.items import id_texts
@@ -80,7 +80,7 @@ def record(
         allowed = "'AB' or 'BA'" if pairwise else "None: this rubric is not pairwise"
         raise ConfigError(f"order {order!r} is unknown; allowed is {allowed}")
     question = spec.rubric.criterion(criterion)
-    work = Work.of(spec, items, item_id)
+    work = Worklist.of(spec, items, item_id)
     by_item = _by_item(replies, items, work)
     parts = work.parts[spec.rubric.names.index(question.name)][0]
     now = time.time()
@@ -104,7 +104,7 @@ class _Given(NamedTuple):
     reply: Reply
 
 
-def _by_item(replies: Any, items: Any, work: Work) -> list[list[Any]]:
+def _by_item(replies: Any, items: Any, work: Worklist) -> list[list[Any]]:
     """The replies of each item, sample by sample."""
     if isinstance(replies, pd.DataFrame):
         replies = _of_table(replies)
@@ -124,7 +124,7 @@ def _by_item(replies: Any, items: Any, work: Work) -> list[list[Any]]:
     return [_samples(given, item) for given, item in zip(replies, work.ids, strict=True)]
 
 
-def _of_series(given: pd.Series, items: Any, work: Work) -> dict[str, Any]:
+def _of_series(given: pd.Series, items: Any, work: Worklist) -> dict[str, Any]:
     """Replies by item: the index is that of the items, or holds their ids; values of one item are its samples."""
     own = id_texts(given.index, None)
     index = items.index if isinstance(items, pd.DataFrame) else None
@@ -142,7 +142,7 @@ def _of_series(given: pd.Series, items: Any, work: Work) -> dict[str, Any]:
     return {item: values if len(values) > 1 else values[0] for item, values in found.items()}
 
 
-def _of_mapping(given: Mapping[Any, Any], work: Work) -> list[Any]:
+def _of_mapping(given: Mapping[Any, Any], work: Worklist) -> list[Any]:
     ids, known = id_texts(pd.Series(list(given), dtype=object), "replies"), set(work.ids)
     if strays := [item for item in ids if item not in known]:
         raise InputError(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -12,8 +14,7 @@ import numpy as np
 import pandas as pd
 
 from evalkit.core.keys import KeyParts, recorded_hash, sample_keys
-from evalkit.core.records import Draft, Prompt, Request
-from evalkit.engine.gc_pause import quiet_gc
+from evalkit.core.records import Prompt, Request
 from evalkit.engine.specification import Spec
 from evalkit.errors import EvalkitWarning, InputError, counted, listed
 from evalkit.rubrics import Criterion
@@ -21,13 +22,13 @@ from evalkit.rubrics.prompts import input_hash, swapped
 from evalkit.tables import as_items
 from evalkit.tables.items import column_names
 
-__all__ = ["Work"]
+__all__ = ["Worklist", "gc_paused"]
 
 _LONG = 1_000_000
 
 
 @dataclass(frozen=True)
-class Work:
+class Worklist:
     """All rows that a call of `judge` will return, in order, with their keys.
 
     A row's number is ``((item · criteria + criterion) · judges + judge) · orders + order) · samples + sample``.
@@ -40,7 +41,7 @@ class Work:
     ids: Sequence[str]
 
     @classmethod
-    def of(cls, spec: Spec, items: Any, item_id: str | None = None, *, ids: Sequence[str] | None = None) -> Work:
+    def of(cls, spec: Spec, items: Any, item_id: str | None = None, *, ids: Sequence[str] | None = None) -> Worklist:
         """The work for these items; `ids` names them for recorded replies where `item_id` is another name.
 
         Raises
@@ -58,7 +59,7 @@ class Work:
                 f"they have {listed(there, most=30)}"
             )
         columns = {name: frame[name].tolist() for name in frame.columns if name != "item_id"}
-        with quiet_gc():
+        with gc_paused():
             inputs = spec.askings[0].inputs_of(columns, len(frame))
         _check_inputs(frame["item_id"].tolist(), inputs, rubric.required_inputs, rubric.id)
         return cls(spec, frame, inputs, frame["item_id"].tolist() if ids is None else ids)
@@ -69,7 +70,7 @@ class Work:
         spec = self.spec
         return len(self.inputs), len(spec.rubric.criteria), len(spec.judges), len(spec.orders), spec.samples
 
-    def with_samples(self, samples: int) -> Work:
+    def with_samples(self, samples: int) -> Worklist:
         """The same work with another number of samples."""
         made = replace(self, spec=replace(self.spec, samples=samples))
         made.__dict__.update({name: self.__dict__[name] for name in ("hashes", "parts") if name in self.__dict__})
@@ -164,10 +165,6 @@ class Work:
         return self.parts[criterion][judge].of(self.recorded_hashes(item)[order], self.spec.orders[order], sample)
 
     def requests(self, rows: list[int]) -> list[Request]:
-        """The requests for these rows, with all prompts."""
-        return [draft.request() for draft in self.drafts(rows)]
-
-    def drafts(self, rows: list[int]) -> list[Draft]:
         """The requests for these rows; their prompts are rendered when they are sent.
 
         Samples of one prompt are one request; a prompt that several items share is asked once.
@@ -181,15 +178,15 @@ class Work:
             first.setdefault(group, (item, order))
         makers = [[sample_keys(parts) for parts in row] for row in self.parts]
         shown = None if self.spec.orders == (None,) else "AB"
-        drafts: list[Draft] = []
+        requests: list[Request] = []
         for (criterion, judge, hashed), wanted in grouped.items():
             item, order = first[criterion, judge, hashed]
             prompt = partial(self._prompt, criterion, judge, item, bool(order))
             parts = self.parts[criterion][judge].of(hashed, shown, 0)
             samples = tuple(sorted(wanted))
             keys = tuple(makers[criterion][judge](hashed, shown, samples))
-            drafts.append(Draft(self.spec.judges[judge], prompt, parts, samples, keys))
-        return drafts
+            requests.append(Request(self.spec.judges[judge], prompt, parts, samples, keys))
+        return requests
 
     def _prompt(self, criterion: int, judge: int, item: int, swap: bool) -> Prompt:
         inputs = swapped(self.inputs[item]) if swap else self.inputs[item]
@@ -232,3 +229,15 @@ def _is_long(value: Any) -> bool:
 
 def _blank(value: Any) -> bool:
     return isinstance(value, str) and not value.strip()
+
+
+@contextmanager
+def gc_paused() -> Iterator[None]:
+    """Switch the garbage collector off inside: building a million small objects would start it over and over."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

@@ -13,10 +13,10 @@ import pandas as pd
 
 from evalkit import tables
 from evalkit.core.rules import Rules
-from evalkit.engine.judging import judge_work
+from evalkit.engine.judging import judge_worklist
 from evalkit.engine.options import Options
 from evalkit.engine.specification import Spec, is_none
-from evalkit.engine.worklist import Work
+from evalkit.engine.worklist import Worklist
 from evalkit.errors import InputError
 from evalkit.evaluation import rendering as cards
 from evalkit.evaluation.costs import Cost
@@ -218,8 +218,8 @@ def evaluate_spec(
 ) -> Evaluation:
     """`evaluate` for what was resolved already: items with an `item_id`, labels in the long table."""
     try_rules(rules, spec)
-    work = Work.of(spec, items)
-    judgments = judge_work(work, options)
+    work = Worklist.of(spec, items)
+    judgments = judge_worklist(work, options)
     if not spec.exact and len(judgments):
         spec = replace(spec, samples=int(judgments["sample"].max()) + 1)  # recorded ones are taken as they are
     return Evaluation(items, spec, rules, judgments, labels, _clusters(items, work), work.n_unique, _lasting(options))
@@ -256,7 +256,7 @@ def _labels(given: Any, items: pd.DataFrame, rubric: Rubric) -> pd.DataFrame:
     return coded(mine[known], rubric)
 
 
-def _clusters(items: pd.DataFrame, work: Work) -> pd.Series:
+def _clusters(items: pd.DataFrame, work: Worklist) -> pd.Series:
     """Item -> unit of the intervals: its group where there is one, else its content."""
     units = np.asarray(work.clusters, dtype=object)
     if "group_id" in items.columns:

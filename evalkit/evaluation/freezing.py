@@ -9,7 +9,7 @@ from typing import Any
 from evalkit.core.rules import Rules
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.specification import Spec
-from evalkit.engine.worklist import Work
+from evalkit.engine.worklist import Worklist
 from evalkit.errors import ConfigError, EvalkitError, EvalkitWarning, InputError, RubricError
 from evalkit.evaluation.evaluations import Evaluation
 from evalkit.rubrics import Profile, Rubric, list_rubrics, load_profile, load_rubric, save
@@ -239,7 +239,7 @@ def promote(rubric: str, old: str | None = None, new: str | None = None, *, cach
 def _promote(evaluation: Evaluation, saved: Rubric, folder: Path, cache: str | Path | None) -> None:
     """Let every reply of the evaluation count for the saved version: its own, and those it adopted."""
     spec = evaluation.spec
-    work = Work.of(spec, evaluation.items)
+    work = Worklist.of(spec, evaluation.items)
     asked = {*map(bytes.hex, work.keys()), *map(bytes.hex, work.recorded_keys())}
     adopted = not set(evaluation.judgments["key"]) <= asked
     others = [f"v{number}" for number in versions_of(saved.id, folder)] if adopted else []

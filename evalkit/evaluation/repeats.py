@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evalkit.engine.judging import judge_work
+from evalkit.engine.judging import judge_worklist
 from evalkit.engine.options import Options
-from evalkit.engine.planning import Plan, plan_work
-from evalkit.engine.worklist import Work
+from evalkit.engine.planning import Plan, plan_worklist
+from evalkit.engine.worklist import Worklist
 from evalkit.errors import ConfigError, InputError, listed
 from evalkit.stats.comparison.comparison_table import JURY
 from evalkit.stats.comparison.floor_table import check_half_width, items_for, noise_floor
@@ -78,7 +78,7 @@ def sample_again(
     found = Options(**{"cache": asked.cache, "offline": asked.offline, "recorded": asked.recorded} | options)
     n = min(len(ids), items_for(0.0, half_width)) if n_items is None else _checked(n_items, len(ids))
     for _ in range(_ROUNDS):
-        judgments = judge_work(_work(evaluation, ids[:n], exact=not found.offline), found)
+        judgments = judge_worklist(_work(evaluation, ids[:n], exact=not found.offline), found)
         if n_items is not None or n == len(ids):
             break
         floors = _shown(evaluation, judgments)
@@ -110,7 +110,7 @@ def plan_again(evaluation: Any, *, half_width: float = 0.03, n_items: int | None
         middle = ((known["low"] + known["high"]) / 2).fillna(0.1).max() if len(known) else 0.1
         n_items = min(len(ids), items_for(math.sqrt(_SPREAD * middle), half_width))
     work = _work(evaluation, ids[: _checked(n_items, len(ids))])
-    return plan_work(work, cache=evaluation.options.cache)
+    return plan_worklist(work, cache=evaluation.options.cache)
 
 
 def _checked(n_items: int, most: int) -> int:
@@ -130,10 +130,10 @@ def _drawn(evaluation: Any) -> list[str]:
     return [ids[at] for at in np.random.default_rng(0).permutation(len(ids))]
 
 
-def _work(evaluation: Any, ids: list[str], *, exact: bool = True) -> Work:
+def _work(evaluation: Any, ids: list[str], *, exact: bool = True) -> Worklist:
     """Twice the samples of these items; unless `exact` those that were recorded."""
     spec = replace(evaluation.spec, samples=2 * evaluation.spec.samples, exact=exact)
-    return Work.of(spec, evaluation.items.loc[evaluation.items["item_id"].isin(ids).to_numpy()])
+    return Worklist.of(spec, evaluation.items.loc[evaluation.items["item_id"].isin(ids).to_numpy()])
 
 
 def _shown(evaluation: Any, judgments: pd.DataFrame) -> list[Floor]:

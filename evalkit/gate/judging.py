@@ -10,9 +10,9 @@ from typing import Any
 
 import pandas as pd
 
-from evalkit.engine import Options, Spec, Work
+from evalkit.engine import Options, Spec, Worklist
 from evalkit.engine.cache import ReplyStore
-from evalkit.engine.judging import judge_work
+from evalkit.engine.judging import judge_worklist
 from evalkit.engine.providers import check_ready
 from evalkit.engine.providers.prices import price_of
 from evalkit.engine.reply_lookup import nearest
@@ -28,14 +28,14 @@ __all__ = ["check_callable", "input_hashes", "judged", "keys_of", "rationale_of"
 _MOST_NEAREST = 20
 
 
-def work_of(spec: Spec, traces: Sequence[Trace]) -> Work:
+def work_of(spec: Spec, traces: Sequence[Trace]) -> Worklist:
     """The work that `judge` would do for these traces: the same inputs, so the same keys."""
     items = [{"item_id": str(at), **trace.item} for at, trace in enumerate(traces)]
-    return Work.of(spec, items, ids=[trace.name for trace in traces])
+    return Worklist.of(spec, items, ids=[trace.name for trace in traces])
 
 
 def keys_of(
-    work: Work, asked: Asked, held: Sequence[Collection[str]] | None = None
+    work: Worklist, asked: Asked, held: Sequence[Collection[str]] | None = None
 ) -> list[tuple[tuple[str, ...], str, dict[str, Any]]]:
     """For each trace the reply keys, the verdict key, and the parts of it.
 
@@ -62,7 +62,7 @@ def input_hashes(asked: Asked, traces: Sequence[Trace]) -> list[str]:
     return [input_hash(inputs) for inputs in asking.inputs_of(columns, len(items))]
 
 
-def check_callable(work: Work, asked: Asked, options: GateOptions) -> None:
+def check_callable(work: Worklist, asked: Asked, options: GateOptions) -> None:
     """Whether each judge can be asked whose replies are not all cached; asks nobody.
 
     Raises
@@ -91,7 +91,7 @@ def check_callable(work: Work, asked: Asked, options: GateOptions) -> None:
 
 
 def judged(
-    work: Work, asked: Asked, options: GateOptions, budget_usd: float | None
+    work: Worklist, asked: Asked, options: GateOptions, budget_usd: float | None
 ) -> tuple[list[Judgment], float | None]:
     """One judgment a trace of `work`, and the US$ paid now; what could not be had carries `error`.
 
@@ -106,7 +106,7 @@ def judged(
         budget_usd=budget_usd if asked.live else None,
     )
     try:
-        table = judge_work(work, chosen)
+        table = judge_worklist(work, chosen)
     except JudgeError as problem:
         said = f"no judge could be asked and nothing was scored ({REDACTED})" if options.redact else str(problem)
         return [unjudged(asked.rubric, f"could not be judged: {said}")] * len(work.inputs), 0.0
@@ -120,7 +120,7 @@ def judged(
     return made, None if paid.isna().any() else float(paid.sum())
 
 
-def _made(work: Work, asked: Asked, table: pd.DataFrame) -> list[Judgment]:
+def _made(work: Worklist, asked: Asked, table: pd.DataFrame) -> list[Judgment]:
     combined = Evaluation(work.items, work.spec, asked.rules, table).rubric_scores
     passed, score = combined["passed"].tolist(), combined["score_norm"].tolist()
     names = ("passed", "error", "explanation", "source", "prompt_tokens", "completion_tokens", "cost_usd")
@@ -157,7 +157,7 @@ def _made(work: Work, asked: Asked, table: pd.DataFrame) -> list[Judgment]:
     return made
 
 
-def _samples(work: Work, rows: dict[str, list[Any]]) -> tuple[bool | None, ...]:
+def _samples(work: Worklist, rows: dict[str, list[Any]]) -> tuple[bool | None, ...]:
     """Judge by judge each sample over all criteria: it passes when all that have a pass rule do."""
     rubric, each = work.spec.rubric, len(rows["error"]) // len(work.spec.rubric.criteria)
     ruled = [at for at, criterion in enumerate(rubric.criteria) if criterion.scale.has_rule]
@@ -182,7 +182,9 @@ def sum_of(values: list[Any]) -> Any:
     return sum(known) if known else None
 
 
-def _missing(work: Work, asked: Asked, made: list[Judgment], options: GateOptions, errors: list[Any]) -> list[Judgment]:
+def _missing(
+    work: Worklist, asked: Asked, made: list[Judgment], options: GateOptions, errors: list[Any]
+) -> list[Judgment]:
     """Where a sample is not cached and nobody may be asked: an error that names the nearest entry."""
     store, told, done = ReplyStore.open(options.cache), 0, list[Judgment]()
     size = work.n_rows // max(1, len(work.inputs))

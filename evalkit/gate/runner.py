@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from evalkit.engine import Spec, Work
+from evalkit.engine import Spec, Worklist
 from evalkit.engine.cache import ReplyStore
 from evalkit.errors import ConfigError, counted
 from evalkit.gate.configs import CHECKS, GateConfig, load_gate, place_of
@@ -240,7 +240,7 @@ def _spec(group: list[_Need]) -> Spec:
     return spec
 
 
-def _judge_group(group: list[_Need], work: Work, options: GateOptions, left: float | None) -> float | None:
+def _judge_group(group: list[_Need], work: Worklist, options: GateOptions, left: float | None) -> float | None:
     found, paid = judged(work, group[0].asked, options, left)
     for need, judgment in zip(group, found, strict=True):
         error = None if judgment.error is None else _with(need, judgment.error)

@@ -12,7 +12,7 @@ import pandas as pd
 
 from evalkit import tables
 from evalkit.core.formatting import figure
-from evalkit.engine import Work
+from evalkit.engine import Worklist
 from evalkit.errors import InputError, JudgeError, RubricError, counted
 from evalkit.evaluation import Evaluation, promote
 from evalkit.evaluation.suggestions import groups_of
@@ -81,7 +81,7 @@ class Session(Bench):
         self.restore()
 
     def _texts(self) -> dict[str, str]:
-        work = Work.of(self.spec, self.items)
+        work = Worklist.of(self.spec, self.items)
         return dict(zip(self.items["item_id"], (hashes[0][:16] for hashes in work.hashes), strict=True))
 
     def _long(self, labels: Any) -> pd.DataFrame | None:

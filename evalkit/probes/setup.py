@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from evalkit import tables
-from evalkit.engine import Options, Spec, Work
-from evalkit.engine.judging import judge_work
+from evalkit.engine import Options, Spec, Worklist
+from evalkit.engine.judging import judge_worklist
 from evalkit.errors import ConfigError, InputError, listed
 from evalkit.rubrics.prompts import Asking
 from evalkit.stats.comparison.noise_floors import NOT_ASKED
@@ -81,7 +81,7 @@ class Bench:
             left = replace(left, max_calls=max(0, left.max_calls - self.calls))
         # replies that were recorded for an item with the changed text stand under the item's own id
         ids = items[_ORIGIN].tolist() if _ORIGIN in items.columns else None
-        judgments = judge_work(Work.of(spec or self.spec, items, ids=ids), left)
+        judgments = judge_worklist(Worklist.of(spec or self.spec, items, ids=ids), left)
         # rows of equal content share a reply; what failed in transport counts as a call too
         asked = judgments["source"].eq("live") | (judgments["source"].isna() & ~judgments["error"].isin(NOT_ASKED))
         new = judgments.loc[asked.fillna(value=False)].drop_duplicates("key")
@@ -134,7 +134,7 @@ class Bench:
 
 def _units(items: pd.DataFrame, spec: Spec) -> pd.Series:
     """Item -> its group where there is one, else its content."""
-    units = np.asarray(Work.of(spec, items).clusters, dtype=object)
+    units = np.asarray(Worklist.of(spec, items).clusters, dtype=object)
     if "group_id" in items.columns:
         has = items["group_id"].notna().to_numpy()
         units[has] = [f"group {name}" for name in items.loc[has, "group_id"]]

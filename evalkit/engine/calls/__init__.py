@@ -1,13 +1,12 @@
 """Requests in, replies out: limits, retries, budget and single flight, on one loop thread; no pandas."""
 
-from evalkit.engine.calls.call_limits import Limits, Outcome, Progress
 from evalkit.engine.calls.event_loop import LoopThread
 from evalkit.engine.calls.fetching import afetch, fetch, submit
+from evalkit.engine.calls.outcomes import Outcome, Progress
 from evalkit.engine.calls.server_check import ServerReport, check_server
 from evalkit.engine.providers.prices import price_of
 
 __all__ = [
-    "Limits",
     "LoopThread",
     "Outcome",
     "Progress",

@@ -7,7 +7,7 @@ import asyncio
 from evalkit.core.judges import Judge
 from evalkit.core.keys import canonical_json
 from evalkit.core.records import Request
-from evalkit.engine.calls.call_limits import Limits
+from evalkit.engine.options import Options
 from evalkit.engine.providers.prices import price_of
 from evalkit.errors import ConfigError
 
@@ -31,8 +31,8 @@ def upper_bound(request: Request, n: int, price: tuple[float, float]) -> float:
 class Budget:
     """What one run may spend. `usd` and `calls` are spent, reservations come on top."""
 
-    def __init__(self, limits: Limits) -> None:
-        self._limits = limits
+    def __init__(self, options: Options) -> None:
+        self._options = options
         self.usd = 0.0
         self.calls = 0
         self._held_usd = 0.0
@@ -41,7 +41,7 @@ class Budget:
 
     def check(self, judge: Judge) -> None:
         """Raise ConfigError, before any call, where a budget cannot be kept."""
-        if self._limits.budget_usd is None:
+        if self._options.budget_usd is None:
             return
         if price_of(judge) is None:
             raise ConfigError(
@@ -56,7 +56,7 @@ class Budget:
     @property
     def is_used_up(self) -> bool:
         """Whether no call at all fits any more: then no prompt need be rendered to know."""
-        most_usd, most_calls = self._limits.budget_usd, self._limits.max_calls
+        most_usd, most_calls = self._options.budget_usd, self._options.max_calls
         return (most_calls is not None and self.calls >= most_calls) or (
             most_usd is not None and self.usd >= most_usd > 0
         )
@@ -79,7 +79,7 @@ class Budget:
         return True
 
     def _fits(self, usd: float) -> bool:
-        most_usd, most_calls = self._limits.budget_usd, self._limits.max_calls
+        most_usd, most_calls = self._options.budget_usd, self._options.max_calls
         if most_calls is not None and self.calls + self._held_calls >= most_calls:
             return False
         return most_usd is None or self.usd + self._held_usd + usd <= most_usd
@@ -97,6 +97,6 @@ class Budget:
 
     def spent(self) -> str:
         """The budget in words."""
-        if self._limits.max_calls is not None and self.calls >= self._limits.max_calls:
-            return f"max_calls={self._limits.max_calls} reached"
-        return f"US$ {self.usd:.4f} of budget_usd={self._limits.budget_usd} spent; the next call may not fit"
+        if self._options.max_calls is not None and self.calls >= self._options.max_calls:
+            return f"max_calls={self._options.max_calls} reached"
+        return f"US$ {self.usd:.4f} of budget_usd={self._options.budget_usd} spent; the next call may not fit"

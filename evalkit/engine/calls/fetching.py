@@ -10,11 +10,12 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
-from evalkit.core.records import Draft, Request
-from evalkit.engine.calls.call_limits import Limits, Outcome, Progress
+from evalkit.core.records import Request
 from evalkit.engine.calls.event_loop import LoopThread
+from evalkit.engine.calls.outcomes import Outcome, Progress
 from evalkit.engine.calls.scheduler import Run
 from evalkit.engine.calls.signals import ending_signals
+from evalkit.engine.options import Options
 from evalkit.errors import EvalkitWarning
 
 if TYPE_CHECKING:
@@ -24,16 +25,16 @@ __all__ = ["afetch", "fetch", "submit"]
 
 _TICK_S = 0.1
 _GRACE_S = 5.0
-_DEFAULTS = Limits()
+_DEFAULTS = Options()
 OnProgress = Callable[[Progress], object]
 
 _log = logging.getLogger("evalkit.engine.calls")
 
 
 def fetch(
-    requests: Sequence[Request | Draft],
+    requests: Sequence[Request],
     store: ReplyStore,
-    limits: Limits = _DEFAULTS,
+    options: Options = _DEFAULTS,
     *,
     newer_than: float | None = None,
     on_progress: OnProgress | None = None,
@@ -46,8 +47,8 @@ def fetch(
         Which samples to ask whom for.
     store
         Where replies go; each is on disk before its outcome exists.
-    limits
-        Concurrency, retries, budget.
+    options
+        Concurrency, retries, budget, pace.
     newer_than
         Unix time of a refresh: a stored reply received before it is superseded.
     on_progress
@@ -71,19 +72,19 @@ def fetch(
         briefly and stored. A second signal leaves at once.
     """
     with ending_signals():
-        return _fetch(requests, store, limits, newer_than, on_progress)
+        return _fetch(requests, store, options, newer_than, on_progress)
 
 
 def _fetch(
-    requests: Sequence[Request | Draft],
+    requests: Sequence[Request],
     store: ReplyStore,
-    limits: Limits,
+    options: Options,
     newer_than: float | None,
     on_progress: OnProgress | None,
 ) -> list[Outcome]:
     thread = LoopThread.get()
     thread.check_may_wait()
-    run = Run(requests, store, limits, newer_than=newer_than)
+    run = Run(requests, store, options, newer_than=newer_than)
     future = thread.submit(run.main())
     try:
         outcomes = _wait(future, run, on_progress)
@@ -120,9 +121,9 @@ def _wait(future: Future[list[Outcome]], run: Run, on_progress: OnProgress | Non
 
 
 def submit(
-    requests: Sequence[Request | Draft],
+    requests: Sequence[Request],
     store: ReplyStore,
-    limits: Limits = _DEFAULTS,
+    options: Options = _DEFAULTS,
     *,
     newer_than: float | None = None,
     on_progress: OnProgress | None = None,
@@ -132,7 +133,7 @@ def submit(
     Cancelling the future drops what was not sent; what is in flight comes to its end and is stored.
     """
     thread = LoopThread.get()
-    run = Run(requests, store, limits, newer_than=newer_than)
+    run = Run(requests, store, options, newer_than=newer_than)
 
     async def work() -> list[Outcome]:
         if on_progress is None:
@@ -160,9 +161,9 @@ async def _reporting(run: Run, on_progress: OnProgress) -> list[Outcome]:
 
 
 async def afetch(
-    requests: Sequence[Request | Draft],
+    requests: Sequence[Request],
     store: ReplyStore,
-    limits: Limits = _DEFAULTS,
+    options: Options = _DEFAULTS,
     *,
     newer_than: float | None = None,
     on_progress: OnProgress | None = None,
@@ -172,7 +173,7 @@ async def afetch(
     Cancelled, it drops what was not sent; what is in flight comes to its end and is stored.
     """
     thread = LoopThread.get()
-    run = Run(requests, store, limits, newer_than=newer_than)
+    run = Run(requests, store, options, newer_than=newer_than)
     future = asyncio.wrap_future(thread.submit(run.main(), on_cancel=run.stop))
     try:
         with ending_signals():

@@ -6,7 +6,7 @@ import asyncio
 from weakref import WeakKeyDictionary
 
 from evalkit.core.records import Failure
-from evalkit.engine.calls.call_limits import Outcome
+from evalkit.engine.calls.outcomes import Outcome
 
 __all__ = ["FlightKey", "Flights", "flights_here"]
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from evalkit.core.records import Draft, Failure, Request
+from evalkit.core.records import Failure, Request
 
-__all__ = ["Call", "ElsewhereError", "GaveUpError", "keys_of"]
+__all__ = ["Call", "ElsewhereError", "GaveUpError"]
 
 
 class ElsewhereError(Exception):
@@ -21,13 +21,6 @@ class GaveUpError(Exception):
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.detail)
         self.failure = failure
-
-
-def keys_of(asked: Request | Draft) -> tuple[bytes, ...]:
-    """The reply key of each of its samples."""
-    if isinstance(asked, Draft):
-        return asked.keys
-    return tuple(asked.parts_of(sample).key for sample in asked.samples)
 
 
 @dataclass(slots=True, eq=False)
@@ -52,9 +45,7 @@ class Call:
         When it found that first, by the loop's clock; None otherwise.
     """
 
-    asked: Request | Draft
-    samples: tuple[int, ...]
-    keys: tuple[bytes, ...]
+    request: Request
     failed: int = 0
     limited: int = 0
     maybe_paid: int = 0
@@ -63,26 +54,25 @@ class Call:
     claimed: tuple[bytes, ...] = ()
     waits: int = 0
     waiting_since: float | None = None
-    _request: Request | None = None
 
     @property
-    def request(self) -> Request:
-        """What is sent; the prompt is rendered when it is asked for first."""
-        if self._request is None:
-            asked = self.asked
-            prompt = asked.prompt() if isinstance(asked, Draft) else asked.prompt
-            self._request = Request(asked.judge, prompt, asked.parts, self.samples)
-        return self._request
+    def keys(self) -> tuple[bytes, ...]:
+        """The reply keys of its samples."""
+        return self.request.keys
 
     def leave_out(self, keys: Container[bytes]) -> None:
         """Ask no more for the samples with these reply keys."""
-        left = [(sample, key) for sample, key in zip(self.samples, self.keys, strict=True) if key not in keys]
-        self.samples, self.keys = tuple(sample for sample, _ in left), tuple(key for _, key in left)
-        self.asked, self._request = self._request or self.asked, None
+        left = [place for place, key in enumerate(self.keys) if key not in keys]
+        self.request = self._only(left)
 
     def part(self, start: int, stop: int) -> Call:
         """Some of the samples, as a call of its own."""
-        return Call(self._request or self.asked, self.samples[start:stop], self.keys[start:stop])
+        return Call(self._only(range(start, stop)))
+
+    def _only(self, places: Sequence[int]) -> Request:
+        request = self.request
+        samples = tuple(request.samples[place] for place in places)
+        return replace(request, samples=samples, keys=tuple(request.keys[place] for place in places))
 
     def singly(self) -> list[Call]:
         """One call per sample; what went wrong so far is the first one's."""

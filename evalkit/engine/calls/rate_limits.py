@@ -7,25 +7,27 @@ from collections import deque
 from weakref import WeakKeyDictionary
 
 from evalkit.core.judges import Judge
-from evalkit.engine.calls.call_limits import Limits
+from evalkit.engine.options import Options
 
-__all__ = ["Lane", "lane_of"]
+__all__ = ["RateLimiter", "rate_limiter_of"]
 
 _LEAST = 1
 
-_lanes: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[tuple[str, str, str | None], Lane]] = WeakKeyDictionary()
+_lanes: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[tuple[str, str, str | None], RateLimiter]] = (
+    WeakKeyDictionary()
+)
 
 
-def lane_of(judge: Judge) -> Lane:
+def rate_limiter_of(judge: Judge) -> RateLimiter:
     """The running loop's lane of a judge; judges with the same service, model and key variable share it."""
     lanes = _lanes.setdefault(asyncio.get_running_loop(), {})
     place = judge.service, judge.model, judge.api_key_env
     if place not in lanes:
-        lanes[place] = Lane()
+        lanes[place] = RateLimiter()
     return lanes[place]
 
 
-class Lane:
+class RateLimiter:
     """Counts calls in flight. Its width halves when the server says 429, and grows back by one per round of successes.
 
     Attributes
@@ -55,18 +57,18 @@ class Lane:
         width = self.width
         return self.in_flight < (limit if width is None else min(limit, width))
 
-    def enter_now(self, limits: Limits) -> bool:
+    def enter_now(self, options: Options) -> bool:
         """Count a call as in flight if nothing is to be waited for; whether that was so."""
-        if self._waiting or not self._has_room(limits.concurrency) or self._open_at > self._clock():
+        if self._waiting or not self._has_room(options.concurrency) or self._open_at > self._clock():
             return False
-        if limits.requests_per_minute is not None or limits.tokens_per_minute is not None:
+        if options.requests_per_minute is not None or options.tokens_per_minute is not None:
             return False
         self.in_flight += 1
         return True
 
-    async def enter(self, limits: Limits, tokens: int) -> None:
+    async def enter(self, options: Options, tokens: int) -> None:
         """Wait for room, then for the end of a pause and for the pace; count the call as in flight."""
-        limit = limits.concurrency
+        limit = options.concurrency
         if self._waiting or not self._has_room(limit):
             place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append((place, limit))
@@ -79,7 +81,7 @@ class Lane:
         else:
             self.in_flight += 1
         try:
-            await self._pace(limits, tokens)
+            await self._pace(options, tokens)
         except asyncio.CancelledError:
             self.leave()
             raise
@@ -93,14 +95,14 @@ class Lane:
                 self.in_flight += 1
                 place.set_result(None)
 
-    async def _pace(self, limits: Limits, tokens: int) -> None:
+    async def _pace(self, options: Options, tokens: int) -> None:
         """Sleep until this call's turn; a pause that begins meanwhile puts the turn off, not only the start."""
         while True:
             now = self._clock()
             start = max(now, self._open_at)
             # how long after the last turn is this run's own affair: another one may have been slower
-            per_request = 0.0 if limits.requests_per_minute is None else 60 / limits.requests_per_minute
-            per_token = 0.0 if limits.tokens_per_minute is None else 60 / limits.tokens_per_minute
+            per_request = 0.0 if options.requests_per_minute is None else 60 / options.requests_per_minute
+            per_token = 0.0 if options.tokens_per_minute is None else 60 / options.tokens_per_minute
             last, last_tokens = self._last, self._last_tokens
             start = max(start, last + per_request, last + per_token * last_tokens)
             self._last, self._last_tokens = start, tokens

@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from evalkit.core.judges import Judge
-from evalkit.core.records import Draft, Failure, Reply, Request
+from evalkit.core.records import Failure, Reply, Request
 from evalkit.engine.calls.budget import Budget
-from evalkit.engine.calls.call_limits import Limits, Outcome, Progress
 from evalkit.engine.calls.in_flight import FlightKey, flights_here, is_owners
-from evalkit.engine.calls.pending_call import Call, keys_of
-from evalkit.engine.calls.workers import Desk
+from evalkit.engine.calls.outcomes import Outcome, Progress
+from evalkit.engine.calls.pending_call import Call
+from evalkit.engine.calls.workers import JudgeWorkers
+from evalkit.engine.options import Options
 from evalkit.engine.providers import check_ready
 
 if TYPE_CHECKING:
@@ -48,19 +50,19 @@ class Run:
 
     def __init__(
         self,
-        requests: Sequence[Request | Draft],
+        requests: Sequence[Request],
         store: ReplyStore,
-        limits: Limits,
+        options: Options,
         *,
         newer_than: float | None = None,
     ) -> None:
-        self.requests, self.store, self.limits, self.newer_than = requests, store, limits, newer_than
+        self.requests, self.store, self.options, self.newer_than = requests, store, options, newer_than
         self._place = str(store.path)
         self.stopped = False
         self.notes: list[str] = []
         self.maybe_paid = 0
         self.in_flight = 0
-        self.budget = Budget(limits)
+        self.budget = Budget(options)
         # by identity first: to hash a judge for each request takes longer than to look at it
         self._judges: dict[int, Judge] = {id(request.judge): request.judge for request in requests}
         for judge in dict.fromkeys(self._judges.values()):
@@ -75,7 +77,7 @@ class Run:
         self._all_landed = asyncio.Event()
         self._error: BaseException | None = None
         self._stop = asyncio.Event()
-        self._desks: dict[int, Desk] = {}
+        self._desks: dict[int, JudgeWorkers] = {}
 
     @property
     def progress(self) -> Progress:
@@ -123,13 +125,13 @@ class Run:
 
     def _open_desks(self) -> None:
         self.store.check_writable()
-        desks = {judge: Desk(judge, self) for judge in dict.fromkeys(self._judges.values())}
+        desks = {judge: JudgeWorkers(judge, self) for judge in dict.fromkeys(self._judges.values())}
         self._desks = {number: desks[judge] for number, judge in self._judges.items()}
 
     def _seats(self) -> Iterable[_Seat]:
         place = 0
         for number, request in enumerate(self.requests):
-            for sample, key in zip(request.samples, keys_of(request), strict=True):
+            for sample, key in zip(request.samples, request.keys, strict=True):
                 yield _Seat(place, number, sample, key)
                 place += 1
 
@@ -157,7 +159,7 @@ class Run:
                 flights.append((seat, flight, own))
             if keys:
                 request = self.requests[number]
-                self._desks[id(request.judge)].take(Call(request, tuple(samples), tuple(keys)))
+                self._desks[id(request.judge)].take(Call(replace(request, samples=tuple(samples), keys=tuple(keys))))
             if not count % _BOARDED_AT_ONCE:
                 await asyncio.sleep(0)
         if n_joined:

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 from evalkit.core.judges import Judge
 from evalkit.core.records import Failure, Reply, Request
 from evalkit.engine.calls.budget import upper_bound
-from evalkit.engine.calls.call_limits import Outcome
 from evalkit.engine.calls.circuit_breaker import Breaker, reason_of, wait_of
+from evalkit.engine.calls.outcomes import Outcome
 from evalkit.engine.calls.pending_call import Call, ElsewhereError, GaveUpError
-from evalkit.engine.calls.rate_limits import lane_of
+from evalkit.engine.calls.rate_limits import rate_limiter_of
 from evalkit.engine.providers import ProviderError, connect
 from evalkit.engine.providers.prices import price_of
 from evalkit.errors import CacheError, EvalkitError
@@ -29,7 +29,7 @@ from evalkit.errors import CacheError, EvalkitError
 if TYPE_CHECKING:
     from evalkit.engine.calls.scheduler import Run
 
-__all__ = ["Desk"]
+__all__ = ["JudgeWorkers"]
 
 _RATE_LIMIT_PATIENCE = 4
 _ADAPT = "adapt."
@@ -39,18 +39,18 @@ _BEYOND_TIMEOUT_S = 10.0
 _log = logging.getLogger("evalkit.engine.calls")
 
 
-class Desk:
+class JudgeWorkers:
     """The calls of one judge in one run."""
 
     def __init__(self, judge: Judge, run: Run) -> None:
         self.judge, self._run = judge, run
         self._client = connect(judge)
-        self._lane = lane_of(judge)
+        self._lane = rate_limiter_of(judge)
         self._price = price_of(judge) or (0.0, 0.0)
         facts = run.store.facts(judge.service, judge.model)
         self._adapt = {name.removeprefix(_ADAPT): facts[name] for name in facts if name.startswith(_ADAPT)}
         self._n_works: bool | None = facts.get("n_supported", self._client.supports_n)
-        self._most = min(run.limits.concurrency, self._client.max_concurrency or run.limits.concurrency)
+        self._most = min(run.options.concurrency, self._client.max_concurrency or run.options.concurrency)
         self._queue: deque[Call] = deque()
         self._ready: deque[Call] = deque()
         self._rendering = False
@@ -124,7 +124,7 @@ class Desk:
             while self._queue and len(self._ready) < self._most:
                 call = self._queue.popleft()
                 self._ready.append(call)
-                call.request  # noqa: B018  # renders
+                call.request.prompt  # noqa: B018  # renders
                 await asyncio.sleep(0)
         except Exception as error:  # noqa: BLE001  # as in `_work`; the call is landed by `fail`
             self._run.fail(error)
@@ -207,7 +207,7 @@ class Desk:
         """Store the replies, to be landed once they are on disk; queue the rest if there were fewer than asked for."""
         request, run = call.request, self._run
         storing = []
-        for sample, key, reply in zip(call.samples, call.keys, replies, strict=False):
+        for sample, key, reply in zip(request.samples, request.keys, replies, strict=False):
             run.paid(reply)
             try:
                 stored = run.store.aput(request.parts_of(sample), reply, newer_than=run.newer_than)
@@ -257,7 +257,7 @@ class Desk:
         run = self._run
         if run.budget.is_used_up:
             raise GaveUpError(Failure("budget", run.budget.spent()))
-        held = upper_bound(call.request, len(call.keys), self._price) if run.limits.budget_usd is not None else 0.0
+        held = upper_bound(call.request, len(call.keys), self._price) if run.options.budget_usd is not None else 0.0
         await self._reserve(held)
         spent, billed = 0.0, False
         try:
@@ -309,13 +309,13 @@ class Desk:
                 raise GaveUpError(Failure("budget", budget.spent()))
 
     async def _enter(self, call: Call, n: int) -> None:
-        limits = self._run.limits
+        options = self._run.options
         tokens = 0
-        if limits.tokens_per_minute is not None:
+        if options.tokens_per_minute is not None:
             tokens = call.request.prompt.n_bytes // 4 + n * (self.judge.max_tokens or 0)
-        if not self._lane.enter_now(limits):
+        if not self._lane.enter_now(options):
             with self._wakeable():
-                await self._lane.enter(limits, tokens)
+                await self._lane.enter(options, tokens)
 
     def _check_open(self) -> None:
         if self._run.stopped:
@@ -359,7 +359,7 @@ class Desk:
         wait = wait_of(problem, call.failed + call.limited - 1)
         if problem.kind == "rate_limited" and wait is not None:
             self._lane.refused(wait.lane_s, call.epoch)
-        retries = self._run.limits.retries
+        retries = self._run.options.retries
         patient = call.failed <= retries and call.limited <= _RATE_LIMIT_PATIENCE * retries
         if wait is None or not patient:
             detail = problem.detail

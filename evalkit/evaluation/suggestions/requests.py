@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import pandas as pd
 
 from evalkit.core.judges import Judge
 from evalkit.core.keys import KeyParts, digest
-from evalkit.core.records import Draft, Prompt, Reply
+from evalkit.core.records import Prompt, Reply, Request
 from evalkit.engine.cache import ReplyStore
 from evalkit.errors import CacheMiss, ConfigError, JudgeError
 from evalkit.evaluation.suggestions.cases import Cases, cases_of, dev_labels
@@ -116,10 +115,10 @@ def suggest_edits(
     if not cases.shown:
         return Suggestions((), problem=_no_cases(cases), **about)
     prompt = question_of(rubric, name, cases, max_edits)
-    draft = _draft(asked, prompt, rubric, draw)
-    stored = None if refresh else _stored(draft, cache, offline=offline)
+    request = _request(asked, prompt, rubric, draw)
+    stored = None if refresh else _stored(request, cache, offline=offline)
     limits = {"budget_usd": budget_usd, "retries": retries}
-    reply = stored or _asked(draft, cache, refresh=refresh, limits=limits, on_progress=on_progress)
+    reply = stored or _asked(request, cache, refresh=refresh, limits=limits, on_progress=on_progress)
     edits, refused, problem = read_edits(reply, rubric, name, max_edits)
     return Suggestions(
         edits,
@@ -128,7 +127,7 @@ def suggest_edits(
         shown=tuple(case.item_id for case in cases.shown),
         source="live" if stored is None else "cache",
         cost_usd=reply.cost_usd,
-        key=draft.keys[0].hex(),
+        key=request.keys[0].hex(),
         **about,
     )
 
@@ -146,7 +145,7 @@ def _no_cases(cases: Cases) -> str:
     return f"jury and people agree on all {cases.n_compared} dev items: nothing to word better"
 
 
-def _draft(judge: Judge, prompt: Prompt, rubric: Rubric, draw: int) -> Draft:
+def _request(judge: Judge, prompt: Prompt, rubric: Rubric, draw: int) -> Request:
     parts = KeyParts(
         provider=judge.provider,
         service=judge.service,
@@ -161,30 +160,27 @@ def _draft(judge: Judge, prompt: Prompt, rubric: Rubric, draw: int) -> Draft:
         input_hash=digest([message.content for message in prompt.messages]),
         sample=draw,
     )
-    return Draft(judge, partial(_itself, prompt), parts, (draw,), (parts.key,))
+    return Request(judge, prompt, parts, (draw,))
 
 
-def _itself(prompt: Prompt) -> Prompt:
-    return prompt
-
-
-def _stored(draft: Draft, cache: Any, *, offline: bool) -> Reply | None:
+def _stored(request: Request, cache: Any, *, offline: bool) -> Reply | None:
     store = ReplyStore.open(cache)
-    found = store.get_many({draft.keys[0]}, recorded=offline).get(draft.keys[0])
+    found = store.get_many({request.keys[0]}, recorded=offline).get(request.keys[0])
     if found is None and offline:
-        raise CacheMiss(f"these suggestions of {draft.judge.name} are not in the cache at {store.folder}; ask online")
+        raise CacheMiss(f"these suggestions of {request.judge.name} are not in the cache at {store.folder}; ask online")
     return None if found is None else Reply.from_dict(orjson.loads(found))
 
 
-def _asked(draft: Draft, cache: Any, *, refresh: bool, limits: dict[str, Any], on_progress: Any) -> Reply:
-    from evalkit.engine.calls import Limits, fetch
+def _asked(request: Request, cache: Any, *, refresh: bool, limits: dict[str, Any], on_progress: Any) -> Reply:
+    from evalkit.engine import Options
+    from evalkit.engine.calls import fetch
 
     store = ReplyStore.open(cache)
     store.check_writable()
     newer_than = time.time() if refresh else None
-    outcome = fetch([draft], store, Limits(**limits), newer_than=newer_than, on_progress=on_progress)[0]
+    outcome = fetch([request], store, Options(**limits), newer_than=newer_than, on_progress=on_progress)[0]
     if outcome.failure is not None or outcome.value is None:
         failure = outcome.failure
         told = "no reply" if failure is None else f"{failure.reason.replace('_', ' ')} {failure.detail}".strip()
-        raise JudgeError(f"{draft.judge.name} gave no suggestions: {told}")
+        raise JudgeError(f"{request.judge.name} gave no suggestions: {told}")
     return Reply.from_dict(orjson.loads(outcome.value))

@@ -15,9 +15,9 @@ import pandas as pd
 from evalkit._version import __version__
 from evalkit.core.choices import ENGINE_REASONS
 from evalkit.core.records import Reply
-from evalkit.engine import Options, Spec, Work
+from evalkit.engine import Options, Spec, Worklist
 from evalkit.engine.cache import ReplyStore
-from evalkit.engine.judging import judge_work
+from evalkit.engine.judging import judge_worklist
 from evalkit.engine.providers.api_keys import NO_KEY, hold_key, key_in
 from evalkit.errors import ConfigError, InputError, JudgeError, MissingExtraError, advise_extra, counted
 from evalkit.errors.secrets import Secret
@@ -259,9 +259,9 @@ class PolluxLLMJudgeMetric(SampleLevelComputation):  # type: ignore[misc,unused-
         return samples
 
     def _judged(self, spec: Spec, options: Options, reader: ReplyReader, rows: list[dict[str, str]]) -> _Judged:
-        work = Work.of(spec, rows)
+        work = Worklist.of(spec, rows)
         try:
-            table = judge_work(work, options)
+            table = judge_worklist(work, options)
         except (JudgeError, MissingExtraError, ConfigError) as problem:  # a run's other figures must not be lost
             _log.error(
                 "%s: all %d answers stay unscored (judge_down): %s", spec.judges[0].name, len(rows), self._why(problem)
