@@ -23,7 +23,7 @@ n, times, suffix, keyed = {n}, {times}, {suffix!r}, {keyed}
 if not {parser}:
     sys.modules["yaml"] = None
 from evalkit.gate import GateOptions, enrich, run_gate
-from evalkit.gate.result_formats import as_json, as_junit, as_markdown
+from evalkit.gate.reports import as_json, as_junit, as_markdown
 said = {{"rubric_version": "v1", "passed": True, "score": 1.0, "samples": [True] * 3, "agreement": 1.0}}
 def rows(first, last, meta):
     for at in range(first, last):

@@ -43,8 +43,8 @@ def made(n: int) -> tuple[ek.RubricTuner, float]:
 def act(tuner: ek.RubricTuner, **said: object) -> float:
     """Seconds until what a person did is on its way to the browser."""
     started = time.perf_counter()
-    tuner._screen._receive(None, said, [])
-    tuner._screen.worker.wait(60)
+    tuner.receive(said)
+    tuner.wait_idle(60)
     return time.perf_counter() - started
 
 
@@ -56,7 +56,7 @@ def clicks(tuner: ek.RubricTuner, rounds: int) -> list[float]:
     seconds = []
     for at in range(rounds):
         tuner.edit("faithfulness", scale={2: EDITS[at % 2]})
-        tuner._screen.worker.wait(60)
+        tuner.wait_idle(60)
         seconds.append(act(tuner, do="run"))
     return seconds
 

@@ -15,8 +15,8 @@ from evalkit.core.rules import Rules
 from evalkit.errors import InputError
 from evalkit.gate import GateConfig, GateOptions, GateResult, Judgment, Trace, measure, run_gate
 from evalkit.gate.judgments import read_recorded
-from evalkit.gate.result_formats import as_json
-from evalkit.gate.trace_exchange import _of_rubric
+from evalkit.gate.reports import as_json
+from evalkit.gate.trace_conversion import _of_rubric
 
 # As the source document of the gate writes it, letter by letter.
 SOURCE = {

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from evalkit.errors import ConfigError
 from evalkit.gate import GateConfig, GateOptions, Trace, load_gate, metrics, run_gate
-from evalkit.gate.configs import Expected
-from evalkit.gate.result_formats import as_json, as_junit, as_markdown, as_text
+from evalkit.gate.config import Expected
+from evalkit.gate.reports import as_json, as_junit, as_markdown, as_text
 
 
 def checked(answer: str, **expected: Any) -> tuple[str, str]:

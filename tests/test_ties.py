@@ -510,7 +510,7 @@ def test_the_tuners_matrix_counts_tied_and_unscored_items_in_one_cell(monkeypatc
     labels = pd.DataFrame({"item_id": list("abde"), "criterion": "c", "annotator": "x", "label": ["art"] * 4})
     monkeypatch.setattr(boards, "_dev", lambda *given: given[1])
     rubric = SimpleNamespace(criterion=lambda _: SimpleNamespace(scale=NAMES))
-    cells = boards.cells_of(SimpleNamespace(scores=aggregate(votes), rubric=rubric), labels, "c")
+    cells = boards.confusion_cells(SimpleNamespace(scores=aggregate(votes), rubric=rubric), labels, "c")
     pairs = [(cell.human, cell.jury) for cell in cells]
     assert len(set(pairs)) == len(pairs)
     assert {pair: cell.n for pair, cell in zip(pairs, cells, strict=True) if cell.n} == {

@@ -20,12 +20,12 @@ import evalkit as ek
 from evalkit.core.formatting import figure
 from evalkit.errors import CacheError, ConfigError, InputError, JudgeError, MissingExtraError, RubricError
 from evalkit.notebook import Session
-from evalkit.notebook.background_thread import Worker
-from evalkit.notebook.code_snippets import code_of
+from evalkit.notebook.code_snippets import session_code
 from evalkit.notebook.item_table import FILTERS, Query, Row, page_of
 from evalkit.notebook.rubric_form import form_of, from_form, from_yaml
-from evalkit.notebook.suggested_edits import Proposals
-from evalkit.notebook.version_history import History, Version, rebased
+from evalkit.notebook.suggested_edits import SuggestedEdits
+from evalkit.notebook.version_history import History, Version, rebase
+from evalkit.notebook.widget_base import Worker
 
 RUBRIC = ek.Rubric(
     id="r",
@@ -68,7 +68,7 @@ def start(folder, labels=None, **options):
 
 
 def edit(session, rubric=EDITED):
-    session.propose(lambda base, _draft: rebased(base, rubric.to_dict()))
+    session.edit_draft(lambda base, _draft: rebase(base, rubric.to_dict()))
     session.run()
 
 
@@ -94,7 +94,7 @@ def test_tiles_show_agreement_kappa_coverage_and_change(session):
     tiles = {tile.title: tile for tile in session.tiles()}
     assert tiles["Agreement with people"].value.startswith("0.75")
     assert (tiles["Agreement with people"].moved, tiles["Agreement with people"].mark) == (
-        "▲ 0.25 against v1",
+        "▲ 0.25 from v1",
         "better",
     )
     assert tiles["Changed"].value == "1 of 4"
@@ -134,7 +134,7 @@ def test_matrix_marks_and_filter_go_by_one_rule_the_verdict(tmp_path):
     }
     rows = {row.item_id: row for row in session.rows()}
     assert {item: row.wrong for item, row in rows.items()} == {"a": False, "b": False, "c": True, "d": True}
-    assert rows["a"].beside == {"": "pass"}
+    assert rows["a"].conflicts == {"": "pass"}
     assert session.page().counts["wrong"] == 2
     columns = list(dict.fromkeys((cell.jury, cell.verdict) for cell in session.cells()))
     assert columns == [("0", ""), ("1", ""), ("1", "pass"), ("2", "")]
@@ -217,7 +217,7 @@ def test_rows_and_compare_count_the_same(tmp_path):
         "faithfulness", scale={2: "Supported in the main. Minor or small additions are mostly acceptable."}
     )
     edit(session, edited)
-    table = ek.compare(session.other, session.evaluation, labels=session.book.dev).table
+    table = ek.compare(session.compared, session.evaluation, labels=session.label_log.dev).table
     jury = table[table["judge"] == "jury"].iloc[0]
     changes = [row.change for row in session.rows() if row.change]
     assert len(changes) == jury["changed"] > 0
@@ -249,7 +249,7 @@ def many(tmp_path, n=80):
 def test_held_out_labels_are_nowhere_on_screen(tmp_path):
     session = many(tmp_path)
     session.run()
-    parts = session.book.table.set_index("item_id")["part"]
+    parts = session.label_log.table.set_index("item_id")["part"]
     held = set(parts.index[parts == "held-out"])
     assert 20 <= len(held) <= 45
     for row in session.rows():
@@ -278,10 +278,10 @@ def test_a_label_is_seen_at_once_and_survives(session, tmp_path):
     session.label("d", "1")
     assert {row.item_id: row.people for row in session.rows()}["d"] == {"ann": "2", "eva": "1"}
     again = start(tmp_path)
-    assert again.book.of("d", "c") == {"ann": "2", "eva": "1"}
+    assert again.label_log.of("d", "c") == {"ann": "2", "eva": "1"}
     again.annotator = "eva"
     again.label("d", None)
-    assert start(tmp_path).book.of("d", "c") == {"ann": "2"}
+    assert start(tmp_path).label_log.of("d", "c") == {"ann": "2"}
 
 
 @pytest.mark.parametrize(("n", "counts"), [(1, False), (9, False), (10, True)])
@@ -301,7 +301,7 @@ def test_who_has_just_begun_to_label_moves_no_figure(tmp_path, n, counts):
     agreement, _, ceiling = session.tiles()[:3]
     assert agreement.value.startswith("0.55" if counts else "1.00")
     assert agreement.note.startswith("12 of 12 labelled items, dev")
-    assert ("; without eva, under 10 labels" in agreement.note) is not counts
+    assert ("; without eva (under 10 labels)" in agreement.note) is not counts
     assert ceiling.value.startswith("0.00" if counts else "NA")
     assert sum(cell.n for cell in session.cells()) == 12 + n  # in matrix and rows every label counts at once
     assert {row.item_id: row.people for row in session.rows()}["i00"] == {"ann": "0", "eva": "2"}
@@ -346,50 +346,50 @@ def test_no_label_that_was_given_is_lost_when_the_kernel_is_killed(tmp_path):
     )
     again = Session(items, rubric, "fake:strict", folder=tmp_path)
     again.label("i399", "1", criterion="c")  # what was cut short does not spoil what follows
-    assert set(again.book.table["item_id"]) == {*found, "i399"}
+    assert set(again.label_log.table["item_id"]) == {*found, "i399"}
 
 
 def test_a_given_label_can_be_corrected(session, tmp_path):
     session.annotator = "ann"
     session.label("c", "2")
-    assert start(tmp_path).book.of("c", "c") == {"ann": "2"}
+    assert start(tmp_path).label_log.of("c", "c") == {"ann": "2"}
 
 
 @pytest.mark.parametrize(
     ("item", "label", "annotator", "message"),
-    [("a", "7", "me", "allowed are 0, 1, 2"), ("z", "1", "me", "no item 'z'"), ("a", "1", " ", "annotator")],
+    [("a", "7", "me", "allowed are 0, 1, 2"), ("z", "1", "me", "item 'z' not found"), ("a", "1", " ", "annotator")],
     ids=["off-scale", "no-item", "nobody"],
 )
 def test_a_label_that_means_nothing_is_refused(session, item, label, annotator, message):
     session.annotator = annotator
     with pytest.raises(InputError, match=message):
         session.label(item, label)
-    assert not session.book.path.exists()
+    assert not session.label_log.path.exists()
 
 
 def test_labels_of_another_text_are_left_out_but_stay_in_the_file(session, tmp_path):
     session.label("a", "1")
     changed = ITEMS.assign(answer=["another first", *ITEMS["answer"][1:]])
     other = Session(changed, RUBRIC, JUDGES[:1], samples=1, folder=tmp_path)
-    assert (other.book.strays, other.book.of("a", "c")) == (1, {})
-    assert start(tmp_path).book.of("a", "c")["me"] == "1"
+    assert (other.label_log.n_other_texts, other.label_log.of("a", "c")) == (1, {})
+    assert start(tmp_path).label_log.of("a", "c")["me"] == "1"
 
 
 def test_a_line_cut_short_by_a_crash_is_passed_over(session, tmp_path):
     session.label("a", "1")
-    with session.book.path.open("ab") as file:
+    with session.label_log.path.open("ab") as file:
         file.write(b'\n{"item_id": "b", "crit')
     again = start(tmp_path)
     again.label("b", "2")
-    assert {item: start(tmp_path).book.of(item, "c").get("me") for item in "ab"} == {"a": "1", "b": "2"}
+    assert {item: start(tmp_path).label_log.of(item, "c").get("me") for item in "ab"} == {"a": "1", "b": "2"}
 
 
 def test_a_label_that_cannot_be_written_does_not_count(session, tmp_path):
-    session.book.path = tmp_path / "file" / "x.jsonl"
+    session.label_log.path = tmp_path / "file" / "x.jsonl"
     (tmp_path / "file").write_text("no folder")
     with pytest.raises(CacheError, match="does not count"):
         session.label("a", "1")
-    assert session.book.of("a", "c") == {"ann": "2"}
+    assert session.label_log.of("a", "c") == {"ann": "2"}
 
 
 # -- versions
@@ -397,11 +397,11 @@ def test_all_is_found_again_after_a_restart(session, tmp_path):
     session.run()
     edit(session)
     session.annotator = "eva"
-    session.keep()
+    session.save_state()
     again = start(tmp_path)
     assert list(again.history.versions) == list(session.history.versions)
     assert (again.draft.label, again.draft.edited, again.annotator) == (EDITED.label, True, "eva")
-    again.choose(again.current, again.against)
+    again.show_versions(again.current, again.against)
     assert [tile.to_dict() for tile in again.tiles()][:4] == [tile.to_dict() for tile in session.tiles()][:4]
     assert [row.item_id for row in again.page().rows] == [row.item_id for row in session.page().rows]
 
@@ -411,12 +411,12 @@ def test_any_two_versions_can_be_compared(session):
     first = session.current
     edit(session)
     second = session.current
-    session.choose(first, second)
+    session.show_versions(first, second)
     assert {tile.title: tile for tile in session.tiles()}["Changed"].moved == "▲ 0 fixed ▼ 1 broke on dev labels"
-    session.choose(second)
-    assert session.other is None
-    with pytest.raises(InputError, match="no version"):
-        session.choose("nothing")
+    session.show_versions(second)
+    assert session.compared is None
+    with pytest.raises(InputError, match="not found"):
+        session.show_versions("nothing")
 
 
 def test_the_same_again_is_no_new_version(session):
@@ -474,11 +474,11 @@ def test_versions_know_judges_and_rules(tmp_path):
     assert len({version.key, Version(RUBRIC, EDITED, tuple(JUDGES), 5, "median").key}) == 2
     history = History(tmp_path / "x.json")
     history.versions[version.key] = version
-    history.keep()
+    history.write()
     loaded = History(tmp_path / "x.json")
     loaded.load("another")
     assert loaded.versions == {}
-    loaded.keep()  # what it did not take in stays in the file
+    loaded.write()  # what it did not take in stays in the file
     loaded.load("r")
     assert list(loaded.versions) == [version.key]
 
@@ -536,14 +536,14 @@ def test_labels_of_a_level_that_was_removed_are_left_out_and_said(tmp_path):
         folder=tmp_path,
     )  # fmt: skip
     session.run()
-    session.propose(lambda _base, _draft: without)
+    session.edit_draft(lambda _base, _draft: without)
     session.run()
     assert session.n_off_scale == 1
     assert session.tiles()[0].value.startswith("0.50")
     assert session.tiles()[0].note.startswith("2 of 2 labelled items")
     assert {row.item_id: row.wrong for row in session.rows()} == {"a": False, "b": None, "c": True, "d": None}
     assert sum(cell.n for cell in session.cells()) == 2
-    session.choose(session.against)
+    session.show_versions(session.against)
     assert session.n_off_scale == 0
 
 
@@ -551,17 +551,17 @@ def test_a_criterion_that_was_added_can_be_labelled(tmp_path):
     longer = ek.Rubric(
         **(RUBRIC.to_dict() | {"criteria": [*RUBRIC.criteria, {"name": "d", "scale": {0: "n", 1: "y"}}]})
     )
-    added = rebased(RUBRIC, longer.to_dict())
+    added = rebase(RUBRIC, longer.to_dict())
     session = Session(ITEMS, RUBRIC, "fake:strict", samples=1, folder=tmp_path)
     session.run()
-    with pytest.raises(InputError, match="none before it was run"):
+    with pytest.raises(InputError, match="none before a version with it was run"):
         session.label("a", "1", criterion="d")
-    session.propose(lambda _base, _draft: added)
+    session.edit_draft(lambda _base, _draft: added)
     session.run()
     session.label("a", "1", criterion="d")
     again = Session(ITEMS, RUBRIC, "fake:strict", samples=1, folder=tmp_path)
-    assert again.book.table[["criterion", "label"]].values.tolist() == [["d", "1"]]
-    assert again.book.strays == 0
+    assert again.label_log.table[["criterion", "label"]].values.tolist() == [["d", "1"]]
+    assert again.label_log.n_other_texts == 0
 
 
 @given(st.lists(st.text(max_size=40), min_size=3, max_size=3))
@@ -576,11 +576,11 @@ def test_any_text_of_a_level_survives_the_form(texts):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"scale": [["0", "no"], ["0", "yes"]]}, "stands twice"),
+        ({"scale": [["0", "no"], ["0", "yes"]]}, "duplicate code"),
         ({"scale": [["", "no"], ["2", "yes"]]}, "has no code"),
         ({"scale": [["2", "yes"]]}, "two or more"),
         ({"scale": [["0", "no"], ["high", "yes"]]}, "not a number"),
-        ({"passes": "seven"}, "no number"),
+        ({"passes": "seven"}, "must be a number"),
         ({"passes": "7"}, "7"),
     ],
     ids=["double", "blank", "one-level", "word", "rule-word", "rule-off"],
@@ -588,12 +588,12 @@ def test_any_text_of_a_level_survives_the_form(texts):
 def test_a_faulty_form_says_what_is_wrong(session, change, message):
     form = form_of(RUBRIC)
     form["criteria"][0] |= change
-    session.propose(lambda base, draft: from_form(base, draft, form))
+    session.edit_draft(lambda base, draft: from_form(base, draft, form))
     assert message in session.problem
     assert session.draft.content_hash == RUBRIC.content_hash
-    with pytest.raises(RubricError, match="mend the rubric first"):
+    with pytest.raises(RubricError, match="fix the rubric first"):
         session.run()
-    session.propose(lambda base, draft: from_form(base, draft, form_of(draft)))
+    session.edit_draft(lambda base, draft: from_form(base, draft, form_of(draft)))
     assert session.problem == ""
 
 
@@ -602,7 +602,7 @@ def test_a_faulty_form_says_what_is_wrong(session, change, message):
     [
         ("a: [", "line"),
         ("just words", "mapping"),
-        ("id: other\n", "id stays"),
+        ("id: other\n", "id must stay"),
         ("inputs: [answer]\nwhat: 1\n", "unknown rubric key"),
     ],
     ids=["yaml", "words", "id", "key"],
@@ -619,10 +619,10 @@ def test_the_jury_can_be_changed(tmp_path):
     session.set_jury({"y": 2.0}, 1, "median")
     session.run()
     assert session.evaluation.judgments["judge"].unique().tolist() == ["y"]
-    assert {tile.title: tile.value for tile in session.tiles()}["Judges split"] == "NA"
+    assert {tile.title: tile.value for tile in session.tiles()}["Judges disagree"] == "NA"
     session.set_jury({"x": 1.0, "y": 1.0}, 1, "mean")
     session.run()
-    assert {tile.title: tile.value for tile in session.tiles()}["Judges split"] == "2 of 4"
+    assert {tile.title: tile.value for tile in session.tiles()}["Judges disagree"] == "2 of 4"
     session.add_judge("fake:strict")
     assert [judge.name for judge in session.judges] == ["x", "y", "fake:strict"]
     with pytest.raises(ConfigError):
@@ -640,7 +640,7 @@ def test_the_jury_is_found_again_unless_the_cell_names_another(tmp_path):
     first.add_judge("fake:noisy")
     first.set_jury({"fake:strict": 2.0, "fake:noisy": 1.0}, 5, "median")
     first.budget_usd = 0.5
-    first.keep()
+    first.save_state()
     again = Session(ITEMS, RUBRIC, given, folder=tmp_path)
     assert [(judge.name, judge.weight) for judge in again.judges] == [("fake:strict", 2.0), ("fake:noisy", 1.0)]
     assert (len(again.pool), again.samples, again.aggregate, again.budget_usd) == (3, 5, "median", 0.5)
@@ -688,10 +688,10 @@ def test_stop_is_about_the_run_that_was_asked_for(tmp_path):
         items = [{"item_id": str(at), "answer": f"ITEM-1 {at}"} for at in range(12)]
         judge = ek.Judge("openai", "m", base_url=server.url)
         session = Session(items, RUBRIC, judge, samples=1, folder=tmp_path, concurrency=1)
-        session.begin()
+        session.begin_run()
         session.stop()  # before the thread came to it
         assert session.run().startswith("stopped:")
-        session.end()
+        session.end_run()
         session.stop()  # nothing runs
         assert not session.run().startswith("stopped:")
         assert len(server.seen) == 12
@@ -706,8 +706,8 @@ def test_stop_is_about_all_that_runs_on_screen_and_in_a_cell(tmp_path):
         cell = threading.Thread(target=lambda: said.append(session.run()))
         cell.start()
         wait_for(lambda: server.seen)
-        session.begin()  # on screen another one begins, and is over first
-        session.end()
+        session.begin_run()  # on screen another one begins, and is over first
+        session.end_run()
         assert session.busy
         session.stop()
         cell.join(300)
@@ -719,15 +719,15 @@ def test_a_version_whose_replies_are_gone_says_so(session, tmp_path, monkeypatch
     session.run()
     monkeypatch.setenv("EVALKIT_CACHE", str(tmp_path / "empty"))
     tuner = ek.RubricTuner(ITEMS, RUBRIC, JUDGES[:1], people(), samples=1, folder=tmp_path)
-    assert tuner._screen.worker.wait(300)
-    assert "4 judgments cache miss" in tuner._screen.view.alert
+    assert tuner.wait_idle(300)
+    assert "4 judgments cache miss" in tuner.state["alert"]
     assert len(tuner.versions) == 1
 
 
 def test_when_no_judge_answers_what_was_shown_stays(session):
     session.run()
     session.options["retries"] = 0
-    session.propose(lambda base, draft: base.edit("c", scale={0: "never seen"}))
+    session.edit_draft(lambda base, draft: base.edit("c", scale={0: "never seen"}))
     with pytest.raises(JudgeError, match="no judge could be asked"):
         session.run()
     assert session.evaluation is not None
@@ -777,7 +777,9 @@ def test_the_code_gives_what_is_on_screen(session):
     edit(session)
     place = {"items": ITEMS}
     code = (
-        code_of(session).replace("ek.load_rubric('r@v1')", "RUBRIC").replace("adopt=True", "adopt=True, offline=True")
+        session_code(session)
+        .replace("ek.load_rubric('r@v1')", "RUBRIC")
+        .replace("adopt=True", "adopt=True, offline=True")
     )
     last = code.splitlines()[-1]
     exec(compile(code.replace(last, f"made = {last}"), "code", "exec"), place | {"RUBRIC": RUBRIC}, place)
@@ -808,13 +810,13 @@ def test_the_code_reads_a_file_and_holds_out_what_the_tuner_holds_out(tmp_path):
     session.run()
     session.label("i000", "2")
     place = {}
-    exec(compile(code_of(session), "code", "exec"), place, place)
+    exec(compile(session_code(session), "code", "exec"), place, place)
     assert set(place["ev"].judgments["source"]) == {"cache"}
-    dev = session.book.dev
+    dev = session.label_log.dev
     assert 20 < len(dev) < 70
     assert set(place["labels"]["item_id"]) == set(dev["item_id"])
     row = place["ev"].alignment.set_index("judge").loc["jury"]
-    shown = session._aligned(session.current)
+    shown = session._alignment(session.current)
     names = ["accuracy", "accuracy_low", "accuracy_high", "n_verdicts", "n_annotators"]
     pd.testing.assert_series_equal(row[names], shown[names], check_names=False, check_dtype=False)
     assert row["n_annotators"] == 1  # eva's one label is on screen, and in no figure
@@ -836,7 +838,7 @@ def test_a_figure_of_other_items_is_no_step_and_one_without_interval_says_why(tm
     edit(session)
     agreement = session.tiles()[0]
     assert agreement.value.startswith("0.50")
-    assert (agreement.moved, agreement.mark) == ("▼ 0.50 against v1, which has 2 verdicts", "")
+    assert (agreement.moved, agreement.mark) == ("▼ 0.50 from v1, which has 2 verdicts", "")
     assert "no interval" not in agreement.note or "[" not in agreement.value
 
 
@@ -854,25 +856,25 @@ def facts(tmp_path):
 def test_edits_are_suggested_tried_and_found_again(facts, tmp_path):
     draft = facts.draft.content_hash
     facts.suggest("fake:strict")
-    rows = facts.proposals.rows
+    rows = facts.suggested.rows
     assert 1 <= len(rows) <= 3
-    assert "20 dev items" not in facts.proposals.head  # of those with a verdict on both sides
+    assert "20 dev items" not in facts.suggested.head  # of those with a verdict on both sides
     base = facts.current
     facts.try_edit(1)
     facts.try_edit(0)
     assert facts.against == base  # each edit is compared with what it is of, not with the last one
     assert facts.draft.content_hash == draft  # what a person was editing stays
     assert len(facts.history.versions) == 3
-    tried = facts.proposals.rows[0]
+    tried = facts.suggested.rows[0]
     assert tried.key == facts.current
     assert facts.evaluation.rubric.content_hash == tried.edit.apply(FACTS_RUBRIC).content_hash
     change = next(tile for tile in facts.tiles() if tile.title == "Changed")
     assert [effect.part for effect in tried.effects] == ["dev"]  # 20 labelled items: nothing is held out
     assert tried.effects[0].counts.split(" fixed")[0] in change.moved
     again = Session(FACTS[0], "correctness", ["fake:strict", "fake:lenient"], labels=FACTS[1], folder=tmp_path)
-    assert again.proposals == facts.proposals
+    assert again.suggested == facts.suggested
     again.replay(again.current)
-    again.take_up(tried.key)
+    again.edit_version(tried.key)
     assert again.draft.content_hash == facts.evaluation.rubric.content_hash
 
 
@@ -881,21 +883,21 @@ FACTS_RUBRIC = ek.load_rubric("correctness")
 
 def test_the_same_question_is_another_draw_and_another_version_starts_afresh(facts):
     facts.suggest("fake:strict")
-    first = facts.proposals
+    first = facts.suggested
     facts.suggest("fake:strict")
-    assert (first.draw, facts.proposals.draw) == (0, 1)
-    assert facts.proposals.rows[0].edit.text != first.rows[0].edit.text
+    assert (first.draw, facts.suggested.draw) == (0, 1)
+    assert facts.suggested.rows[0].edit.text != first.rows[0].edit.text
     facts.try_edit(0)
     facts.suggest("fake:strict")
-    assert (facts.proposals.draw, facts.proposals.base) == (0, facts.current)
+    assert (facts.suggested.draw, facts.suggested.base) == (0, facts.current)
 
 
 def test_what_cannot_be_suggested_or_tried_is_said(facts, tmp_path):
-    with pytest.raises(InputError, match="no suggestion 1; ask for some"):
+    with pytest.raises(InputError, match="suggestion 1 not found"):
         facts.try_edit(0)
     facts.suggest("fake:broken")
-    assert facts.proposals.rows == ()
-    assert facts.proposals.notes[0].startswith("the reply is no JSON")
+    assert facts.suggested.rows == ()
+    assert facts.suggested.notes[0].startswith("the reply is no JSON")
     with pytest.raises(ConfigError, match="unknown judge provider"):
         facts.suggest("nobody:x")
     with pytest.raises(InputError, match="run first"):
@@ -911,9 +913,9 @@ def test_a_judge_that_is_asked_for_edits_can_be_stopped_and_its_answer_is_kept(f
         with pytest.raises(JudgeError, match="stopped before the judge answered"):
             facts.suggest(helper)
         stopping.join()
-        assert facts.proposals.rows == ()
+        assert facts.suggested.rows == ()
         facts.suggest(helper)  # the same question: what was under way is there
-        assert facts.proposals.notes == ("the judge suggests no edit",)
+        assert facts.suggested.notes == ("the judge suggests no edit",)
         assert len(server.seen) == 1
 
 
@@ -926,12 +928,12 @@ def test_a_tried_edit_looks_at_held_out_labels_and_the_look_counts(tmp_path, mon
     session = Session(items, RUBRIC, JUDGES[:1], labels=labels, samples=1, recorded="use", folder=tmp_path)
     session.run()
     session.suggest("fake:strict")
-    edit = session.proposals.rows[0].edit
+    edit = session.suggested.rows[0].edit
     # after the edit the judge is right on every second of those that it passed wrongly
     ek.record(items, edit.apply(RUBRIC), JUDGES[0], [["0" if at % 3 == 1 else "2"] for at in range(n)])
     assert ek.stats.held_out_looks().empty
     session.try_edit(0)
-    dev, held = session.proposals.rows[0].effects
+    dev, held = session.suggested.rows[0].effects
     assert (dev.part, held.part) == ("dev", "held-out")
     split = ek.split_labels(labels)
     for effect, part in ((dev, "dev"), (held, "held-out")):
@@ -944,7 +946,7 @@ def test_a_tried_edit_looks_at_held_out_labels_and_the_look_counts(tmp_path, mon
         assert effect.effect.startswith(f"+{fixed / len(at):.2f} [")
     assert ek.stats.held_out_looks()["n_looks"].sum() == 2
     assert held.coverage.endswith("look 2")
-    assert len(session.proposals.rows[0].effects[1].agreement.split("→")) == 2
+    assert len(session.suggested.rows[0].effects[1].agreement.split("→")) == 2
 
 
 @pytest.mark.parametrize(
@@ -953,57 +955,57 @@ def test_a_tried_edit_looks_at_held_out_labels_and_the_look_counts(tmp_path, mon
     ids=["none", "number", "empty", "unknown base", "other edit", "no list"],
 )
 def test_suggestions_that_were_written_otherwise_are_none(stored):
-    assert Proposals.from_dict(stored, {"k": None}) == Proposals()
+    assert SuggestedEdits.from_dict(stored, {"k": None}) == SuggestedEdits()
 
 
 # -- the widget
 @pytest.fixture
 def tuner(session, tmp_path):
     made = ek.RubricTuner(ITEMS, RUBRIC, JUDGES[:1], people(), samples=1, recorded="use", folder=tmp_path)
-    assert made._screen.worker.wait(300)
+    assert made.wait_idle(300)
     return made
 
 
 def do(tuner, **said):
-    tuner._screen._receive(None, said, [])
-    assert tuner._screen.worker.wait(300)
+    tuner.receive(said)
+    assert tuner.wait_idle(300)
 
 
 def test_a_person_tunes_by_messages(tuner, tmp_path):
     do(tuner, do="run")
-    assert tuner._screen.view.page["n"] == 4
-    assert tuner._screen.view.status["running"] is False
+    assert tuner.state["page"]["n"] == 4
+    assert tuner.state["status"]["running"] is False
     form = form_of(RUBRIC)
     form["criteria"][0]["scale"][1][1] = "nearly so"
     do(tuner, do="form", form=form)
-    assert tuner._screen.view.draft["edited"]
+    assert tuner.state["draft"]["edited"]
     do(tuner, do="run")
-    board = tuner._screen.view.board
+    board = tuner.state["figures"]
     assert [version["label"] for version in board["versions"]] == ["v1", EDITED.label]
     assert [tile["moved"] for tile in board["tiles"] if tile["title"] == "Changed"] == [
         "▲ 1 fixed ▼ 0 broke on dev labels"
     ]
     do(tuner, do="query", query={"filter": "wrong", "cell": ["2", "1"]})
-    assert [row["item_id"] for row in tuner._screen.view.page["rows"]] == ["d"]
+    assert [row["item_id"] for row in tuner.state["page"]["rows"]] == ["d"]
     do(tuner, do="select", item_id="d")
-    assert tuner._screen.view.item["labels"] == {"ann": "2"}
+    assert tuner.state["item"]["labels"] == {"ann": "2"}
     do(tuner, do="annotator", name="eva")
     do(tuner, do="label", item_id="d", label="1")
-    assert tuner._screen.view.item["labels"] == {"ann": "2", "eva": "1"}
+    assert tuner.state["item"]["labels"] == {"ann": "2", "eva": "1"}
     assert tuner.labels["annotator"].tolist().count("eva") == 1
     do(tuner, do="versions", current=board["against"], against="")
-    assert tuner._screen.view.board["current"] == board["against"]
+    assert tuner.state["figures"]["current"] == board["against"]
     do(tuner, do="take", key=board["current"])
     assert tuner.rubric.content_hash == EDITED.content_hash
     do(tuner, do="code")
-    assert "ek.evaluate(items" in tuner._screen.view.code
+    assert "ek.evaluate(items" in tuner.state["code"]
     do(tuner, do="suggest", judge="fake:strict")
-    advice = tuner._screen.view.advice
+    advice = tuner.state["suggestions"]
     assert advice["rows"][0]["where"] == "c: level 2"
     assert (advice["judge"], advice["of"], advice["held"]) == ("fake:strict", "v1", False)
     do(tuner, do="jury", active={"x": "2"}, samples="1", aggregate="median", budget_usd="0.5")
     assert (tuner.session.aggregate, tuner.session.budget_usd) == ("median", 0.5)
-    assert tuner._screen.view.alert == ""
+    assert tuner.state["alert"] == ""
 
 
 @pytest.mark.parametrize(
@@ -1011,19 +1013,19 @@ def test_a_person_tunes_by_messages(tuner, tmp_path):
     [
         ({"do": "label", "item_id": "a", "label": "9"}, "not on the scale"),
         ({"do": "judge", "judge": "nobody:x"}, "unknown judge provider"),
-        ({"do": "versions", "current": "none"}, "no version"),
+        ({"do": "versions", "current": "none"}, "not found"),
         ({"do": "held_out"}, "run first"),
         ({"do": "jury", "active": {"x": "two"}}, "ValueError"),
         ({"do": "suggest", "judge": "fake:strict"}, "run first"),
-        ({"do": "try", "number": 0}, "ask for some"),
+        ({"do": "try", "number": 0}, "not found"),
     ],
     ids=["label", "judge", "version", "held-out", "number", "suggest", "try"],
 )
 def test_what_goes_wrong_is_told_on_screen(tuner, said, message):
     do(tuner, **said)
-    assert message in tuner._screen.view.alert
+    assert message in tuner.state["alert"]
     do(tuner, do="dismiss")
-    assert tuner._screen.view.alert == ""
+    assert tuner.state["alert"] == ""
 
 
 def test_a_label_is_of_the_criterion_that_was_on_screen(tmp_path):
@@ -1042,44 +1044,48 @@ def test_a_run_is_of_the_draft_that_was_on_screen(tuner):
     form = form_of(RUBRIC)
     form["criteria"][0]["scale"][1][1] = "nearly so"
     release = threading.Event()
-    tuner._screen._do("slow", release.wait)  # something is under way
-    tuner._screen._receive(None, {"do": "run"}, [])
-    tuner._screen._receive(None, {"do": "form", "form": form}, [])
+    tuner.session.show_versions = lambda *_: release.wait(300)
+    tuner.receive({"do": "versions", "current": ""})  # it takes long
+    tuner.receive({"do": "run"})
+    tuner.receive({"do": "form", "form": form})
     release.set()
-    assert tuner._screen.worker.wait(300)
-    assert [version["label"] for version in tuner._screen.view.board["versions"]] == ["v1"]
+    assert tuner.wait_idle(300)
+    assert [version["label"] for version in tuner.state["figures"]["versions"]] == ["v1"]
     assert tuner.rubric.edited
 
 
 def test_a_double_click_looks_once_at_held_out_labels(tmp_path):
     given = many(tmp_path)
-    made = ek.RubricTuner(given.items, "correctness", "fake:strict", given.book.table, samples=1, folder=tmp_path / "x")
+    made = ek.RubricTuner(
+        given.items, "correctness", "fake:strict", given.label_log.table, samples=1, folder=tmp_path / "x"
+    )
     do(made, do="run")
     for _ in range(2):
         do(made, do="held_out", seen="")  # what was on screen: no look
-    assert made._screen.view.board["held_out"]["looks"] == "look 1, at 1 version"
+    assert made.state["figures"]["held_out"]["looks"] == "look 1, at 1 version"
     do(made, do="held_out", seen="look 1, at 1 version")
-    assert made._screen.view.board["held_out"]["looks"] == "look 2, at 1 version"
+    assert made.state["figures"]["held_out"]["looks"] == "look 2, at 1 version"
 
 
 def test_what_is_typed_while_a_version_is_saved_is_answered(tuner):
-    screen, saving, done = tuner._screen, threading.Event(), threading.Event()
+    saving, done = threading.Event(), threading.Event()
 
-    class Said(dict):
-        def get(self, *given):
-            found = super().get(*given)
-            saving.set()
-            done.wait(0.5)
-            return found
+    class Message(dict):
+        def get(self, *args):
+            value = super().get(*args)
+            if threading.current_thread() is saves:
+                saving.set()
+                done.wait(0.5)
+            return value
 
-    screen._said = Said(said="view 1")
-    saves = threading.Thread(target=screen.redraw)
+    saves = threading.Thread(target=tuner.edit, kwargs={"description": "Is it so, then?"})
+    tuner.receive(Message(do="form", form=form_of(RUBRIC), id="view 1"))
     saves.start()
     assert saving.wait(300)
-    screen._receive(None, {"do": "form", "form": form_of(RUBRIC), "said": "view 2"}, [])
+    tuner.receive({"do": "form", "form": form_of(RUBRIC), "id": "view 2"})
     done.set()
     saves.join()
-    assert screen.view.draft["said"] == "view 2"
+    assert tuner.state["draft"]["answers"] == "view 2"
 
 
 def test_a_judge_that_fails_is_told_with_what_to_do(tuner):
@@ -1088,25 +1094,25 @@ def test_a_judge_that_fails_is_told_with_what_to_do(tuner):
     form["description"] = "not recorded"
     do(tuner, do="form", form=form)
     do(tuner, do="run")
-    assert "no judge could be asked" in tuner._screen.view.alert
-    assert tuner._screen.view.status["running"] is False
+    assert "no judge could be asked" in tuner.state["alert"]
+    assert tuner.state["status"]["running"] is False
 
 
 def test_a_fault_in_the_rubric_is_told_as_one_types(tuner):
     form = form_of(RUBRIC)
     form["criteria"][0]["scale"][0][0] = "2"
     do(tuner, do="form", form=form)
-    assert "stands twice" in tuner._screen.view.draft["problem"]
+    assert "duplicate code" in tuner.state["draft"]["problem"]
     do(tuner, do="run")
-    assert "mend the rubric first" in tuner._screen.view.alert
+    assert "fix the rubric first" in tuner.state["alert"]
 
 
 def test_stop_after_a_fault_is_not_about_the_next_run(tuner):
     do(tuner, do="try", number=5)  # there is no such suggestion
     do(tuner, do="stop")
-    tuner.session.heed_stop()  # raises where something is to end
+    tuner.session.check_stop()  # raises where something is to end
     do(tuner, do="run")
-    assert tuner._screen.view.page["n"] == 4
+    assert tuner.state["page"]["n"] == 4
 
 
 @pytest.fixture
@@ -1121,15 +1127,15 @@ def slow(tmp_path):
 def test_run_pressed_twice_is_one_run_and_one_stop_ends_it(slow):
     tuner, server = slow
     for said in ("run", "run", "suggest", "try"):
-        tuner._screen._receive(None, {"do": said, "judge": "fake:strict", "number": 0}, [])
+        tuner.receive({"do": said, "judge": "fake:strict", "number": 0})
     wait_for(lambda: len(server.seen) >= 2)
     do(tuner, do="stop")
-    assert tuner._screen.view.status["text"].startswith("stopped:")
+    assert tuner.state["status"]["text"].startswith("stopped:")
     n_asked = len(server.seen)
     assert 2 <= n_asked < 12
     do(tuner, do="run")  # pressed anew it goes on
     assert len(server.seen) == 12
-    assert tuner._screen.view.status["running"] is False
+    assert tuner.state["status"]["running"] is False
 
 
 def test_what_is_pressed_as_soon_as_a_run_is_over_is_heard(tuner):
@@ -1138,9 +1144,9 @@ def test_what_is_pressed_as_soon_as_a_run_is_over_is_heard(tuner):
     def press_again(change):
         runs.append(change["new"]["running"])
         if runs == [True, False]:
-            tuner._screen._receive(None, {"do": "run"}, [])
+            tuner.receive({"do": "run"})
 
-    tuner._screen.view.observe(press_again, "status")
+    tuner.widget.observe(press_again, "status")
     do(tuner, do="run")
     assert [one for one in runs if one] == [True, True]
     assert runs[-1] is False
@@ -1148,14 +1154,14 @@ def test_what_is_pressed_as_soon_as_a_run_is_over_is_heard(tuner):
 
 def test_a_fault_while_something_runs_leaves_it_running(slow):
     tuner, server = slow
-    tuner._screen._receive(None, {"do": "run"}, [])
+    tuner.receive({"do": "run"})
     wait_for(lambda: server.seen)
     seen = []
-    tuner._screen.view.observe(lambda change: seen.append(change["new"]["running"]), "status")
-    tuner._screen._receive(None, {"do": "judge", "judge": "nobody:x"}, [])
-    assert "unknown judge provider" in tuner._screen.view.alert
-    tuner._screen._receive(None, {"do": "stop"}, [])
-    assert tuner._screen.worker.wait(300)
+    tuner.widget.observe(lambda change: seen.append(change["new"]["running"]), "status")
+    tuner.receive({"do": "judge", "judge": "nobody:x"})
+    assert "unknown judge provider" in tuner.state["alert"]
+    tuner.receive({"do": "stop"})
+    assert tuner.wait_idle(300)
     assert seen[-1] is False
     assert seen.index(False) == len([one for one in seen if one])  # it never looked as if nothing ran
 
@@ -1163,68 +1169,68 @@ def test_a_fault_while_something_runs_leaves_it_running(slow):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"samples": 0}, "samples must be a whole number from 1 to 25, not 0"),
-        ({"samples": 100000}, "samples must be a whole number from 1 to 25, not 100000"),
-        ({"budget_usd": "-5"}, "the most to spend is a number of US$ ≥ 0, not -5"),
+        ({"samples": 0}, "samples must be a whole number from 1 to 25, got 0"),
+        ({"samples": 100000}, "samples must be a whole number from 1 to 25, got 100000"),
+        ({"budget_usd": "-5"}, "the budget must be a number of US$ ≥ 0, got -5"),
         ({"active": {"x": -1}}, "must be a number ≥ 0"),
     ],
     ids=["none", "huge", "budget", "weight"],
 )
 def test_a_refused_jury_is_told_until_it_is_mended_and_changes_nothing(tuner, change, message):
     sound = {"active": {"x": 2}, "samples": 1, "aggregate": "mean", "budget_usd": "0.5"}
-    do(tuner, do="jury", **sound, said="view 1")
-    do(tuner, do="jury", **sound | change, said="view 2")
-    assert message in tuner._screen.view.alert
-    jury = tuner._screen.view.jury
-    assert jury["said"] == "view 2"  # the view hears that this is the answer
+    do(tuner, do="jury", **sound, id="view 1")
+    do(tuner, do="jury", **sound | change, id="view 2")
+    assert message in tuner.state["alert"]
+    jury = tuner.state["jury"]
+    assert jury["answers"] == "view 2"  # the view hears that this is the answer
     assert (jury["samples"], jury["budget_usd"], jury["judges"][0]["weight"]) == (1, 0.5, 2.0)
     do(tuner, do="query", query={})  # what else goes well says nothing of it
-    assert message in tuner._screen.view.alert
-    do(tuner, do="jury", **sound, said="view 3")
-    assert tuner._screen.view.alert == ""
+    assert message in tuner.state["alert"]
+    do(tuner, do="jury", **sound, id="view 3")
+    assert tuner.state["alert"] == ""
 
 
 def test_what_was_given_as_samples_may_be_kept(tmp_path):
     session = start(tmp_path, samples=40)
     session.set_jury({"x": 2.0}, 40, "mean")
-    with pytest.raises(ConfigError, match="from 1 to 40, not 41"):
+    with pytest.raises(ConfigError, match="from 1 to 40, got 41"):
         session.set_jury({"x": 2.0}, 41, "mean")
 
 
 def test_without_a_judge_there_is_no_plan_until_there_is_one(tuner):
     jury = {"samples": 1, "aggregate": "mean", "budget_usd": ""}
-    plan = tuner._screen.view.status["plan"]
+    plan = tuner.state["status"]["plan"]
     assert "4 judgments" in plan
     do(tuner, do="jury", active={}, **jury)
     do(tuner, do="run")
-    assert "no judge is switched on" in tuner._screen.view.alert
-    assert tuner._screen.view.status["plan"] == ""
+    assert "no judge is switched on" in tuner.state["alert"]
+    assert tuner.state["status"]["plan"] == ""
     do(tuner, do="jury", active={"x": 1}, **jury)
-    assert (tuner._screen.view.alert, tuner._screen.view.status["plan"]) == ("", plan)
+    assert (tuner.state["alert"], tuner.state["status"]["plan"]) == ("", plan)
 
 
 def test_a_faulty_draft_is_shown_to_another_view_as_it_was_typed(tuner):
     form = form_of(RUBRIC)
     form["criteria"][0]["scale"][0][0] = "2"
-    do(tuner, do="form", form=form, said="view 1")
-    assert tuner._screen.view.draft["typed"] == {"form": form}
-    do(tuner, do="yaml", text="- 1", said="view 2")
-    assert tuner._screen.view.draft["typed"] == {"text": "- 1"}
+    do(tuner, do="form", form=form, id="view 1")
+    assert tuner.state["draft"]["typed"] == {"form": form}
+    do(tuner, do="yaml", text="- 1", id="view 2")
+    assert tuner.state["draft"]["typed"] == {"text": "- 1"}
     tuner.edit("c", scale={1: "nearly so"})
-    assert (tuner._screen.view.draft["typed"], tuner._screen.view.draft["problem"]) == ({}, "")
-    do(tuner, do="form", form=form_of(EDITED), said="view 3")
-    assert tuner._screen.view.draft["typed"] == {}
+    assert (tuner.state["draft"]["typed"], tuner.state["draft"]["problem"]) == ({}, "")
+    do(tuner, do="form", form=form_of(EDITED), id="view 3")
+    assert tuner.state["draft"]["typed"] == {}
 
 
 def test_labels_under_the_old_name_of_a_criterion_are_said(tmp_path):
     tuner = ek.RubricTuner(ITEMS, RUBRIC, "fake:strict", people(), samples=1, folder=tmp_path)
     tuner.run()
-    assert tuner._screen.view.board["elsewhere"] == {}
+    assert tuner.state["figures"]["other_criteria"] == {}
     form = form_of(RUBRIC)
     form["criteria"][0]["name"] = "renamed"
     do(tuner, do="form", form=form)
     do(tuner, do="run")
-    assert tuner._screen.view.board["elsewhere"] == {"c": 4}
+    assert tuner.state["figures"]["other_criteria"] == {"c": 4}
 
 
 def test_a_criterion_that_leaves_the_draft_stays_in_sight_until_the_next_run(tmp_path):
@@ -1241,23 +1247,26 @@ def test_a_criterion_that_leaves_the_draft_stays_in_sight_until_the_next_run(tmp
     del form["criteria"][1]
     do(tuner, do="form", form=form)
     do(tuner, do="label", item_id="a", criterion="d", label="1")
-    assert (tuner._screen.view.item["criterion"], tuner._screen.view.item["labels"]) == ("d", {"me": "1"})
+    assert (tuner.state["item"]["criterion"], tuner.state["item"]["labels"]) == ("d", {"me": "1"})
     do(tuner, do="run")
-    assert (tuner._screen.view.item["criterion"], tuner._screen.view.board["criterion"]) == ("c", "c")
+    assert (tuner.state["item"]["criterion"], tuner.state["figures"]["criterion"]) == ("c", "c")
 
 
 @pytest.mark.parametrize("said", [None, "run", {}, {"do": "rm"}, {"do": "query"}], ids=str)
 def test_messages_that_nobody_sends_do_no_harm(tuner, said):
-    tuner._screen._receive(None, said, [])
-    assert tuner._screen.worker.wait(300)
+    tuner.receive(said)
+    assert tuner.wait_idle(300)
 
 
 def test_progress_is_told_while_it_runs(tuner):
     seen = []
-    tuner._screen.view.observe(lambda change: seen.append(change["new"]), "status")
-    tuner._screen.progress(SimpleNamespace(done=3, total=9, n_failed=1, cost_usd=0.5, n_unpriced=0, stopped=False))
-    assert seen[-1]["text"] == "3 of 9 replies, 1 failed, US$ 0.5000"
-    assert (seen[-1]["done"], seen[-1]["total"], seen[-1]["running"]) == (4, 9, True)
+    tuner.widget.observe(lambda change: seen.append(change["new"]), "status")
+    progress = SimpleNamespace(done=3, total=9, n_failed=1, cost_usd=0.5, n_unpriced=0, stopped=False)
+    tuner.session.run = lambda report, _version: report(progress) or "done"
+    do(tuner, do="run")
+    shown = next(status for status in seen if status["total"])
+    assert shown["text"] == "3 of 9 replies, 1 failed, US$ 0.5000"
+    assert (shown["done"], shown["total"], shown["running"]) == (4, 9, True)
 
 
 def test_alignment_and_tiles_count_the_same_annotators(tmp_path):
@@ -1284,7 +1293,7 @@ def test_what_an_exported_table_says_of_its_rows_is_true(tmp_path):
     n_wrong = sum(row.wrong is True for row in tuner.session.rows())
     assert 0 < n_wrong < 24
     n_more = sum(row.wrong is not True and row.status != "ok" for row in tuner.session.rows())
-    assert f"the first 10 of 24 items; {n_wrong + n_more} need eyes (" in tuner._repr_html_()
+    assert f"the first 10 of 24 items; {n_wrong + n_more} need review (" in tuner._repr_html_()
 
 
 def test_what_is_exported_is_html_without_script_and_escaped(tuner):
@@ -1303,7 +1312,7 @@ def test_the_same_by_call(tuner, tmp_path):
     tuner.run()
     tuner.edit("c", scale={1: "nearly so"})
     tuner.run()
-    assert tuner._screen.view.board["diff"] == ["c: level 1 reads 'nearly so' instead of 'nearly'"]
+    assert tuner.state["figures"]["diff"] == ["c: level 1 reads 'nearly so' instead of 'nearly'"]
     tuner.label("d", 1)
     assert len(tuner.versions) == 2
     assert len(tuner.judgments) == len(tuner.scores) == 4
@@ -1317,8 +1326,7 @@ def test_the_same_by_call(tuner, tmp_path):
 
 
 def test_without_the_extra_the_message_names_it(monkeypatch, tmp_path):
-    for name in ("evalkit.notebook.tuner_widget", "evalkit.notebook.tuner_messages"):
-        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.delitem(sys.modules, "evalkit.notebook.widgets", raising=False)
     monkeypatch.setitem(sys.modules, "anywidget", None)
     with pytest.raises(MissingExtraError, match=r"pip install '\.\[notebook\]'"):
         ek.RubricTuner(ITEMS, RUBRIC, JUDGES[:1], folder=tmp_path)
@@ -1333,7 +1341,7 @@ def test_the_worker_does_the_newest_of_a_name_and_ends():
     go.set()
     assert worker.wait(300)
     assert done == [4]
-    assert not [thread for thread in threading.enumerate() if thread.name == "evalkit-tuner"]
+    assert not [thread for thread in threading.enumerate() if thread.name == "evalkit-widget"]
 
 
 def test_pages_are_cut_and_counted():
@@ -1351,23 +1359,23 @@ def test_judgments_of_anybody_can_be_browsed(tmp_path):
     judgments = ek.judge(items, "faithfulness", ["fake:strict", "fake:broken"], samples=2)
     browser = ek.notebook.JudgmentBrowser(judgments.sample(frac=1, random_state=1), items)
     assert {row.item_id for row in browser.rows} == set(items["item_id"])
-    assert [tile["title"] for tile in browser._view.board["tiles"]] == [
-        "Judges split", "Pass rate", "Scored", "Cost of this run",
+    assert [tile["title"] for tile in browser.state["figures"]["tiles"]] == [
+        "Judges disagree", "Pass rate", "Scored", "Cost of this run",
     ]  # fmt: skip
-    assert "fake:broken" in browser._view.alert
-    browser._receive(None, {"do": "query", "query": {"filter": "split"}}, [])
-    split = {row["item_id"] for row in browser._view.page["rows"]}
+    assert "fake:broken" in browser.state["alert"]
+    browser.receive({"do": "query", "query": {"filter": "split"}})
+    split = {row["item_id"] for row in browser.state["page"]["rows"]}
     apart = ek.disagreement(ek.vote(judgments))
     assert split == set(apart.loc[apart["disagreement"] > 0, "item_id"])
-    browser._receive(None, {"do": "select", "item_id": "gym-cora"}, [])
-    item = browser._view.item
+    browser.receive({"do": "select", "item_id": "gym-cora"})
+    item = browser.state["item"]
     assert [judge["judge"] for judge in item["judges"]] == ["fake:strict", "fake:broken"]
     assert len(item["judges"][0]["samples"]) == 2
     assert item["prompt"] == ""
-    browser._receive(None, {"do": "select", "item_id": "nobody"}, [])
-    assert "IndexError" in browser._view.alert
-    browser._receive(None, {"do": "dismiss"}, [])
-    assert browser._view.alert == ""
+    browser.receive({"do": "select", "item_id": "nobody"})
+    assert "IndexError" in browser.state["alert"]
+    browser.receive({"do": "dismiss"})
+    assert browser.state["alert"] == ""
     assert "gym-cora" in browser._repr_html_()
     assert "text/html" in browser._repr_mimebundle_()[0]
 
@@ -1377,7 +1385,7 @@ def test_what_cannot_be_browsed_is_refused():
     judgments = ek.judge(items, "faithfulness", "fake:strict", samples=1)
     assert len(ek.notebook.JudgmentBrowser(judgments).rows) == 24
     assert len(ek.notebook.JudgmentBrowser(judgments.head(1), items).rows) == 1
-    with pytest.raises(InputError, match="the items lack"):
+    with pytest.raises(InputError, match="are not among the items"):
         ek.notebook.JudgmentBrowser(judgments, items.head(3))
     with pytest.raises(InputError, match="one version"):
         ek.notebook.JudgmentBrowser(judgments.head(0))

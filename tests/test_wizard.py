@@ -102,19 +102,19 @@ def ended(wizard):
     ids=["server", "model", "backend", "negative", "text", "decimal", "nobody"],
 )
 def test_a_fault_stands_beside_its_field_in_the_words_of_the_contract(judge, place, said):
-    faults = dict(RunForm(pack="p", model="m", scoring_mode="judge", judges=(judge,)).faults())
+    faults = dict(RunForm(pack="p", model="m", scoring_mode="judge", judges=(judge,)).errors())
     assert list(faults) == [place]
     assert said in faults[place]
 
 
 def test_mode_samples_and_limit_are_checked():
     one = {"judge_backend": "fake", "judge_model_name": "strict"}
-    faults = dict(RunForm(scoring_mode="jury", judges=(one,), max_samples="0").faults())
+    faults = dict(RunForm(scoring_mode="jury", judges=(one,), max_samples="0").errors())
     assert set(faults) == {"scoring_mode", "max_samples"}
     assert "takes two judges or more" in faults["scoring_mode"]
-    assert "integer" in dict(RunForm(scoring_mode="judge", judges=(one,), samples="x").faults())["samples"]
+    assert "integer" in dict(RunForm(scoring_mode="judge", judges=(one,), samples="x").errors())["samples"]
     # nobody reads the config of deterministic mode, so nothing in it can be wrong
-    assert list(RunForm(judges=(one, one), samples="x").faults()) == []
+    assert list(RunForm(judges=(one, one), samples="x").errors()) == []
     assert RunForm(judges=(one, one), samples="x").config is None
 
 
@@ -127,7 +127,7 @@ def test_a_config_comes_out_as_it_went_in_and_the_command_holds_all_of_it():
     assert json.loads(words[words.index("--scoring-config") + 1]) == form.config
     assert words[-4:] == ["--max-samples", "7", "--registry", "/some where/r.sqlite"]
     assert ScoringConfig.of(json.loads(form.export("json"))) == ScoringConfig.of(config)
-    with pytest.raises(ConfigError, match=r"no field modle; it has pack, model"):
+    with pytest.raises(ConfigError, match=r"unknown field modle; a run has pack, model"):
         form.filled(modle="x")
 
 
@@ -143,7 +143,7 @@ def test_a_config_comes_out_as_it_went_in_and_the_command_holds_all_of_it():
 )
 def test_whatever_a_view_sends_is_a_form_with_faults_or_a_config_that_is_taken(judges, rest, mode):
     form = RunForm.of({**rest, "judges": judges, "scoring_mode": mode, "report_disagreement": 1})
-    faults = dict(form.faults())
+    faults = dict(form.errors())
     assert RunForm.of(form.to_dict()) == form
     assert all(isinstance(said, str) and said for said in faults.values())
     if not faults:
@@ -223,11 +223,11 @@ def test_tasks_are_imported_for_what_is_not_known_only_when_asked(tmp_path, regi
     # 5 rows, the metric faithfulness has one criterion, two judges, three samples
     assert wizard.plan(look=True).calls == 5 * 1 * 2 * 3
     # on screen, what was imported once stays known when something else is filled in
-    wizard._screen._receive(None, {"do": "look"}, None)
-    wizard._screen._checker.wait(300)
+    wizard.receive({"do": "look"})
+    wizard.wait_idle(300)
     wizard.set(max_samples="3")
-    wizard._screen._checker.wait(300)
-    assert wizard._screen.view.check["plan"][0] == "at most 18 judge calls"  # 3 items × 2 judges × 3 samples
+    wizard.wait_idle(300)
+    assert wizard.state["check"]["plan"][0] == "at most 18 judge calls"  # 3 items × 2 judges × 3 samples
     task = registry.pack("rows").tasks[0]
     assert looked_at(registry, task).metrics == ("faithfulness", "length")
 
@@ -250,97 +250,103 @@ def test_a_run_is_started_followed_and_shown(make):
     assert run.status in ("running", "succeeded")
     run = ended(wizard)
     assert (run.status, run.scoring_config) == ("succeeded", ScoringConfig.of(JURY).to_dict())
-    view = wizard._screen.view
-    assert view.run["id"] == run.id == wizard.run.id
-    assert view.page["tasks"] == ["tone|0", "plain|0"]
-    assert view.progress["log"][0] == "fake: begun"
+    assert wizard.state["run"]["id"] == run.id == wizard.run.id
+    assert wizard.state["page"]["tasks"] == ["tone|0", "plain|0"]
+    assert wizard.state["progress"]["log"][0] == "fake: begun"
     assert run.id in repr(wizard)
-    assert view.runs["n"] == 1
+    assert wizard.state["runs"]["n"] == 1
     # what the run showed of its tasks is in the plan of the next one: 8 items, two judges, three samples, one criterion
-    assert view.check["plan"][0] == "at most 48 judge calls"
-    assert view.alert == ""
+    assert wizard.state["check"]["plan"][0] == "at most 48 judge calls"
+    assert wizard.state["alert"] == ""
 
 
 def test_start_pressed_twice_is_one_run(make, tmp_path):
     wizard = make(model=f"model_name=slow,slow_unless={tmp_path / 'go'}")
-    screen = wizard._screen
-    wait_for(lambda: screen.view.check["ready"])
+    wait_for(lambda: wizard.state["check"]["ready"])
     try:
-        screen._receive(None, {"do": "start"}, [])
-        screen._receive(None, {"do": "start"}, [])
-        wait_for(lambda: screen.view.progress.get("status") == "running")
-        screen._receive(None, {"do": "start"}, [])  # of a view that has not drawn it yet
-        assert screen.worker.wait(300)
-        assert len(screen.registry.runs()) == 1
+        wizard.receive({"do": "start"})
+        wizard.receive({"do": "start"})
+        wait_for(lambda: wizard.state["progress"].get("status") == "running")
+        wizard.receive({"do": "start"})  # of a view that has not drawn it yet
+        assert wizard.wait_idle(300)
+        assert len(wizard.registry.runs()) == 1
     finally:
         (tmp_path / "go").touch()  # else it would go on for ever
     assert ended(wizard).status == "succeeded"
-    screen._receive(None, {"do": "start"}, [])  # when it is over, another one
-    assert screen.worker.wait(300)
-    assert len(screen.registry.runs()) == 2
+    wizard.receive({"do": "start"})  # when it is over, another one
+    assert wizard.wait_idle(300)
+    assert len(wizard.registry.runs()) == 2
     assert ended(wizard).status == "succeeded"
 
 
-def typed(screen, **changes):
-    screen._receive(None, {"do": "form", "form": screen.form.to_dict() | changes, "said": "v 1"}, [])
+def typed(wizard, **changes):
+    wizard.receive({"do": "form", "form": wizard.form.to_dict() | changes, "id": "v 1"})
 
 
 def test_start_pressed_again_before_the_run_was_looked_at_is_one_run(make, tmp_path, monkeypatch):
-    wizard, look, seen = make(), Follower._look, threading.Event()
-    screen = wizard._screen
-    monkeypatch.setattr(Follower, "_look", lambda self, run: (seen.wait(300), look(self, run))[1])
-    screen._receive(None, {"do": "start"}, [])
-    assert screen.worker.wait(300)
-    screen._receive(None, {"do": "start"}, [])
+    wizard, look, seen = make(), Follower._progress, threading.Event()
+    monkeypatch.setattr(Follower, "_progress", lambda self, run: (seen.wait(300), look(self, run))[1])
+    wizard.receive({"do": "start"})
+    assert wizard.wait_idle(300)
+    wizard.receive({"do": "start"})
     seen.set()
     assert ended(wizard).status == "succeeded"
-    assert len(screen.registry.runs()) == 1
+    assert len(wizard.registry.runs()) == 1
 
 
 def test_a_run_is_of_the_form_that_was_on_screen(make):
-    wizard, release = make(), threading.Event()
-    screen = wizard._screen
-    screen._do("slow", release.wait)  # something is under way
-    screen._receive(None, {"do": "start"}, [])
-    typed(screen, model="model_name=other,fail=1")  # for the next one
+    wizard, began, release = make(), threading.Event(), threading.Event()
+    wizard.follow = lambda _: (began.set(), release.wait(300))
+    wizard.receive({"do": "watch", "id": "slow"})  # it takes long
+    assert began.wait(300)
+    del wizard.follow
+    wizard.receive({"do": "start"})
+    typed(wizard, model="model_name=other,fail=1")  # for the next one
     release.set()
-    assert screen.worker.wait(300)
+    assert wizard.wait_idle(300)
     assert ended(wizard).model == "model_name=good,details=1"
 
 
 def test_stop_pressed_twice_is_no_fault(make, tmp_path):
     wizard = make(model=f"model_name=slow,slow_unless={tmp_path / 'go'}")
-    screen, said = wizard._screen, []
+    said = []
     wizard.start()
-    wait_for(lambda: screen.view.progress.get("status") == "running")
-    screen.view.observe(lambda change: said.append(change["new"]), "alert")
-    screen._receive(None, {"do": "stop"}, [])
+    wait_for(lambda: wizard.state["progress"].get("status") == "running")
+    wizard.widget.observe(lambda change: said.append(change["new"]), "alert")
+    wizard.receive({"do": "stop"})
     assert ended(wizard).status == "cancelled"
-    screen._receive(None, {"do": "stop"}, [])  # of a view that has not drawn it yet
-    assert screen.worker.wait(300)
+    wizard.receive({"do": "stop"})  # of a view that has not drawn it yet
+    assert wizard.wait_idle(300)
     assert said == []
 
 
-def test_who_is_followed_no_more_tells_nothing(make):
+def test_who_is_followed_no_more_tells_nothing(make, monkeypatch):
+    callbacks = []
+
+    class Kept(Follower):
+        def __init__(self, *args, **given):
+            callbacks.append(given)
+            super().__init__(*args, **given)
+
+    monkeypatch.setattr("evalkit.notebook.wizard_controller.Follower", Kept)
     wizard = make()
-    screen = wizard._screen
     first, second = (wizard.runner.queue("support", f"model_name={name}") for name in "ab")
-    screen.follow(first.id)
-    wait_for(lambda: screen.view.progress.get("id") == first.id)
-    late = dict(screen.view.progress)
-    screen.follow(second.id)
-    wait_for(lambda: screen.view.progress.get("id") == second.id)
-    screen._looked(late)  # it was looking when it was told to stop
-    screen._ended(first)
-    assert screen.view.progress["id"] == second.id
-    assert screen.view.run == {}
+    wizard.follow(first.id)
+    wait_for(lambda: wizard.state["progress"].get("id") == first.id)
+    late = dict(wizard.state["progress"])
+    wizard.follow(second.id)
+    wait_for(lambda: wizard.state["progress"].get("id") == second.id)
+    callbacks[0]["on_change"](late)  # it was looking when it was told to stop
+    callbacks[0]["on_end"](first)
+    assert wizard.state["progress"]["id"] == second.id
+    assert wizard.state["run"] == {}
     for run in (first, second):
         wizard.runner.cancel(run.id)
 
 
 def test_what_is_told_last_is_about_what_is_filled_in(make, monkeypatch):
     wizard = make()
-    screen, command = wizard._screen, wizard._screen.command
+    command = wizard.command
     checking, done = threading.Event(), threading.Event()
 
     def slow_command():
@@ -350,39 +356,38 @@ def test_what_is_told_last_is_about_what_is_filled_in(make, monkeypatch):
             done.wait(0.5)
         return said
 
-    follower = threading.Thread(target=screen._check)  # as at the end of a run
-    monkeypatch.setattr(screen, "command", slow_command)
+    follower = threading.Thread(target=wizard.set)
+    monkeypatch.setattr(wizard, "command", slow_command)
     follower.start()
     assert checking.wait(300)
-    typed(screen, model="model_name=typed")
+    typed(wizard, model="model_name=typed")
     done.set()
     follower.join()
-    assert "model_name=typed" in screen.view.check["command"]
-    wait_for(lambda: screen.view.check["ready"])
+    assert "model_name=typed" in wizard.state["check"]["command"]
+    wait_for(lambda: wizard.state["check"]["ready"])
 
 
-def test_what_was_saved_is_said_though_the_plan_comes_later(make, tmp_path):
+def test_what_was_saved_is_said_though_the_plan_comes_later(make, tmp_path, monkeypatch):
     wizard, release = make(scoring_mode="jury", scoring_config=JURY), threading.Event()
-    screen = wizard._screen
-    screen._checker.do("slow", release.wait)
-    typed(screen, samples="2")
-    screen._receive(None, {"do": "save", "file": str(tmp_path / "jury.yaml")}, [])
+    monkeypatch.setattr("evalkit.notebook.wizard_controller.check_pack", lambda *_: release.wait(300))
+    typed(wizard, samples="2")
+    wizard.receive({"do": "save", "file": str(tmp_path / "jury.yaml")})
     release.set()
-    wait_for(lambda: screen.view.check["ready"])
-    assert screen.view.check["saved"].startswith("saved as")
+    wait_for(lambda: wizard.state["check"]["ready"])
+    assert wizard.state["check"]["saved"].startswith("saved as")
 
 
 def test_a_run_that_cannot_be_starts_nothing_and_says_everything(make, registry):
     wizard = make(model="", scoring_mode="jury", scoring_config=JUDGE)
-    assert wizard.faults["model"] == "this is missing"
-    assert "takes two judges" in wizard.faults["scoring_mode"]
+    assert wizard.errors["model"] == "this is missing"
+    assert "takes two judges" in wizard.errors["scoring_mode"]
     wizard.set(pack="nope@1")
-    assert wizard.faults["pack"].startswith("there is no pack 'nope'")
+    assert wizard.errors["pack"].startswith("there is no pack 'nope'")
     wizard.set(pack="")
-    assert wizard.faults["pack"] == "this is missing"
-    assert "pack" not in wizard._screen.view.check["faults"], "on screen it is being chosen"
+    assert wizard.errors["pack"] == "this is missing"
+    assert "pack" not in wizard.state["check"]["errors"], "on wizard it is being chosen"
     wizard.set(pack="support")
-    assert "pack" not in wizard.faults
+    assert "pack" not in wizard.errors
     with pytest.raises(ConfigError, match="choose a pack and name a model"):
         wizard.start()
     wizard.set(model="m")
@@ -395,7 +400,7 @@ def test_a_run_that_cannot_be_starts_nothing_and_says_everything(make, registry)
     with pytest.raises(ConfigError, match=r"template 'gone@v1' is nowhere"):
         wizard.start()
     wizard.set(model="a.py", backend="custom")
-    assert "cannot be read" in wizard.faults["model"]
+    assert "cannot be read" in wizard.errors["model"]
     assert len(registry.runs()) == 0
 
 
@@ -404,9 +409,9 @@ def test_a_run_that_fails_is_told_with_the_end_of_its_log(make):
     wizard.start()
     run = ended(wizard)
     assert run.status == "failed"
-    assert "the model is not there" in wizard._screen.view.run["error"]
-    assert wizard._screen.view.progress["log"][-1] == "RuntimeError: the model is not there"
-    assert wizard._screen.view.page == {}
+    assert "the model is not there" in wizard.state["run"]["error"]
+    assert wizard.state["progress"]["log"][-1] == "RuntimeError: the model is not there"
+    assert wizard.state["page"] == {}
 
 
 def test_stop_cancels_and_another_wizard_finds_the_run_that_goes_on(make, tmp_path):
@@ -417,8 +422,8 @@ def test_stop_cancels_and_another_wizard_finds_the_run_that_goes_on(make, tmp_pa
     assert second.form.pack == ""
     third = ek.notebook.RunWizard(runner=first.runner)
     assert third.form == first.form  # filled in as the newest run was
-    third._screen.worker.wait(300)
-    assert third._screen.followed.run_id == run.id
+    third.wait_idle(300)
+    assert third.followed.run_id == run.id
     third.stop()
     assert third.wait(300).status == "cancelled"
     third.close()
@@ -474,10 +479,10 @@ def test_the_config_is_saved_once(make, tmp_path):
     assert ScoringConfig.of(tmp_path / "jury.json") == ScoringConfig.of(JURY)
     wizard.export(file=tmp_path / "jury.yaml")
     assert ScoringConfig.of(tmp_path / "jury.yaml") == ScoringConfig.of(JURY)
-    with pytest.raises(ConfigError, match="is there already"):
+    with pytest.raises(ConfigError, match="already exists"):
         wizard.export(file=tmp_path / "jury.yaml")
     wizard.set(scoring_mode="deterministic")
-    with pytest.raises(ConfigError, match="takes no scoring config"):
+    with pytest.raises(ConfigError, match="has no scoring config"):
         wizard.export(file=tmp_path / "none.yaml")
 
 
@@ -496,10 +501,10 @@ def test_a_figure_is_shown_with_spread_and_coverage(registry, tmp_path):
     first = shown["scores"][0]
     assert (first["task"], first["metric"], first["primary"]) == ("tone|0", "quality", True)
     said = "pass rate 0.50 (of an unknown number of verdicts)"
-    assert (first["spread"], first["scored"], first["beside"]) == ("± 0.100", "6 of 8", said)
+    assert (first["spread"], first["scored"], first["also"]) == ("± 0.100", "6 of 8", said)
     scores = (*run.scores, RunScore("tone|0", "quality_n_verdicts", 4.0))
     scores = tuple(replace(one, coverage=0.5) if one.metric == "quality_pass_rate" else one for one in scores)
-    assert run_payload(replace(run, scores=scores))["scores"][0]["beside"] == "pass rate 0.50 (4 of 8 have a verdict)"
+    assert run_payload(replace(run, scores=scores))["scores"][0]["also"] == "pass rate 0.50 (4 of 8 have a verdict)"
     assert [one["metric"] for one in shown["scores"]] == ["quality", "length"] * 2
     tiles = {one["title"]: one["value"] for one in shown["tiles"]}
     assert tiles["Answers scored"] == "6 of 8"
@@ -613,19 +618,19 @@ def test_judges_and_their_reasons_are_those_of_the_evaluation(registry, tmp_path
 
 def test_without_details_it_is_said_why(registry, tmp_path):
     view = ek.notebook.RunView(run_of(registry, tmp_path, "model_name=good"))
-    view._pages.wait()
-    assert "no samples are shown" in view._view.page["said"]
-    assert "--save-details" in view._view.page["said"]
-    assert view._view.run["scores"]
+    view.wait_idle()
+    assert "no samples are shown" in view.state["page"]["problem"]
+    assert "--save-details" in view.state["page"]["problem"]
+    assert view.state["run"]["scores"]
 
 
 def test_a_view_answers_what_is_asked_and_survives_nonsense(registry, tmp_path):
     run = run_of(registry, tmp_path)
     view = ek.notebook.RunView(run)
-    view._pages.wait()
-    view._receive(None, {"do": "select", "task": "tone|0", "number": 2}, None)
-    view._pages.wait()
-    assert view._view.sample["id"] == "2"
+    view.wait_idle()
+    view.receive({"do": "select", "task": "tone|0", "number": 2})
+    view.wait_idle()
+    assert view.state["sample"]["id"] == "2"
     for nonsense in (
         None,
         {"do": "gone"},
@@ -633,10 +638,10 @@ def test_a_view_answers_what_is_asked_and_survives_nonsense(registry, tmp_path):
         {"do": "select", "task": "x", "number": "y"},
         {"do": "query"},
     ):
-        view._receive(None, nonsense, None)
-    view._receive(None, {"do": "select", "task": "tone|0", "number": 99}, None)
-    view._pages.wait()
-    assert "99" in view._view.alert
+        view.receive(nonsense)
+    view.receive({"do": "select", "task": "tone|0", "number": 99})
+    view.wait_idle()
+    assert "99" in view.state["alert"]
     assert repr(view) == str(run)
     data, _ = view._repr_mimebundle_()
     assert "application/vnd.jupyter.widget-view+json" in data
@@ -650,7 +655,7 @@ def test_without_a_kernel_scores_judges_and_samples_with_reasons_are_shown(regis
     for shown in (
         "± 0.100",
         "4 of 4",
-        "first what needs eyes",
+        "those that need review first",
         "class='tile'",
         "fake:broken unscored (0 of 2 samples)",
     ):
@@ -684,6 +689,6 @@ def test_texts_of_others_are_escaped_in_the_plain_page(make):
 
 
 def test_without_the_extra_it_is_said_what_to_install(monkeypatch, registry):
-    monkeypatch.setitem(sys.modules, "evalkit.notebook.run_widget", None)
+    monkeypatch.setitem(sys.modules, "evalkit.notebook.widgets", None)
     with pytest.raises(MissingExtraError, match=r"RunWizard needs ipywidgets and anywidget.*'\.\[notebook\]'"):
         ek.notebook.RunWizard(registry)

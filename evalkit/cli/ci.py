@@ -71,7 +71,7 @@ def add(commands: Commands) -> None:
 def _ci(args: argparse.Namespace) -> int:
     from evalkit.gate import load_gate, run_gate
     from evalkit.gate.enrichment import stamp_of
-    from evalkit.gate.result_formats import as_text
+    from evalkit.gate.reports import as_text
 
     options = _options(args, args.judge, args.judge_samples, refresh=args.judge_refresh)
     config = load_gate(args.config, redact=args.redact)
@@ -198,7 +198,7 @@ def _judge_of(result: GateResult) -> str | None:
 def _write(args: argparse.Namespace, result: GateResult, since: tuple[int, int]) -> None:
     from evalkit.core.files import write_whole
     from evalkit.gate import enrich
-    from evalkit.gate.result_formats import as_json, as_junit, as_markdown
+    from evalkit.gate.reports import as_json, as_junit, as_markdown
 
     made: dict[str, bytes] = {
         "junit": as_junit(result),

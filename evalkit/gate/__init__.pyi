@@ -1,6 +1,6 @@
-from .configs import Expected as Expected
-from .configs import GateConfig as GateConfig
-from .configs import load_gate as load_gate
+from .config import Expected as Expected
+from .config import GateConfig as GateConfig
+from .config import load_gate as load_gate
 from .enrichment import enrich as enrich
 from .judgments import Judgment as Judgment
 from .metrics import measure as measure
@@ -11,7 +11,7 @@ from .results import MetricResult as MetricResult
 from .results import SuiteResult as SuiteResult
 from .results import TestResult as TestResult
 from .runner import run_gate as run_gate
-from .trace_exchange import from_traces as from_traces
-from .trace_exchange import to_traces as to_traces
+from .trace_conversion import from_traces as from_traces
+from .trace_conversion import to_traces as to_traces
 from .traces import Trace as Trace
 from .traces import read_traces as read_traces

@@ -14,7 +14,7 @@ from evalkit.core.keys import digest
 from evalkit.core.rules import Rules
 from evalkit.engine import Spec
 from evalkit.errors import InputError, counted
-from evalkit.gate.configs import Share
+from evalkit.gate.config import Share
 from evalkit.rubrics import Rubric, Scale
 
 __all__ = [

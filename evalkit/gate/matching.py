@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from evalkit.gate.configs import GateTest
+from evalkit.gate.config import GateTest
 from evalkit.gate.traces import REDACTED, Trace, matched
 from evalkit.tables.values import canonical_text
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from evalkit.errors import ConfigError, MissingExtraError, advise_extra, counted
-from evalkit.gate.configs import Expected
+from evalkit.gate.config import Expected
 from evalkit.gate.judgments import Judgment
 from evalkit.gate.results import Measured, MetricResult, Status, worst
 from evalkit.gate.traces import REDACTED, read_json

@@ -14,7 +14,7 @@ from evalkit.core.judges import Judge, check_samples
 from evalkit.core.rules import Rules
 from evalkit.engine import Spec
 from evalkit.errors import ConfigError, EvalkitError, listed
-from evalkit.gate.configs import Expected, GateConfig, place_of
+from evalkit.gate.config import Expected, GateConfig, place_of
 from evalkit.rubrics import Profile, Rubric, load_profile, load_rubric
 
 __all__ = ["Asked", "GateOptions", "Resolver"]

@@ -166,7 +166,7 @@ def _checked(given: dict[str, Any], rubric: object) -> dict[str, Any]:
     from pydantic import ValidationError
 
     from evalkit.errors import InputError
-    from evalkit.gate.configs import CHECKS, Expected
+    from evalkit.gate.config import CHECKS, Expected
 
     if not isinstance(rubric, str):
         name = type(rubric).__name__

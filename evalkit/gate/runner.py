@@ -10,7 +10,7 @@ from typing import Any
 from evalkit.engine import Spec, Worklist
 from evalkit.engine.cache import ReplyStore
 from evalkit.errors import ConfigError, counted
-from evalkit.gate.configs import CHECKS, GateConfig, load_gate, place_of
+from evalkit.gate.config import CHECKS, GateConfig, load_gate, place_of
 from evalkit.gate.judging import check_callable, input_hashes, judged, keys_of, work_of
 from evalkit.gate.judgments import Judgment, difference, read_recorded, unjudged
 from evalkit.gate.matching import Match, match

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict
 
 from evalkit.core.formatting import figure
 from evalkit.errors import ConfigError, counted
-from evalkit.gate.configs import Gate, Share
+from evalkit.gate.config import Gate, Share
 from evalkit.gate.judgments import Judgment
 from evalkit.gate.results import Status, SuiteResult, TestResult
 from evalkit.stats.comparison.significance import holm, mcnemar_midp, sign_flip

@@ -1,4 +1,4 @@
-"""`JudgmentBrowser`: any judgments table on screen, item by item."""
+"""`JudgmentBrowser`: look through any judgments table, item by item."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from typing import Any
 
 import pandas as pd
 
-from evalkit.errors import EvalkitError, InputError, MissingExtraError, advise_extra, listed
+from evalkit.errors import InputError, listed
 from evalkit.evaluation import Cost, show
-from evalkit.notebook.figure_tiles import tiles_of
-from evalkit.notebook.item_details import detail_of
+from evalkit.notebook.figure_tiles import make_tiles
+from evalkit.notebook.item_details import item_detail
 from evalkit.notebook.item_table import Query, Row, page_of, rows_of
-from evalkit.notebook.tuner_payload import rows_payload, unscored_of
+from evalkit.notebook.tuner_payload import rows_payload, unscored_lines
+from evalkit.notebook.widget_base import NotebookWidget, new_widget
 from evalkit.rubrics import Scale
 from evalkit.stats.aggregation import aggregate, summarize
 from evalkit.stats.agreement import disagreement, reliability
@@ -26,10 +27,13 @@ from evalkit.tables import as_items, check, empty
 
 __all__ = ["JudgmentBrowser"]
 
+_LABEL_TILES = ("Agreement with people", "Kappa", "Agreement among people", "Changed")
+"""Tiles that need labels or a second version."""
+
 
 @dataclass(frozen=True, eq=False)
 class _Browsed:
-    """What an evaluation is for the view, made from a judgments table alone."""
+    """The parts of an evaluation that the screen needs, from a judgments table alone."""
 
     judgments: pd.DataFrame
     items: pd.DataFrame
@@ -77,19 +81,19 @@ class _Browsed:
         )
 
 
-class JudgmentBrowser:
-    """Look through judgments: tiles, a table with what needs eyes first, each judge's replies and reasons.
+class JudgmentBrowser(NotebookWidget):
+    """Look through judgments: tiles, a table with the items that need review first, each judge's replies.
 
     Parameters
     ----------
     judgments
         A judgments table of one version of a rubric.
     items
-        What was judged, to be shown beside it; as `judge` takes them. Without, the ids alone.
+        The items that were judged, as `judge` takes them; without them only ids are shown.
     item_id
-        The column of the items that holds the ids.
+        The column of the items with their ids.
     cache
-        The cache folder, where raw replies are fetched; those that are not there are left out.
+        The cache folder that holds the raw replies; missing ones are left out.
 
     Raises
     ------
@@ -109,22 +113,16 @@ class JudgmentBrowser:
     def __init__(
         self, judgments: pd.DataFrame, items: Any = None, *, item_id: str | None = None, cache: str | Path | None = None
     ) -> None:
-        try:
-            from evalkit.notebook.tuner_widget import View
-        except ImportError as problem:
-            raise MissingExtraError(
-                f"JudgmentBrowser needs ipywidgets and anywidget: {advise_extra('notebook')}; "
-                "without it, ek.show(judgments) shows the table"
-            ) from problem
+        super().__init__(new_widget("TunerWidget", "JudgmentBrowser", "ek.show(judgments) shows the table"))
         table = check(judgments, "judgments", need=["item_id", "criterion", "judge", "sample"])
         versions = (table["rubric"].astype(str) + "@" + table["rubric_version"].astype(str)).unique()
         if len(versions) != 1:
-            raise InputError(f"JudgmentBrowser shows one version of a rubric; the table holds {listed(versions)}")
+            raise InputError(f"a JudgmentBrowser shows one version of one rubric; the table holds {listed(versions)}")
         ids = pd.DataFrame({"item_id": table["item_id"].drop_duplicates().tolist()})
         shown = ids if items is None else as_items(items, item_id=item_id)
-        lacking = set(ids["item_id"]) - set(shown["item_id"])
-        if lacking:
-            raise InputError(f"the items lack {listed(sorted(lacking))}, which were judged; pass all, or none")
+        missing = set(ids["item_id"]) - set(shown["item_id"])
+        if missing:
+            raise InputError(f"judged items {listed(sorted(missing))} are not among the items; pass all items or none")
         shown = shown[shown["item_id"].isin(ids["item_id"])].reset_index(drop=True)
         self._browsed: Any = _Browsed(table, shown)
         self._labels = split_labels(empty("labels"))
@@ -132,71 +130,57 @@ class JudgmentBrowser:
         self._criterion: str = self._browsed.rubric.names[0]
         self._query, self._selected = Query(), ""
         self._rows: dict[str, list[Row]] = {}
-        self._view = View()
-        self._view.on_msg(self._receive)
-        self._show()
-        self._view.alert = "\n".join(unscored_of(table))
+        self._draw()
+        self._alert("\n".join(unscored_lines(table)))
 
     @property
     def rows(self) -> list[Row]:
-        """One row an item on the criterion that is shown."""
+        """One row per item, of the criterion shown."""
         if self._criterion not in self._rows:
             self._rows[self._criterion] = rows_of(self._browsed, self._labels, self._criterion)
         return self._rows[self._criterion]
 
-    def _show(self) -> None:
-        people = ("Agreement with people", "Kappa", "People among themselves", "Changed")
-        tiles = tiles_of(self._browsed, self._labels, self._criterion, None)
-        self._view.board = {
+    def _draw(self) -> None:
+        tiles = make_tiles(self._browsed, self._labels, self._criterion, None)
+        self.widget.figures = {
             "browse": True,
             "criteria": list(self._browsed.rubric.names),
             "criterion": self._criterion,
-            "tiles": [tile.to_dict() for tile in tiles if tile.title not in people],
+            "tiles": [tile.to_dict() for tile in tiles if tile.title not in _LABEL_TILES],
         }
-        self._page()
+        self._draw_page()
 
-    def _page(self) -> None:
-        page = page_of(self.rows, self._query)
-        self._view.page = rows_payload(page, len(self._browsed.items)) | {"query": asdict(self._query), "judged": True}
+    def _draw_page(self) -> None:
+        page = rows_payload(page_of(self.rows, self._query), len(self._browsed.items))
+        self.widget.page = page | {"query": asdict(self._query), "judged": True}
 
-    def _item(self) -> None:
-        detail = detail_of(self._browsed, self._selected, self._criterion, self._cache) if self._selected else {}
-        self._view.item = detail and detail | {"labels": {}, "held": False, "codes": []}
+    def _draw_item(self) -> None:
+        detail = item_detail(self._browsed, self._selected, self._criterion, self._cache) if self._selected else {}
+        self.widget.item = detail and detail | {"labels": {}, "held": False, "codes": []}
 
-    def _receive(self, _widget: Any, content: Any, _buffers: Any) -> None:
-        actions: dict[str, Callable[[Any], object]] = {
-            "criterion": self._choose,
-            "query": self._ask,
+    def _actions(self) -> dict[str, Callable[[Any], object]]:
+        return super()._actions() | {
+            "criterion": self._choose_criterion,
+            "query": self._set_query,
             "select": self._select,
-            "dismiss": lambda _: setattr(self._view, "alert", ""),
         }
-        try:
-            if isinstance(content, Mapping) and content.get("do") in actions:
-                actions[content["do"]](content)
-        except (EvalkitError, LookupError, TypeError, ValueError) as problem:
-            self._view.alert = f"{type(problem).__name__}: {problem}"
 
-    def _choose(self, said: Mapping[str, Any]) -> None:
-        if said["name"] in self._browsed.rubric.names:
-            self._criterion, self._query = said["name"], Query()
-            self._show()
-            self._item()
+    def _choose_criterion(self, message: Mapping[str, Any]) -> None:
+        if message["name"] in self._browsed.rubric.names:
+            self._criterion, self._query = message["name"], Query()
+            self._draw()
+            self._draw_item()
 
-    def _ask(self, said: Mapping[str, Any]) -> None:
-        self._query = Query.of(said["query"])
-        self._page()
+    def _set_query(self, message: Mapping[str, Any]) -> None:
+        self._query = Query.of(message["query"])
+        self._draw_page()
 
-    def _select(self, said: Mapping[str, Any]) -> None:
-        self._selected = str(said["item_id"])
-        self._item()
+    def _select(self, message: Mapping[str, Any]) -> None:
+        self._selected = str(message["item_id"])
+        self._draw_item()
 
     def __repr__(self) -> str:
         return str(show(self._browsed.scores))
 
     def _repr_html_(self) -> str:
         return show(self._browsed.scores)._repr_html_()
-
-    def _repr_mimebundle_(self, **options: Any) -> Any:
-        made = self._view._repr_mimebundle_(**options)
-        data, metadata = made if isinstance(made, tuple) else (made or {}, {})
-        return {**data, "text/html": self._repr_html_(), "text/plain": repr(self)}, metadata

@@ -1,4 +1,4 @@
-"""What is on screen as code: cells that give the same figures without the tuner."""
+"""Python code that gives the same figures as the tuner without it."""
 
 from __future__ import annotations
 
@@ -6,39 +6,39 @@ from pprint import pformat
 from typing import Any
 
 from evalkit.core.judges import Judge
-from evalkit.notebook.label_log import counting
+from evalkit.notebook.label_log import drop_new_annotators
 from evalkit.notebook.session import Session
 from evalkit.notebook.version_history import Version
 from evalkit.rubrics import Rubric
 from evalkit.rubrics.profiles import judge_dict
 
-__all__ = ["code_of"]
+__all__ = ["session_code"]
 
 
-def code_of(session: Session, items: str = "items") -> str:
-    """Python that judges as the shown version does and compares it as the tuner does.
+def session_code(session: Session, items: str = "items") -> str:
+    """Python that evaluates the version shown, and compares it with the same version as the tuner does.
 
-    The labels as they are now are written beside the file of label edits, as CSV with their parts, and read from there.
+    The current labels are written as CSV beside the label log, and the code reads them from there.
 
     Parameters
     ----------
     session
         The session.
     items
-        The expression that gives the items; ``items`` is read from the file, where the tuner was given one.
+        The expression that gives the items; ``items`` is read from the tuner's file of items, if it has one.
     """
-    shown = session.history.versions.get(session.current) or session.proposal()
+    shown = session.history.versions.get(session.current) or session.next_version()
     lines = ["import evalkit as ek", ""]
     if session.source is not None and items == "items":
         lines += [f"items = ek.load_items({str(session.source)!r})", ""]
     given = counted = ""
-    if len(session.book.table):
-        path = session.book.path.with_suffix(".csv")
-        session.book.table.to_csv(path, index=False)
+    if len(session.label_log.table):
+        path = session.label_log.path.with_suffix(".csv")
+        session.label_log.table.to_csv(path, index=False)
         lines[1:1] = ["import pandas as pd"]
         lines += [f"labels = pd.read_csv({str(path)!r}, dtype='str')", "labels = labels[labels['part'] == 'dev']"]
         given = counted = ", labels=labels"
-        if few := counting(session.labels_of(session.shown_criterion))[1]:
+        if few := drop_new_annotators(session.labels_of(session.shown_criterion))[1]:
             counted = f", labels=labels[~labels['annotator'].isin({few!r})]"
     lines += _evaluating("ev", shown, items, session, counted)
     other = session.history.versions.get(session.against)
@@ -64,7 +64,7 @@ def _judge(judge: Judge) -> str:
 
 
 def _rubric(base: Rubric, rubric: Rubric) -> str:
-    """The rubric as an edit of the version that it started from, where that has the same criteria."""
+    """The rubric as an edit of the version that it started from, if that has the same criteria."""
     start = f"ek.load_rubric({f'{base.id}@{base.version}'!r})"
     old, new = base.to_dict(), rubric.to_dict()
     if base.names != rubric.names:

@@ -1,4 +1,4 @@
-"""The board: tiles and confusion matrix of an evaluation, taken from the tables of the public functions."""
+"""Headline figures (tiles) and confusion matrix of an evaluation, from the tables of the public functions."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from evalkit.core.formatting import count_of, figure
 from evalkit.errors import counted
 from evalkit.evaluation import Evaluation
 from evalkit.evaluation.suggestions import change_of
-from evalkit.notebook.item_table import verdict_beside
-from evalkit.notebook.label_log import ENOUGH_LABELS, counting, fitting
+from evalkit.notebook.item_table import conflicting_verdict
+from evalkit.notebook.label_log import ENOUGH_LABELS, drop_new_annotators, labels_on_scale
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.alignment import align, confusion
 from evalkit.stats.comparison.comparison_table import chance_words
 
-__all__ = ["Cell", "Tile", "aligned", "cells_of", "counted_labels", "tiles_of"]
+__all__ = ["Cell", "Tile", "jury_alignment", "confusion_cells", "counted_labels", "make_tiles"]
 
 Mark = Literal["", "better", "worse"]
 Kind = Literal["same", "near", "false pass", "false fail", "differs", "none"]
@@ -26,7 +26,7 @@ Kind = Literal["same", "near", "false pass", "false fail", "differs", "none"]
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """One headline figure: title, value, what stands below it, and how it moved against the last version."""
+    """One headline figure: title, value, note, and its change from the version compared with."""
 
     title: str
     value: str
@@ -41,9 +41,9 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """How many human labels `human` stand against the label `jury` (None: no label).
+    """How many items have the human label `human` and the jury's label `jury` (None: no label).
 
-    `kind` goes by verdicts where the criterion has a pass rule; `verdict` is the jury's where its label says another.
+    `kind` compares verdicts where the criterion has a pass rule; `verdict` is the jury's where its label says another.
     """
 
     human: str
@@ -53,7 +53,7 @@ class Cell:
     verdict: str = ""
 
 
-def tiles_of(
+def make_tiles(
     evaluation: Evaluation,
     labels: pd.DataFrame,
     criterion: str,
@@ -66,26 +66,26 @@ def tiles_of(
     Parameters
     ----------
     evaluation
-        What is shown.
+        The version shown.
     labels
-        Human labels with their parts: only those of ``dev`` are looked at.
+        Human labels with their parts: only ``dev`` labels are used.
     criterion
-        Of which criterion.
+        The criterion.
     against, name
-        The version compared with, and what it is called.
+        The version compared with, and its label.
     rows
-        What `aligned` says of the two.
+        `jury_alignment` of the two.
     """
     dev = _dev(evaluation, labels, criterion)
     if against is not None and criterion in against.rubric.names:
-        dev = fitting(dev, against.rubric.criterion(criterion).scale)
+        dev = labels_on_scale(dev, against.rubric.criterion(criterion).scale)
     found = [*_people(*rows, name, _counted(evaluation, labels, criterion)[1]), _split(evaluation, criterion)]
     found.append(_changed(evaluation, dev, criterion, against, name))
     return [*found, *_scored(evaluation, criterion), _cost(evaluation)]
 
 
-def aligned(evaluation: Evaluation | None, labels: pd.DataFrame, criterion: str) -> pd.Series | None:
-    """The row of `align` for the jury on dev labels of those who gave enough; None without labels on its scale."""
+def jury_alignment(evaluation: Evaluation | None, labels: pd.DataFrame, criterion: str) -> pd.Series | None:
+    """The row of `align` for the jury, on the dev labels that count; None without labels on its scale."""
     if evaluation is None or criterion not in evaluation.rubric.names:
         return None
     dev, _ = _counted(evaluation, labels, criterion)
@@ -97,17 +97,17 @@ def aligned(evaluation: Evaluation | None, labels: pd.DataFrame, criterion: str)
 
 def _fitting(evaluation: Evaluation, labels: pd.DataFrame, criterion: str) -> pd.DataFrame:
     mine = labels[(labels["criterion"] == criterion).to_numpy()]
-    return fitting(mine, evaluation.rubric.criterion(criterion).scale)
+    return labels_on_scale(mine, evaluation.rubric.criterion(criterion).scale)
 
 
 def _dev(evaluation: Evaluation, labels: pd.DataFrame, criterion: str) -> pd.DataFrame:
-    """The dev labels of a criterion that mean something on its scale."""
+    """The dev labels of a criterion that are on its scale."""
     return _fitting(evaluation, labels[(labels["part"] == "dev").to_numpy()], criterion)
 
 
 def _counted(evaluation: Evaluation, labels: pd.DataFrame, criterion: str) -> tuple[pd.DataFrame, list[str]]:
-    """The dev labels of those who gave enough, and who did not yet."""
-    mine, few = counting(_fitting(evaluation, labels, criterion))
+    """The dev labels that count, and the annotators who have not given enough labels."""
+    mine, few = drop_new_annotators(_fitting(evaluation, labels, criterion))
     return mine[(mine["part"] == "dev").to_numpy()], few
 
 
@@ -117,24 +117,22 @@ def _people(row: pd.Series | None, last: pd.Series | None, name: str, few: list[
         return [Tile("Agreement with people", "NA", note), Tile("Kappa", "NA", note)]
     compared = f"{row['n_verdicts']} of {counted(row['n_labelled'], 'labelled item')}, dev"
     if few:
-        compared += f"; without {', '.join(few)}, under {ENOUGH_LABELS} labels"
+        compared += f"; without {', '.join(few)} (under {ENOUGH_LABELS} labels)"
     tiles = []
     for title, one in (("Agreement with people", "accuracy"), ("Kappa", "kappa")):
         value = figure(row[one], row[f"{one}_low"], row[f"{one}_high"])
         moved, mark = _moved(row, last, one, name)
         tiles.append(Tile(title, value, compared + _without_interval(row, one), moved, mark))
     if pd.isna(row["accuracy_ceiling"]):
-        tiles.append(Tile("People among themselves", "NA", "one annotator: no ceiling"))
+        tiles.append(Tile("Agreement among people", "NA", "one annotator: no ceiling"))
     else:
         value = f"{figure(row['accuracy_ceiling'])}, κ {figure(row['kappa_ceiling'])}"
-        tiles.append(
-            Tile("People among themselves", value, f"the ceiling; {counted(row['n_annotators'], 'annotator')}")
-        )
+        tiles.append(Tile("Agreement among people", value, f"the ceiling; {counted(row['n_annotators'], 'annotator')}"))
     return tiles
 
 
 def _without_interval(row: pd.Series, one: str) -> str:
-    """Why a figure stands without its interval, from the notes of `align`."""
+    """Why a figure has no interval, from the notes of `align`."""
     if pd.isna(row[one]) or not pd.isna(row[f"{one}_low"]):
         return ""
     for note in str(row["notes"]).split("; "):
@@ -148,24 +146,24 @@ def _moved(now: pd.Series, last: pd.Series | None, one: str, name: str) -> tuple
     if last is None or pd.isna(last[one]) or pd.isna(now[one]):
         return "", ""
     step = float(now[one]) - float(last[one])
-    # A tie is no verdict: with another number of them the two figures are of other items.
+    # A tie has no verdict: with another number of verdicts the two figures are of different items.
     same = int(now["n_verdicts"]) == int(last["n_verdicts"])
-    there = "" if same else f", which has {counted(last['n_verdicts'], 'verdict')}"
+    others = "" if same else f", which has {counted(last['n_verdicts'], 'verdict')}"
     if abs(step) < 0.005:
-        return f"as {name}{there}", ""
+        return f"same as {name}{others}", ""
     mark: Mark = "better" if step > 0 else "worse"
-    return f"{'▲' if step > 0 else '▼'} {abs(step):.2f} against {name}{there}", mark if same else ""
+    return f"{'▲' if step > 0 else '▼'} {abs(step):.2f} from {name}{others}", mark if same else ""
 
 
 def _split(evaluation: Evaluation, criterion: str) -> Tile:
     if len(evaluation.spec.judges) < 2:
-        return Tile("Judges split", "NA", "one judge: nothing to compare")
+        return Tile("Judges disagree", "NA", "one judge: nothing to compare")
     apart = evaluation.disagreement
     values = apart.loc[apart["criterion"] == criterion, "disagreement"].dropna()
     known = evaluation.reliability
     row = known[known["criterion"] == criterion].iloc[0]
     alpha = figure(row["alpha_single"], row["alpha_single_low"], row["alpha_single_high"])
-    return Tile("Judges split", count_of((values > 0).sum(), len(values)), f"items; alpha {alpha}")
+    return Tile("Judges disagree", count_of((values > 0).sum(), len(values)), f"items; alpha {alpha}")
 
 
 def _changed(evaluation: Evaluation, dev: pd.DataFrame, criterion: str, against: Evaluation | None, name: str) -> Tile:
@@ -178,13 +176,13 @@ def _changed(evaluation: Evaluation, dev: pd.DataFrame, criterion: str, against:
     note = chance_words(row)
     up, down = ("fixed", "broke") if row["against"] == "labels" else ("now pass", "now fail")
     if pd.isna(row["against"]):
-        return Tile("Changed", value, f"{note}, against {name}")
+        return Tile("Changed", value, f"{note}, from {name}")
     mark: Mark = ""
     counts = f"▲ {row['fixed']} {up} ▼ {row['broke']} {down}"
     if row["against"] == "labels":
         counts += " on dev labels"
         mark = "better" if row["fixed"] > row["broke"] else "worse" if row["broke"] > row["fixed"] else ""
-    return Tile("Changed", value, f"{note}, against {name}", counts, mark)
+    return Tile("Changed", value, f"{note}, from {name}", counts, mark)
 
 
 def _scored(evaluation: Evaluation, criterion: str) -> list[Tile]:
@@ -214,15 +212,15 @@ def _cost(evaluation: Evaluation) -> Tile:
 
 
 def counted_labels(evaluation: Evaluation, labels: pd.DataFrame) -> pd.DataFrame:
-    """The dev labels of all criteria that count in the tiles: of each, of those who gave enough."""
+    """The dev labels of all criteria that count in the tiles (see `drop_new_annotators`)."""
     parts = [_counted(evaluation, labels, name)[0] for name in evaluation.rubric.names]
     return pd.concat(parts, ignore_index=True)
 
 
-def cells_of(evaluation: Evaluation, labels: pd.DataFrame, criterion: str) -> list[Cell]:
+def confusion_cells(evaluation: Evaluation, labels: pd.DataFrame, criterion: str) -> list[Cell]:
     """The confusion matrix of one criterion on the dev labels; empty without labels.
 
-    A jury's label stands in two columns where its verdict is not always what the label says by itself.
+    A jury's label has two columns where its verdict sometimes differs from what the label implies.
     """
     dev = _dev(evaluation, labels, criterion)
     scores = evaluation.scores[evaluation.scores["criterion"] == criterion]
@@ -230,21 +228,21 @@ def cells_of(evaluation: Evaluation, labels: pd.DataFrame, criterion: str) -> li
         return []
     scale = evaluation.rubric.criterion(criterion).scale
     answers = zip(scores["label"].astype(object), scores["passed"].astype(object), strict=True)
-    beside = pd.Series([verdict_beside(label, passed, scale) for label, passed in answers], index=scores.index)
+    conflicts = pd.Series([conflicting_verdict(label, passed, scale) for label, passed in answers], index=scores.index)
     if set(dev["label"].astype(str)) <= {"true", "false"}:
-        beside[:] = ""  # people gave verdicts, and verdicts are what is counted
-    made: list[Cell] = []
+        conflicts[:] = ""  # people gave verdicts, so verdicts are counted
+    cells: list[Cell] = []
     for verdict in ("", "pass", "fail", "no verdict"):
-        part = scores[(beside == verdict).to_numpy()]
+        part = scores[(conflicts == verdict).to_numpy()]
         if len(part):
             table = confusion(part, dev).astype({"label_judge": object, "label_human": object})
-            # one cell for what has no label, tied or unscored
+            # tied and unscored items share the cell without a label
             counts = table.groupby(["label_judge", "label_human"], dropna=False, sort=False)["n"].sum()
-            found = counts.reset_index().to_dict("records")
-            shown = {str(row["label_judge"]) for row in found if row["n"] or not verdict}
-            made += [_cell(row, verdict, scale) for row in found if str(row["label_judge"]) in shown]
-    order = {label: at for at, label in enumerate(dict.fromkeys([*scale.labels, *(cell.jury for cell in made)]))}
-    return sorted(made, key=lambda cell: (cell.jury is None, order[cell.jury]))
+            rows = counts.reset_index().to_dict("records")
+            shown = {str(row["label_judge"]) for row in rows if row["n"] or not verdict}
+            cells += [_cell(row, verdict, scale) for row in rows if str(row["label_judge"]) in shown]
+    order = {label: at for at, label in enumerate(dict.fromkeys([*scale.labels, *(cell.jury for cell in cells)]))}
+    return sorted(cells, key=lambda cell: (cell.jury is None, order[cell.jury]))
 
 
 def _cell(row: Mapping[Any, Any], verdict: str, scale: Scale) -> Cell:
@@ -253,16 +251,16 @@ def _cell(row: Mapping[Any, Any], verdict: str, scale: Scale) -> Cell:
 
 
 def _kind(human: str, jury: str | None, verdict: str, scale: Scale) -> Kind:
-    """By verdicts where the criterion has a pass rule, else by labels."""
+    """Compares verdicts where the criterion has a pass rule, else labels."""
     if not scale.has_rule:
         return "none" if jury is None else "same" if human == jury else "differs"
-    meant = _passes(human, scale)
-    said = {"pass": True, "fail": False}.get(verdict) if verdict or jury is None else _passes(jury, scale)
-    if said is None:
+    truth = _passes(human, scale)
+    passed = {"pass": True, "fail": False}.get(verdict) if verdict or jury is None else _passes(jury, scale)
+    if passed is None:
         return "none"
-    if said == meant:
+    if passed == truth:
         return "same" if human == jury else "near"
-    return "false pass" if said else "false fail"
+    return "false pass" if passed else "false fail"
 
 
 def _passes(label: str, scale: Scale) -> bool | None:

@@ -1,4 +1,4 @@
-"""One item in full: what judges were shown, what each replied and why, votes, labels."""
+"""One item in full: inputs, prompt, and each judge's replies, explanations and vote."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from evalkit.rubrics import Rubric
 from evalkit.rubrics.prompts import build_prompt
 from evalkit.tables import input_text
 
-__all__ = ["detail_of"]
+__all__ = ["item_detail"]
 
 
-def detail_of(evaluation: Evaluation, item_id: str, criterion: str, cache: Path | None = None) -> dict[str, Any]:
-    """What the tuner shows of one item, as plain values; texts are as they are, and escaped where they are drawn.
+def item_detail(evaluation: Evaluation, item_id: str, criterion: str, cache: Path | None = None) -> dict[str, Any]:
+    """What the tuner shows of one item, as plain values; texts are escaped where they are drawn, not here.
 
     Parameters
     ----------
     evaluation
-        What was judged.
+        The evaluation.
     item_id, criterion
-        Which item, on what.
+        Which item and criterion.
     cache
-        The cache folder, where raw replies are fetched.
+        The cache folder that holds the raw replies.
 
     Returns
     -------
@@ -47,7 +47,7 @@ def detail_of(evaluation: Evaluation, item_id: str, criterion: str, cache: Path 
     try:
         raw = replies(mine, cache=cache).astype(object).tolist()
     except CacheMiss:
-        raw = [None] * len(mine)  # another cache holds them
+        raw = [None] * len(mine)  # they are in another cache
     votes = evaluation.votes
     votes = votes[(votes["item_id"] == item_id) & (votes["criterion"] == criterion)]
     return {

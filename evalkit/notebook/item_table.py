@@ -1,4 +1,4 @@
-"""The rows of the tuner's table: what is known of each item, what needs eyes first, filters and pages."""
+"""The rows of the tuner's table: one per item, those that need review first; filters, search, pages."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import pandas as pd
 
 from evalkit.evaluation import Evaluation
 from evalkit.evaluation.suggestions.cases import kinds_of
-from evalkit.notebook.label_log import fitting
+from evalkit.notebook.label_log import labels_on_scale
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.alignment.human_labels import people
 
-__all__ = ["FILTERS", "PAGE", "SORTS", "Page", "Query", "Row", "page_of", "rows_of", "verdict_beside"]
+__all__ = ["FILTERS", "PAGE", "SORTS", "Page", "Query", "Row", "page_of", "rows_of", "conflicting_verdict"]
 
 PAGE = 25
 
@@ -27,22 +27,22 @@ class Row:
     Attributes
     ----------
     people
-        Annotator -> label, of the dev labels; empty for held-out items (`held`), whose labels are not shown.
+        Annotator -> dev label; empty for held-out items (`held`), whose labels are not shown.
     jury, passed, status
         The jury's label, verdict and status.
     votes
-        (judge, label, verdict) of each judge.
+        (judge, label, verdict) per judge.
     split
         Disagreement, 0-1, or NaN.
     change
-        Against the version compared with: ``fixed``, ``broke`` (by the majority of people), ``now passes``, ``now
-        fails`` (without labels), ``changed`` (without pass rule), or empty.
+        From the version compared with: ``fixed``, ``broke`` (by the majority of people), ``now passes``, ``now fails``
+        (without labels), ``changed`` (without pass rule), or empty.
     people_passed
-        The verdict of the majority of people; None without a pass rule, or where there is none.
+        The verdict of the majority of people; None without a pass rule or a majority.
     wrong
-        The jury is not where the majority of people is; None where that cannot be said.
-    beside
-        jury (``""``) or judge -> its verdict, of those whose label says another (see `verdict_beside`).
+        Whether the jury is against the majority of people; None where one of them has no verdict.
+    conflicts
+        Jury (``""``) or judge -> its verdict, where its label says another (see `conflicting_verdict`).
     """
 
     item_id: str
@@ -57,11 +57,11 @@ class Row:
     change: str
     people_passed: bool | None
     wrong: bool | None
-    beside: dict[str, str] = field(default_factory=dict)
+    conflicts: dict[str, str] = field(default_factory=dict)
 
     @property
     def urgency(self) -> float:
-        """How much it needs eyes: wrong, newly broken, unscored, split."""
+        """How much it needs review: wrong, newly broken, unscored, split."""
         split = 0.0 if np.isnan(self.split) else self.split
         broke = self.change in ("broke", "now fails")
         return 8 * bool(self.wrong) + 4 * broke + 2 * (self.status != "ok") + split
@@ -70,7 +70,7 @@ class Row:
 FILTERS: dict[str, tuple[str, Callable[[Row], bool]]] = {
     "all": ("All", lambda row: True),  # noqa: ARG005
     "wrong": ("Jury ≠ people", lambda row: bool(row.wrong)),
-    "split": ("Judges split", lambda row: row.split > 0),
+    "split": ("Judges disagree", lambda row: row.split > 0),
     "changed": ("Changed", lambda row: bool(row.change)),
     "broke": ("Broke", lambda row: row.change == "broke"),
     "fixed": ("Fixed", lambda row: row.change == "fixed"),
@@ -79,7 +79,7 @@ FILTERS: dict[str, tuple[str, Callable[[Row], bool]]] = {
 }
 
 SORTS: dict[str, Callable[[Row], Any]] = {
-    "eyes": lambda row: row.urgency,
+    "review": lambda row: row.urgency,
     "item": lambda row: row.item_id,
     "people": lambda row: sorted(row.people.values()),
     "jury": lambda row: row.jury or "",
@@ -90,24 +90,24 @@ SORTS: dict[str, Callable[[Row], Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """Which rows to show: filter, cell of the matrix (human, jury, verdict beside), search, order, page (0-based)."""
+    """Which rows to show: filter, cell of the matrix (human, jury, conflicting verdict), search, order, page."""
 
     filter: str = "all"
     cell: tuple[str, str | None, str] | None = None
     search: str = ""
-    sort: str = "eyes"
+    sort: str = "review"
     down: bool = True
     page: int = 0
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Query:
-        """The query that the view sends."""
+        """The query that the screen sends."""
         cell = given.get("cell")
         return cls(
             filter=str(given.get("filter", "all")),
             cell=None if not cell else (str(cell[0]), None if cell[1] is None else str(cell[1]), "".join(cell[2:])),
             search=str(given.get("search", "")),
-            sort=str(given.get("sort", "eyes")),
+            sort=str(given.get("sort", "review")),
             down=bool(given.get("down", True)),
             page=int(given.get("page", 0)),
         )
@@ -115,7 +115,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The rows of one page, how many there are on all, and how many each filter would show."""
+    """The rows of one page, how many rows all pages have, and how many each filter would show."""
 
     rows: list[Row]
     n: int
@@ -127,14 +127,14 @@ class Page:
 def rows_of(
     evaluation: Evaluation, labels: pd.DataFrame, criterion: str, against: Evaluation | None = None
 ) -> list[Row]:
-    """One row an item, in the order of the items."""
+    """One row per item, in the order of the items."""
     scale = evaluation.rubric.criterion(criterion).scale
     ids = pd.Index(evaluation.items["item_id"], dtype=object)
-    mine = fitting(labels[(labels["criterion"] == criterion).to_numpy()], scale)
+    mine = labels_on_scale(labels[(labels["criterion"] == criterion).to_numpy()], scale)
     dev, held = mine[mine["part"] == "dev"], set(mine.loc[mine["part"] == "held-out", "item_id"])
-    said: dict[str, dict[str, str]] = {}
+    given: dict[str, dict[str, str]] = {}
     for item, who, label in dev[["item_id", "annotator", "label"]].astype(str).itertuples(index=False):
-        said.setdefault(item, {})[who] = label
+        given.setdefault(item, {})[who] = label
     kinds: dict[str, int] = {}
     truth = people(dev, ids, scale, kinds, criterion).together("majority").kind if len(dev) else np.full(len(ids), -1)
     scores = _by_item(evaluation.scores, criterion, ids)
@@ -153,7 +153,7 @@ def rows_of(
         Row(
             item_id=item,
             text=texts[at],
-            people=said.get(item, {}),
+            people=given.get(item, {}),
             held=item in held,
             jury=None if pd.isna(jury[at]) else str(jury[at]),
             passed=None if pd.isna(passed[at]) else bool(passed[at]),
@@ -163,35 +163,36 @@ def rows_of(
             change="" if last is None else _change(int(last[at]), int(now[at]), int(truth[at]), scale),
             people_passed=bool(truth[at]) if scale.has_rule and truth[at] >= 0 else None,
             wrong=None if truth[at] < 0 or now[at] < 0 else bool(truth[at] != now[at]),
-            beside=_beside([("", jury[at], passed[at]), *votes.get(item, ())], scale),
+            conflicts={
+                who: verdict
+                for who, label, said in [("", jury[at], passed[at]), *votes.get(item, ())]
+                if (verdict := conflicting_verdict(label, said, scale))
+            },
         )
         for at, item in enumerate(ids)
     ]
 
 
-def verdict_beside(label: Any, passed: Any, scale: Scale) -> str:
-    """``pass``, ``fail`` or ``no verdict`` where a verdict is not what the label says by itself, else empty.
+def conflicting_verdict(label: Any, passed: Any, scale: Scale) -> str:
+    """``pass``, ``fail`` or ``no verdict`` where the verdict differs from what the label implies, else empty.
 
-    A verdict is what most judges (or samples) say; the label is the level nearest to their mean. The two may differ,
-    and the verdict is what counts.
+    The verdict is that of most judges (or samples); the label is the level nearest to their mean. Where the two differ,
+    the verdict counts.
 
     Examples
     --------
     >>> scale = Scale.of({0: "no", 1: "nearly", 2: "yes"}, pass_at=2)
-    >>> verdict_beside("1", True, scale), verdict_beside("1", False, scale), verdict_beside("2", None, scale)
-    ('pass', '', 'no verdict')
+    >>> conflicting_verdict("1", True, scale), conflicting_verdict("1", False, scale)
+    ('pass', '')
+    >>> conflicting_verdict("2", None, scale)
+    'no verdict'
     """
     if not scale.has_rule:
         return ""
     code = None if label is None or pd.isna(label) else scale.code(label)
-    said = None if code is None else scale.passed(code)
+    implied = None if code is None else scale.passed(code)
     given = None if passed is None or pd.isna(passed) else bool(passed)
-    return "" if said == given else {True: "pass", False: "fail", None: "no verdict"}[given]
-
-
-def _beside(answers: list[tuple[str, Any, Any]], scale: Scale) -> dict[str, str]:
-    found = {who: verdict_beside(label, passed, scale) for who, label, passed in answers}
-    return {who: verdict for who, verdict in found.items() if verdict}
+    return "" if implied == given else {True: "pass", False: "fail", None: "no verdict"}[given]
 
 
 def _by_item(table: pd.DataFrame, criterion: str, ids: pd.Index) -> pd.DataFrame:
@@ -209,17 +210,17 @@ def _change(last: int, now: int, truth: int, scale: Scale) -> str:
 
 
 def _votes(evaluation: Evaluation, criterion: str) -> dict[str, tuple[tuple[str, str | None, bool | None], ...]]:
-    found: dict[str, list[tuple[str, str | None, bool | None]]] = {}
+    by_item: dict[str, list[tuple[str, str | None, bool | None]]] = {}
     votes = evaluation.votes[evaluation.votes["criterion"] == criterion]
     columns = [votes[name].astype(object).tolist() for name in ("item_id", "judge", "label", "passed")]
     for item, judge, label, passed in zip(*columns, strict=True):
         vote = (str(judge), None if pd.isna(label) else str(label), None if pd.isna(passed) else bool(passed))
-        found.setdefault(str(item), []).append(vote)
-    return {item: tuple(rows) for item, rows in found.items()}
+        by_item.setdefault(str(item), []).append(vote)
+    return {item: tuple(rows) for item, rows in by_item.items()}
 
 
 def _texts(evaluation: Evaluation) -> list[str]:
-    """What a row shows of its item: the rubric's inputs, the question first."""
+    """The text of each row: the first two inputs of the rubric, the question first."""
     items = evaluation.items
     names = [name for name in evaluation.rubric.input_names if name in items.columns]
     names.sort(key=lambda name: name not in ("question", "prompt"))
@@ -237,12 +238,12 @@ def _short(value: Any) -> str:
 
 
 def page_of(rows: list[Row], query: Query, size: int = PAGE) -> Page:
-    """The page of a query; a page beyond the last is the last."""
-    matching = [row for row in rows if _in_cell(row, query.cell) and _found(row, query.search)]
+    """The page that a query asks for; beyond the last page, the last one."""
+    matching = [row for row in rows if _in_cell(row, query.cell) and _matches(row, query.search)]
     counts = {name: sum(map(keeps, matching)) for name, (_, keeps) in FILTERS.items()}
     _, keeps = FILTERS.get(query.filter, FILTERS["all"])
     kept = [row for row in matching if keeps(row)]
-    kept.sort(key=SORTS.get(query.sort, SORTS["eyes"]), reverse=query.down)
+    kept.sort(key=SORTS.get(query.sort, SORTS["review"]), reverse=query.down)
     n_pages = max(1, -(-len(kept) // size))
     page = min(max(0, query.page), n_pages - 1)
     return Page(kept[page * size : (page + 1) * size], len(kept), page, n_pages, counts)
@@ -254,11 +255,11 @@ def _in_cell(row: Row, cell: tuple[str, str | None, str] | None) -> bool:
     human, jury, verdict = cell
     if human not in row.people.values():
         return False
-    if row.jury != jury and jury in ("true", "false"):  # people gave verdicts, which are counted as such
+    if row.jury != jury and jury in ("true", "false"):  # people gave verdicts, not levels
         return {True: "true", False: "false"}.get(row.passed) == jury  # type: ignore[arg-type]
-    return row.jury == jury and row.beside.get("", "") == verdict
+    return row.jury == jury and row.conflicts.get("", "") == verdict
 
 
-def _found(row: Row, search: str) -> bool:
-    wanted = search.strip().casefold()
-    return not wanted or wanted in f"{row.item_id} {row.text}".casefold()
+def _matches(row: Row, search: str) -> bool:
+    text = search.strip().casefold()
+    return not text or text in f"{row.item_id} {row.text}".casefold()

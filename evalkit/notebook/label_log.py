@@ -1,4 +1,4 @@
-"""The label book: human labels, and every edit of them, kept in a file beside the items."""
+"""Human labels given in the tuner: a log file of every edit, beside the items."""
 
 from __future__ import annotations
 
@@ -18,51 +18,51 @@ from evalkit.stats.alignment.human_labels import coded, reading
 from evalkit.stats.alignment.label_splits import DEV
 from evalkit.tables import LABEL_KEY, categorical, table
 
-__all__ = ["ENOUGH_LABELS", "LabelBook", "counting", "fitting"]
+__all__ = ["ENOUGH_LABELS", "LabelLog", "drop_new_annotators", "labels_on_scale"]
 
 ENOUGH_LABELS = 10
-"""Labels of a criterion from which on an annotator counts in the figures, beside one who has that many."""
+"""Once one annotator has so many labels of a criterion, those with fewer do not count in the figures."""
 
 _Key = tuple[str, str, str]
 _FIELDS = ("item_id", "criterion", "annotator", "text")
 
 
-def fitting(labels: pd.DataFrame, *scales: Scale) -> pd.DataFrame:
-    """The labels that mean something on every one of the scales: those of a level that an edit took away do not."""
+def labels_on_scale(labels: pd.DataFrame, *scales: Scale) -> pd.DataFrame:
+    """The labels that are on all of the scales; an edit may have removed the level of a label."""
     known = {text: all(reading(str(text), scale) is not None for scale in scales) for text in labels["label"].unique()}
     return labels[labels["label"].map(known).to_numpy(dtype=bool)]
 
 
-def counting(labels: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
-    """The labels of those who gave enough of them, and who did not yet; all, where nobody did.
+def drop_new_annotators(labels: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """The labels of annotators who gave enough of them, and the names of the others; all labels where nobody did.
 
-    A figure against people is a mean over annotators: somebody's first label would weigh as much as all of another's.
+    Agreement with people is a mean over annotators: a first label would weigh as much as all labels of another.
     """
-    given = labels["annotator"].astype(str).value_counts()
-    few = sorted(given.index[(given > 0) & (given < ENOUGH_LABELS)])
-    if len(few) == (given > 0).sum():
+    counts = labels["annotator"].astype(str).value_counts()
+    few = sorted(counts.index[(counts > 0) & (counts < ENOUGH_LABELS)])
+    if len(few) == (counts > 0).sum():
         return labels, []
     return labels[~labels["annotator"].astype(str).isin(few).to_numpy()], few
 
 
-class LabelBook:
-    """The labels that were given, with the edits made since laid over them.
+class LabelLog:
+    """The labels passed in, with all later edits applied.
 
-    An edit is one line of a file, written and synced before it counts; lines are only ever added. Each holds a hash
-    of the text that was labelled: a label given to another text under the same id is left out, and counted in `strays`.
+    An edit is one line of a file, written and synced before it counts; lines are only added. Each holds a hash of the
+    text that was labelled: a label of another text under the same id is left out, and counted in `n_other_texts`.
 
     Parameters
     ----------
     path
-        The file of edits, JSON lines; it need not exist yet.
+        The log file, JSON lines; it need not exist.
     texts
-        item_id -> hash of what the label is about.
+        item_id -> hash of the text that is labelled.
     given
-        The long labels table, or None.
+        A long labels table, or None.
     rubric
-        On its scales labels are checked; `know` adds those of its versions.
+        Labels are checked against its scales; `add_scales` adds those of other versions.
     clusters
-        item_id -> cluster, so that what belongs together is in one part.
+        item_id -> cluster; the items of one cluster are in the same part.
 
     Raises
     ------
@@ -82,9 +82,9 @@ class LabelBook:
     ) -> None:
         self.path, self._texts, self._clusters = path, texts, clusters
         self._scales: dict[str, dict[str, Scale]] = {}
-        self.know(rubric)
+        self.add_scales(rubric)
         self._labels: dict[_Key, str] = {}
-        self.strays = self.n_edits = 0
+        self.n_other_texts = self.n_edits = 0
         self._table: pd.DataFrame | None = None
         if given is not None:
             known = given[given["item_id"].isin(list(texts)) & given["criterion"].isin(rubric.names)]
@@ -93,28 +93,28 @@ class LabelBook:
                 (item, criterion, who): label for item, criterion, who, label in rows.itertuples(index=False)
             }
 
-    def know(self, rubric: Rubric) -> None:
-        """Take labels of the criteria and scales of this version too."""
+    def add_scales(self, rubric: Rubric) -> None:
+        """Accept labels on the scales of this version too."""
         for criterion in rubric.criteria:
             scale = criterion.scale
             self._scales.setdefault(criterion.name, {})[f"{scale.level} {scale.to_json()}"] = scale
 
     def read(self) -> None:
-        """Take in the file of edits, once the versions are known."""
+        """Apply the edits of the log file; call it when the scales of all versions are added."""
         try:
             lines = self.path.read_bytes().splitlines() if self.path.exists() else []
         except OSError as problem:
-            raise CacheError(f"the labels in {self.path} cannot be read: {problem.strerror}") from problem
+            raise CacheError(f"{self.path} cannot be read: {problem.strerror}") from problem
         for line in lines:
             try:
                 edit = orjson.loads(line)
             except orjson.JSONDecodeError:
-                continue  # blank, or cut short by a crash
+                continue  # blank, or truncated by a crash
             if not isinstance(edit, dict) or not all(isinstance(edit.get(name), str) for name in _FIELDS):
                 continue
             label = edit.get("label")
             if self._texts.get(edit["item_id"]) != edit["text"] or not self._fits(edit["criterion"], label):
-                self.strays += 1
+                self.n_other_texts += 1
                 continue
             self._put((edit["item_id"], edit["criterion"], edit["annotator"]), label)
 
@@ -132,8 +132,8 @@ class LabelBook:
         else:
             self._labels[key] = label
 
-    def give(self, item_id: str, criterion: str, annotator: str, label: str | None) -> None:
-        """Write a label down, or take it back with None; it is on disk when this returns.
+    def add(self, item_id: str, criterion: str, annotator: str, label: str | None) -> None:
+        """Add a label, or take it back with None; it is on disk when this returns.
 
         Raises
         ------
@@ -143,12 +143,12 @@ class LabelBook:
             When the line cannot be written; the label does not count then.
         """
         if item_id not in self._texts:
-            raise InputError(f"there is no item {item_id!r} to label")
+            raise InputError(f"item {item_id!r} not found; a label needs an item of this table")
         if not annotator.strip():
-            raise InputError("a label needs the name of who gives it: fill in the annotator")
+            raise InputError("a label needs the name of its annotator; fill in the annotator")
         if not self._fits(criterion, label):
-            known = [label for scale in self._scales.get(criterion, {}).values() for label in scale.labels]
-            allowed = ", ".join(dict.fromkeys(known)) or "none before it was run"
+            labels = [label for scale in self._scales.get(criterion, {}).values() for label in scale.labels]
+            allowed = ", ".join(dict.fromkeys(labels)) or "none before a version with it was run"
             raise InputError(f"label {label!r} is not on the scale of {criterion!r}; allowed are {allowed}")
         key = (item_id, criterion, annotator.strip())
         now = datetime.now(UTC).isoformat(timespec="seconds")
@@ -164,18 +164,14 @@ class LabelBook:
     def table(self) -> pd.DataFrame:
         """The long labels table, with the column `part` (``dev``, ``held-out``; see `split_labels`)."""
         if self._table is None:
-            self._table = self._made()
+            rows = [(*key, label) for key, label in self._labels.items()]
+            columns = list(zip(*rows, strict=True)) if rows else [()] * 4
+            values = {
+                name: list(column) if name == "item_id" else categorical(list(column))
+                for name, column in zip([*LABEL_KEY, "label"], columns, strict=True)
+            }
+            self._table = split_labels(table("labels", values), self._clusters)
         return self._table
-
-    def _made(self) -> pd.DataFrame:
-        rows = [(*key, label) for key, label in self._labels.items()]
-        columns = list(zip(*rows, strict=True)) if rows else [()] * 4
-        names = [*LABEL_KEY, "label"]
-        values = {
-            name: list(column) if name == "item_id" else categorical(list(column))
-            for name, column in zip(names, columns, strict=True)
-        }
-        return split_labels(table("labels", values), self._clusters)
 
     @property
     def dev(self) -> pd.DataFrame:
@@ -185,18 +181,15 @@ class LabelBook:
 
 
 def _append(path: Path, line: bytes) -> None:
-    # The line break in front sets the line apart from one that a crash cut short.
+    # The line break in front separates the line from one that a crash truncated.
     text = b"\n" + line + b"\n"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        place = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-        try:
-            if os.write(place, text) < len(text):
+        with path.open("ab", buffering=0) as log:
+            if log.write(text) < len(text):
                 raise OSError(errno.ENOSPC, "the disk is full")
-            os.fsync(place)
-        finally:
-            os.close(place)
+            os.fsync(log.fileno())
     except OSError as problem:
         raise CacheError(
-            f"the label cannot be written to {path} ({problem.strerror}), and does not count; name another folder="
+            f"the label does not count: {path} cannot be written ({problem.strerror}); choose another folder="
         ) from problem

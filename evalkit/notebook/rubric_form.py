@@ -1,4 +1,4 @@
-"""The rubric as a form and as YAML text, and back: checked, with the fault in words."""
+"""The rubric as a form and as YAML text, and back, with checks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from evalkit.errors import RubricError
-from evalkit.notebook.version_history import rebased
+from evalkit.notebook.version_history import rebase
 from evalkit.rubrics import Rubric, code_text
 from evalkit.rubrics.scales import number
 
@@ -16,7 +16,7 @@ _FIELDS = ("name", "description", "level", "scale", "pass_at", "pass_if")
 
 
 def form_of(rubric: Rubric) -> dict[str, Any]:
-    """The parts of a rubric that are edited in fields, all of them texts."""
+    """The parts of a rubric that have fields on screen; all values are texts."""
     return {
         "description": rubric.description,
         "template": rubric.template,
@@ -28,7 +28,7 @@ def form_of(rubric: Rubric) -> dict[str, Any]:
                 "scale": [[code_text(code), text] for code, text in criterion.scale.items()],
                 "rule": "pass_if" if criterion.level == "nominal" or criterion.pass_if is not None else "pass_at",
                 "passes": _passes(criterion.pass_at, criterion.pass_if),
-                # what has no field comes back as it is: the form alone says what a criterion is
+                # returned unchanged by the screen, so that the form alone holds the whole criterion
                 "rest": {key: value for key, value in criterion.to_dict().items() if key not in _FIELDS},
             }
             for criterion in rubric.criteria
@@ -41,16 +41,16 @@ def _passes(at: Any, codes: Any) -> str:
 
 
 def from_form(base: Rubric, draft: Rubric, form: Mapping[str, Any]) -> Rubric:
-    """The draft with what stands in the fields; criteria may have come, gone or changed their names.
+    """The draft with the values of the fields; criteria may be new, removed or renamed.
 
     Raises
     ------
     RubricError
-        For a code that stands twice or is empty, a criterion without a name, and everything that `Rubric` refuses.
+        For a duplicate or empty code, a criterion without a name, and everything that `Rubric` rejects.
     """
     values = draft.to_dict() | {"description": form["description"], "template": form["template"].strip()}
     values["criteria"] = [_criterion(given) for given in form["criteria"]]
-    return rebased(base, values)
+    return rebase(base, values)
 
 
 def _criterion(form: Mapping[str, Any]) -> dict[str, Any]:
@@ -63,7 +63,7 @@ def _criterion(form: Mapping[str, Any]) -> dict[str, Any]:
         if not code:
             raise RubricError(f"criterion {name!r}: a level has no code; give it one, or remove the level")
         if code in scale:
-            raise RubricError(f"criterion {name!r}: the code {code!r} stands twice; each level needs its own")
+            raise RubricError(f"criterion {name!r}: duplicate code {code!r}; each level needs its own")
         scale[code] = text
     values = dict(form["rest"]) | {"name": name, "description": form["description"], "level": level, "scale": scale}
     passes = form["passes"].strip()
@@ -74,18 +74,20 @@ def _criterion(form: Mapping[str, Any]) -> dict[str, Any]:
     elif passes:
         at = number(passes)
         if at is None:
-            raise RubricError(f"criterion {name!r}: passes at {passes!r}, which is no number; use a code of the scale")
+            raise RubricError(
+                f"criterion {name!r}: 'passes at' must be a number, got {passes!r}; use a code of the scale"
+            )
         values["pass_at"] = at
     return values
 
 
 def from_yaml(base: Rubric, text: str) -> Rubric:
-    """The rubric of a YAML text, loaded safely.
+    """The rubric of a YAML text.
 
     Raises
     ------
     RubricError
-        For what is no YAML (with the line), and for everything that `Rubric` refuses.
+        For invalid YAML (with the line), and everything that `Rubric` rejects.
     """
     from ruamel.yaml import YAML
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
@@ -101,4 +103,4 @@ def from_yaml(base: Rubric, text: str) -> Rubric:
         raise RubricError("this YAML is nested too deeply") from None
     if not isinstance(values, Mapping):
         raise RubricError("a rubric is a mapping with inputs and criteria")
-    return rebased(base, values)
+    return rebase(base, values)

@@ -1,10 +1,11 @@
-"""What a person fills in before a run: checked by the rules of `contract`, exported as config and command."""
+"""The form of a run: checked by the rules of `evalkit.runs.contract`, exported as config and command."""
 
 from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -22,35 +23,41 @@ JUDGE_FIELDS = (
     "judge_backend", "judge_model_name", "weight", "judge_template_id", "base_url", "api_key_env", "temperature",
     "max_tokens", "name",
 )  # fmt: skip
-"""What a row of the judges' table holds, named as in a scoring config."""
+"""The fields of a judge, named as in a scoring config."""
 
-_NUMBERS = {"weight": float, "temperature": float, "max_tokens": int, "samples": int, "max_samples": int}
+_NUMBERS: dict[str, Callable[[str], Any]] = {
+    "weight": float,
+    "temperature": float,
+    "max_tokens": int,
+    "samples": int,
+    "max_samples": int,
+}
 
 
 @dataclass(frozen=True, slots=True)
 class RunForm:
-    """A run as it is filled in: texts as they were typed, blank where nothing was.
+    """A run as it is filled in: texts as typed, blank where nothing was typed.
 
     Attributes
     ----------
     pack, model, backend
-        What runs with what.
+        The pack and the model that it tests.
     scoring_mode
         One of `SCORING_MODES`.
     judges
-        One mapping a judge, with the names of `JUDGE_FIELDS`.
+        One mapping per judge, with the names of `JUDGE_FIELDS`.
     aggregation, samples, profile
-        Rules; blank: the profile's, else the default.
+        Rules; where blank, those of the profile, else the defaults.
     report_disagreement
-        Whether juries report how far they are apart.
+        Whether juries report their disagreement.
     max_samples
-        At most so many samples of each task.
+        The most samples to take of each task.
 
     Examples
     --------
     >>> form = RunForm(pack="suite@1", model="m", scoring_mode="judge", judges=({"judge_backend": "tgi"},))
-    >>> for place, said in form.faults():
-    ...     print(place, "|", said)
+    >>> for field, text in form.errors():
+    ...     print(field, "|", text)
     judges.0.judge_model_name | this is missing
     """
 
@@ -67,36 +74,36 @@ class RunForm:
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> RunForm:
-        """From what the view sends: everything but the judges and one flag is a text."""
+        """The form that the screen sends: everything is text except the judges and one flag."""
         judges = tuple({name: _text(judge.get(name)) for name in JUDGE_FIELDS} for judge in given.get("judges") or ())
         names = {one.name for one in fields(cls)} - {"judges", "report_disagreement"}
         texts = {name: _text(given[name]) for name in names if name in given}
         return cls(**texts, judges=judges, report_disagreement=bool(given.get("report_disagreement")))
 
     def filled(self, config: Any = None, **given: Any) -> RunForm:
-        """The same with a scoring config, and with fields that are named.
+        """The same with this scoring config and these fields.
 
         Raises
         ------
         ConfigError
-            For a config that breaks a rule, and fields that there are not.
+            For an invalid config, and unknown fields.
         """
         values = self.to_dict()
         unknown = sorted(given.keys() - values.keys())
         if unknown:
-            raise ConfigError(f"a run has no field {', '.join(unknown)}; it has {', '.join(values)}")
+            raise ConfigError(f"unknown field {', '.join(unknown)}; a run has {', '.join(values)}")
         if config is not None:
             values |= dict.fromkeys(ScoringConfig.model_fields) | ScoringConfig.of(config).to_dict()
         return self.of(values | given)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for the view."""
+        """Plain values, for the screen."""
         values = {one.name: getattr(self, one.name) for one in fields(self)}
         return values | {"judges": [dict(judge) for judge in self.judges]}
 
     @property
     def config(self) -> dict[str, Any] | None:
-        """The scoring config, what is blank left out; None in deterministic mode."""
+        """The scoring config without blank fields; None in deterministic mode."""
         if self.scoring_mode == "deterministic":
             return None
         values: dict[str, Any] = {"judges": [_typed(judge) for judge in self.judges]} if self.judges else {}
@@ -106,21 +113,21 @@ class RunForm:
 
     @property
     def limit(self) -> int | None:
-        """`max_samples` as a number; None where none is given.
+        """`max_samples` as a number; None where it is blank.
 
         Raises
         ------
         ConfigError
-            When it is no whole number ≥ 1.
+            When it is not a whole number ≥ 1.
         """
         if not self.max_samples:
             return None
         if not self.max_samples.isdecimal() or int(self.max_samples) < 1:
-            raise ConfigError(f"max_samples is a number of samples ≥ 1, not {self.max_samples}")
+            raise ConfigError(f"max_samples must be a whole number ≥ 1, got {self.max_samples}")
         return int(self.max_samples)
 
-    def faults(self) -> Iterator[tuple[str, str]]:
-        """What is wrong with the config, in the contract's words: place (``judges.0.weight``) and message."""
+    def errors(self) -> Iterator[tuple[str, str]]:
+        """What is invalid, in the contract's words: field (``judges.0.weight``) and message."""
         try:
             _ = self.limit
         except ConfigError as problem:
@@ -129,12 +136,12 @@ class RunForm:
         if config is None:
             return
         try:
-            made = ScoringConfig.model_validate(config)
+            checked = ScoringConfig.model_validate(config)
         except ValidationError as problem:
-            yield from _placed(problem)
+            yield from _by_field(problem)
             return
         try:
-            Scoring.of(self.scoring_mode, made)
+            Scoring.of(self.scoring_mode, checked)
         except ConfigError as problem:
             yield "scoring_mode", str(problem)
 
@@ -144,7 +151,7 @@ class RunForm:
         Raises
         ------
         ConfigError
-            When they break a rule.
+            When they are invalid.
         """
         return Scoring.of(self.scoring_mode, self.config)
 
@@ -160,22 +167,22 @@ class RunForm:
         return shlex.join(words)
 
     def export(self, form: str) -> str:
-        """The scoring config as ``yaml`` or ``json``; in deterministic mode there is none, and the text says so."""
+        """The scoring config as ``yaml`` or ``json``; a remark in deterministic mode, which has none."""
         config = self.config
         if config is None:
-            return "(deterministic mode takes no scoring config)"
+            return "(deterministic mode has no scoring config)"
         return json.dumps(config, ensure_ascii=False, indent=2) if form == "json" else dump_yaml(config)
 
 
 def choices() -> dict[str, list[str]]:
-    """What may be chosen where the contract, or LightEval, allows few values."""
-    from evalkit.runs.commands import BACKENDS as LIGHTEVAL
+    """The values of the fields that allow only some."""
+    from evalkit.runs.commands import BACKENDS as MODEL_BACKENDS
 
     return {
         "scoring_mode": list(SCORING_MODES),
         "judge_backend": list(BACKENDS),
         "aggregation": list(AGGREGATE_RULES),
-        "backend": list(LIGHTEVAL),
+        "backend": list(MODEL_BACKENDS),
     }
 
 
@@ -184,22 +191,16 @@ def _text(value: Any) -> str:
 
 
 def _typed(values: Mapping[str, str]) -> dict[str, Any]:
-    """What is not blank, numbers as numbers; what should be one and is not stays text, for the contract to refuse."""
-    return {name: _number(name, value) for name, value in values.items() if value}
+    """The values that are not blank, numbers as numbers; an invalid number stays text, for the contract to reject."""
+    typed: dict[str, Any] = {name: value for name, value in values.items() if value}
+    for name in typed.keys() & _NUMBERS:
+        with suppress(ValueError):
+            typed[name] = _NUMBERS[name](typed[name])
+    return typed
 
 
-def _number(name: str, text: str) -> Any:
-    kind = _NUMBERS.get(name)
-    if kind is None:
-        return text
-    try:
-        return kind(text)
-    except ValueError:
-        return text
-
-
-def _placed(error: ValidationError) -> Iterator[tuple[str, str]]:
+def _by_field(error: ValidationError) -> Iterator[tuple[str, str]]:
     for detail in error.errors(include_url=False, include_context=False, include_input=False):
-        place = ".".join(str(part) for part in detail["loc"]) or "judges"
-        said = detail["msg"].removeprefix("Value error, ")
-        yield place, "this is missing" if detail["type"] == "missing" else f"{said[:1].lower()}{said[1:]}"
+        field = ".".join(str(part) for part in detail["loc"]) or "judges"
+        text = detail["msg"].removeprefix("Value error, ")
+        yield field, "this is missing" if detail["type"] == "missing" else f"{text[:1].lower()}{text[1:]}"

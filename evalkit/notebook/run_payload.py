@@ -1,4 +1,4 @@
-"""What the view is sent of a run: plain JSON values, every figure with its coverage and spread."""
+"""A run as plain JSON values for the screen, every figure with its coverage and spread."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from evalkit.runs.run_display import run_facts, run_reproducible, run_tables, ru
 
 __all__ = ["run_payload", "runs_payload"]
 
-_BESIDE = {
+_PARTS = {
     "pass_rate": "pass rate", "n_verdicts": "verdicts", "alpha": "alpha", "n": "n", "n_unscored": "unscored",
     "n_empty": "empty",
 }  # fmt: skip
-"""What stands beside a figure whose name it begins with, and what it is called there."""
-_NOTHING = ("_n_unscored", "_n_empty")
-"""Counts of what went wrong: 0 is no news."""
+"""Metrics shown in the row of the metric whose name they start with: suffix -> title."""
+_PROBLEM_COUNTS = ("_n_unscored", "_n_empty")
+"""Not shown where they are 0."""
 _SHOWN_RUNS = 10
 
 
@@ -55,12 +55,12 @@ def _tiles(run: Run) -> Iterator[dict[str, str]]:
         yield _tile("Answers scored", count_of(scored, items), f"{n_empty} empty" if n_empty else "by judges")
         costs = [one.cost_usd for one in run.receipts]
         n_live, n_cached = sum(one.n_live for one in run.receipts), sum(one.n_cached for one in run.receipts)
-        paid = "US$ not known" if None in costs else f"US$ {sum(one or 0 for one in costs):.4f}"
-        yield _tile("Paid for judges", paid, f"{counted(n_live, 'reply', 'replies')} asked, {n_cached} from the cache")
+        paid = "US$ unknown" if None in costs else f"US$ {sum(one or 0 for one in costs):.4f}"
+        yield _tile("Paid for judges", paid, f"{n_live} live replies, {n_cached} from the cache")
     said, why = run_reproducible(run)
     yield _tile("Reproducible", said, why or "inputs, versions and judges are recorded")
     if run.status == "succeeded":
-        yield _tile("Comparable", run.identity[:12], "with runs that are scored as this")
+        yield _tile("Comparable", run.identity[:12], "with runs of the same identity")
 
 
 def _tile(title: str, value: str, note: str) -> dict[str, str]:
@@ -68,41 +68,41 @@ def _tile(title: str, value: str, note: str) -> dict[str, str]:
 
 
 def _scores(run: Run) -> Iterator[dict[str, Any]]:
-    """One row a metric; pass rate and alpha stand beside the figure that they belong to."""
+    """One row per metric; its pass rate, alpha and counts are in the same row."""
     counts = {one.task: one.n_samples for one in run.tasks}
     known = {(one.task, one.metric): one for one in run.scores}
     for one in run.scores:
-        if _stands_elsewhere(one, known) or (one.metric.endswith(_NOTHING) and one.value == 0):
+        if _is_part(one, known) or (one.metric.endswith(_PROBLEM_COUNTS) and one.value == 0):
             continue
         n_samples = counts.get(one.task)
-        beside = {
+        also = {
             title: _verdicts(run, found) if part == "pass_rate" else _short(part, found)
-            for part, title in _BESIDE.items()
+            for part, title in _PARTS.items()
             if (found := known.get((one.task, f"{one.metric}_{part}"))) is not None
-            and part != "n_verdicts"  # stands with the pass rate
-            and not (part.startswith("n") and found.value in (0, n_samples))  # says nothing that is not said
+            and part != "n_verdicts"  # shown with the pass rate
+            and not (part.startswith("n") and found.value in (0, n_samples))  # no news
         }
         yield {
             "task": one.task,
             "metric": one.metric,
             "primary": one.metric == run.primary_metric,
             "value": figure(one.value, digits=3),
-            "spread": "spread not known" if one.stderr is None else f"± {figure(one.stderr, digits=3)}",
+            "spread": "spread unknown" if one.stderr is None else f"± {figure(one.stderr, digits=3)}",
             "scored": _scored(one, n_samples),
-            "beside": ", ".join(f"{title} {value}" for title, value in beside.items()),
+            "also": ", ".join(f"{title} {value}" for title, value in also.items()),
         }
 
 
-def _stands_elsewhere(score: RunScore, known: Container[tuple[str, str]]) -> bool:
+def _is_part(score: RunScore, known: Container[tuple[str, str]]) -> bool:
     return any(
         (score.task, score.metric.removesuffix(f"_{part}")) in known
-        for part in _BESIDE
+        for part in _PARTS
         if score.metric.endswith(f"_{part}")
     )
 
 
 def _verdicts(run: Run, score: RunScore) -> str:
-    """A pass rate with what it is of: where judges tie there is a score, and no verdict."""
+    """A pass rate and the share of items that have a verdict: where judges tie there is a score but no verdict."""
     n, whole = scored_of(run, score)
     base = f"{count_of(n, whole)} have a verdict" if whole else "of an unknown number of verdicts"
     return f"{figure(score.value)} ({base})"
@@ -115,7 +115,7 @@ def _short(part: str, score: RunScore) -> str:
 
 def _scored(score: RunScore, n_samples: int | None) -> str:
     if score.coverage is None:
-        return "coverage not known"
+        return "coverage unknown"
     if n_samples:
         return count_of(round(score.coverage * n_samples), n_samples)
     return f"{score.coverage:.0%}"

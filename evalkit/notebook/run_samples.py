@@ -1,4 +1,4 @@
-"""The samples of a run: read from its details when somebody looks, a page at a time, one in full."""
+"""The samples of a run, read from its details when they are shown: page by page, and one in full."""
 
 from __future__ import annotations
 
@@ -17,45 +17,44 @@ from evalkit.runs.contract.lighteval_output import LightevalArtifacts
 __all__ = ["ORDERS", "SampleQuery", "Samples"]
 
 PAGE = 25
-ORDERS = {"eyes": "first what needs eyes", "file": "as they came"}
-"""How rows are put in order."""
+ORDERS = ("review", "file")
+"""How rows are sorted: unscored and lowest first, or as in the file."""
 
 _ITEM = ("question", "answer", "context", "reference", "conversation")
-_SEEN = 160
-_COLUMNS = 6
-_TOLD = ("_explanation", "_error", "_feedback", "_note")
+_SHOWN_CHARACTERS = 160
+_MOST_COLUMNS = 6
+_TEXTS = ("_explanation", "_error", "_feedback", "_note")
 
 
 @dataclass(frozen=True, slots=True)
 class SampleQuery:
-    """Which rows are shown.
+    """Which samples are shown.
 
     Attributes
     ----------
     task
         ``name|0``.
     search
-        A text that question or answer holds, whatever its case.
+        Text to find in question, answer or id; case does not matter.
     order
-        One of `ORDERS`: unscored and lowest first, or as in the file.
+        One of `ORDERS`.
     page
         From 0.
     """
 
     task: str = ""
     search: str = ""
-    order: str = "eyes"
+    order: str = "review"
     page: int = 0
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> SampleQuery:
-        """From what the view sends; an unknown order is the first."""
-        order = given.get("order")
-        page = given.get("page")
+        """The query that the screen sends; an unknown order becomes ``review``."""
+        order, page = given.get("order"), given.get("page")
         return cls(
             str(given.get("task") or ""),
             str(given.get("search") or ""),
-            order if order in ORDERS else "eyes",
+            order if order in ORDERS else "review",
             max(0, page) if isinstance(page, int) else 0,
         )
 
@@ -66,7 +65,7 @@ class Samples:
     Parameters
     ----------
     run
-        A run whose output is on this machine.
+        A run with its output on this machine.
     """
 
     def __init__(self, run: Run) -> None:
@@ -74,16 +73,16 @@ class Samples:
         self._tables: dict[str, tuple[pd.DataFrame, pd.DataFrame]] = {}
 
     def tasks(self) -> list[str]:
-        """The tasks with samples, as the pack has them; none where the run has no output here.
+        """The tasks with samples, in the order of the pack; empty where the run has no output here.
 
         Raises
         ------
         InputError
             When its results cannot be read.
         """
-        found = [name for name in LightevalArtifacts.at(self.run.output).results if "_average|" not in name]
-        places = {one.task: place for place, one in enumerate(self.run.tasks)}
-        return sorted(found, key=lambda name: places.get(name, len(places)))  # those of groups come last
+        names = [name for name in LightevalArtifacts.at(self.run.output).results if "_average|" not in name]
+        ranks = {one.task: rank for rank, one in enumerate(self.run.tasks)}
+        return sorted(names, key=lambda name: ranks.get(name, len(ranks)))  # tasks of groups come last
 
     def page(self, query: SampleQuery) -> dict[str, Any]:
         """One page of rows, as plain values: `columns`, `rows` (`number`, `id`, `text`, `figures`, `error`), counts.
@@ -95,18 +94,18 @@ class Samples:
         """
         table = self._table(query.task)[0]
         names = _figures(self.run, query.task, table)
-        found = table[_holding(table, query.search)]
-        if query.order == "eyes" and names:
-            lead = pd.to_numeric(found[names[0]], errors="coerce")
-            # stable: what is equally low stays in the order of the file
-            found = found.loc[lead.sort_values(kind="stable", na_position="first").index]
-        n_pages = max(1, math.ceil(len(found) / PAGE))
+        rows = table[_matches(table, query.search)]
+        if query.order == "review" and names:
+            lead = pd.to_numeric(rows[names[0]], errors="coerce")
+            # stable: equal figures stay in the order of the file
+            rows = rows.loc[lead.sort_values(kind="stable", na_position="first").index]
+        n_pages = max(1, math.ceil(len(rows) / PAGE))
         page = min(query.page, n_pages - 1)
-        shown = found.iloc[page * PAGE : (page + 1) * PAGE]
+        shown = rows.iloc[page * PAGE : (page + 1) * PAGE]
         return {
             "columns": [name.removesuffix("_norm") for name in names],
             "rows": [_row(number, row, names) for number, row in shown.iterrows()],
-            "n": len(found),
+            "n": len(rows),
             "n_all": len(table),
             "page": page,
             "n_pages": n_pages,
@@ -117,15 +116,16 @@ class Samples:
         table, judgments = self._table(task)
         row = table.loc[number]
         mine = judgments[judgments["item_id"].astype(str) == f"{task}/{row['item_id']}"]
-        told = [name for name in _told(table, judged=not mine.empty) if _text(row[name])]
+        texts = [name for name in _text_columns(table, judged=not mine.empty) if _text(row[name])]
         leads = _figures(self.run, task, table)
+        others = sorted(set(_plain_figures(table)) - set(leads))
         return {
             "task": task,
             "number": int(number),
             "id": str(row["item_id"]),
             "inputs": [[name, _text(row[name])] for name in _ITEM if name in table.columns and _text(row[name])],
-            "figures": [[name, _value(row[name])] for name in _in_order(_plain_figures(table), leads)],
-            "texts": [[name, _text(row[name])] for name in told],
+            "figures": [[name, _value(row[name])] for name in [*leads, *others]],
+            "texts": [[name, _text(row[name])] for name in texts],
             "judges": [_judge(key, rows) for key, rows in mine.groupby(["criterion", "judge"], observed=True)],
         }
 
@@ -137,7 +137,7 @@ class Samples:
         return self._tables[task]
 
 
-def _holding(table: pd.DataFrame, search: str) -> pd.Series:
+def _matches(table: pd.DataFrame, search: str) -> pd.Series:
     if not search:
         return pd.Series(data=True, index=table.index)
     texts = table["question"].map(_text) + "\n" + table["answer"].map(_text) + "\n" + table["item_id"].map(_text)
@@ -150,10 +150,10 @@ def _figures(run: Run, task: str, table: pd.DataFrame) -> list[str]:
     metrics.sort(key=lambda name: name != run.primary_metric)
     plain, names = _plain_figures(table), []
     for metric in metrics:
-        # of a judged metric the 0-1 score; the column of its bare name is its criterion in rubric units
+        # of a judged metric the 0-1 score: the column of the metric's own name is in rubric units
         lead = f"{metric}_norm" if f"{metric}_norm" in plain else metric
         names += [name for name in (lead, f"{metric}_verdict", f"{metric}_disagreement") if name in plain]
-    return list(dict.fromkeys(names))[:_COLUMNS]
+    return list(dict.fromkeys(names))[:_MOST_COLUMNS]
 
 
 def _plain_figures(table: pd.DataFrame) -> list[str]:
@@ -165,15 +165,10 @@ def _plain_figures(table: pd.DataFrame) -> list[str]:
     ]
 
 
-def _in_order(names: list[str], leads: list[str]) -> list[str]:
-    """As the table of samples has them, the rest by name."""
-    return sorted(names, key=lambda name: (leads.index(name) if name in leads else len(leads), name))
-
-
-def _told(table: pd.DataFrame, *, judged: bool) -> list[str]:
-    """The columns that say something of the whole sample; reasons stand with their judges, where they are known."""
-    told = [part for part in _TOLD if not judged or part != "_explanation"]
-    return [str(name) for name in table.columns if str(name).endswith(tuple(told))]
+def _text_columns(table: pd.DataFrame, *, judged: bool) -> list[str]:
+    """The columns with texts about the whole sample; explanations are shown with their judges, if those are known."""
+    suffixes = tuple(suffix for suffix in _TEXTS if not judged or suffix != "_explanation")
+    return [str(name) for name in table.columns if str(name).endswith(suffixes)]
 
 
 def _is_figure(value: Any) -> bool:
@@ -186,7 +181,7 @@ def _row(number: Any, row: pd.Series, names: list[str]) -> dict[str, Any]:
     return {
         "number": int(number),
         "id": str(row["item_id"]),
-        "text": text[:_SEEN],
+        "text": text[:_SHOWN_CHARACTERS],
         "figures": [_value(row[name]) for name in names],
         "error": next((error for error in errors if error), ""),
     }
@@ -222,10 +217,9 @@ def _text(value: Any) -> str:
     if isinstance(value, str):
         return value
     parts = value if pd.api.types.is_list_like(value) and not isinstance(value, Mapping) else [value]
-    return "\n\n".join(_said(part) for part in parts)
-
-
-def _said(part: Any) -> str:
-    if isinstance(part, Mapping) and {"role", "content"} <= part.keys():
-        return f"{part['role']}: {part['content']}"
-    return str(part)
+    return "\n\n".join(
+        f"{part['role']}: {part['content']}"
+        if isinstance(part, Mapping) and {"role", "content"} <= part.keys()
+        else str(part)
+        for part in parts
+    )

@@ -1,4 +1,4 @@
-"""`RunView`: a run on screen, its scores, who judged by what, and its samples with the judges' reasons."""
+"""`RunView`: a run on screen, its scores, its judges, and its samples with the judges' explanations."""
 
 from __future__ import annotations
 
@@ -6,107 +6,91 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
-from evalkit.errors import EvalkitError, InputError, MissingExtraError, advise_extra
-from evalkit.notebook.background_thread import Worker
-from evalkit.notebook.run_html import run_still
+from evalkit.errors import InputError
+from evalkit.notebook.run_html import run_page
 from evalkit.notebook.run_payload import run_payload
 from evalkit.notebook.run_samples import SampleQuery, Samples
+from evalkit.notebook.widget_base import NotebookWidget, Worker, new_widget
 from evalkit.runs import Run
 
-__all__ = ["Pages", "RunView", "new_screen", "with_still"]
+__all__ = ["RunPanel", "RunView"]
 
 
-def new_screen(what: str) -> Any:
-    """The widget that wizard and view are drawn by.
+class RunPanel(NotebookWidget):
+    """Shows one run, and its samples page by page; a worker of its own reads them."""
 
-    Raises
-    ------
-    MissingExtraError
-        Without ipywidgets and anywidget.
-    """
-    try:
-        from evalkit.notebook.run_widget import RunScreen
-    except ImportError as problem:
-        raise MissingExtraError(
-            f"{what} needs ipywidgets and anywidget: {advise_extra('notebook')}; "
-            "without it, 'evalkit run' starts and shows runs"
-        ) from problem
-    return RunScreen()
-
-
-class Pages:
-    """Shows one run, and its samples as they are asked for; reading is done by the worker."""
-
-    def __init__(self, view: Any) -> None:
-        self.view, self.worker = view, Worker()
+    def __init__(self, owner: str) -> None:
+        super().__init__(new_widget("RunWidget", owner, "'evalkit run' starts and shows runs"))
+        self._reader = Worker()
         self._samples: Samples | None = None
         self._query = SampleQuery()
 
-    def show(self, run: Run) -> None:
+    def wait_idle(self, timeout_s: float = 60.0) -> bool:
+        """Wait until nothing runs in the background; False when the time was too short."""
+        return super().wait_idle(timeout_s) and self._reader.wait(timeout_s)
+
+    def _show_run(self, run: Run) -> None:
         """Draw a run; its samples follow when they are read."""
         samples = self._samples = Samples(run)
         self._query = SampleQuery()
-        self.view.sample = {}
-        self.view.page = {}
-        self.view.run = run_payload(run)
+        self.widget.sample = {}
+        self.widget.page = {}
+        self.widget.run = run_payload(run)
         if run.status == "succeeded":
-            self.worker.do("page", lambda: self._told(lambda: self._first(samples)))
+            self._read("page", lambda: self._draw_first_page(samples))
 
-    def clear(self) -> None:
-        """Show no run."""
+    def _clear_run(self) -> None:
         self._samples = None
-        self.view.run, self.view.page, self.view.sample = {}, {}, {}
+        self.widget.run, self.widget.page, self.widget.sample = {}, {}, {}
 
-    def ask(self, said: Mapping[str, Any]) -> None:
-        """Show the rows that the view asks for."""
-        self._query = SampleQuery.of(said["query"])
-        self.worker.do("page", lambda: self._told(self._page))
+    def _run_html(self) -> str:
+        """The run shown as static HTML; blank where none is."""
+        return "" if self._samples is None else run_page(self._samples.run, self._samples)
 
-    def select(self, said: Mapping[str, Any]) -> None:
-        """Show one sample in full."""
-        task, number = str(said["task"]), int(said["number"])
-        self.worker.do("sample", lambda: self._told(lambda: self._sample(task, number)))
+    def _actions(self) -> dict[str, Callable[[Any], object]]:
+        return super()._actions() | {"query": self._set_query, "select": self._select}
 
-    def still(self) -> str:
-        """The run that is shown, as HTML without a script; blank where none is."""
-        return "" if self._samples is None else run_still(self._samples.run, self._samples)
+    def _set_query(self, message: Mapping[str, Any]) -> None:
+        self._query = SampleQuery.of(message["query"])
+        self._read("page", self._draw_page)
 
-    def wait(self, timeout_s: float = 30.0) -> bool:
-        """Wait until all that was asked for is shown; whether that came in time."""
-        return self.worker.wait(timeout_s)
+    def _select(self, message: Mapping[str, Any]) -> None:
+        task, number = str(message["task"]), int(message["number"])
+        self._read("sample", lambda: self._draw_sample(task, number))
 
-    def _first(self, samples: Samples) -> None:
+    def _draw_first_page(self, samples: Samples) -> None:
         tasks = samples.tasks()
         if tasks:
             self._query = replace(self._query, task=tasks[0])
-            self._page()
+            self._draw_page()
 
-    def _page(self) -> None:
+    def _draw_page(self) -> None:
         samples = self._samples
         if samples is not None:
             query, tasks = self._query, samples.tasks()
-            self.view.page = samples.page(query) | {"tasks": tasks, "query": asdict(query)}
+            self.widget.page = samples.page(query) | {"tasks": tasks, "query": asdict(query)}
 
-    def _sample(self, task: str, number: int) -> None:
+    def _draw_sample(self, task: str, number: int) -> None:
         if self._samples is not None:
-            self.view.sample = self._samples.sample(task, number)
+            self.widget.sample = self._samples.sample(task, number)
 
-    def _told(self, job: Callable[[], None]) -> None:
-        try:
-            job()
-        except InputError as problem:
-            self.view.page = {"said": f"no samples are shown: {problem}"}
-        except (EvalkitError, LookupError, TypeError, ValueError) as problem:
-            self.view.alert = f"{type(problem).__name__}: {problem}"
+    def _read(self, name: str, job: Callable[[], None]) -> None:
+        def read() -> None:
+            try:
+                job()
+            except InputError as problem:
+                self.widget.page = {"problem": f"no samples are shown: {problem}"}
+
+        self._reader.do(name, lambda: self._safely(read))
 
 
-class RunView:
-    """Look at a run: scores with coverage and spread, the judges that were used, each sample with their reasons.
+class RunView(RunPanel):
+    """Look at a run: scores with coverage and spread, the judges that were used, each sample with their explanations.
 
     Parameters
     ----------
     run
-        As `Runner.start` returns it. Samples are shown where its output lies on this machine.
+        As `Runner.start` returns it. Samples are shown where its output is on this machine.
 
     Raises
     ------
@@ -126,36 +110,12 @@ class RunView:
     """
 
     def __init__(self, run: Run) -> None:
+        super().__init__("RunView")
         self.run = run
-        self._view = new_screen("RunView")
-        self._pages = Pages(self._view)
-        self._view.on_msg(self._receive)
-        self._pages.show(run)
-
-    def _receive(self, _widget: Any, content: Any, _buffers: Any) -> None:
-        actions: dict[str, Callable[[Any], object]] = {
-            "query": self._pages.ask,
-            "select": self._pages.select,
-            "dismiss": lambda _: setattr(self._view, "alert", ""),
-        }
-        try:
-            if isinstance(content, Mapping) and content.get("do") in actions:
-                actions[content["do"]](content)
-        except (LookupError, TypeError, ValueError) as problem:
-            self._view.alert = f"{type(problem).__name__}: {problem}"
+        self._show_run(run)
 
     def __repr__(self) -> str:
         return str(self.run)
 
     def _repr_html_(self) -> str:
-        return self._pages.still()
-
-    def _repr_mimebundle_(self, **options: Any) -> Any:
-        return with_still(self._view, self, options)
-
-
-def with_still(view: Any, shown: Any, options: Mapping[str, Any]) -> Any:
-    """The widget's mime bundle, with the plain HTML and text for where no widget can be drawn."""
-    made = view._repr_mimebundle_(**options)
-    data, metadata = made if isinstance(made, tuple) else (made or {}, {})
-    return {**data, "text/html": shown._repr_html_(), "text/plain": repr(shown)}, metadata
+        return self._run_html()

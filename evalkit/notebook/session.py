@@ -1,4 +1,4 @@
-"""The session: everything that tuning a rubric needs but the widget. What is on screen follows from it."""
+"""Everything that tuning a rubric needs except the widget: draft, jury, versions, figures, labels."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from evalkit.engine import Worklist
 from evalkit.errors import InputError, JudgeError, RubricError, counted
 from evalkit.evaluation import Evaluation, promote
 from evalkit.evaluation.suggestions import groups_of
-from evalkit.notebook.figure_tiles import Cell, Tile, aligned, cells_of, tiles_of
-from evalkit.notebook.item_details import detail_of
+from evalkit.notebook.figure_tiles import Cell, Tile, confusion_cells, jury_alignment, make_tiles
+from evalkit.notebook.item_details import item_detail
 from evalkit.notebook.item_table import Page, Query, Row, page_of, rows_of
-from evalkit.notebook.label_log import LabelBook, counting, fitting
-from evalkit.notebook.suggested_edits import Proposals
-from evalkit.notebook.tuning_state import Bench, Stopped
+from evalkit.notebook.label_log import LabelLog, drop_new_annotators, labels_on_scale
+from evalkit.notebook.suggested_edits import SuggestedEdits
+from evalkit.notebook.tuning_state import Stopped, TuningState
 from evalkit.rubrics import Rubric, save
 from evalkit.stats.alignment import align
 from evalkit.tables import extract_labels
@@ -29,11 +29,11 @@ from evalkit.tables import extract_labels
 __all__ = ["Session"]
 
 
-class Session(Bench):
+class Session(TuningState):
     """A rubric being tuned on items: draft, jury, versions, results, labels; kept in files, without any widget.
 
-    Two files lie in `folder`: ``<name>.tuner.json`` (versions and where the work stands) and ``<name>.labels.jsonl``
-    (label edits); replies lie in the cache. A new session of the same name goes on where the last one was.
+    Two files lie in `folder`: ``<name>.tuner.json`` (versions and state) and ``<name>.labels.jsonl`` (label edits);
+    replies lie in the cache. A new session of the same name continues where the last one ended.
 
     Parameters
     ----------
@@ -42,23 +42,23 @@ class Session(Bench):
     rubric, judges, samples, template, item_id
         As for `judge`.
     labels
-        Human labels: the long table of `labels`, or a mapping criterion -> item columns.
+        Human labels: a long labels table, or a mapping criterion -> item columns.
     aggregate
         How votes become scores (see `aggregate`).
     folder, name
-        Where the files lie (beside a file of items, else the working folder), and what they are called (the items'
-        file and the rubric's id).
+        Folder and name of the files; by default beside the file of items (else in the working folder), named after that
+        file and the rubric's id.
     annotator
-        Who labels.
+        The name of the person who labels.
     cache, budget_usd
         As for `judge`.
     **options
-        What else `judge` takes: ``concurrency``, ``retries``, ``requests_per_minute`` …
+        Further options of `judge`: ``concurrency``, ``retries``, ``requests_per_minute`` …
 
     Raises
     ------
     InputError, RubricError, ConfigError, CacheError
-        For what cannot be judged, and files that cannot be read.
+        When something cannot be judged, or a file cannot be read.
     """
 
     def __init__(
@@ -68,11 +68,11 @@ class Session(Bench):
         self.annotator = annotator
         self.query, self.selected = Query(), ""
         self.held_out: dict[str, str] = {}
-        self.proposals = Proposals()
+        self.suggested = SuggestedEdits()
         self._rows: tuple[Any, list[Row]] = (None, [])
         self._agreements: dict[str, tuple[Evaluation | None, Any, pd.Series | None]] = {}
-        self.book = LabelBook(
-            self.place / f"{self.stem}.labels.jsonl",
+        self.label_log = LabelLog(
+            self.folder / f"{self.name}.labels.jsonl",
             self._texts(),
             self._long(labels),
             self.base,
@@ -90,29 +90,29 @@ class Session(Bench):
         return extract_labels(self.items, labels, rubric=self.base)
 
     def restore(self) -> None:
-        """Go on where the last session was."""
+        """Restore what the last session left."""
         super().restore()
         for version in self.history.versions.values():
-            self.book.know(version.rubric)
-        self.book.read()
-        self.annotator = self.history.place.get("annotator", self.annotator)
-        self.proposals = Proposals.from_dict(self.history.place.get("proposals"), self.history.versions)
+            self.label_log.add_scales(version.rubric)
+        self.label_log.read()
+        self.annotator = self.history.state.get("annotator", self.annotator)
+        self.suggested = SuggestedEdits.from_dict(self.history.state.get("suggested"), self.history.versions)
 
-    def standing(self) -> dict[str, Any]:
-        """Where the work stands, as plain values."""
-        return super().standing() | {"annotator": self.annotator, "proposals": self.proposals.to_dict()}
+    def state(self) -> dict[str, Any]:
+        """What a restart restores, as plain values."""
+        return super().state() | {"annotator": self.annotator, "suggested": self.suggested.to_dict()}
 
-    def changed(self) -> None:
-        """What is shown is another: what was worked out for it is out of date."""
-        super().changed()
+    def invalidate(self) -> None:
+        """Drop what was computed for the version shown so far."""
+        super().invalidate()
         self.held_out = {}
         if self.evaluation is not None:
-            self.book.know(self.evaluation.rubric)
+            self.label_log.add_scales(self.evaluation.rubric)
 
-    # -- what is seen
+    # -- figures and items
     @property
     def shown_criterion(self) -> str:
-        """The criterion that is looked at: the chosen one, if what is shown has it."""
+        """The chosen criterion, or the first one where the version shown has no such criterion."""
         names = self.draft.names if self.evaluation is None else self.evaluation.rubric.names
         return self.criterion if self.criterion in names else names[0]
 
@@ -120,79 +120,87 @@ class Session(Bench):
         """The headline figures; empty before the first run."""
         if self.evaluation is None:
             return []
-        name = self.history.versions[self.against].label if self.other is not None else ""
-        rows = self._aligned(self.current), self._aligned(self.against)
-        return tiles_of(self.evaluation, self.book.table, self.shown_criterion, self.other, name, rows)
+        name = self.history.versions[self.against].label if self.compared is not None else ""
+        rows = self._alignment(self.current), self._alignment(self.against)
+        return make_tiles(self.evaluation, self.label_log.table, self.shown_criterion, self.compared, name, rows)
 
-    def _aligned(self, key: str) -> pd.Series | None:
-        """Agreement with people; that of the last version is known from when it was shown."""
-        evaluation, about = self._evaluations.get(key), (self.shown_criterion, self.book.n_edits)
+    def _alignment(self, key: str) -> pd.Series | None:
+        """Agreement of a version's jury with people; computed once per version and state of the labels."""
+        evaluation, about = self._evaluations.get(key), (self.shown_criterion, self.label_log.n_edits)
         known = self._agreements.get(key)
         if known is None or known[0] is not evaluation or known[1] != about:
-            known = evaluation, about, aligned(evaluation, self.book.table, self.shown_criterion)
+            known = evaluation, about, jury_alignment(evaluation, self.label_log.table, self.shown_criterion)
             self._agreements[key] = known
         return known[2]
 
     def labels_of(self, criterion: str) -> pd.DataFrame:
-        """The labels of a criterion, with their parts, that mean something on its scale as it is shown."""
-        table = self.book.table
+        """The labels of a criterion that are on its scale in the version shown, with their parts."""
+        table = self.label_log.table
         mine = table[(table["criterion"] == criterion).to_numpy()]
-        return mine if self.evaluation is None else fitting(mine, self.evaluation.rubric.criterion(criterion).scale)
+        return (
+            mine
+            if self.evaluation is None
+            else labels_on_scale(mine, self.evaluation.rubric.criterion(criterion).scale)
+        )
 
     @property
     def n_off_scale(self) -> int:
-        """Labels of the criterion that is looked at which mean nothing on its scale as it is shown."""
-        all_of_it = (self.book.table["criterion"] == self.shown_criterion).sum()
-        return int(all_of_it) - len(self.labels_of(self.shown_criterion))
+        """Number of labels of the criterion shown that are not on its scale in the version shown."""
+        n_labels = (self.label_log.table["criterion"] == self.shown_criterion).sum()
+        return int(n_labels) - len(self.labels_of(self.shown_criterion))
 
     def cells(self) -> list[Cell]:
-        """The confusion matrix on dev labels."""
-        return [] if self.evaluation is None else cells_of(self.evaluation, self.book.table, self.shown_criterion)
+        """The cells of the confusion matrix, on dev labels."""
+        return (
+            []
+            if self.evaluation is None
+            else confusion_cells(self.evaluation, self.label_log.table, self.shown_criterion)
+        )
 
     def rows(self) -> list[Row]:
-        """One row an item; empty before the first run."""
+        """One row per item; empty before the first run."""
         if self.evaluation is None:
             return []
         mark = (self.current, self.against, self.shown_criterion, self._revision)
         if self._rows[0] != mark:
-            self._rows = mark, rows_of(self.evaluation, self.book.table, self.shown_criterion, self.other)
+            self._rows = mark, rows_of(self.evaluation, self.label_log.table, self.shown_criterion, self.compared)
         return self._rows[1]
 
     def page(self) -> Page:
-        """The rows that the query asks for."""
+        """The page of rows that the query asks for."""
         return page_of(self.rows(), self.query)
 
     def detail(self, item_id: str) -> dict[str, Any]:
-        """One item in full, with its labels; those of a held-out item are not shown, but for the annotator's own."""
+        """One item in full, with its labels; of a held-out item only the annotator's own labels."""
         if self.evaluation is None or item_id not in set(self.items["item_id"]):
             return {}
-        made = detail_of(self.evaluation, item_id, self.shown_criterion, self.cache)
-        labels = self.book.of(item_id, self.shown_criterion)
+        detail = item_detail(self.evaluation, item_id, self.shown_criterion, self.cache)
+        labels = self.label_log.of(item_id, self.shown_criterion)
         held = any(row.held for row in self.rows() if row.item_id == item_id)
         shown = {who: label for who, label in labels.items() if not held or who == self.annotator}
         scale = self.evaluation.rubric.criterion(self.shown_criterion).scale
-        return made | {"labels": shown, "held": held, "codes": list(scale.labels)}
+        return detail | {"labels": shown, "held": held, "codes": list(scale.labels)}
 
     # -- labels and versions
     def label(self, item_id: str, label: str | None, *, criterion: str | None = None) -> None:
-        """Give, correct or (None) take back the annotator's label of an item; kept on disk at once."""
+        """Give, correct or (None) take back the annotator's label of an item; it is written to disk at once."""
         with self.lock:
-            self.book.give(item_id, criterion or self.shown_criterion, self.annotator, label)
+            self.label_log.add(item_id, criterion or self.shown_criterion, self.annotator, label)
             self._revision += 1
 
     def look_held_out(self) -> dict[str, str]:
-        """The jury on the held-out labels; each look is counted and lessens what the next one is worth.
+        """Agreement of the jury with the held-out labels; each look is counted, and makes the next one worth less.
 
         Raises
         ------
         InputError
-            When nothing was judged yet or nothing is held out.
+            When nothing is judged yet, or nothing is held out.
         """
         if self.evaluation is None:
-            raise InputError("nothing was judged yet: run first")
+            raise InputError("nothing is judged yet; run first")
         scores = self.evaluation.scores
         scores = scores[scores["criterion"] == self.shown_criterion]
-        table, _ = counting(self.labels_of(self.shown_criterion))
+        table, _ = drop_new_annotators(self.labels_of(self.shown_criterion))
         made = align(scores, table, clusters=self.evaluation.clusters, part="held-out", folder=self.cache)
         row = made.iloc[0]
         self.held_out = {
@@ -204,77 +212,77 @@ class Session(Bench):
         return self.held_out
 
     def save(self, folder: str | Path | None = None) -> Rubric:
-        """Write the draft as the next version of its id; its replies count for that version too.
+        """Save the draft as the next version of its id; its replies count for that version too.
 
         Raises
         ------
         RubricError
-            When the draft has a fault, or the folder cannot be written.
+            When the draft is invalid, or the folder cannot be written.
         """
         with self.lock:
-            key = self.proposal().key
+            key = self.next_version().key
             saved = save(self.draft, folder)
-            with suppress(RubricError):  # saved where no rubric is looked up: the tuner adopts the replies all the same
+            with suppress(RubricError):  # saved in a folder that is not searched: the tuner adopts the replies anyway
                 promote(f"{saved.id}@{saved.version}", cache=self.cache)
             self.base = self.draft = saved
             if key in self.history.versions:
                 self.history.versions[key] = replace(self.history.versions[key], base=saved, rubric=saved)
                 if self._evaluations.pop(key, None) is not None:
                     self.replay(key)
-            self.keep()
+            self.save_state()
             return saved
 
     # -- suggestions
     def suggest(self, judge: Any) -> None:
-        """Ask a judge (one of the pool by its name, or as `Judge.of` takes it) for edits of what is shown.
+        """Ask a judge (one of the pool by its name, or as `Judge.of` takes it) for edits of the version shown.
 
-        Asked once more about the same version, it draws again.
+        Asked again about the same version, it draws another answer.
 
         Raises
         ------
         InputError, ConfigError, JudgeError, CacheError
-            As `suggest_edits`; InputError too when nothing was judged yet.
+            As `suggest_edits`; InputError also when nothing is judged yet.
         """
         if self.evaluation is None:
-            raise InputError("nothing was judged yet: run first")
+            raise InputError("nothing is judged yet; run first")
         known = next((one for one in self.pool if one.name == judge), judge)
         labels = self.labels_of(self.shown_criterion)
         options = {name: self.options[name] for name in ("retries", "offline") if name in self.options}
-        self.begin()
+        self.begin_run()
         try:
-            made = self.proposals.ask(
+            suggested = self.suggested.ask(
                 self.evaluation, self.current, known, self.shown_criterion, labels,
-                cache=self.cache, budget_usd=self.budget_usd, on_progress=self.heed_stop, **options,
+                cache=self.cache, budget_usd=self.budget_usd, on_progress=self.check_stop, **options,
             )  # fmt: skip
         except Stopped:
-            raise JudgeError("stopped before the judge answered; if an answer was under way, it is kept") from None
+            raise JudgeError("stopped before the judge answered; an answer on its way is kept") from None
         finally:
-            self.end()
+            self.end_run()
         with self.lock:
-            self.proposals = made
-            self.keep()
+            self.suggested = suggested
+            self.save_state()
 
     def try_edit(self, number: int, on_progress: Callable[[Any], object] | None = None) -> str:
-        """Run a suggested edit as a version, show it against the one that it edits, and measure its effect.
+        """Run a suggested edit as a version, compare it with the one that it edits, and measure its effect.
 
-        The held-out labels, where there are any, are looked at; the look is counted. The draft stays as it is.
+        The effect is measured on held-out labels too, where there are any; the look is counted. The draft stays.
 
         Raises
         ------
         InputError
-            When there is no such suggestion.
+            When there is no suggestion with this number.
         JudgeError, CacheError, ConfigError, RubricError
             As `run`.
         """
-        proposals = self.proposals
-        version = proposals.version(number, self.history.versions)
-        said = self.run(on_progress, self.history.versions.get(version.key, version))
-        if self.current == version.key and not said.startswith("stopped"):
-            self.choose(version.key, proposals.base)
-            effect = proposals.measure(
-                self.replay(proposals.base), self.replay(version.key), self.labels_of(proposals.criterion), self.cache
+        suggested = self.suggested
+        version = suggested.version(number, self.history.versions)
+        text = self.run(on_progress, self.history.versions.get(version.key, version))
+        if self.current == version.key and not text.startswith("stopped"):
+            self.show_versions(version.key, suggested.base)
+            effects = suggested.measure(
+                self.replay(suggested.base), self.replay(version.key), self.labels_of(suggested.criterion), self.cache
             )
             with self.lock:
-                self.proposals = proposals.tried(number, version.key, effect)
-                self.keep()
-        return said
+                self.suggested = suggested.tried(number, version.key, effects)
+                self.save_state()
+        return text

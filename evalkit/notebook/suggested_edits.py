@@ -1,4 +1,4 @@
-"""The edits that were suggested for a version, which of them were tried, and what they did."""
+"""The edits suggested for a version, which of them were tried, and their effects."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from evalkit.core.formatting import figure
 from evalkit.errors import InputError, RubricError, counted
 from evalkit.evaluation import Evaluation
 from evalkit.evaluation.suggestions import Edit, measure_edit, suggest_edits
-from evalkit.notebook.label_log import counting
-from evalkit.notebook.version_history import Version, rebased
+from evalkit.notebook.label_log import drop_new_annotators
+from evalkit.notebook.version_history import Version, rebase
 from evalkit.stats.alignment.label_splits import HELD_OUT
 from evalkit.stats.comparison.comparison_table import chance_words
 
-__all__ = ["Effect", "Proposal", "Proposals"]
+__all__ = ["Effect", "SuggestedEdit", "SuggestedEdits"]
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What a tried edit did on one part of the labels, in words."""
+    """The effect of a tried edit on one part of the labels, in words."""
 
     part: str
     agreement: str
@@ -54,8 +54,8 @@ class Effect:
 
 
 @dataclass(frozen=True, slots=True)
-class Proposal:
-    """A suggested edit; `key` is the version that it was tried as, `effects` what it did."""
+class SuggestedEdit:
+    """A suggested edit; `key` is the version that it was tried as, `effects` what the trial measured."""
 
     edit: Edit
     key: str = ""
@@ -63,23 +63,23 @@ class Proposal:
 
 
 @dataclass(frozen=True, slots=True)
-class Proposals:
-    """What was suggested last.
+class SuggestedEdits:
+    """The last suggestions of a judge.
 
     Attributes
     ----------
     base
-        The key of the version that the edits are of; empty before anybody was asked.
+        The key of the version that the edits change; empty before a judge was asked.
     rows
         The edits.
     judge, criterion, draw
-        Who was asked about what, and for the how manieth time (from 0).
+        The judge, the criterion it was asked about, and how often it had been asked that before.
     head, notes
-        What the answer was, and what of it was not taken, in words.
+        The answer in a line, and which suggestions were rejected and why.
     """
 
     base: str = ""
-    rows: tuple[Proposal, ...] = ()
+    rows: tuple[SuggestedEdit, ...] = ()
     judge: str = ""
     criterion: str = ""
     draw: int = 0
@@ -88,58 +88,58 @@ class Proposals:
 
     def ask(
         self, evaluation: Evaluation, base: str, judge: Any, criterion: str, labels: pd.DataFrame, **options: Any
-    ) -> Proposals:
-        """The suggestions for a version; another draw, if the same judge was asked the same before."""
+    ) -> SuggestedEdits:
+        """Ask for suggestions; another draw, if the same judge was asked the same before."""
         name = getattr(judge, "name", str(judge))
         same = (self.base, self.judge, self.criterion) == (base, name, criterion)
         draw = self.draw + 1 if same else 0
-        made = suggest_edits(evaluation, judge, criterion=criterion, labels=labels, draw=draw, **options)
-        lines = str(made).splitlines()
-        notes = [made.problem] if made.problem else []
-        notes += [f"not taken: {one.given} ({one.why})" for one in made.refused]
-        return Proposals(base, tuple(map(Proposal, made.edits)), name, criterion, draw, lines[0], tuple(notes))
+        suggestions = suggest_edits(evaluation, judge, criterion=criterion, labels=labels, draw=draw, **options)
+        notes = [suggestions.problem] if suggestions.problem else []
+        notes += [f"rejected: {one.given} ({one.why})" for one in suggestions.refused]
+        rows = tuple(map(SuggestedEdit, suggestions.edits))
+        return SuggestedEdits(base, rows, name, criterion, draw, str(suggestions).splitlines()[0], tuple(notes))
 
     def version(self, number: int, versions: Mapping[str, Version]) -> Version:
-        """The version that an edit makes of the one that it is of, with the same jury.
+        """The version that an edit makes, with the same jury.
 
         Raises
         ------
         InputError
-            When there is no such edit.
+            When there is no edit with this number.
         """
         if not 0 <= number < len(self.rows) or self.base not in versions:
-            raise InputError(f"there is no suggestion {number + 1}; ask for some")
-        had = versions[self.base]
-        rubric = rebased(had.base, self.rows[number].edit.apply(had.rubric).to_dict())
-        return replace(had, rubric=rubric, at=datetime.now(UTC).isoformat(timespec="seconds"))
+            raise InputError(f"suggestion {number + 1} not found; ask a judge for suggestions first")
+        base = versions[self.base]
+        rubric = rebase(base.base, self.rows[number].edit.apply(base.rubric).to_dict())
+        return replace(base, rubric=rubric, at=datetime.now(UTC).isoformat(timespec="seconds"))
 
     def measure(
         self, before: Evaluation, after: Evaluation, labels: pd.DataFrame, cache: Path | None
     ) -> tuple[Effect, ...]:
-        """What the edit did: on dev labels, and on held-out ones where there are any (a look that is counted)."""
-        labels, _ = counting(labels[(labels["criterion"] == self.criterion).to_numpy()])
+        """The effect of an edit on dev labels, and on held-out ones where there are any (a look that is counted)."""
+        labels, _ = drop_new_annotators(labels[(labels["criterion"] == self.criterion).to_numpy()])
         held = labels[(labels["part"] == HELD_OUT).to_numpy()]
         table = measure_edit(before, after, labels, criterion=self.criterion, look=len(held) > 0, cache=cache)
         return tuple(Effect.of(row) for row in table.to_dict("records"))  # type: ignore[arg-type]
 
-    def tried(self, number: int, key: str, effects: tuple[Effect, ...]) -> Proposals:
-        """With what an edit did."""
+    def tried(self, number: int, key: str, effects: tuple[Effect, ...]) -> SuggestedEdits:
+        """The same with the effects of an edit."""
         rows = list(self.rows)
         rows[number] = replace(rows[number], key=key, effects=effects)
         return replace(self, rows=tuple(rows))
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for the file and the view."""
+        """Plain values, for the state file."""
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, values: Any, versions: Mapping[str, Version]) -> Proposals:
-        """Read back; nothing, if they are of a version that is not there or were written otherwise."""
+    def from_dict(cls, values: Any, versions: Mapping[str, Version]) -> SuggestedEdits:
+        """Read back; empty, if their version is missing or their form is unknown."""
         try:
             if values["base"] not in versions:
                 return cls()
             rows = tuple(
-                Proposal(Edit(**row["edit"]), row["key"], tuple(Effect(**one) for one in row["effects"]))
+                SuggestedEdit(Edit(**row["edit"]), row["key"], tuple(Effect(**one) for one in row["effects"]))
                 for row in values["rows"]
             )
             return cls(**(values | {"rows": rows, "notes": tuple(values["notes"])}))

@@ -1,21 +1,20 @@
-"""`RubricTuner`: the session on screen, and the same by calls."""
+"""`RubricTuner`: tune a rubric on screen, or by calls."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from evalkit.engine import Plan
-from evalkit.errors import MissingExtraError, advise_extra
 from evalkit.evaluation import Evaluation
 from evalkit.evaluation.suggestions import Edit
-from evalkit.notebook import tuner_html as stills
-from evalkit.notebook.code_snippets import code_of
+from evalkit.notebook.code_snippets import session_code
 from evalkit.notebook.figure_tiles import counted_labels
 from evalkit.notebook.session import Session
+from evalkit.notebook.tuner_controller import TunerController
+from evalkit.notebook.tuner_html import page_html, page_text
 from evalkit.rubrics import Rubric
 
 __all__ = ["RubricTuner"]
@@ -24,37 +23,38 @@ _TABLES = {"judgments", "votes", "scores", "rubric_scores", "summary", "disagree
 _TABLES |= {"alignment", "wide"}
 
 
-class RubricTuner:
-    """Tune a rubric by hand and eye: edit it, run, see what changed, look at the items, label, save.
+class RubricTuner(TunerController):
+    """Tune a rubric interactively: edit it, run, see what changed, look at items, label them, save a version.
 
-    In a notebook it draws itself when it is the last line of a cell. Everything that is on screen can be had as a table
-    too (`judgments`, `votes`, `scores` …), and everything that is done there by a call. What was run, labelled and
-    drafted is kept in two files (see `folder`), so that the same cell goes on where it was after a restart.
+    As the last line of a notebook cell it draws itself. Everything on screen is available as a table too (`judgments`,
+    `votes`, `scores` …), and everything done there as a call. Runs, labels and the draft are kept in two files (see
+    `folder`): after a restart the same cell continues where it was.
 
     Parameters
     ----------
     items, rubric, judges, samples, template, item_id
-        As for `judge`; `items` may be the path of a file too.
+        As for `judge`; `items` may also be the path of a file.
     labels
-        Human labels: the long table of `labels`, or a mapping criterion -> item columns. 60 % of the items are
-        shown (``dev``), the others held out, from 50 labelled items of a criterion on.
+        Human labels: a long labels table, or a mapping criterion -> item columns. From 50 labelled items of a criterion
+        on, 60 % of the items are shown (``dev``) and the others held out.
     aggregate
         How votes become scores (see `aggregate`).
     folder, name
-        Where ``<name>.tuner.json`` and ``<name>.labels.jsonl`` lie: beside a file of items, else in the working folder.
+        Folder and name of ``<name>.tuner.json`` and ``<name>.labels.jsonl``; by default beside the file of items, else
+        in the working folder.
     annotator
-        The name under which labels are given.
+        The name of the person who labels.
     cache, budget_usd
         As for `judge`.
     **options
-        What else `judge` takes: ``concurrency``, ``retries``, ``requests_per_minute`` …
+        Further options of `judge`: ``concurrency``, ``retries``, ``requests_per_minute`` …
 
     Raises
     ------
     MissingExtraError
         Without ipywidgets and anywidget: they are in the extra ``notebook``.
     InputError, RubricError, ConfigError, CacheError
-        For what cannot be judged, and files that cannot be read.
+        When something cannot be judged, or a file cannot be read.
 
     Examples
     --------
@@ -70,31 +70,22 @@ class RubricTuner:
     """
 
     def __init__(self, items: Any, rubric: Any, judges: Any = None, labels: Any = None, **options: Any) -> None:
-        try:
-            from evalkit.notebook.tuner_messages import Screen
-        except ImportError as problem:
-            raise MissingExtraError(
-                f"RubricTuner needs ipywidgets and anywidget: {advise_extra('notebook')}; "
-                "without it, evaluate and compare give the same figures"
-            ) from problem
-        self.session = Session(items, rubric, judges, labels=labels, **options)
-        self._screen = Screen(self.session)
+        super().__init__(Session(items, rubric, judges, labels=labels, **options))
 
-    # -- for those who type
     @property
     def rubric(self) -> Rubric:
-        """The rubric as it is edited."""
+        """The draft: the rubric as edited so far."""
         return self.session.draft
 
     @property
     def evaluation(self) -> Evaluation | None:
-        """What is shown, with the dev labels; None before the first run."""
-        shown, dev = self.session.evaluation, self.session.book.dev
+        """The evaluation on screen, with the dev labels; None before the first run."""
+        shown, dev = self.session.evaluation, self.session.label_log.dev
         return shown if shown is None or dev.empty else replace(shown, labels=dev.drop(columns="part"))
 
     @property
     def versions(self) -> pd.DataFrame:
-        """The versions that were run: `key`, `label`, `judges`, `samples`, `aggregate`, `at` (UTC)."""
+        """One row per version that was run: `key`, `label`, `judges`, `samples`, `aggregate`, `at` (UTC)."""
         rows = [
             (key, one.label, ", ".join(judge.name for judge in one.judges), one.samples, one.aggregate, one.at)
             for key, one in self.session.history.versions.items()
@@ -103,69 +94,61 @@ class RubricTuner:
 
     @property
     def labels(self) -> pd.DataFrame:
-        """All labels, those given here included, with their `part`."""
-        return self.session.book.table
+        """All labels, those given in the tuner included, with their `part` (``dev`` or ``held-out``)."""
+        return self.session.label_log.table
 
     def __getattr__(self, name: str) -> Any:
         if name not in _TABLES:
             raise AttributeError(f"RubricTuner has no attribute {name!r}")
         evaluation = self.evaluation if name in ("alignment", "wide") else self.session.evaluation
         if evaluation is None:
-            raise AttributeError(f"nothing was judged yet: {name!r} is there after a run")
-        if name == "alignment" and evaluation.labels is not None:  # by whose labels the tiles go
-            counted = counted_labels(evaluation, self.session.book.table)
+            raise AttributeError(f"nothing is judged yet; {name!r} is available after a run")
+        if name == "alignment" and evaluation.labels is not None:  # of the annotators that the tiles count
+            counted = counted_labels(evaluation, self.session.label_log.table)
             evaluation = replace(evaluation, labels=counted.drop(columns="part"))
         return getattr(evaluation, name)
 
     def plan(self) -> Plan:
-        """What a run would take now."""
+        """What a run would cost now (see `plan`)."""
         return self.session.plan()
 
     def edit(self, criterion: str | None = None, **changes: Any) -> None:
-        """Change the draft, as `Rubric.edit` does; RubricError for what is no rubric."""
-        made = self.session.draft.edit(criterion, **changes)
-        self.session.propose(lambda _base, _draft: made)
-        self._screen.redraw()
+        """Change the draft as `Rubric.edit` does; RubricError for what would not be a rubric."""
+        edited = self.session.draft.edit(criterion, **changes)
+        self.session.edit_draft(lambda _base, _draft: edited)
+        self._redraw_draft()
 
     def run(self) -> None:
         """Judge what the draft changed, and wait for it; raises what `judge` raises."""
-        self._screen.shown(self.session.run(self._screen.progress))
+        self._show_run(self.session.run(self._show_progress))
 
     def label(self, item_id: str, label: Any, *, criterion: str | None = None) -> None:
         """Give or correct a label in the annotator's name; None takes it back."""
         self.session.label(item_id, None if label is None else str(label), criterion=criterion)
-        self._screen.show("board", "page", "item")
-
-    def save(self, folder: str | Path | None = None) -> Rubric:
-        """Save the draft as the next version of its id (see `save`)."""
-        return self._screen.save(folder)
+        self._draw("figures", "page", "item")
 
     def suggest(self, judge: Any) -> list[Edit]:
-        """Edits of what is shown, from dev items where jury and people disagree (see `suggest_edits`).
+        """Edits of the shown version, from dev items where jury and people disagree (see `suggest_edits`).
 
-        Asked once more about the same version, the judge draws again.
+        Asked again about the same version, the judge draws another answer.
         """
         self.session.suggest(judge)
-        self._screen.show("advice")
-        return [row.edit for row in self.session.proposals.rows]
+        self._draw("suggestions")
+        return [row.edit for row in self.session.suggested.rows]
 
     def try_edit(self, number: int = 0) -> None:
-        """Run a suggested edit (0: the first) as a version; the held-out labels are looked at, which is counted."""
-        said = self.session.try_edit(number, self._screen.progress)
-        self._screen.shown(said, "advice")
+        """Run a suggested edit (0: the first) as a version, and measure its effect.
+
+        The effect is measured on held-out labels too, where there are any; each look at them is counted.
+        """
+        self._show_run(self.session.try_edit(number, self._show_progress), "suggestions")
 
     def code(self, items: str = "items") -> str:
-        """Python that gives what is on screen without the tuner."""
-        return code_of(self.session, items)
+        """Python that gives the same figures without the tuner."""
+        return session_code(self.session, items)
 
-    # -- on screen
     def __repr__(self) -> str:
-        return stills.text(self.session)
+        return page_text(self.session)
 
     def _repr_html_(self) -> str:
-        return stills.page(self.session)
-
-    def _repr_mimebundle_(self, **options: Any) -> Any:
-        made = self._screen.view._repr_mimebundle_(**options)
-        data, metadata = made if isinstance(made, tuple) else (made or {}, {})
-        return {**data, "text/html": self._repr_html_(), "text/plain": repr(self)}, metadata
+        return page_html(self.session)

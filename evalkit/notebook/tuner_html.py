@@ -1,4 +1,4 @@
-"""The tuner without a script: what an exported notebook and a terminal show."""
+"""The tuner as static HTML and text, for exported notebooks and terminals."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from evalkit.errors import counted
 from evalkit.notebook.item_table import Query, Row, page_of
 from evalkit.notebook.session import Session
 
-__all__ = ["page", "text"]
+__all__ = ["page_html", "page_text"]
 
 _ROWS = 10
 
 
-def text(session: Session) -> str:
-    """The session on a terminal."""
+def page_text(session: Session) -> str:
+    """The session as text for a terminal."""
     lines = [_head(session)]
     if tiles := session.tiles():
         lines.append(
@@ -25,8 +25,8 @@ def text(session: Session) -> str:
     return "\n".join(lines)
 
 
-def page(session: Session) -> str:
-    """The session as HTML: tiles, matrix and the rows that need eyes first."""
+def page_html(session: Session) -> str:
+    """The session as HTML: tiles, confusion matrix, and the items that need review first."""
     tiles = [(tile.value, tile.title, " · ".join(filter(None, [tile.note, tile.moved]))) for tile in session.tiles()]
     parts = [f"<p>{html.escape(_head(session))}</p>", html_tiles(tiles)]
     if matrix := _matrix(session):
@@ -34,15 +34,15 @@ def page(session: Session) -> str:
     if rows := session.rows():
         shown = [_cells(row) for row in page_of(rows, Query(), _ROWS).rows]
         parts.append(html_table(shown, texts=list(shown[0]), caption=_caption(len(shown), rows)))
-    return html_page([*parts, "<p class='note'>Run the cell to tune: the widget needs a kernel.</p>"])
+    return html_page([*parts, "<p class='note'>Run the cell to tune the rubric: the widget needs a kernel.</p>"])
 
 
 def _caption(n_shown: int, rows: list[Row]) -> str:
     n_urgent = sum(row.urgency > 0 for row in rows)
     shown = "" if n_shown == len(rows) else f"the first {n_shown} of "
-    need = f"{n_urgent or 'none'} {'needs' if n_urgent == 1 else 'need'} eyes"
-    why = "(jury not where people are, newly broken, not fully scored, judges split)"
-    return f"{shown}{counted(len(rows), 'item')}; {need} {why}{': first' if n_urgent else ''}"
+    need = f"{n_urgent or 'none'} {'needs' if n_urgent == 1 else 'need'} review"
+    why = "(jury against people, newly broken, not fully scored, judges disagree)"
+    return f"{shown}{counted(len(rows), 'item')}; {need} {why}{', shown first' if n_urgent else ''}"
 
 
 def _head(session: Session) -> str:
@@ -52,7 +52,7 @@ def _head(session: Session) -> str:
     head = f"{what}: {counted(len(session.items), 'item')}, judged by {judges}"
     if session.evaluation is None:
         return f"{head}; not judged yet"
-    return f"{head}; shown is {session.history.versions[session.current].label}"
+    return f"{head}; showing {session.history.versions[session.current].label}"
 
 
 def _matrix(session: Session) -> list[dict[str, str]]:
@@ -67,8 +67,10 @@ def _cells(row: Any) -> dict[str, str]:
     return {
         "item": row.item_id,
         "people": "held out" if row.held else ", ".join(row.people.values()),
-        "jury": " ".join(filter(None, [row.jury or row.status, row.beside.get("")])),
-        "judges": ", ".join(" ".join(filter(None, [label or "–", row.beside.get(who)])) for who, label, _ in row.votes),
+        "jury": " ".join(filter(None, [row.jury or row.status, row.conflicts.get("")])),
+        "judges": ", ".join(
+            " ".join(filter(None, [label or "–", row.conflicts.get(who)])) for who, label, _ in row.votes
+        ),
         "change": row.change,
         "text": row.text[:160],
     }

@@ -1,4 +1,4 @@
-"""What the view is sent: the session's state as plain JSON values."""
+"""What the screen is sent: the session's state as plain JSON values."""
 
 from __future__ import annotations
 
@@ -12,26 +12,35 @@ import pandas as pd
 from evalkit.core.rules import AGGREGATE_RULES
 from evalkit.engine import explain
 from evalkit.errors import counted
-from evalkit.notebook.item_table import FILTERS, Page, Row
+from evalkit.notebook.item_table import FILTERS, Page
 from evalkit.notebook.rubric_form import form_of
 from evalkit.notebook.session import Session
 from evalkit.rubrics import diff
 from evalkit.rubrics.prompts import lint, list_templates
 
-__all__ = ["advice_of", "board_of", "draft_of", "item_of", "jury_of", "page_payload", "rows_payload", "unscored_of"]
+__all__ = [
+    "suggestions_payload",
+    "figures_payload",
+    "draft_payload",
+    "item_payload",
+    "jury_payload",
+    "page_payload",
+    "rows_payload",
+    "unscored_lines",
+]
 
 
-def draft_of(session: Session, revision: int, said: Mapping[str, Any]) -> dict[str, Any]:
-    """The rubric as it is edited; the view redraws its fields when `revision` changes.
+def draft_payload(session: Session, revision: int, message: Mapping[str, Any]) -> dict[str, Any]:
+    """The draft; the screen redraws its fields when `revision` changes.
 
-    `said` is the last message about it; where that has a fault, another view shows it as it was typed.
+    `message` is the last one about the draft. Where it was invalid, other views show what was typed.
     """
     draft = session.draft
     findings = lint(draft) if not session.problem else None
     return {
         "revision": revision,
-        "said": str(said.get("said", "")),
-        "typed": {key: said[key] for key in ("form", "text") if key in said} if session.problem else {},
+        "answers": str(message.get("id", "")),
+        "typed": {key: message[key] for key in ("form", "text") if key in message} if session.problem else {},
         "id": draft.id,
         "label": draft.label,
         "edited": draft.edited,
@@ -43,10 +52,10 @@ def draft_of(session: Session, revision: int, said: Mapping[str, Any]) -> dict[s
     }
 
 
-def jury_of(session: Session, said: str = "") -> dict[str, Any]:
-    """Judges, samples, rule and budget; `said` marks the last message about them, taken in or refused."""
+def jury_payload(session: Session, message_id: str = "") -> dict[str, Any]:
+    """Judges, samples, rule and budget; `message_id` is of the last message about them, accepted or refused."""
     return {
-        "said": said,
+        "answers": message_id,
         "judges": [
             {"name": judge.name, "on": judge.name in session.active, "weight": judge.weight} for judge in session.pool
         ],
@@ -58,8 +67,8 @@ def jury_of(session: Session, said: str = "") -> dict[str, Any]:
     }
 
 
-def board_of(session: Session) -> dict[str, Any]:
-    """Tiles, matrix and versions."""
+def figures_payload(session: Session) -> dict[str, Any]:
+    """Tiles, confusion matrix, versions, and which labels do not count."""
     evaluation = session.evaluation
     names = session.draft.names if evaluation is None else evaluation.rubric.names
     return {
@@ -67,11 +76,11 @@ def board_of(session: Session) -> dict[str, Any]:
         "criterion": session.shown_criterion,
         "tiles": [tile.to_dict() for tile in session.tiles()],
         "cells": [asdict(cell) for cell in session.cells()],
-        "split": bool((session.book.table["part"] == "held-out").any()),
+        "split": bool((session.label_log.table["part"] == "held-out").any()),
         "held_out": session.held_out,
-        "strays": session.book.strays,
+        "other_texts": session.label_log.n_other_texts,
         "off_scale": session.n_off_scale,
-        "elsewhere": _elsewhere(session),
+        "other_criteria": _other_criteria(session),
         "annotator": session.annotator,
         "versions": [
             {
@@ -88,17 +97,17 @@ def board_of(session: Session) -> dict[str, Any]:
     }
 
 
-def _elsewhere(session: Session) -> dict[str, int]:
-    """Labels of criteria that the shown version has not, by criterion: one was renamed, say."""
+def _other_criteria(session: Session) -> dict[str, int]:
+    """Number of labels per criterion that the version shown does not have, for example because it was renamed."""
     if session.evaluation is None:
         return {}
-    names = session.book.table["criterion"].astype(str)
-    known = names[~names.isin(session.evaluation.rubric.names)].value_counts(sort=False)
-    return {str(name): int(n) for name, n in known.items()}
+    names = session.label_log.table["criterion"].astype(str)
+    counts = names[~names.isin(session.evaluation.rubric.names)].value_counts(sort=False)
+    return {str(name): int(n) for name, n in counts.items()}
 
 
 def _diff_of(session: Session) -> list[str]:
-    """In words, what the version that is shown has otherwise than the one that it is compared with."""
+    """In words, how the version shown differs from the one that it is compared with."""
     versions = session.history.versions
     now, last = versions.get(session.current), versions.get(session.against)
     if now is None or last is None:
@@ -111,19 +120,21 @@ def _diff_of(session: Session) -> list[str]:
     ):
         if one != other:
             lines.append(f"{what}: {one} instead of {other}")
-    return lines or ["the rubric is worded the same; weights or settings of judges differ"]
+    return lines or ["the rubric is the same; weights or settings of judges differ"]
 
 
 def page_payload(session: Session) -> dict[str, Any]:
     """One page of rows, and the query that it answers."""
-    made = rows_payload(session.page(), len(session.items))
-    return made | {"query": asdict(session.query), "judged": session.evaluation is not None}
+    return rows_payload(session.page(), len(session.items)) | {
+        "query": asdict(session.query),
+        "judged": session.evaluation is not None,
+    }
 
 
 def rows_payload(page: Page, n_items: int) -> dict[str, Any]:
     """One page of rows."""
     return {
-        "rows": [_row(row) for row in page.rows],
+        "rows": [asdict(row) | {"split": None if math.isnan(row.split) else round(row.split, 2)} for row in page.rows],
         "n": page.n,
         "page": page.page,
         "n_pages": page.n_pages,
@@ -132,45 +143,32 @@ def rows_payload(page: Page, n_items: int) -> dict[str, Any]:
     }
 
 
-def _row(row: Row) -> dict[str, Any]:
-    values = asdict(row)
-    values["split"] = None if math.isnan(row.split) else round(row.split, 2)
-    return values
-
-
-def item_of(session: Session) -> dict[str, Any]:
-    """The selected item, or nothing."""
+def item_payload(session: Session) -> dict[str, Any]:
+    """The selected item; empty where none is selected."""
     return session.detail(session.selected) if session.selected else {}
 
 
-def advice_of(session: Session) -> dict[str, Any]:
-    """The suggested edits, and whom one can ask for some."""
-    proposals = session.proposals
-    base = session.history.versions.get(proposals.base)
+def suggestions_payload(session: Session) -> dict[str, Any]:
+    """The suggested edits, and the judges that can be asked for more."""
+    suggested = session.suggested
+    base = session.history.versions.get(suggested.base)
     return {
         "judges": [judge.name for judge in session.pool],
-        "judge": proposals.judge or session.pool[0].name,
-        "base": proposals.base,
+        "judge": suggested.judge or session.pool[0].name,
+        "base": suggested.base,
         "of": "" if base is None else base.label,
-        "head": proposals.head,
-        "notes": list(proposals.notes),
+        "head": suggested.head,
+        "notes": list(suggested.notes),
         "rows": [
-            {
-                "where": row.edit.where,
-                "was": row.edit.was,
-                "text": row.edit.text,
-                "reason": row.edit.reason,
-                "key": row.key,
-                "effects": [asdict(effect) for effect in row.effects],
-            }
-            for row in proposals.rows
+            asdict(row.edit) | {"where": row.edit.where, "key": row.key, "effects": list(map(asdict, row.effects))}
+            for row in suggested.rows
         ],
-        "held": bool((session.book.table["part"] == "held-out").any()),
+        "held": bool((session.label_log.table["part"] == "held-out").any()),
     }
 
 
-def unscored_of(judgments: pd.DataFrame) -> list[str]:
-    """What went unscored and what to do, one line a reason."""
+def unscored_lines(judgments: pd.DataFrame) -> list[str]:
+    """What is unscored and what to do about it, one line per judge and reason."""
     return [
         f"{row.judge}: {counted(int(str(row.n)), 'judgment')} {str(row.error).replace('_', ' ')} ({row.what_to_do})"
         for row in explain(judgments).itertuples()

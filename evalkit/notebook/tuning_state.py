@@ -1,4 +1,4 @@
-"""The bench: items, a rubric being edited, its jury, the versions that were run; what runs and stops."""
+"""Items, a rubric being edited, its jury, and the versions that were run; starting and stopping runs."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from evalkit.core.rules import AGGREGATE_RULES, Rules, check_choice
 from evalkit.engine import Options, Plan, Spec, plan
 from evalkit.errors import ConfigError, EvalkitError, InputError, RubricError, counted, listed
 from evalkit.evaluation import Evaluation, evaluate
-from evalkit.notebook.version_history import History, Version, rebased
+from evalkit.notebook.version_history import History, Version, rebase
 from evalkit.rubrics import Rubric
 from evalkit.rubrics.profiles import judge_dict
 from evalkit.tables import as_items, load_items
 
-__all__ = ["Bench", "Stopped"]
+__all__ = ["TuningState", "Stopped"]
 
 _REMEMBERED = 8
 _MOST_SAMPLES = 25
 
 
 class Stopped(Exception):
-    """Raised into a run to end it."""
+    """Raised inside a run to end it."""
 
 
-class Bench:
-    """The judging half of a session: draft, jury, versions, runs; parameters and errors are those of `Session`."""
+class TuningState:
+    """The judging half of a session: draft, jury, versions, runs. Parameters and errors are those of `Session`."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Bench:
         budget_usd: float | None = None,
         **options: Any,
     ) -> None:
-        Options(**options)  # what is wrong shows now
+        Options(**options)  # raises for unknown or invalid options
         self.options = options
         spec = Spec.of(rubric, judges, samples, template)
         Rules.of(None, {"aggregate": aggregate})
@@ -68,27 +68,27 @@ class Bench:
         self._stop, self._n_busy = threading.Event(), 0
         self._evaluations: dict[str, Evaluation] = {}
         self._revision = 0
-        self._given = [[judge_dict(judge) for judge in spec.judges], spec.samples, aggregate]
+        self._initial_jury = [[judge_dict(judge) for judge in spec.judges], spec.samples, aggregate]
         self.spec = spec
-        self.place = Path(folder) if folder is not None else source.parent if source is not None else Path.cwd()
-        self.stem = name or (f"{source.stem}-{spec.rubric.id}" if source is not None else spec.rubric.id)
-        self.history = History(self.place / f"{self.stem}.tuner.json", spec.judges)
+        self.folder = Path(folder) if folder is not None else source.parent if source is not None else Path.cwd()
+        self.name = name or (f"{source.stem}-{spec.rubric.id}" if source is not None else spec.rubric.id)
+        self.history = History(self.folder / f"{self.name}.tuner.json", spec.judges)
 
     def restore(self) -> None:
-        """Go on where the file of the history says that the work stood."""
+        """Restore what the state file holds: versions, draft, criterion, jury."""
         self.history.load(self.base.id)
-        place = self.history.place
+        state = self.history.state
         for key in ("current", "against"):
-            if place.get(key) in self.history.versions:
-                setattr(self, key, place[key])
-        if place.get("base") == self.base.content_hash:
-            with suppress(RubricError):  # the draft of another evalkit: the given rubric it is
-                self.draft = rebased(self.base, place["draft"])
-        if place.get("criterion") in self.draft.names:
-            self.criterion = place["criterion"]
-        if place.get("given") == self._given:  # else the cell names another jury: that one it is
+            if state.get(key) in self.history.versions:
+                setattr(self, key, state[key])
+        if state.get("base") == self.base.content_hash:
+            with suppress(RubricError):  # written by another evalkit: the given rubric is kept
+                self.draft = rebase(self.base, state["draft"])
+        if state.get("criterion") in self.draft.names:
+            self.criterion = state["criterion"]
+        if state.get("initial_jury") == self._initial_jury:  # else the cell names another jury, which is kept
             with suppress(ConfigError):
-                self._restore_jury(place["jury"])
+                self._restore_jury(state["jury"])
 
     def _restore_jury(self, jury: Mapping[str, Any]) -> None:
         added = [Judge.of(values) for values in jury["added"]]
@@ -97,24 +97,23 @@ class Bench:
         self.set_jury(jury["active"], jury["samples"], jury["aggregate"])
         self.budget_usd = jury["budget_usd"] if self.budget_usd is None else self.budget_usd
 
-    def keep(self) -> None:
-        """Write down where the work stands."""
-        self.history.place = self.standing()
-        self.history.keep()
+    def save_state(self) -> None:
+        """Write the state file."""
+        self.history.state = self.state()
+        self.history.write()
 
-    def standing(self) -> dict[str, Any]:
-        """Where the work stands, as plain values."""
-        n_given = len(self.spec.judges)
+    def state(self) -> dict[str, Any]:
+        """What a restart restores, as plain values."""
         return {
             "base": self.base.content_hash,
             "draft": self.draft.to_dict(),
             "current": self.current,
             "against": self.against,
             "criterion": self.criterion,
-            "given": self._given,
+            "initial_jury": self._initial_jury,
             "jury": {
                 "active": {judge.name: judge.weight for judge in self.pool if judge.name in self.active},
-                "added": [judge_dict(judge) for judge in self.pool[n_given:]],
+                "added": [judge_dict(judge) for judge in self.pool[len(self.spec.judges) :]],
                 "samples": self.samples,
                 "aggregate": self.aggregate,
                 "budget_usd": self.budget_usd,
@@ -122,17 +121,17 @@ class Bench:
         }
 
     # -- what to judge
-    def propose(self, make: Callable[[Rubric, Rubric], Rubric]) -> None:
-        """Make a draft from base and draft; a fault is kept in `problem`, and the last good draft stays."""
+    def edit_draft(self, make: Callable[[Rubric, Rubric], Rubric]) -> None:
+        """Make a new draft from base and draft; an error is kept in `problem`, and the last valid draft stays."""
         with self.lock:
             try:
-                made = make(self.base, self.draft)
-                Spec.of(made, self.judges, self.samples, self.template)
+                draft = make(self.base, self.draft)
+                Spec.of(draft, self.judges, self.samples, self.template)
             except EvalkitError as problem:
                 self.problem = str(problem)
                 return
-            self.draft, self.problem = made, ""  # what is looked at stays: it is of the version that is shown
-            self.keep()
+            self.draft, self.problem = draft, ""
+            self.save_state()
 
     @property
     def judges(self) -> list[Judge]:
@@ -141,39 +140,39 @@ class Bench:
         Raises
         ------
         ConfigError
-            When none is.
+            When no judge is switched on.
         """
-        found = [judge for judge in self.pool if judge.name in self.active]
-        if not found:
-            raise ConfigError("no judge is switched on; choose one under jury")
-        return found
+        judges = [judge for judge in self.pool if judge.name in self.active]
+        if not judges:
+            raise ConfigError("no judge is switched on; choose one under Jury")
+        return judges
 
     def add_judge(self, judge: Any) -> None:
-        """Take another judge into the jury."""
-        made = Judge.of(judge)
-        Spec.of(self.draft, [*self.pool, made], self.samples, self.template)
-        self.pool.append(made)
-        self.active.add(made.name)
+        """Add a judge to the jury."""
+        added = Judge.of(judge)
+        Spec.of(self.draft, [*self.pool, added], self.samples, self.template)
+        self.pool.append(added)
+        self.active.add(added.name)
 
     def set_jury(self, active: dict[str, float], samples: int, aggregate: str) -> None:
-        """Which judges are on and with which weight, how many samples, and how votes become scores.
+        """Set which judges are on and their weights, the number of samples, and how votes become scores.
 
         Raises
         ------
         ConfigError
-            For a number out of range or an unknown rule; nothing is changed then.
+            For a number out of range or an unknown rule; then nothing changes.
         """
         pool = [judge.replace(weight=active.get(judge.name, judge.weight)) for judge in self.pool]
         check_choice("aggregate", aggregate, AGGREGATE_RULES)
         most = max(_MOST_SAMPLES, self.spec.samples)
         if not 1 <= samples <= most:
-            raise ConfigError(f"samples must be a whole number from 1 to {most}, not {samples!r}")
+            raise ConfigError(f"samples must be a whole number from 1 to {most}, got {samples!r}")
         with self.lock:
             self.pool, self.active = pool, set(active)
             self.samples, self.aggregate = samples, aggregate
 
     def plan(self) -> Plan:
-        """What a run would take now."""
+        """What a run would cost now (see `plan`)."""
         return plan(
             self.items,
             self.draft,
@@ -184,56 +183,56 @@ class Bench:
             cache=self.cache,
         )
 
-    def proposal(self) -> Version:
+    def next_version(self) -> Version:
         """The version that a run would make.
 
         Raises
         ------
         RubricError
-            When the draft has a fault.
+            When the draft is invalid.
         """
         if self.problem:
-            raise RubricError(f"mend the rubric first: {self.problem}")
+            raise RubricError(f"fix the rubric first: {self.problem}")
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        made = Version(self.base, self.draft, tuple(self.judges), self.samples, self.aggregate, now)
-        return self.history.versions.get(made.key, made)
+        version = Version(self.base, self.draft, tuple(self.judges), self.samples, self.aggregate, now)
+        return self.history.versions.get(version.key, version)
 
     # -- judging
     def run(self, on_progress: Callable[[Any], object] | None = None, version: Version | None = None) -> str:
-        """Judge what the draft (or another version) changed, and show it; returns what to say at the end.
+        """Judge what the draft (or another version) changed, and show it; returns the text for the status line.
 
-        For a thread of its own.
+        It blocks until all replies are there: call it from a background thread.
 
         Raises
         ------
         JudgeError, CacheError, ConfigError, RubricError
-            As `judge`; what was on screen stays.
+            As `judge`; the version on screen stays.
         """
         with self.lock:
-            version = version or self.proposal()
-        self.begin()
-        last: list[Any] = []
+            version = version or self.next_version()
+        self.begin_run()
+        text = ""
 
-        def told(progress: Any) -> None:
-            last[:] = [progress]
+        def report(progress: Any) -> None:
+            nonlocal text
+            text = f"asked for {counted(progress.done, 'reply', 'replies')}"
             if on_progress is not None:
                 on_progress(progress)
-            self.heed_stop()
+            self.check_stop()
 
         try:
-            evaluation = self._evaluate(version, budget_usd=self.budget_usd, on_progress=told)
-            said = "" if not last else f"asked {counted(last[0].done, 'reply', 'replies')}"
+            evaluation = self._evaluate(version, budget_usd=self.budget_usd, on_progress=report)
         except Stopped:
-            evaluation = _marked(self._evaluate(version, offline=True))
-            said = f"stopped: {_missing(evaluation)}; run again and only the rest is paid"
+            evaluation = _mark_stopped(self._evaluate(version, offline=True))
+            text = f"stopped: {_missing(evaluation)}; run again to pay for the rest only"
         finally:
-            self.end()
+            self.end_run()
         with self.lock:
-            self._take(version, evaluation)
-        return said
+            self._add_version(version, evaluation)
+        return text
 
-    def begin(self) -> None:
-        """A run is about to start: from here on `stop` is about that one."""
+    def begin_run(self) -> None:
+        """Announce a run: from here on `stop` ends it."""
         with self.lock:
             if not self._n_busy:
                 self._stop.clear()
@@ -241,33 +240,33 @@ class Bench:
 
     @property
     def busy(self) -> bool:
-        """Whether something runs that `stop` would end."""
+        """Whether anything runs that `stop` would end."""
         return self._n_busy > 0
 
-    def end(self) -> None:
-        """What was begun is over; what else was begun, on screen or in a cell, goes on."""
+    def end_run(self) -> None:
+        """Announce the end of a run; others, on screen or in a cell, continue."""
         with self.lock:
             self._n_busy -= 1
 
     def stop(self) -> None:
-        """End the run, if there is one; what is in flight is waited for a moment and kept."""
+        """End the run, if there is one; replies to calls in flight are kept."""
         if self._n_busy:
             self._stop.set()
 
-    def heed_stop(self, _progress: Any = None) -> None:
-        """Raise `Stopped` into what is under way, if it is to end."""
+    def check_stop(self, _progress: Any = None) -> None:
+        """Raise `Stopped` after `stop`."""
         if self._stop.is_set():
             raise Stopped
 
     def _evaluate(self, version: Version, **options: Any) -> Evaluation:
-        made = evaluate(
+        evaluation = evaluate(
             self.items, version.rubric, list(version.judges), samples=version.samples, aggregate=version.aggregate,
             template=self.template, cache=self.cache, adopt=True, progress=False, **self.options, **options,
         )  # fmt: skip
-        made.scores, made.disagreement  # noqa: B018  # worked out here, in the background
-        return made
+        evaluation.scores, evaluation.disagreement  # noqa: B018  # computed here, in the background
+        return evaluation
 
-    def _take(self, version: Version, evaluation: Evaluation) -> None:
+    def _add_version(self, version: Version, evaluation: Evaluation) -> None:
         key = version.key
         if self.current and self.current != key:
             self.against = self.current
@@ -276,53 +275,53 @@ class Bench:
         self._evaluations[key] = evaluation
         for old in [name for name in self._evaluations if name not in (self.current, self.against)][:-_REMEMBERED]:
             del self._evaluations[old]
-        self.changed()
-        self.keep()
+        self.invalidate()
+        self.save_state()
 
-    def changed(self) -> None:
-        """What is shown is another: what was worked out for it is out of date."""
+    def invalidate(self) -> None:
+        """Drop what was computed for the version shown so far."""
         self._revision += 1
 
     def replay(self, key: str) -> Evaluation:
-        """The evaluation of a version that was run, from the cache alone."""
+        """The evaluation of a version, from the cache alone."""
         if key not in self._evaluations:
             if key not in self.history.versions:
-                raise InputError(f"there is no version {key!r}; there are {listed(self.history.versions)}")
+                raise InputError(f"version {key!r} not found; available are {listed(self.history.versions)}")
             evaluation = self._evaluate(self.history.versions[key], offline=True)
             with self.lock:
                 self._evaluations[key] = evaluation
-                self.changed()
+                self.invalidate()
         return self._evaluations[key]
 
-    def choose(self, current: str, against: str = "") -> None:
+    def show_versions(self, current: str, against: str = "") -> None:
         """Show a version, compared with another one (or none)."""
         for key in filter(None, (current, against)):
             self.replay(key)
         with self.lock:
             self.current, self.against = current, against if against != current else ""
-            self.changed()
-            self.keep()
+            self.invalidate()
+            self.save_state()
 
-    def take_up(self, key: str) -> None:
-        """Make the rubric of a version the draft, to go on from there."""
+    def edit_version(self, key: str) -> None:
+        """Make the rubric of a version the draft."""
         with self.lock:
             version = self.history.versions[key]
-            self.draft, self.problem = rebased(self.base, version.rubric.to_dict()), ""
-            self.keep()
+            self.draft, self.problem = rebase(self.base, version.rubric.to_dict()), ""
+            self.save_state()
 
     @property
     def evaluation(self) -> Evaluation | None:
-        """What is shown; None before the first run."""
+        """The evaluation shown; None before the first run."""
         return self._evaluations.get(self.current)
 
     @property
-    def other(self) -> Evaluation | None:
-        """What it is compared with, or None."""
+    def compared(self) -> Evaluation | None:
+        """The evaluation it is compared with, or None."""
         return self._evaluations.get(self.against) if self.against else None
 
 
-def _marked(evaluation: Evaluation) -> Evaluation:
-    """The evaluation of a stopped run: what was not asked says so."""
+def _mark_stopped(evaluation: Evaluation) -> Evaluation:
+    """The evaluation of a stopped run: what was not asked has the error ``stopped``."""
     judgments = evaluation.judgments
     why = judgments["error"].astype(object).replace("cache_miss", "stopped")
     return replace(evaluation, judgments=judgments.assign(error=tables.categorical(why)))

@@ -1,4 +1,4 @@
-"""Versions of a rubric with its jury, and the file that keeps them over a restart of the kernel."""
+"""Versions of a rubric with its jury, and the state file that survives a restart of the kernel."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from evalkit.errors import CacheError, ConfigError, RubricError
 from evalkit.rubrics import Rubric
 from evalkit.rubrics.profiles import judge_dict
 
-__all__ = ["History", "Version", "rebased"]
+__all__ = ["History", "Version", "rebase"]
 
 _SCHEMA = 1
 _DEFAULTS = {"description": "", "mode": "pointwise", "layout": "rubric_first", "pass_at": None}
 
 
-def rebased(base: Rubric, values: Mapping[str, Any]) -> Rubric:
-    """The rubric of these values as an edit of `base`, so that it knows that it is one.
+def rebase(base: Rubric, values: Mapping[str, Any]) -> Rubric:
+    """The rubric of these values as an edit of `base`.
 
     Raises
     ------
     RubricError
-        For values that are no rubric, or of another id.
+        When the values are no valid rubric, or of another id.
     """
     given = {str(key): value for key, value in values.items()}
     if given.get("id", base.id) != base.id:
-        raise RubricError(f"the id stays {base.id!r} while it is tuned; got {given['id']!r}")
+        raise RubricError(f"the id must stay {base.id!r} while the rubric is tuned; got {given['id']!r}")
     given.pop("id", None)
     given.pop("version", None)
     return base.edit(**(_DEFAULTS | given))
@@ -41,7 +41,7 @@ def rebased(base: Rubric, values: Mapping[str, Any]) -> Rubric:
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A rubric and the jury that applied it; `at` is when it was first run (UTC)."""
+    """A rubric with the jury that applied it; `at` is the time of its first run (UTC)."""
 
     base: Rubric
     rubric: Rubric
@@ -52,13 +52,13 @@ class Version:
 
     @property
     def key(self) -> str:
-        """Hash of all that decides the scores."""
+        """Hash of everything that decides the scores."""
         judges = [judge_dict(judge) for judge in self.judges]
         return digest([self.rubric.id, self.rubric.content_hash, judges, self.samples, self.aggregate])[:12]
 
     @property
     def label(self) -> str:
-        """As tables show the rubric's version: ``v1``, or ``v1+1a2b3c4d``."""
+        """The rubric's version as tables show it: ``v1``, or ``v1+1a2b3c4d`` when edited."""
         return self.rubric.label
 
     def to_dict(self) -> dict[str, Any]:
@@ -74,16 +74,16 @@ class Version:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], known: Sequence[Judge] = ()) -> Version:
-        """Read back; a judge among `known` that is stored the same way is taken as it is."""
+        """Read a version back; a judge stored like one of `known` becomes that object (which may hold a key)."""
         same = {orjson.dumps(judge_dict(judge)): judge for judge in known}
         judges = tuple(same.get(orjson.dumps(judge)) or Judge.of(judge) for judge in values["judges"])
         base = Rubric(**values["base"])
-        return cls(base, rebased(base, values["rubric"]), judges, values["samples"], values["aggregate"], values["at"])
+        return cls(base, rebase(base, values["rubric"]), judges, values["samples"], values["aggregate"], values["at"])
 
 
 @dataclass(slots=True)
 class History:
-    """All versions that were run, and where the work stands; kept in one file that is replaced whole.
+    """All versions that were run, and the state of the session, in one file that is replaced as a whole.
 
     Attributes
     ----------
@@ -91,32 +91,32 @@ class History:
         The file.
     versions
         By key, oldest first.
-    place
-        Plain values of the session: which version is shown, the draft, the criterion, who labels.
+    state
+        Plain values of the session: the version shown, the draft, the criterion, the annotator.
     """
 
     path: Path
     known: tuple[Judge, ...] = ()
     versions: dict[str, Version] = field(default_factory=dict)
-    place: dict[str, Any] = field(default_factory=dict)
+    state: dict[str, Any] = field(default_factory=dict)
 
     def load(self, rubric_id: str) -> None:
-        """Read the file, if it is there; versions of another rubric stay in it and are left out.
+        """Read the file, if it exists; versions of another rubric stay in it and are not loaded.
 
         Raises
         ------
         CacheError
-            When it cannot be read, or is none of evalkit's.
+            When it cannot be read, or another program wrote it.
         """
         values = self._stored()
         self.versions = self._versions(values, rubric_id)
-        self.place = dict(values.get("place", {}))
+        self.state = dict(values.get("state", {}))
 
     def _versions(self, values: Mapping[str, Any], rubric_id: str) -> dict[str, Version]:
         found = {}
         for stored in values.get("versions", []):
             if stored["base"]["id"] == rubric_id:
-                with suppress(RubricError, ConfigError):  # written by an evalkit that allowed what this one does not
+                with suppress(RubricError, ConfigError):  # written by an evalkit with other rules
                     version = Version.from_dict(stored, self.known)
                     found[version.key] = version
         return found
@@ -125,9 +125,9 @@ class History:
         try:
             values = orjson.loads(self.path.read_bytes()) if self.path.exists() else {"schema": _SCHEMA}
         except (OSError, orjson.JSONDecodeError) as problem:
-            raise CacheError(f"{self.path} cannot be read ({problem}); move it away to begin anew") from problem
+            raise CacheError(f"{self.path} cannot be read ({problem}); move it away to start again") from problem
         if not isinstance(values, dict) or values.get("schema") != _SCHEMA:
-            raise CacheError(f"{self.path} was not written by this version of evalkit; move it away to begin anew")
+            raise CacheError(f"{self.path} was not written by this version of evalkit; move it away to start again")
         return values
 
     def _holds(self, stored: Mapping[str, Any]) -> bool:
@@ -136,21 +136,21 @@ class History:
         except (RubricError, ConfigError):
             return False
 
-    def keep(self) -> None:
-        """Write the file, with the versions that another kernel has added since.
+    def write(self) -> None:
+        """Write the file, including versions that another kernel added meanwhile.
 
         Raises
         ------
         CacheError
-            When it cannot be written; what was there stays.
+            When it cannot be written; the old file stays.
         """
         others = [stored for stored in self._stored().get("versions", []) if not self._holds(stored)]
         mine = [version.to_dict() for version in self.versions.values()]
-        values = {"schema": _SCHEMA, "versions": [*others, *mine], "place": self.place}
+        values = {"schema": _SCHEMA, "versions": [*others, *mine], "state": self.state}
         text = orjson.dumps(values, option=orjson.OPT_NON_STR_KEYS)
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with whole(self.path) as out:
                 out.write(text)
         except OSError as problem:
-            raise CacheError(f"the tuner's state cannot be written to {self.path}: {problem.strerror}") from problem
+            raise CacheError(f"{self.path} cannot be written: {problem.strerror}; choose another folder=") from problem

@@ -1,62 +1,148 @@
-"""What every widget here stands on: its script and style as one text each, and faults that are told on screen."""
+"""What all widgets share: messages from the screen, a background worker, errors shown on screen."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
-from pathlib import Path
+from importlib import import_module
 from typing import Any
 
-from evalkit.errors import EvalkitError
-from evalkit.notebook.background_thread import Worker
+from evalkit.errors import EvalkitError, MissingExtraError, advise_extra
 
-__all__ = ["Stage", "joined"]
-
-_STATIC = Path(__file__).parent / "static"
+__all__ = ["NotebookWidget", "Worker", "new_widget"]
 
 
-def joined(kind: str, *names: str) -> str:
-    """Files of one kind one after the other: an anywidget is one module, and may import nothing that lies beside it."""
-    return "\n".join((_STATIC / f"{name}.{kind}").read_text(encoding="utf-8") for name in names)
+def new_widget(kind: str, owner: str, instead: str) -> Any:
+    """A widget of this class (``TunerWidget`` or ``RunWidget``).
+
+    Raises
+    ------
+    MissingExtraError
+        Without ipywidgets and anywidget: `owner` needs them, and `instead` names what works without.
+    """
+    try:
+        widgets = import_module("evalkit.notebook.widgets")
+    except ImportError as problem:
+        raise MissingExtraError(
+            f"{owner} needs ipywidgets and anywidget: {advise_extra('notebook')}; without it, {instead}"
+        ) from problem
+    return getattr(widgets, kind)()
 
 
-class Stage:
-    """Takes what a person does in a view, at once or by the worker.
+class Worker:
+    """Runs jobs one after the other on a daemon thread that lives while there are any.
 
-    What goes wrong is told in the view's `alert`, until the same goes well.
+    Of waiting jobs with the same name only the newest runs: it is about the newest state. A job must catch what it
+    raises.
+
+    Examples
+    --------
+    >>> done = []
+    >>> worker = Worker()
+    >>> worker.do("a", lambda: done.append(1))
+    >>> worker.wait(5), done
+    (True, [1])
     """
 
-    def __init__(self, view: Any) -> None:
-        self.view, self.worker = view, Worker()
-        self._faulty = ""  # what the alert is about
-        self.view.on_msg(self._receive)
+    def __init__(self) -> None:
+        self._idle = threading.Condition()
+        self._jobs: dict[str, Callable[[], object]] = {}
+        self._thread: threading.Thread | None = None
 
-    def _act(self, content: Any) -> None:
-        """Do what the view says; it may have been said by anybody."""
-        raise NotImplementedError
+    def do(self, name: str, job: Callable[[], object]) -> None:
+        """Put a job at the end of the queue."""
+        with self._idle:
+            self._jobs.pop(name, None)
+            self._jobs[name] = job
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._main, name="evalkit-widget", daemon=True)
+                self._thread.start()
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait until the queue is empty and the last job is done; False when the time was too short."""
+        with self._idle:
+            return self._idle.wait_for(lambda: self._thread is None, timeout_s)
+
+    def _main(self) -> None:
+        while True:
+            with self._idle:
+                if not self._jobs:
+                    self._thread = None
+                    self._idle.notify_all()
+                    return
+                job = self._jobs.pop(next(iter(self._jobs)))
+            job()
+
+
+class NotebookWidget:
+    """An object that draws itself in a notebook, and as HTML and text where no widget can be drawn.
+
+    An error appears in the widget's `alert` until the same action succeeds.
+
+    Attributes
+    ----------
+    widget
+        The ipywidget, to be placed in a layout of your own.
+    """
+
+    def __init__(self, widget: Any) -> None:
+        self.widget, self._worker = widget, Worker()
+        self._failed_action = ""
+        widget.on_msg(lambda _widget, message, _buffers: self.receive(message))
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """What is on screen: the widget's traits by name, as plain values."""
+        from anywidget import AnyWidget
+
+        names = set(self.widget.trait_names(sync=True)) - set(AnyWidget.class_trait_names())
+        return {name: getattr(self.widget, name) for name in sorted(names) if not name.startswith("_")}
+
+    def receive(self, message: Any) -> None:
+        """Do what a message from the screen asks for, ``{"do": action, …}``; other messages are ignored.
+
+        Every click and key press arrives here. What takes long continues in the background (see `wait_idle`).
+        """
+        name = message.get("do") if isinstance(message, Mapping) else None
+        action = self._actions().get(name) if isinstance(name, str) else None
+        if action is not None:
+            self._safely(lambda: action(message), str(name))
+
+    def wait_idle(self, timeout_s: float = 60.0) -> bool:
+        """Wait until nothing runs in the background; False when the time was too short."""
+        return self._worker.wait(timeout_s)
+
+    def _actions(self) -> dict[str, Callable[[Any], object]]:
+        """Name of an action -> the function that takes its message."""
+        return {"dismiss": lambda _: self._alert("")}
+
+    def _alert(self, text: str, action: str = "") -> None:
+        self.widget.alert, self._failed_action = text, action
 
     def _failed(self) -> None:
-        """What else a fault changes on screen."""
+        """What else an error changes on screen."""
 
-    def _alert(self, text: str, about: str = "") -> None:
-        self.view.alert, self._faulty = text, about
-
-    def _receive(self, _widget: Any, content: Any, _buffers: Any) -> None:
-        about = str(content.get("do", "")) if isinstance(content, Mapping) else ""
-        self._safely(lambda: self._act(content), about)
-
-    def _safely(self, job: Callable[[], object], about: str = "") -> None:
+    def _safely(self, job: Callable[[], object], action: str = "") -> None:
         try:
             job()
         except EvalkitError as problem:
-            self._alert(str(problem), about)
+            self._alert(str(problem), action)
             self._failed()
-        except Exception as problem:  # noqa: BLE001  # a callback's or thread's traceback is seen by nobody
-            self._alert(f"{type(problem).__name__}: {problem}", about)
+        except Exception as problem:  # noqa: BLE001  # nobody sees the traceback of a callback or thread
+            self._alert(f"{type(problem).__name__}: {problem}", action)
             self._failed()
         else:
-            if about and about == self._faulty:
+            if action and action == self._failed_action:
                 self._alert("")
 
     def _do(self, name: str, job: Callable[[], object]) -> None:
-        # a worker's job has a name of its own: to be taken in is not to have gone well
-        self.worker.do(name, lambda: self._safely(job, f"worker: {name}"))
+        # a name of its own: that an action was queued does not mean that it succeeded
+        self._worker.do(name, lambda: self._safely(job, f"worker: {name}"))
+
+    def _repr_html_(self) -> str:
+        raise NotImplementedError
+
+    def _repr_mimebundle_(self, **options: Any) -> Any:
+        bundle = self.widget._repr_mimebundle_(**options)
+        data, metadata = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
+        return {**data, "text/html": self._repr_html_(), "text/plain": repr(self)}, metadata

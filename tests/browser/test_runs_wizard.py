@@ -74,13 +74,13 @@ def test_a_person_runs_a_pack_finds_the_next_run_after_a_restart_and_stops_it(no
     wizard.get_by_label("jury").check()
     wizard.get_by_role("button", name="Add a judge").click()
     expect(field(page, "judges.0.judge_model_name")).to_be_focused()
-    expect(wizard.locator("[data-fault=scoring_mode]")).to_contain_text("takes two judges or more")
+    expect(wizard.locator("[data-error=scoring_mode]")).to_contain_text("takes two judges or more")
     expect(start).to_be_disabled()
     wizard.get_by_role("button", name="Add a judge").click()
-    expect(wizard.locator("[data-fault=scoring_mode]")).to_be_empty()
+    expect(wizard.locator("[data-error=scoring_mode]")).to_be_empty()
     # a weight that is none is told beside the weight
     field(page, "judges.1.weight").fill("much")
-    expect(wizard.locator("[data-fault='judges.1.weight']")).to_contain_text("valid number")
+    expect(wizard.locator("[data-error='judges.1.weight']")).to_contain_text("valid number")
     expect(field(page, "judges.1.weight")).to_have_attribute("aria-invalid", "true")
     expect(field(page, "judges.1.weight")).to_be_focused()
     field(page, "judges.1.weight").fill("2")
@@ -100,7 +100,7 @@ def test_a_person_runs_a_pack_finds_the_next_run_after_a_restart_and_stops_it(no
     expect(wizard.get_by_text("saved as scoring.yaml")).to_be_visible()
     assert (notebook.folder / "scoring.yaml").is_file()
     wizard.get_by_role("button", name="Save", exact=True).click()
-    expect(wizard.locator(".ekw-alert")).to_contain_text("is there already")
+    expect(wizard.locator(".ekw-alert")).to_contain_text("already exists")
     wizard.get_by_role("button", name="Dismiss the message").click()
 
     # start: state and log as they come, then scores
@@ -169,7 +169,7 @@ def test_the_view_by_keyboard_in_all_widths_light_and_dark(notebook):
     expect(rows).to_have_count(1)
     view.get_by_role("button", name="plain|0").click()
     expect(rows).to_have_count(8)
-    expect(view.locator(".ekw-order")).to_be_hidden()
+    expect(view.locator(".ekw-run-setup")).to_be_hidden()
     for summary in view.locator(".ekw-run-view details:not([open]) > summary").all()[::-1]:
         summary.click()
     assert page.evaluate(NAMELESS) == []
@@ -194,7 +194,7 @@ def test_two_views_of_one_wizard_say_the_same_and_a_double_click_starts_one_run(
     expect(both).to_have_count(2)
     one, other = both.first, both.last
     one.get_by_label("Pack").select_option("support@1")
-    model, limit = "model_name=good,slow_unless=go", "Most samples a task"
+    model, limit = "model_name=good,slow_unless=go", "Max. samples per task"
     one.get_by_label("Model", exact=True).first.fill(model)
     expect(other.get_by_label("Model", exact=True).first).to_have_value(model)
     other.get_by_label(limit).fill("3")
@@ -267,7 +267,7 @@ def test_the_wizard_is_accessible_and_fits_with_faults_and_a_failed_run(notebook
     for box in ("Config and command", "Runs of this registry: 1", "Temperature, tokens, name"):
         wizard.locator("summary", has_text=box).first.click()
     field(page, "judges.0.temperature").fill("-1")
-    expect(wizard.locator("[data-fault='judges.0.temperature']")).to_contain_text("greater than or equal to 0")
+    expect(wizard.locator("[data-error='judges.0.temperature']")).to_contain_text("greater than or equal to 0")
     assert page.evaluate(NAMELESS) == []
     assert findings(page) == []
     dark(page)

@@ -137,13 +137,13 @@ def test_stop_in_the_middle_and_run_on(notebook):
         tuner.get_by_role("button", name="Stop").click()
         notebook.wait_for("tuner.session._stop.is_set()")
         go.set()
-        expect(tuner.locator(".ekw-said")).to_contain_text("stopped:")
+        expect(tuner.locator(".ekw-done")).to_contain_text("stopped:")
         scored = tile(tuner, "Scored").locator("b")
         first = int(scored.inner_text().split(" of ")[0])
         assert 2 <= first < 24
         assert first == len(server.seen)
         expect(tuner.get_by_role("alert").first).to_contain_text("judge again, only the rest is paid")
-        server.faults = None
+        server.errors = None
         run(tuner)
         expect(scored).to_have_text("24 of 24")
         expect(tuner.get_by_role("alert").first).to_be_empty()
@@ -231,7 +231,7 @@ def test_everything_can_be_done_by_keyboard_and_has_a_name(notebook):
     expect(item.get_by_role("heading", name=rows.last.get_attribute("data-id"))).to_be_visible()
     page.keyboard.press("Escape")
     expect(rows.last).to_be_focused()
-    split = tuner.get_by_role("button", name="Judges split")
+    split = tuner.get_by_role("button", name="Judges disagree")
     split.focus()
     page.keyboard.press("Space")
     expect(split).to_have_attribute("aria-pressed", "true")
@@ -368,19 +368,19 @@ def test_a_press_is_not_lost_when_what_is_pressed_is_drawn_anew(notebook):
     expect(plan).to_contain_text("216 judgments")
     button.hover()  # once it stands still
     page.mouse.down()
-    notebook.run_code("tuner.edit('faithfulness', scale={2: 'other'}); tuner._screen.worker.wait(20)")
+    notebook.run_code("tuner.edit('faithfulness', scale={2: 'other'}); tuner.wait_idle(20)")
     expect(tuner.get_by_label("What level 2 means")).not_to_have_value("other")  # waits for the end of the press
     page.mouse.up()
     expect(tuner.get_by_label("What level 2 means")).to_have_value("other")
     expect(tile(tuner, "Agreement with people").locator("b")).to_contain_text("[")
 
     # so by the keyboard: a button is pressed when Space is let go
-    notebook.run_code("tuner.edit('faithfulness', scale={2: 'another'}); tuner._screen.worker.wait(20)")
+    notebook.run_code("tuner.edit('faithfulness', scale={2: 'another'}); tuner.wait_idle(20)")
     expect(tuner.get_by_label("What level 2 means")).to_have_value("another")
     expect(button).to_be_enabled()
     button.focus()
     page.keyboard.down(" ")
-    notebook.run_code("tuner.edit('faithfulness', scale={2: 'third'}); tuner._screen.worker.wait(20)")
+    notebook.run_code("tuner.edit('faithfulness', scale={2: 'third'}); tuner.wait_idle(20)")
     page.keyboard.up(" ")
     expect(tile(tuner, "Changed")).to_contain_text(re.compile(r"by chance up to \d+, p [<\d.]+, against"))
     assert page.console_errors == []
@@ -397,7 +397,7 @@ def test_what_is_typed_stays_whatever_the_kernel_says_meanwhile(notebook):
 
     page = notebook.page
     tuner = notebook.open(SUPPORT).tuner
-    text, said = tuner.get_by_label("What level 2 means"), tuner.locator(".ekw-said")
+    text, said = tuner.get_by_label("What level 2 means"), tuner.locator(".ekw-done")
     run(tuner)
     expect(tile(tuner, "Scored")).to_be_visible()
     notebook.run_code(SLOW_SAVE)
@@ -416,7 +416,7 @@ def test_what_is_typed_stays_whatever_the_kernel_says_meanwhile(notebook):
     # what was typed before an action counts before it: the version that is taken over is the one that is there then
     tuner.get_by_text("Versions: 1").click()
     text.fill("lost")
-    tuner.get_by_role("button", name="Edit the shown one").click()
+    tuner.get_by_role("button", name="Edit the version shown").click()
     expect(text).not_to_have_value("lost")
     page.wait_for_timeout(600)  # longer than typing is waited for
     expect(text).not_to_have_value("lost")
@@ -553,10 +553,10 @@ def test_a_quick_person_loses_no_label_and_long_and_foreign_texts_fit(notebook):
 
 SLOW_PARTS = """\
 import time
-from evalkit.notebook import tuner_messages as screens
+from evalkit.notebook import tuner_controller as screens
 def late(made):
     return lambda *given: (time.sleep(0.7), made(*given))[1]
-screens.page_payload, screens.board_of = late(screens.page_payload), late(screens.board_of)"""
+screens.page_payload, screens.figures_payload = late(screens.page_payload), late(screens.figures_payload)"""
 
 
 def test_what_a_person_does_goes_by_what_is_on_screen_and_by_what_was_done_before(notebook):
@@ -591,14 +591,15 @@ def test_what_a_person_does_goes_by_what_is_on_screen_and_by_what_was_done_befor
     # another item comes while a label is pressed
     item.get_by_role("button", name="0", exact=True).hover()
     page.mouse.down()
-    notebook.run_code("tuner._screen._select({'item_id': 'i2'})")
+    notebook.run_code("tuner.receive({'do': 'select', 'item_id': 'i2'})")
     page.mouse.up()
     expect(item.get_by_role("heading", name="i2")).to_be_visible()
     expect(rows.nth(1).locator(".ekw-human")).to_have_text("0")
     expect(rows.nth(2).locator(".ekw-human")).to_have_count(0)
 
     # the figures come while a name is typed
-    name, figures = item.get_by_label("Annotator"), "tuner._screen.worker.wait(20); tuner._screen.show('page', 'board')"
+    name = item.get_by_label("Annotator")
+    figures = "tuner.wait_idle(20); tuner.receive({'do': 'annotator', 'name': tuner.session.annotator})"
     item.get_by_role("button", name="1", exact=True).click()
     name.fill(" ")
     expect(rows.nth(2).locator(".ekw-human")).to_have_text("1")
@@ -686,7 +687,7 @@ def test_edits_are_suggested_and_tried(notebook):
     press(tuner.get_by_role("button", name="Suggest edits"))
     first = tuner.get_by_role("article", name="Suggestion 1", exact=True)
     expect(first).to_contain_text("faithfulness: level 2")
-    expect(tuner.locator(".ekw-advice [role=status]")).to_contain_text("jury and people differ on")
+    expect(tuner.locator(".ekw-suggestions [role=status]")).to_contain_text("jury and people differ on")
     text = first.locator(".ekw-new").inner_text().strip()
     press(first.get_by_role("button", name="Try suggestion 1"))
     expect(tile(first, "Effect, dev labels")).to_contain_text("fixed")
@@ -704,7 +705,7 @@ def test_edits_are_suggested_and_tried(notebook):
     # what was tried is shown again without another look
     looks = tile(first, "Agreement, held-out labels").inner_text()
     run(tuner)
-    expect(tuner.locator(".ekw-said")).to_have_text("done: everything was cached")
+    expect(tuner.locator(".ekw-done")).to_have_text("done: everything was cached")
     expect(first.get_by_role("button", name="Show suggestion 1")).to_be_disabled()
     expect(tile(first, "Agreement, held-out labels")).to_have_text(looks, use_inner_text=True)
     shown = tile(first, "Effect, held-out labels").inner_text()

@@ -1,9 +1,9 @@
-// The rubric as a form and as YAML. The form says all that a criterion is: criteria and levels come, go and move in it.
+// The rubric as a form and as YAML. The form holds the whole criterion: criteria and levels are added and removed in it.
 const LEVELS = ["ordinal", "nominal", "interval"];
 
 function editorPart(ctx) {
   const { root, find, get, send } = ctx;
-  let drawn = -1, yaml = false, typing = null, rests = [], sent = 0, heard = 0, drawnAs = null, elsewhere = "", turning = false;
+  let drawn = -1, yaml = false, typing = null, rests = [], sent = 0, answered = 0, drawnAs = null, otherView = "", toggling = false;
 
   function level(code, text, at) {
     return `<div class="ekw-level"><input class="ekw-code" value="${esc(code)}" aria-label="Code of level ${at + 1}" data-part="code">
@@ -30,20 +30,20 @@ function editorPart(ctx) {
       <label class="ekw-short">Template <input data-part="template" list="${ctx.id}-templates" value="${esc(form.template)}"></label></div>
       <datalist id="${ctx.id}-templates">${draft.templates.map((name) => `<option value="${esc(name)}">`).join("")}</datalist>`;
   }
-  // The kernel has seen all that was typed here: until then what it says of the rubric is older than what is on screen.
-  const settled = () => typing === null && heard === sent;
-  function hear(said) {
-    const [who, number] = said.split(" ");
-    if (who === ctx.id) heard = Number(number);
-    else if (said && said !== elsewhere) [elsewhere, drawn] = [said, -1]; // typed in another view of this tuner
+  // Python has answered all that was typed here: until then its draft is older than the one on screen.
+  const settled = () => typing === null && answered === sent;
+  function takeAnswer(id) {
+    const [view, number] = id.split(" ");
+    if (view === ctx.id) answered = Number(number);
+    else if (id && id !== otherView) [otherView, drawn] = [id, -1]; // typed in another view of this tuner
   }
-  // The draft as it was typed, fault and all: without a fault it is the draft itself.
+  // The draft as it was typed, errors included; without errors it is the draft itself.
   const typedIn = (draft) => (draft.typed ? { ...draft, form: draft.typed.form || draft.form, yaml: draft.typed.text ?? draft.yaml } : draft);
   const parts = (form) => JSON.stringify([form.description, form.template, form.criteria.map((one) => [one.name, one.level, one.description, one.scale, one.passes, one.rule, one.rest])]);
-  const says = (draft) => (yaml ? find(".ekw-yaml").value === draft.yaml : parts(collect()) === parts(draft.form));
-  function turn() {
-    turning = false;
-    if (get("draft").problem) return; // what has a fault has no other form
+  const shows = (draft) => (yaml ? find(".ekw-yaml").value === draft.yaml : parts(collect()) === parts(draft.form));
+  function toggle() {
+    toggling = false;
+    if (get("draft").problem) return; // an invalid draft has no other form
     yaml = !yaml;
     drawDraft();
     find('[data-do="toggle"]').focus();
@@ -51,11 +51,11 @@ function editorPart(ctx) {
   function drawDraft() {
     const draft = typedIn(get("draft"));
     if (!draft.form) return;
-    hear(draft.said);
+    takeAnswer(draft.answers);
     if (!find(".ekw-fields")) yaml = "text" in draft.typed;
-    if (turning && settled()) return turn();
+    if (toggling && settled()) return toggle();
     const there = find(".ekw-fields") && drawnAs === yaml;
-    if (!there || (drawn !== draft.revision && settled() && !says(draft))) { // what is being typed stays
+    if (!there || (drawn !== draft.revision && settled() && !shows(draft))) { // text being typed stays
       drawnAs = yaml;
       const body = yaml ? `<textarea class="ekw-yaml" rows="22" spellcheck="false" aria-label="Rubric as YAML">${esc(draft.yaml)}</textarea>` : fields(draft);
       find(".ekw-editor").innerHTML = `<div class="ekw-head"><h3>${esc(draft.id)} <small class="ekw-label"></small></h3>
@@ -64,10 +64,9 @@ function editorPart(ctx) {
     drawn = draft.revision;
     find(".ekw-label").textContent = draft.edited ? `${draft.label}, edited` : draft.label;
     find(".ekw-problem").textContent = draft.problem;
-    root.classList.toggle("ekw-faulty", Boolean(draft.problem));
-    const warnings = draft.warnings || [];
+        const warnings = draft.warnings || [];
     find(".ekw-warnings").innerHTML = warnings.length
-      ? `<details><summary>${warnings.length} ${warnings.length === 1 ? "remark" : "remarks"} on the wording</summary><ul>${warnings.map((one) => `<li>${esc(one)}</li>`).join("")}</ul></details>` : "";
+      ? `<details><summary>${warnings.length} ${warnings.length === 1 ? "warning" : "warnings"} about the wording</summary><ul>${warnings.map((one) => `<li>${esc(one)}</li>`).join("")}</ul></details>` : "";
   }
   function collect() {
     const part = (from, name) => from.querySelector(`[data-part="${name}"]`).value;
@@ -86,18 +85,18 @@ function editorPart(ctx) {
     clearTimeout(typing);
     typing = null;
     sent += 1;
-    const said = `${ctx.id} ${sent}`;
-    if (yaml) send({ do: "yaml", text: find(".ekw-yaml").value, said });
-    else send({ do: "form", form: collect(), said });
+    const id = `${ctx.id} ${sent}`;
+    if (yaml) send({ do: "yaml", text: find(".ekw-yaml").value, id });
+    else send({ do: "form", form: collect(), id });
   }
   function typed(event) {
     const one = event?.target.closest?.(".ekw-criterion");
-    if (one) { // what stands around the fields says what they say
+    if (one) { // headings and labels follow the fields
       const [name, kind] = ["name", "level"].map((part) => one.querySelector(`[data-part="${part}"]`).value);
       one.querySelector("summary").innerHTML = `${esc(name)} <small>${esc(kind)}</small>`;
       one.querySelector("[data-rule]").textContent = ruleOf({ level: kind, rule: rests[one.dataset.at].rule });
       const names = { '[data-part="level"]': "Level of measurement of", ".ekw-levels": "Scale of", '[data-do="remove"]': "Remove criterion" };
-      Object.entries(names).forEach(([part, said]) => one.querySelector(part).setAttribute("aria-label", `${said} ${name}`));
+      Object.entries(names).forEach(([part, label]) => one.querySelector(part).setAttribute("aria-label", `${label} ${name}`));
     }
     const row = event?.target.matches?.('[data-part="code"]') && event.target.closest(".ekw-level");
     if (row) {
@@ -107,8 +106,8 @@ function editorPart(ctx) {
     clearTimeout(typing);
     typing = setTimeout(flush, 250);
   }
-  // what is taken away hands the focus to what stands next to it
-  function leave(gone, next) {
+  // a removed element hands the focus to its neighbour
+  function removeElement(gone, next) {
     gone.remove();
     next?.focus();
     typed();
@@ -116,8 +115,8 @@ function editorPart(ctx) {
   const actions = {
     toggle: () => {
       flush();
-      turning = true;
-      if (settled()) turn();
+      toggling = true;
+      if (settled()) toggle();
     },
     add: (one) => {
       const levels = one.closest(".ekw-criterion").querySelector(".ekw-levels"), codes = [...levels.querySelectorAll('[data-part="code"]')].map((box) => Number(box.value));
@@ -128,7 +127,7 @@ function editorPart(ctx) {
     },
     drop: (one) => {
       const row = one.closest(".ekw-level"), near = row.nextElementSibling || row.previousElementSibling;
-      leave(row, near ? near.querySelector('[data-do="drop"]') : row.closest(".ekw-criterion").querySelector('[data-do="add"]'));
+      removeElement(row, near ? near.querySelector('[data-do="drop"]') : row.closest(".ekw-criterion").querySelector('[data-do="add"]'));
     },
     criterion_new: () => {
       const box = find(".ekw-criteria"), names = [...box.querySelectorAll('[data-part="name"]')].map((one) => one.value);
@@ -143,7 +142,7 @@ function editorPart(ctx) {
     },
     remove: (one) => {
       const gone = one.closest(".ekw-criterion"), near = gone.nextElementSibling || gone.previousElementSibling;
-      leave(gone, near ? near.querySelector("summary") : find('[data-do="criterion_new"]'));
+      removeElement(gone, near ? near.querySelector("summary") : find('[data-do="criterion_new"]'));
     },
   };
   return { drawDraft, flush, typed, actions };

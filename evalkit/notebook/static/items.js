@@ -1,12 +1,12 @@
-// The table of items, and the one that is open.
+// The table of items, and the selected item.
 const COLUMNS = [
-  ["item", "Item"], ["people", "People"], ["jury", "Jury"], [null, "Judges"], ["split", "Split"], ["change", "Change"], [null, "Text"],
+  ["item", "Item"], ["people", "People"], ["jury", "Jury"], [null, "Judges"], ["split", "Disagreement"], ["change", "Change"], [null, "Text"],
 ];
 
 function itemsPart(ctx) {
   const { root, find, put, get } = ctx;
   const verdict = (passed) => (passed === true ? "pass" : passed === false ? "fail" : "none");
-  // where a verdict is not what the label says by itself, the chip says the verdict too
+  // where the verdict differs from what the label implies, the chip shows the verdict too
   function chip(label, passed, people, who, beside) {
     const off = people !== null && passed !== null && passed !== people;
     const said = label === null ? "no label" : label;
@@ -17,12 +17,12 @@ function itemsPart(ctx) {
     const page = get("page"), query = page.query || {}, item = get("item").item_id;
     if (!page.judged) {
       ["tools", "foot"].forEach((name) => put(`.ekw-${name}`, ""));
-      put(".ekw-scroll", `<div class="ekw-first"><h3>${counted(page.n_items, "item")}, nothing judged yet</h3><ol><li>Look at the plan below Run: what it asks, what it costs.</li>
-        <li>Run. What was judged once is not asked again.</li><li>Look at the items that need eyes, label them, edit the rubric, run again: you see what the edit fixed and broke, and how much of it may be chance.</li></ol></div>`);
+      put(".ekw-scroll", `<div class="ekw-first"><h3>${counted(page.n_items, "item")}, nothing judged yet</h3><ol><li>Read the plan below Run: how many calls it makes and what they cost.</li>
+        <li>Run. What was judged once is not paid again.</li><li>Look at the items that need review, label them, edit the rubric, run again: you see what the edit fixed and broke, and how much of it may be chance.</li></ol></div>`);
       return;
     }
     const active = document.activeElement === find("[data-search]");
-    const known = get("board").browse ? ["all", "split", "unscored"] : null; // the others are about people and changes
+    const known = get("figures").browse ? ["all", "split", "unscored"] : null; // the others need labels or a second version
     const tools = page.filters.filter(([name]) => !known || known.includes(name)).map(([name, title, n]) => `<button data-do="filter" data-key="filter ${esc(name)}" data-name="${esc(name)}" aria-pressed="${name === query.filter}" ${n || name === query.filter || name === "all" ? "" : "disabled"}>${esc(title)} <i>${+n}</i></button>`).join("");
     if (!active) put(".ekw-tools", `${tools}<input type="search" data-search data-key="search" aria-label="Search items" placeholder="Search" value="${esc(query.search)}">`);
     const head = COLUMNS.map(([key, title]) => key
@@ -31,49 +31,49 @@ function itemsPart(ctx) {
     const focus = page.rows.some((row) => row.item_id === item) ? item : page.rows[0]?.item_id;
     const body = page.rows.map((row) => `<tr data-do="select" data-key="row ${esc(row.item_id)}" data-id="${esc(row.item_id)}" tabindex="${row.item_id === focus ? 0 : -1}" aria-selected="${row.item_id === item}">
         <th scope="row">${esc(row.item_id)}</th>
-        <td>${row.held ? '<small title="its labels stay unseen while you tune">held out</small>' : Object.entries(row.people).map(([who, label]) => `<span class="ekw-human" title="${esc(who)}">${esc(label)}</span>`).join(" ") || "<small>–</small>"}</td>
-        <td>${chip(row.jury, row.passed, row.people_passed, "jury", row.beside[""])} ${row.wrong === true ? '<b class="ekw-worse" title="not where the majority of people is">✗</b>' : row.wrong === false ? '<span class="ekw-better" title="where the majority of people is">✓</span>' : ""}${row.status === "ok" ? "" : ` <small>${esc(row.status)}</small>`}</td>
-        <td>${row.votes.map(([who, label, passed]) => chip(label, passed, row.people_passed, who, row.beside[who])).join("")}</td>
+        <td>${row.held ? '<small title="its labels stay hidden while you tune">held out</small>' : Object.entries(row.people).map(([who, label]) => `<span class="ekw-human" title="${esc(who)}">${esc(label)}</span>`).join(" ") || "<small>–</small>"}</td>
+        <td>${chip(row.jury, row.passed, row.people_passed, "jury", row.conflicts[""])} ${row.wrong === true ? '<b class="ekw-worse" title="against the majority of people">✗</b>' : row.wrong === false ? '<span class="ekw-better" title="with the majority of people">✓</span>' : ""}${row.status === "ok" ? "" : ` <small>${esc(row.status)}</small>`}</td>
+        <td>${row.votes.map(([who, label, passed]) => chip(label, passed, row.people_passed, who, row.conflicts[who])).join("")}</td>
         <td>${row.split ? row.split.toFixed(2) : row.split === 0 ? "–" : ""}</td>
         <td class="ekw-${row.change === "fixed" ? "better" : row.change === "broke" ? "worse" : "as"}">${esc(SIGN[row.change] || "")}</td>
         <td class="ekw-text">${esc(row.text)}</td></tr>`).join("");
     const scroll = find(".ekw-scroll").scrollTop;
-    put(".ekw-scroll", `<table role="grid" aria-label="Judged items" aria-rowcount="${+page.n}"><thead><tr>${head}</tr></thead><tbody>${body || `<tr><td colspan="7" class="ekw-empty">No item is like that. Clear the filter or the search.</td></tr>`}</tbody></table>`);
+    put(".ekw-scroll", `<table role="grid" aria-label="Judged items" aria-rowcount="${+page.n}"><thead><tr>${head}</tr></thead><tbody>${body || `<tr><td colspan="7" class="ekw-empty">No item matches. Clear the filter or the search.</td></tr>`}</tbody></table>`);
     find(".ekw-scroll").scrollTop = scroll;
     const turn = (step, name, sign, off) => `<button data-do="turn" data-key="turn ${step}" data-step="${step}" aria-label="${name} page" ${offIf(off)}>${sign}</button>`;
     const cell = query.cell ? `<button data-do="uncell" data-key="uncell">× people ${esc(query.cell[0])}, jury ${esc([query.cell[1] ?? "none", query.cell[2]].filter(Boolean).join(" "))}</button>` : "";
-    put(".ekw-foot", `<span role="status">${+page.n} of ${counted(page.n_items, "item")}</span>${cell}${query.sort === "eyes" ? "<small>first what needs eyes: wrong, broke, unscored, split</small>" : '<button data-do="sort" data-name="eyes" data-key="sort eyes">First what needs eyes</button>'}
+    put(".ekw-foot", `<span role="status">${+page.n} of ${counted(page.n_items, "item")}</span>${cell}${query.sort === "review" ? "<small>items that need review first: wrong, broke, unscored, judges disagree</small>" : '<button data-do="sort" data-name="review" data-key="sort review">Needs review first</button>'}
       <span class="ekw-push"></span>${page.n_pages > 1 ? `${turn(-1, "Previous", "‹", page.page === 0)} ${page.page + 1}/${page.n_pages} ${turn(1, "Next", "›", page.page + 1 >= page.n_pages)}` : ""}`);
   }
 
   // -- one item
   let shown = null;
   function drawItem() {
-    const item = get("item"), board = get("board");
-    find(".ekw-item").toggleAttribute("data-keep", shown === item.item_id); // of another item nothing was open
+    const item = get("item"), figures = get("figures");
+    find(".ekw-item").toggleAttribute("data-keep", shown === item.item_id); // another item starts with all details closed
     shown = item.item_id;
-    if (!item.item_id) return put(".ekw-item", get("page").judged ? '<p class="ekw-empty">Choose an item: its prompt, each judge\'s replies and reasons, the labels. Arrow keys move, a level\'s key (0, 1 …) labels the open item, Enter goes in, Escape comes back.</p>' : "");
-    const mine = item.labels[board.annotator];
+    if (!item.item_id) return put(".ekw-item", get("page").judged ? '<p class="ekw-empty">Choose an item to see its prompt, each judge\'s replies and explanations, and its labels. Arrow keys move between items, a code (0, 1 …) labels the selected item, Enter opens it, Escape returns to the table.</p>' : "");
+    const mine = item.labels[figures.annotator];
     const labels = Object.entries(item.labels).map(([who, label]) => `<span class="ekw-human">${esc(who)}: ${esc(label)}</span>`).join(" ");
     const codes = item.codes.map((code) => `<button data-do="label" data-key="label ${esc(code)}" data-label="${esc(code)}" aria-pressed="${mine === code}">${esc(code)}</button>`).join("");
     const samples = (judge) => judge.samples.map((one, at) => `<li><b>${esc(one.label ?? "no label")}</b>${one.order ? ` <small>${esc(one.order)}</small>` : ""} ${
         one.error ? `<span class="ekw-worse">✗ ${esc(one.error.replace("_", " "))}</span> ` : ""}${esc(one.explanation ?? "")}${
         one.reply ? `<details><summary aria-label="Raw reply ${at + 1} of ${esc(judge.judge)}">raw reply</summary><pre>${esc(one.reply)}</pre></details>` : ""}</li>`).join("");
     put(".ekw-item", `<div class="ekw-head"><h3>${esc(item.item_id)} <small>${esc(item.criterion)}</small></h3>
-      ${board.browse ? "" : `<div class="ekw-label-line" role="group" aria-label="Your label"><label class="ekw-short">Label as <input data-annotator data-key="annotator" value="${esc(board.annotator)}" aria-label="Annotator"></label> ${codes}
+      ${figures.browse ? "" : `<div class="ekw-label-line" role="group" aria-label="Your label"><label class="ekw-short">Label as <input data-annotator data-key="annotator" value="${esc(figures.annotator)}" aria-label="Annotator"></label> ${codes}
       <button class="ekw-quiet" data-do="unlabel" data-key="unlabel" ${offIf(mine === undefined)}>Take back</button></div>`}</div>
-      ${board.browse ? "" : `<p class="ekw-labels">${item.held ? "Held out: other people's labels stay unseen while you tune. " : ""}${labels || "No label yet."}</p>`}
+      ${figures.browse ? "" : `<p class="ekw-labels">${item.held ? "Held out: other people's labels stay hidden while you tune. " : ""}${labels || "No label yet."}</p>`}
       <dl class="ekw-inputs">${item.inputs.map(([name, text]) => `<dt>${esc(name)}</dt><dd>${esc(text)}</dd>`).join("")}</dl>
       <div class="ekw-judges">${item.judges.map((judge) => `<article><h4>${esc(judge.judge)} <span class="ekw-chip ekw-${verdict(judge.passed)}">${esc(judge.label ?? "–")}</span> <small>${judge.score === null ? esc(judge.reason ?? "unscored") : `mean ${esc(judge.score)}`}${judge.passed === null ? "" : `, ${verdict(judge.passed)}`}</small></h4><ol>${samples(judge)}</ol></article>`).join("")}</div>
-      ${item.prompt ? `<details class="ekw-prompt"><summary>What judges were asked</summary><pre>${esc(item.prompt)}</pre></details>` : ""}`);
+      ${item.prompt ? `<details class="ekw-prompt"><summary>The prompt of the judges</summary><pre>${esc(item.prompt)}</pre></details>` : ""}`);
   }
-  // Once an item that was just chosen is there: it and its row are brought in sight, as far as both fit.
+  // Scroll an item that was just chosen, and its row, into view once it is drawn.
   function reveal() {
     if (!ctx.wanted || get("item").item_id !== ctx.wanted) return;
     ctx.wanted = null;
     for (const one of [find(".ekw-item"), root.querySelector('tr[aria-selected="true"]')]) one?.scrollIntoView({ block: "nearest" });
   }
-  function mark() { // the row of the item that is shown
+  function mark() { // select the row of the item shown
     const id = get("item").item_id;
     const rows = [...root.querySelectorAll("tr[data-id]")], there = rows.some((row) => row.dataset.id === id);
     rows.forEach((row) => {

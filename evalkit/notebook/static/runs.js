@@ -3,42 +3,42 @@ const clock = (at) => (Number.isNaN(Date.parse(at)) ? at : new Date(at).toLocale
 
 function runsPart(ctx) {
   const { find, put, get } = ctx;
-  let n = 0, told = 0, heard = "", filled = new Map();
+  let n = 0, sent = 0, answer = "", filled = new Map();
   function drawRun() {
     const status = get("status"), draft = get("draft"), running = Boolean(status.running);
     const bar = running
       ? `<progress aria-label="Replies" ${status.total ? `value="${+status.done}" max="${+status.total}"` : ""}></progress><small class="ekw-count">${esc(status.text)}</small>` : "";
     put(".ekw-run", `<div class="ekw-line"><button class="ekw-primary" data-do="run" data-key="run" ${offIf(running || draft.problem)}>▶ Run</button>
       <button data-do="stop" data-key="stop" ${offIf(!running)}>■ Stop</button>
-      <button data-do="save" data-key="save" ${offIf(running || draft.problem)} title="Write the rubric as its next version">Save version</button></div>${bar}
+      <button data-do="save" data-key="save" ${offIf(running || draft.problem)} title="Save the rubric as its next version">Save version</button></div>${bar}
       <small class="ekw-plan">${running ? "" : esc(status.plan || "")}</small>
-      <div role="status" class="ekw-said">${running ? "" : esc(status.text)}</div>`);
+      <div role="status" class="ekw-done">${running ? "" : esc(status.text)}</div>`);
   }
   function drawJury() {
     const jury = get("jury"), judges = jury.judges || [];
     const on = judges.filter((judge) => judge.on).length, box = find("[data-new]");
-    if (box && judges.length > n) box.value = ""; // it was taken in
+    if (box && judges.length > n) box.value = ""; // it was added
     n = judges.length;
-    if (jury.said !== heard) [heard, filled] = [jury.said, answered(jury)];
+    if (jury.answers !== answer) [answer, filled] = [jury.answers, answered(jury)];
     find('[data-box="jury"] > summary').textContent = `Jury: ${counted(on, "judge")} × ${counted(jury.samples, "sample")}, ${jury.aggregate}`;
     put(".ekw-jury", `<table><thead><tr><th scope="col">Judge</th><th scope="col">Weight</th></tr></thead><tbody>${judges
       .map((judge) => `<tr><td><label class="ekw-check"><input type="checkbox" data-jury="on" data-key="on ${esc(judge.name)}" data-name="${esc(judge.name)}" ${judge.on ? "checked" : ""}>${esc(judge.name)}</label></td>
         <td><input type="number" min="0" step="0.5" data-jury="weight" data-key="weight ${esc(judge.name)}" data-name="${esc(judge.name)}" value="${+judge.weight}" aria-label="Weight of ${esc(judge.name)}"></td></tr>`)
       .join("")}</tbody></table>
       <div class="ekw-line"><label class="ekw-short">Samples <input type="number" min="1" max="25" data-jury="samples" data-key="samples" value="${+jury.samples}"></label>
-      <label class="ekw-short">Combine <select data-jury="aggregate" data-key="aggregate">${(jury.aggregates || []).map((name) => `<option ${name === jury.aggregate ? "selected" : ""}>${esc(name)}</option>`).join("")}</select></label></div>
+      <label class="ekw-short">Aggregate <select data-jury="aggregate" data-key="aggregate">${(jury.aggregates || []).map((name) => `<option ${name === jury.aggregate ? "selected" : ""}>${esc(name)}</option>`).join("")}</select></label></div>
       <label class="ekw-short">Spend at most US$ <input type="number" min="0" step="0.01" data-jury="budget" data-key="budget" value="${esc(jury.budget_usd ?? "")}"></label>
       <div class="ekw-line"><input data-new placeholder="openai:gpt-4o-mini" data-key="new" aria-label="Another judge, provider:model"><button data-do="judge" data-key="add judge">Add judge</button></div>`);
   }
   const juryFields = () => [...find(".ekw-jury").querySelectorAll("[data-jury]")];
-  // The jury as it is filled in now is said: returns the mark of that message.
-  function saidJury() {
+  // Remember the fields as they are sent now; returns the id of the message.
+  function juryMessage() {
     filled = new Map(juryFields().map((one) => [one.dataset.key, one.type === "checkbox" ? one.checked : one.value]));
-    return `${ctx.id} ${(told += 1)}`;
+    return `${ctx.id} ${(sent += 1)}`;
   }
-  // To what was said last there is an answer: fields say what holds, those that were filled in otherwise since then apart.
+  // The last message is answered: fields show what Python holds, except those changed since it was sent.
   function answered(jury) {
-    if (jury.said !== `${ctx.id} ${told}`) return filled;
+    if (jury.answers !== `${ctx.id} ${sent}`) return filled;
     juryFields().forEach((one) => {
       const now = one.type === "checkbox" ? "checked" : "value";
       if (filled.get(one.dataset.key) !== one[now]) return;
@@ -48,16 +48,16 @@ function runsPart(ctx) {
     return new Map();
   }
   function drawVersions() {
-    const board = get("board"), versions = board.versions || [];
+    const board = get("figures"), versions = board.versions || [];
     find('[data-box="versions"] > summary').textContent = `Versions: ${versions.length}`;
     const options = (chosen) => versions.map((one, at) => `<option value="${esc(one.key)}" ${one.key === chosen ? "selected" : ""}>${esc(`${at + 1}. ${one.label} · ${clock(one.at)} · ${one.jury}`)}</option>`).join("");
     const words = (board.diff || []).map((line) => `<li>${esc(line)}</li>`).join("");
     put(".ekw-versions", versions.length
       ? `<label>Shown<select data-version="current" data-key="current">${options(board.current)}</select></label>
         <label>Compared with<select data-version="against" data-key="against"><option value="">nothing</option>${options(board.against)}</select></label>
-        ${words ? `<ul class="ekw-diff" aria-label="What the shown version has otherwise">${words}</ul>` : ""}
-        <div class="ekw-line"><button data-do="take" data-key="take">Edit the shown one</button><button data-do="code" data-key="code">Copy as code</button></div><pre class="ekw-codetext" hidden tabindex="0"></pre>`
-      : "<p class='ekw-empty'>Each run is kept here.</p>");
+        ${words ? `<ul class="ekw-diff" aria-label="Changes in the version shown">${words}</ul>` : ""}
+        <div class="ekw-line"><button data-do="take" data-key="take">Edit the version shown</button><button data-do="code" data-key="code">Copy as code</button></div><pre class="ekw-codetext" hidden tabindex="0"></pre>`
+      : "<p class='ekw-empty'>Each run appears here.</p>");
   }
 
   const EFFECT = [["Agreement", "agreement"], ["Effect", "effect"]];
@@ -67,7 +67,7 @@ function runsPart(ctx) {
       key === "effect" ? `<span class="ekw-moved ekw-${esc(one.mark || "as")}">${esc(one.counts)}</span>` : `<small>${esc(one.coverage)}</small>`}</dd></div>`).join("");
     return `<dl class="ekw-tiles" aria-label="${part}">${figures}</dl>`;
   }
-  // The new text with what is new in it marked; of what stays a few words show where it is.
+  // The new text with its new words marked; of the unchanged text only a few words remain as context.
   function marked(was, text) {
     const [old, now] = [was, text].map((one) => one.split(/\s+/).filter(Boolean));
     let head = 0, tail = 0;
@@ -82,27 +82,27 @@ function runsPart(ctx) {
     const tried = row.effects.length > 0, name = `suggestion ${at + 1}`;
     const buttons = tried
       ? `<button data-do="showtry" data-key="try ${at}" data-version="${esc(row.key)}" aria-label="Show ${name}" ${offIf(row.key === shown)}>${row.key === shown ? "Shown" : "Show"}</button>
-        <button data-do="takeup" data-key="takeup ${at}" data-version="${esc(row.key)}" aria-label="Take ${name} over into the rubric">Take over</button>`
+        <button data-do="takeup" data-key="takeup ${at}" data-version="${esc(row.key)}" aria-label="Use ${name} in the rubric">Use it</button>`
       : `<button data-do="try" data-key="try ${at}" data-number="${at}" ${offIf(running)} aria-label="Try ${name}">Try</button>`;
     return `<li><article aria-label="Suggestion ${at + 1}"><h4>${esc(row.where)}</h4><p class="ekw-new">${marked(row.was, row.text)}</p>
-      <p><small>${esc(row.reason)}</small></p><details><summary>in full, and what it replaces</summary><p>${esc(row.text)}</p><p><small>${esc(row.was) || "(nothing)"}</small></p></details>
+      <p><small>${esc(row.reason)}</small></p><details><summary>full text, and what it replaces</summary><p>${esc(row.text)}</p><p><small>${esc(row.was) || "(nothing)"}</small></p></details>
       <div class="ekw-line">${buttons}</div>${row.effects.map(effect).join("")}${tried ? `<small>${esc(row.effects[0].changed)}</small>` : ""}</article></li>`;
   }
-  function drawAdvice() {
-    const advice = get("advice"), rows = advice.rows || [], running = Boolean(get("status").running), board = get("board");
-    find('[data-box="advice"] > summary').textContent = rows.length ? `Suggestions: ${rows.length}, of ${advice.of}` : "Suggestions";
-    if (!get("page").judged) return put(".ekw-advice", "<p class='ekw-empty'>After a run a judge can suggest edits, from dev items where jury and people disagree.</p>");
-    const look = advice.held ? "Trying one looks at the held-out labels, and the look is counted." : "Few labels: nothing is held out, so an effect is measured on the labels that it was made from.";
-    put(".ekw-advice", `<div class="ekw-line"><label class="ekw-short">Ask <input data-adviser data-key="adviser" list="${ctx.id}-advisers" value="${esc(advice.judge)}" aria-label="Judge to ask for suggestions"></label>
-      <datalist id="${ctx.id}-advisers">${(advice.judges || []).map((name) => `<option value="${esc(name)}">`).join("")}</datalist>
+  function drawSuggestions() {
+    const suggestions = get("suggestions"), rows = suggestions.rows || [], running = Boolean(get("status").running), board = get("figures");
+    find('[data-box="suggestions"] > summary').textContent = rows.length ? `Suggestions: ${rows.length}, of ${suggestions.of}` : "Suggestions";
+    if (!get("page").judged) return put(".ekw-suggestions", "<p class='ekw-empty'>After a run, a judge can suggest edits from dev items where jury and people disagree.</p>");
+    const look = suggestions.held ? "Trying an edit looks at the held-out labels, and the look is counted." : "Too few labels to hold some out: an effect is measured on the labels that the edit was made from.";
+    put(".ekw-suggestions", `<div class="ekw-line"><label class="ekw-short">Ask <input data-suggester data-key="suggester" list="${ctx.id}-suggesters" value="${esc(suggestions.judge)}" aria-label="Judge to ask for suggestions"></label>
+      <datalist id="${ctx.id}-suggesters">${(suggestions.judges || []).map((name) => `<option value="${esc(name)}">`).join("")}</datalist>
       <button data-do="suggest" data-key="suggest" ${offIf(running || !board.current)}>${rows.length ? "Suggest others" : "Suggest edits"}</button></div>
-      <small>One question to this judge, with dev items where jury and people disagree. ${look}</small>
-      ${advice.head ? `<p role="status"><small>${esc(advice.head)}</small></p>` : ""}${(advice.notes || []).map((note) => `<p class="ekw-note">${esc(note)}</p>`).join("")}
+      <small>Sends one prompt to this judge, with dev items where jury and people disagree. ${look}</small>
+      ${suggestions.head ? `<p role="status"><small>${esc(suggestions.head)}</small></p>` : ""}${(suggestions.notes || []).map((note) => `<p class="ekw-note">${esc(note)}</p>`).join("")}
       ${rows.length ? `<ol class="ekw-edits">${rows.map((row, at) => suggestion(row, at, running, board.current)).join("")}</ol>` : ""}`);
   }
-  function busyAdvice() { // while something runs nobody else is asked; what is open stays open
+  function disableSuggestions() { // while a job runs no other can start; open details stay open
     const running = Boolean(get("status").running);
-    find(".ekw-advice").querySelectorAll('[data-do="try"], [data-do="suggest"]').forEach((one) => one.setAttribute("aria-disabled", running));
+    find(".ekw-suggestions").querySelectorAll('[data-do="try"], [data-do="suggest"]').forEach((one) => one.setAttribute("aria-disabled", running));
   }
-  return { drawRun, drawJury, saidJury, drawVersions, drawAdvice, busyAdvice };
+  return { drawRun, drawJury, juryMessage, drawVersions, drawSuggestions, disableSuggestions };
 }

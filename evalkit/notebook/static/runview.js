@@ -1,8 +1,8 @@
-// A run that is over: scores with coverage and spread, who judged by what, its samples and one of them in full; and the
-// module that holds this and the wizard together. Texts of models and data sets go through esc().
+// A finished run: scores with coverage and spread, its judges, its samples and one of them in full; and the module that
+// puts this and the wizard together. Texts of models and data sets go through esc().
 const RUN_SKELETON = `
 <div class="ekw-alert" role="alert"></div>
-<div class="ekw-order">
+<div class="ekw-run-setup">
   <section class="ekw-form" aria-label="The run to start"></section>
   <section class="ekw-panel ekw-plan-box" aria-label="Plan and start"></section>
   <details class="ekw-box" data-box="export"><summary>Config and command</summary><div class="ekw-export"></div></details>
@@ -13,7 +13,7 @@ const RUN_SKELETON = `
 <section class="ekw-samples" aria-label="Samples"><div class="ekw-tools" role="toolbar" aria-label="Which samples"></div>
   <div class="ekw-scroll"></div><div class="ekw-foot"></div></section>
 <div class="ekw-item" role="region" aria-label="Sample" tabindex="-1"></div>`;
-const ORDER_NAMES = { eyes: "First what needs eyes", file: "As they came" };
+const ORDER_NAMES = { review: "Needs review first", file: "As in the file" };
 
 function runPart(ctx) {
   const { find, put, get } = ctx;
@@ -22,40 +22,40 @@ function runPart(ctx) {
   function drawRun() {
     const run = get("run");
     if (!run.id) return put(".ekw-run-view", "");
-    const error = run.error ? `<p class="ekw-said-bad" role="alert">✗ ${esc(run.error)}</p>` : "";
+    const error = run.error ? `<p class="ekw-run-error" role="alert">✗ ${esc(run.error)}</p>` : "";
     const notes = run.notes.map((note) => `<p class="ekw-note">${esc(note)}</p>`).join("");
     const tiles = run.tiles.map((one) => `<div class="ekw-tile"><dt>${esc(one.title)}</dt><dd><b>${esc(one.value)}</b><small>${esc(one.note)}</small></dd></div>`).join("");
-    const beside = run.scores.some((one) => one.beside);
-    const scores = run.scores.map((one) => `<tr><th scope="row">${esc(one.task)}</th><td>${esc(one.metric)}${one.primary ? " <small>primary</small>" : ""}</td><td class="ekw-number"><b>${esc(one.value)}</b></td><td class="ekw-number">${esc(one.spread)}</td><td>${esc(one.scored)}</td>${beside ? `<td>${esc(one.beside)}</td>` : ""}</tr>`).join("");
+    const also = run.scores.some((one) => one.also);
+    const scores = run.scores.map((one) => `<tr><th scope="row">${esc(one.task)}</th><td>${esc(one.metric)}${one.primary ? " <small>primary</small>" : ""}</td><td class="ekw-number"><b>${esc(one.value)}</b></td><td class="ekw-number">${esc(one.spread)}</td><td>${esc(one.scored)}</td>${also ? `<td>${esc(one.also)}</td>` : ""}</tr>`).join("");
     put(".ekw-run-view", `<h3>${esc(run.title)}</h3>${error}${notes}<dl class="ekw-tiles">${tiles}</dl>
-      ${scores ? `<div class="ekw-scroll" tabindex="0" role="region" aria-label="Scores"><table><caption class="ekw-sr">Scores with spread and coverage</caption><thead><tr><th scope="col">Task</th><th scope="col">Metric</th><th scope="col">Value</th><th scope="col">Standard error</th><th scope="col">Scored</th>${beside ? '<th scope="col">Also</th>' : ""}</tr></thead><tbody>${scores}</tbody></table></div>` : ""}
+      ${scores ? `<div class="ekw-scroll" tabindex="0" role="region" aria-label="Scores"><table><caption class="ekw-sr">Scores with spread and coverage</caption><thead><tr><th scope="col">Task</th><th scope="col">Metric</th><th scope="col">Value</th><th scope="col">Standard error</th><th scope="col">Scored</th>${also ? '<th scope="col">Also</th>' : ""}</tr></thead><tbody>${scores}</tbody></table></div>` : ""}
       ${run.tables.map((one) => table(one.title[0].toUpperCase() + one.title.slice(1), one.columns, one.rows, one.title === "judges")).join("")}
-      <details class="ekw-box"><summary>Configuration, versions, place</summary><dl class="ekw-inputs">${run.facts.map(([name, value]) => `<dt>${esc(name)}</dt><dd>${esc(value)}</dd>`).join("")}</dl></details>`);
+      <details class="ekw-box"><summary>Configuration, versions, folder</summary><dl class="ekw-inputs">${run.facts.map(([name, value]) => `<dt>${esc(name)}</dt><dd>${esc(value)}</dd>`).join("")}</dl></details>`);
   }
-  // what belongs to the column before it is named by what it adds: a narrow table has room for the text then
+  // a column that starts with the name of an earlier one shows only its own part, to leave room for the text
   const short = (names, at) => {
     const lead = names.slice(0, at).reverse().find((name) => names[at].startsWith(`${name}_`));
     return lead ? names[at].slice(lead.length + 1) : names[at];
   };
   function drawSamples() {
     const page = get("page"), query = page.query || {};
-    if (!page.tasks?.length) return ["tools", "foot"].forEach((name) => put(`.ekw-samples .ekw-${name}`, "")) || put(".ekw-samples .ekw-scroll", page.said ? `<p class="ekw-empty">${esc(page.said)}</p>` : "");
+    if (!page.tasks?.length) return ["tools", "foot"].forEach((name) => put(`.ekw-samples .ekw-${name}`, "")) || put(".ekw-samples .ekw-scroll", page.problem ? `<p class="ekw-empty">${esc(page.problem)}</p>` : "");
     const active = document.activeElement === find("[data-search]");
     const tabs = page.tasks.map((name) => `<button data-do="task" data-key="task ${esc(name)}" data-name="${esc(name)}" aria-pressed="${name === query.task}">${esc(name)}</button>`).join("");
     if (!active) put(".ekw-samples .ekw-tools", `${tabs}<label class="ekw-short">Order <select data-order data-key="order">${Object.entries(ORDER_NAMES).map(([key, title]) => `<option value="${key}" ${key === query.order ? "selected" : ""}>${title}</option>`).join("")}</select></label>
       <input type="search" data-search data-key="search" aria-label="Search samples" placeholder="Search" value="${esc(query.search)}">`);
     const shown = get("sample"), rows = page.rows || [], at = rows.some((row) => row.number === shown.number) ? shown.number : rows[0]?.number;
     const body = rows.map((row) => `<tr data-do="select" data-key="row ${+row.number}" data-number="${+row.number}" tabindex="${row.number === at ? 0 : -1}" aria-selected="${row.number === shown.number}"><th scope="row">${esc(row.id)}</th>${row.figures.map((one) => `<td class="ekw-number">${one === "NA" ? `<span class="ekw-worse">NA</span>` : esc(one)}</td>`).join("")}<td class="ekw-text">${row.error ? `<span class="ekw-worse">✗ ${esc(row.error)}</span> ` : ""}${esc(row.text)}</td></tr>`).join("");
-    put(".ekw-samples .ekw-scroll", `<table role="grid" aria-label="Samples" aria-rowcount="${+page.n}"><thead><tr><th scope="col">Sample</th>${page.columns.map((name, at) => `<th scope="col" title="${esc(name)}">${esc(short(page.columns, at))}</th>`).join("")}<th scope="col">Question → answer</th></tr></thead><tbody>${body || `<tr><td colspan="${page.columns.length + 2}" class="ekw-empty">No sample is like that. Clear the search.</td></tr>`}</tbody></table>`);
+    put(".ekw-samples .ekw-scroll", `<table role="grid" aria-label="Samples" aria-rowcount="${+page.n}"><thead><tr><th scope="col">Sample</th>${page.columns.map((name, at) => `<th scope="col" title="${esc(name)}">${esc(short(page.columns, at))}</th>`).join("")}<th scope="col">Question → answer</th></tr></thead><tbody>${body || `<tr><td colspan="${page.columns.length + 2}" class="ekw-empty">No sample matches. Clear the search.</td></tr>`}</tbody></table>`);
     const turn = (step, name, sign, off) => `<button data-do="turn" data-key="turn ${step}" data-step="${step}" aria-label="${name} page" ${offIf(off)}>${sign}</button>`;
     put(".ekw-samples .ekw-foot", `<span role="status">${+page.n} of ${counted(page.n_all, "sample")}</span><span class="ekw-push"></span>${page.n_pages > 1 ? `${turn(-1, "Previous", "‹", page.page === 0)} ${page.page + 1}/${+page.n_pages} ${turn(1, "Next", "›", page.page + 1 >= page.n_pages)}` : ""}`);
   }
   function drawSample() {
     const one = get("sample");
-    if (one.number === undefined) return put(".ekw-item", get("page").tasks?.length ? '<p class="ekw-empty">Choose a sample: question, answer, each judge and its reasons. Arrow keys move, Enter goes in, Escape comes back.</p>' : "");
+    if (one.number === undefined) return put(".ekw-item", get("page").tasks?.length ? '<p class="ekw-empty">Choose a sample to see its question, answer, and each judge\'s explanations. Arrow keys move between samples, Enter opens one, Escape returns to the table.</p>' : "");
     const pairs = (list) => list.map(([name, text]) => `<dt>${esc(name)}</dt><dd>${esc(text)}</dd>`).join("");
     const judges = one.judges.map((judge) => `<article><h4>${esc(judge.judge)} <small>${esc(judge.criterion)}: ${judge.score === null ? "unscored" : `mean ${esc(judge.score)}`}, ${esc(judge.scored)} ${judge.samples.length === 1 ? "sample" : "samples"} scored</small></h4><ol>${judge.samples
-      .map((said) => `<li><b>${esc(said.label || "no label")}</b> ${said.error ? `<span class="ekw-worse">✗ ${esc(said.error.replaceAll("_", " "))}</span> ` : ""}${esc(said.explanation)}</li>`).join("")}</ol></article>`).join("");
+      .map((reply) => `<li><b>${esc(reply.label || "no label")}</b> ${reply.error ? `<span class="ekw-worse">✗ ${esc(reply.error.replaceAll("_", " "))}</span> ` : ""}${esc(reply.explanation)}</li>`).join("")}</ol></article>`).join("");
     put(".ekw-item", `<h3>${esc(one.id)} <small>${esc(one.task)}</small></h3>${one.inputs.length ? `<dl class="ekw-inputs">${pairs(one.inputs)}</dl>` : ""}
       ${one.figures.length ? `<dl class="ekw-figures">${one.figures.map(([name, value]) => `<div><dt>${esc(name)}</dt><dd>${esc(value)}</dd></div>`).join("")}</dl>` : ""}
       ${judges ? `<div class="ekw-judges">${judges}</div>` : ""}${one.texts.length ? `<dl class="ekw-inputs">${pairs(one.texts)}</dl>` : ""}`);
@@ -65,7 +65,7 @@ function runPart(ctx) {
 }
 
 function render({ model, el }) {
-  const ctx = stage(model, el, "ekw ekw-runs-root", RUN_SKELETON), { root, get, send, ask, drawAlert } = ctx;
+  const ctx = createWidget(model, el, "ekw ekw-runs-root", RUN_SKELETON), { root, get, send, ask, drawAlert } = ctx;
   const wizard = wizardPart(ctx), run = runPart(ctx);
   root.classList.toggle("ekw-only-run", !get("form").scoring_mode);
 
@@ -89,6 +89,6 @@ function render({ model, el }) {
     form: [wizard.drawForm], check: [wizard.drawCheck], runs: [wizard.drawRuns], progress: [wizard.drawProgress], alert: [drawAlert],
     run: [run.drawRun, wizard.drawRuns], page: [run.drawSamples, run.drawSample], sample: [run.drawSample],
   };
-  return follow(ctx, model, draws);
+  return drawOnChange(ctx, model, draws);
 }
 export default { render };

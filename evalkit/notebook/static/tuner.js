@@ -1,5 +1,5 @@
-// The tuner's view. It draws what the model's traits hold and sends back what a person does; every figure comes from
-// Python, and every text of a model or data set goes through esc(). The other files of this folder stand before this one.
+// The screen of the tuner. It draws the model's traits and sends back what the user does; every figure comes from Python,
+// and every text of a model or data set goes through esc(). The other files of this folder are put before this one.
 const SKELETON = `
 <div class="ekw-alert" role="alert"></div>
 <section class="ekw-top" aria-label="Figures"></section>
@@ -8,7 +8,7 @@ const SKELETON = `
     <div class="ekw-run"></div>
     <div class="ekw-editor"></div>
     <details class="ekw-box" data-box="jury"><summary></summary><div class="ekw-jury" data-stay></div></details>
-    <details class="ekw-box" data-box="advice"><summary></summary><div class="ekw-advice" data-stay></div></details>
+    <details class="ekw-box" data-box="suggestions"><summary></summary><div class="ekw-suggestions" data-stay></div></details>
     <details class="ekw-box" data-box="versions"><summary></summary><div class="ekw-versions"></div></details>
   </section>
   <section class="ekw-right" aria-label="Items">
@@ -20,21 +20,21 @@ const SKELETON = `
 </div>`;
 
 function render({ model, el }) {
-  const ctx = stage(model, el, "ekw", SKELETON), { root, find, get, ask, drawAlert } = ctx;
+  const ctx = createWidget(model, el, "ekw", SKELETON), { root, find, get, ask, drawAlert } = ctx;
   const figures = figuresPart(ctx), editor = editorPart(ctx), items = itemsPart(ctx), runs = runsPart(ctx);
 
-  const send = (message) => { editor.flush(); ctx.send(message); }; // what was typed before comes before
+  const send = (message) => { editor.flush(); ctx.send(message); }; // text typed before is sent before
 
   function drawCode() {
     const text = model.get("code"), box = find(".ekw-codetext");
     if (!text || !box) return;
     box.hidden = false;
     box.textContent = text;
-    navigator.clipboard?.writeText(text).catch(() => {}); // refused without a secure page: it can be copied from the box
+    navigator.clipboard?.writeText(text).catch(() => {}); // without a secure page this fails: copy from the box
   }
 
-  // -- what a person does
-  let adding = ""; // the judge that is not answered yet
+  // -- actions
+  let adding = ""; // the judge that Python has not answered yet
   const added = () => { adding = ""; };
   function jury() {
     const active = {};
@@ -42,32 +42,32 @@ function render({ model, el }) {
       if (box.checked) active[box.dataset.name] = Number([...root.querySelectorAll('[data-jury="weight"]')].find((one) => one.dataset.name === box.dataset.name).value) || 0;
     });
     const value = (name) => find(`[data-jury="${name}"]`).value;
-    send({ do: "jury", active, samples: Number(value("samples")) || 0, aggregate: value("aggregate"), budget_usd: value("budget"), said: runs.saidJury() });
+    send({ do: "jury", active, samples: Number(value("samples")) || 0, aggregate: value("aggregate"), budget_usd: value("budget"), id: runs.juryMessage() });
   }
-  // what is labelled is what is on screen, even where the kernel is further by then
+  // the label is for the criterion on screen, even if the kernel shows another by then
   const label = (item_id, code) => send({ do: "label", item_id, criterion: get("item").criterion, label: code });
   const ACTIONS = {
     run: () => send({ do: "run" }),
     stop: () => send({ do: "stop" }),
     save: () => send({ do: "save" }),
-    held_out: () => send({ do: "held_out", seen: get("board").held_out?.looks || "" }),
+    held_out: () => send({ do: "held_out", seen: get("figures").held_out?.looks || "" }),
     dismiss: () => send({ do: "dismiss" }),
-    criterion: (one) => { ctx.afresh(); send({ do: "criterion", name: one.dataset.name }); },
+    criterion: (one) => { ctx.resetQuery(); send({ do: "criterion", name: one.dataset.name }); },
     ...editor.actions,
-    suggest: () => send({ do: "suggest", judge: find("[data-adviser]").value }),
+    suggest: () => send({ do: "suggest", judge: find("[data-suggester]").value }),
     try: (one) => send({ do: "try", number: Number(one.dataset.number) }),
-    showtry: (one) => send({ do: "versions", current: one.dataset.version, against: get("advice").base }),
+    showtry: (one) => send({ do: "versions", current: one.dataset.version, against: get("suggestions").base }),
     takeup: (one) => send({ do: "take", key: one.dataset.version }),
     judge: () => {
       const judge = find("[data-new]").value.trim();
-      if (!judge || judge === adding) return; // pressed twice: one more of that name would be refused
+      if (!judge || judge === adding) return; // a second click: a second judge of that name would be an error
       adding = judge;
       send({ do: "judge", judge });
     },
-    take: () => send({ do: "take", key: get("board").current }),
+    take: () => send({ do: "take", key: get("figures").current }),
     code: () => send({ do: "code" }),
     cell: (one) => {
-      const cell = get("board").cells[one.dataset.cell], same = one.getAttribute("aria-pressed") === "true";
+      const cell = get("figures").cells[one.dataset.cell], same = one.getAttribute("aria-pressed") === "true";
       ask({ cell: same ? null : [cell.human, cell.jury, cell.verdict] });
     },
     uncell: () => ask({ cell: null }),
@@ -78,7 +78,7 @@ function render({ model, el }) {
     label: (one) => label(get("item").item_id, one.dataset.label),
     unlabel: () => label(get("item").item_id, null),
   };
-  const early = new Map(); // labels for items that are still to come
+  const early = new Map(); // labels typed before their item is on screen
   function labelEarly() {
     const { item_id, codes } = get("item"), code = early.get(item_id);
     early.delete(item_id);
@@ -90,7 +90,7 @@ function render({ model, el }) {
     if (item.item_id === row.dataset.id) {
       if (!item.codes.includes(event.key)) return false;
       label(row.dataset.id, event.key);
-    } else if (rows.chosen() === row.dataset.id && !get("board").browse) { // quicker than its item
+    } else if (rows.chosen() === row.dataset.id && !get("figures").browse) { // typed before the item is on screen
       early.set(row.dataset.id, event.key);
       rows.hurry();
     }
@@ -102,8 +102,8 @@ function render({ model, el }) {
     if (one.dataset.jury) jury();
     else if (one.dataset.version) send({ do: "versions", current: find('[data-version="current"]').value, against: find('[data-version="against"]').value });
     else if (one.matches("[data-annotator]")) {
-      if (!one.value.trim()) one.value = get("board").annotator; // who labels is who labelled last
-      one.dataset.told = one.value;
+      if (!one.value.trim()) one.value = get("figures").annotator; // a blank name keeps the last annotator
+      one.dataset.sent = one.value;
       send({ do: "annotator", name: one.value });
     }
   });
@@ -111,15 +111,15 @@ function render({ model, el }) {
     event.stopPropagation();
     if (rows.pressed(event)) return;
     if (event.key === "Enter" && event.target.matches("[data-new]")) ACTIONS.judge();
-    else if (event.key === "Enter" && event.target.matches("[data-adviser]")) find('[data-do="suggest"]').click();
+    else if (event.key === "Enter" && event.target.matches("[data-suggester]")) find('[data-do="suggest"]').click();
   });
 
-  const { drawTop, drawMatrix } = figures, { drawRows, drawItem, mark, reveal } = items, { drawRun, drawJury, drawVersions, drawAdvice, busyAdvice } = runs;
+  const { drawTop, drawMatrix } = figures, { drawRows, drawItem, mark, reveal } = items, { drawRun, drawJury, drawVersions, drawSuggestions, disableSuggestions } = runs;
   const draws = {
-    draft: [editor.drawDraft, drawRun], jury: [drawJury, added], status: [drawRun, busyAdvice], alert: [drawAlert, added], code: [drawCode],
-    item: [drawItem, mark, reveal, labelEarly], advice: [drawAdvice], board: [drawTop, drawMatrix, drawVersions, drawItem, drawAdvice],
-    page: [drawRows, drawMatrix, drawItem, drawAdvice],
+    draft: [editor.drawDraft, drawRun], jury: [drawJury, added], status: [drawRun, disableSuggestions], alert: [drawAlert, added], code: [drawCode],
+    item: [drawItem, mark, reveal, labelEarly], suggestions: [drawSuggestions], figures: [drawTop, drawMatrix, drawVersions, drawItem, drawSuggestions],
+    page: [drawRows, drawMatrix, drawItem, drawSuggestions],
   };
-  return follow(ctx, model, draws);
+  return drawOnChange(ctx, model, draws);
 }
 export default { render };

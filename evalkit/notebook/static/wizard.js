@@ -1,8 +1,8 @@
-// The form of a run, its plan, and the run as it goes. What is typed is kept here and sent to Python, which says what is
-// wrong with it; fields are drawn anew only when judges come or go.
+// The form of a run, its plan, and the progress of the run. What is typed is kept here and sent to Python, which returns
+// the errors; fields are redrawn only when judges are added or removed.
 const JUDGE_LABELS = {
-  judge_backend: "Back end", judge_model_name: "Model", weight: "Weight", judge_template_id: "Template", base_url: "Server URL",
-  api_key_env: "Key variable", temperature: "Temperature", max_tokens: "Most tokens", name: "Name",
+  judge_backend: "Backend", judge_model_name: "Model", weight: "Weight", judge_template_id: "Template", base_url: "Server URL",
+  api_key_env: "Key variable", temperature: "Temperature", max_tokens: "Max. tokens", name: "Name",
 };
 const JUDGE_HINTS = {
   weight: "1", judge_template_id: "of pack or profile", base_url: "http://host:8000/v1", api_key_env: "OPENAI_API_KEY", temperature: "1.0",
@@ -12,16 +12,16 @@ const OVER = ["succeeded", "failed", "cancelled"];
 
 function wizardPart(ctx) {
   const { root, find, put, get, send } = ctx;
-  let form = null, drawn = null, timer = null, sent = 0, told = null, listed = null, heard = "";
+  let form = null, drawn = null, timer = null, sent = 0, planBox = null, runList = null, answer = "";
 
-  const fault = (place) => `<span class="ekw-fault" id="${ctx.id}-${place.replaceAll(".", "-")}" data-fault="${place}"></span>`;
+  const errorOf = (place) => `<span class="ekw-error" id="${ctx.id}-${place.replaceAll(".", "-")}" data-error="${place}"></span>`;
   const described = (place) => `aria-describedby="${ctx.id}-${place.replaceAll(".", "-")}" data-place="${place}" data-key="${place}"`;
   const options = (names, chosen, none) => `${none === undefined ? "" : `<option value="">${esc(none)}</option>`}${names.map((name) => `<option ${name === chosen ? "selected" : ""}>${esc(name)}</option>`).join("")}`;
   function select(place, label, names, chosen, none) {
-    return `<label>${label}<select ${described(place)}>${options(names, chosen, none)}</select>${fault(place)}</label>`;
+    return `<label>${label}<select ${described(place)}>${options(names, chosen, none)}</select>${errorOf(place)}</label>`;
   }
   function text(place, label, value, hint = "", list = "") {
-    return `<label>${label}<input ${described(place)} value="${esc(value)}" placeholder="${esc(hint)}" ${list ? `list="${ctx.id}-${list}"` : ""}>${fault(place)}</label>`;
+    return `<label>${label}<input ${described(place)} value="${esc(value)}" placeholder="${esc(hint)}" ${list ? `list="${ctx.id}-${list}"` : ""}>${errorOf(place)}</label>`;
   }
   function judge(one, at) {
     const field = (name) => text(`judges.${at}.${name}`, JUDGE_LABELS[name], one[name] || "", JUDGE_HINTS[name] || "", name === "judge_template_id" ? "templates" : "");
@@ -29,13 +29,13 @@ function wizardPart(ctx) {
     return `<fieldset class="ekw-one" data-judge="${at}"><legend>Judge ${at + 1}</legend>
       <div class="ekw-grid">${select(`judges.${at}.judge_backend`, JUDGE_LABELS.judge_backend, get("choices").judge_backend, one.judge_backend)}${["judge_model_name", "weight", "judge_template_id", "base_url", "api_key_env"].map(field).join("")}</div>
       <div class="ekw-line"><details class="ekw-more" ${open ? "open" : ""}><summary>Temperature, tokens, name</summary><div class="ekw-grid">${more.map(field).join("")}</div></details>
-      <span class="ekw-push"></span><button class="ekw-quiet" data-do="judge_drop" data-at="${at}" data-key="drop ${at}" aria-label="Remove judge ${at + 1}">Remove</button></div>${fault(`judges.${at}`)}</fieldset>`;
+      <span class="ekw-push"></span><button class="ekw-quiet" data-do="judge_drop" data-at="${at}" data-key="drop ${at}" aria-label="Remove judge ${at + 1}">Remove</button></div>${errorOf(`judges.${at}`)}</fieldset>`;
   }
   function drawForm() {
     const given = get("form");
-    const said = given.said || "", elsewhere = said !== heard && !said.startsWith(`${ctx.id} `) && timer === null;
-    if (!given.scoring_mode || (drawn === given.revision && form && !elsewhere)) return;
-    [drawn, heard] = [given.revision, said];
+    const last = given.answers || "", otherView = last !== answer && !last.startsWith(`${ctx.id} `) && timer === null;
+    if (!given.scoring_mode || (drawn === given.revision && form && !otherView)) return;
+    [drawn, answer] = [given.revision, last];
     form = structuredClone(given);
     drawFields();
   }
@@ -43,30 +43,30 @@ function wizardPart(ctx) {
     const known = get("choices"), judged = form.scoring_mode !== "deterministic";
     const modes = known.scoring_mode.map((name) => `<label class="ekw-check"><input type="radio" name="${ctx.id}-mode" value="${name}" data-place="scoring_mode" data-key="mode ${name}" ${name === form.scoring_mode ? "checked" : ""}>${name}</label>`).join("");
     put(".ekw-form", `<fieldset><legend>What runs</legend><div class="ekw-grid">${select("pack", "Pack", known.packs, form.pack, known.packs.length ? "choose a pack" : "the registry has no pack")}
-      ${text("model", "Model", form.model, form.backend === "custom" ? "NAME=FILE.py" : "org/model")}${select("backend", "Model's back end", known.backend, form.backend)}${text("max_samples", "Most samples a task", form.max_samples, "all")}</div></fieldset>
-      <fieldset><legend>How it is scored</legend><div class="ekw-line" role="radiogroup" aria-label="Scoring mode" aria-describedby="${ctx.id}-scoring_mode">${modes}</div>${fault("scoring_mode")}
-      ${judged ? `<div class="ekw-grid">${select("aggregation", "Votes become a score by", known.aggregation, form.aggregation, "the profile's, else mean")}${text("samples", "Samples a judge", form.samples, "the profile's, else 3")}${text("profile", "Profile", form.profile, "none", "profiles")}</div>
-      <label class="ekw-check"><input type="checkbox" data-place="report_disagreement" data-key="report" ${form.report_disagreement ? "checked" : ""}>Report how far the judges are apart, per sample</label>` : ""}</fieldset>
-      ${judged ? `<div class="ekw-panel" role="group" aria-label="Judges">${form.judges.map(judge).join("") || "<p class='ekw-empty'>No judge is named here: the profile or the tasks name them.</p>"}${fault("judges")}
+      ${text("model", "Model", form.model, form.backend === "custom" ? "NAME=FILE.py" : "org/model")}${select("backend", "Model backend", known.backend, form.backend)}${text("max_samples", "Max. samples per task", form.max_samples, "all")}</div></fieldset>
+      <fieldset><legend>How it is scored</legend><div class="ekw-line" role="radiogroup" aria-label="Scoring mode" aria-describedby="${ctx.id}-scoring_mode">${modes}</div>${errorOf("scoring_mode")}
+      ${judged ? `<div class="ekw-grid">${select("aggregation", "Aggregate votes by", known.aggregation, form.aggregation, "as the profile, else mean")}${text("samples", "Samples per judge", form.samples, "as the profile, else 3")}${text("profile", "Profile", form.profile, "none", "profiles")}</div>
+      <label class="ekw-check"><input type="checkbox" data-place="report_disagreement" data-key="report" ${form.report_disagreement ? "checked" : ""}>Report the judges' disagreement per sample</label>` : ""}</fieldset>
+      ${judged ? `<div class="ekw-panel" role="group" aria-label="Judges">${form.judges.map(judge).join("") || "<p class='ekw-empty'>No judge is named here: those of the profile or of the tasks are used.</p>"}${errorOf("judges")}
       <div><button data-do="judge_add" data-key="judge add">Add a judge</button></div></div>` : ""}
       <datalist id="${ctx.id}-templates">${known.templates.map((name) => `<option value="${esc(name)}">`).join("")}</datalist><datalist id="${ctx.id}-profiles">${known.profiles.map((name) => `<option value="${esc(name)}">`).join("")}</datalist>`);
     drawCheck();
   }
   function drawCheck() {
-    const check = get("check"), faults = check.faults || {};
-    root.querySelectorAll("[data-fault]").forEach((place) => {
-      const said = faults[place.dataset.fault] || "";
-      if (place.textContent !== said) place.textContent = said;
+    const check = get("check"), errors = check.errors || {};
+    root.querySelectorAll("[data-error]").forEach((place) => {
+      const text = errors[place.dataset.error] || "";
+      if (place.textContent !== text) place.textContent = text;
     });
-    root.querySelectorAll(".ekw-form [data-place]").forEach((one) => one.setAttribute("aria-invalid", Boolean(faults[one.dataset.place])));
-    const other = Object.entries(faults).filter(([place]) => !root.querySelector(`[data-fault="${CSS.escape(place)}"]`));
-    const beside = Object.entries(faults).filter((one) => !other.some(([place]) => place === one[0]));
-    const bad = Object.keys(faults).length, going = running();
-    tellOnce(`<div class="ekw-line"><button class="ekw-primary" ${offIf(bad || going || !check.ready)} data-do="start" data-key="start">▶ Start the run</button>
-      <button ${offIf(!going)} data-do="stop" data-key="stop">■ Stop</button>${check.unknown ? '<button data-do="look" data-key="look" title="Imports the tasks, in a process of its own: may take half a minute">Count what is not known</button>' : ""}${bad ? `<small>${bad} ${bad === 1 ? "thing is" : "things are"} to be mended first</small>` : ""}</div>
-      <div class="ekw-problem" role="alert">${other.map(([, said]) => `<p>${esc(said)}</p>`).join("")}</div>
-      <div class="ekw-sr" role="alert">${beside.map(([place, said]) => `<p>${esc(named(place))}: ${esc(said)}</p>`).join("")}</div>
-      <ul class="ekw-lines" role="status" aria-label="What it will take">${(check.plan || []).map((line) => `<li>${esc(line)}</li>`).join("")}</ul>`);
+    root.querySelectorAll(".ekw-form [data-place]").forEach((one) => one.setAttribute("aria-invalid", Boolean(errors[one.dataset.place])));
+    const other = Object.entries(errors).filter(([place]) => !root.querySelector(`[data-error="${CSS.escape(place)}"]`));
+    const shown = Object.entries(errors).filter((one) => !other.some(([place]) => place === one[0]));
+    const bad = Object.keys(errors).length, going = running();
+    drawPlan(`<div class="ekw-line"><button class="ekw-primary" ${offIf(bad || going || !check.ready)} data-do="start" data-key="start">▶ Start the run</button>
+      <button ${offIf(!going)} data-do="stop" data-key="stop">■ Stop</button>${check.unknown ? '<button data-do="look" data-key="look" title="Imports the tasks in another process, which may take half a minute">Inspect tasks</button>' : ""}${bad ? `<small>${bad} ${bad === 1 ? "error" : "errors"} to fix first</small>` : ""}</div>
+      <div class="ekw-problem" role="alert">${other.map(([, text]) => `<p>${esc(text)}</p>`).join("")}</div>
+      <div class="ekw-sr" role="alert">${shown.map(([place, text]) => `<p>${esc(labelOf(place))}: ${esc(text)}</p>`).join("")}</div>
+      <ul class="ekw-lines" role="status" aria-label="Plan of the run">${(check.plan || []).map((line) => `<li>${esc(line)}</li>`).join("")}</ul>`);
     const box = find(".ekw-export");
     if (box.dataset.drawn !== "yes") {
       box.dataset.drawn = "yes";
@@ -78,39 +78,39 @@ function wizardPart(ctx) {
     ["command", "yaml", "json"].forEach((name) => { find(`[data-export="${name}"]`).value = check[name] || ""; });
     find(".ekw-saved").textContent = check.saved || "";
   }
-  // What stands beside its field is said aloud too, once: the box is drawn anew only when something in it is new.
-  function tellOnce(box) {
-    if (told !== box) put(".ekw-plan-box", (told = box));
+  // Screen readers announce the errors once: the box is redrawn only when its content changes.
+  function drawPlan(box) {
+    if (planBox !== box) put(".ekw-plan-box", (planBox = box));
   }
-  function named(place) {
+  function labelOf(place) {
     const [, at, part] = place.split(".");
     const label = JUDGE_LABELS[part] || root.querySelector(`[data-place="${CSS.escape(place)}"]`)?.labels?.[0]?.firstChild?.textContent || place;
     return at === undefined ? label.replaceAll("_", " ") : `Judge ${Number(at) + 1}, ${label}`;
   }
   const running = () => Boolean(get("progress").id) && !OVER.includes(get("progress").status);
 
-  // -- a run as it goes
+  // -- the progress of a run
   function drawRuns() {
     const runs = get("runs").rows || [], shown = get("progress").id || get("run").id;
     find('[data-box="runs"] > summary').textContent = `Runs of this registry: ${get("runs").n || 0}`;
     const list = runs.length
       ? `<div class="ekw-scroll" tabindex="0" data-key="runs" role="region" aria-label="Runs of this registry"><table><thead><tr>${["Run", "Status", "Pack", "Mode", "Model"].map((name) => `<th scope="col">${name}</th>`).join("")}</tr></thead><tbody>${runs
           .map((run) => `<tr><th scope="row"><button data-do="watch" data-key="watch ${esc(run.id)}" data-id="${esc(run.id)}" aria-pressed="${run.id === shown}" aria-label="Show run ${esc(run.id)}">${esc(run.id)}</button></th><td>${mark(run.status)}</td><td>${esc(run.pack)}</td><td>${esc(run.scoring_mode)}</td><td class="ekw-text">${esc(run.model)}</td></tr>`).join("")}</tbody></table></div>`
-      : "<p class='ekw-empty'>None yet.</p>";
-    if (listed !== list) put(".ekw-runs", (listed = list)); // who looks through it is not moved by what a run tells
+      : "<p class='ekw-empty'>No runs yet.</p>";
+    if (runList !== list) put(".ekw-runs", (runList = list)); // the progress of a run does not scroll the list
   }
   const mark = (status) => `<span class="ekw-${status === "succeeded" ? "better" : status === "failed" ? "worse" : "as"}">${{ succeeded: "✓", failed: "✗", running: "▶", queued: "…", cancelled: "■" }[status] || ""} ${esc(status)}</span>`;
   function drawProgress() {
     const now = get("progress"), before = find(".ekw-log"), at = before?.scrollTop;
-    const follows = !before || at + before.clientHeight >= before.scrollHeight - 4; // else somebody reads what came before
+    const follows = !before || at + before.clientHeight >= before.scrollHeight - 4; // else the user is reading earlier lines
     if (!now.id || OVER.includes(now.status)) put(".ekw-progress", now.id && now.status !== "succeeded" ? log(now, true) : "");
     else {
       const [done, total] = now.judged || [];
-      const waits = now.status === "queued" ? "<p>It waits for a worker: <code>evalkit worker</code></p>" : "";
+      const waits = now.status === "queued" ? "<p>Waiting for a worker; start one with <code>evalkit worker</code>.</p>" : "";
       put(".ekw-progress", `<div class="ekw-head"><h3>${esc(now.id)} <small>${esc(now.pack)} with ${esc(now.model)}</small></h3>${mark(now.status)}</div>${waits}
         <progress aria-label="Calls judged" ${total ? `value="${+done}" max="${+total}"` : ""}></progress>
-        <small class="ekw-count" role="status">${total ? `${+done} of ${counted(total, "call")} judged` : now.stopping ? "stopping …" : "no call judged yet"}</small>
-        <ul class="ekw-lines">${(now.tasks || []).map(([task, said]) => `<li>${esc(task)}${said ? `: ${esc(said)}` : ""}</li>`).join("")}</ul>${log(now, false)}`);
+        <small class="ekw-count" role="status">${total ? `${+done} of ${counted(total, "call")} judged` : now.stopping ? "stopping …" : "no calls judged yet"}</small>
+        <ul class="ekw-lines">${(now.tasks || []).map(([task, scored]) => `<li>${esc(task)}${scored ? `: ${esc(scored)}` : ""}</li>`).join("")}</ul>${log(now, false)}`);
     }
     const pre = find(".ekw-log");
     if (pre) pre.scrollTop = follows ? pre.scrollHeight : at;
@@ -119,18 +119,18 @@ function wizardPart(ctx) {
   }
   function log(now, over) {
     if (!now.here) return "<p class='ekw-empty'>Its log is on the machine that runs it.</p>";
-    return `<h4>${over ? "The end of its log" : "Log"}</h4><pre class="ekw-log" tabindex="0" data-key="log" aria-label="Log of the run">${esc((now.log || []).join("\n"))}</pre>`;
+    return `<h4>${over ? "End of the log" : "Log"}</h4><pre class="ekw-log" tabindex="0" data-key="log" aria-label="Log of the run">${esc((now.log || []).join("\n"))}</pre>`;
   }
 
-  // -- what a person does
-  function tell() {
+  // -- actions
+  function sendSoon() {
     clearTimeout(timer);
     timer = setTimeout(flush, 250);
   }
   function flush() {
     clearTimeout(timer);
     timer = null;
-    if (form) send({ do: "form", form, said: `${ctx.id} ${(sent += 1)}` });
+    if (form) send({ do: "form", form, id: `${ctx.id} ${(sent += 1)}` });
   }
   function typed(one) {
     const [name, at, part] = one.dataset.place.split(".");
@@ -138,7 +138,7 @@ function wizardPart(ctx) {
     if (part) form.judges[at][part] = value;
     else form[name] = value;
     if (name === "scoring_mode" || name === "backend") drawFields();
-    tell();
+    sendSoon();
   }
   const actions = {
     start: () => { flush(); send({ do: "start" }); },
@@ -149,14 +149,14 @@ function wizardPart(ctx) {
       drawFields();
       const name = find(`[data-place="judges.${form.judges.length - 1}.judge_model_name"]`);
       name.focus();
-      name.select(); // what is proposed gives way to what is typed
-      tell();
+      name.select(); // typing replaces the suggestion
+      sendSoon();
     },
-    judge_drop: (one) => { form.judges.splice(Number(one.dataset.at), 1); drawFields(); find('[data-do="judge_add"]').focus(); tell(); },
+    judge_drop: (one) => { form.judges.splice(Number(one.dataset.at), 1); drawFields(); find('[data-do="judge_add"]').focus(); sendSoon(); },
     copy: (one) => {
       const box = find(`[data-export="${one.dataset.of}"]`);
       box.focus();
-      box.select(); // where the clipboard is refused, it is marked for copying
+      box.select(); // without clipboard access the text is selected for copying
       navigator.clipboard?.writeText(box.value).catch(() => {});
     },
     save: () => { flush(); send({ do: "save", file: find("[data-file]").value }); },

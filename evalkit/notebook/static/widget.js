@@ -1,30 +1,30 @@
-// What every widget here stands on: its root, regions that are redrawn without losing the focus, rows that are chosen by
-// click or keyboard, and the traits that are followed.
-function stage(model, el, kind, skeleton) {
+// What all widgets share: the root element, regions that are redrawn without losing the focus, rows that are selected by
+// click or keyboard, and the traits that are drawn when they change.
+function createWidget(model, el, kind, skeleton) {
   const root = document.createElement("div");
   root.className = kind;
   root.setAttribute("data-lm-suppress-shortcuts", "true"); // JupyterLab's shortcuts would take letters and arrows
   root.innerHTML = skeleton;
   el.appendChild(root);
   const find = (selector) => root.querySelector(selector);
-  // What a person does is about what is on screen: a trait is what it was when it was drawn last.
+  // An action is about what is on screen: `get` returns a trait as it was drawn last.
   const drawn = new Map();
   const get = (name) => (drawn.has(name) ? drawn.get(name) : model.get(name)) || {};
-  // After a restart of the kernel nobody hears what is left on screen; who presses there is told.
+  // After a restart of the kernel nothing receives messages: say so on the first click.
   function send(message) {
     try {
       model.send(message);
     } catch {
-      tellAlert("The kernel that drew this is gone, and nothing happens here any more. Run the cell again: what was kept is found.");
+      showAlert("The kernel of this widget has stopped, so nothing can happen here. Run the cell again: saved work is restored.");
     }
   }
-  // What was drawn into a field, and what stands in it now.
+  // The drawn value of a field, and its value now.
   function values(field) {
     if (field.type === "checkbox") return [field.defaultChecked, field.checked];
     if (field.tagName === "SELECT") return [[...field.options].find((one) => one.defaultSelected)?.value, field.value];
     return [field.defaultValue, field.value];
   }
-  // Fields of a region by key that a person has filled in and Python has not answered to yet.
+  // The fields of a region, by key, that the user has changed and Python has not answered yet.
   function filled(region) {
     const fields = [...region.querySelectorAll("input[data-key], select[data-key]")].map((one) => [one.dataset.key, values(one)]);
     return new Map(fields.filter(([, [drawn, now]]) => drawn !== now));
@@ -32,21 +32,21 @@ function stage(model, el, kind, skeleton) {
   function refill(region, before, key) {
     region.querySelectorAll("input[data-key], select[data-key]").forEach((one) => {
       const [drawn, now] = before.get(one.dataset.key) || [];
-      if (now === undefined || (values(one)[0] !== drawn && one.dataset.key !== key)) return; // there is an answer
+      if (now === undefined || (values(one)[0] !== drawn && one.dataset.key !== key)) return; // Python has answered
       one[one.type === "checkbox" ? "checked" : "value"] = now;
     });
   }
   const last = new WeakMap(), later = new Map();
   const { free, end } = presses(root);
-  // A number that is half typed ("0.") cannot be read from its field, nor be put back, and a field that is drawn anew does
-  // not say when it is left that it was changed: the region of such a field waits until it is left or has told.
+  // A half-typed number ("0.") can neither be read from its field nor be restored, and a redrawn field sends no change
+  // event when it loses the focus: the region of such a field is redrawn when the field is left or has sent its value.
   function halfTyped(field) {
     if (field.type === "number") return field.validity.badInput || field.value !== field.defaultValue;
-    return "annotator" in field.dataset && field.value !== (field.dataset.told ?? field.defaultValue);
+    return "annotator" in field.dataset && field.value !== (field.dataset.sent ?? field.defaultValue);
   }
   root.addEventListener("focusout", () => setTimeout(() => free(() => [...later].forEach(([selector, html]) => put(selector, html)))));
-  // Redraw a region; what had the focus has it afterwards. Where the region says so what was open is open (`keep`), and
-  // what was filled in stays until it is answered (`stay`).
+  // Redraw a region and restore the focus. With `data-keep` open details stay open; with `data-stay` the user's input stays
+  // until Python answers.
   function put(selector, html) {
     const region = find(selector), held = document.activeElement, stay = "stay" in region.dataset;
     if (stay && region.contains(held) && halfTyped(held)) return void later.set(selector, html);
@@ -66,17 +66,17 @@ function stage(model, el, kind, skeleton) {
     again.focus({ preventScroll: true });
     if (range && range[0] !== null) again.setSelectionRange(...range);
   }
-  const drawAlert = () => tellAlert(model.get("alert"));
-  function tellAlert(text) {
+  const drawAlert = () => showAlert(model.get("alert"));
+  function showAlert(text) {
     put(".ekw-alert", text ? `<div>${text.split("\n").map((line) => `<p>${esc(line)}</p>`).join("")}</div><button data-do="dismiss" aria-label="Dismiss the message">×</button>` : "");
   }
-  // What is asked for before the last question is answered goes by that question, not by the rows that are still shown.
+  // A change of the query before the last one is answered starts from that query, not from the rows still shown.
   let asked = null;
   const query = () => asked || get("page").query || {};
   const answered = () => {
-    const said = model.get("page")?.query;
-    if (!said) asked = null; // of another run nothing was asked yet
-    else if (asked && Object.entries(asked).every(([name, value]) => JSON.stringify(value) === JSON.stringify(said[name]))) asked = null;
+    const shown = model.get("page")?.query;
+    if (!shown) asked = null; // another run: no query yet
+    else if (asked && Object.entries(asked).every(([name, value]) => JSON.stringify(value) === JSON.stringify(shown[name]))) asked = null;
   };
   model.on("change:page", answered);
   function ask(changes) {
@@ -84,24 +84,24 @@ function stage(model, el, kind, skeleton) {
     send({ do: "query", query: asked });
     answered();
   }
-  const afresh = () => { asked = {}; }; // of another criterion all rows are shown
+  const resetQuery = () => { asked = {}; }; // another criterion shows all rows
   function turn(step) {
     const { page, n_pages } = get("page");
     ask({ page: Math.max(0, Math.min(n_pages - 1, (asked?.page ?? page) + step)) });
   }
-  const over = () => { end(); model.off("change:page", answered); };
-  return { root, find, put, get, drawn, send, drawAlert, ask, afresh, query, turn, free, end: over, id: `ekw-${Math.random().toString(36).slice(2, 10)}` };
+  const close = () => { end(); model.off("change:page", answered); };
+  return { root, find, put, get, drawn, send, drawAlert, ask, resetQuery, query, turn, free, end: close, id: `ekw-${Math.random().toString(36).slice(2, 10)}` };
 }
 
-// Rows with `data-<name>`: `tell` is called with that of the chosen one. `pressed` says whether a key was one of theirs;
-// `other` may take keys that a row has besides.
-function rowsOf({ root, find }, name, tell, other = () => false) {
+// Rows with `data-<name>`: `onChoose` is called with the value of the chosen one. `pressed` returns whether it handled a
+// key; `other` may handle further keys of a row.
+function rowsOf({ root, find }, name, onChoose, other = () => false) {
   const all = () => [...root.querySelectorAll(`tr[data-${name}]`)];
   let choosing = null, due = null, chosen = null;
-  // Tell at once what was chosen last.
+  // Send the last choice now.
   function hurry() {
     clearTimeout(choosing);
-    if (due !== null) tell(due);
+    if (due !== null) onChoose(due);
     due = null;
   }
   function choose(value) {
@@ -111,7 +111,7 @@ function rowsOf({ root, find }, name, tell, other = () => false) {
       row.tabIndex = row.dataset[name] === value ? 0 : -1;
     });
     due = chosen = value;
-    choosing = setTimeout(hurry, 60); // arrow keys held down ask once
+    choosing = setTimeout(hurry, 60); // arrow keys held down send once
   }
   function pressed(event) {
     const row = event.target.closest(`tr[data-${name}]`);
@@ -135,7 +135,7 @@ function rowsOf({ root, find }, name, tell, other = () => false) {
   return { choose, hurry, pressed, chosen: () => chosen };
 }
 
-// What is typed and clicked: `typed` may take a field, the search asks when typing pauses.
+// Clicks and typing: `typed` may handle a field; the search is sent when typing pauses.
 function listen({ root, ask }, actions, typed) {
   let searching = null;
   root.addEventListener("click", (event) => {
@@ -149,8 +149,7 @@ function listen({ root, ask }, actions, typed) {
   });
 }
 
-// A press ends on what it began on: a button that is drawn anew between down and up is not clicked. What comes meanwhile
-// waits until the click is through.
+// A button that is redrawn between pointer down and up gets no click: redraws wait until the click is over.
 function presses(root) {
   const ends = new AbortController(), signal = ends.signal, waiting = new Set();
   let down = false;
@@ -163,7 +162,7 @@ function presses(root) {
       draws.forEach((draw) => draw());
     });
   }
-  root.addEventListener("pointerdown", ({ target }) => { if (!target.closest("select")) down = true; }, { capture: true, signal }); // a list that opens keeps the release
+  root.addEventListener("pointerdown", ({ target }) => { if (!target.closest("select")) down = true; }, { capture: true, signal }); // an open list swallows the release
   root.addEventListener("keydown", ({ key, target }) => {
     if (key === " " && target.closest("button, summary, [type=checkbox], [type=radio]")) down = true;
   }, { capture: true, signal });
@@ -171,8 +170,8 @@ function presses(root) {
   return { free: (draw) => (down ? waiting.add(draw) : draw()), end: () => ends.abort() };
 }
 
-// Draw each trait now and whenever it changes; returns what ends that.
-function follow({ drawn, free, end }, model, draws) {
+// Draw each trait now and whenever it changes; returns a function that ends this.
+function drawOnChange({ drawn, free, end }, model, draws) {
   const take = (name) => drawn.set(name, model.get(name));
   Object.keys(draws).forEach(take);
   const stops = Object.entries(draws).map(([name, all]) => {

@@ -1,0 +1,284 @@
+"""What the tuner's screen shows of a session, and what each of its actions does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from evalkit.core.formatting import Bill
+from evalkit.errors import ConfigError, counted
+from evalkit.notebook.code_snippets import session_code
+from evalkit.notebook.item_table import Query
+from evalkit.notebook.rubric_form import from_form, from_yaml
+from evalkit.notebook.session import Session
+from evalkit.notebook.tuner_payload import (
+    draft_payload,
+    figures_payload,
+    item_payload,
+    jury_payload,
+    page_payload,
+    suggestions_payload,
+    unscored_lines,
+)
+from evalkit.notebook.widget_base import NotebookWidget, new_widget
+from evalkit.rubrics import Rubric
+
+__all__ = ["TunerController"]
+
+_PAID_ACTIONS = ("run", "suggest", "try")
+
+
+class TunerController(NotebookWidget):
+    """Draws a session on screen, and does what the user asks for there.
+
+    No callback of the kernel waits: what takes long runs in the background, one job after the other.
+    """
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(
+            new_widget("TunerWidget", "RubricTuner", "evaluate and compare give the same figures"),
+        )
+        self.session = session
+        self._revision, self._running = 0, False
+        self._draft_message: Mapping[str, Any] = {}
+        self._jury_message = ""
+        self._status(text="")
+        self._draw("draft", "jury", "figures", "page", "suggestions")
+        if session.current:
+            self._do("restore", lambda: self._show_versions(session.current, session.against))
+        self._plan()
+
+    # -- drawing
+    def _draw(self, *names: str) -> None:
+        """Redraw these parts of the screen."""
+        session, widget = self.session, self.widget
+        with session.lock:
+            if "draft" in names:
+                widget.draft = draft_payload(session, self._revision, self._draft_message)
+            if "jury" in names:
+                widget.jury = jury_payload(session, self._jury_message)
+            if "figures" in names:
+                widget.figures = figures_payload(session)
+            if "page" in names:
+                widget.page = page_payload(session)
+            if "item" in names:
+                widget.item = item_payload(session)
+            if "suggestions" in names:
+                widget.suggestions = suggestions_payload(session)
+
+    def _redraw_draft(self) -> None:
+        """Redraw the fields of the rubric, which was changed elsewhere."""
+        with self.session.lock:
+            self._revision += 1
+            self._draft_message = {"id": self._draft_message.get("id", "")}
+            self._draw("draft")
+        self._plan()
+
+    def _status(self, **values: Any) -> None:
+        with self.session.lock:  # kernel and worker both report
+            plan = self.widget.status.get("plan", "")
+            self.widget.status = {"running": False, "done": 0, "total": 0, "text": "", "plan": plan, **values}
+
+    def _failed(self) -> None:
+        if not self._running and not self.session.busy:
+            self._status()
+
+    def _show_progress(self, progress: Any) -> None:
+        failed = f", {progress.n_failed} failed" if progress.n_failed else ""
+        bill = Bill(progress.cost_usd, progress.done, progress.n_unpriced)
+        paid = f", {bill}" if progress.cost_usd or progress.n_unpriced else ""
+        stopping = "stopping: waiting for calls in flight; " if progress.stopped else ""
+        text = f"{stopping}{progress.done} of {counted(progress.total, 'reply', 'replies')}{failed}{paid}"
+        self._status(running=True, done=progress.done + progress.n_failed, total=progress.total, text=text)
+
+    def _show_run(self, text: str, *more: str) -> None:
+        """Draw the result of a run that a call started, and that it is over."""
+        text = self._draw_run(text, *more)
+        if not self._running:  # else a run that was started on screen meanwhile goes on
+            self._status(text=text)
+        self._plan()
+
+    def _draw_run(self, text: str, *more: str) -> str:
+        self._draw("figures", "page", "item", *more)
+        self._alert_unscored()
+        return text or "done: all replies came from the cache"
+
+    def _alert_unscored(self) -> None:
+        evaluation = self.session.evaluation
+        self._alert("" if evaluation is None else "\n".join(unscored_lines(evaluation.judgments)))
+
+    def _plan(self) -> None:
+        self._do("plan", self._show_plan)
+
+    def _show_plan(self) -> None:
+        if not self.session.problem:
+            plan = ""  # where planning fails, no plan is shown rather than the last one
+            try:
+                plan = str(self.session.plan()).splitlines()[0]
+            finally:
+                with self.session.lock:
+                    self.widget.status = {**self.widget.status, "plan": plan}
+
+    # -- actions
+    def _actions(self) -> dict[str, Callable[[Any], object]]:
+        return super()._actions() | {
+            "form": lambda message: self._edit(message, lambda base, draft: from_form(base, draft, message["form"])),
+            "yaml": lambda message: self._edit(message, lambda base, _draft: from_yaml(base, message["text"])),
+            "run": lambda _: self._start_run(),
+            "stop": lambda _: self.session.stop(),
+            "jury": self._set_jury,
+            "judge": self._add_judge,
+            "criterion": self._choose_criterion,
+            "query": self._query,
+            "select": self._select,
+            "label": self._label,
+            "annotator": self._set_annotator,
+            "versions": lambda message: self._do(
+                "versions", lambda: self._show_versions(message["current"], message.get("against", ""))
+            ),
+            "take": self._edit_version,
+            "save": lambda _: self._do("save", self.save),
+            "held_out": lambda message: self._do("held_out", lambda: self._look_held_out(message)),
+            "suggest": self._start_suggesting,
+            "try": self._start_trying,
+            "code": lambda _: setattr(self.widget, "code", session_code(self.session)),
+        }
+
+    def receive(self, message: Any) -> None:
+        """Do what a message from the screen asks for; a second click on Run, Suggest or Try does not pay twice."""
+        if isinstance(message, Mapping) and message.get("do") in _PAID_ACTIONS and self._running:
+            return
+        super().receive(message)
+
+    def _start(self, name: str, text: str, job: Callable[[], str]) -> None:
+        """Start a job that Stop ends; it returns the text to show at its end."""
+        self.session.begin_run()
+        self._alert("")
+        self._status(running=True, text=text)
+        self._running = True
+
+        def finish() -> None:
+            text = None
+            try:
+                text = job()
+            finally:
+                with self.session.lock:  # a click as soon as the buttons are on again counts, and is reported later
+                    self.session.end_run()
+                    self._running = False
+                    if text is not None:
+                        self._status(text=text)
+            self._plan()
+
+        self._do(name, finish)
+
+    def _start_run(self) -> None:
+        version = self.session.next_version()  # an error appears before anything is shown as running
+        self._start(
+            "run",
+            "looking up the cache …",
+            lambda: self._draw_run(self.session.run(self._show_progress, version)),
+        )
+
+    def _start_trying(self, message: Mapping[str, Any]) -> None:
+        number = int(message["number"])
+        self._start(
+            "run",
+            "looking up the cache …",
+            lambda: self._draw_run(self.session.try_edit(number, self._show_progress), "suggestions"),
+        )
+
+    def _start_suggesting(self, message: Mapping[str, Any]) -> None:
+        judge = str(message["judge"]).strip()
+
+        def suggest() -> str:
+            self.session.suggest(judge)
+            self._draw("suggestions")
+            return self.session.suggested.head
+
+        self._start("suggest", f"asking {judge} for edits …", suggest)
+
+    def _edit(self, message: Mapping[str, Any], make: Callable[[Rubric, Rubric], Rubric]) -> None:
+        with self.session.lock:  # the worker may save meanwhile
+            self.session.edit_draft(make)
+            self._draft_message = message
+            self._draw("draft")
+        self._plan()
+
+    def _set_jury(self, message: Mapping[str, Any]) -> None:
+        self._jury_message = str(message.get("id", ""))
+        try:
+            weights = {name: float(weight) for name, weight in message["active"].items()}
+            budget = _budget(message.get("budget_usd"))
+            self.session.set_jury(weights, int(message["samples"]), message["aggregate"])
+            self.session.budget_usd = budget
+            self.session.save_state()
+        finally:
+            self._draw("jury")  # no field keeps a refused value: the next run would not use it
+        if self._failed_action == "run":  # for example because no judge was switched on
+            self._alert("")
+        self._plan()
+
+    def _add_judge(self, message: Mapping[str, Any]) -> None:
+        self.session.add_judge(message["judge"])
+        self.session.save_state()
+        self._alert("")
+        self._draw("jury", "suggestions")
+        self._plan()
+
+    def _choose_criterion(self, message: Mapping[str, Any]) -> None:
+        self.session.criterion = message["name"]
+        self.session.held_out = {}
+        self.session.query = Query()
+        self._draw("page", "item", "figures")
+
+    def _query(self, message: Mapping[str, Any]) -> None:
+        self.session.query = Query.of(message["query"])
+        self._draw("page")
+
+    def _select(self, message: Mapping[str, Any]) -> None:
+        self.session.selected = str(message["item_id"])
+        self._draw("item")
+
+    def _label(self, message: Mapping[str, Any]) -> None:
+        self.session.label(str(message["item_id"]), message["label"], criterion=message.get("criterion"))
+        self._draw("page", "item")
+        self._do("figures", lambda: self._draw("figures"))
+
+    def _set_annotator(self, message: Mapping[str, Any]) -> None:
+        self.session.annotator = str(message["name"]).strip() or self.session.annotator
+        self.session.save_state()
+        self._draw("item", "figures")
+
+    def _show_versions(self, current: str, against: str) -> None:
+        self.session.show_versions(current, against)
+        self._draw("page", "figures", "item")
+        self._alert_unscored()
+
+    def _edit_version(self, message: Mapping[str, Any]) -> None:
+        self.session.edit_version(message["key"])
+        self._redraw_draft()
+
+    def save(self, folder: str | Path | None = None) -> Rubric:
+        """Save the draft as the next version of its id (see `Rubric.save`), and report it on screen."""
+        saved = self.session.save(folder)
+        self._redraw_draft()
+        self._draw("figures", "page")
+        self._status(text=f"saved as {saved.id}@{saved.version}")
+        return saved
+
+    def _look_held_out(self, message: Mapping[str, Any]) -> None:
+        looks = self.session.held_out.get("looks", "")
+        if message.get("seen", looks) != looks:
+            return  # a second click would count another look
+        self.session.look_held_out()
+        self._draw("figures")
+
+
+def _budget(value: Any) -> float | None:
+    if value in (None, ""):
+        return None
+    budget = float(value)
+    if not 0 <= budget < float("inf"):
+        raise ConfigError(f"the budget must be a number of US$ ≥ 0, got {value}; leave it blank for no limit")
+    return budget

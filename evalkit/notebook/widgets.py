@@ -1,0 +1,49 @@
+"""The two anywidgets. Their scripts and styles are files of this package; nothing comes from a network."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import anywidget
+import traitlets
+
+__all__ = ["RunWidget", "TunerWidget"]
+
+_STATIC = Path(__file__).parent / "static"
+
+
+def _joined(kind: str, *names: str) -> str:
+    """Several files as one text: an anywidget is one module and cannot import the files beside it."""
+    return "\n".join((_STATIC / f"{name}.{kind}").read_text(encoding="utf-8") for name in names)
+
+
+class TunerWidget(anywidget.AnyWidget):
+    """The screen of `RubricTuner` and `JudgmentBrowser`: draws its traits, and sends back what the user does."""
+
+    _esm = _joined("js", "texts", "widget", "figures", "items", "editor", "runs", "tuner")
+    _css = _joined("css", "tuner")
+    draft = traitlets.Dict().tag(sync=True)
+    jury = traitlets.Dict().tag(sync=True)
+    figures = traitlets.Dict().tag(sync=True)
+    page = traitlets.Dict().tag(sync=True)
+    item = traitlets.Dict().tag(sync=True)
+    suggestions = traitlets.Dict().tag(sync=True)
+    status = traitlets.Dict().tag(sync=True)
+    alert = traitlets.Unicode().tag(sync=True)
+    code = traitlets.Unicode().tag(sync=True)
+
+
+class RunWidget(anywidget.AnyWidget):
+    """The screen of `RunWizard` and `RunView`: draws its traits, and sends back what the user does."""
+
+    _esm = _joined("js", "texts", "widget", "wizard", "runview")
+    _css = _joined("css", "tuner", "runs")
+    form = traitlets.Dict().tag(sync=True)
+    choices = traitlets.Dict().tag(sync=True)
+    check = traitlets.Dict().tag(sync=True)
+    runs = traitlets.Dict().tag(sync=True)
+    progress = traitlets.Dict().tag(sync=True)
+    run = traitlets.Dict().tag(sync=True)
+    page = traitlets.Dict().tag(sync=True)
+    sample = traitlets.Dict().tag(sync=True)
+    alert = traitlets.Unicode().tag(sync=True)

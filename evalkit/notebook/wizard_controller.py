@@ -1,0 +1,303 @@
+"""The wizard's screen: the form of a run, its errors and plan, and the run that is followed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from evalkit.errors import ConfigError, EvalkitError, InputError, RegistryError
+from evalkit.notebook.run_estimates import check_pack, estimate
+from evalkit.notebook.run_form import RunForm, choices
+from evalkit.notebook.run_launch import launch
+from evalkit.notebook.run_payload import runs_payload
+from evalkit.notebook.run_progress import Follower
+from evalkit.notebook.run_view import RunPanel
+from evalkit.notebook.widget_base import Worker
+from evalkit.rubrics.files import write_new
+from evalkit.rubrics.prompts import list_templates
+from evalkit.runs import Run, Runner
+from evalkit.runs.commands import model_facts
+
+__all__ = ["WizardController"]
+
+_PROFILES = ("conservative", "strict")
+_UNFINISHED = ("queued", "running")
+_CLOSE_WAIT_S = 60.0
+
+
+class WizardController(RunPanel):
+    """Draws the form and the run, and does what the user asks for on screen.
+
+    No callback of the kernel waits: what takes long runs in the background, and a run in a process of its own.
+    """
+
+    def __init__(self, runner: Runner, form: RunForm) -> None:
+        super().__init__("RunWizard")
+        self.runner, self.registry, self.form = runner, runner.registry, form
+        self._planner = Worker()
+        self._follower: Follower | None = None
+        self._revision, self._inspected_pack = 0, ""
+        self._form_message, self._starting = "", False
+        self._lock = threading.RLock()  # kernel, workers and follower all check the form
+        self._follower_lock = threading.RLock()  # a follower that was replaced draws nothing
+        templates = self.registry.templates()
+        self.widget.choices = choices() | {
+            "packs": _names(self.registry.packs())[::-1],
+            "templates": [*_names(templates), *list_templates()],
+            "profiles": list(_PROFILES),
+        }
+        self._fill(form)
+        self._draw_runs()
+        self._do("recover", self._recover)
+
+    @property
+    def errors(self) -> dict[str, str]:
+        """What is invalid or missing in the form, by field; `plan` also checks what the pack's tasks refer to.
+
+        Raises
+        ------
+        RegistryError
+            When the registry cannot be reached.
+        """
+        form = self.form
+        missing = {name: "this is missing" for name in ("pack", "model") if not getattr(form, name)}
+        if form.pack:
+            name, _, version = form.pack.partition("@")
+            try:
+                self.registry.pack(name, version or None)
+            except RegistryError as problem:
+                if problem.__cause__ is not None:  # the database itself
+                    raise
+                missing["pack"] = str(problem)
+        return missing | self._form_errors
+
+    def start(self) -> Run:
+        """Start the run and follow it: returns when its row is written; `wait` waits for its end.
+
+        Raises
+        ------
+        ConfigError
+            When it cannot start: with everything that is wrong.
+        RegistryError
+            When the registry cannot be reached.
+        """
+        self._check_errors()
+        return self._start(self.form)
+
+    def stop(self) -> None:
+        """Cancel the run that is followed; RegistryError when it is over, InputError when there is none."""
+        run_id = self.followed.run_id
+        self._set_stopping(True)
+        try:
+            self.runner.cancel(run_id)
+        except EvalkitError:
+            self._set_stopping(False)
+            raise
+
+    def follow(self, run_id: str) -> None:
+        """Show a run, and its progress until it is over."""
+        run = self.runner.run(run_id)
+        with self._follower_lock:
+            if self._follower is not None:
+                self._follower.stop()
+            self._clear_run()
+            self._follower = Follower(
+                self.runner, run.id, on_change=self._draw_progress, on_end=self._draw_end, on_error=self._alert
+            )
+        self._draw_runs()
+
+    @property
+    def followed(self) -> Follower:
+        """Who reports the progress of the run; InputError when no run is followed."""
+        if self._follower is None:
+            raise InputError("no run is followed: start one, or choose one of the list")
+        return self._follower
+
+    def wait_idle(self, timeout_s: float = 60.0) -> bool:
+        """Wait until nothing runs in the background except the run itself; False when the time was too short."""
+        return self._worker.wait(timeout_s) and self._planner.wait(timeout_s) and self._reader.wait(timeout_s)
+
+    def close(self) -> None:
+        """Stop following, and wait for the background; a run that is not over continues."""
+        self._worker.wait(_CLOSE_WAIT_S)
+        self._planner.wait(_CLOSE_WAIT_S)
+        if self._follower is not None:
+            self._follower.stop()
+            self._follower.wait(_CLOSE_WAIT_S)
+        self._reader.wait(_CLOSE_WAIT_S)
+
+    # -- the form
+    def _fill(self, form: RunForm) -> None:
+        """Take over a form that was not filled in on screen, and redraw its fields."""
+        self.form = form
+        self._revision += 1
+        self._draw_form()
+        self._check_form()
+
+    def _draw_form(self) -> None:
+        self.widget.form = self.form.to_dict() | {"revision": self._revision, "answers": self._form_message}
+
+    @property
+    def _form_errors(self) -> dict[str, str]:
+        """What is invalid in the form, by field."""
+        errors: dict[str, str] = {}
+        for field, text in self.form.errors():
+            errors[field] = f"{errors[field]}; {text}" if field in errors else text
+        if self.form.model:
+            try:
+                model_facts(self.form.backend, self.form.model)
+            except ConfigError as problem:
+                errors["model"] = str(problem)
+        return errors
+
+    def _check_errors(self) -> None:
+        if not (self.form.pack and self.form.model):
+            raise ConfigError("choose a pack and name a model first")
+        if errors := self._form_errors:
+            raise ConfigError("; ".join(f"{field}: {text}" for field, text in errors.items()))
+
+    def command(self) -> str:
+        """The command line that starts the same run."""
+        database = self.registry.database
+        if database.url != database.shown:  # a password must not be on a command line: EVALKIT_REGISTRY holds it
+            return self.form.command(None)
+        is_sqlite = database.shown.startswith("sqlite")
+        return self.form.command(database.shown.partition("://")[2].removeprefix("/") if is_sqlite else database.shown)
+
+    def _check_form(self) -> None:
+        """Show the form's own errors at once; what the pack's tasks refer to is checked in the background."""
+        with self._lock:  # else an older form could be reported last
+            form, errors = self.form, self._form_errors
+            missing = not (form.pack and form.model)
+            plan = ["choose a pack and name a model"] if missing else [] if errors else ["counting judge calls …"]
+            check = {
+                "errors": errors,
+                "ready": False,
+                "unknown": False,
+                "command": self.command(),
+                "yaml": form.export("yaml"),
+                "json": form.export("json"),
+                "plan": plan,
+            }
+            self.widget.check = check
+            if not errors and not missing:
+                inspect = form.pack == self._inspected_pack  # once inspected, the results are cached
+                self._planner.do("plan", lambda: self._safely(lambda: self._draw_plan(form, check, inspect=inspect)))
+
+    def _draw_plan(self, form: RunForm, check: Mapping[str, Any], *, inspect: bool = False) -> None:
+        try:
+            check_pack(self.registry, form)
+            plan = estimate(self.registry, form, look=inspect)
+        except (EvalkitError, OSError) as problem:
+            changes: dict[str, Any] = {"errors": {"pack": str(problem)}, "plan": []}
+        else:
+            changes = {"plan": plan.lines(), "ready": True, "unknown": bool(plan.unknown) and not inspect}
+        with self._lock:
+            if form == self.form:  # else the form has changed meanwhile
+                self.widget.check = {**check, **changes, "saved": self.widget.check.get("saved", "")}
+
+    def _inspect_tasks(self) -> None:
+        """Import the tasks in another process, for their rows and criteria."""
+        form, check = self.form, dict(self.widget.check)
+        self._inspected_pack = form.pack
+        self.widget.check = {**check, "unknown": False, "plan": ["importing the tasks in another process …"]}
+        self._planner.do("plan", lambda: self._safely(lambda: self._draw_plan(form, check, inspect=True)))
+
+    def _save(self, file: Path) -> None:
+        if self.form.config is None:
+            raise ConfigError("deterministic mode has no scoring config, so there is nothing to save")
+        if errors := self._form_errors:
+            raise ConfigError("; ".join(f"{field}: {text}" for field, text in errors.items()))
+        if file.exists():
+            raise ConfigError(f"{file} already exists and is not overwritten; name another file")
+        write_new(file, self.form.export("json" if file.suffix == ".json" else "yaml"))
+
+    # -- the run
+    def _start(self, form: RunForm) -> Run:
+        run_id = launch(self.runner, form)
+        self.follow(run_id)
+        return self.runner.run(run_id)
+
+    def _recover(self) -> None:
+        """After a restart: close runs whose process has ended, and follow one that continues."""
+        self.runner.recover()
+        self._draw_runs()
+        unfinished = [row for row in self.widget.runs["rows"] if row["status"] in _UNFINISHED]
+        if unfinished and self._follower is None:
+            self.follow(unfinished[0]["id"])
+
+    def _draw_runs(self) -> None:
+        table = self.registry.runs()
+        self.widget.runs = {"rows": runs_payload(table), "n": len(table)}
+
+    def _draw_progress(self, progress: dict[str, Any]) -> None:
+        with self._follower_lock:
+            if progress["id"] == self.followed.run_id:
+                last = self.widget.progress
+                stopping = last.get("id") == progress["id"] and bool(last.get("stopping"))
+                self.widget.progress = {**progress, "stopping": stopping}
+
+    def _draw_end(self, run: Run) -> None:
+        with self._follower_lock:
+            if run.id == self.followed.run_id:
+                self._show_run(run)
+        self._safely(self._draw_runs)
+        self._safely(self._check_form)  # more is known of its tasks now
+
+    def _set_stopping(self, stopping: bool) -> None:
+        with self._follower_lock:
+            self.widget.progress = {**self.widget.progress, "stopping": stopping}
+
+    # -- actions
+    def _actions(self) -> dict[str, Callable[[Any], object]]:
+        return super()._actions() | {
+            "form": self._set_form,
+            "look": lambda _: self._inspect_tasks(),
+            "start": lambda _: self._start_on_screen(),
+            "stop": lambda _: self._do("stop", self._stop_once),
+            "save": self._save_as,
+            "watch": lambda message: self._do("watch", lambda: self.follow(str(message["id"]))),
+        }
+
+    def _set_form(self, message: Mapping[str, Any]) -> None:
+        form = RunForm.of(message["form"])
+        with self._lock:
+            if form != self.form:
+                self.form, self._form_message = form, str(message.get("id", ""))
+                self._draw_form()  # without a new revision: the view where it was typed has drawn it already
+                self._check_form()
+
+    def _start_on_screen(self) -> None:
+        progress = self.widget.progress
+        unseen = self._follower is not None and progress.get("id") != self._follower.run_id  # started just now
+        if self._starting or unseen or progress.get("status") in _UNFINISHED:
+            return  # a second click would start a second run
+        self._check_errors()
+        self._alert("")
+        with self._lock:
+            self.widget.check = {**self.widget.check, "ready": False, "plan": ["starting …"]}
+        self._starting, form = True, self.form  # as it is now: the user may go on to the next run
+
+        def start() -> None:
+            try:
+                self._start(form)
+            finally:
+                self._starting = False
+                self._check_form()
+
+        self._do("start", start)
+
+    def _stop_once(self) -> None:
+        if not self.widget.progress.get("stopping"):  # after a second click the run may be over
+            self.stop()
+
+    def _save_as(self, message: Mapping[str, Any]) -> None:
+        file = Path(str(message["file"]).strip() or "scoring.yaml")
+        self._save(file)
+        self.widget.check = {**self.widget.check, "saved": f"saved as {file}"}
+
+
+def _names(table: Any) -> list[str]:
+    return [f"{name}@{version}" for name, version in zip(table["name"], table["version"], strict=True)]
