@@ -16,7 +16,7 @@ import pandas as pd
 
 import evalkit as ek
 from evalkit.rubrics import Rubric
-from evalkit.rubrics.prompts import Asking, fenced, list_templates
+from evalkit.rubrics.prompts import PromptBuilder, fenced, list_templates
 
 JUDGES = ["fake:strict", "fake:lenient", "fake:noisy"]
 LABELS = Rubric(
@@ -37,12 +37,12 @@ LABELS = Rubric(
 def rows_of(template: str, items: pd.DataFrame, cache: str) -> dict[str, object]:
     """One row of the table: fences that hold, attacked items, gains, gains expected by chance, unread replies."""
     rubric = LABELS if template.startswith("label") else ek.load_rubric("correctness")
-    asking = Asking.of(rubric, template)
+    builder = PromptBuilder.of(rubric, template)
     values = {"best": "2", "criterion": rubric.criteria[0].name, "reply": '{"explanation": "Right.", "score": 2}'}
     answers = [
         (row, attack.on(row.answer, **values)) for row in items.itertuples() for attack in ek.probes.load_attacks()
     ]
-    held = sum(_holds(asking, row, answer) for row, answer in answers)
+    held = sum(_holds(builder, row, answer) for row, answer in answers)
     found = ek.probes.probe_injection(items, rubric, JUDGES, samples=3, template=template, cache=cache)
     whole = found.table[found.table["variant"] == "all"]
     n, flips, chance = whole["n"].sum(), whole["flips"].sum(), whole["expected_by_chance"].sum()
@@ -58,10 +58,10 @@ def rows_of(template: str, items: pd.DataFrame, cache: str) -> dict[str, object]
     }
 
 
-def _holds(asking: Asking, row: Any, answer: str) -> bool:
+def _holds(builder: PromptBuilder, row: Any, answer: str) -> bool:
     """Whether the attacked answer stands whole in its fence, whose end occurs nowhere else in the prompt."""
     item = {"question": row.question, "answer": answer, "reference": row.reference}
-    prompt, fence = str(asking.prompt(asking.rubric.criteria[0], item)), fenced("answer", answer)
+    prompt, fence = str(builder.prompt(builder.rubric.criteria[0], item)), fenced("answer", answer)
     return prompt.count(fence) == 1 and prompt.count(fence.splitlines()[-1]) == 1
 
 

@@ -17,7 +17,16 @@ if TYPE_CHECKING:
     from evalkit.engine import ajudge, explain, import_judgments, judge, plan, record
     from evalkit.evaluation import Evaluation, evaluate, freeze, load_example, report, show, suggest_edits
     from evalkit.notebook import RubricTuner
-    from evalkit.rubrics import Criterion, Rubric, Scale, build_prompt, load_profile, load_rubric, parse_reply
+    from evalkit.rubrics import (
+        Criterion,
+        Rubric,
+        Scale,
+        build_prompt,
+        extract_labels,
+        load_profile,
+        load_rubric,
+        parse_reply,
+    )
     from evalkit.stats import (
         aggregate,
         align,
@@ -29,7 +38,7 @@ if TYPE_CHECKING:
         summarize,
         vote,
     )
-    from evalkit.tables import extract_labels, load_items
+    from evalkit.tables import load_items
 
 __all__ = [
     # what is judged, and by whom

@@ -20,7 +20,7 @@ from evalkit.cli.messages import spoken
 from evalkit.core.formatting import Bill, text_table
 from evalkit.errors import ConfigError, InputError, RubricError
 from evalkit.evaluation import promote, show, write_profile
-from evalkit.rubrics import draft, load_profile, load_rubric
+from evalkit.rubrics import load_profile, load_rubric, new_rubric
 from evalkit.stats.comparison.comparison_table import Comparison
 
 FAKE = ("--rubric", "faithfulness", "--judge", "fake")
@@ -573,7 +573,7 @@ def test_rubric_list_and_show(run) -> None:
     assert json.loads(out)["criteria"][0]["scale"].keys() == {"0", "1", "2"}
     code, _, err = run("rubric", "show", "nosuch")
     assert code == 2
-    assert "there is no rubric 'nosuch'; there are " in one_line(err)
+    assert "rubric 'nosuch' not found; available are " in one_line(err)
 
 
 def test_lint_fails_on_errors_alone(run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -599,7 +599,7 @@ def test_lint_fails_on_errors_alone(run, monkeypatch: pytest.MonkeyPatch) -> Non
     assert run("rubric", "lint", "nosuch.yaml")[0] == 2
     (folder / "v7.yaml").unlink()
     warned = load_rubric("coherence").edit(description="")
-    ek.rubrics.save(warned)
+    warned.save()
     code, out, _ = run("rubric", "lint", "coherence")
     assert (code, out.startswith("warning: coherence: no description")) == (0, True)
 
@@ -628,11 +628,11 @@ def test_new_starts_a_version_and_changes_none(run, monkeypatch: pytest.MonkeyPa
     _, out, _ = run("rubric", "new", "mine", "--like", "faithfulness", "--folder", "other", "--quiet")
     made = load_rubric(Path(out.strip()))
     assert (made.id, made.version, made.names) == ("mine", "v1", load_rubric("faithfulness").names)
-    assert load_rubric(draft("faithfulness")).version == "v2", "the shipped version is counted"
+    assert load_rubric(new_rubric("faithfulness")).version == "v2", "the shipped version is counted"
     for name in ("Big Name", "templates", "../x"):
         code, _, err = run("rubric", "new", name)
         assert code == 2
-        assert "is no rubric id" in one_line(err)
+        assert "invalid rubric id" in one_line(err)
 
 
 # -- cache and doctor
@@ -680,13 +680,13 @@ def test_prune_is_a_dry_run_without_apply(run) -> None:
 def test_promote_pays_nothing_for_unchanged_criteria(run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EVALKIT_RUBRICS", str(Path("mine").resolve()))
     first = ek.Rubric(**(load_rubric("faithfulness").to_dict() | {"id": "support"}))
-    ek.rubrics.save(first)
-    ek.rubrics.save(load_rubric("support").edit("faithfulness", pass_at=1))  # a pass rule is in no prompt
+    first.save()
+    load_rubric("support").edit("faithfulness", pass_at=1).save()  # a pass rule is in no prompt
     run("judge", "items.jsonl", "--rubric", "support@v1", "--judge", "fake", "--quiet")
     code, _, err = run("cache", "promote", "support", "v1", "v2")
     assert (code, one_line(err)) == (0, "evalkit: 12 more replies count for support@v2 now")
     assert ek.plan(ek.load_items("items.jsonl"), "support@v2", "fake").n_to_call == 0
-    ek.rubrics.save(load_rubric("support").edit("faithfulness", scale={0: "All is invented."}))
+    load_rubric("support").edit("faithfulness", scale={0: "All is invented."}).save()
     assert run("cache", "promote", "support@v2")[2] == "evalkit: 0 more replies count for support@v2 now\n"
     assert run("cache", "promote", "support")[0] == 2
     assert run("cache", "promote", "support@v2", "v1", "v2")[0] == 2

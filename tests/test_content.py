@@ -12,9 +12,9 @@ import pytest
 
 from evalkit.core.resources import examples_folder, rubrics_folder
 from evalkit.errors import RubricError
-from evalkit.rubrics import Rubric, load_profile, load_rubric
-from evalkit.rubrics.pollux_files import load_pollux
-from evalkit.rubrics.prompts import build_prompt, lint, list_templates, load_template
+from evalkit.rubrics import Rubric, build_prompt, load_profile, load_rubric
+from evalkit.rubrics.pollux_criteria import load_pollux
+from evalkit.rubrics.prompts import list_templates, load_template
 
 SHIPPED = (
     "coherence",
@@ -92,7 +92,7 @@ class TestRubric:
     def test_template_is_pinned_and_lint_finds_nothing(self, name):
         rubric = load_rubric(name)
         assert re.fullmatch(r"[a-z]+@v1", rubric.template)
-        assert lint(rubric).to_dict("records") == []
+        assert rubric.lint().to_dict("records") == []
 
     def test_prompt_holds_criterion_levels_and_inputs(self, name):
         rubric = load_rubric(name)

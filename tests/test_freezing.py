@@ -33,7 +33,7 @@ def hand(**changes: object) -> ek.Rubric:
 
 
 def saved(**changes: object) -> ek.Rubric:
-    return ek.rubrics.save(hand(**changes))
+    return hand(**changes).save()
 
 
 def replayed(profile: str, items: object = ROWS) -> ek.Evaluation:
@@ -105,7 +105,7 @@ def test_a_rubric_that_is_in_no_file_is_saved():
 def test_adopted_replies_count_for_the_frozen_version():
     first = saved()
     ek.judge(ROWS, first, JURY)
-    second = ek.rubrics.save(first.edit("kind", scale={2: "warm"}))
+    second = first.edit("kind", scale={2: "warm"}).save()
     ek.judge(ROWS, second, JURY, adopt=True)  # clear is v1's still
     third = second.edit("kind", scale={2: "warmer"})
     evaluation = ek.evaluate(ROWS, third, JURY, adopt=True)
@@ -142,7 +142,7 @@ def test_the_same_frozen_twice_stays_as_it_is():
     files = sorted(Path().rglob("*.yaml"))
     before = [path.read_bytes() for path in files]
     assert ek.freeze(edited, "p.yaml") == first
-    ek.rubrics.save(hand(description="a newer one"))  # v3: the profile goes on naming v2
+    hand(description="a newer one").save()  # v3: the profile goes on naming v2
     again = ek.evaluate(ROWS, ek.load_rubric("hand@v1").edit("kind", scale={2: "kind and warm"}), JURY)
     assert ek.freeze(again, "p.yaml").rubric == "hand@v2"
     assert write_profile("p.yaml", again.rubric, JURY) == first
@@ -232,11 +232,11 @@ def test_templates_are_pinned_and_the_judges_own_comes_first():
     profile = ek.freeze(evaluation, "p.yaml")
     assert profile.template == "number@v1"
     assert [judge.template for judge in profile.judges] == [None, "tagged@v1"]
-    forms = [asking.form for asking in replayed("p.yaml").spec.askings]
+    forms = [builder.form for builder in replayed("p.yaml").spec.prompt_builders]
     assert forms == ["number", "tagged"]
     # the call's template comes before the profile's, a judge's before both
     called = ek.evaluate(ROWS, "p.yaml", template="default@v1", samples=1)
-    assert [asking.form for asking in called.spec.askings] == ["json", "tagged"]
+    assert [builder.form for builder in called.spec.prompt_builders] == ["json", "tagged"]
 
 
 def test_conservative_rules_survive_freezing():
@@ -306,7 +306,7 @@ class TestWriteProfile:
 class TestPromote:
     def test_what_asks_the_same_counts_for_the_other_version(self):
         ek.judge(ROWS, saved(), JURY)
-        ek.rubrics.save(saved().edit("kind", scale={2: "warm"}))
+        saved().edit("kind", scale={2: "warm"}).save()
         assert promote("hand", "v1", "v2") == len(ROWS) * 2 * 3  # clear alone, by two judges three times
         assert promote("hand", "v1", "v2") == 0
         table = ek.judge(ROWS, "hand@v2", JURY, offline=True)
@@ -315,14 +315,14 @@ class TestPromote:
     def test_what_was_paid_under_an_edit_counts_once_the_edit_is_saved(self):
         edited = saved().edit("kind", scale={2: "warm"})
         paid = ek.judge(ROWS, edited, JURY)
-        ek.rubrics.save(edited)
+        edited.save()
         assert promote("hand@v2") == len(paid)
         assert promote("hand@v2") == 0
         assert ek.judge(ROWS, "hand@v2", JURY, offline=True)["error"].isna().all()
 
     def test_nothing_in_common(self):
         saved()
-        ek.rubrics.save(saved().edit(description="All is new."))
+        saved().edit(description="All is new.").save()
         with pytest.raises(RubricError, match="no criterion of hand asks the same"):
             promote("hand", "v1", "v2")
         with pytest.raises(RubricError, match="no version v7"):

@@ -384,9 +384,7 @@ def test_promoted_replies_are_counted_and_refused(tmp_path: Path, monkeypatch: p
     monkeypatch.setenv("EVALKIT_RUBRICS", str(tmp_path))
     plain = ek.load_rubric("faithfulness@v1").to_dict() | {"id": "own"}
     for version in ("v1", "v2"):
-        ek.rubrics.save(
-            ek.Rubric(**(plain | {"version": version, "pass_at": 0.5 if version == "v2" else None})), tmp_path
-        )
+        ek.Rubric(**(plain | {"version": version, "pass_at": 0.5 if version == "v2" else None})).save(tmp_path)
     asked = GateOptions(judge="fake")
     test = {"id": "t", "expected": {"type": "own", "rubric_version": "v1"}}
     assert run_gate(config(test), [trace()], asked).exit_code == 0

@@ -130,7 +130,7 @@ def test_unscored_samples_and_several_criteria(tmp_path: Path) -> None:
             {"name": "other", "scale": {0: "a", 1: "b"}, "pass_at": 1},
         ],
     )
-    ek.rubrics.save(rubric, tmp_path / "rubrics")
+    rubric.save(tmp_path / "rubrics")
     items = [{"item_id": "a", "question": "q", "answer": "x"}]
     for name, replies in (("one", ["1", "1", "what?"]), ("other", ["1", "0", "1"])):
         ek.record(items, rubric, "fake:strict", [replies], criterion=name, template="number@v1")

@@ -13,7 +13,7 @@ from ruamel.yaml.error import YAMLError
 from evalkit.errors import ConfigError
 from evalkit.gate import config_text as sources
 from evalkit.gate import load_gate
-from evalkit.rubrics.files import dump_yaml
+from evalkit.rubrics.yaml_files import dump_yaml
 
 SLOW = YAML(typ="safe", pure=True)
 FORM = """\

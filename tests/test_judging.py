@@ -354,9 +354,9 @@ class TestChecks:
     def test_template_precedence_is_judge_then_call_then_rubric(self):
         rubric = two_criteria(template="tagged@v1")
         judges = [Judge("fake", "strict"), Judge("fake", "lenient", template="number@v1")]
-        assert [asking.template.name for asking in Spec.of(rubric, judges).askings] == ["tagged", "number"]
-        named = Spec.of(rubric, judges, template="default").askings
-        assert [asking.template.name for asking in named] == ["default", "number"]
+        assert [builder.template.name for builder in Spec.of(rubric, judges).prompt_builders] == ["tagged", "number"]
+        named = Spec.of(rubric, judges, template="default").prompt_builders
+        assert [builder.template.name for builder in named] == ["default", "number"]
 
     def test_a_template_that_asks_for_a_number_does_not_fit_words(self):
         with pytest.raises(RubricError, match="asks for a number, but criterion 'preference'"):

@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evalkit.errors import InputError, RubricError
-from evalkit.rubrics import Rubric
-from evalkit.tables import TABLES, extract_labels, load_items, write_frame
+from evalkit.errors import ConfigError, InputError, RubricError
+from evalkit.rubrics import Rubric, extract_labels
+from evalkit.tables import TABLES, load_items, write_frame
 
 RUBRIC = Rubric(
     id="r",
@@ -117,9 +117,11 @@ class TestFaults:
         with pytest.raises(RubricError, match="no criterion 'x'; it has 'c'"):
             extract_labels([{"a": 1}], {"x": "a"}, rubric=RUBRIC)
 
-    def test_the_name_of_a_rubric_is_no_rubric(self):
-        with pytest.raises(InputError, match="rubric= takes a Rubric, not str; load_rubric reads one"):
-            extract_labels([{"a": 1}], {"c": "a"}, rubric="faithfulness")
+    def test_the_name_of_a_rubric_is_a_rubric(self):
+        made = extract_labels([{"a": "supported"}], {"faithfulness": "a"}, rubric="faithfulness")
+        assert made["label"].tolist() == ["2"]
+        with pytest.raises(ConfigError, match="expected a Rubric, a Profile, or the name or path of one, got int"):
+            extract_labels([{"a": 1}], {"c": "a"}, rubric=7)  # type: ignore[arg-type]
 
     def test_doubled_ids(self):
         with pytest.raises(InputError, match="stands for more than one item: 'x'"):

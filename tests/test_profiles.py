@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from evalkit.core.judges import Judge
 from evalkit.core.rules import AGGREGATE_RULES, VOTE_RULES
 from evalkit.errors import ConfigError, RubricError
-from evalkit.rubrics import Profile, Rubric, load_profile, load_rubric, save
-from evalkit.rubrics.files import dump_yaml
+from evalkit.rubrics import Profile, Rubric, load_profile, load_rubric
+from evalkit.rubrics.yaml_files import dump_yaml
 
 SECRET = "sk-live-0123456789"
 
@@ -26,7 +26,7 @@ def written(profile: Profile, path: Path) -> Profile:
 @pytest.fixture
 def mine(tmp_path, monkeypatch) -> Rubric:
     monkeypatch.setenv("EVALKIT_RUBRICS", str(tmp_path / "rubrics"))
-    return save(Rubric(id="mine", inputs=["answer"], criteria=[{"name": "c", "scale": {0: "no", 1: "yes"}}]))
+    return Rubric(id="mine", inputs=["answer"], criteria=[{"name": "c", "scale": {0: "no", 1: "yes"}}]).save()
 
 
 class TestRoundTrip:
@@ -188,7 +188,7 @@ class TestRubric:
 
     def test_newer_versions_do_not_matter(self, mine, tmp_path):
         frozen = written(load_profile("strict").with_rubric(mine), tmp_path / "p.yaml")
-        save(mine.edit("c", pass_at=1))
+        mine.edit("c", pass_at=1).save()
         assert frozen.load() == mine
 
 

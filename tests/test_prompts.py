@@ -11,8 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from evalkit.errors import InputError, RubricError
-from evalkit.rubrics import Criterion, Rubric
-from evalkit.rubrics.prompts import Asking, build_prompt, fenced, input_hash, lint, reply_schema, swapped
+from evalkit.rubrics import Criterion, Rubric, build_prompt, load_rubric
+from evalkit.rubrics.prompts import PromptBuilder, fenced, input_hash, reply_schema, swapped
 from evalkit.rubrics.prompts.templates import list_templates
 
 TEXTS = st.text(st.characters(blacklist_categories=("Cs",)), max_size=60)
@@ -25,7 +25,7 @@ def rubric(*inputs: str, **fields: object) -> Rubric:
 
 def inputs_of(declared: tuple[str, ...], **item: object) -> dict[str, object]:
     columns = {name: [value] for name, value in item.items()}
-    return Asking.of(rubric(*declared)).inputs_of(columns, 1)[0]
+    return PromptBuilder.of(rubric(*declared)).inputs_of(columns, 1)[0]
 
 
 class TestGolden:
@@ -128,9 +128,9 @@ class TestSchema:
 
 class TestLint:
     def test_shipped_rubric_is_clean_and_an_unused_input_is_an_error(self):
-        assert lint("faithfulness").empty
+        assert load_rubric("faithfulness").lint().empty
         made = rubric("question", "context", "answer", template="pairwise@v1")
-        found = lint(made)
+        found = made.lint()
         assert found["severity"][0] == "error"
         assert "answer_a" in found["message"][0]
 
@@ -139,9 +139,21 @@ class TestLint:
         folder.mkdir(parents=True)
         (folder / "v1.jinja").write_text("{#- evalkit\nform: json\n-#}\n{{ fence('answer') }} {{ hint }}")
         monkeypatch.setenv("EVALKIT_RUBRICS", str(tmp_path))
-        found = lint(rubric("answer", "hint?", template="needy", description="d"))
+        found = rubric("answer", "hint?", template="needy", description="d").lint()
         assert ("error", "r") in set(zip(found["severity"], found["where"], strict=True))
         assert "hint" in " ".join(found["message"])
+
+    def test_another_template_and_the_items_are_checked(self):
+        made = load_rubric("faithfulness")
+        (found,) = made.lint(template="nosuch").to_dict("records")
+        assert (found["severity"], "nosuch" in found["message"]) == ("error", True)
+        good = {"question": "q", "context": "c", "answer": "a"}
+        items = [good, good | {"context": None}, good | {"context": ""}]
+        assert made.lint(items[:1]).empty
+        # by hand: item 1 has no context; an empty text is a context without passages, and is shown as such
+        assert made.lint(items)[["severity", "where", "message"]].values.tolist() == [
+            ["error", "faithfulness", "input 'context' is missing in 1 of 3 items: '1'"]
+        ]
 
 
 class TestFence:

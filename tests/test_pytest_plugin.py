@@ -83,7 +83,7 @@ def test_c(verdict):
     code, said = ran(tmp_path, test, "--verdict-judge", "fake")
     assert code == 1
     assert "3 failed" in said
-    assert "there is no rubric 'faithfulnes'" in said
+    assert "rubric 'faithfulnes' not found" in said
     assert "the item has no text in 'answer'" in said
     assert "min_score" in said
 

@@ -148,8 +148,8 @@ class TestContent:
         spec = edited.spec
         assert edited.rubric.content_hash in text
         assert "Supported in the main." in text
-        assert spec.askings[0].template.hash in text
-        assert " ".join(spec.askings[0].template.source.split()) in text
+        assert spec.prompt_builders[0].template.hash in text
+        assert " ".join(spec.prompt_builders[0].template.source.split()) in text
         assert "['fake:strict', 'fake:lenient'], samples=2, labels=labels, vote='mean'" in text
         assert "the rubric was edited after this version" in text
         assert ek.__version__ in text

@@ -18,9 +18,9 @@ from evalkit.core.judges import Judge
 from evalkit.core.resources import rubrics_folder
 from evalkit.engine.providers.fake import FakeClient
 from evalkit.errors import EvalkitError, RubricError
-from evalkit.rubrics import Rubric, list_rubrics, load_profile, load_rubric, rubric_folders, save
-from evalkit.rubrics.files import dump_yaml, read_yaml, write_new
+from evalkit.rubrics import Rubric, list_rubrics, load_profile, load_rubric, rubric_folders
 from evalkit.rubrics.prompts.templates import load_template
+from evalkit.rubrics.yaml_files import dump_yaml, read_yaml, write_new
 
 # what YAML readers like to take for something else, and what breaks naive writers
 ODD = ["1", "0", "no", "yes", "null", "~", "1e3", "1_000", "0x1F", "0o7", "true", ".5", ".inf", "2024-01-01",
@@ -87,7 +87,7 @@ class TestRoundTrip:
             if "a code twice" not in str(problem):  # two codes may be one after normalising
                 raise
             return
-        saved = save(made, folder)
+        saved = made.save(folder)
         back = load_rubric(folder / "mine" / "v1.yaml")
         assert back == saved == made
         assert back.criterion("words").scale.codes == made.criterion("words").scale.codes
@@ -99,7 +99,7 @@ class TestRoundTrip:
             layout="item_first", pass_at=0.5, description="d",
             criteria=[{"name": "Что лучше: «A» или «B»?", "level": "nominal", "scale": {"A": "", "B": "", "tie": ""}}],
         )  # fmt: skip
-        save(made)
+        made.save()
         assert load_rubric("pair") == made
         # written to be read and edited by people
         assert "Что лучше: «A» или «B»?" in (home / "pair" / "v1.yaml").read_text(encoding="utf-8")
@@ -107,15 +107,15 @@ class TestRoundTrip:
     def test_shipped_rubrics(self, tmp_path):
         for name in list_rubrics()["id"].unique():
             made = load_rubric(name)
-            assert save(made.edit(id=f"copy-{name}"), tmp_path).content_hash == made.content_hash
+            assert made.edit(id=f"copy-{name}").save(tmp_path).content_hash == made.content_hash
             assert load_rubric(tmp_path / f"copy-{name}" / "v1.yaml").criteria == made.criteria
 
 
 class TestSave:
     def test_writes_the_next_version_and_never_changes_one(self, home):
-        first = save(rubric())
+        first = rubric().save()
         before = (home / "mine" / "v1.yaml").read_bytes()
-        second = save(first.edit("c", scale={1: "fully"}))
+        second = first.edit("c", scale={1: "fully"}).save()
         assert (first.version, second.version, second.label) == ("v1", "v2", "v2")
         assert (home / "mine" / "v1.yaml").read_bytes() == before
         assert load_rubric("mine").criteria[0].scale[1] == "fully"
@@ -123,19 +123,19 @@ class TestSave:
         assert sorted(path.name for path in (home / "mine").iterdir()) == ["v1.yaml", "v2.yaml"]
 
     def test_unchanged_content_writes_nothing(self, home):
-        saved = save(rubric())
-        assert save(saved).version == save(rubric(version="v9")).version == "v1"
-        assert save(saved.edit("c", pass_at=1).edit("c", pass_at=None)).version == "v1"
+        saved = rubric().save()
+        assert saved.save().version == rubric(version="v9").save().version == "v1"
+        assert saved.edit("c", pass_at=1).edit("c", pass_at=None).save().version == "v1"
         assert len(list((home / "mine").iterdir())) == 1
 
     def test_back_to_an_older_content_is_a_new_version(self, home):
-        one = save(rubric())
-        save(one.edit("c", pass_at=1))
-        assert save(one).version == "v3"
+        one = rubric().save()
+        one.edit("c", pass_at=1).save()
+        assert one.save().version == "v3"
 
     def test_numbers_count_on_after_shipped_versions(self, home):
         edited = load_rubric("faithfulness").edit("faithfulness", weight=2)
-        saved = save(edited)
+        saved = edited.save()
         number = int(load_rubric("faithfulness").version[1:])
         assert saved.version == f"v{number}"
         assert (home / "faithfulness" / f"v{number}.yaml").is_file()
@@ -143,29 +143,29 @@ class TestSave:
 
     def test_ten_follows_nine(self, home):
         for number in range(11):
-            save(rubric(description=str(number)))
+            rubric(description=str(number)).save()
         assert load_rubric("mine").version == "v11"
 
     def test_into_the_working_folder_without_a_project(self, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
-        save(rubric())
+        rubric().save()
         assert (tmp_path / "rubrics" / "mine" / "v1.yaml").is_file()
 
     def test_beside_the_nearest_project_file(self, tmp_path, monkeypatch):
         (tmp_path / "pyproject.toml").write_text("")
         (tmp_path / "deep" / "er").mkdir(parents=True)
         monkeypatch.chdir(tmp_path / "deep" / "er")
-        save(rubric())
+        rubric().save()
         assert (tmp_path / "rubrics" / "mine" / "v1.yaml").is_file()
         assert load_rubric("mine").version == "v1"
 
     def test_two_processes_at_once(self, home):
         # both wait for one line, then save: equal content is one version, other content two
         code = (
-            "import sys; from evalkit.rubrics import Rubric, save\n"
+            "import sys; from evalkit.rubrics import Rubric\n"
             "made = Rubric(id='mine', inputs=['answer'], description=sys.argv[1], "
             "criteria=[{'name': 'c', 'scale': {0: 'no', 1: 'yes'}}])\n"
-            "print('ready', flush=True); sys.stdin.readline(); print(save(made).version)"
+            "print('ready', flush=True); sys.stdin.readline(); print(made.save().version)"
         )
         for texts, versions in ((["x", "x"], ["v1", "v1"]), (["y", "z"], ["v2", "v3"])):
             running = [
@@ -190,7 +190,7 @@ class TestSave:
 
             def work(number: int, turn=turn, barrier=barrier) -> str:
                 barrier.wait(timeout=300)
-                return save(rubric(id=f"mine{turn}", description=str(number))).version
+                return rubric(id=f"mine{turn}", description=str(number)).save().version
 
             with ThreadPoolExecutor(8) as threads:
                 found = sorted(threads.map(work, range(8)))
@@ -218,7 +218,7 @@ class TestLookUp:
     def test_by_path(self, tmp_path):
         path = put(tmp_path, "any name.yaml", GOOD)
         assert load_rubric(path) == load_rubric(str(path))
-        with pytest.raises(RubricError, match=r"there is no rubric file .*nothing\.yaml"):
+        with pytest.raises(RubricError, match=r"rubric file not found: .*nothing\.yaml"):
             load_rubric(tmp_path / "nothing.yaml")
 
     def test_an_edited_file_of_the_same_time_and_size_is_read_again(self, home):
@@ -236,15 +236,15 @@ class TestLookUp:
     @pytest.mark.parametrize(
         ("name", "message"),
         [
-            ("nothing", r"no rubric 'nothing'; there are .*'faithfulness'.*more folders by EVALKIT_RUBRICS"),
-            ("faithfulness@v99", "'faithfulness' has no version v99; there are v1"),
-            ("Faithfulness", "'Faithfulness' is no rubric name: give id, id@version"),
-            ("faithfulness@1", "is no rubric name"),
-            ("../faithfulness", "is no rubric name"),
-            ("templates", "no rubric 'templates'"),
-            ("", "is no rubric name"),
-            (None, "None is no rubric name"),
-            (7, "7 is no rubric name"),
+            ("nothing", r"rubric 'nothing' not found; available are .*'faithfulness'.*with EVALKIT_RUBRICS"),
+            ("faithfulness@v99", "'faithfulness' has no version v99; available are v1"),
+            ("Faithfulness", "invalid rubric name 'Faithfulness': give id, id@version"),
+            ("faithfulness@1", "invalid rubric name"),
+            ("../faithfulness", "invalid rubric name"),
+            ("templates", "rubric 'templates' not found"),
+            ("", "invalid rubric name"),
+            (None, "invalid rubric name None"),
+            (7, "invalid rubric name 7"),
         ],
     )
     def test_bad_names(self, name, message):
@@ -253,7 +253,7 @@ class TestLookUp:
 
     def test_a_file_in_the_place_of_another(self, home):
         put(home, "mine/v2.yaml", GOOD)
-        with pytest.raises(RubricError, match=r"v2\.yaml says it is mine@v1; by its place it must be mine@v2"):
+        with pytest.raises(RubricError, match=r"v2\.yaml holds mine@v1; in this place it must be mine@v2"):
             load_rubric("mine")
 
     def test_list(self, home):
@@ -288,18 +288,18 @@ class TestBrokenFiles:
                 GOOD.replace("    scale", "    levle: nominal\n    scale").replace("1: yes", "'yes': yes"),
                 r"criterion 'c': unknown key 'levle' \(allowed are name, .*; did you mean 'level'\?\)$",
             ),
-            (GOOD + "id: mine\n", r'v1\.yaml, line 7: this is no valid YAML \(found duplicate key "id"'),
-            (GOOD.replace("1: yes", "0: yes"), "line 6: this is no valid YAML .*duplicate key"),
+            (GOOD + "id: mine\n", r'v1\.yaml, line 7: invalid YAML \(found duplicate key "id"'),
+            (GOOD.replace("1: yes", "0: yes"), "line 6: invalid YAML .*duplicate key"),
             (GOOD + "    pass_at: 7\n", "criterion 'c': pass_at 7 is not on the scale; allowed are 0, 1"),
             (GOOD.replace("{0: no, 1: yes}", "{}"), "the scale is empty"),
             (GOOD.replace("{0: no, 1: yes}", "{true: a, false: b}") + "    level: nominal\n", "quote it in YAML"),
-            (GOOD + "  bad indent\n", "line .*: this is no valid YAML"),
-            ("id: !!python/object/apply:os.system ['true']\n", "no valid YAML"),
-            ("- a\n- b\n", "a rubric file is a mapping with id, version, inputs and criteria"),
-            ("", "a rubric file is a mapping"),
-            ("[" * 3000, "nested too deeply|no valid YAML"),
-            ("a: 1\n---\nb: 2\n", "no valid YAML"),
-            ("\x07", "no valid YAML"),
+            (GOOD + "  bad indent\n", "line .*: invalid YAML"),
+            ("id: !!python/object/apply:os.system ['true']\n", "invalid YAML"),
+            ("- a\n- b\n", "expected a mapping with id, version, inputs and criteria"),
+            ("", "expected a mapping"),
+            ("[" * 3000, "nested too deeply|invalid YAML"),
+            ("a: 1\n---\nb: 2\n", "invalid YAML"),
+            ("\x07", "invalid YAML"),
         ],
     )
     def test_names_the_file(self, home, text, message):
@@ -310,7 +310,7 @@ class TestBrokenFiles:
 
     def test_no_text(self, tmp_path):
         (tmp_path / "x.yaml").write_bytes(b"\xff\xfe\x00")
-        with pytest.raises(RubricError, match=r"x\.yaml: this is no valid YAML"):
+        with pytest.raises(RubricError, match=r"x\.yaml: invalid YAML"):
             read_yaml(tmp_path / "x.yaml")
         (tmp_path / "folder.yaml").mkdir()
         with pytest.raises(RubricError, match=r"folder\.yaml cannot be read"):
@@ -336,8 +336,11 @@ def test_dump_keeps_the_order_and_long_lines():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: load_rubric("faithfulnes"), "no rubric 'faithfulnes'; did you mean 'faithfulness'\\? there are '"),
-        (lambda: load_rubric("nothing-like-it"), "no rubric 'nothing-like-it'; there are '"),
+        (
+            lambda: load_rubric("faithfulnes"),
+            "rubric 'faithfulnes' not found; did you mean 'faithfulness'\\? available are '",
+        ),
+        (lambda: load_rubric("nothing-like-it"), "rubric 'nothing-like-it' not found; available are"),
         (lambda: load_rubric("faithfulness").criterion("faithfullness"), "did you mean 'faithfulness'\\? it has"),
         (lambda: load_profile("strickt"), "no profile 'strickt'; did you mean 'strict'\\? there are"),
         (lambda: load_template("defualt"), "no template 'defualt'; did you mean 'default"),

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from evalkit.errors import RubricError
-from evalkit.rubrics import Criterion, Rubric, diff, load_rubric, review
+from evalkit.rubrics import Criterion, Rubric, load_rubric
 
 SCALE = {0: "no", 1: "partly", 2: "yes"}
 
@@ -253,10 +253,10 @@ class TestEdit:
 
 class TestReview:
     def messages(self, made: Rubric) -> str:
-        return "\n".join(map(str, review(made)))
+        return "\n".join(": ".join(row) for row in made.lint().itertuples(index=False))
 
     def test_a_good_rubric_has_no_findings(self):
-        assert review(load_rubric("faithfulness")) == []
+        assert load_rubric("faithfulness").lint().empty
 
     @pytest.mark.parametrize(
         ("fields", "message"),
@@ -278,7 +278,7 @@ class TestReview:
 
 class TestDiff:
     def test_nothing(self):
-        assert diff(rubric(), rubric(version="v2")) == ""
+        assert rubric().diff(rubric(version="v2")) == ""
 
     def test_everything_in_words(self):
         old = rubric(description="old")
@@ -299,7 +299,7 @@ class TestDiff:
                 {"name": "three", "scale": SCALE, "critical": True, "pass_at": 1},
             ],
         )
-        assert diff(old, new).splitlines() == [
+        assert old.diff(new).splitlines() == [
             "description is nothing instead of 'old'",
             "inputs is answer instead of question?, answer",
             "layout is 'item_first' instead of 'rubric_first'",

@@ -34,7 +34,7 @@ from evalkit.errors import ConfigError, EvalkitError
 from evalkit.errors.secrets import Secret, find_key, without_keys
 from evalkit.gate import GateConfig, GateOptions, load_gate
 from evalkit.lighteval import PolluxLLMJudgeMetric
-from evalkit.rubrics.prompts import Asking
+from evalkit.rubrics.prompts import PromptBuilder
 from evalkit.runs.contract import ScoringConfig
 
 OWN = "local-4711-not-of-any-known-shape"
@@ -315,7 +315,7 @@ class TestTracebacks:
                 "html": {"body": f"<p>{OWN}</p>".encode()}, "library": {}}[failing]  # fmt: skip
         with judge_server(always=step) as server:
             judge = Judge("openai", "m", base_url=server.url, api_key_env="MY_CREDENTIAL_OF_THE_TEST")
-            prompt = Asking.of(RUBRIC).prompt(RUBRIC.criteria[0], {"answer": "ITEM-1"})
+            prompt = PromptBuilder.of(RUBRIC).prompt(RUBRIC.criteria[0], {"answer": "ITEM-1"})
 
             async def ask() -> None:
                 client = OpenAIClient(server.url, judge.api_key_env)
@@ -341,7 +341,7 @@ class TestTracebacks:
         with judge_server(always=step) as server:
             model = "openai/m" if provider == "litellm" else "m"
             judge = Judge(provider, model, base_url=server.url, api_key_env="MY_CREDENTIAL_OF_THE_TEST")
-            prompt = Asking.of(RUBRIC).prompt(RUBRIC.criteria[0], {"answer": "ITEM-1"})
+            prompt = PromptBuilder.of(RUBRIC).prompt(RUBRIC.criteria[0], {"answer": "ITEM-1"})
             with pytest.raises(Exception) as problem:  # of a library, too
                 asyncio.run(connect(judge).ask(Request(judge, prompt, None, (0,), (b"",)), 1))  # type: ignore[arg-type]
         shown = _every_local(problem.value)

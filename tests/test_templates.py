@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evalkit.errors import RubricError
-from evalkit.rubrics import Rubric
-from evalkit.rubrics.prompts import Asking, Template, build_prompt, list_templates, load_template
+from evalkit.rubrics import Rubric, build_prompt
+from evalkit.rubrics.prompts import PromptBuilder, Template, list_templates, load_template
 from evalkit.rubrics.prompts.sandbox import work_limit
 
 HEADER = "{#- evalkit\nform: json\n-#}\n"
@@ -24,8 +24,8 @@ RUBRIC = Rubric(id="r", inputs=["question", "answer"], criteria=[{"name": "c", "
 
 
 def rendered(source: str, rubric: Rubric = RUBRIC, item: dict[str, object] | None = None) -> str:
-    asking = Asking.of(rubric, Template.of("t", "v1", HEADER + source))
-    return str(asking.prompt(rubric.criteria[0], ITEM if item is None else item))
+    builder = PromptBuilder.of(rubric, Template.of("t", "v1", HEADER + source))
+    return str(builder.prompt(rubric.criteria[0], ITEM if item is None else item))
 
 
 @pytest.fixture
@@ -112,8 +112,8 @@ class TestHeader:
 
 class TestBlocks:
     def test_without_blocks_it_is_one_message(self):
-        asking = Asking.of(RUBRIC, Template.of("t", "v1", HEADER + SHOWN))
-        prompt = asking.prompt(RUBRIC.criteria[0], ITEM)
+        builder = PromptBuilder.of(RUBRIC, Template.of("t", "v1", HEADER + SHOWN))
+        prompt = builder.prompt(RUBRIC.criteria[0], ITEM)
         assert [message.role for message in prompt.messages] == ["user"]
 
     @pytest.mark.parametrize(
@@ -148,9 +148,9 @@ class TestBlocks:
             "{% block task %}T {{ fence('question') }}{% endblock %}{% block item %}{{ fence('answer') }}{% endblock %}"
             "{% block closing %}{{ criterion.name }} {{ rubric.inputs|join(' ') }}{% endblock %}"
         )
-        asking = Asking.of(RUBRIC.edit(inputs=["question?", "answer"]), Template.of("t", "v1", HEADER + source))
+        builder = PromptBuilder.of(RUBRIC.edit(inputs=["question?", "answer"]), Template.of("t", "v1", HEADER + source))
         items = [{"question": "q1", "answer": "a1"}, {"question": "q2", "answer": "a2"}, {"answer": "a3"}]
-        texts = [asking.prompt(asking.rubric.criteria[0], item).messages[0].content for item in items * 2]
+        texts = [builder.prompt(builder.rubric.criteria[0], item).messages[0].content for item in items * 2]
         assert texts[:3] == texts[3:]
         for text, item in zip(texts, items, strict=False):
             shown = {word for word in ("q1", "q2", "a1", "a2", "a3") if f"\n{word}\n" in text}

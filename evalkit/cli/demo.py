@@ -48,8 +48,7 @@ def run(out: TextIO | None = None) -> None:
     from evalkit.core.folders import default_folder
     from evalkit.engine import explain, plan
     from evalkit.evaluation import evaluate, load_example, show
-    from evalkit.rubrics import diff, load_rubric
-    from evalkit.rubrics.prompts import build_prompt
+    from evalkit.rubrics import build_prompt, load_rubric
     from evalkit.stats.comparison import compare
 
     cache = default_folder() / "demo"
@@ -84,7 +83,7 @@ def run(out: TextIO | None = None) -> None:
         "ev2 = ek.evaluate(items, rubric.edit(…), judges, …)",
     )
     edited = rubric.edit(rubric.names[0], scale=EDIT)
-    page.wrap(3, *str(diff(rubric, edited)).splitlines(), "")
+    page.wrap(3, *rubric.diff(edited).splitlines(), "")
     second = evaluate(items, edited, JURY, labels=labels, cache=cache, progress=False)
     page.print(compare(first, second, labels=labels).text(page.width), _CLOSING.format(cache=_short(cache)))
 

@@ -116,7 +116,7 @@ def _show(args: argparse.Namespace) -> None:
 
 
 def _export(args: argparse.Namespace) -> None:
-    from evalkit.rubrics.files import write_new
+    from evalkit.rubrics.yaml_files import write_new
     from evalkit.runs.registry.packs import pack_yaml
 
     text = pack_yaml(_pack(args))

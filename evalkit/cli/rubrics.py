@@ -59,7 +59,7 @@ def _list(args: argparse.Namespace) -> None:
 
 def _show(args: argparse.Namespace) -> None:
     from evalkit import load_rubric
-    from evalkit.rubrics.files import dump_yaml
+    from evalkit.rubrics.yaml_files import dump_yaml
 
     rubric = load_rubric(args.rubric).to_dict()
     if args.json:
@@ -94,10 +94,10 @@ def _findings(name: str) -> pd.DataFrame:
     """What lint says; a file that breaks the rules of rubrics is a finding, one that is not there is not."""
     import pandas as pd
 
-    from evalkit.rubrics import lint
+    from evalkit.rubrics import load_rubric
 
     try:
-        return lint(name)
+        return load_rubric(name).lint()
     except RubricError as problem:
         if not Path(name).is_file() and not _is_broken(name):
             raise
@@ -116,9 +116,8 @@ def _is_broken(name: str) -> bool:
 
 def _diff(args: argparse.Namespace) -> None:
     from evalkit import load_rubric
-    from evalkit.rubrics import diff
 
-    said = diff(load_rubric(args.old), load_rubric(args.new))
+    said = load_rubric(args.old).diff(load_rubric(args.new))
     if said:
         put_text(said)
     else:
@@ -126,9 +125,9 @@ def _diff(args: argparse.Namespace) -> None:
 
 
 def _new(args: argparse.Namespace) -> None:
-    from evalkit.rubrics import draft
+    from evalkit.rubrics import new_rubric
 
-    path = draft(args.id, like=args.like, folder=args.folder)
+    path = new_rubric(args.id, like=args.like, folder=args.folder)
     put_text(str(path))
     if not args.quiet:
         tell(f"edit it, then check it: evalkit rubric lint {path}")

@@ -6,7 +6,7 @@ import ipaddress
 import math
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from numbers import Integral
 from typing import Any
@@ -19,7 +19,7 @@ from evalkit.core.keys import canonical_json
 from evalkit.errors import ConfigError, guess, listed
 from evalkit.errors.secrets import find_key, watch_key
 
-__all__ = ["MOST_SAMPLES", "Judge", "Params", "check_samples", "host_of"]
+__all__ = ["MOST_SAMPLES", "Judge", "JudgeLike", "JudgesLike", "Params", "check_samples", "host_of"]
 
 MOST_SAMPLES = 1000
 """Most samples that a judge is asked for an item: more is a slip of the keys, which would be paid."""
@@ -304,3 +304,10 @@ class Judge:
 
 def _finite(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+JudgeLike = str | Judge | Mapping[str, Any]
+"""One judge: ``"openai:gpt-4o-mini"``, a `Judge`, or its fields as a mapping."""
+
+JudgesLike = JudgeLike | Iterable[JudgeLike]
+"""One judge or several."""

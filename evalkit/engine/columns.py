@@ -109,12 +109,13 @@ class Columns(VerdictColumns):
         pairwise = spec.rubric.mode == "pairwise"
         readers: dict[tuple[str, str], CodeReader] = {}
         for criterion in spec.rubric.criteria:
-            for asking in spec.askings:
-                readers[criterion.name, asking.form] = readers.get((criterion.name, asking.form)) or CodeReader(
-                    asking.form, criterion.scale, criterion.name, pairwise
+            for builder in spec.prompt_builders:
+                readers[criterion.name, builder.form] = readers.get((criterion.name, builder.form)) or CodeReader(
+                    builder.form, criterion.scale, criterion.name, pairwise
                 )
         self._readers = [
-            [readers[criterion.name, asking.form] for asking in spec.askings] for criterion in spec.rubric.criteria
+            [readers[criterion.name, builder.form] for builder in spec.prompt_builders]
+            for criterion in spec.rubric.criteria
         ]
         n = work.n_rows
         super().__init__(n)

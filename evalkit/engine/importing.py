@@ -14,11 +14,10 @@ from evalkit.core.choices import REASONS
 from evalkit.core.judges import Judge
 from evalkit.engine.columns import UNSCORED, CodeReader, VerdictColumns
 from evalkit.engine.imported_columns import Column, Rows
-from evalkit.engine.specification import rubric_of
 from evalkit.errors import ConfigError, InputError, counted, listed
-from evalkit.rubrics import Rubric, Scale
+from evalkit.rubrics import Rubric, Scale, rubric_of
 from evalkit.rubrics.parsing import Form
-from evalkit.rubrics.prompts import Asking
+from evalkit.rubrics.prompts import PromptBuilder
 from evalkit.rubrics.scales import folded
 from evalkit.tables import is_missing
 from evalkit.tables.items import as_frame
@@ -177,7 +176,7 @@ def _verdicts(
     rows: Rows, rubric: Rubric, criteria: list[str], flips: list[bool], read: Form | None, codes: Codes | None
 ) -> dict[str, Any]:
     """Scores, labels, verdicts and errors; explanations and replies of texts."""
-    form = "label" if not rows.is_text else Asking.of(rubric).form if read is None else read
+    form = "label" if not rows.is_text else PromptBuilder.of(rubric).form if read is None else read
     pairwise, columns = rubric.mode == "pairwise", VerdictColumns(len(rows))
     readers = {one.name: CodeReader(form, one.scale, one.name, pairwise) for one in rubric.criteria}
     coders = {one.name: _Coder.of(_codes_of(codes, one.name, rubric), one.scale, one.name) for one in rubric.criteria}

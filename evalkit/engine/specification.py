@@ -5,16 +5,15 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from evalkit.core.judges import Judge, check_samples
+from evalkit.core.judges import Judge, JudgesLike, check_samples
 from evalkit.errors import ConfigError, EvalkitWarning, listed
-from evalkit.rubrics import Profile, Rubric, load_profile, load_rubric
-from evalkit.rubrics.files import read_yaml
-from evalkit.rubrics.prompts import Asking, Template
+from evalkit.rubrics import Profile, Rubric, RubricLike
+from evalkit.rubrics.profiles import rubric_or_profile
+from evalkit.rubrics.prompts import PromptBuilder, Template
 
-__all__ = ["DEFAULT_SAMPLES", "Spec", "is_none", "rubric_of"]
+__all__ = ["DEFAULT_SAMPLES", "Spec", "is_none"]
 
 DEFAULT_SAMPLES = 3
 
@@ -29,7 +28,7 @@ class Spec:
         What is judged.
     judges
         Who judges: names and identities are unique.
-    askings
+    prompt_builders
         For each judge the rubric with the template it gets.
     samples
         Samples a judge, item, criterion and order.
@@ -41,7 +40,7 @@ class Spec:
 
     rubric: Rubric
     judges: tuple[Judge, ...]
-    askings: tuple[Asking, ...]
+    prompt_builders: tuple[PromptBuilder, ...]
     samples: int
     profile: Profile | None = None
     exact: bool = True
@@ -54,8 +53,8 @@ class Spec:
     @classmethod
     def of(
         cls,
-        rubric: Any,
-        judges: Any = None,
+        rubric: RubricLike,
+        judges: JudgesLike | None = None,
         samples: int | None = None,
         template: str | None = None,
         templates: Mapping[str, Template] | None = None,
@@ -81,7 +80,7 @@ class Spec:
         ConfigError, RubricError
             When something is unknown, missing or contradictory.
         """
-        found = _rubric_or_profile(rubric)
+        found = rubric_or_profile(rubric)
         profile = found if isinstance(found, Profile) else None
         chosen = found.load() if isinstance(found, Profile) else found
         if is_none(judges) and (profile is None or not profile.judges):
@@ -97,8 +96,8 @@ class Spec:
         samples = check_samples(samples)
         common = template or (profile.template if profile is not None else None)
         names = [judge.template or common for judge in panel]
-        askings = tuple(Asking.of(chosen, (templates or {}).get(name or "", name)) for name in names)
-        _check_panel(panel, askings)
+        prompt_builders = tuple(PromptBuilder.of(chosen, (templates or {}).get(name or "", name)) for name in names)
+        _check_panel(panel, prompt_builders)
         cold = [judge.name for judge in panel if judge.temperature == 0]
         if cold and samples > 1:
             warnings.warn(
@@ -107,30 +106,12 @@ class Spec:
                 EvalkitWarning,
                 stacklevel=4,
             )
-        return cls(chosen, panel, askings, samples, profile, exact)
+        return cls(chosen, panel, prompt_builders, samples, profile, exact)
 
 
 def is_none(judges: Any) -> bool:
     """Whether ``none`` was named: no judge, so no live call."""
     return judges == "none" or judges in (["none"], ("none",))
-
-
-def rubric_of(given: Any) -> Rubric:
-    """The rubric that is given or named, a profile's too."""
-    found = _rubric_or_profile(given)
-    return found.load() if isinstance(found, Profile) else found
-
-
-def _rubric_or_profile(given: Any) -> Rubric | Profile:
-    if isinstance(given, (Rubric, Profile)):
-        return given
-    if not isinstance(given, (str, Path)):
-        raise ConfigError(f"give a Rubric, a Profile, or the name or path of one, not {type(given).__name__}")
-    if Path(given).suffix in (".yaml", ".yml") and Path(given).is_file():
-        values = read_yaml(Path(given))
-        if isinstance(values, Mapping) and "profile" in values:
-            return load_profile(given)
-    return load_rubric(given)
 
 
 def _panel(judges: Any) -> tuple[Judge, ...]:
@@ -141,11 +122,11 @@ def _panel(judges: Any) -> tuple[Judge, ...]:
     return tuple(Judge.of(judge) for judge in judges)
 
 
-def _check_panel(judges: tuple[Judge, ...], askings: tuple[Asking, ...]) -> None:
+def _check_panel(judges: tuple[Judge, ...], prompt_builders: tuple[PromptBuilder, ...]) -> None:
     identities: dict[Any, str] = {}
     names: set[str] = set()
-    for judge, asking in zip(judges, askings, strict=True):
-        identity = (judge.replace(template=None).identity, asking.template.hash)
+    for judge, builder in zip(judges, prompt_builders, strict=True):
+        identity = (judge.replace(template=None).identity, builder.template.hash)
         if identity in identities:
             raise ConfigError(
                 f"judges {identities[identity]!r} and {judge.name!r} are the same one (same model, service, template "

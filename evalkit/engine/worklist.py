@@ -60,7 +60,7 @@ class Worklist:
             )
         columns = {name: frame[name].tolist() for name in frame.columns if name != "item_id"}
         with gc_paused():
-            inputs = spec.askings[0].inputs_of(columns, len(frame))
+            inputs = spec.prompt_builders[0].inputs_of(columns, len(frame))
         _check_inputs(frame["item_id"].tolist(), inputs, rubric.required_inputs, rubric.id)
         return cls(spec, frame, inputs, frame["item_id"].tolist() if ids is None else ids)
 
@@ -100,15 +100,15 @@ class Worklist:
 
     def shared_parts(self, criterion: Criterion, judge: int) -> KeyParts:
         """The key parts that all rows of a criterion and judge have in common."""
-        spec, one, asking = self.spec, self.spec.judges[judge], self.spec.askings[judge]
+        spec, one, builder = self.spec, self.spec.judges[judge], self.spec.prompt_builders[judge]
         return KeyParts(
             provider=one.provider,
             service=one.service,
             model=one.model,
             rubric=spec.rubric.id,
             rubric_version=spec.rubric.version,
-            rubric_hash=asking.rubric_hashes[criterion.name],
-            template_hash=asking.template.hash,
+            rubric_hash=builder.rubric_hashes[criterion.name],
+            template_hash=builder.template.hash,
             temperature=one.temperature,
             max_tokens=one.max_tokens,
             params=one.params,
@@ -190,7 +190,7 @@ class Worklist:
 
     def _prompt(self, criterion: int, judge: int, item: int, swap: bool) -> Prompt:
         inputs = swapped(self.inputs[item]) if swap else self.inputs[item]
-        return self.spec.askings[judge].prompt(self.spec.rubric.criteria[criterion], inputs)
+        return self.spec.prompt_builders[judge].prompt(self.spec.rubric.criteria[criterion], inputs)
 
 
 def _check_inputs(ids: list[str], inputs: list[dict[str, Any]], needed: tuple[str, ...], rubric: str) -> None:

@@ -9,8 +9,8 @@ from .evaluations import evaluate_spec as evaluate_spec
 from .freezing import freeze as freeze
 from .freezing import promote as promote
 from .freezing import write_profile as write_profile
-from .repeats import plan_again as plan_again
-from .repeats import sample_again as sample_again
+from .repeated_samples import plan_again as plan_again
+from .repeated_samples import sample_again as sample_again
 from .reports import report as report
 from .suggestions import Edit as Edit
 from .suggestions import Suggestions as Suggestions

@@ -14,7 +14,7 @@ from evalkit.core.formatting import count_of, figure, html_page, html_table, tex
 from evalkit.core.resources import examples_folder
 from evalkit.engine.cache import ReplyStore
 from evalkit.errors import InputError
-from evalkit.evaluation import rendering as cards
+from evalkit.evaluation import overview
 from evalkit.evaluation.evaluations import Evaluation
 from evalkit.stats.comparison.comparison_table import Comparison
 from evalkit.tables import load_items, read_table
@@ -96,7 +96,7 @@ def show(shown: Any, *, rows: int = 20, width: int | None = None) -> View:
             return View("\n".join([text, _wrapped(" · ".join(filter(None, [shared, note])), width)]).rstrip(), page)
         return View("\n".join(filter(None, [text_table(cells), note])), page)
     if isinstance(shown, Evaluation):
-        return View(_wrapped(cards.text(shown, width), width), shown._repr_html_())
+        return View(_wrapped(overview.text(shown, width), width), shown._repr_html_())
     if isinstance(shown, Comparison):
         return View(shown.text(width), shown._repr_html_())
     if hasattr(shown, "_repr_html_") and not isinstance(shown, type):

@@ -18,18 +18,18 @@ from evalkit.engine.options import Options
 from evalkit.engine.specification import Spec, is_none
 from evalkit.engine.worklist import Worklist
 from evalkit.errors import InputError
-from evalkit.evaluation import rendering as cards
+from evalkit.evaluation import overview
 from evalkit.evaluation.costs import Cost
-from evalkit.evaluation.repeats import sample_again
+from evalkit.evaluation.repeated_samples import sample_again
 from evalkit.evaluation.rules import try_rules
 from evalkit.evaluation.wide_table import joined
-from evalkit.rubrics import Rubric
+from evalkit.rubrics import Rubric, extract_labels
 from evalkit.stats.aggregation import aggregate, combine, summarize
 from evalkit.stats.agreement import disagreement, reliability
 from evalkit.stats.alignment import align
 from evalkit.stats.alignment.human_labels import coded
 from evalkit.stats.voting import vote
-from evalkit.tables import LABEL_KEY, as_items, check, extract_labels
+from evalkit.tables import LABEL_KEY, as_items, check
 
 __all__ = ["Evaluation", "evaluate", "evaluate_spec"]
 
@@ -145,12 +145,12 @@ class Evaluation:
         return joined(self)
 
     def __str__(self) -> str:
-        return cards.text(self)
+        return overview.text(self)
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return cards.page(self)
+        return overview.page(self)
 
 
 def evaluate(

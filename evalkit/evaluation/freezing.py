@@ -12,9 +12,10 @@ from evalkit.engine.specification import Spec
 from evalkit.engine.worklist import Worklist
 from evalkit.errors import ConfigError, EvalkitError, EvalkitWarning, InputError, RubricError
 from evalkit.evaluation.evaluations import Evaluation
-from evalkit.rubrics import Profile, Rubric, list_rubrics, load_profile, load_rubric, save
-from evalkit.rubrics.files import save_folder, versions_of, write_new
+from evalkit.rubrics import Profile, Rubric, list_rubrics, load_profile, load_rubric
+from evalkit.rubrics.folders import rubric_versions, save_folder
 from evalkit.rubrics.profiles import profile_yaml
+from evalkit.rubrics.yaml_files import write_new
 
 __all__ = ["freeze", "promote", "write_profile"]
 
@@ -76,7 +77,7 @@ def _saved(rubric: Rubric, target: Path, rubrics: str | Path | None) -> Rubric:
     """The rubric as a file that the profile finds: itself, or saved as its next version."""
     if not rubric.edited and _is_found(rubric):
         return rubric
-    saved = save(rubric, rubrics)
+    saved = rubric.save(rubrics)
     folder = save_folder(rubrics).resolve()
     if not _is_found(saved) and folder not in (
         target.resolve().parent / "rubrics",
@@ -178,11 +179,13 @@ def _write(target: Path, profile: Profile) -> None:
 
 def _profile(name: str, rubric: Rubric, spec: Spec, rules: Rules) -> Profile:
     templates = {
-        asking.template.label for judge, asking in zip(spec.judges, spec.askings, strict=True) if not judge.template
+        builder.template.label
+        for judge, builder in zip(spec.judges, spec.prompt_builders, strict=True)
+        if not judge.template
     }
     judges = [
-        judge.replace(template=asking.template.label) if judge.template else judge
-        for judge, asking in zip(spec.judges, spec.askings, strict=True)
+        judge.replace(template=builder.template.label) if judge.template else judge
+        for judge, builder in zip(spec.judges, spec.prompt_builders, strict=True)
     ]
     return Profile(
         profile=name,
@@ -242,8 +245,8 @@ def _promote(evaluation: Evaluation, saved: Rubric, folder: Path, cache: str | P
     work = Worklist.of(spec, evaluation.items)
     asked = {*map(bytes.hex, work.keys()), *map(bytes.hex, work.recorded_keys())}
     adopted = not set(evaluation.judgments["key"]) <= asked
-    others = [f"v{number}" for number in versions_of(saved.id, folder)] if adopted else []
-    hashes = {value for asking in spec.askings for value in asking.rubric_hashes.values()}
+    others = [f"v{number}" for number in rubric_versions(saved.id, [folder])] if adopted else []
+    hashes = {value for builder in spec.prompt_builders for value in builder.rubric_hashes.values()}
     for version in dict.fromkeys([spec.rubric.version, *others]):
         if version != saved.version:
             ReplyStore.open(cache).promote(saved.id, version, saved.version, hashes)

@@ -12,7 +12,7 @@ import orjson
 
 from evalkit.errors import ConfigError, RubricError
 from evalkit.gate.traces import find_double
-from evalkit.rubrics.files import read_yaml
+from evalkit.rubrics.yaml_files import read_yaml
 
 __all__ = ["line_of", "read_source"]
 

@@ -21,7 +21,7 @@ from evalkit.evaluation import Evaluation
 from evalkit.gate.judgments import Judgment, agreement_of, unjudged, verdict_key, verdict_parts
 from evalkit.gate.precedence import Asked, GateOptions
 from evalkit.gate.traces import REDACTED, Trace
-from evalkit.rubrics.prompts import Asking, input_hash
+from evalkit.rubrics.prompts import PromptBuilder, input_hash
 
 __all__ = ["check_callable", "input_hashes", "judged", "keys_of", "rationale_of", "sum_of", "work_of"]
 
@@ -56,10 +56,10 @@ def keys_of(
 
 def input_hashes(asked: Asked, traces: Sequence[Trace]) -> list[str]:
     """For each trace the hash of what the rubric reads of it, as in its reply keys: copies share it."""
-    asking = Asking.of(asked.rubric) if asked.spec is None else asked.spec.askings[0]
+    builder = PromptBuilder.of(asked.rubric) if asked.spec is None else asked.spec.prompt_builders[0]
     items = [trace.item for trace in traces]
     columns = {name: [item.get(name) for item in items] for name in asked.rubric.input_names}
-    return [input_hash(inputs) for inputs in asking.inputs_of(columns, len(items))]
+    return [input_hash(inputs) for inputs in builder.inputs_of(columns, len(items))]
 
 
 def check_callable(work: Worklist, asked: Asked, options: GateOptions) -> None:

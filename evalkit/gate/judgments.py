@@ -295,9 +295,9 @@ def verdict_parts(spec: Spec, rules: Rules, input_hash: str) -> dict[str, Any]:
             "temperature": judge.temperature,
             "max_tokens": judge.max_tokens,
             "params": dict(judge.params),
-            "template_hash": asking.template.hash,
+            "template_hash": builder.template.hash,
         }
-        for judge, asking in zip(spec.judges, spec.askings, strict=True)
+        for judge, builder in zip(spec.judges, spec.prompt_builders, strict=True)
     ]
     parts: dict[str, Any] = {"rubric": spec.rubric.id, "rubric_version": spec.rubric.version}
     return parts | {

@@ -69,7 +69,7 @@ def profile_of(given: Any) -> Profile | None:
 
 
 def _file(path: Path) -> Rubric | Profile:
-    from evalkit.rubrics.files import read_yaml
+    from evalkit.rubrics.yaml_files import read_yaml
 
     values = read_yaml(path)
     return load_profile(path) if isinstance(values, Mapping) and "profile" in values else load_rubric(path)

@@ -101,7 +101,7 @@ def judges_used(spec: Spec, tables: Iterable[pd.DataFrame], n_down: int = 0) -> 
     parts = [table[names].astype(object) for table in tables if len(table)]
     rows = pd.concat(parts) if parts else pd.DataFrame(columns=names)
     made = []
-    for judge, asking in zip(spec.judges, spec.askings, strict=True):
+    for judge, builder in zip(spec.judges, spec.prompt_builders, strict=True):
         mine = rows[rows["judge"] == judge.name]
         reasons = {str(name): int(n) for name, n in mine["error"].value_counts().items()}
         if n_down:
@@ -116,8 +116,8 @@ def judges_used(spec: Spec, tables: Iterable[pd.DataFrame], n_down: int = 0) -> 
                 temperature=judge.temperature,
                 max_tokens=judge.max_tokens,
                 params=dict(judge.params),
-                template=asking.template.label,
-                template_hash=asking.template.hash,
+                template=builder.template.label,
+                template_hash=builder.template.hash,
                 base_url=judge.base_url,
                 n_judgments=len(mine) + n_down,
                 n_scored=int(mine["error"].isna().sum()),
@@ -220,8 +220,8 @@ class _Found:
                        for judge in judges)  # fmt: skip
         templates |= {template.label: template for template in list(templates.values())}
         spec = Spec.of(rubric, judges, samples, common, templates)
-        for asking in spec.askings:
-            asking.template.check(rubric.inputs)
+        for builder in spec.prompt_builders:
+            builder.template.check(rubric.inputs)
         self._try_rules(rules, spec, origins)
         config = self.scoring.config
         report = config is not None and config.report_disagreement

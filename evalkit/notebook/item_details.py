@@ -10,8 +10,7 @@ import pandas as pd
 from evalkit.engine import replies
 from evalkit.errors import CacheMiss, EvalkitError
 from evalkit.evaluation import Evaluation
-from evalkit.rubrics import Rubric
-from evalkit.rubrics.prompts import build_prompt
+from evalkit.rubrics import Rubric, build_prompt
 from evalkit.tables import input_text
 
 __all__ = ["item_detail"]

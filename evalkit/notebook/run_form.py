@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from evalkit.core.choices import BACKENDS, SCORING_MODES
 from evalkit.core.rules import AGGREGATE_RULES
 from evalkit.errors import ConfigError
-from evalkit.rubrics.files import dump_yaml
+from evalkit.rubrics.yaml_files import dump_yaml
 from evalkit.runs.contract import Scoring, ScoringConfig
 
 __all__ = ["JUDGE_FIELDS", "RunForm", "choices"]

@@ -22,9 +22,8 @@ from evalkit.notebook.item_table import Page, Query, Row, page_of, rows_of
 from evalkit.notebook.label_log import LabelLog, drop_new_annotators, labels_on_scale
 from evalkit.notebook.suggested_edits import SuggestedEdits
 from evalkit.notebook.tuning_state import Stopped, TuningState
-from evalkit.rubrics import Rubric, save
+from evalkit.rubrics import Rubric, extract_labels
 from evalkit.stats.alignment import align
-from evalkit.tables import extract_labels
 
 __all__ = ["Session"]
 
@@ -221,7 +220,7 @@ class Session(TuningState):
         """
         with self.lock:
             key = self.next_version().key
-            saved = save(self.draft, folder)
+            saved = self.draft.save(folder)
             with suppress(RubricError):  # saved in a folder that is not searched: the tuner adopts the replies anyway
                 promote(f"{saved.id}@{saved.version}", cache=self.cache)
             self.base = self.draft = saved

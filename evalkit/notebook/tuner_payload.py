@@ -15,8 +15,7 @@ from evalkit.errors import counted
 from evalkit.notebook.item_table import FILTERS, Page
 from evalkit.notebook.rubric_form import form_of
 from evalkit.notebook.session import Session
-from evalkit.rubrics import diff
-from evalkit.rubrics.prompts import lint, list_templates
+from evalkit.rubrics.prompts import list_templates
 
 __all__ = [
     "suggestions_payload",
@@ -36,7 +35,7 @@ def draft_payload(session: Session, revision: int, message: Mapping[str, Any]) -
     `message` is the last one about the draft. Where it was invalid, other views show what was typed.
     """
     draft = session.draft
-    findings = lint(draft) if not session.problem else None
+    findings = draft.lint() if not session.problem else None
     return {
         "revision": revision,
         "answers": str(message.get("id", "")),
@@ -112,7 +111,7 @@ def _diff_of(session: Session) -> list[str]:
     now, last = versions.get(session.current), versions.get(session.against)
     if now is None or last is None:
         return []
-    lines = diff(last.rubric, now.rubric).splitlines()
+    lines = last.rubric.diff(now.rubric).splitlines()
     for what, one, other in (
         ("judges", *(", ".join(judge.name for judge in version.judges) for version in (now, last))),
         ("samples", now.samples, last.samples),

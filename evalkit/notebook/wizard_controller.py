@@ -15,8 +15,8 @@ from evalkit.notebook.run_payload import runs_payload
 from evalkit.notebook.run_progress import Follower
 from evalkit.notebook.run_view import RunPanel
 from evalkit.notebook.widget_base import Worker
-from evalkit.rubrics.files import write_new
 from evalkit.rubrics.prompts import list_templates
+from evalkit.rubrics.yaml_files import write_new
 from evalkit.runs import Run, Runner
 from evalkit.runs.commands import model_facts
 

@@ -276,8 +276,8 @@ def _attacked(
     values = {"criterion": criterion.name, "best": best_code(criterion)}
     first = bench.items.loc[bench.items["item_id"].isin(ids)].iloc[[0]]
     columns = {column: first[column].tolist() for column in first.columns if column != "item_id"}
-    asking = spec.askings[0]
-    prompt = asking.prompt(spec.rubric.criteria[0], asking.inputs_of(columns, 1)[0])
+    builder = spec.prompt_builders[0]
+    prompt = builder.prompt(spec.rubric.criteria[0], builder.inputs_of(columns, 1)[0])
     best = criterion.scale.code(values["best"])
     assert best is not None
     values["reply"] = write_reply(prompt, best, _PRAISE)

@@ -13,7 +13,7 @@ from evalkit import tables
 from evalkit.engine import Options, Spec, Worklist
 from evalkit.engine.judging import judge_worklist
 from evalkit.errors import ConfigError, InputError, listed
-from evalkit.rubrics.prompts import Asking
+from evalkit.rubrics.prompts import PromptBuilder
 from evalkit.stats.comparison.noise_floors import NOT_ASKED
 from evalkit.tables import as_items
 
@@ -107,11 +107,16 @@ class Bench:
 
     def narrowed(self, criterion: str, judge: int) -> Spec:
         """The same for one criterion and judge alone; the keys of its replies stay what they are."""
-        spec, asking = self.spec, self.spec.askings[judge]
+        spec, builder = self.spec, self.spec.prompt_builders[judge]
         rubric = spec.rubric
         if len(rubric.criteria) > 1:
             rubric = rubric.edit(criteria=(rubric.criterion(criterion),))
-        return replace(spec, rubric=rubric, judges=(spec.judges[judge],), askings=(Asking.of(rubric, asking.template),))
+        return replace(
+            spec,
+            rubric=rubric,
+            judges=(spec.judges[judge],),
+            prompt_builders=(PromptBuilder.of(rubric, builder.template),),
+        )
 
     def check_field(self, probe: str, field: str) -> None:
         """Raise unless the rubric judges one text, in the column `field`, and every item has it."""

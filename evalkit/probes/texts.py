@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
 from evalkit.core.resources import probes_folder
 from evalkit.errors import ConfigError, listed
-from evalkit.rubrics.files import read_yaml
+from evalkit.rubrics.yaml_files import read_yaml
 
 __all__ = ["Attack", "Padding", "chosen", "load_attacks", "load_paddings"]
 

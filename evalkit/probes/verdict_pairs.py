@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evalkit.rubrics.scale_columns import measures
+from evalkit.rubrics.row_scales import measures
 from evalkit.tables.grouping import Flags, Ints, group
 
 __all__ = ["KEYS", "Sides", "sides_of", "verdicts"]

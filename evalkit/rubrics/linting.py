@@ -1,123 +1,82 @@
-"""What a rubric's wording lets one expect: warnings about it, and two versions compared in words."""
+"""What to fix in a rubric before judges read it: errors of its template and of items, warnings about its wording."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Iterator
 from itertools import combinations
-from typing import Literal
+from typing import TYPE_CHECKING, Any
 
-from evalkit.rubrics.criteria import Criterion
-from evalkit.rubrics.rubrics import Rubric
+import pandas as pd
+
+from evalkit.errors import RubricError, counted, listed
+from evalkit.rubrics.prompts.prompt_builder import PromptBuilder
 from evalkit.rubrics.scales import code_text
+from evalkit.tables import as_items
 
-__all__ = ["Finding", "diff", "review"]
+if TYPE_CHECKING:
+    from evalkit.rubrics.criteria import Criterion
+    from evalkit.rubrics.rubric import Rubric
+
+__all__ = ["findings"]
 
 _WORD = re.compile(r"\w+")
+_MOST_LEVELS = 7
+_ALIKE = 0.8
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing to mend in a rubric: `severity` (``error`` or ``warning``), where, and what."""
-
-    severity: Literal["error", "warning"]
-    where: str
-    message: str
-
-    def __str__(self) -> str:
-        return f"{self.severity}: {self.where}: {self.message}"
+def findings(rubric: Rubric, items: Any = None, template: str | None = None) -> pd.DataFrame:
+    """Errors and warnings as a table; see `Rubric.lint`."""
+    rows = [("error", *problem) for problem in _errors(rubric, items, template)]
+    rows += [("warning", *problem) for problem in _warnings(rubric)]
+    return pd.DataFrame(rows, columns=["severity", "where", "message"])
 
 
-def review(rubric: Rubric) -> list[Finding]:
-    """Warnings about a rubric's texts: levels without text, levels that overlap, no pass rule, no weight."""
-    found: list[Finding] = []
+def _errors(rubric: Rubric, items: Any, template: str | None) -> Iterator[tuple[str, str]]:
+    try:
+        builder = PromptBuilder.of(rubric, template)
+        for criterion in rubric.criteria:
+            for names in (rubric.input_names, rubric.required_inputs):
+                builder.prompt(criterion, dict.fromkeys(names, "…"))
+    except RubricError as problem:
+        yield rubric.id, str(problem)
+        return
+    if items is None:
+        return
+    frame = as_items(items, columns=rubric.input_names)
+    inputs = builder.inputs_of({name: frame[name].tolist() for name in frame.columns}, len(frame))
+    for name in rubric.required_inputs:
+        ids = [item for item, fields in zip(frame["item_id"], inputs, strict=True) if name not in fields]
+        if ids:
+            lacking = f"{len(ids)} of {counted(len(frame), 'item')}"
+            yield rubric.id, f"input {name!r} is missing in {lacking}: {listed(ids, most=5)}"
+
+
+def _warnings(rubric: Rubric) -> Iterator[tuple[str, str]]:
     if not rubric.description.strip():
-        found.append(Finding("warning", rubric.id, "no description: say in a sentence what is judged"))
+        yield rubric.id, "no description: write in one sentence what is judged"
     if not any(criterion.weight for criterion in rubric.criteria):
-        found.append(Finding("warning", rubric.id, "all weights are 0: no rubric score can be combined"))
+        yield rubric.id, "all weights are 0: no rubric score can be combined"
     for criterion in rubric.criteria:
-        found.extend(_review_criterion(rubric, criterion))
-    return found
+        for problem in _of_criterion(criterion, pointwise=rubric.mode == "pointwise"):
+            yield f"{rubric.id}/{criterion.name}", problem
 
 
-def _review_criterion(rubric: Rubric, criterion: Criterion) -> list[Finding]:
-    where = f"{rubric.id}/{criterion.name}"
-    found: list[Finding] = []
-    bare = [code_text(code) for code, text in criterion.scale.items() if not text.strip()]
+def _of_criterion(criterion: Criterion, *, pointwise: bool) -> Iterator[str]:
+    scale = criterion.scale
+    bare = [code_text(code) for code, text in scale.items() if not text.strip()]
     if bare:
-        found.append(Finding("warning", where, f"level {', '.join(bare)} has no text: judges will guess what it means"))
-    for (code, text), (other, words) in combinations(criterion.scale.items(), 2):
-        if _overlap(text, words) >= 0.8:
-            found.append(
-                Finding(
-                    "warning",
-                    where,
-                    f"levels {code_text(code)} and {code_text(other)} read almost alike: judges cannot tell them apart",
-                )
-            )
-    if not criterion.scale.has_rule and rubric.mode == "pointwise":
-        found.append(Finding("warning", where, "no pass rule (pass_at or pass_if): no pass rate and no gate"))
-    if criterion.level != "nominal" and len(criterion.scale) > 7:
-        found.append(
-            Finding("warning", where, f"{len(criterion.scale)} levels: people and judges keep about five apart")
-        )
-    return found
+        yield f"level {', '.join(bare)} has no text: judges will guess what it means"
+    for (code, text), (other, other_text) in combinations(scale.items(), 2):
+        if _overlap(text, other_text) >= _ALIKE:
+            yield f"levels {code_text(code)} and {code_text(other)} read almost alike: judges cannot tell them apart"
+    if not scale.has_rule and pointwise:
+        yield "no pass rule (pass_at or pass_if): no pass rate and no gate"
+    if criterion.level != "nominal" and len(scale) > _MOST_LEVELS:
+        yield f"{len(scale)} levels: people and judges keep about five apart"
 
 
 def _overlap(text: str, other: str) -> float:
     """Share of words that two texts have in common (Jaccard), 0-1."""
     words, others = set(_WORD.findall(text.casefold())), set(_WORD.findall(other.casefold()))
     return len(words & others) / len(words | others) if words and others else 0.0
-
-
-def diff(old: Rubric, new: Rubric) -> str:
-    """What changed from one rubric to another, in words, one change a line; empty if nothing did.
-
-    Examples
-    --------
-    >>> rubric = Rubric(id="r", inputs=["answer"], criteria=[{"name": "c", "scale": {0: "no", 1: "yes"}}])
-    >>> print(diff(rubric, rubric.edit("c", scale={1: "fully"}, pass_at=1)))
-    c: level 1 reads 'fully' instead of 'yes'
-    c: pass_at is 1 instead of nothing (verdicts change, replies stay valid)
-    """
-    lines = []
-    for key in ("id", "description", "mode", "inputs", "template", "layout", "pass_at"):
-        before, after = getattr(old, key), getattr(new, key)
-        if before != after:
-            lines.append(f"{key} is {_shown(after)} instead of {_shown(before)}")
-    before_names, after_names = set(old.names), set(new.names)
-    lines.extend(f"criterion {name!r} is gone" for name in old.names if name not in after_names)
-    lines.extend(f"criterion {name!r} is new" for name in new.names if name not in before_names)
-    for name in new.names:
-        if name in before_names:
-            lines.extend(f"{name}: {line}" for line in _diff_criterion(old.criterion(name), new.criterion(name)))
-    return "\n".join(lines)
-
-
-def _diff_criterion(old: Criterion, new: Criterion) -> list[str]:
-    lines = []
-    for key in ("description", "level", "steps"):
-        before, after = getattr(old, key), getattr(new, key)
-        if before != after:
-            lines.append(f"{key} is {_shown(after)} instead of {_shown(before)}")
-    before_scale, after_scale = dict(old.scale), dict(new.scale)
-    lines.extend(f"level {code_text(code)} is gone" for code in before_scale if code not in after_scale)
-    for code, text in after_scale.items():
-        if code not in before_scale:
-            lines.append(f"level {code_text(code)} is new: {text!r}")
-        elif before_scale[code] != text:
-            lines.append(f"level {code_text(code)} reads {text!r} instead of {before_scale[code]!r}")
-    for key in ("pass_at", "pass_if", "better", "weight", "critical"):
-        before, after = getattr(old, key), getattr(new, key)
-        if before != after:
-            note = "(verdicts change, replies stay valid)"
-            lines.append(f"{key} is {_shown(after)} instead of {_shown(before)} {note}")
-    return lines
-
-
-def _shown(value: object) -> str:
-    if value is None or value in ("", ()):
-        return "nothing"
-    if isinstance(value, tuple):
-        return ", ".join(map(str, value))
-    return repr(value) if isinstance(value, str) else str(value)

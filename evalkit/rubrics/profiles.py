@@ -9,14 +9,16 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator
 
 from evalkit.core.formatting import html_text
-from evalkit.core.judges import MOST_SAMPLES, Judge
+from evalkit.core.judges import MOST_SAMPLES, Judge, JudgesLike
 from evalkit.core.rules import AggregateRule, VoteRule, VoteTies
 from evalkit.errors import ConfigError, EvalkitError, RubricError, guess, listed
 from evalkit.rubrics.criteria import problems
-from evalkit.rubrics.files import dump_yaml, load_rubric, read_yaml, rubric_folders
-from evalkit.rubrics.rubrics import Rubric
+from evalkit.rubrics.folders import rubric_folders
+from evalkit.rubrics.rubric import Rubric
+from evalkit.rubrics.rubric_files import load_rubric
+from evalkit.rubrics.yaml_files import dump_yaml, read_yaml
 
-__all__ = ["Profile", "load_profile"]
+__all__ = ["Profile", "RubricLike", "load_profile", "rubric_of", "rubric_or_profile"]
 
 
 class Profile(BaseModel):
@@ -133,14 +135,14 @@ class Profile(BaseModel):
                     return rubric
         return None
 
-    def with_rubric(self, rubric: Rubric | str) -> Profile:
+    def with_rubric(self, rubric: Rubric | str | Path) -> Profile:
         """The same rules for another rubric."""
-        given = load_rubric(rubric) if isinstance(rubric, str) else rubric
+        given = rubric if isinstance(rubric, Rubric) else load_rubric(rubric)
         made = self.model_copy(update={"rubric": f"{given.id}@{given.version}", "rubric_hash": given.content_hash})
         made._rubric = given
         return made
 
-    def with_judges(self, judges: Any) -> Profile:
+    def with_judges(self, judges: JudgesLike) -> Profile:
         """The same rules with other judges."""
         given = [judges] if isinstance(judges, (str, Mapping, Judge)) else judges
         return self.model_copy(update={"judges": tuple(Judge.of(judge) for judge in given)})
@@ -217,3 +219,26 @@ def load_profile(name: str | Path) -> Profile:
 def profile_yaml(profile: Profile) -> str:
     """The text of a profile's file."""
     return dump_yaml(profile.to_dict())
+
+
+RubricLike = Rubric | Profile | str | Path
+"""A rubric: a `Rubric`, a `Profile`, or the name or file of one."""
+
+
+def rubric_or_profile(given: RubricLike) -> Rubric | Profile:
+    """The rubric or profile that is given, named or in a file."""
+    if isinstance(given, (Rubric, Profile)):
+        return given
+    if not isinstance(given, (str, Path)):
+        raise ConfigError(f"expected a Rubric, a Profile, or the name or path of one, got {type(given).__name__}")
+    if Path(given).suffix in (".yaml", ".yml") and Path(given).is_file():
+        values = read_yaml(Path(given))
+        if isinstance(values, Mapping) and "profile" in values:
+            return load_profile(given)
+    return load_rubric(given)
+
+
+def rubric_of(given: RubricLike) -> Rubric:
+    """The rubric that is given, named or in a file; of a profile its rubric."""
+    found = rubric_or_profile(given)
+    return found.load() if isinstance(found, Profile) else found

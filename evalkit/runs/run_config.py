@@ -9,7 +9,7 @@ from typing import Any
 
 from evalkit.errors import ConfigError, RubricError
 from evalkit.errors.secrets import without_keys
-from evalkit.rubrics.files import read_yaml
+from evalkit.rubrics.yaml_files import read_yaml
 from evalkit.runs.contract import ScoringConfig
 from evalkit.runs.runs import Run
 

@@ -13,7 +13,7 @@ import pandas as pd
 from evalkit import tables
 from evalkit.core.choices import Ties, Unscored
 from evalkit.errors import ConfigError, InputError, counted, listed
-from evalkit.rubrics.scale_columns import Measures, nearest_labels
+from evalkit.rubrics.row_scales import Measures, nearest_labels
 from evalkit.stats.alignment.agreement_figures import FIGURES, Answers, compare_each
 from evalkit.stats.alignment.rater_panels import KEYS, Panel, checked, panels
 from evalkit.stats.alignment.system_levels import TRANSFORM

@@ -12,7 +12,7 @@ from pandas.arrays import BooleanArray
 from evalkit import tables
 from evalkit.core.rules import AVERAGES, VOTE_RULES, VOTE_TIES, VoteRule, VoteTies, check_choice, check_share
 from evalkit.errors import ConfigError, InputError, counted
-from evalkit.rubrics.scale_columns import (
+from evalkit.rubrics.row_scales import (
     Measures,
     halfway_labels,
     label_norms,

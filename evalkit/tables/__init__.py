@@ -1,8 +1,7 @@
-"""Tables: column contracts, every accepted input made canonical, labels."""
+"""Tables: items in their canonical form, the columns of every table, files in and out."""
 
 from evalkit.tables.files import check_target, read_frame, read_table, records, write_frame
-from evalkit.tables.items import as_items, load_items
-from evalkit.tables.labels import extract_labels
+from evalkit.tables.items import ItemsLike, as_items, load_items
 from evalkit.tables.schemas import (
     JUDGMENT_KEY,
     LABEL_KEY,
@@ -19,6 +18,7 @@ from evalkit.tables.schemas import (
 from evalkit.tables.values import canonical, canonical_text, input_text, is_missing
 
 __all__ = [
+    "ItemsLike",
     "JUDGMENT_KEY",
     "LABEL_KEY",
     "SCORE_KEY",
@@ -34,7 +34,6 @@ __all__ = [
     "empty",
     "input_text",
     "is_missing",
-    "extract_labels",
     "load_items",
     "read_frame",
     "read_table",

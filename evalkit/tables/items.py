@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
@@ -12,12 +12,23 @@ import pandas as pd
 from evalkit.errors import InputError, counted, listed
 from evalkit.tables.values import canonical
 
-__all__ = ["as_frame", "as_items", "column_names", "id_texts", "load_items"]
+__all__ = ["ItemsLike", "as_frame", "as_items", "column_names", "id_texts", "load_items"]
 
 _SCALARS = (str, int, float, bool, np.generic)
 
 
-def as_items(source: Any, *, item_id: str | None = None, columns: Iterable[str] | None = None) -> pd.DataFrame:
+class _HubDataset(Protocol):
+    """A `datasets.Dataset`."""
+
+    def to_pandas(self) -> Any:
+        """Its rows as a DataFrame."""
+
+
+ItemsLike = pd.DataFrame | pd.Series | Sequence[Mapping[str, Any]] | Mapping[str, Any] | _HubDataset
+"""Items: a DataFrame, a Series (one row), a list of mappings, one mapping or a `datasets.Dataset`."""
+
+
+def as_items(source: ItemsLike, *, item_id: str | None = None, columns: Iterable[str] | None = None) -> pd.DataFrame:
     """Items in their canonical form.
 
     Parameters

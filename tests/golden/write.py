@@ -9,8 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from evalkit.rubrics import Rubric
-from evalkit.rubrics.prompts import build_prompt
+from evalkit.rubrics import Rubric, build_prompt
 
 FOLDER = Path(__file__).resolve().parent
 

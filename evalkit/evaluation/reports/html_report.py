@@ -12,10 +12,9 @@ from evalkit._version import __version__
 from evalkit.core.files import whole
 from evalkit.core.formatting import html_page, html_table
 from evalkit.errors import ConfigError, InputError, MissingExtraError, counted
-from evalkit.evaluation import Evaluation
-from evalkit.evaluation import rendering as cards
+from evalkit.evaluation import Evaluation, overview
+from evalkit.evaluation.reports.items_to_review import cases
 from evalkit.evaluation.reports.provenance import provenance
-from evalkit.evaluation.reports.review_items import cases
 from evalkit.evaluation.reports.styles import STYLE
 from evalkit.plots import (
     plot_agreement,
@@ -96,7 +95,7 @@ def _page(evaluation: Evaluation, baseline: Any) -> str:
     body = "".join(
         f"<section id='{anchor}'><h2>{html.escape(name)}</h2>{content}</section>" for name, anchor, content in parts
     )
-    heads = cards.heading(evaluation).splitlines()
+    heads = overview.heading(evaluation).splitlines()
     lines = [f"<p>{html.escape(heads[0])}</p>", *(f"<p class='mind'>{html.escape(line)}</p>" for line in heads[1:])]
     opening = [f"<header><h1>Evaluation: {html.escape(title)}</h1>", *lines, _warning(evaluation), "</header>"]
     page = html_page([*opening, f"<nav aria-label='Contents'><ul>{links}</ul></nav>", f"<main>{body}</main>"])
@@ -125,7 +124,7 @@ def _warning(evaluation: Evaluation) -> str:
 def _parts(evaluation: Evaluation, baseline: Any) -> Iterator[tuple[str, str, str]]:
     """Title, anchor and HTML of each part of the page."""
     some = bool(len(evaluation.items))
-    yield "At a glance", "glance", cards.tiles(evaluation) if some else "<p>no items: nothing was judged</p>"
+    yield "At a glance", "glance", overview.tiles(evaluation) if some else "<p>no items: nothing was judged</p>"
     if some:
         yield "Figures", "figures", _figures(evaluation)
         yield "Plots", "plots", _plots(evaluation)
@@ -139,7 +138,7 @@ def _parts(evaluation: Evaluation, baseline: Any) -> Iterator[tuple[str, str, st
 
 def _figures(evaluation: Evaluation) -> str:
     parts = []
-    for title, rows, note in cards.sections(evaluation):
+    for title, rows, note in overview.sections(evaluation):
         table = html_table(rows, caption=f"{title}: figures with 95 % intervals") if rows else ""
         notes = "".join(f"<p class='note'>{html.escape(_here(line))}</p>" for line in note.splitlines())
         head = f"<h3>{html.escape(title)}</h3>" if title else ""

@@ -13,7 +13,7 @@ from typing import Any
 from evalkit._version import __version__
 from evalkit.core.formatting import html_table
 from evalkit.evaluation import Evaluation
-from evalkit.rubrics.files import dump_yaml
+from evalkit.rubrics.yaml_files import dump_yaml
 
 __all__ = ["provenance"]
 
@@ -34,7 +34,7 @@ def provenance(evaluation: Evaluation) -> str:
         f"<h3>Rubric {html.escape(spec.rubric.id)}@{html.escape(spec.rubric.label)}</h3>",
         f"<pre>{html.escape(dump_yaml(spec.rubric.to_dict()))}</pre>",
     ]
-    templates = {asking.template.label: asking.template for asking in spec.askings}
+    templates = {builder.template.label: builder.template for builder in spec.prompt_builders}
     for label, template in templates.items():
         parts.append(f"<h3>Template {html.escape(label)}</h3><pre>{html.escape(template.source)}</pre>")
     return "".join(parts)
@@ -54,7 +54,7 @@ def _call(evaluation: Evaluation) -> str:
 def _judges(evaluation: Evaluation) -> list[dict[str, str]]:
     served = evaluation.judgments.dropna(subset="model").groupby("judge", observed=True)["model"].unique()
     rows = []
-    for judge, asking in zip(evaluation.spec.judges, evaluation.spec.askings, strict=True):
+    for judge, builder in zip(evaluation.spec.judges, evaluation.spec.prompt_builders, strict=True):
         models = ", ".join(map(str, served.get(judge.name, ())))
         rows.append(
             {
@@ -67,7 +67,7 @@ def _judges(evaluation: Evaluation) -> list[dict[str, str]]:
                 "max tokens": "not sent" if judge.max_tokens is None else str(judge.max_tokens),
                 "weight": f"{judge.weight:g}",
                 "other parameters": ", ".join(f"{name}={value!r}" for name, value in judge.params.items()) or "none",
-                "template": asking.template.label,
+                "template": builder.template.label,
             }
         )
     return rows
@@ -83,10 +83,10 @@ def _facts(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
     if spec.profile is not None:
         yield "profile", f"{spec.profile.profile}, version {spec.profile.version}"
     yield "rubric hash", spec.rubric.content_hash
-    for asking in {asking.template.label: asking for asking in spec.askings}.values():
-        yield f"template hash, {asking.template.label}", asking.template.hash
-        for criterion, value in asking.rubric_hashes.items():
-            yield f"what is asked, {criterion} by {asking.template.label}", value
+    for builder in {builder.template.label: builder for builder in spec.prompt_builders}.values():
+        yield f"template hash, {builder.template.label}", builder.template.hash
+        for criterion, value in builder.rubric_hashes.items():
+            yield f"what is asked, {criterion} by {builder.template.label}", value
     yield "hash of all reply keys", _digest(evaluation.judgments["key"].dropna())
     yield "evalkit", __version__
     yield "python", platform.python_version()

@@ -18,7 +18,7 @@ from evalkit.lighteval.progress import Told
 from evalkit.lighteval.result_rows import sample_rows, unjudged_row
 from evalkit.lighteval.scoring import Settled, judges_used
 from evalkit.rubrics import Criterion, Rubric
-from evalkit.rubrics.prompts import Asking
+from evalkit.rubrics.prompts import PromptBuilder
 
 __all__ = ["JudgedCriteria", "judge_criteria"]
 
@@ -142,4 +142,8 @@ def _spec(spec: Spec, criterion: Criterion) -> Spec:
     """The same judges and templates with one criterion."""
     whole = spec.rubric
     rubric = Rubric(id=whole.id, inputs=whole.inputs, template=whole.template, criteria=(criterion,))
-    return replace(spec, rubric=rubric, askings=tuple(Asking(rubric, asking.template) for asking in spec.askings))
+    return replace(
+        spec,
+        rubric=rubric,
+        prompt_builders=tuple(PromptBuilder(rubric, builder.template) for builder in spec.prompt_builders),
+    )

@@ -25,7 +25,7 @@ from evalkit.evaluation.costs import Cost
 from evalkit.lighteval.items import answer_of
 from evalkit.lighteval.pollux.judges import PolluxJudge
 from evalkit.lighteval.pollux.parsers import Pattern, ReplyReader, checked_pattern, form_of, written_form
-from evalkit.lighteval.pollux.prompts import PolluxAsking
+from evalkit.lighteval.pollux.prompts import PolluxPromptBuilder
 from evalkit.lighteval.scoring import judges_used, leave_receipt
 from evalkit.lighteval.surrogates import mended
 from evalkit.runs.contract import Receipt, asked_mode
@@ -181,11 +181,11 @@ class PolluxLLMJudgeMetric(SampleLevelComputation):  # type: ignore[misc,unused-
         form = "json" if asks_json else form_of(self.score_pattern)
         feedback = self.feedback_pattern
         reading = None if feedback is None else checked_pattern("feedback_pattern", feedback)
-        asking = PolluxAsking.about(
+        builder = PolluxPromptBuilder.about(
             self.criteria_name, self.rubrics, written_form(form), embedded=judge.provider == "fake"
         )
-        spec = Spec(asking.rubric, (judge,), (asking,), samples=1)
-        return spec, options, ReplyReader(form, asking.rubric.criteria[0].scale, reading)
+        spec = Spec(builder.rubric, (judge,), (builder,), samples=1)
+        return spec, options, ReplyReader(form, builder.rubric.criteria[0].scale, reading)
 
     def called(self, metric: str) -> None:
         """Take the name of the metric that holds this function, for the receipt (default ``pollux``)."""

@@ -14,10 +14,10 @@ from typing import Any
 from evalkit.core.records import Message, Prompt
 from evalkit.errors import RubricError
 from evalkit.rubrics import Criterion, Rubric, code_text
-from evalkit.rubrics.prompts import Asking, Template
+from evalkit.rubrics.prompts import PromptBuilder, Template
 from evalkit.rubrics.scales import number
 
-__all__ = ["PolluxAsking", "_build_pollux_prompt_text", "defuse", "get_judge_prompt_pollux"]
+__all__ = ["PolluxPromptBuilder", "_build_pollux_prompt_text", "defuse", "get_judge_prompt_pollux"]
 
 _TITLES = {
     "question": "Задание для оценки",
@@ -153,11 +153,11 @@ def get_judge_prompt_pollux(
 
 
 @dataclass(frozen=True)
-class PolluxAsking(Asking):
+class PolluxPromptBuilder(PromptBuilder):
     """A POLLUX criterion as the engine asks for it: the prompt above in the place of a template."""
 
     @classmethod
-    def about(cls, criteria_name: str, rubrics: Mapping[Any, str], form: str, *, embedded: bool) -> PolluxAsking:
+    def about(cls, criteria_name: str, rubrics: Mapping[Any, str], form: str, *, embedded: bool) -> PolluxPromptBuilder:
         """The asking for one criterion; `form` is how replies are read.
 
         The prompt does not say the form, so neither do reply keys: a reply is re-read when the pattern changes. The

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from evalkit.errors import RubricError, guess, listed
-from evalkit.rubrics import rubric_folders
+from evalkit.rubrics.folders import rubric_folders
 from evalkit.tables import canonical_text
 
 __all__ = ["BLOCKS", "Template", "list_templates", "load_template"]

@@ -326,7 +326,7 @@ def json_values(text: str, where: str) -> Any:
 
 
 def _file(path: Path) -> Any:
-    from evalkit.rubrics.files import read_yaml
+    from evalkit.rubrics.yaml_files import read_yaml
 
     try:
         there = path.is_file()

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from evalkit.core.keys import digest
 from evalkit.errors import ConfigError, RubricError, listed
 from evalkit.rubrics.criteria import problems
-from evalkit.rubrics.files import dump_yaml, read_yaml
+from evalkit.rubrics.yaml_files import dump_yaml, read_yaml
 from evalkit.runs.registry.entries import Pack, PackTask
 
 __all__ = ["PackFile", "content_of", "pack_yaml", "read_pack"]

@@ -16,7 +16,7 @@ from pandas.arrays import BooleanArray
 from evalkit import tables
 from evalkit.core.rules import AGGREGATE_RULES, AVERAGES, AggregateRule, check_choice, check_share
 from evalkit.errors import ConfigError, listed
-from evalkit.rubrics.scale_columns import Measures, halfway_labels, label_norms, measures, nearest_labels, norms
+from evalkit.rubrics.row_scales import Measures, halfway_labels, label_norms, measures, nearest_labels, norms
 from evalkit.stats.aggregation.dawid_skene_scores import Ballots, posteriors
 from evalkit.stats.agreement import item_disagreement
 from evalkit.tables import SCORE_KEY, VOTE_KEY

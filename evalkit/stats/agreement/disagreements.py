@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from evalkit import tables
-from evalkit.rubrics.scale_columns import Measures, label_norms, measures, norms
+from evalkit.rubrics.row_scales import Measures, label_norms, measures, norms
 from evalkit.tables import SCORE_KEY, VOTE_KEY
 from evalkit.tables.grouping import Flags, Floats, Groups, Ints, group, refuse_doubles, tally
 

@@ -13,7 +13,7 @@ import pandas as pd
 from evalkit import tables
 from evalkit.core.rules import AVERAGES
 from evalkit.errors import InputError
-from evalkit.rubrics.scale_columns import Measures, label_norms, measures, nearest_labels, norms
+from evalkit.rubrics.row_scales import Measures, label_norms, measures, nearest_labels, norms
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.agreement.krippendorff import Cells, Metric
 from evalkit.stats.intervals import cluster_codes, jackknife_groups

@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 from evalkit.errors import counted
-from evalkit.rubrics.scale_columns import measures
+from evalkit.rubrics.row_scales import measures
 from evalkit.stats.intervals import Interval, bounded_interval, cluster_codes, cluster_variance, wilson
 from evalkit.tables import JUDGMENT_KEY
 from evalkit.tables.grouping import Flags, Floats, Ints, clusters_of, group

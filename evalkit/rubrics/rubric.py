@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
 from typing import Any, Literal
 
+import pandas as pd
 from pydantic import BaseModel, Field, PrivateAttr, ValidationError, field_validator, model_validator
 
 from evalkit.core.choices import Layout, RubricMode
@@ -13,6 +16,10 @@ from evalkit.core.formatting import html_text
 from evalkit.core.keys import digest
 from evalkit.errors import RubricError, guess, listed
 from evalkit.rubrics.criteria import ID, STRICT, Criterion, problems
+from evalkit.rubrics.differences import differences
+from evalkit.rubrics.folders import RESERVED_NAMES, rubric_versions, save_folder
+from evalkit.rubrics.linting import findings
+from evalkit.rubrics.yaml_files import dump_yaml, parse_yaml, read_text, write_new
 
 __all__ = ["Rubric"]
 
@@ -20,8 +27,6 @@ _VERSION = re.compile(r"v[1-9][0-9]*")
 _TEMPLATE = re.compile(r"[a-z0-9][a-z0-9_-]*(@v[1-9][0-9]*)?")
 _INPUT = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*\??")
 _RESERVED = frozenset({"rubric", "criterion", "fence", "item_id", "group_id", "system_id"})
-NO_RUBRICS = ("templates", "profiles")
-"""Folders among the rubrics that hold something else."""
 
 
 class Rubric(BaseModel):
@@ -107,7 +112,7 @@ class Rubric(BaseModel):
         }[info.field_name]
         if not pattern.fullmatch(text):
             raise ValueError(f"{text!r} is not of the form {form}")
-        if info.field_name == "id" and text in NO_RUBRICS:
+        if info.field_name == "id" and text in RESERVED_NAMES:
             raise ValueError(f"{text!r} is the name of a folder beside the rubrics; choose another")
         return text
 
@@ -206,8 +211,6 @@ class Rubric(BaseModel):
         )
 
     def __str__(self) -> str:
-        from evalkit.rubrics.files import dump_yaml
-
         return dump_yaml(self.to_dict())
 
     def _repr_html_(self) -> str:
@@ -263,3 +266,92 @@ class Rubric(BaseModel):
         if (made.id, made.version) == (self.id, self.version):
             made._saved = self._saved
         return made
+
+    def diff(self, other: Rubric) -> str:
+        """What changed from this rubric to another, in words, one change per line; empty if nothing did.
+
+        Examples
+        --------
+        >>> rubric = Rubric(id="r", inputs=["answer"], criteria=[{"name": "c", "scale": {0: "no", 1: "yes"}}])
+        >>> print(rubric.diff(rubric.edit("c", scale={1: "fully"}, pass_at=1)))
+        c: level 1 reads 'fully' instead of 'yes'
+        c: pass_at is 1 instead of nothing (verdicts change, replies stay valid)
+        """
+        return differences(self, other)
+
+    def lint(self, items: Any = None, *, template: str | None = None) -> pd.DataFrame:
+        """What to fix before judges read the rubric.
+
+        Parameters
+        ----------
+        items
+            Optional: items that it is to judge; they must have its inputs.
+        template
+            Check this template instead of the rubric's.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns `severity` (``error``: of the template or the items; ``warning``: about the wording), `where`,
+            `message`; empty when all is well.
+        """
+        return findings(self, items, template)
+
+    # -- in files
+    @classmethod
+    def of_file(cls, path: Path) -> Rubric:
+        """The rubric of a YAML file; `load_rubric` takes names too."""
+        if not path.exists():
+            raise RubricError(f"rubric file not found: {path}")
+        # cached by its text: a file written twice within one tick of the clock keeps its time and size
+        return _parsed(path, read_text(path))
+
+    def save(self, folder: str | Path | None = None) -> Rubric:
+        """Write the rubric as the next version of its id; existing files never change.
+
+        If its content equals the newest version's, nothing is written. A rubric that was not edited keeps its own
+        number, if that is free and none is newer.
+
+        Parameters
+        ----------
+        folder
+            Where: by default the first of ``EVALKIT_RUBRICS``, else ``rubrics/`` beside the nearest
+            ``pyproject.toml``, else ``rubrics/`` in the working folder.
+
+        Returns
+        -------
+        Rubric
+            The rubric with its version.
+
+        Raises
+        ------
+        RubricError
+            When the folder cannot be written.
+        """
+        target = save_folder(folder)
+        own = int(self.version[1:])
+        while True:
+            versions = rubric_versions(self.id, [target])
+            newest = max(versions, default=0)
+            if newest:
+                last = Rubric.of_file(versions[newest])
+                if last.content_hash == self.content_hash:
+                    return last
+            number = own if not self.edited and own > newest else max(own if self.edited else 0, newest) + 1
+            made = Rubric(**(self.to_dict() | {"version": f"v{number}"}))
+            try:
+                write_new(target / self.id / f"v{number}.yaml", str(made))
+            except FileExistsError:
+                continue  # another process saved this number first
+            return made
+
+
+@lru_cache(maxsize=256)
+def _parsed(path: Path, text: str) -> Rubric:
+    values = parse_yaml(path, text)
+    if not isinstance(values, Mapping):
+        raise RubricError(f"{path}: expected a mapping with id, version, inputs and criteria")
+    try:
+        return Rubric(**{str(key): value for key, value in values.items()})
+    except RubricError as problem:
+        raise RubricError(f"{path}: {problem}") from None

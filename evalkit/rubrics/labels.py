@@ -1,4 +1,4 @@
-"""Human labels: item columns into the long table, and what a label means on a scale."""
+"""Human labels: columns of the items as the long labels table, checked against a rubric's scales."""
 
 from __future__ import annotations
 
@@ -8,27 +8,36 @@ from typing import Any
 import pandas as pd
 
 from evalkit.errors import InputError, listed
-from evalkit.tables.items import as_items
+from evalkit.rubrics.profiles import RubricLike, rubric_of
+from evalkit.rubrics.scales import Scale
+from evalkit.tables.items import ItemsLike, as_items
 from evalkit.tables.schemas import categorical, table
 from evalkit.tables.values import is_missing
 
-__all__ = ["extract_labels"]
+__all__ = ["LabelsLike", "extract_labels"]
+
+LabelsLike = pd.DataFrame | Mapping[str, str | Sequence[str]]
+"""Human labels: the long labels table, or for each criterion the item columns that hold them."""
 
 
 def extract_labels(
-    items: Any, columns: Mapping[str, str | Sequence[str]], *, rubric: Any = None, item_id: str | None = None
+    items: ItemsLike,
+    columns: Mapping[str, str | Sequence[str]],
+    *,
+    rubric: RubricLike | None = None,
+    item_id: str | None = None,
 ) -> pd.DataFrame:
-    """Human labels that stand in item columns, as the long labels table.
+    """Human labels in item columns as the long labels table.
 
     Parameters
     ----------
     items
         Whatever `as_items` takes.
     columns
-        For each criterion the column, or the columns, one an annotator: ``{"faithfulness": ["ann1", "ann2"]}``.
+        For each criterion the column, or the columns, one per annotator: ``{"faithfulness": ["ann1", "ann2"]}``.
     rubric
-        Optional: each label is checked against the criterion's scale; codes, level names (the
-        descriptions) and, where the criterion has a pass rule, booleans are allowed.
+        Optional: a Rubric, a Profile or the name of one. Each label is checked against the criterion's scale; allowed
+        are codes, level names (the descriptions) and, where the criterion has a pass rule, booleans.
     item_id
         The column that holds the ids.
 
@@ -50,8 +59,7 @@ def extract_labels(
     >>> extract_labels([{"a": 1, "b": 2}], {"clarity": ["a", "b"]})[["annotator", "label"]].to_dict("list")
     {'annotator': ['a', 'b'], 'label': ['1', '2']}
     """
-    if rubric is not None and not hasattr(rubric, "criterion"):
-        raise InputError(f"rubric= takes a Rubric, not {type(rubric).__name__}; load_rubric reads one")
+    scales = None if rubric is None else rubric_of(rubric)
     frame = as_items(items, item_id=item_id)
     found: dict[str, list[Any]] = {"item_id": [], "criterion": [], "annotator": [], "label": []}
     ids = frame["item_id"].tolist()
@@ -64,7 +72,7 @@ def extract_labels(
         for name in given:
             if name not in frame.columns:
                 raise InputError(f"the items have no column {name!r}; they have {listed(frame.columns, most=30)}")
-            scale = None if rubric is None else rubric.criterion(criterion).scale
+            scale = None if scales is None else scales.criterion(criterion).scale
             for key, value in zip(ids, frame[name].tolist(), strict=True):
                 if is_missing(value) or (isinstance(value, str) and not value.strip()):
                     continue
@@ -77,7 +85,7 @@ def extract_labels(
     )
 
 
-def _label(value: Any, scale: Any, where: str) -> str:
+def _label(value: Any, scale: Scale | None, where: str) -> str:
     if isinstance(value, (list, dict)):
         raise InputError(f"{where}: a label is a code, a level name or a boolean, not {type(value).__name__}")
     text = str(value).strip()

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from evalkit.core.keys import digest
 from evalkit.core.records import Message, Prompt
-from evalkit.errors import InputError, RubricError, listed
-from evalkit.rubrics import Criterion, Rubric, code_text, load_rubric, review
-from evalkit.rubrics.linting import Finding
+from evalkit.errors import RubricError, listed
 from evalkit.rubrics.prompts.delimiters import fenced
 from evalkit.rubrics.prompts.templates import Template, load_template
-from evalkit.tables import as_items, input_text, is_missing
-from evalkit.tables.items import column_names
+from evalkit.rubrics.scales import code_text
+from evalkit.tables import input_text, is_missing
 
-__all__ = ["Asking", "build_prompt", "input_hash", "lint", "reply_schema", "swapped"]
+if TYPE_CHECKING:
+    from evalkit.rubrics.criteria import Criterion
+    from evalkit.rubrics.rubric import Rubric
+
+__all__ = ["PromptBuilder", "input_hash", "reply_schema", "swapped"]
 
 _ABSENT: Any = object()
 _SWAP = {"answer_a": "answer_b", "answer_b": "answer_a"}
@@ -53,14 +53,14 @@ class _RubricView:
 
 
 @dataclass(frozen=True)
-class Asking:
+class PromptBuilder:
     """A rubric with the template that asks for it: makes prompts, and the hashes of what they hold."""
 
     rubric: Rubric
     template: Template
 
     @classmethod
-    def of(cls, rubric: Rubric, template: str | Template | None = None) -> Asking:
+    def of(cls, rubric: Rubric, template: str | Template | None = None) -> PromptBuilder:
         """The rubric with `template`, or with its own.
 
         Raises
@@ -202,83 +202,6 @@ def reply_schema(criterion: Criterion) -> dict[str, Any]:
         "required": ["explanation", name],
         "additionalProperties": False,
     }
-
-
-def build_prompt(
-    rubric: Rubric | str, item: Any, criterion: str | None = None, *, template: str | None = None
-) -> Prompt:
-    """What a judge would be asked about one item: look before you pay.
-
-    Parameters
-    ----------
-    rubric
-        A Rubric or the name of one.
-    item
-        One item: a mapping, a Series (``items.iloc[0]``) or a table with one row.
-    criterion
-        Which criterion; required when there are several.
-    template
-        Another template than the rubric's.
-
-    Returns
-    -------
-    Prompt
-        ``print`` shows the messages.
-
-    Raises
-    ------
-    RubricError
-        For an unknown criterion or template.
-    InputError
-        When the item lacks an input that the rubric needs.
-
-    Examples
-    --------
-    >>> prompt = build_prompt("correctness", {"question": "2 + 2?", "answer": "4", "reference": "4"})
-    >>> prompt.form, [message.role for message in prompt.messages][-1]
-    ('json', 'user')
-    """
-    rubric = rubric if isinstance(rubric, Rubric) else load_rubric(rubric)
-    asking = Asking.of(rubric, template)
-    items = as_items(item, columns=rubric.input_names)
-    if len(items) != 1:
-        raise InputError(f"build_prompt takes one item, not {len(items)}; give items.iloc[0]")
-    columns = {name: items[name].tolist() for name in items.columns}
-    inputs = asking.inputs_of(columns, 1)[0]
-    missing = [name for name in rubric.required_inputs if name not in inputs]
-    if missing:
-        raise InputError(
-            f"the item has no {listed(missing)}, which rubric {rubric.id!r} needs; "
-            f"it has {listed(column_names(item), most=30)}"
-        )
-    return asking.prompt(rubric.criterion(criterion), inputs)
-
-
-def lint(rubric: Rubric | str) -> pd.DataFrame:
-    """What to mend in a rubric: errors of the template it names, warnings about its wording.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns `severity` (``error`` or ``warning``), `where`, `message`; empty when all is well.
-
-    Raises
-    ------
-    RubricError
-        When the rubric cannot be loaded at all.
-    """
-    rubric = load_rubric(rubric) if isinstance(rubric, str) else rubric
-    found: list[Finding] = []
-    try:
-        asking = Asking.of(rubric)
-        for criterion in rubric.criteria:
-            for names in (rubric.input_names, rubric.required_inputs):
-                asking.prompt(criterion, dict.fromkeys(names, "…"))
-    except RubricError as problem:
-        found.append(Finding("error", rubric.id, str(problem)))
-    found.extend(review(rubric))
-    rows = [(finding.severity, finding.where, finding.message) for finding in found]
-    return pd.DataFrame(rows, columns=["severity", "where", "message"])
 
 
 def input_hash(inputs: Mapping[str, Any]) -> str:

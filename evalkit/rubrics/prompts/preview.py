@@ -1,0 +1,62 @@
+"""The prompt for one item, to look at before anything is paid."""
+
+from __future__ import annotations
+
+from evalkit.core.records import Prompt
+from evalkit.errors import InputError, listed
+from evalkit.rubrics.profiles import RubricLike, rubric_of
+from evalkit.rubrics.prompts.prompt_builder import PromptBuilder
+from evalkit.tables import as_items
+from evalkit.tables.items import ItemsLike, column_names
+
+__all__ = ["build_prompt"]
+
+
+def build_prompt(
+    rubric: RubricLike, item: ItemsLike, criterion: str | None = None, *, template: str | None = None
+) -> Prompt:
+    """What a judge would be asked about one item: look before you pay.
+
+    Parameters
+    ----------
+    rubric
+        A Rubric, a Profile, or the name of one.
+    item
+        One item: a mapping, a Series (``items.iloc[0]``) or a table with one row.
+    criterion
+        Which criterion; required when there are several.
+    template
+        Another template than the rubric's.
+
+    Returns
+    -------
+    Prompt
+        ``print`` shows the messages.
+
+    Raises
+    ------
+    RubricError
+        For an unknown criterion or template.
+    InputError
+        When the item lacks an input that the rubric needs.
+
+    Examples
+    --------
+    >>> prompt = build_prompt("correctness", {"question": "2 + 2?", "answer": "4", "reference": "4"})
+    >>> prompt.form, [message.role for message in prompt.messages][-1]
+    ('json', 'user')
+    """
+    chosen = rubric_of(rubric)
+    builder = PromptBuilder.of(chosen, template)
+    items = as_items(item, columns=chosen.input_names)
+    if len(items) != 1:
+        raise InputError(f"build_prompt takes one item, not {len(items)}; give items.iloc[0]")
+    columns = {name: items[name].tolist() for name in items.columns}
+    inputs = builder.inputs_of(columns, 1)[0]
+    missing = [name for name in chosen.required_inputs if name not in inputs]
+    if missing:
+        raise InputError(
+            f"the item has no {listed(missing)}, which rubric {chosen.id!r} needs; "
+            f"it has {listed(column_names(item), most=30)}"
+        )
+    return builder.prompt(chosen.criterion(criterion), inputs)

@@ -1,0 +1,151 @@
+"""Rubrics by name: loaded, listed, started. Each version is one YAML file that never changes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from evalkit.errors import RubricError, guess, listed
+from evalkit.rubrics.folders import RESERVED_NAMES, rubric_folders, rubric_ids, rubric_versions, save_folder
+from evalkit.rubrics.rubric import Rubric
+from evalkit.rubrics.yaml_files import write_new
+
+__all__ = ["list_rubrics", "load_rubric", "new_rubric"]
+
+_NAME = re.compile(r"([a-z0-9][a-z0-9_-]*)(?:@v([1-9][0-9]*))?")
+_SKELETON = """\
+id: {id}
+version: {version}
+# One sentence: what is judged? It reaches the judges.
+description: Does the answer do what the question asks for?
+# Columns of the items that the prompt shows; a name ending in ? may be missing in an item.
+inputs: [question, answer]
+template: default@v1
+criteria:
+  # One question each. Describe what can be seen in the text, so that no answer fits two levels.
+  - name: {name}
+    description: >-
+      Does the answer do what the question asks for? Its style and length do not count.
+    level: ordinal                # nominal | ordinal | interval
+    scale:
+      0: It does something else, or nothing. An empty answer belongs here.
+      1: It does a part, and leaves out something that was asked for.
+      2: It does all that was asked for.
+    pass_at: 2                    # or pass_if: [0, 1]; better: low where small is good
+"""
+
+
+def load_rubric(name: str | Path) -> Rubric:
+    """A rubric by id (the newest version), by ``id@version``, or from a file.
+
+    Raises
+    ------
+    RubricError
+        When it is not found (the message lists the rubrics that exist), or the file breaks the rules: the message
+        names file, key and what is allowed.
+
+    Examples
+    --------
+    >>> load_rubric("faithfulness@v1").names
+    ('faithfulness',)
+    """
+    if isinstance(name, Path) or str(name).endswith((".yaml", ".yml")):
+        return Rubric.of_file(Path(name))
+    match = _NAME.fullmatch(name) if isinstance(name, str) else None
+    if not match:
+        raise RubricError(f"invalid rubric name {name!r}: give id, id@version (as in support@v3) or a .yaml file")
+    versions = rubric_versions(match[1])
+    if not versions:
+        ids = rubric_ids()
+        raise RubricError(
+            f"rubric {match[1]!r} not found; {guess(match[1], ids)}available are {listed(ids, most=20)} "
+            f"(searched {', '.join(map(str, rubric_folders()))}; add folders with EVALKIT_RUBRICS)"
+        )
+    number = int(match[2] or max(versions))
+    if number not in versions:
+        known = ", ".join(f"v{known}" for known in versions)
+        raise RubricError(f"rubric {match[1]!r} has no version v{number}; available are {known}")
+    rubric = Rubric.of_file(versions[number])
+    if (rubric.id, rubric.version) != (match[1], f"v{number}"):
+        raise RubricError(
+            f"{versions[number]} holds {rubric.id}@{rubric.version}; in this place it must be {match[1]}@v{number}"
+        )
+    return rubric
+
+
+def list_rubrics() -> pd.DataFrame:
+    """All versions of all rubrics that can be loaded by name.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per version: `id`, `version`, `mode`, `criteria` (names, comma-separated), `inputs`, `template`,
+        `description`, `path`; sorted by id and version. The description of a file that breaks the rules is
+        ``broken:`` and the error.
+    """
+    rows = []
+    for name in rubric_ids():
+        for number, path in rubric_versions(name).items():
+            row: dict[str, Any] = {"id": name, "version": f"v{number}", "path": str(path)}
+            try:
+                rubric = Rubric.of_file(path)
+            except RubricError as problem:
+                row |= {"description": f"broken: {problem}"}
+            else:
+                row |= {
+                    "mode": rubric.mode,
+                    "criteria": ", ".join(rubric.names),
+                    "inputs": ", ".join(rubric.inputs),
+                    "template": rubric.template,
+                    "description": rubric.description.strip(),
+                }
+            rows.append(row)
+    names = ["id", "version", "mode", "criteria", "inputs", "template", "description", "path"]
+    return pd.DataFrame(rows, columns=names)
+
+
+def new_rubric(name: str, *, like: str | Path | None = None, folder: str | Path | None = None) -> Path:
+    """Write a rubric file to edit.
+
+    Parameters
+    ----------
+    name
+        Its id. If versions of it exist, the file is the next one and starts as a copy of the newest.
+    like
+        Start as a copy of this rubric instead: id, ``id@version`` or a file.
+    folder
+        Where to write it (default: see `Rubric.save`).
+
+    Returns
+    -------
+    Path
+        The new file; existing files do not change.
+
+    Raises
+    ------
+    RubricError
+        When the id is invalid, or `like` cannot be loaded.
+    """
+    match = _NAME.fullmatch(name)
+    if not match or match[2] or name in RESERVED_NAMES:
+        raise RubricError(f"invalid rubric id {name!r}: use lower-case letters, digits, '_', '-', as in support_tone")
+    target = save_folder(folder)
+    while True:
+        versions = rubric_versions(name, [target])
+        newest = max(versions, default=0)
+        version = f"v{newest + 1}"
+        path = target / name / f"{version}.yaml"
+        try:
+            write_new(path, _text(name, version, like or versions.get(newest)))
+        except FileExistsError:
+            continue  # another process took this number first
+        return path
+
+
+def _text(name: str, version: str, source: str | Path | None) -> str:
+    if source is None:
+        return _SKELETON.format(id=name, version=version, name=name.replace("-", "_"))
+    return str(Rubric(**(load_rubric(source).to_dict() | {"id": name, "version": version})))

@@ -1,0 +1,89 @@
+"""YAML files: read safely, written in the order given, never overwritten."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Mapping
+from contextlib import suppress
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from evalkit.errors import RubricError
+
+__all__ = ["dump_yaml", "parse_yaml", "read_text", "read_yaml", "write_new"]
+
+
+def read_yaml(path: Path) -> Any:
+    """The content of a YAML file, loaded safely; a RubricError names the file and the line."""
+    return parse_yaml(path, read_text(path))
+
+
+def read_text(path: Path) -> str:
+    """The text of a file; a RubricError says why it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as problem:
+        raise RubricError(f"{path} cannot be read: {problem.strerror or problem}") from None
+    except UnicodeDecodeError as problem:
+        raise RubricError(f"{path}: invalid YAML ({problem})") from None
+
+
+def parse_yaml(path: Path, text: str) -> Any:
+    """The content of YAML text; a RubricError names the file `path` and the line."""
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+    try:
+        return YAML(typ="safe", pure=True).load(text)
+    except MarkedYAMLError as problem:
+        line = f", line {problem.problem_mark.line + 1}" if problem.problem_mark else ""
+        raise RubricError(f"{path}{line}: invalid YAML ({problem.problem})") from None
+    except (YAMLError, ValueError) as problem:
+        raise RubricError(f"{path}: invalid YAML ({problem})") from None
+    except RecursionError:
+        raise RubricError(f"{path}: the YAML is nested too deeply") from None
+
+
+def dump_yaml(values: Mapping[str, Any]) -> str:
+    """A mapping as YAML text, in its order, long texts on one line."""
+    from ruamel.yaml import YAML
+
+    writer = YAML()
+    writer.default_flow_style = False
+    writer.allow_unicode = True
+    writer.width = 4096
+    writer.indent(mapping=2, sequence=4, offset=2)
+    out = StringIO()
+    writer.dump(_quoted(dict(values)), out)
+    return out.getvalue()
+
+
+def _quoted(value: Any) -> Any:
+    """The value, with double quotes around texts whose characters YAML would fold as line breaks."""
+    from ruamel.yaml.scalarstring import DoubleQuotedScalarString
+
+    if isinstance(value, Mapping):
+        return {_quoted(key): _quoted(field) for key, field in value.items()}
+    if isinstance(value, list):
+        return [_quoted(element) for element in value]
+    if isinstance(value, str) and any(mark in value for mark in "\x85\u2028\u2029"):
+        return DoubleQuotedScalarString(value)
+    return value
+
+
+def write_new(path: Path, text: str) -> None:
+    """Write a file that must not exist yet (else FileExistsError); it appears whole or not at all."""
+    scratch = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        scratch.write_text(text, encoding="utf-8", newline="\n")
+        os.link(scratch, path)
+    except OSError as problem:
+        if isinstance(problem, FileExistsError) and path.exists():
+            raise
+        raise RubricError(f"{path} cannot be written: {problem.strerror or problem}") from None
+    finally:
+        with suppress(OSError):  # the error above is the one to report
+            scratch.unlink(missing_ok=True)
