@@ -120,8 +120,8 @@ def test_python_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         pytest.skip("no Python on this page")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("EVALKIT_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(openai, "check_params", refuse_live_calls)
-    monkeypatch.setattr(openai, "connect_openai", refuse_live_calls)
+    monkeypatch.setattr(openai, "check", refuse_live_calls)
+    monkeypatch.setattr(openai, "connect", refuse_live_calls)
     module = types.ModuleType("page")
     monkeypatch.setitem(sys.modules, "page", module)  # dataclasses look their module up
     for block in blocks:

@@ -247,7 +247,7 @@ def test_a_key_that_the_second_metric_lacks_is_told_before_the_first_is_paid(
     assert server.seen == []
     said = capsys.readouterr()
     assert said.out == ""
-    assert re.search("needs a token and .* is not set|needs the package", said.err)
+    assert re.search("needs a key and .* is not set|needs the package", said.err)
 
 
 def test_a_missing_key_names_what_works_here(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

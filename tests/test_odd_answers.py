@@ -25,7 +25,7 @@ from evalkit.core.choices import ENGINE_REASONS, REASONS
 from evalkit.core.judges import Judge
 from evalkit.core.records import Reply, token_count
 from evalkit.engine.cache.schema import FILE_NAME
-from evalkit.engine.providers import ProviderError
+from evalkit.engine.providers.client import ProviderError
 from evalkit.engine.providers.openai_replies import problem_of, replies_of
 from evalkit.engine.providers.transport import MOST_BYTES, Answer, _Inflater
 from evalkit.errors import InputError

@@ -16,7 +16,8 @@ from evalkit.core.judges import Judge
 from evalkit.core.records import Reply, token_count
 from evalkit.engine.cache.rows import encoded
 from evalkit.engine.calls import LoopThread
-from evalkit.engine.providers import ProviderError, check_ready, connect
+from evalkit.engine.providers import check_ready, connect
+from evalkit.engine.providers.client import ProviderError
 from evalkit.errors import ConfigError, JudgeError, MissingExtraError
 
 pytestmark = pytest.mark.network

@@ -17,7 +17,8 @@ from servers import judge_server
 from evalkit.core.judges import Judge
 from evalkit.core.records import Reply, Request
 from evalkit.engine.calls import LoopThread
-from evalkit.engine.providers import ProviderError, check_ready, connect
+from evalkit.engine.providers import check_ready, connect
+from evalkit.engine.providers.client import ProviderError
 from evalkit.engine.providers.openai import request_body
 from evalkit.engine.providers.openai_replies import replies_of
 from evalkit.engine.providers.prices import cost_of, price_of, shares
@@ -96,7 +97,7 @@ def test_what_is_sent_otherwise_is_noted() -> None:
 
 @pytest.mark.parametrize("name", ["n", "stream", "model", "messages"])
 def test_params_that_evalkit_sets_itself_are_refused(name: str) -> None:
-    with pytest.raises(ConfigError, match=f"must not hold {name}"):
+    with pytest.raises(ConfigError, match=f"must not hold '{name}'"):
         check_ready(Judge("openai", "m", base_url=LOCAL, params={name: 1}))
 
 

@@ -24,7 +24,8 @@ from evalkit.core.judges import Judge
 from evalkit.core.records import Message, Reply, Request
 from evalkit.engine.cache.schema import FILE_NAME
 from evalkit.engine.calls import LoopThread
-from evalkit.engine.providers import ProviderError, check_ready, connect
+from evalkit.engine.providers import check_ready, connect
+from evalkit.engine.providers.client import ProviderError
 from evalkit.engine.providers.local_models import release_models
 from evalkit.errors import ConfigError, MissingExtraError
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from evalkit.core.choices import Reason
 from evalkit.core.records import Failure
-from evalkit.engine.providers import ProviderError
+from evalkit.engine.providers.client import ProviderError
 
 __all__ = ["FAILURES_TO_CLOSE", "Breaker", "Wait", "reason_of", "wait_of"]
 

@@ -13,7 +13,8 @@ from evalkit.core.judges import Judge
 from evalkit.core.keys import KeyParts
 from evalkit.core.records import Message, Prompt, Reply, Request
 from evalkit.engine.calls.event_loop import LoopThread
-from evalkit.engine.providers import ProviderError, check_ready, connect
+from evalkit.engine.providers import check_ready, connect
+from evalkit.engine.providers.client import ProviderError
 from evalkit.engine.providers.openai_replies import json_of, problem_of
 from evalkit.errors import ConfigError, JudgeError
 

@@ -22,7 +22,8 @@ from evalkit.engine.calls.circuit_breaker import Breaker, reason_of, wait_of
 from evalkit.engine.calls.outcomes import Outcome
 from evalkit.engine.calls.pending_call import Call, ElsewhereError, GaveUpError
 from evalkit.engine.calls.rate_limits import rate_limiter_of
-from evalkit.engine.providers import ProviderError, connect
+from evalkit.engine.providers import connect
+from evalkit.engine.providers.client import ProviderError
 from evalkit.engine.providers.prices import price_of
 from evalkit.errors import CacheError, EvalkitError
 

@@ -17,7 +17,7 @@ from evalkit.core.records import Prompt, Reply, Request
 from evalkit.engine.providers.reply_forms import Code, verdict_fields, write_reply
 from evalkit.errors import ConfigError, guess
 
-__all__ = ["PERSONAS", "FakeClient"]
+__all__ = ["PERSONAS", "FakeClient", "check", "connect"]
 
 PERSONAS = {
     "strict": "gives lower scores",
@@ -328,3 +328,6 @@ def suggest_edits(prompt: Prompt, sample: int) -> str:
 
 def _extended(text: str, sentence: str) -> str:
     return f"{text.rstrip(' .')}. {sentence}" if text else sentence
+
+
+check = connect = FakeClient

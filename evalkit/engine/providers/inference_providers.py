@@ -12,17 +12,16 @@ import orjson
 
 from evalkit.core.judges import Judge
 from evalkit.core.records import Reply, Request
-from evalkit.engine.providers import ProblemKind, ProviderError
 from evalkit.engine.providers.api_keys import key_in
-from evalkit.engine.providers.local_models import check_extra
-from evalkit.engine.providers.openai import check_params, request_body
+from evalkit.engine.providers.checks import check_extra, check_key, check_params
+from evalkit.engine.providers.client import ProblemKind, ProviderError
+from evalkit.engine.providers.openai import request_body
 from evalkit.engine.providers.openai_replies import problem_of, replies_of, without_prompt
 from evalkit.engine.providers.prices import price_of
 from evalkit.engine.providers.transport import Answer
-from evalkit.errors import JudgeError
 from evalkit.errors.secrets import Secret, forget_locals
 
-__all__ = ["InferenceProvidersClient", "check_inference_providers", "connect_inference_providers"]
+__all__ = ["InferenceProvidersClient", "check", "connect"]
 
 _ROUTER = "https://router.huggingface.co"
 # Parameters that the client has by name; all others travel in `extra_body`
@@ -32,7 +31,7 @@ _NAMED = (
 )  # fmt: skip
 
 
-def check_inference_providers(judge: Judge) -> None:
+def check(judge: Judge) -> None:
     """Check library, parameters and token, before anything is sent.
 
     Raises
@@ -44,16 +43,11 @@ def check_inference_providers(judge: Judge) -> None:
     """
     check_extra("inference-providers", "huggingface_hub")
     check_params(judge)
-    name = judge.api_key_env
-    if name and not key_in(name):
-        raise JudgeError(
-            f"judge '{judge.name}' needs a token and the environment variable {name} is not set; set it, or name "
-            "another with Judge(api_key_env=…)"
-        )
+    check_key(judge)
     import huggingface_hub  # noqa: F401  # loaded here, in the caller's thread: it takes a second
 
 
-def connect_inference_providers(judge: Judge) -> InferenceProvidersClient:
+def connect(judge: Judge) -> InferenceProvidersClient:
     """The client of a judge behind the router, or at the address of an endpoint of one's own."""
     check_extra("inference-providers", "huggingface_hub")
     return InferenceProvidersClient(judge)

@@ -14,17 +14,17 @@ import orjson
 
 from evalkit.core.judges import Judge
 from evalkit.core.records import Reply, Request, token_count
-from evalkit.engine.providers import ProviderError
 from evalkit.engine.providers.api_keys import key_in
-from evalkit.engine.providers.local_models import check_extra
-from evalkit.engine.providers.openai import check_params, request_body
+from evalkit.engine.providers.checks import check_extra, check_params
+from evalkit.engine.providers.client import ProviderError
+from evalkit.engine.providers.openai import request_body
 from evalkit.engine.providers.openai_replies import problem_of, replies_of, without_prompt
 from evalkit.engine.providers.prices import price_of
 from evalkit.engine.providers.transport import Answer
 from evalkit.errors import ConfigError, JudgeError, listed
 from evalkit.errors.secrets import Secret, forget_locals, without_keys
 
-__all__ = ["LiteLLMClient", "check_litellm", "connect_litellm"]
+__all__ = ["LiteLLMClient", "check", "connect"]
 
 # What LiteLLM reads from a call beside the model's parameters: these are evalkit's to decide
 _NOT_PARAMS = ("timeout", "num_retries", "max_retries", "caching", "cache", "fallbacks", "api_base", "base_url",
@@ -43,7 +43,7 @@ def _library() -> Any:
     return litellm
 
 
-def check_litellm(judge: Judge) -> None:
+def check(judge: Judge) -> None:
     """Check library, parameters and key, before anything is sent.
 
     Raises
@@ -56,10 +56,7 @@ def check_litellm(judge: Judge) -> None:
         When a variable that holds a key is not set, where LiteLLM can tell which one it is.
     """
     check_extra("litellm", "litellm")
-    check_params(judge)
-    taken = [name for name in _NOT_PARAMS if name in judge.params]
-    if taken:
-        raise ConfigError(f"params of judge '{judge.name}' must not hold {listed(taken)}: evalkit sets them")
+    check_params(judge, _NOT_PARAMS)
     litellm = _library()
     try:
         litellm.get_llm_provider(judge.model, api_base=judge.base_url)
@@ -81,7 +78,7 @@ def check_litellm(judge: Judge) -> None:
         )
 
 
-def connect_litellm(judge: Judge) -> LiteLLMClient:
+def connect(judge: Judge) -> LiteLLMClient:
     """The client of a judge that LiteLLM asks."""
     check_extra("litellm", "litellm")
     return LiteLLMClient(judge)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import atexit
-import importlib.util
 import os
 import queue
 import threading
@@ -22,12 +21,12 @@ from typing import Any
 from evalkit.core.judges import Judge
 from evalkit.core.keys import canonical_json
 from evalkit.core.records import Reply, Request
-from evalkit.engine.providers import ProviderError
+from evalkit.engine.providers.client import ProviderError
 from evalkit.engine.providers.model_interface import ENDING, Model, Written, stops_of
 from evalkit.engine.providers.prices import cost_of, price_of, shares
-from evalkit.errors import ConfigError, MissingExtraError, advise_extra, listed
+from evalkit.errors import ConfigError, listed
 
-__all__ = ["LocalClient", "check_extra", "check_local", "release_models"]
+__all__ = ["LocalClient", "check_local", "release_models"]
 
 _BATCH = 8
 _EXIT_WAIT_S = 10.0
@@ -41,13 +40,6 @@ class _Asked:
     request: Request
     n: int
     outcome: Future[list[Reply]] = field(default_factory=Future)
-
-
-def check_extra(extra: str, *modules: str) -> None:
-    """Raise MissingExtraError when a module that an extra brings is not installed; imports nothing."""
-    for module in modules:
-        if importlib.util.find_spec(module) is None:
-            raise MissingExtraError(f"judges of the provider '{extra}' need {module}: {advise_extra(extra)}")
 
 
 def check_local(judge: Judge, allowed: Sequence[str]) -> None:

@@ -20,19 +20,18 @@ import orjson
 
 from evalkit.core.judges import Judge, host_of
 from evalkit.core.records import Reply, Request
-from evalkit.engine.providers import ProviderError
 from evalkit.engine.providers.api_keys import key_in
+from evalkit.engine.providers.checks import check_key, check_params
+from evalkit.engine.providers.client import ProviderError
 from evalkit.engine.providers.openai_replies import problem_of, replies_of, without_prompt
 from evalkit.engine.providers.prices import price_of
 from evalkit.engine.providers.transport import Answer, Transport, proxy_of
-from evalkit.errors import ConfigError
 from evalkit.errors.secrets import Secret
 
-__all__ = ["OpenAIClient", "check_params", "close_all", "connect_openai", "request_body"]
+__all__ = ["OpenAIClient", "check", "close_all", "connect", "request_body"]
 
 OWN_HOST = "api.openai.com"
 _OWN_URL = f"https://{OWN_HOST}/v1"
-_NOT_PARAMS = ("messages", "model", "n", "stream")
 _AIOHTTPS_HEADERS = ("host", "connection", "content-length", "authorization", "accept-encoding")
 _CHAT = "/chat/completions"
 
@@ -41,17 +40,13 @@ _open: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[_Place, OpenAIC
 _open = weakref.WeakKeyDictionary()
 
 
-def check_params(judge: Judge) -> None:
-    """Raise ConfigError when `judge.params` names something that evalkit itself decides."""
-    taken = [name for name in _NOT_PARAMS if name in judge.params]
-    if taken:
-        raise ConfigError(
-            f"params of judge '{judge.name}' must not hold {', '.join(taken)}: evalkit sets them; "
-            "for more replies use samples=…"
-        )
+def check(judge: Judge) -> None:
+    """Check key and parameters."""
+    check_key(judge)
+    check_params(judge)
 
 
-def connect_openai(judge: Judge) -> OpenAIClient:
+def connect(judge: Judge) -> OpenAIClient:
     """The client for a judge's server and key variable; one of them per event loop.
 
     Proxy and certificates are those that the environment names now.

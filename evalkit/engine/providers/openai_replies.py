@@ -14,8 +14,8 @@ from typing import Any
 import orjson
 
 from evalkit.core.records import Prompt, Reply, Request, token_count
-from evalkit.engine.providers import ProblemKind, ProviderError
 from evalkit.engine.providers.api_keys import told
+from evalkit.engine.providers.client import ProblemKind, ProviderError
 from evalkit.engine.providers.prices import cost_of, shares
 from evalkit.engine.providers.transport import Answer
 from evalkit.errors.secrets import Secret, without_keys

@@ -9,19 +9,20 @@ from typing import Any
 
 from evalkit.core.judges import Judge
 from evalkit.core.records import Message, Request
-from evalkit.engine.providers import ProviderError
-from evalkit.engine.providers.local_models import LocalClient, check_extra, check_local
+from evalkit.engine.providers.checks import check_extra
+from evalkit.engine.providers.client import ProviderError
+from evalkit.engine.providers.local_models import LocalClient, check_local
 from evalkit.engine.providers.model_interface import ENDING, MOST_TOKENS, Written, seed_of, stops_of, without_system
 from evalkit.errors import ConfigError
 
-__all__ = ["check_transformers", "connect_transformers"]
+__all__ = ["check", "connect"]
 
 _SAMPLING = ("top_p", "top_k", "min_p", "repetition_penalty", "no_repeat_ngram_size")
 _PARAMS = (*_SAMPLING, "stop", "seed", "dtype", "revision", "chat_template_kwargs")
 _DTYPES = ("auto", "float32", "float16", "bfloat16")
 
 
-def check_transformers(judge: Judge) -> None:
+def check(judge: Judge) -> None:
     """Check libraries and parameters; imports nothing.
 
     Raises
@@ -39,9 +40,9 @@ def check_transformers(judge: Judge) -> None:
     check_extra("transformers", "torch", "transformers")
 
 
-def connect_transformers(judge: Judge) -> LocalClient:
+def connect(judge: Judge) -> LocalClient:
     """The client of a judge whose model runs in this process."""
-    check_transformers(judge)
+    check(judge)
     return LocalClient(judge, load_model)
 
 

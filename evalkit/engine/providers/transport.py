@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import aiohttp
 import yarl
 
-from evalkit.engine.providers import ProviderError
+from evalkit.engine.providers.client import ProviderError
 from evalkit.errors import ConfigError
 from evalkit.errors.secrets import Secret, forget_locals, without_keys
 

@@ -16,12 +16,13 @@ from typing import Any
 
 from evalkit.core.judges import Judge
 from evalkit.core.records import Message, Request
-from evalkit.engine.providers import ProviderError
-from evalkit.engine.providers.local_models import LocalClient, check_extra, check_local
+from evalkit.engine.providers.checks import check_extra
+from evalkit.engine.providers.client import ProviderError
+from evalkit.engine.providers.local_models import LocalClient, check_local
 from evalkit.engine.providers.model_interface import ENDING, MOST_TOKENS, Written, seed_of, stops_of, without_system
 from evalkit.errors import ConfigError, listed
 
-__all__ = ["VllmModel", "check_vllm", "connect_vllm"]
+__all__ = ["VllmModel", "check", "connect"]
 
 _SAMPLING = ("top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty")
 _LOADING = ("dtype", "quantization", "revision")
@@ -34,7 +35,7 @@ _VARIABLE = "EVALKIT_VLLM"
 _BATCH = 256  # the engine decides itself how many it computes at a time
 
 
-def check_vllm(judge: Judge) -> None:
+def check(judge: Judge) -> None:
     """Check library, parameters and options of the engine; imports nothing.
 
     Raises
@@ -49,9 +50,9 @@ def check_vllm(judge: Judge) -> None:
     check_extra("vllm", "vllm")
 
 
-def connect_vllm(judge: Judge) -> LocalClient:
+def connect(judge: Judge) -> LocalClient:
     """The client of a judge whose model vLLM computes here."""
-    check_vllm(judge)
+    check(judge)
     return LocalClient(judge, load_model, batch_size=_BATCH)
 
 

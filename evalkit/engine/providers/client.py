@@ -1,0 +1,74 @@
+"""What every provider offers: a client that asks one model, and the error of a call without a reply."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, Protocol
+
+from evalkit.core.records import Reply, Request
+
+__all__ = ["Client", "ProblemKind", "ProviderError"]
+
+ProblemKind = Literal[
+    "timeout",
+    "connection",
+    "rate_limited",
+    "server_error",
+    "malformed",
+    "refused_parameter",
+    "auth",
+    "unknown_model",
+    "client_error",
+]
+"""What went wrong with a call. All but the last four may pass: they are tried again."""
+
+
+class ProviderError(Exception):
+    """A call that brought no reply.
+
+    Attributes
+    ----------
+    kind
+        One of `ProblemKind`.
+    detail
+        What happened, in words; never holds a key.
+    status
+        HTTP status, if the server answered.
+    retry_after
+        Seconds that the server asks to wait.
+    parameter
+        The parameter that the server refuses (``refused_parameter``).
+    maybe_paid
+        Whether the server may have done the work, and bill it, all the same.
+    """
+
+    def __init__(
+        self,
+        kind: ProblemKind,
+        detail: str,
+        *,
+        status: int | None = None,
+        retry_after: float | None = None,
+        parameter: str | None = None,
+        maybe_paid: bool = False,
+    ) -> None:
+        super().__init__(detail)
+        self.kind, self.detail, self.status = kind, detail, status
+        self.retry_after, self.parameter, self.maybe_paid = retry_after, parameter, maybe_paid
+
+
+class Client(Protocol):
+    """Asks one judge's model; used on the loop thread alone."""
+
+    supports_n: bool | None
+    """Whether one request may ask for several replies; None: not known."""
+
+    max_concurrency: int | None
+    """Most calls at a time that make sense; None: no limit of its own."""
+
+    async def ask(self, request: Request, n: int, *, adapt: Mapping[str, Any] | None = None) -> list[Reply]:
+        """Ask for the request's first `n` samples: 1 to n replies, or a `ProviderError`.
+
+        `adapt` names parameters that the model refuses: parameter -> its other name, or None to drop it.
+        """
+        ...
