@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import email.utils
+import json
 import time
 from collections import deque
 from pathlib import Path
 from typing import Any
 
+import httpx2
+import openai
 import pytest
 from asked import SCHEMA, request_of
 from hypothesis import given
@@ -19,7 +22,7 @@ from evalkit.core.records import Reply, Request
 from evalkit.engine.calls import LoopThread
 from evalkit.engine.providers import check_ready, connect
 from evalkit.engine.providers.client import ProviderError
-from evalkit.engine.providers.openai import request_body
+from evalkit.engine.providers.openai import _headers_for, request_body
 from evalkit.engine.providers.openai_replies import replies_of
 from evalkit.engine.providers.prices import cost_of, price_of, shares
 from evalkit.engine.providers.transport import Answer
@@ -278,3 +281,44 @@ def test_an_unknown_price_or_usage_gives_no_cost() -> None:
     assert cost_of(None, 1, 1) is cost_of((1.0, 1.0), None, 1) is cost_of((1.0, 1.0), 1, None) is None
     # 1000 · 2 / 1e6 + 500 · 8 / 1e6
     assert cost_of((2.0, 8.0), 1000, 500) == pytest.approx(0.006)
+
+
+class Captured(httpx2.BaseTransport):
+    """Sends nothing: keeps the last request of the openai client."""
+
+    request: httpx2.Request
+
+    def handle_request(self, request: httpx2.Request) -> httpx2.Response:
+        self.request = request
+        return httpx2.Response(200, json={"choices": []}, request=request)
+
+
+def test_a_request_is_that_of_the_openai_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Same address, body and headers, but for those by which the client describes its own machine."""
+    for name in ("OPENAI_BASE_URL", "OPENAI_CUSTOM_HEADERS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("OPENAI_ORG_ID", "org-1")
+    monkeypatch.setenv("OPENAI_PROJECT_ID", "proj-1")
+    captured = Captured()
+    theirs = openai.OpenAI(api_key="unset", http_client=httpx2.Client(transport=captured))
+    body, _ = request_body(request_of(Judge("openai", "m", params={"seed": 1}), 3, form="json"), 2, {})
+    theirs.chat.completions.create(**body)
+    assert str(captured.request.url) == "https://api.openai.com/v1/chat/completions"
+    assert json.loads(captured.request.content) == body
+    described = {name: value for name, value in captured.request.headers.items() if not name.startswith("x-stainless")}
+    own = _headers_for(own=True)
+    assert {name: own[name] for name in described if name in own and name not in ("user-agent", "accept-encoding")} == {
+        "accept": "application/json",
+        "content-type": "application/json",
+        "openai-organization": "org-1",
+        "openai-project": "proj-1",
+    }
+    assert set(described) - set(own) == {"host", "connection", "content-length", "authorization"}
+    assert set(_headers_for(own=False)) == {"accept", "accept-encoding", "content-type", "user-agent"}
+
+
+def test_headers_of_ones_own_cannot_set_what_evalkit_sets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "X-Team: judges\nAuthorization: Bearer q\nno colon\nUser-Agent: mine")
+    headers = _headers_for(own=True)
+    assert (headers["x-team"], headers["user-agent"]) == ("judges", "mine")
+    assert {"authorization", "no colon"}.isdisjoint(headers)

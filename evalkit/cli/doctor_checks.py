@@ -17,7 +17,7 @@ from evalkit.errors import CacheError
 
 __all__ = ["EXTRAS", "KEYS", "check_up"]
 
-_PACKAGES = ("pandas", "numpy", "scipy", "joblib", "pydantic", "openai", "aiohttp")
+_PACKAGES = ("pandas", "numpy", "scipy", "joblib", "pydantic", "aiohttp")
 KEYS = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "HF_TOKEN")
 """Variables that judges read; only whether they are set is told."""
 _PLACES = ("EVALKIT_CACHE", "EVALKIT_RUBRICS")

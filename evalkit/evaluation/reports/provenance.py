@@ -17,7 +17,7 @@ from evalkit.rubrics.yaml_files import dump_yaml
 
 __all__ = ["provenance"]
 
-_PACKAGES = ("pandas", "numpy", "scipy", "joblib", "openai", "krippendorff")
+_PACKAGES = ("pandas", "numpy", "scipy", "joblib", "aiohttp", "krippendorff")
 
 
 def provenance(evaluation: Evaluation) -> str:
