@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from evalkit.core.records import Reply
-from evalkit.lighteval.pollux.parsers import POLLUX_TAGGED_SCORE_RE, ReplyReader, form_of
+from evalkit.lighteval.pollux.replies import POLLUX_TAGGED_SCORE_RE, ReplyReader, form_of
 from evalkit.rubrics import Scale
 from evalkit.rubrics.parsing import Parsed, parser_for
 from evalkit.rubrics.prompts import fenced

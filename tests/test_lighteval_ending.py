@@ -19,7 +19,7 @@ from servers import judge_server
 pytest.importorskip("lighteval")
 
 from evalkit.engine.cache.schema import FILE_NAME
-from evalkit.lighteval.launching import launch
+from evalkit.lighteval.lighteval_main import launch
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="process groups of POSIX")
 

@@ -25,7 +25,7 @@ from lighteval.models.model_output import ModelResponse
 from lighteval.tasks.requests import Doc
 
 from evalkit.lighteval import judge_metric, jury_metric
-from evalkit.lighteval.result_rows import corpus_row, judgments_of
+from evalkit.lighteval.metric_rows import corpus_row, judgments_of
 
 GOOD = '{"explanation": "it agrees with the reference", "score": 2}'
 
@@ -622,7 +622,7 @@ def test_a_jury_with_a_dead_judge_names_it_and_a_jury_of_two_has_no_quorum_witho
 
 
 def test_disagreement_in_judge_mode_is_said_when_a_run_starts(monkeypatch, tmp_path, caplog):
-    from evalkit.lighteval.launching import settle_environment
+    from evalkit.lighteval.lighteval_main import settle_environment
 
     config = {"judges": [fake("strict")], "report_disagreement": True}
     settle_environment({"EVALUATOR_SCORING_MODE": "judge", "EVALUATOR_SCORING_CONFIG": json.dumps(config)})

@@ -17,7 +17,7 @@ from lighteval.models.model_output import ModelResponse
 from lighteval.tasks.requests import Doc
 
 from evalkit.lighteval import judge_metric
-from evalkit.lighteval.read_results import details_table, judgments_table, results_cells, results_table
+from evalkit.lighteval.result_tables import details_table, judgments_table, results_cells, results_table
 from evalkit.runs.contract import read_receipts
 
 TASK = "sums|0"

@@ -13,7 +13,7 @@ from evalkit.errors import ConfigError
 
 pytest.importorskip("lighteval")
 
-from evalkit.lighteval.launching import settle_environment, with_custom_tasks
+from evalkit.lighteval.lighteval_main import settle_environment, with_custom_tasks
 from evalkit.lighteval.patches import _check, _content, _names, _names_twice, _tasks
 from evalkit.lighteval.surrogates import mended
 

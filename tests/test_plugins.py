@@ -26,7 +26,7 @@ pytest.importorskip("alembic")
 from evalkit.runs.plugin_template import new_plugin
 from evalkit.runs.registry import Registry, inspections
 from evalkit.runs.registry import plugin_sources as sources
-from evalkit.runs.registry.inspections import _parts, inspect_plugin
+from evalkit.runs.registry.plugin_report import _parts, inspect_plugin
 from evalkit.runs.registry.plugin_sources import content_hash, locate, requirements_of
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -33,8 +33,8 @@ from sqlalchemy import create_engine, select, text
 
 from evalkit.runs.registry import Registry, migrations
 from evalkit.runs.registry.benchmarks import add_tasks
-from evalkit.runs.registry.databases import Database
-from evalkit.runs.registry.packs import pack_yaml, read_pack
+from evalkit.runs.registry.database import Database
+from evalkit.runs.registry.pack_files import pack_yaml, read_pack
 from evalkit.runs.registry.plugin_sources import locate
 from evalkit.runs.registry.tables import Base, ReceiptRow, RunRow, RunScoreRow, RunTaskRow
 

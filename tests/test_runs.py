@@ -23,13 +23,13 @@ pytest.importorskip("alembic")
 from launched import JUDGE, JURY, TEMPLATE, bound, make_plugin, pack, processes_of, runner_of
 
 from evalkit.runs import Run, Runner, compare_runs, leaderboard, resolve
-from evalkit.runs.commands import check_flags, lighteval_words
 from evalkit.runs.contract import Receipt
 from evalkit.runs.contract.lighteval_output import LightevalArtifacts
+from evalkit.runs.lighteval_command import check_flags, lighteval_words
 from evalkit.runs.registry import Registry
 from evalkit.runs.registry.benchmarks import add_tasks
 from evalkit.runs.run_display import run_tables
-from evalkit.runs.runs import RunScore, RunTask
+from evalkit.runs.run_record import RunScore, RunTask
 
 pytestmark = pytest.mark.filterwarnings("ignore:pack support@1:evalkit.errors.EvalkitWarning")
 
@@ -585,7 +585,7 @@ def test_differences_are_paired_by_document(local: Registry, tmp_path: Path) -> 
 def test_verdicts_are_paired_too() -> None:
     import pandas as pd
 
-    from evalkit.runs.comparisons import _paired
+    from evalkit.runs.run_comparison import _paired
 
     a = pd.Series([0.0, 0, 0, 1, 1, 1, 1, 0, 0, 0], index=list("abcdefghij"))
     b = pd.Series([1.0, 1, 1, 0, 1, 1, 1, 0, 0, 0], index=list("abcdefghij")).sample(frac=1, random_state=1)

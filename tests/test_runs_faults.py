@@ -35,8 +35,8 @@ from launched import (
 )
 
 from evalkit.runs import Runner, Worker
-from evalkit.runs.owners import Owner
 from evalkit.runs.registry import Registry
+from evalkit.runs.run_owner import Owner
 from evalkit.runs.run_store import RunStore
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks for processes in /proc")
@@ -115,12 +115,12 @@ def test_a_killed_guard_and_a_killed_lighteval_end_the_run(registry: Registry, t
         def on_line(line: str) -> None:
             if "step 1" in line:
                 for pid, words in processes_of(runner.store.run("last").id):
-                    if (which in words) and ("guard.py" in words) == (which == "guard.py"):
+                    if (which in words) and ("process_guard.py" in words) == (which == "guard.py"):
                         os.kill(pid, signal.SIGKILL)
 
         return on_line
 
-    for which in ("guard.py", "fake_lighteval.py"):
+    for which in ("process_guard.py", "fake_lighteval.py"):
         run = runner.start("support", "model_name=m,sleep=60,child=new", on_line=kill(which))
         assert run.status == "failed", which
         assert run.error is not None
@@ -136,7 +136,7 @@ def test_runner_and_guard_killed_together_leave_nothing_at_the_next_start(
     found = wait_for(
         lambda: [one for one in processes_of(run_id) if "time.sleep(600)" in one[1]] and processes_of(run_id)
     )
-    both = [process.pid, *(pid for pid, words in found if "guard.py" in words)]
+    both = [process.pid, *(pid for pid, words in found if "process_guard.py" in words)]
     for number in (signal.SIGSTOP, signal.SIGKILL):  # stopped first, so that neither acts on the end of the other
         for pid in both:
             os.kill(pid, number)
@@ -262,7 +262,7 @@ def test_an_owner_elsewhere_is_gone_when_its_heartbeat_is_old(registry: Registry
     assert RunStore(registry, stale_s=-1).stale() == [(run_id, elsewhere)]
     here = Owner.here()
     assert RunStore(registry, stale_s=30).beat(run_id, here) == "lost", "it is not this process's run"
-    from evalkit.runs.rows import Ending
+    from evalkit.runs.run_rows import Ending
 
     assert not runner.store.close(run_id, here, Ending("succeeded"))
     assert runner.store.run(run_id).status == "running"

@@ -22,15 +22,15 @@ from evalkit.cli import main
 from evalkit.errors.secrets import is_key, without_keys
 from evalkit.runs import Run, Runner, RunScore, Worker, compare_runs, leaderboard, resolve
 from evalkit.runs.child_process import Tail
-from evalkit.runs.commands import check_flags, model_facts, placed_model
 from evalkit.runs.contract import Receipt, TaskBindings
-from evalkit.runs.owners import Owner
+from evalkit.runs.lighteval_command import check_flags, model_facts, placed_model
+from evalkit.runs.lighteval_process import child_environment
 from evalkit.runs.registry import Registry
 from evalkit.runs.registry.tables import ReceiptRow, RunRow
 from evalkit.runs.run_display import run_tables
+from evalkit.runs.run_owner import Owner
 from evalkit.runs.run_results import _scores
-from evalkit.runs.runners import _LIGHTEVAL
-from evalkit.runs.supervision import child_environment
+from evalkit.runs.runner import _LIGHTEVAL
 
 pytestmark = pytest.mark.filterwarnings("ignore:pack .*:evalkit.errors.EvalkitWarning")
 

@@ -23,7 +23,7 @@ from pyarrow import parquet
 
 import evalkit as ek
 from evalkit.errors import ConfigError, InputError, MissingExtraError
-from evalkit.lighteval.result_rows import sample_rows
+from evalkit.lighteval.metric_rows import sample_rows
 from evalkit.notebook.run_estimates import Estimate, TaskCalls
 from evalkit.notebook.run_form import JUDGE_FIELDS, RunForm, choices
 from evalkit.notebook.run_payload import run_payload

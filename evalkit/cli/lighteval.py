@@ -43,6 +43,6 @@ def passed_on(given: list[str]) -> argparse.Namespace | None:
 
 
 def _run(args: argparse.Namespace) -> int:
-    from evalkit.lighteval.launching import launch
+    from evalkit.lighteval.lighteval_main import launch
 
     return launch(args.arguments or ["--help"])

@@ -66,7 +66,7 @@ def _none(_: argparse.Namespace) -> None:
 
 
 def _apply(args: argparse.Namespace) -> None:
-    from evalkit.runs.registry.packs import read_pack
+    from evalkit.runs.registry.pack_files import read_pack
 
     for file in args.files:
         read_pack(file)  # all files, before the first is taken over
@@ -117,7 +117,7 @@ def _show(args: argparse.Namespace) -> None:
 
 def _export(args: argparse.Namespace) -> None:
     from evalkit.rubrics.yaml_files import write_new
-    from evalkit.runs.registry.packs import pack_yaml
+    from evalkit.runs.registry.pack_files import pack_yaml
 
     text = pack_yaml(_pack(args))
     if args.out is None:

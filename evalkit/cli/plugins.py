@@ -97,7 +97,7 @@ def _check(args: argparse.Namespace) -> int | None:
 
 def _report(args: argparse.Namespace, registry: Registry) -> PluginReport:
     """Of the plugin registered under the name; else of what is found there."""
-    from evalkit.runs.registry.inspections import inspect_plugin
+    from evalkit.runs.registry.plugin_report import inspect_plugin
     from evalkit.runs.registry.plugin_sources import locate
 
     name, _, version = args.plugin.partition("@")

@@ -20,9 +20,9 @@ from evalkit import tables
 from evalkit.core.formatting import html_page, html_table, text_table
 from evalkit.errors import ConfigError
 from evalkit.lighteval.child_process import run_child
-from evalkit.lighteval.launching import with_custom_tasks
+from evalkit.lighteval.lighteval_main import with_custom_tasks
 from evalkit.lighteval.parent_watch import PARENT_VARIABLE
-from evalkit.lighteval.read_results import details_table, judgments_table, results_cells, results_table
+from evalkit.lighteval.result_tables import details_table, judgments_table, results_cells, results_table
 from evalkit.rubrics import Profile
 from evalkit.runs.contract import (
     BINDINGS_VARIABLE,

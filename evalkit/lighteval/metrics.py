@@ -15,10 +15,10 @@ from evalkit.core.judges import Judge
 from evalkit.engine import Options
 from evalkit.errors import ConfigError, EvalkitError, InputError, JudgeError, counted, listed
 from evalkit.evaluation import Evaluation, evaluate_spec
+from evalkit.lighteval.declared_metrics import Declared
 from evalkit.lighteval.items import Fields, answer_of, check_fields, items_of
-from evalkit.lighteval.metric_declarations import Declared
+from evalkit.lighteval.metric_rows import EMPTY_ANSWER, check_rubric, corpus_row, is_scored, sample_rows, unjudged_row
 from evalkit.lighteval.progress import Told
-from evalkit.lighteval.result_rows import EMPTY_ANSWER, check_rubric, corpus_row, is_scored, sample_rows, unjudged_row
 from evalkit.lighteval.scoring import Settled, judges_used, place_of, settle, without_place
 from evalkit.runs.contract import Scoring, TaskBindings
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from evalkit.errors import ConfigError, EvalkitError
-from evalkit.lighteval.scorers import scorer_of
+from evalkit.lighteval.metric_scorers import scorer_of
 from evalkit.lighteval.scoring import place_of, without_place
 from evalkit.lighteval.surrogates import mend_document, mend_response, mended_sample
 from evalkit.runs.contract import write_scorers

@@ -16,7 +16,7 @@ from evalkit.engine import Spec
 from evalkit.engine.specification import DEFAULT_SAMPLES
 from evalkit.errors import ConfigError, EvalkitError, RubricError, listed
 from evalkit.evaluation.rules import try_rules
-from evalkit.lighteval.metric_declarations import Declared, profile_of
+from evalkit.lighteval.declared_metrics import Declared, profile_of
 from evalkit.rubrics import Profile, Rubric, rubric_folders
 from evalkit.rubrics.prompts import Template, list_templates, load_template
 from evalkit.runs.contract import Receipt, Scoring, TaskBinding, TaskBindings, write_receipt

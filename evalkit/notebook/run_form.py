@@ -176,7 +176,7 @@ class RunForm:
 
 def choices() -> dict[str, list[str]]:
     """The values of the fields that allow only some."""
-    from evalkit.runs.commands import BACKENDS as MODEL_BACKENDS
+    from evalkit.runs.lighteval_command import BACKENDS as MODEL_BACKENDS
 
     return {
         "scoring_mode": list(SCORING_MODES),

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from evalkit.core.formatting import figure
-from evalkit.lighteval.read_results import details_table, judgments_table
+from evalkit.lighteval.result_tables import details_table, judgments_table
 from evalkit.runs import Run
 from evalkit.runs.contract.lighteval_output import LightevalArtifacts
 

@@ -13,7 +13,7 @@ from evalkit.runs import Run
 from evalkit.runs.contract import Receipt
 from evalkit.runs.contract.plugin_layout import PluginLayout
 from evalkit.runs.registry import PackTask, Registry
-from evalkit.runs.registry.inspections import PluginTask, inspect_plugin
+from evalkit.runs.registry.plugin_report import PluginTask, inspect_plugin
 
 __all__ = ["criteria_of", "items_of", "looked_at"]
 

@@ -18,7 +18,7 @@ from evalkit.notebook.widget_base import Worker
 from evalkit.rubrics.prompts import list_templates
 from evalkit.rubrics.yaml_files import write_new
 from evalkit.runs import Run, Runner
-from evalkit.runs.commands import model_facts
+from evalkit.runs.lighteval_command import model_facts
 
 __all__ = ["WizardController"]
 

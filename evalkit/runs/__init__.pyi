@@ -1,4 +1,3 @@
-from .comparisons import compare_runs as compare_runs
 from .leaderboards import leaderboard as leaderboard
 from .pack_resolution import Resolution as Resolution
 from .pack_resolution import resolve as resolve
@@ -8,8 +7,9 @@ from .registry import PackTask as PackTask
 from .registry import Plugin as Plugin
 from .registry import PluginReport as PluginReport
 from .registry import Registry as Registry
-from .runners import Runner as Runner
-from .runs import Run as Run
-from .runs import RunScore as RunScore
-from .runs import RunTask as RunTask
-from .workers import Worker as Worker
+from .run import Run as Run
+from .run_comparison import compare_runs as compare_runs
+from .run_record import RunScore as RunScore
+from .run_record import RunTask as RunTask
+from .runner import Runner as Runner
+from .worker import Worker as Worker

@@ -16,7 +16,7 @@ from evalkit.errors import ConfigError
 
 __all__ = ["Child", "Tail", "last_words"]
 
-_GUARD = Path(__file__).with_name("guard.py")
+_GUARD = Path(__file__).with_name("process_guard.py")
 _END_WAIT_S = 8.0
 _ESCAPES = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\r\n]*(\x07|\x1b\\)|[@-Z\\-_])")
 _ENDS = re.compile(r"[\r\n]+")

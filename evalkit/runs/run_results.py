@@ -15,8 +15,9 @@ from evalkit.runs.contract import Receipt, Scorer, read_receipts, read_scorers
 from evalkit.runs.contract.lighteval_output import LightevalArtifacts
 from evalkit.runs.contract.metric_names import PASS_RATE, count_name, is_count
 from evalkit.runs.contract.task_bindings import task_name
-from evalkit.runs.rows import Ending
-from evalkit.runs.runs import Run, RunScore, RunTask, no_receipt, scorers_of
+from evalkit.runs.run import Run
+from evalkit.runs.run_record import RunScore, RunTask, no_receipt, scorers_of
+from evalkit.runs.run_rows import Ending
 
 __all__ = ["RECEIPTS", "has_samples", "read_findings", "sample_values"]
 

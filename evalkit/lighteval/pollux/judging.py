@@ -14,8 +14,8 @@ import pandas as pd
 from evalkit.engine import Options, Spec
 from evalkit.errors import JudgeError
 from evalkit.evaluation import Evaluation, evaluate_spec
+from evalkit.lighteval.metric_rows import sample_rows, unjudged_row
 from evalkit.lighteval.progress import Told
-from evalkit.lighteval.result_rows import sample_rows, unjudged_row
 from evalkit.lighteval.scoring import Settled, judges_used
 from evalkit.rubrics import Criterion, Rubric
 from evalkit.rubrics.prompts import PromptBuilder

@@ -23,9 +23,9 @@ from evalkit.errors import ConfigError, InputError, JudgeError, MissingExtraErro
 from evalkit.errors.secrets import Secret
 from evalkit.evaluation.costs import Cost
 from evalkit.lighteval.items import answer_of
-from evalkit.lighteval.pollux.judges import PolluxJudge
-from evalkit.lighteval.pollux.parsers import Pattern, ReplyReader, checked_pattern, form_of, written_form
+from evalkit.lighteval.pollux.judge_arguments import PolluxJudge
 from evalkit.lighteval.pollux.prompts import PolluxPromptBuilder
+from evalkit.lighteval.pollux.replies import Pattern, ReplyReader, checked_pattern, form_of, written_form
 from evalkit.lighteval.scoring import judges_used, leave_receipt
 from evalkit.lighteval.surrogates import mended
 from evalkit.runs.contract import Receipt, asked_mode

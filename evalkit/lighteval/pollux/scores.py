@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import orjson
 
-from evalkit.lighteval.result_rows import EMPTY_ANSWER, TIED, is_scored
+from evalkit.lighteval.metric_rows import EMPTY_ANSWER, TIED, is_scored
 from evalkit.lighteval.tasks.checks import mean_row
 from evalkit.rubrics import Criterion
 

@@ -12,14 +12,14 @@ from lighteval.metrics.metrics_sample import SampleLevelComputation
 from lighteval.metrics.utils.metric_utils import SampleLevelMetric
 
 from evalkit.errors import ConfigError, InputError, counted, listed
+from evalkit.lighteval.declared_metrics import Declared
 from evalkit.lighteval.items import answer_of, items_of
-from evalkit.lighteval.metric_declarations import Declared
+from evalkit.lighteval.metric_rows import is_scored, judgments_of
 from evalkit.lighteval.metrics import RubricScore, batched_metric
 from evalkit.lighteval.pollux.criteria import PolluxCriteria
 from evalkit.lighteval.pollux.inline_criteria import as_gate, criterion_of
 from evalkit.lighteval.pollux.judging import JudgedCriteria, judge_criteria
 from evalkit.lighteval.pollux.scores import RESERVED, Missing, corpus_of, sample_row
-from evalkit.lighteval.result_rows import is_scored, judgments_of
 from evalkit.lighteval.scoring import Settled, settle
 from evalkit.rubrics import Criterion, Rubric
 from evalkit.runs.contract import Scoring

@@ -12,8 +12,8 @@ from lighteval.metrics.utils.metric_utils import SampleLevelMetric
 
 from evalkit.errors import InputError, counted
 from evalkit.lighteval.items import answer_of
+from evalkit.lighteval.metric_rows import EMPTY_ANSWER
 from evalkit.lighteval.metrics import batched_metric
-from evalkit.lighteval.result_rows import EMPTY_ANSWER
 
 __all__ = ["Check", "CheckScore", "answered_metric", "check_metric", "mean_row"]
 

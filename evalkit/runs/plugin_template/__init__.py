@@ -1,5 +1,92 @@
-"""Projects to start from: `new_plugin` writes one that works as it is."""
+"""A plugin project, written from the files under ``plugin/``."""
 
-from evalkit.runs.plugin_template.projects import new_plugin
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from string import Template
+
+from evalkit._version import __version__
+from evalkit.errors import ConfigError
 
 __all__ = ["new_plugin"]
+
+_SOURCE = Path(__file__).parent / "plugin"
+_SUFFIX = ".tmpl"
+_NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+
+
+def new_plugin(name: str, folder: str | Path | None = None) -> Path:
+    """Write a plugin project that can be checked, tested, registered, built and installed as it is.
+
+    Parameters
+    ----------
+    name
+        Its name: lower-case words joined by dashes, as in ``support-tone``. The package is ``support_tone``.
+    folder
+        The project's folder, new or empty; by default `name` in the working folder.
+
+    Returns
+    -------
+    Path
+        The project's folder: ``pyproject.toml`` with an entry point, two tasks with data, rubric, profile, judge
+        template, tests.
+
+    Raises
+    ------
+    ConfigError
+        For a name that makes no package or is taken by a library, or a folder that holds something.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     project = new_plugin("support-tone", f"{place}/support-tone")
+    ...     print(sorted(path.name for path in project.iterdir()))
+    ['README.md', 'pyproject.toml', 'src', 'tests']
+    """
+    package = _package(name)
+    target = Path(name if folder is None else folder).expanduser().absolute()
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise ConfigError(f"{target} is there already and not empty; name another folder with folder=")
+    place = Path(os.path.realpath(target))  # a folder takes the place of an empty one, and not of a link to it
+    scratch = place.with_name(f".{place.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    try:
+        for file, text in _files(name, package):
+            path = scratch / file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8", newline="\n")
+        scratch.replace(place)  # whole, or not at all
+    except OSError as problem:
+        raise ConfigError(f"{target} cannot be written: {problem.strerror or problem}") from None
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    return target
+
+
+def _package(name: str) -> str:
+    from importlib.util import find_spec
+    from keyword import iskeyword
+
+    package = name.replace("-", "_")
+    if not _NAME.fullmatch(name) or iskeyword(package) or len(name) > 60:
+        raise ConfigError(
+            f"{name!r} is no name for a plugin: lower-case words and digits joined by dashes, as in support-tone"
+        )
+    there = find_spec(package)  # a mere folder of that name has no origin, and may be the one that is to be filled
+    if package in sys.stdlib_module_names or (there is not None and there.origin is not None):
+        raise ConfigError(f"a plugin named {name!r} would hide the package {package!r}; choose another name")
+    return package
+
+
+def _files(name: str, package: str) -> Iterator[tuple[Path, str]]:
+    values = {"name": name, "package": package, "evalkit": __version__}
+    for source in sorted(_SOURCE.rglob(f"*{_SUFFIX}")):
+        place = source.relative_to(_SOURCE).as_posix().removesuffix(_SUFFIX)
+        place = place.replace("PACKAGE", package).replace("NAME", name)
+        yield Path(place), Template(source.read_text(encoding="utf-8")).substitute(values)

@@ -10,8 +10,8 @@ except ImportError as problem:
         f"the registry needs SQLAlchemy and Alembic; {advise_extra('registry')}; for PostgreSQL '.[registry,postgres]'"
     ) from problem
 
-from evalkit.runs.registry.entries import JudgeTemplate, Pack, PackTask, Plugin
-from evalkit.runs.registry.inspections import PluginReport
-from evalkit.runs.registry.registries import Registry
+from evalkit.runs.registry.plugin_report import PluginReport
+from evalkit.runs.registry.records import JudgeTemplate, Pack, PackTask, Plugin
+from evalkit.runs.registry.registry import Registry
 
 __all__ = ["JudgeTemplate", "Pack", "PackTask", "Plugin", "PluginReport", "Registry"]

@@ -20,7 +20,7 @@ from evalkit.runs.contract import BINDINGS_VARIABLE, CONFIG_VARIABLE, MODE_VARIA
 
 __all__ = ["ask_child"]
 
-_CHILD = Path(__file__).with_name("inspection_child.py")
+_CHILD = Path(__file__).with_name("plugin_import.py")
 _TAIL = 40
 """Lines of what a child printed that are kept for a message."""
 

@@ -10,8 +10,8 @@ from sqlalchemy import select
 from sqlalchemy.exc import IntegrityError
 
 from evalkit.errors import ConfigError, RegistryError, listed
-from evalkit.runs.registry.databases import Database
-from evalkit.runs.registry.packs import PackFile, hash_of
+from evalkit.runs.registry.database import Database
+from evalkit.runs.registry.pack_files import PackFile, hash_of
 from evalkit.runs.registry.tables import PackRow, PackTaskRow, TemplateRow
 
 __all__ = ["add_row", "find_row", "list_rows", "pack_row"]

@@ -40,7 +40,7 @@ from evalkit.lighteval import (
     get_judge_prompt_pollux,
     pollux_corpus,
 )
-from evalkit.lighteval.pollux.judges import BACKEND_OPTIONS, PolluxJudge
+from evalkit.lighteval.pollux.judge_arguments import BACKEND_OPTIONS, PolluxJudge
 from evalkit.runs.contract import read_receipts
 
 SECRET = "sk-literal-of-the-constructor"

@@ -19,7 +19,8 @@ import evalkit.lighteval
 from evalkit.core.choices import REASONS
 from evalkit.core.records import Reply
 from evalkit.errors import ConfigError, MissingExtraError, RubricError
-from evalkit.lighteval.pollux.parsers import (
+from evalkit.lighteval.pollux.prompts import defuse
+from evalkit.lighteval.pollux.replies import (
     POLLUX_DEFAULT_FEEDBACK_RE,
     POLLUX_DEFAULT_SCORE_RE,
     POLLUX_TAGGED_FEEDBACK_RE,
@@ -32,7 +33,6 @@ from evalkit.lighteval.pollux.parsers import (
     process_judge_response_pollux,
     without_quotes,
 )
-from evalkit.lighteval.pollux.prompts import defuse
 from evalkit.rubrics import Scale
 from evalkit.rubrics.parsing.reply_cleanup import cut_thinking
 

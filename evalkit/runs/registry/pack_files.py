@@ -12,7 +12,7 @@ from evalkit.core.keys import digest
 from evalkit.errors import ConfigError, RubricError, listed
 from evalkit.rubrics.criteria import problems
 from evalkit.rubrics.yaml_files import dump_yaml, read_yaml
-from evalkit.runs.registry.entries import Pack, PackTask
+from evalkit.runs.registry.records import Pack, PackTask
 
 __all__ = ["PackFile", "content_of", "pack_yaml", "read_pack"]
 

@@ -10,9 +10,9 @@ from sqlalchemy.exc import DBAPIError, InterfaceError, InternalError, Operationa
 
 from evalkit.core.files import whole
 from evalkit.errors import EvalkitError, RegistryError
-from evalkit.runs.owners import Owner
-from evalkit.runs.rows import Ending
+from evalkit.runs.run_owner import Owner
 from evalkit.runs.run_results import read_findings
+from evalkit.runs.run_rows import Ending
 from evalkit.runs.run_store import RunStore
 
 __all__ = ["OUTCOME", "close_run", "kept_ending", "store_ending"]

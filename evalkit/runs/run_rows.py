@@ -17,7 +17,8 @@ from evalkit.runs.contract.task_bindings import task_name
 from evalkit.runs.pack_resolution import Resolution
 from evalkit.runs.registry import Pack
 from evalkit.runs.registry.tables import PackRow, PluginRow, ReceiptRow, RunRow, RunScoreRow, RunTaskRow
-from evalkit.runs.runs import Run, RunScore, RunTask
+from evalkit.runs.run import Run
+from evalkit.runs.run_record import RunScore, RunTask
 
 __all__ = ["Ending", "pack_id", "put_findings", "read_run", "task_rows"]
 

@@ -11,15 +11,15 @@ from typing import Literal
 
 from evalkit.errors import RegistryError
 from evalkit.runs.child_process import Child, Tail, last_words
-from evalkit.runs.commands import check_model_files, lighteval_words, placed_model
 from evalkit.runs.contract import BINDINGS_VARIABLE, CONFIG_VARIABLE, MODE_VARIABLE, RECEIPT_VARIABLE
-from evalkit.runs.owners import RUN_VARIABLE, Owner, kill_leftovers
+from evalkit.runs.lighteval_command import check_model_files, lighteval_words, placed_model
 from evalkit.runs.pack_resolution import relocate
 from evalkit.runs.registry import Registry
-from evalkit.runs.rows import Ending
+from evalkit.runs.run import Run
+from evalkit.runs.run_owner import RUN_VARIABLE, Owner, kill_leftovers
 from evalkit.runs.run_results import RECEIPTS, read_findings
+from evalkit.runs.run_rows import Ending
 from evalkit.runs.run_store import RunStore
-from evalkit.runs.runs import Run
 
 __all__ = ["Watch", "attend", "child_environment"]
 

@@ -1,4 +1,4 @@
-"""`Run`: what was asked for, what it was resolved to, how it ended, and its scores."""
+"""`RunRecord`: what a run was asked for, what it was resolved to, how it ended, its scores, and what scored them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from evalkit.errors import listed
 from evalkit.runs.contract import Receipt
 from evalkit.runs.contract.metric_names import group_of, is_of
 
-__all__ = ["SCORE_COLUMNS", "Run", "RunScore", "RunTask", "no_receipt", "scorers_of"]
+__all__ = ["SCORE_COLUMNS", "RunRecord", "RunScore", "RunTask", "no_receipt", "scorers_of"]
 
 SCORE_COLUMNS = ("task", "metric", "value", "stderr", "coverage", "n_samples")
 _MOMENTS = ("created_at", "started_at", "finished_at")
@@ -72,8 +72,8 @@ class RunScore:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """One run of a pack with a model, as the registry holds it; ``print(run)`` shows it.
+class RunRecord:
+    """One run of a pack with a model, as the registry holds it.
 
     Attributes
     ----------
@@ -269,22 +269,12 @@ class Run:
         names = ("identity", "reproducible", "irreproducible", "unknown", "scored_nothing", "notes")
         return values | {name: getattr(self, name) for name in names}
 
-    def __str__(self) -> str:
-        from evalkit.runs.run_display import run_text
-
-        return run_text(self)
-
-    def _repr_html_(self) -> str:
-        from evalkit.runs.run_display import run_html
-
-        return run_html(self)
-
 
 def _of_group(receipts: Iterable[Receipt], group: str) -> tuple[Receipt, ...]:
     return tuple(one for one in receipts if one.task.startswith(f"{group}:"))
 
 
-def _gaps(run: Run) -> Iterable[str]:
+def _gaps(run: RunRecord) -> Iterable[str]:
     if run.status != "succeeded":
         yield f"it is {run.status}"
     if not run.artifacts.get("environment"):
@@ -314,7 +304,7 @@ def scorers_of(noted: Mapping[str, Mapping[str, Any]], task: str) -> dict[str, A
     return dict(pairs) if mine else None
 
 
-def _unknown(run: Run) -> Iterable[str]:
+def _unknown(run: RunRecord) -> Iterable[str]:
     for one in run.tasks:
         scorers = scorers_of(run.artifacts.get("scorers", {}), one.task)
         if scorers is None:
@@ -330,7 +320,7 @@ def _covers(task: str, name: str) -> bool:
 
 
 def _identity(
-    run: Run, task: RunTask, receipts: Sequence[Receipt], *, judged: bool = False, unknown: bool | None = False
+    run: RunRecord, task: RunTask, receipts: Sequence[Receipt], *, judged: bool = False, unknown: bool | None = False
 ) -> str:
     seen: dict[str, Any] = {"task": task.task, "plugin": task.binding.get("plugin_hash")}
     # a plugin may lie elsewhere on another machine: its content counts, in receipts too

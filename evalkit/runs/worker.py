@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from evalkit.errors import RegistryError
-from evalkit.runs.owners import Owner
-from evalkit.runs.runners import Runner
-from evalkit.runs.runs import Run
+from evalkit.runs.run import Run
+from evalkit.runs.run_owner import Owner
+from evalkit.runs.runner import Runner
 
 __all__ = ["Worker"]
 

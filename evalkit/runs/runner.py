@@ -8,19 +8,19 @@ from pathlib import Path
 from typing import Any
 
 from evalkit.errors import ConfigError, EvalkitError, RegistryError
-from evalkit.runs.commands import check_flags, model_facts, same_files
-from evalkit.runs.completion import OUTCOME, close_run, kept_ending, store_ending
 from evalkit.runs.contract import ScoringConfig
 from evalkit.runs.environments import environment_facts
-from evalkit.runs.owners import OWNER_VARIABLE, Owner, kill_leftovers
+from evalkit.runs.lighteval_command import check_flags, model_facts, same_files
+from evalkit.runs.lighteval_process import Watch, attend, child_environment
 from evalkit.runs.pack_resolution import resolve
 from evalkit.runs.registry import Registry
-from evalkit.runs.rows import Ending
+from evalkit.runs.run import Run
+from evalkit.runs.run_completion import OUTCOME, close_run, kept_ending, store_ending
 from evalkit.runs.run_config import as_given, check_same
+from evalkit.runs.run_owner import OWNER_VARIABLE, Owner, kill_leftovers
 from evalkit.runs.run_results import read_findings
+from evalkit.runs.run_rows import Ending
 from evalkit.runs.run_store import STALE_S, Order, RunStore
-from evalkit.runs.runs import Run
-from evalkit.runs.supervision import Watch, attend, child_environment
 
 __all__ = ["Runner"]
 
