@@ -8,10 +8,13 @@ import signal
 import socket
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from warm_lighteval import WarmLighteval
 
 # A slow machine is no failure, and the failing example is printed so that it can be replayed.
 settings.register_profile("evalkit", deadline=None, print_blob=True)
@@ -82,6 +85,16 @@ def published_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no published data: EVALKIT_DATA is {named!r} and {folder.name}/ is not beside the project")
     return folder
+
+
+@pytest.fixture(scope="session")
+def warm_lighteval(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WarmLighteval]:
+    """Starts `evalkit lighteval …` without loading the libraries again each time."""
+    from warm_lighteval import WarmLighteval
+
+    made = WarmLighteval(tmp_path_factory.mktemp("warm") / "lighteval")
+    yield made
+    made.stop()
 
 
 @pytest.fixture(scope="module")

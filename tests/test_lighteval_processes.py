@@ -7,11 +7,14 @@ import math
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from lighteval_parts import make_llama, make_parts, write_sums
 from servers import judge_server
+from warm_lighteval import WarmLighteval
 
 from evalkit.runs.contract import Scoring, read_receipts
 from evalkit.runs.contract.lighteval_output import LightevalArtifacts
@@ -47,7 +50,10 @@ def environ_of(place: Path, **changes: str) -> dict[str, str]:
     return os.environ | own | changes
 
 
-def lighteval(
+Start = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def start_cold(
     *words: str, place: Path, out: str = "out", environ: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
     """`evalkit lighteval …` as a process of its own; litellm keeps a folder where it is started."""
@@ -55,6 +61,17 @@ def lighteval(
         [sys.executable, "-m", "evalkit", "lighteval", *words, "--output-dir", str(place / out), "--save-details"],
         cwd=place, env=environ or environ_of(place), capture_output=True, text=True, check=False, timeout=240,
     )  # fmt: skip
+
+
+@pytest.fixture
+def lighteval(warm_lighteval: WarmLighteval) -> Start:
+    """`start_cold`, in a fork of a process that has loaded the libraries already."""
+
+    def start(*words: str, place: Path, out: str = "out", environ: dict[str, str] | None = None) -> Any:
+        options = ("--output-dir", str(place / out), "--save-details")
+        return warm_lighteval("lighteval", *words, *options, folder=place, environ=environ or environ_of(place))
+
+    return start
 
 
 def scoring(mode: str, url: str) -> dict[str, str]:
@@ -73,7 +90,9 @@ def a_fifth_fails(body: dict) -> dict | None:
     return {"status": 400} if "2 plus 2" in text or "7 plus 7" in text else None
 
 
-def run_in(mode: str, way: str, parts: Path, llama: str, place: Path) -> tuple[LightevalRun, list[dict], str]:
+def run_in(
+    lighteval: Start, mode: str, way: str, parts: Path, llama: str, place: Path
+) -> tuple[LightevalRun, list[dict], str]:
     """Run `sums` and `sums_exact`; what it left, what the judge was sent, and the output."""
     tasks = ["sums|0,sums_exact|0", "--custom-tasks", str(parts / "tasks.py")]
     with (
@@ -93,8 +112,8 @@ def run_in(mode: str, way: str, parts: Path, llama: str, place: Path) -> tuple[L
 
 @pytest.mark.parametrize("way", ["custom", "litellm", "accelerate"])
 @pytest.mark.parametrize("mode", MODES)
-def test_three_ways_in_three_modes(mode, way, parts, llama, tmp_path):
-    run, sent, said = run_in(mode, way, parts, llama, tmp_path)
+def test_three_ways_in_three_modes(lighteval, mode, way, parts, llama, tmp_path):
+    run, sent, said = run_in(lighteval, mode, way, parts, llama, tmp_path)
     assert "--- RUNNING MODEL ---" in said, "LightEval's own log is heard"
     assert ("calls judged" in said) == (mode != "deterministic")
     results = run.artifacts.results
@@ -127,13 +146,13 @@ def test_three_ways_in_three_modes(mode, way, parts, llama, tmp_path):
         assert figures["correctness_coverage"] == pytest.approx(0.7)
 
 
-def test_a_second_run_asks_neither_judge_nor_model_and_new_data_is_not_answered_by_old(parts, tmp_path):
+def test_a_second_run_asks_neither_judge_nor_model_and_new_data_is_not_answered_by_old(lighteval, parts, tmp_path):
     place = tmp_path
     folder = make_parts(place / "own", 3)
     words = ["custom", "parrot", str(folder / "model.py"), "sums|0", "--custom-tasks", str(folder / "tasks.py")]
     with judge_server(always={"content": GOOD}) as judge:
         environ = environ_of(place, **scoring("judge", judge.url))
-        first = lighteval(*words, place=place, out="one", environ=environ)
+        first = start_cold(*words, place=place, out="one", environ=environ)
         asked, answered = len(judge.seen), (place / "calls.txt").read_text()
         second = lighteval(*words, place=place, out="two", environ=environ)
         assert (first.returncode, second.returncode) == (0, 0), second.stderr[-2000:]
@@ -162,7 +181,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_what_is_wrong_is_one_clear_line_before_a_model_is_loaded(case, parts, tmp_path):
+def test_what_is_wrong_is_one_clear_line_before_a_model_is_loaded(lighteval, case, parts, tmp_path):
     changes, tasks, said = WRONG[case]
     done = lighteval(
         "custom", "parrot", str(parts / "model.py"), tasks, "--custom-tasks", str(parts / "tasks.py"), place=tmp_path,
@@ -240,7 +259,7 @@ def test_the_plugin_module_works_by_its_path_in_plain_lighteval(parts, tmp_path)
     assert LightevalArtifacts.at(tmp_path / "out").results["grounded_qa|0"]["faithfulness_coverage"] == 1.0
 
 
-def test_half_a_sign_in_an_answer_and_in_a_document_loses_no_run(parts, tmp_path):
+def test_half_a_sign_in_an_answer_and_in_a_document_loses_no_run(lighteval, parts, tmp_path):
     folder = make_parts(tmp_path / "own", 3)
     model = (folder / "model.py").read_text()
     said = 'return doc.specific["reference_answer"] + (" \\ud83d" if "1 plus 1" in doc.query else "")'
