@@ -21,17 +21,27 @@ OLD_KERNEL = ipykernel==6.31.0 nest-asyncio==1.6.0
 NOTEBOOKS = $(wildcard notebooks/*.ipynb)
 PIP_INSTALL = -m pip install --quiet --no-input
 
-.PHONY: help demo test check bench clean python
+# xdist hands out whole files, in the order of tests/conftest.py: the long ones first.
+PYTEST = $(OWN_CACHE) .venv-test/bin/python -m pytest \
+	$(if $(filter-out 0,$(WORKERS)),-n $(WORKERS) --dist loadfile --no-loadscope-reorder)
+
+.PHONY: help demo quick test test-slow check bench clean python
 
 help: ## what there is
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/make \1\t\2/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/make \1\t\2/' | expand -t 16
 
 demo: .venv/.built ## judge the bundled examples offline, see spread, agreement and the effect of an edit
 	@.venv/bin/evalkit demo
 
-test: .venv-test/.built ## every test and notebook (builds everything, LightEval included)
-	@$(OWN_CACHE) .venv-test/bin/python -m pytest $(if $(filter-out 0,$(WORKERS)),-n $(WORKERS) --dist loadfile) \
+quick: .venv-test/.built ## the tests to run while editing, under a minute: no process, server, browser or notebook
+	@$(PYTEST) -q -m "not (process or network or browser or slow)" tests $(ARGS)
+
+test: .venv-test/.built ## every test and notebook (builds everything, LightEval included), but for those of test-slow
+	@$(PYTEST) -m "not slow" \
 		$(if $(NOTEBOOKS),--nbval-lax --nbval-current-env --nbval-cell-timeout=150) tests $(NOTEBOOKS) $(ARGS)
+
+test-slow: .venv-test/.built ## the tests that take minutes: kill loops, a leaderboard, most of what a browser does
+	@$(PYTEST) -m slow tests $(ARGS)
 
 check: .venv-test/.built ## format, lint, types, layers, examples in docstrings
 	@.venv-test/bin/ruff format --check .

@@ -28,6 +28,25 @@ _FOREIGN = ("EVALKIT_", "EVALUATOR_", "VERDICT_", "OPENAI_", "HF_", "HUGGING_FAC
 _KEPT = ("EVALKIT_DATA",)
 
 
+# xdist hands out whole files in this order, so that no worker is left with a long one at the end.
+_LONG_FILES = (
+    "test_packs_end_to_end", "test_tuner", "test_runs_wizard", "test_lighteval_processes", "test_exports",
+    "test_runs_faults", "test_runs", "test_accessibility", "test_widgets", "test_wizard", "test_calling_processes",
+    "test_plugins", "test_registry", "test_suggesting", "test_calling", "test_docs", "test_runs_cli",
+    "test_lighteval_tasks", "test_lighteval_ending", "test_cli_processes", "test_gate_processes",
+)  # fmt: skip
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the notebooks and the long files first."""
+    order = {name: at for at, name in enumerate(_LONG_FILES, start=1)}
+
+    def place(item: pytest.Item) -> int:
+        return 0 if item.path.suffix == ".ipynb" else order.get(item.path.stem, len(order) + 1)
+
+    items.sort(key=place)
+
+
 @pytest.fixture(autouse=True)
 def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
     """No setting from outside, and a cache of the test's own."""

@@ -13,6 +13,8 @@ from stored import python
 
 from evalkit.engine.cache.claims import Claims
 
+pytestmark = pytest.mark.process
+
 A, B, C = (bytes([n]) * 32 for n in (1, 2, 3))
 
 HOLD = """

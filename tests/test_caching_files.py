@@ -20,6 +20,8 @@ from evalkit.engine.cache import ReplyStore, schema
 from evalkit.engine.cache.rows import decoded
 from evalkit.errors import CacheError
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:

@@ -17,6 +17,8 @@ from evalkit.engine.cache import ReplyStore
 from evalkit.engine.cache.schema import FILE_NAME, SCHEMA, log_of, migrate
 from evalkit.errors import CacheError
 
+pytestmark = pytest.mark.process
+
 # Another process, of another evalkit: it raises the number and stays, or is killed with its log as it is
 _NEWER = """
 import sqlite3, sys

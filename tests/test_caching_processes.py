@@ -18,6 +18,8 @@ from stored import parts, python, ran, reply
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.cache.rows import decoded
 
+pytestmark = pytest.mark.process
+
 posix = pytest.mark.skipif(sys.platform == "win32", reason="forks and SIGKILL are POSIX's")
 
 
@@ -98,6 +100,7 @@ threading.Event().wait()
 
 
 @posix
+@pytest.mark.slow
 def test_a_killed_writer_keeps_every_acknowledged_reply(folder: Path) -> None:
     """5 × SIGKILL at random moments; the longer loop is a benchmark."""
     moments = random.Random(7)
@@ -172,6 +175,7 @@ def test_children_open_the_store_afresh(folder: Path, method: str) -> None:
 
 
 @posix
+@pytest.mark.slow
 def test_forks_amid_reading_and_writing_neither_hang_nor_lose(folder: Path) -> None:
     said = ran(
         """

@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 from commandline import ITEMS, LABELS, environment, evalkit, write_lines
 
+pytestmark = pytest.mark.process
+
 FAKE = ("--rubric", "faithfulness", "--judge", "fake")
 
 

@@ -20,6 +20,8 @@ import pytest
 
 import evalkit as ek
 
+pytestmark = pytest.mark.process
+
 ROOT = Path(__file__).resolve().parents[1]
 USER_PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
 PAGES = sorted([*USER_PAGES, ROOT / "CONTRIBUTING.md", *(ROOT / "docs" / "adr").glob("*.md")])

@@ -13,6 +13,8 @@ from ruamel.yaml import YAML
 
 import evalkit as ek
 
+pytestmark = pytest.mark.process
+
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "docs" / "gate-in-ci.md").read_text(encoding="utf-8")
 SHELL = re.findall(r"```bash\n(.*?)```", PAGE, re.DOTALL)

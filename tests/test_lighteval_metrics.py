@@ -27,6 +27,8 @@ from lighteval.tasks.requests import Doc
 from evalkit.lighteval import judge_metric, jury_metric
 from evalkit.lighteval.metric_rows import corpus_row, judgments_of
 
+pytestmark = pytest.mark.process
+
 GOOD = '{"explanation": "it agrees with the reference", "score": 2}'
 
 

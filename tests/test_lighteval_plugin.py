@@ -14,6 +14,8 @@ pytest.importorskip("lighteval")
 
 from evalkit.lighteval import plugin
 
+pytestmark = pytest.mark.process
+
 TASK = """
 from lighteval.tasks.lighteval_task import LightevalTaskConfig
 from evalkit.lighteval import judge_metric

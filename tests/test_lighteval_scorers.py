@@ -20,6 +20,8 @@ from evalkit.lighteval import PolluxLLMJudgeMetric, check_metric, judge_metric, 
 from evalkit.lighteval.metric_scorers import scorer_of
 from evalkit.lighteval.plugin import TASKS_TABLE
 
+pytestmark = pytest.mark.process
+
 
 def ask_gpt(text: str) -> str:
     """A plugin's own function, which may ask anyone."""

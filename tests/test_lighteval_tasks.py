@@ -45,6 +45,8 @@ from evalkit.lighteval.tasks.sources import data_folder, data_source, place_of, 
 from evalkit.lighteval.tasks.text_overlap import token_f1
 from evalkit.lighteval.tasks.tool_calls import Call, check_calls, read_calls, score_calls
 
+pytestmark = pytest.mark.process
+
 ROOT = Path(__file__).resolve().parents[1]
 TYPES = ("problem_solving", "creative_writing", "editing", "recommendations", "code")
 JUDGED = {
@@ -920,7 +922,6 @@ class Parrot(LightevalModel):
 """
 
 
-@pytest.mark.slow
 def test_lighteval_itself_runs_pollux_and_saves_every_criterion(tmp_path):
     from evalkit.runs.contract.lighteval_output import LightevalArtifacts
 

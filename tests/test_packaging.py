@@ -24,6 +24,8 @@ from evalkit._version import __version__
 from evalkit.core import resources
 from evalkit.errors import ConfigError
 
+pytestmark = pytest.mark.process
+
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]

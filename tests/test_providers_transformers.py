@@ -30,6 +30,8 @@ from evalkit.engine.providers.local_models import release_models
 from evalkit.errors import ConfigError, MissingExtraError
 
 pytest.importorskip("torch", reason="needs the extra transformers")
+
+pytestmark = pytest.mark.process
 transformers = pytest.importorskip("transformers", reason="needs the extra transformers")
 
 TEMPLATE = (

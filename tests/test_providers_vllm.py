@@ -22,6 +22,8 @@ from evalkit.engine.providers.client import ProviderError
 from evalkit.engine.providers.local_models import release_models
 from evalkit.errors import ConfigError, MissingExtraError
 
+pytestmark = pytest.mark.process
+
 INSTALLED = importlib.util.find_spec("vllm") is not None
 
 

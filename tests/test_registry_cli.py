@@ -15,6 +15,8 @@ pytest.importorskip("alembic")
 
 from evalkit.cli import main
 
+pytestmark = pytest.mark.process
+
 PACK = """\
 pack: support
 version: 1

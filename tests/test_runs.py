@@ -31,7 +31,7 @@ from evalkit.runs.registry.benchmarks import add_tasks
 from evalkit.runs.run_display import run_tables
 from evalkit.runs.run_record import RunScore, RunTask
 
-pytestmark = pytest.mark.filterwarnings("ignore:pack support@1:evalkit.errors.EvalkitWarning")
+pytestmark = [pytest.mark.process, pytest.mark.filterwarnings("ignore:pack support@1:evalkit.errors.EvalkitWarning")]
 
 
 @pytest.fixture
@@ -221,7 +221,6 @@ def test_a_profile_of_another_rubric_is_refused_once_the_tasks_rubrics_are_noted
     assert resolve(local, local.pack("support")).bindings, "deterministic: no profile is looked at"
 
 
-@pytest.mark.slow
 def test_a_run_is_refused_for_a_profile_of_another_rubric_before_anything_starts(
     local: Registry, tmp_path: Path
 ) -> None:

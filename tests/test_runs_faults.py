@@ -39,7 +39,10 @@ from evalkit.runs.registry import Registry
 from evalkit.runs.run_owner import Owner
 from evalkit.runs.run_store import RunStore
 
-pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks for processes in /proc")
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks for processes in /proc"),
+]
 
 _PROCESSES = multiprocessing.get_context("forkserver")
 # by names that need no path of pytest's: the server of Python 3.11 has not got it, and leaves out what it cannot import
@@ -77,6 +80,7 @@ def first_heard(folder: Path) -> str:
     return str(wait_for(lambda: heard(folder / "begun"))[0][0])
 
 
+@pytest.mark.slow
 def test_twenty_runs_killed_at_random_moments(
     database_url: str, registry: Registry, tmp_path: Path, spawn: Callable[..., Any]
 ) -> None:
@@ -156,6 +160,7 @@ def test_a_stubborn_lighteval_is_killed(registry: Registry, tmp_path: Path) -> N
     assert processes_of(run.id) == []
 
 
+@pytest.mark.slow
 def test_four_workers_on_one_queue_with_fifty_runs(
     database_url: str, registry: Registry, tmp_path: Path, spawn: Callable[..., Any]
 ) -> None:

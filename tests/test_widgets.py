@@ -27,6 +27,8 @@ from evalkit.notebook.suggested_edits import SuggestedEdits
 from evalkit.notebook.version_history import History, Version, rebase
 from evalkit.notebook.widget_base import Worker
 
+pytestmark = pytest.mark.process
+
 RUBRIC = ek.Rubric(
     id="r",
     description="Is it so?",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.browser, pytest.mark.network]
+pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.network]
 
 CELL = """\
 import evalkit as ek

@@ -9,7 +9,7 @@ import nbformat
 import pytest
 from labs import ROOT
 
-pytestmark = [pytest.mark.browser, pytest.mark.network]
+pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.network]
 
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 WIDGET = "application/vnd.jupyter.widget-view+json"

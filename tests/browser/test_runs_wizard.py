@@ -13,7 +13,7 @@ from test_tuner import NAMELESS
 
 from evalkit.runs.registry import Registry
 
-pytestmark = [pytest.mark.browser, pytest.mark.network]
+pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.network]
 
 TESTS = str(Path(__file__).resolve().parents[1])
 MADE = f"""\

@@ -243,6 +243,7 @@ def test_everything_can_be_done_by_keyboard_and_has_a_name(notebook):
     assert page.console_errors == []
 
 
+@pytest.mark.slow
 def test_nothing_is_wider_than_the_page_and_dark_is_dark(notebook):
     page = notebook.page
     tuner = notebook.open(SUPPORT).tuner
@@ -292,6 +293,7 @@ ek.notebook.JudgmentBrowser(judgments, items)"""
 
 
 @pytest.mark.usefixtures("each_kernel")
+@pytest.mark.slow
 def test_labels_survive_a_kernel_that_is_killed(notebook):
     from playwright.sync_api import expect
 
@@ -314,6 +316,7 @@ def test_labels_survive_a_kernel_that_is_killed(notebook):
     expect(tuner.get_by_text("me: 0")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_criteria_and_levels_by_keyboard(notebook):
     from playwright.sync_api import expect
 
@@ -359,6 +362,7 @@ def test_criteria_and_levels_by_keyboard(notebook):
     assert page.console_errors == []
 
 
+@pytest.mark.slow
 def test_a_press_is_not_lost_when_what_is_pressed_is_drawn_anew(notebook):
     from playwright.sync_api import expect
 
@@ -392,6 +396,7 @@ save = tuner.session.save
 tuner.session.save = lambda *given: (time.sleep(1), save(*given))[1]"""
 
 
+@pytest.mark.slow
 def test_what_is_typed_stays_whatever_the_kernel_says_meanwhile(notebook):
     from playwright.sync_api import expect
 
@@ -429,6 +434,7 @@ set_jury = tuner.session.set_jury
 tuner.session.set_jury = lambda *given: (time.sleep(1), set_jury(*given))[1]"""
 
 
+@pytest.mark.slow
 def test_what_is_filled_in_stays_until_it_is_answered_and_what_is_open_stays_open(notebook):
     from playwright.sync_api import expect
 
@@ -471,6 +477,7 @@ def test_what_is_filled_in_stays_until_it_is_answered_and_what_is_open_stays_ope
     assert page.console_errors == []
 
 
+@pytest.mark.slow
 def test_what_is_refused_leaves_its_field_and_names_follow_what_is_typed(notebook):
     from playwright.sync_api import expect
 
@@ -516,6 +523,7 @@ tuner = ek.RubricTuner(items, rubric, "fake:strict", samples=1)
 tuner"""
 
 
+@pytest.mark.slow
 def test_a_quick_person_loses_no_label_and_long_and_foreign_texts_fit(notebook):
     from playwright.sync_api import expect
 
@@ -559,6 +567,7 @@ def late(made):
 screens.page_payload, screens.figures_payload = late(screens.page_payload), late(screens.figures_payload)"""
 
 
+@pytest.mark.slow
 def test_what_a_person_does_goes_by_what_is_on_screen_and_by_what_was_done_before(notebook):
     from playwright.sync_api import expect
 
@@ -623,6 +632,7 @@ REOPENED = """async () => { const { commands, shell } = window.jupyterapp, { con
     await commands.execute('docmanager:open', { path, factory: 'Notebook' }); }"""
 
 
+@pytest.mark.slow
 def test_a_fault_is_found_where_it_was_typed_and_without_a_kernel_it_is_said(notebook):
     from playwright.sync_api import expect
 
