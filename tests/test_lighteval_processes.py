@@ -153,9 +153,10 @@ def test_a_second_run_asks_neither_judge_nor_model_and_new_data_is_not_answered_
     with judge_server(always={"content": GOOD}) as judge:
         environ = environ_of(place, **scoring("judge", judge.url))
         first = start_cold(*words, place=place, out="one", environ=environ)
+        assert first.returncode == 0, first.stderr[-2000:]
         asked, answered = len(judge.seen), (place / "calls.txt").read_text()
         second = lighteval(*words, place=place, out="two", environ=environ)
-        assert (first.returncode, second.returncode) == (0, 0), second.stderr[-2000:]
+        assert second.returncode == 0, second.stderr[-2000:]
         assert not (place / ".litellm_cache").exists(), "nothing is left in the working folder"
         assert len(judge.seen) == asked > 0
         assert (place / "calls.txt").read_text() == answered
