@@ -388,7 +388,7 @@ def test_no_more_calls_than_allowed(server: JudgeServer, store: ReplyStore) -> N
 
 
 def test_a_budget_needs_a_price_and_a_bound_before_any_call(server: JudgeServer, store: ReplyStore) -> None:
-    with pytest.raises(ConfigError, match=r"price of judge 'openai:m' is not known.*Judge\(price="):
+    with pytest.raises(ConfigError, match=r"price of judge 'openai:m' is unknown.*Judge\(price="):
         fetch([request_of(judge_at(server), 1)], store, Options(budget_usd=1.0))
     with pytest.raises(ConfigError, match="max_tokens None"):
         fetch([request_of(judge_at(server, price=(1.0, 1.0), max_tokens=None), 1)], store, Options(budget_usd=1.0))
@@ -461,7 +461,7 @@ def test_a_call_from_the_loop_thread_is_an_error_not_a_deadlock(store: ReplyStor
     async def nested() -> list[Outcome]:
         return fetch([request_of(Judge.of("fake:strict"), 1)], store)
 
-    with pytest.raises(JudgeError, match=r"own loop thread.*ajudge"):
+    with pytest.raises(JudgeError, match=r"own event-loop thread.*ajudge"):
         LoopThread.get().submit(nested()).result(300)
 
 

@@ -1,4 +1,4 @@
-"""The whole way from `judge` to the table against a server that fails; lanes, breaker, joins, logs, messages."""
+"""The whole way from `judge` to the table against a server that fails; rate limits, breaker, joins, logs, messages."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_a_server_that_only_fails_is_given_up_after_eight_calls(server: JudgeSer
     outcomes = fetch(requests, store, Options(concurrency=1, retries=1))
     assert Counter(reasons(outcomes)) == {"server_error": 8, "judge_down": 92}
     assert 16 <= len(server.seen) < 60  # eight calls twice each, and those that went while they waited
-    assert "8 calls were tried to the end" in str(outcomes[-1].failure)
+    assert "8 calls failed at every try" in str(outcomes[-1].failure)
 
 
 def test_a_server_that_is_still_loading_is_waited_for(server: JudgeServer, store: ReplyStore) -> None:
@@ -173,39 +173,39 @@ def test_a_limit_for_the_day_ends_the_run_for_that_judge(server: JudgeServer, st
     assert len(server.seen) <= 2  # those that were in flight together
 
 
-# -- lanes
+# -- rate limits
 
 
 def test_calls_refused_together_halve_the_width_once_and_successes_win_it_back() -> None:
     async def work() -> list[int | None]:
-        lane, widths = RateLimiter(), []
+        limiter, most = RateLimiter(), []
         for _ in range(8):
-            assert lane.enter_now(Options())
-        epoch = lane.epoch
+            assert limiter.enter_now(Options())
+        epoch = limiter.epoch
         for _ in range(8):
-            lane.leave()
-            lane.refused(0.0, epoch)  # "Retry-After: 0" does not make eight halvings of it
-        widths.append(lane.width)
+            limiter.leave()
+            limiter.refused(0.0, epoch)  # "Retry-After: 0" does not make eight halvings of it
+        most.append(limiter.most)
         for _ in range(4 + 5):  # one more after each round: 4 successes at width 4, 5 at width 5
-            lane.succeeded()
-        widths.append(lane.width)
-        lane.refused(0.0, lane.epoch)
-        widths.append(lane.width)
-        return widths
+            limiter.succeeded()
+        most.append(limiter.most)
+        limiter.refused(0.0, limiter.epoch)
+        most.append(limiter.most)
+        return most
 
     # 8 in flight / 2 = 4; 4 + 4/4 = 5 after the first round, just under 6 after the second (the share shrinks as it
     # grows); half of that is just under 3
     assert asyncio.run(work()) == [4, 5, 2]
 
 
-def test_a_narrow_lane_still_lets_one_through() -> None:
+def test_a_narrow_limit_still_lets_one_through() -> None:
     async def work() -> int | None:
-        lane = RateLimiter()
+        limiter = RateLimiter()
         for _ in range(10):
-            lane.refused(0.0, lane.epoch)
-        assert lane.enter_now(Options())
-        assert not lane.enter_now(Options())
-        return lane.width
+            limiter.refused(0.0, limiter.epoch)
+        assert limiter.enter_now(Options())
+        assert not limiter.enter_now(Options())
+        return limiter.most
 
     assert asyncio.run(work()) == 1
 

@@ -7,10 +7,10 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from evalkit.core.formatting import in_notebook
+from evalkit.engine.options import Options
 from evalkit.errors import counted
 
 __all__ = ["ProgressBar"]
@@ -20,31 +20,31 @@ _log = logging.getLogger("evalkit.engine")
 
 
 class ProgressBar:
-    """A line by tqdm: done, failed, US$, rate, time left; silent unless somebody can see it."""
+    """A line by tqdm: done, failed, US$, rate, time left; by default only on a terminal and in a notebook cell."""
 
-    def __init__(self, n_rows: int, n_calls: int, folder: Path, wanted: bool | None) -> None:
-        self._n_rows, self._n_calls, self._folder = n_rows, n_calls, folder
-        self._shown = _seen() if wanted is None else wanted
+    def __init__(self, n_rows: int, n_calls: int, folder: Path, options: Options) -> None:
+        self._n_rows, self._n_calls, self._on_progress = n_rows, n_calls, options.on_progress
         self._bar: Any = None
-        self._last = 0.0
+        self._shown_at = 0.0
         self._progress: Any = None
         self._started = time.monotonic()
         self._stopping = False
-
-    def __enter__(self) -> ProgressBar:
-        if self._shown:
+        wanted = options.progress
+        if wanted or (wanted is None and (sys.stderr.isatty() or in_notebook())):
             from tqdm.auto import tqdm
 
-            cached = self._n_rows - self._n_calls
-            self._write(f"evalkit: {cached} of {counted(self._n_rows, 'judgment')} cached in {self._folder}")
-            self._bar = tqdm(total=self._n_calls, unit="reply", dynamic_ncols=True, delay=0.3)
-        return self
+            self._write(f"evalkit: {n_rows - n_calls} of {counted(n_rows, 'judgment')} cached in {folder}")
+            self._bar = tqdm(total=n_calls, unit="reply", dynamic_ncols=True, delay=0.3)
 
     def update(self, progress: Any) -> None:
-        """Show the engine's counters, at most ten times a second."""
+        """Show the engine's counters and pass them on to `on_progress`."""
         self._progress = progress
-        if self._bar is None:
-            return
+        if self._bar is not None:
+            self._show(progress)
+        if self._on_progress is not None:
+            self._on_progress(progress)
+
+    def _show(self, progress: Any) -> None:
         if progress.stopped and progress.in_flight and not self._stopping:
             self._stopping = True
             self._write(
@@ -52,17 +52,17 @@ class ProgressBar:
                 "that nothing is paid twice (Ctrl-C again leaves at once)"
             )
         now = time.monotonic()
-        if now - self._last < _EVERY_S and progress.done + progress.n_failed < self._n_calls:
+        if now - self._shown_at < _EVERY_S and progress.done + progress.n_failed < self._n_calls:
             return
-        self._last = now
-        said: dict[str, object] = {"failed": progress.n_failed, "US$": self._dollars()}
+        self._shown_at = now
+        postfix: dict[str, object] = {"failed": progress.n_failed, "US$": self._dollars()}
         if progress.maybe_paid:
-            said["maybe paid"] = progress.maybe_paid
-        self._bar.set_postfix(said, refresh=False)
+            postfix["maybe paid"] = progress.maybe_paid
+        self._bar.set_postfix(postfix, refresh=False)
         self._bar.update(progress.done + progress.n_failed - self._bar.n)
 
     def end(self, unscored: Mapping[str, int]) -> None:
-        """The last line: what was asked for in this run, what of it has no score and why, what it cost."""
+        """Write the last line: how much was asked, scored, cached and unscored (by reason), and what it cost."""
         if self._bar is None:
             if self._progress is not None and self._progress.maybe_paid:
                 _log.warning("calls without an answer that may have been billed: %d", self._progress.maybe_paid)
@@ -104,13 +104,7 @@ class ProgressBar:
 
         tqdm.write(line, file=sys.stderr)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """Close the line, however the run ended."""
         if self._bar is not None:
             self._bar.close()
-
-
-def _seen() -> bool:
-    """True on a terminal and in a notebook cell."""
-    return sys.stderr.isatty() or in_notebook()

@@ -1,4 +1,4 @@
-"""Requests in, replies out: limits, retries, budget and single flight, on one loop thread; no pandas."""
+"""Send requests, store replies: limits, retries, budget and single flight, on one event-loop thread. No pandas."""
 
 from evalkit.engine.calls.event_loop import LoopThread
 from evalkit.engine.calls.fetching import afetch, fetch, submit

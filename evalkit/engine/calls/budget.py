@@ -19,7 +19,7 @@ def upper_bound(request: Request, n: int, price: tuple[float, float]) -> float:
     prompt, judge = request.prompt, request.judge
     extra = len(canonical_json(dict(prompt.schema))) if prompt.schema is not None else 0
     longest = judge.max_tokens or 0
-    if judge.params:  # tools are read as prompt, and what is chosen among is written in full
+    if judge.params:  # tools are read as prompt, and each reply of best_of is written in full
         extra += len(canonical_json(dict(judge.params)))
         other = judge.params.get("max_completion_tokens")
         longest = max(longest, other) if isinstance(other, int) else longest
@@ -29,14 +29,20 @@ def upper_bound(request: Request, n: int, price: tuple[float, float]) -> float:
 
 
 class Budget:
-    """What one run may spend. `usd` and `calls` are spent, reservations come on top."""
+    """What one run may spend; a run without `budget_usd` and `max_calls` has none.
+
+    Attributes
+    ----------
+    usd, calls
+        What was spent; reservations come on top.
+    """
 
     def __init__(self, options: Options) -> None:
         self._options = options
         self.usd = 0.0
         self.calls = 0
-        self._held_usd = 0.0
-        self._held_calls = 0
+        self._reserved_usd = 0.0
+        self._reserved_calls = 0
         self._settled = asyncio.Event()
 
     def check(self, judge: Judge) -> None:
@@ -45,7 +51,7 @@ class Budget:
             return
         if price_of(judge) is None:
             raise ConfigError(
-                f"the price of judge '{judge.name}' is not known, so budget_usd cannot be kept; give it as "
+                f"the price of judge '{judge.name}' is unknown, so budget_usd cannot be kept; give the price as "
                 "Judge(price=(US$ per million prompt tokens, per million completion tokens)) or leave budget_usd out"
             )
         if judge.max_tokens is None:
@@ -61,38 +67,39 @@ class Budget:
             most_usd is not None and self.usd >= most_usd > 0
         )
 
-    def hold(self, usd: float) -> bool:
-        """Hold one call of at most `usd` if it fits now."""
-        if not self._fits(usd):
+    def bound(self, request: Request, n: int, price: tuple[float, float]) -> float:
+        """US$ to reserve for a request for `n` replies."""
+        return 0.0 if self._options.budget_usd is None else upper_bound(request, n, price)
+
+    def reserve_now(self, usd: float) -> bool:
+        """Reserve one call of at most `usd` if it fits now."""
+        most_usd, most_calls = self._options.budget_usd, self._options.max_calls
+        if most_calls is not None and self.calls + self._reserved_calls >= most_calls:
             return False
-        self._held_usd += usd
-        self._held_calls += 1
+        if most_usd is not None and self.usd + self._reserved_usd + usd > most_usd:
+            return False
+        self._reserved_usd += usd
+        self._reserved_calls += 1
         return True
 
     async def reserve(self, usd: float) -> bool:
-        """Hold one call of at most `usd`; False if it does not fit even when all calls in flight have settled."""
-        while not self.hold(usd):
-            if not self._held_calls:
+        """Reserve one call of at most `usd`; False if it does not fit even when all calls in flight have settled."""
+        while not self.reserve_now(usd):
+            if not self._reserved_calls:
                 return False
             self._settled.clear()
             await self._settled.wait()
         return True
 
-    def _fits(self, usd: float) -> bool:
-        most_usd, most_calls = self._options.budget_usd, self._options.max_calls
-        if most_calls is not None and self.calls + self._held_calls >= most_calls:
-            return False
-        return most_usd is None or self.usd + self._held_usd + usd <= most_usd
-
-    def settle(self, held: float, usd: float, *, billed: bool) -> None:
-        """Turn a reservation of `held` into what was spent; a call that was not billed counts for nothing."""
-        self._held_usd -= held
-        self._held_calls -= 1
+    def settle(self, reserved: float, usd: float, *, billed: bool) -> None:
+        """Turn a reservation into what was spent; a call that was not billed counts for nothing."""
+        self._reserved_usd -= reserved
+        self._reserved_calls -= 1
         if billed:
             self.usd += usd
             self.calls += 1
-        if not self._held_calls:
-            self._held_usd = 0.0  # no dust of rounding
+        if not self._reserved_calls:
+            self._reserved_usd = 0.0  # rounding leaves nothing behind
         self._settled.set()
 
     def spent(self) -> str:

@@ -22,9 +22,9 @@ _EXIT_WAIT_S = 3.0
 
 
 class LoopThread:
-    """A daemon thread with an event loop, for the life of the process; `LoopThread.get` gives it.
+    """A daemon thread with an event loop, for the life of the process; `LoopThread.get` returns it.
 
-    Work is handed in from any thread and any other loop. A forked child starts its own.
+    `submit` may be called from any thread and any other loop. A forked child starts a thread of its own.
 
     Examples
     --------
@@ -57,24 +57,19 @@ class LoopThread:
                 atexit.register(cls._instance.close)
             return cls._instance
 
-    @property
-    def is_here(self) -> bool:
-        """Whether the caller runs on this very thread."""
-        return threading.current_thread() is self._thread
-
     def check_may_wait(self) -> None:
         """Raise JudgeError where waiting for the loop thread would wait for itself."""
-        if self.is_here:
+        if threading.current_thread() is self._thread:
             raise JudgeError(
-                "judge was called from evalkit's own loop thread (from a callback such as on_progress), where waiting "
-                "would never end; call it from another thread, or `await ajudge(…)`"
+                "judge was called from evalkit's own event-loop thread (from a callback such as on_progress), where it "
+                "would wait forever; call it from another thread, or `await ajudge(…)`"
             )
 
     def submit(self, work: Coroutine[Any, Any, T], *, on_cancel: Callable[[], object] | None = None) -> Future[T]:
-        """Start `work` on the loop thread.
+        """Start a coroutine on the loop thread; the future holds its result.
 
-        Cancelling the future calls `on_cancel` there, which may let the work end in its own way; without it
-        the work is cancelled.
+        Cancelling the future calls `on_cancel` there, which may let the coroutine end in its own way; without it the
+        coroutine is cancelled.
         """
         outcome: Future[T] = Future()
 
@@ -92,7 +87,7 @@ class LoopThread:
             if task.cancelled():
                 outcome.cancel()
             elif not outcome.set_running_or_notify_cancel():
-                task.exception()  # nobody waits for it any more
+                task.exception()  # retrieved, so that asyncio does not log it: nobody waits any more
             elif (error := task.exception()) is not None:
                 outcome.set_exception(error)
             else:
@@ -102,15 +97,15 @@ class LoopThread:
         return outcome
 
     def release(self, outcome: Future[Any]) -> None:
-        """Let this work go on, but do not wait for it at the end of the process: somebody waited already."""
+        """Let this coroutine go on, but do not wait for it at the end of the process: the caller has waited already."""
         self.loop.call_soon_threadsafe(self._tasks.pop, outcome, None)
 
     def close(self) -> None:
-        """Wait a moment for work in flight, close all connections, stop the loop; for the end of the process."""
-        if self.is_here or not self._thread.is_alive():
+        """Wait a moment for what is running, close all connections, stop the loop: for the end of the process."""
+        if threading.current_thread() is self._thread or not self._thread.is_alive():
             return
         ending = asyncio.run_coroutine_threadsafe(self._end(), self.loop)
-        # Ctrl-C at this point is impatience; a traceback "ignored in atexit callback" tells nobody anything
+        # Ctrl-C here: without this, Python would print a traceback "ignored in atexit callback"
         with contextlib.suppress(TimeoutError, KeyboardInterrupt, SystemExit):
             ending.result(2 * _EXIT_WAIT_S)
         self.loop.call_soon_threadsafe(self.loop.stop)
@@ -134,11 +129,11 @@ class LoopThread:
 
 def _drop_in_child() -> None:
     """A forked child has no loop thread: forget the parent's, and never touch its sockets and selector."""
-    left = LoopThread._instance
+    parents = LoopThread._instance
     LoopThread._lock, LoopThread._instance = threading.Lock(), None
-    if left is not None:
-        # Were it collected, closing its connections would unregister them from the selector shared with the parent
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(left))
+    if parents is not None:
+        # were it collected, closing its connections would unregister them from the selector shared with the parent
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(parents))
 
 
 if hasattr(os, "register_at_fork"):

@@ -1,33 +1,38 @@
-"""Ask judges for replies: `fetch` waits, `afetch` awaits, `submit` gives a future."""
+"""Ask judges for replies: `fetch` waits, `afetch` awaits, `submit` returns a future."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import logging
+import signal
+import threading
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from types import FrameType
 from typing import TYPE_CHECKING
 
+from evalkit.core.formatting import in_notebook
 from evalkit.core.records import Request
 from evalkit.engine.calls.event_loop import LoopThread
 from evalkit.engine.calls.outcomes import Outcome, Progress
-from evalkit.engine.calls.scheduler import Run
-from evalkit.engine.calls.signals import ending_signals
+from evalkit.engine.calls.scheduler import Scheduler
 from evalkit.engine.options import Options
 from evalkit.errors import EvalkitWarning
 
 if TYPE_CHECKING:
     from evalkit.engine.cache.store import ReplyStore
 
-__all__ = ["afetch", "fetch", "submit"]
+__all__ = ["afetch", "ending_signals", "fetch", "submit"]
 
 _TICK_S = 0.1
 _GRACE_S = 5.0
 _DEFAULTS = Options()
 OnProgress = Callable[[Progress], object]
 
+_SIGNALS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+_n_runs = 0
 _log = logging.getLogger("evalkit.engine.calls")
 
 
@@ -44,7 +49,7 @@ def fetch(
     Parameters
     ----------
     requests
-        Which samples to ask whom for.
+        Which samples to ask which judge for.
     store
         Where replies go; each is on disk before its outcome exists.
     options
@@ -52,7 +57,7 @@ def fetch(
     newer_than
         Unix time of a refresh: a stored reply received before it is superseded.
     on_progress
-        Called with `Progress` at most ten times a second, and at the end, in the caller's thread.
+        Called with `Progress` at most ten times per second, and at the end, in the caller's thread.
 
     Returns
     -------
@@ -64,60 +69,53 @@ def fetch(
     JudgeError
         When a judge's key is not set, or the call comes from the loop thread itself.
     ConfigError
-        For a provider that is not there, or a budget with a judge of unknown price.
+        For a provider that is not installed, or a budget with a judge of unknown price.
     CacheError
-        When replies cannot be stored; calls in flight are waited for before.
+        When replies cannot be stored; calls in flight are awaited before.
     KeyboardInterrupt, SystemExit
-        On Ctrl-C, and on SIGTERM or SIGHUP in a script: what was not sent is dropped, what is in flight is waited for
+        On Ctrl-C, and on SIGTERM or SIGHUP in a script: what was not sent is dropped, what is in flight is awaited
         briefly and stored. A second signal leaves at once.
     """
-    with ending_signals():
-        return _fetch(requests, store, options, newer_than, on_progress)
-
-
-def _fetch(
-    requests: Sequence[Request],
-    store: ReplyStore,
-    options: Options,
-    newer_than: float | None,
-    on_progress: OnProgress | None,
-) -> list[Outcome]:
     thread = LoopThread.get()
     thread.check_may_wait()
-    run = Run(requests, store, options, newer_than=newer_than)
-    future = thread.submit(run.main())
-    try:
-        outcomes = _wait(future, run, on_progress)
-    except BaseException as reason:
-        if not future.done():
-            thread.loop.call_soon_threadsafe(run.stop)
-            _leave(thread, future, run, on_progress if isinstance(reason, (KeyboardInterrupt, SystemExit)) else None)
-        raise
-    _tell(run)
-    return outcomes
+    with ending_signals():
+        scheduler = Scheduler(requests, store, options, newer_than=newer_than)
+        future = thread.submit(scheduler.run())
+        try:
+            outcomes = _wait(future, scheduler, on_progress)
+        except BaseException as reason:
+            if not future.done():
+                thread.loop.call_soon_threadsafe(scheduler.stop)
+                interrupted = isinstance(reason, (KeyboardInterrupt, SystemExit))
+                _leave(thread, future, scheduler, on_progress if interrupted else None)
+            raise
+        _report(scheduler)
+        return outcomes
 
 
-def _leave(thread: LoopThread, future: Future[list[Outcome]], run: Run, on_progress: OnProgress | None) -> None:
+def _wait(future: Future[list[Outcome]], scheduler: Scheduler, on_progress: OnProgress | None) -> list[Outcome]:
+    while on_progress is not None:
+        with contextlib.suppress(TimeoutError):
+            future.exception(_TICK_S)
+        on_progress(scheduler.progress)
+        if future.done():
+            break
+    return future.result()
+
+
+def _leave(
+    thread: LoopThread, future: Future[list[Outcome]], scheduler: Scheduler, on_progress: OnProgress | None
+) -> None:
     """Wait a moment for what is in flight, so that it is not paid twice; another signal ends the wait."""
     try:
         if on_progress is not None:
-            run.stopped = True  # so that it can be said now: the loop thread may be busy
-            on_progress(run.progress)
-        with contextlib.suppress(Exception):  # what is raised by the caller is what happened first
+            scheduler.stopped = True  # so that it can be shown now: the loop thread may be busy
+            on_progress(scheduler.progress)
+        with contextlib.suppress(Exception):  # the caller raises what happened first
             future.result(_GRACE_S)
     finally:
         if not future.done():
             thread.release(future)
-
-
-def _wait(future: Future[list[Outcome]], run: Run, on_progress: OnProgress | None) -> list[Outcome]:
-    while on_progress is not None:
-        with contextlib.suppress(TimeoutError):
-            future.exception(_TICK_S)
-        on_progress(run.progress)
-        if future.done():
-            break
-    return future.result()
 
 
 def submit(
@@ -132,32 +130,31 @@ def submit(
 
     Cancelling the future drops what was not sent; what is in flight comes to its end and is stored.
     """
-    thread = LoopThread.get()
-    run = Run(requests, store, options, newer_than=newer_than)
+    scheduler = Scheduler(requests, store, options, newer_than=newer_than)
 
-    async def work() -> list[Outcome]:
+    async def run() -> list[Outcome]:
         if on_progress is None:
-            outcomes = await run.main()
+            outcomes = await scheduler.run()
         else:
-            outcomes = await _reporting(run, on_progress)
-        for note in run.notes:  # a warning would be raised or shown in the wrong thread
+            outcomes = await _reporting(scheduler, on_progress)
+        for note in scheduler.notes:  # a warning would be raised or shown in the wrong thread
             _log.warning(note)
         return outcomes
 
-    return thread.submit(work(), on_cancel=run.stop)
+    return LoopThread.get().submit(run(), on_cancel=scheduler.stop)
 
 
-async def _reporting(run: Run, on_progress: OnProgress) -> list[Outcome]:
-    main = asyncio.ensure_future(run.main())
+async def _reporting(scheduler: Scheduler, on_progress: OnProgress) -> list[Outcome]:
+    running = asyncio.ensure_future(scheduler.run())
     try:
-        while not main.done():
-            await asyncio.wait({main}, timeout=_TICK_S)
-            on_progress(run.progress)
+        while not running.done():
+            await asyncio.wait({running}, timeout=_TICK_S)
+            on_progress(scheduler.progress)
     except BaseException:
-        run.stop()
-        await asyncio.wait({main})
+        scheduler.stop()
+        await asyncio.wait({running})
         raise
-    return main.result()
+    return running.result()
 
 
 async def afetch(
@@ -172,31 +169,60 @@ async def afetch(
 
     Cancelled, it drops what was not sent; what is in flight comes to its end and is stored.
     """
-    thread = LoopThread.get()
-    run = Run(requests, store, options, newer_than=newer_than)
-    future = asyncio.wrap_future(thread.submit(run.main(), on_cancel=run.stop))
+    scheduler = Scheduler(requests, store, options, newer_than=newer_than)
+    future = asyncio.wrap_future(LoopThread.get().submit(scheduler.run(), on_cancel=scheduler.stop))
     try:
         with ending_signals():
             while on_progress is not None and not future.done():
                 await asyncio.wait({future}, timeout=_TICK_S)
-                on_progress(run.progress)
+                on_progress(scheduler.progress)
             outcomes = await future
     except BaseException:
         future.cancel()
         raise
-    _tell(run)
+    _report(scheduler)
     return outcomes
 
 
-def _tell(run: Run) -> None:
-    done = run.progress
+def _report(scheduler: Scheduler) -> None:
+    progress = scheduler.progress
     _log.info(
         "%d replies stored, %d failed (%s), US$ %.4f, %d requests maybe paid without an answer",
-        done.done,
-        done.n_failed,
-        ", ".join(f"{reason} {n}" for reason, n in done.failed.items()) or "none",
-        done.cost_usd,
-        done.maybe_paid,
+        progress.done,
+        progress.n_failed,
+        ", ".join(f"{reason} {n}" for reason, n in progress.failed.items()) or "none",
+        progress.cost_usd,
+        progress.maybe_paid,
     )
-    for note in run.notes:
+    for note in scheduler.notes:
         warnings.warn(note, EvalkitWarning, stacklevel=3)
+
+
+@contextlib.contextmanager
+def ending_signals() -> Iterator[None]:
+    """Within, SIGTERM and SIGHUP raise SystemExit with the exit code of a process that they end (143, 129).
+
+    By default they end a script at once; so calls in flight are awaited, as after Ctrl-C. Only in the main thread,
+    never in a notebook's kernel, never in place of a handler that the program installed, and not where a signal is
+    ignored, as under nohup. Afterwards Python's default is back.
+    """
+    global _n_runs
+    if threading.current_thread() is not threading.main_thread() or in_notebook():
+        yield
+        return
+    _n_runs += 1  # several runs may be awaited in one loop: the last one of them restores the default
+    for number in _SIGNALS:
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, _end)
+    try:
+        yield
+    finally:
+        _n_runs -= 1
+        for number in _SIGNALS:
+            if not _n_runs and signal.getsignal(number) is _end:
+                signal.signal(number, signal.SIG_DFL)
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    del frame
+    raise SystemExit(128 + number)

@@ -1,21 +1,21 @@
-"""A call: samples of one prompt that are to be asked for, and what has become of it so far."""
+"""A call that is not finished: what it asks for and what has happened to it so far."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from evalkit.core.records import Failure, Request
 
-__all__ = ["Call", "ElsewhereError", "GaveUpError"]
+__all__ = ["CallFailedError", "ClaimedElsewhereError", "PendingCall"]
 
 
-class ElsewhereError(Exception):
-    """Somebody else is asking for a call's samples just now."""
+class ClaimedElsewhereError(Exception):
+    """Another run or process is asking for a call's samples just now."""
 
 
-class GaveUpError(Exception):
+class CallFailedError(Exception):
     """A call ends without a reply."""
 
     def __init__(self, failure: Failure) -> None:
@@ -24,8 +24,8 @@ class GaveUpError(Exception):
 
 
 @dataclass(slots=True, eq=False)
-class Call:
-    """Samples of one prompt and their reply keys; counts what went wrong.
+class PendingCall:
+    """A request, and what went wrong with it so far.
 
     Attributes
     ----------
@@ -36,13 +36,13 @@ class Call:
     adapt
         Which parameters the last attempt sent otherwise.
     epoch
-        The lane's epoch when the last attempt was sent.
+        The rate limiter's epoch when the last attempt was sent.
     claimed
         Keys that this process has claimed for it.
     waits
         How often it found that another process, or another run, is asking for the same.
     waiting_since
-        When it found that first, by the loop's clock; None otherwise.
+        When it first found that, by the loop's clock; None otherwise.
     """
 
     request: Request
@@ -55,27 +55,19 @@ class Call:
     waits: int = 0
     waiting_since: float | None = None
 
-    @property
-    def keys(self) -> tuple[bytes, ...]:
-        """The reply keys of its samples."""
-        return self.request.keys
-
     def leave_out(self, keys: Container[bytes]) -> None:
         """Ask no more for the samples with these reply keys."""
-        left = [place for place, key in enumerate(self.keys) if key not in keys]
-        self.request = self._only(left)
+        self.request = self._with(place for place, key in enumerate(self.request.keys) if key not in keys)
 
-    def part(self, start: int, stop: int) -> Call:
-        """Some of the samples, as a call of its own."""
-        return Call(self._only(range(start, stop)))
+    def singly(self, start: int = 0) -> list[PendingCall]:
+        """One call per sample from the `start`-th on; if that is the first, it keeps what went wrong so far."""
+        parts = [PendingCall(self._with([place])) for place in range(start, len(self.request.keys))]
+        if not start:
+            parts[0].failed, parts[0].limited, parts[0].maybe_paid = self.failed, self.limited, self.maybe_paid
+        return parts
 
-    def _only(self, places: Sequence[int]) -> Request:
-        request = self.request
+    def _with(self, places: Iterable[int]) -> Request:
+        """The request for some of its samples."""
+        request, places = self.request, list(places)
         samples = tuple(request.samples[place] for place in places)
         return replace(request, samples=samples, keys=tuple(request.keys[place] for place in places))
-
-    def singly(self) -> list[Call]:
-        """One call per sample; what went wrong so far is the first one's."""
-        parts = [self.part(place, place + 1) for place in range(len(self.keys))]
-        parts[0].failed, parts[0].limited, parts[0].maybe_paid = self.failed, self.limited, self.maybe_paid
-        return parts

@@ -1,11 +1,10 @@
-"""One run: the samples wanted are queued per judge, asked for by workers, stored, and landed."""
+"""One run: its samples are handed to the workers of each judge, stored, and reported to all who wait for them."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,21 +14,21 @@ from evalkit.core.records import Failure, Reply, Request
 from evalkit.engine.calls.budget import Budget
 from evalkit.engine.calls.in_flight import FlightKey, flights_here, is_owners
 from evalkit.engine.calls.outcomes import Outcome, Progress
-from evalkit.engine.calls.pending_call import Call
-from evalkit.engine.calls.workers import JudgeWorkers
+from evalkit.engine.calls.pending_call import PendingCall
+from evalkit.engine.calls.workers import Workers
 from evalkit.engine.options import Options
 from evalkit.engine.providers import check_ready
 
 if TYPE_CHECKING:
     from evalkit.engine.cache.store import ReplyStore
 
-__all__ = ["Run"]
+__all__ = ["Scheduler"]
 
-_BOARDED_AT_ONCE = 200
+_REQUESTS_PER_TURN = 200
 
 
-class _Seat(NamedTuple):
-    """One sample wanted: its place in the outcomes, the number of its request, the sample, its key."""
+class _Slot(NamedTuple):
+    """One sample of the run: its place in the outcomes, the number of its request, the sample, its reply key."""
 
     place: int
     number: int
@@ -37,15 +36,19 @@ class _Seat(NamedTuple):
     key: bytes
 
 
-class Run:
-    """The work behind `fetch`; lives on the loop thread, but for `progress`, which any thread may read.
+_Joined = tuple[_Slot, "asyncio.Future[Outcome]", bool]
+"""A slot, the future of its outcome, and whether this run asks for it."""
+
+
+class Scheduler:
+    """What `fetch` starts; lives on the loop thread, except for `progress`, which any thread may read.
 
     Attributes
     ----------
     stopped
         Whether nothing more is to be sent.
     notes
-        What should be said once at the end.
+        Warnings to be issued once, at the end.
     """
 
     def __init__(
@@ -57,27 +60,29 @@ class Run:
         newer_than: float | None = None,
     ) -> None:
         self.requests, self.store, self.options, self.newer_than = requests, store, options, newer_than
-        self._place = str(store.path)
+        self._path = str(store.path)
         self.stopped = False
         self.notes: list[str] = []
         self.maybe_paid = 0
         self.in_flight = 0
-        self.budget = Budget(options)
-        # by identity first: to hash a judge for each request takes longer than to look at it
+        limited = options.budget_usd is not None or options.max_calls is not None
+        self.budget = Budget(options) if limited else None
+        # by identity first: hashing a judge for each request takes longer than looking at it
         self._judges: dict[int, Judge] = {id(request.judge): request.judge for request in requests}
         for judge in dict.fromkeys(self._judges.values()):
             check_ready(judge)
-            self.budget.check(judge)
+            if self.budget is not None:
+                self.budget.check(judge)
         self._total = sum(len(request.samples) for request in requests)
         self._done = 0
         self._failed: Counter[str] = Counter()
         self._cost = 0.0
         self._n_unpriced = 0
         self._mine: dict[FlightKey, int] = {}
-        self._all_landed = asyncio.Event()
+        self._all_resolved = asyncio.Event()
         self._error: BaseException | None = None
         self._stop = asyncio.Event()
-        self._desks: dict[int, JudgeWorkers] = {}
+        self._workers: dict[int, Workers] = {}
 
     @property
     def progress(self) -> Progress:
@@ -97,94 +102,95 @@ class Run:
         """Send nothing more; what is in flight comes to its end."""
         self.stopped = True
         self._stop.set()
-        for desk in self._desks.values():
-            desk.stop()
+        for workers in self._workers.values():
+            workers.stop()
 
-    async def main(self) -> list[Outcome]:
+    def fail(self, error: BaseException) -> None:
+        """End the run with an error, after what is in flight has settled."""
+        if self._error is None:
+            self._error = error
+        self.stop()
+
+    async def run(self) -> list[Outcome]:
         """Ask for everything; see `evalkit.engine.calls.fetch`."""
         if not self._total:
             return []
-        self._open_desks()
+        self.store.check_writable()
+        workers = {judge: Workers(judge, self) for judge in dict.fromkeys(self._judges.values())}
+        self._workers = {number: workers[judge] for number, judge in self._judges.items()}
         outcomes: list[Outcome | None] = [None] * self._total
-        seats = self._seats()
+        samples = (
+            (number, sample, key)
+            for number, request in enumerate(self.requests)
+            for sample, key in zip(request.samples, request.keys, strict=True)
+        )
+        slots: Iterable[_Slot] = (_Slot(place, *sample) for place, sample in enumerate(samples))
         try:
             while True:
-                flights = await self._board(seats)
+                joined = await self._schedule(slots)
                 if self._mine:
-                    self._all_landed.clear()
-                    await self._all_landed.wait()
+                    self._all_resolved.clear()
+                    await self._all_resolved.wait()
                 if self._error is not None:
                     raise self._error
-                seats = await self._collect(flights, outcomes)
-                if not seats:
+                slots = await self._collect(joined, outcomes)
+                if not slots:
                     break
         finally:
             for _, key, _ in list(self._mine):
-                self.land(key, Outcome(key, failure=Failure("stopped", "the run ended before it was asked")))
+                self.resolve(key, Outcome(key, failure=Failure("stopped", "the run ended before the call was sent")))
         return [outcome for outcome in outcomes if outcome is not None]
 
-    def _open_desks(self) -> None:
-        self.store.check_writable()
-        desks = {judge: JudgeWorkers(judge, self) for judge in dict.fromkeys(self._judges.values())}
-        self._desks = {number: desks[judge] for number, judge in self._judges.items()}
+    async def _schedule(self, slots: Iterable[_Slot]) -> list[_Joined]:
+        """Join the calls that are under way already, and queue calls for the other samples.
 
-    def _seats(self) -> Iterable[_Seat]:
-        place = 0
-        for number, request in enumerate(self.requests):
-            for sample, key in zip(request.samples, request.keys, strict=True):
-                yield _Seat(place, number, sample, key)
-                place += 1
-
-    async def _board(self, seats: Iterable[_Seat]) -> list[tuple[_Seat, asyncio.Future[Outcome], bool]]:
-        """Join the flights that are there already, and queue calls for the others.
-
-        The first calls leave while the others still board: a million takes seconds.
+        The first calls are sent while the others are still being queued: a million takes seconds.
         """
-        flights: list[tuple[_Seat, asyncio.Future[Outcome], bool]] = []
+        joined: list[_Joined] = []
         here, n_joined, mine = flights_here(), 0, self._mine
-        for count, (number, group) in enumerate(groupby(seats, key=itemgetter(1)), 1):
-            samples, keys = [], []
-            for seat in group:
-                flight_key = self._place, seat.key, self.newer_than
-                flight, started = here.join(flight_key)
+        for count, (number, group) in enumerate(groupby(slots, key=itemgetter(1)), 1):
+            started_slots = []
+            for slot in group:
+                flight_key = self._path, slot.key, self.newer_than
+                future, started = here.join(flight_key)
                 own = started or flight_key in mine
                 if own:
                     mine[flight_key] = mine.get(flight_key, 0) + 1
                 else:
                     n_joined += 1
-                    flight.add_done_callback(self._count_joined)
+                    future.add_done_callback(self._count_joined)
                 if started:
-                    samples.append(seat.sample)
-                    keys.append(seat.key)
-                flights.append((seat, flight, own))
-            if keys:
+                    started_slots.append(slot)
+                joined.append((slot, future, own))
+            if started_slots:
                 request = self.requests[number]
-                self._desks[id(request.judge)].take(Call(replace(request, samples=tuple(samples), keys=tuple(keys))))
-            if not count % _BOARDED_AT_ONCE:
+                # a request of its own: the list that the caller holds must not keep every rendered prompt
+                samples, keys = zip(*((slot.sample, slot.key) for slot in started_slots), strict=True)
+                call = PendingCall(Request(request.judge, request.source, request.parts, samples, keys))
+                self._workers[id(request.judge)].add(call)
+            if not count % _REQUESTS_PER_TURN:
                 await asyncio.sleep(0)
         if n_joined:
             self.store.counters.add(joins=n_joined)
-        return flights
+        return joined
 
-    async def _collect(
-        self, flights: Sequence[tuple[_Seat, asyncio.Future[Outcome], bool]], outcomes: list[Outcome | None]
-    ) -> list[_Seat]:
-        """Fill in what has landed; returns the seats whose flight another run gave up."""
-        again: list[_Seat] = []
+    async def _collect(self, joined: Sequence[_Joined], outcomes: list[Outcome | None]) -> list[_Slot]:
+        """Fill in the outcomes; returns the slots that another run was asking for and gave up."""
+        again: list[_Slot] = []
         stopping: asyncio.Future[Any] | None = None
-        for seat, flight, own in flights:
-            if not flight.done():
+        for slot, future, own in joined:
+            if not future.done():
                 stopping = stopping or asyncio.ensure_future(self._stop.wait())
-                either: set[asyncio.Future[Any]] = {flight, stopping}
+                either: set[asyncio.Future[Any]] = {future, stopping}
                 await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-            outcome = flight.result() if flight.done() else None
+            outcome = future.result() if future.done() else None
             if outcome is not None and (own or not is_owners(outcome.failure)):
-                outcomes[seat.place] = outcome
+                outcomes[slot.place] = outcome
             elif self.stopped:
-                outcomes[seat.place] = Outcome(seat.key, failure=Failure("stopped"))
+                outcomes[slot.place] = Outcome(slot.key, failure=Failure("stopped"))
                 self._failed["stopped"] += 1
             else:
-                again.append(seat)
+                again.append(slot)
         if stopping is not None:
             stopping.cancel()
         return again
@@ -195,13 +201,13 @@ class Run:
         else:
             self._failed[failure.reason] += times
 
-    def _count_joined(self, flight: asyncio.Future[Outcome]) -> None:
-        failure = flight.result().failure
+    def _count_joined(self, future: asyncio.Future[Outcome]) -> None:
+        failure = future.result().failure
         if not is_owners(failure):
             self._count(failure)
 
     def note(self, text: str) -> None:
-        """Something to be said once, at the end."""
+        """Add a warning to be issued once, at the end."""
         if text not in self.notes:
             self.notes.append(text)
 
@@ -212,18 +218,12 @@ class Run:
         else:
             self._cost += reply.cost_usd
 
-    def land(self, key: bytes, outcome: Outcome) -> None:
-        """A sample that this run asked for has come to its end."""
-        flight_key = self._place, key, self.newer_than
+    def resolve(self, key: bytes, outcome: Outcome) -> None:
+        """Report what became of a sample that this run asked for."""
+        flight_key = self._path, key, self.newer_than
         times = self._mine.pop(flight_key, 0)
         if times:
             self._count(outcome.failure, times)
             if not self._mine:
-                self._all_landed.set()
+                self._all_resolved.set()
         flights_here().land(flight_key, outcome)
-
-    def fail(self, error: BaseException) -> None:
-        """End the run with an error, after what is in flight has settled."""
-        if self._error is None:
-            self._error = error
-        self.stop()

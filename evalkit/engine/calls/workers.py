@@ -1,6 +1,6 @@
-"""A desk: one judge in one run. Its workers take calls off a queue, ask, store replies, or put calls back.
+"""The workers of one judge in one run: they take calls off a queue, send them, and store the replies.
 
-Long, but one thing: where a call is, and that it ends once only, can be seen here alone.
+Long, but one thing: where a call is, and that it ends exactly once, can be seen here alone.
 """
 
 from __future__ import annotations
@@ -10,17 +10,16 @@ import contextlib
 import logging
 import random
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from evalkit.core.judges import Judge
-from evalkit.core.records import Failure, Reply, Request
-from evalkit.engine.calls.budget import upper_bound
+from evalkit.core.records import Failure, Reply
 from evalkit.engine.calls.circuit_breaker import Breaker, reason_of, wait_of
 from evalkit.engine.calls.outcomes import Outcome
-from evalkit.engine.calls.pending_call import Call, ElsewhereError, GaveUpError
+from evalkit.engine.calls.pending_call import CallFailedError, ClaimedElsewhereError, PendingCall
 from evalkit.engine.calls.rate_limits import rate_limiter_of
 from evalkit.engine.providers import connect
 from evalkit.engine.providers.client import ProviderError
@@ -28,9 +27,9 @@ from evalkit.engine.providers.prices import price_of
 from evalkit.errors import CacheError, EvalkitError
 
 if TYPE_CHECKING:
-    from evalkit.engine.calls.scheduler import Run
+    from evalkit.engine.calls.scheduler import Scheduler
 
-__all__ = ["JudgeWorkers"]
+__all__ = ["Workers"]
 
 _RATE_LIMIT_PATIENCE = 4
 _ADAPT = "adapt."
@@ -40,55 +39,63 @@ _BEYOND_TIMEOUT_S = 10.0
 _log = logging.getLogger("evalkit.engine.calls")
 
 
-class JudgeWorkers:
-    """The calls of one judge in one run."""
+class Workers:
+    """The calls of one judge in one run, and the tasks that send them."""
 
-    def __init__(self, judge: Judge, run: Run) -> None:
-        self.judge, self._run = judge, run
+    def __init__(self, judge: Judge, scheduler: Scheduler) -> None:
+        self.judge, self._scheduler = judge, scheduler
         self._client = connect(judge)
-        self._lane = rate_limiter_of(judge)
+        self._limiter = rate_limiter_of(judge)
         self._price = price_of(judge) or (0.0, 0.0)
-        facts = run.store.facts(judge.service, judge.model)
+        facts = scheduler.store.facts(judge.service, judge.model)
         self._adapt = {name.removeprefix(_ADAPT): facts[name] for name in facts if name.startswith(_ADAPT)}
         self._n_works: bool | None = facts.get("n_supported", self._client.supports_n)
-        self._most = min(run.options.concurrency, self._client.max_concurrency or run.options.concurrency)
-        self._queue: deque[Call] = deque()
-        self._ready: deque[Call] = deque()
+        concurrency = scheduler.options.concurrency
+        self._most = min(concurrency, self._client.max_concurrency or concurrency)
+        self._queue: deque[PendingCall] = deque()
+        self._ready: deque[PendingCall] = deque()
         self._rendering = False
-        self._later: dict[Call, asyncio.TimerHandle] = {}
+        self._later: dict[PendingCall, asyncio.TimerHandle] = {}
         self._workers: set[asyncio.Task[None]] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._waiting: set[asyncio.Task[Any]] = set()
         self._n_storing = 0
         self._breaker = Breaker()
 
-    def take(self, call: Call) -> None:
+    def add(self, call: PendingCall) -> None:
         """Queue a call."""
-        if self._run.stopped or self._breaker.down:
-            self._land(call, self._breaker.down or Failure("stopped"))
+        if self._scheduler.stopped or self._breaker.down:
+            self._fail(call, self._breaker.down or Failure("stopped"))
             return
         self._queue.append(call)
-        self._hire()
+        self._start_worker()
 
-    def _hire(self) -> None:
+    def _start_worker(self) -> None:
         if (self._ready or self._queue) and len(self._workers) < self._most:
             self._workers.add(asyncio.ensure_future(self._work()))
 
     def stop(self) -> None:
-        """Land what was not sent as stopped, and wake who waits for a turn."""
-        self._drop_waiting(Failure("stopped"))
+        """End the calls that were not sent, and wake the workers that wait for their turn."""
+        self._fail_waiting(Failure("stopped"))
         for worker in self._waiting:
             worker.cancel()
 
-    def _drop_waiting(self, failure: Failure) -> None:
+    def _fail_waiting(self, failure: Failure) -> None:
         later, self._later = self._later, {}
         for timer in later.values():
             timer.cancel()
-        dropped = [*later, *self._ready, *self._queue]
+        calls = [*later, *self._ready, *self._queue]
         self._ready.clear()
         self._queue.clear()
-        for call in dropped:
-            self._land(call, failure)
+        for call in calls:
+            self._fail(call, failure)
+
+    def _fail(self, call: PendingCall, failure: Failure) -> None:
+        """End a call without a reply."""
+        for place, key in enumerate(call.request.keys):
+            # what one request may have cost is not counted once for each of its samples
+            own = replace(failure, maybe_paid=call.maybe_paid if place == 0 else 0)
+            self._scheduler.resolve(key, Outcome(key, failure=own))
 
     async def _work(self) -> None:
         worker = asyncio.current_task()
@@ -100,200 +107,108 @@ class JudgeWorkers:
                     self._rendering = True
                     self._tasks.add(task := asyncio.ensure_future(self._render_ahead()))
                     task.add_done_callback(self._tasks.discard)
-                if len(call.keys) > 1 and not self._may_ask_n:
+                if len(call.request.keys) > 1 and not self._may_ask_n:
                     self._put_back(call.singly())
                     continue
                 try:
-                    await self._attend(call)
-                # whatever goes wrong, as a template that cannot be rendered, is raised to who waits for the run
+                    await self._process(call)
+                # whatever goes wrong, as a template that cannot be rendered, is raised to the run's caller
                 except Exception as error:  # noqa: BLE001
                     self._release(call)
-                    self._run.fail(error)
-                    self._land(call, Failure("stopped", "the run ended with an error"))
+                    self._scheduler.fail(error)
+                    self._fail(call, Failure("stopped", "the run ended with an error"))
         finally:
             # here and not in a callback: a call that comes before the callback would find no worker
             self._workers.discard(worker)
 
-    def _put_back(self, calls: Sequence[Call]) -> None:
+    @property
+    def _may_ask_n(self) -> bool:
+        return self._n_works is not False and "n" not in self._adapt
+
+    def _put_back(self, calls: Sequence[PendingCall]) -> None:
         self._ready.extendleft(reversed(calls))
         for _ in calls:
-            self._hire()
+            self._start_worker()
 
     async def _render_ahead(self) -> None:
-        """Render the next prompts while the line is busy: the time between two rounds of replies is free."""
+        """Render the next prompts while calls are in flight: the time between two rounds of replies is free."""
         try:
             while self._queue and len(self._ready) < self._most:
                 call = self._queue.popleft()
                 self._ready.append(call)
                 call.request.prompt  # noqa: B018  # renders
                 await asyncio.sleep(0)
-        except Exception as error:  # noqa: BLE001  # as in `_work`; the call is landed by `fail`
-            self._run.fail(error)
+        except Exception as error:  # noqa: BLE001  # as in `_work`; `fail` ends the call
+            self._scheduler.fail(error)
         finally:
             self._rendering = False
 
-    async def _attend(self, call: Call) -> None:
+    async def _process(self, call: PendingCall) -> None:
         try:
             replies = await self._send(call)
-        except GaveUpError as end:
+        except CallFailedError as end:
             self._release(call)
-            if end.failure.reason != "budget" or self._look_again(call):
-                self._land(call, end.failure)
+            if end.failure.reason != "budget" or self._take_stored(call):
+                self._fail(call, end.failure)
             await asyncio.sleep(0)  # thousands of calls beyond a budget must not hold the loop up
-        except ElsewhereError:
+        except ClaimedElsewhereError:
             self._wait_for_others(call)
         except ProviderError as problem:
             self._release(call)
-            self._consider(call, problem)
+            self._retry_or_fail(call, problem)
         else:
-            storing = self._keep(call, replies) if replies else []
+            storing = self._store(call, replies) if replies else []
             if storing and self._n_storing > self._most:
-                # the disk is slower than the network: what is paid and not yet stored must not pile up
+                # the disk is slower than the network: paid replies that are not stored yet must not pile up
                 await asyncio.wait(storing)
 
-    def _look_again(self, call: Call) -> bool:
-        """Take what another thread or process has stored since the run began; False if nothing is left to ask for."""
-        run = self._run
-        found = run.store.get_many(call.keys, since=run.newer_than, recorded=False)
-        if not found:
-            return True
-        run.store.counters.add(joins=len(found))
-        call.leave_out(found)
-        for key, value in found.items():
-            run.land(key, Outcome(key, value=value))
-        return bool(call.keys)
+    async def _send(self, call: PendingCall) -> list[Reply]:
+        """Send one request, within budget, pace and concurrency; no replies if others have brought them meanwhile.
 
-    def _claim(self, call: Call) -> bool:
-        """Claim a call's samples, so that no other process asks for them too; False if nothing is left to ask for.
-
-        Who holds a claim for longer than an answer may take hangs: then the call is sent all the same.
+        Where several replies at once are no longer asked for, it asks for the first sample alone.
         """
-        claims, now = self._run.store.claims, asyncio.get_running_loop().time()
-        if claims.take(call.keys):
-            call.claimed = call.keys
-            left = self._look_again(call)
-            self._release(call, but=call.keys)
-            return left
-        if call.waiting_since is None:
-            call.waiting_since = now
-        if now - call.waiting_since <= self.judge.timeout_s + _BEYOND_TIMEOUT_S:
-            raise ElsewhereError
-        return self._look_again(call)
-
-    def _release(self, call: Call, but: Sequence[bytes] = ()) -> None:
-        """Let others ask for a call's samples, but for some."""
-        self._run.store.claims.release(key for key in call.claimed if key not in but)
-        call.claimed = tuple(key for key in call.claimed if key in but)
-
-    def _wait_for_others(self, call: Call) -> None:
-        """Look again in a moment, less and less often: the reply will be there, or its claim is gone."""
-        if self._run.stopped:
-            self._land(call, Failure("stopped"))
-            return
-        wait = min(_LONGEST_LOOK_S, _FIRST_LOOK_S * 2.0**call.waits) * random.uniform(0.5, 1.0)  # noqa: S311  # jitter
-        call.waits += 1
-        self._later[call] = asyncio.get_running_loop().call_later(wait, self._again, call)
-
-    @property
-    def _may_ask_n(self) -> bool:
-        return self._n_works is not False and "n" not in self._adapt
-
-    def _land(self, call: Call, failure: Failure) -> None:
-        for place, key in enumerate(call.keys):
-            # what one request may have cost is not counted once for each of its samples
-            own = replace(failure, maybe_paid=call.maybe_paid if place == 0 else 0)
-            self._run.land(key, Outcome(key, failure=own))
-
-    def _keep(self, call: Call, replies: Sequence[Reply]) -> list[asyncio.Future[bytes]]:
-        """Store the replies, to be landed once they are on disk; queue the rest if there were fewer than asked for."""
-        request, run = call.request, self._run
-        storing = []
-        for sample, key, reply in zip(request.samples, request.keys, replies, strict=False):
-            run.paid(reply)
-            try:
-                stored = run.store.aput(request.parts_of(sample), reply, newer_than=run.newer_than)
-            except CacheError as error:
-                self._release(call, but=[other for other in call.claimed if other != key])
-                run.fail(error)
-                run.land(key, Outcome(key, failure=Failure("stopped", "the reply could not be stored")))
-                continue
-            self._n_storing += 1
-            stored.add_done_callback(partial(self._kept, call, key))
-            storing.append(stored)
-        self._ask_the_rest(call, len(replies))
-        return storing
-
-    def _ask_the_rest(self, call: Call, n_got: int) -> None:
-        """Queue what a request brought fewer replies of than asked for; learn whether the server gives several."""
-        run, n_asked = self._run, len(call.keys)
-        if n_got < n_asked:
-            self._release(call, but=call.keys[:n_got])
-            rest = call.part(n_got, n_asked).singly()
-            if run.stopped:
-                for part in rest:
-                    self._land(part, Failure("stopped"))
-            else:
-                self._put_back(rest)
-        if n_asked > 1 and self._n_works is not (n_got == n_asked):
-            self._n_works = n_got == n_asked
-            run.store.learn(self.judge.service, self.judge.model, "n_supported", self._n_works)
-
-    def _kept(self, call: Call, key: bytes, stored: asyncio.Future[bytes]) -> None:
-        self._n_storing -= 1
-        self._release(call, but=[other for other in call.claimed if other != key])
-        error = None if stored.cancelled() else stored.exception()
-        if stored.cancelled() or error is not None:
-            if error is not None:
-                self._run.fail(error)
-            self._run.land(key, Outcome(key, failure=Failure("stopped", "the reply could not be stored")))
-        else:
-            self._run.land(key, Outcome(key, value=stored.result()))
-
-    async def _send(self, call: Call) -> list[Reply]:
-        """One request, within budget, pace and width; no replies if others have brought them meanwhile.
-
-        Where several replies at once are no longer asked for, it is the first sample alone.
-        """
+        scheduler = self._scheduler
         self._check_open()
-        run = self._run
-        if run.budget.is_used_up:
-            raise GaveUpError(Failure("budget", run.budget.spent()))
-        held = upper_bound(call.request, len(call.keys), self._price) if run.options.budget_usd is not None else 0.0
-        await self._reserve(held)
+        budget, reserved = scheduler.budget, 0.0
+        if budget is not None:
+            reserved = await self._reserve(call)
         spent, billed = 0.0, False
         try:
-            await self._enter(call, len(call.keys))
+            if not self._limiter.enter_now(scheduler.options):
+                await self._wait_for_turn(call)
             try:
                 self._check_open()
                 if not self._claim(call):
                     return []
-                run.in_flight += 1
-                call.epoch, call.adapt = self._lane.epoch, self._adapt.copy()  # only now: much may have been learnt
+                scheduler.in_flight += 1
+                call.epoch, call.adapt = self._limiter.epoch, self._adapt.copy()  # only now: much may have been learnt
                 try:
-                    replies = await self._ask(call.request, len(call.keys) if self._may_ask_n else 1, call.adapt)
+                    replies = await self._ask(call)
                 finally:
-                    run.in_flight -= 1
+                    scheduler.in_flight -= 1
             finally:
-                self._lane.leave()
+                self._limiter.leave()
             costs = [reply.cost_usd for reply in replies]
-            spent, billed = held if None in costs else sum(cost or 0.0 for cost in costs), True
+            spent, billed = reserved if None in costs else sum(cost or 0.0 for cost in costs), True
         except ProviderError as problem:
-            spent, billed = held, problem.maybe_paid
-            run.maybe_paid += problem.maybe_paid
+            spent, billed = reserved, problem.maybe_paid
+            scheduler.maybe_paid += problem.maybe_paid
             raise
         except asyncio.CancelledError:
-            spent, billed = held, True  # at the end of the process: it was sent, nobody knows
+            spent, billed = reserved, True  # at the end of the process: it was sent, whether it was billed is unknown
             raise
         finally:
-            run.budget.settle(held, spent, billed=billed)
-        self._breaker.answered()
-        self._lane.succeeded()
+            if budget is not None:
+                budget.settle(reserved, spent, billed=billed)
+        self._breaker.answered = True
+        self._limiter.succeeded()
         return replies
 
-    async def _ask(self, request: Request, n: int, adapt: Mapping[str, Any]) -> list[Reply]:
+    async def _ask(self, call: PendingCall) -> list[Reply]:
         """Ask the client; an answer that it cannot read, in whatever way, costs this call and not the run."""
+        request = call.request
         try:
-            return await self._client.ask(request, n, adapt=adapt)
+            return await self._client.ask(request, len(request.keys) if self._may_ask_n else 1, adapt=call.adapt)
         except (ProviderError, EvalkitError):
             raise
         except Exception as error:
@@ -301,28 +216,32 @@ class JudgeWorkers:
             detail = f"the answer could not be read ({type(error).__name__})"
             raise ProviderError("malformed", detail, maybe_paid=True) from error
 
-    async def _reserve(self, held: float) -> None:
-        budget = self._run.budget
-        if budget.hold(held):
-            return
-        with self._wakeable():
-            if not await budget.reserve(held):
-                raise GaveUpError(Failure("budget", budget.spent()))
-
-    async def _enter(self, call: Call, n: int) -> None:
-        options = self._run.options
-        tokens = 0
-        if options.tokens_per_minute is not None:
-            tokens = call.request.prompt.n_bytes // 4 + n * (self.judge.max_tokens or 0)
-        if not self._lane.enter_now(options):
+    async def _reserve(self, call: PendingCall) -> float:
+        """US$ reserved for a call."""
+        budget = self._scheduler.budget
+        assert budget is not None
+        if budget.is_used_up:
+            raise CallFailedError(Failure("budget", budget.spent()))
+        usd = budget.bound(call.request, len(call.request.keys), self._price)
+        if not budget.reserve_now(usd):
             with self._wakeable():
-                await self._lane.enter(options, tokens)
+                if not await budget.reserve(usd):
+                    raise CallFailedError(Failure("budget", budget.spent()))
+        return usd
+
+    async def _wait_for_turn(self, call: PendingCall) -> None:
+        options, tokens = self._scheduler.options, 0
+        if options.tokens_per_minute is not None:
+            request = call.request
+            tokens = request.prompt.n_bytes // 4 + len(request.keys) * (self.judge.max_tokens or 0)
+        with self._wakeable():
+            await self._limiter.enter(options, tokens)
 
     def _check_open(self) -> None:
-        if self._run.stopped:
-            raise GaveUpError(Failure("stopped"))
+        if self._scheduler.stopped:
+            raise CallFailedError(Failure("stopped"))
         if self._breaker.down is not None:
-            raise GaveUpError(self._breaker.down)
+            raise CallFailedError(self._breaker.down)
 
     @contextlib.contextmanager
     def _wakeable(self) -> Iterator[None]:
@@ -334,15 +253,102 @@ class JudgeWorkers:
         try:
             yield
         except asyncio.CancelledError:
-            if not self._run.stopped:
+            if not self._scheduler.stopped:
                 raise
             worker.uncancel()
-            raise GaveUpError(Failure("stopped")) from None
+            raise CallFailedError(Failure("stopped")) from None
         finally:
             self._waiting.discard(worker)
 
-    def _consider(self, call: Call, problem: ProviderError) -> None:
-        """What to do after an attempt that brought no reply: ask again now, later, or not at all."""
+    def _claim(self, call: PendingCall) -> bool:
+        """Claim a call's samples, so that no other process asks for them too; False if nothing is left to ask for.
+
+        A process that holds a claim for longer than an answer may take hangs: then the call is sent all the same.
+        """
+        keys, now = call.request.keys, asyncio.get_running_loop().time()
+        if self._scheduler.store.claims.take(keys):
+            call.claimed = keys
+            left = self._take_stored(call)
+            if call.request.keys != keys:
+                self._release(call, but=call.request.keys)
+            return left
+        if call.waiting_since is None:
+            call.waiting_since = now
+        if now - call.waiting_since <= self.judge.timeout_s + _BEYOND_TIMEOUT_S:
+            raise ClaimedElsewhereError
+        return self._take_stored(call)
+
+    def _release(self, call: PendingCall, but: Sequence[bytes] = ()) -> None:
+        """Let others ask for a call's samples, but for some."""
+        self._scheduler.store.claims.release(key for key in call.claimed if key not in but)
+        call.claimed = tuple(key for key in call.claimed if key in but)
+
+    def _take_stored(self, call: PendingCall) -> bool:
+        """Take what another thread or process has stored since the run began; False if nothing is left to ask for."""
+        scheduler = self._scheduler
+        stored = scheduler.store.get_many(call.request.keys, since=scheduler.newer_than, recorded=False)
+        if not stored:
+            return True
+        scheduler.store.counters.add(joins=len(stored))
+        call.leave_out(stored)
+        for key, value in stored.items():
+            scheduler.resolve(key, Outcome(key, value=value))
+        return bool(call.request.keys)
+
+    def _wait_for_others(self, call: PendingCall) -> None:
+        """Look again in a moment, less and less often: the reply will be there, or its claim is gone."""
+        if self._scheduler.stopped:
+            self._fail(call, Failure("stopped"))
+            return
+        wait = min(_LONGEST_LOOK_S, _FIRST_LOOK_S * 2.0**call.waits) * random.uniform(0.5, 1.0)  # noqa: S311  # jitter
+        call.waits += 1
+        self._retry_in(wait, call)
+
+    def _store(self, call: PendingCall, replies: Sequence[Reply]) -> list[asyncio.Future[bytes]]:
+        """Store the replies, to be reported once they are on disk; queue the samples that are still missing."""
+        request, scheduler = call.request, self._scheduler
+        storing = []
+        for sample, key, reply in zip(request.samples, request.keys, replies, strict=False):
+            scheduler.paid(reply)
+            try:
+                stored = scheduler.store.aput(request.parts_of(sample), reply, newer_than=scheduler.newer_than)
+            except CacheError as error:
+                self._not_stored(call, key, error)
+                continue
+            self._n_storing += 1
+            stored.add_done_callback(partial(self._stored, call, key))
+            storing.append(stored)
+        n_asked, n_got = len(request.keys), len(replies)
+        if n_got < n_asked:
+            self._release(call, but=request.keys[:n_got])
+            rest = call.singly(n_got)
+            if scheduler.stopped:
+                for part in rest:
+                    self._fail(part, Failure("stopped"))
+            else:
+                self._put_back(rest)
+        if n_asked > 1 and self._n_works is not (n_got == n_asked):
+            self._n_works = n_got == n_asked
+            scheduler.store.learn(self.judge.service, self.judge.model, "n_supported", self._n_works)
+        return storing
+
+    def _stored(self, call: PendingCall, key: bytes, stored: asyncio.Future[bytes]) -> None:
+        self._n_storing -= 1
+        error = None if stored.cancelled() else stored.exception()
+        if stored.cancelled() or error is not None:
+            self._not_stored(call, key, error)
+        else:
+            self._release(call, but=[other for other in call.claimed if other != key])
+            self._scheduler.resolve(key, Outcome(key, value=stored.result()))
+
+    def _not_stored(self, call: PendingCall, key: bytes, error: BaseException | None) -> None:
+        self._release(call, but=[other for other in call.claimed if other != key])
+        if error is not None:
+            self._scheduler.fail(error)
+        self._scheduler.resolve(key, Outcome(key, failure=Failure("stopped", "the reply could not be stored")))
+
+    def _retry_or_fail(self, call: PendingCall, problem: ProviderError) -> None:
+        """After an attempt that brought no reply: try again now or later, or end the call."""
         call.maybe_paid += problem.maybe_paid
         if problem.kind == "refused_parameter" and self._drop_parameter(problem, call):
             self._put_back([call])
@@ -354,32 +360,35 @@ class JudgeWorkers:
         if self._breaker.failed(problem):
             failure = self._breaker.down
             assert failure is not None
-            self._land(call, failure)
-            self._drop_waiting(failure)
+            self._fail(call, failure)
+            self._fail_waiting(failure)
             return
         wait = wait_of(problem, call.failed + call.limited - 1)
         if problem.kind == "rate_limited" and wait is not None:
-            self._lane.refused(wait.lane_s, call.epoch)
-        retries = self._run.options.retries
+            self._limiter.refused(wait.service_s, call.epoch)
+        retries = self._scheduler.options.retries
         patient = call.failed <= retries and call.limited <= _RATE_LIMIT_PATIENCE * retries
         if wait is None or not patient:
             detail = problem.detail
             if problem.retry_after and wait is None:
                 detail += f" (it asks to wait {problem.retry_after:g} s)"
             failure = Failure(reason_of(problem), detail)
-            self._land(call, failure)
+            self._fail(call, failure)
             if self._breaker.gave_up(problem, failure, hopeless=wait is None):
-                self._drop_waiting(self._breaker.down or failure)
-        elif self._run.stopped:
-            self._land(call, Failure("stopped", problem.detail))
+                self._fail_waiting(self._breaker.down or failure)
+        elif self._scheduler.stopped:
+            self._fail(call, Failure("stopped", problem.detail))
         else:
-            self._later[call] = asyncio.get_running_loop().call_later(wait.call_s, self._again, call)
+            self._retry_in(wait.call_s, call)
 
-    def _again(self, call: Call) -> None:
-        del self._later[call]
-        self._put_back([call])
+    def _retry_in(self, seconds: float, call: PendingCall) -> None:
+        def retry() -> None:
+            del self._later[call]
+            self._put_back([call])
 
-    def _drop_parameter(self, problem: ProviderError, call: Call) -> bool:
+        self._later[call] = asyncio.get_running_loop().call_later(seconds, retry)
+
+    def _drop_parameter(self, problem: ProviderError, call: PendingCall) -> bool:
         """Learn that a parameter is refused; False if it was not even sent."""
         name = str(problem.parameter)
         if name in call.adapt:
@@ -387,9 +396,9 @@ class JudgeWorkers:
         if name not in self._adapt:
             other = "max_completion_tokens" if name == "max_tokens" else None
             self._adapt[name] = other
-            self._run.store.learn(self.judge.service, self.judge.model, _ADAPT + name, other)
+            self._scheduler.store.learn(self.judge.service, self.judge.model, _ADAPT + name, other)
             instead = f"{other} is sent instead" if other else "it is left out"
-            self._run.note(
+            self._scheduler.note(
                 f"{self.judge.model} at {self.judge.service} refuses {name}, so {instead}, now and from now on "
                 f"({problem.detail})"
             )

@@ -99,7 +99,7 @@ def _evaluations(
     settled: Settled, work: Sequence[tuple[Spec, pd.DataFrame]], options: Mapping[str, Any]
 ) -> list[Evaluation | None]:
     """The evaluation of each group; Ctrl-C, SIGTERM and SIGHUP, which reach the main thread alone, end all of them."""
-    from evalkit.engine.calls.signals import ending_signals
+    from evalkit.engine.calls.fetching import ending_signals
 
     stopping = threading.Event()
     with ending_signals(), ThreadPoolExecutor(max_workers=max(1, min(_AT_ONCE, len(work)))) as pool:
