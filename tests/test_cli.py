@@ -442,8 +442,8 @@ def test_empty_and_long_answers_are_judged_with_a_warning(run) -> None:
     assert len(out.splitlines()) == 4
     assert sorted(err.splitlines()) == [
         (
-            "evalkit: warning: 1 of 2 items have a 'answer' of more than a million signs (item 'i1'): few judges read "
-            "that much, and all of it is paid; see what it costs with plan"
+            "evalkit: warning: 1 of 2 items have a 'answer' of more than a million characters (item 'i1'): few judges "
+            "read that much, and all of it is paid; plan shows what it costs"
         ),
         "evalkit: warning: 1 of 2 items have an empty 'answer' (item 'i0'): judged as empty",
     ]

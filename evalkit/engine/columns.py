@@ -29,7 +29,7 @@ UNSCORED: dict[str, Verdict] = {reason: (math.nan, math.nan, None, -1, number) f
 
 
 class CodeReader:
-    """Reads the replies of one criterion and template: parser, scale, and the codes' figures."""
+    """Reads the replies of one criterion and template: parser, scale, and the scores of codes."""
 
     __slots__ = ("_pairwise", "_parse", "_scale", "_short", "_verdicts")
 
@@ -40,34 +40,32 @@ class CodeReader:
         self._verdicts: dict[Any, Verdict] = {}
 
     def parsed(self, reply: dict[str, Any]) -> Parsed:
-        """What a stored reply says."""
-        text, finish = reply.get("text"), reply.get("finish_reason")
-        refusal = reply.get("refusal")
+        """Code, reason and explanation of a stored reply; those of short replies are remembered."""
+        fields = text, finish, refusal = reply.get("text"), reply.get("finish_reason"), reply.get("refusal")
         if text is None or len(text) > 24:
             return self._parse(text, finish, refusal)
-        asked = text, finish, refusal
-        found = self._short.get(asked)
-        if found is None:
-            found = self._parse(text, finish, refusal)
+        parsed = self._short.get(fields)
+        if parsed is None:
+            parsed = self._parse(text, finish, refusal)
             if len(self._short) < _REMEMBERED:
-                self._short[asked] = found
-        return found
+                self._short[fields] = parsed
+        return parsed
 
     def verdict(self, code: Any, flip: bool) -> Verdict:
-        """What a code says; `flip` maps a swapped answer back."""
-        found = self._verdicts.get((code, flip))
-        if found is None:
+        """Score, label and pass of a code; `flip` maps a swapped answer back."""
+        verdict = self._verdicts.get((code, flip))
+        if verdict is None:
             scale = self._scale
             if self._pairwise:
-                code_ = _FLIP.get(code, code) if flip else code
-                score = norm = {"A": 1.0, "B": 0.0}.get(code_, 0.5)
-                label, passed = str(code_), scale.passed(code_)
+                winner = _FLIP.get(code, code) if flip else code
+                score = norm = {"A": 1.0, "B": 0.0}.get(winner, 0.5)
+                label, passed = str(winner), scale.passed(winner)
             else:
                 score, norm, label, passed = scale.score(code), scale.norm(code), code_text(code), scale.passed(code)
-            found = score, norm, label, -1 if passed is None else int(passed), -1
+            verdict = score, norm, label, -1 if passed is None else int(passed), -1
             if len(self._verdicts) < _REMEMBERED:
-                self._verdicts[code, flip] = found
-        return found
+                self._verdicts[code, flip] = verdict
+        return verdict
 
 
 class VerdictColumns:
@@ -82,7 +80,7 @@ class VerdictColumns:
         self._labels: dict[str, int] = {}
 
     def put(self, where: Any, verdicts: Iterable[Verdict]) -> None:
-        """The verdicts of these rows."""
+        """Fill in the verdicts of these rows."""
         scores, norms, labels, passed, errors = zip(*verdicts, strict=True)
         known = self._labels
         self._score[where], self._norm[where] = scores, norms
@@ -101,23 +99,21 @@ class VerdictColumns:
 
 
 class Columns(VerdictColumns):
-    """Collects what the replies of a work say, chunk by chunk, and makes the table of it."""
+    """Reads the replies of a work list, chunk by chunk, and makes the judgments table of them."""
 
-    def __init__(self, work: Worklist, *, replies: bool = False) -> None:
-        self._work, self._replies = work, replies
-        spec = work.spec
+    def __init__(self, worklist: Worklist, *, replies: bool = False) -> None:
+        self._worklist, self._replies = worklist, replies
+        spec = worklist.spec
         pairwise = spec.rubric.mode == "pairwise"
         readers: dict[tuple[str, str], CodeReader] = {}
+        self._readers = []  # by criterion and judge
         for criterion in spec.rubric.criteria:
             for builder in spec.prompt_builders:
-                readers[criterion.name, builder.form] = readers.get((criterion.name, builder.form)) or CodeReader(
-                    builder.form, criterion.scale, criterion.name, pairwise
-                )
-        self._readers = [
-            [readers[criterion.name, builder.form] for builder in spec.prompt_builders]
-            for criterion in spec.rubric.criteria
-        ]
-        n = work.n_rows
+                key = criterion.name, builder.form
+                if key not in readers:
+                    readers[key] = CodeReader(builder.form, criterion.scale, criterion.name, pairwise)
+                self._readers.append(readers[key])
+        n = worklist.n_rows
         super().__init__(n)
         self._cost = np.full(n, np.nan)
         self._latency = np.full(n, np.nan)
@@ -128,20 +124,15 @@ class Columns(VerdictColumns):
         self._models: dict[str, int] = {}
         self._texts: dict[str, list[tuple[np.ndarray[Any, Any], Any]]] = {"explanation": [], "key": [], "reply": []}
 
-    def reader(self, criterion: int, judge: int) -> CodeReader:
-        """The reader of a criterion and judge."""
-        return self._readers[criterion][judge]
-
     def read(self, rows: Sequence[int], keys: Iterable[bytes], values: Iterable[bytes], *, source: str | None) -> None:
-        """Take the stored replies of these rows; `source` None says so of each: ``cache`` or ``recorded``.
+        """Read the stored replies of these rows; with `source` None it is ``cache`` or ``recorded``, as stored.
 
         A row that is read a second time keeps nothing of its first reply.
         """
         if not len(rows):
             return
-        _, n_criteria, n_judges, n_orders, n_samples = self._work.shape
-        by_judge, n_cells = n_orders * n_samples, n_criteria * n_judges
-        readers = [reader for row in self._readers for reader in row]
+        _, n_criteria, n_judges, n_orders, n_samples = self._worklist.shape
+        by_judge, n_cells, readers = n_orders * n_samples, n_criteria * n_judges, self._readers
         replies = [orjson.loads(value) for value in values]
         verdicts: list[Verdict] = []
         explanations: list[str | None] = []
@@ -177,19 +168,19 @@ class Columns(VerdictColumns):
         self._source[where] = [recorded if reply.get("source") == "recorded" else given for reply in replies]
 
     def fail(self, rows: Sequence[int], keys: Sequence[bytes], reasons: Sequence[str]) -> None:
-        """These rows have no reply, for these reasons."""
+        """Note for these rows why they have no reply."""
         where = np.asarray(rows, dtype=np.int64)
         self._error[where] = [REASONS.index(reason) for reason in reasons]
         self._texts["key"].append((where, pd.array([key.hex() for key in keys], dtype="str")))
 
     @property
     def cost_usd(self) -> float:
-        """US$ that the replies read so far had cost, unknown prices left out."""
+        """US$ that the replies read so far cost, unknown prices left out."""
         return float(np.nansum(self._cost))
 
     @property
     def recorded(self) -> np.ndarray[Any, Any]:
-        """For each row whether a recorded reply was read."""
+        """For each row whether its reply was recorded."""
         return np.asarray(self._source == _SOURCES.index("recorded"))
 
     def error(self, row: int) -> str | None:
@@ -200,7 +191,7 @@ class Columns(VerdictColumns):
     def _text(self, name: str) -> Any:
         """The chunks of a text column as one array in the order of the rows."""
         chunks = self._texts.pop(name)
-        n = self._work.n_rows
+        n = self._worklist.n_rows
         if not chunks:
             return pd.array([None] * n, dtype="str")
         where = np.concatenate([rows for rows, _ in chunks])
@@ -211,26 +202,20 @@ class Columns(VerdictColumns):
         take[where] = np.arange(len(where))
         return whole.take(take, allow_fill=True)
 
-    def table(self) -> pd.DataFrame:
-        """The judgments table; what was collected is given up for it."""
-        work, spec = self._work, self._work.spec
-        n_items, n_criteria, n_judges, n_orders, n_samples = work.shape
-        n, rubric = work.n_rows, spec.rubric
-
-        def tiled(names: Sequence[str | None], each: int) -> pd.Categorical:
-            codes = np.repeat(np.arange(len(names), dtype=np.int32), each)
-            known = [name for name in names if name is not None]
-            whole = np.tile(codes, n // len(codes)) if known else np.full(n, -1, dtype=np.int32)
-            return pd.Categorical.from_codes(whole, pd.Index(known, dtype="str"))
-
-        per_criterion = n_judges * n_orders * n_samples
-        whole: dict[str, Any] = {
-            "rubric": tiled([rubric.id], 1),
-            "rubric_version": tiled([rubric.label], 1),
-            "item_id": work.items["item_id"].array.take(np.repeat(np.arange(n_items), n_criteria * per_criterion)),
-            "criterion": tiled(rubric.names, per_criterion),
-            "judge": tiled([judge.name for judge in spec.judges], n_orders * n_samples),
-            "order": tiled(spec.orders, n_samples),
+    def table(self, kept: np.ndarray[Any, Any] | None = None) -> pd.DataFrame:
+        """The judgments table, or only the rows that are `kept`; the columns are used up by it."""
+        worklist, spec, rubric = self._worklist, self._worklist.spec, self._worklist.spec.rubric
+        n_items, n_criteria, n_judges, n_orders, n_samples = worklist.shape
+        n, n_asks = worklist.n_rows, n_orders * n_samples
+        per_criterion = n_judges * n_asks
+        weights = np.repeat([judge.weight for judge in spec.judges], n_asks)
+        columns: dict[str, Any] = {
+            "rubric": _repeated([rubric.id], 1, n),
+            "rubric_version": _repeated([rubric.label], 1, n),
+            "item_id": worklist.items["item_id"].array.take(np.repeat(np.arange(n_items), n_criteria * per_criterion)),
+            "criterion": _repeated(rubric.names, per_criterion, n),
+            "judge": _repeated([judge.name for judge in spec.judges], n_asks, n),
+            "order": _repeated(spec.orders, n_samples, n),
             "sample": np.tile(np.arange(n_samples), n // n_samples),
             **self.columns(),
             "explanation": self._text("explanation"),
@@ -240,18 +225,15 @@ class Columns(VerdictColumns):
             "completion_tokens": pd.arrays.IntegerArray(self._completion, self._completion < 0),
             "cost_usd": self._cost,
             "latency_s": self._latency,
-            "weight": np.tile(
-                np.repeat([judge.weight for judge in spec.judges], n_orders * n_samples), n_items * n_criteria
-            ),
+            "weight": np.tile(weights, n_items * n_criteria),
             "key": self._text("key"),
-            "level": _by_criterion([criterion.level for criterion in rubric.criteria], per_criterion, n_items),
-            "scale": _by_criterion(
-                [criterion.scale.to_json() for criterion in rubric.criteria], per_criterion, n_items
-            ),
+            "level": _repeated([criterion.level for criterion in rubric.criteria], per_criterion, n),
+            "scale": _repeated([criterion.scale.to_json() for criterion in rubric.criteria], per_criterion, n),
         }
         if self._replies:
-            whole["reply"] = self._text("reply")
-        return table("judgments", whole)
+            columns["reply"] = self._text("reply")
+        judgments = table("judgments", columns)
+        return judgments if kept is None else judgments.loc[kept].reset_index(drop=True)
 
 
 def _named(codes: Any, names: Sequence[str]) -> pd.Categorical:
@@ -262,7 +244,9 @@ def _named(codes: Any, names: Sequence[str]) -> pd.Categorical:
     return pd.Categorical.from_codes(place[codes], pd.Index([names[at] for at in used], dtype="str"))
 
 
-def _by_criterion(values: Sequence[str], each: int, n_items: int) -> pd.Categorical:
-    names = list(dict.fromkeys(values))
-    codes = np.tile(np.repeat([names.index(value) for value in values], each), n_items)
-    return pd.Categorical.from_codes(codes, pd.Index(names, dtype="str"))
+def _repeated(values: Sequence[str | None], times: int, n: int) -> pd.Categorical:
+    """Each value so many times, over and over until there are `n` rows, as a categorical; None is missing."""
+    names = list(dict.fromkeys(value for value in values if value is not None))
+    codes = np.repeat([-1 if value is None else names.index(value) for value in values], times)
+    whole = np.tile(codes.astype(np.int32), n // len(codes)) if len(codes) else codes
+    return pd.Categorical.from_codes(whole, pd.Index(names, dtype="str"))

@@ -15,7 +15,7 @@ from evalkit.core.formatting import figure, html_page, html_table, text_table
 from evalkit.core.records import token_count
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.options import Options
-from evalkit.engine.reply_lookup import Hit, Stored, warn_changed_text
+from evalkit.engine.reply_lookup import Hit, StoredReplies, warn_changed_text
 from evalkit.engine.specification import Spec
 from evalkit.engine.worklist import Worklist
 from evalkit.errors import counted
@@ -170,7 +170,7 @@ class _Tally:
         n_judges = len(work.spec.judges)
         made = cls([[0, 0, 0] for _ in range(n_judges)], [[] for _ in range(n_judges)], [[] for _ in range(n_judges)])
         by_judge = len(work.spec.orders) * work.spec.samples
-        stored, lost = Stored(work, store, takes_recorded), dict[int, bytes]()
+        stored, lost = StoredReplies(work, store, takes_recorded), dict[int, bytes]()
         for first, keys, hits in stored.chunks():
             for row, (key, hit) in enumerate(zip(keys, hits, strict=True), first):
                 if hit is None:
@@ -199,7 +199,7 @@ class _Tally:
 
 def _recorded(work: Worklist, store: ReplyStore) -> set[int]:
     """The rows that have a reply if recorded ones count."""
-    chunks = Stored(work, store, recorded=True).chunks()
+    chunks = StoredReplies(work, store, recorded=True).chunks()
     return {first + at for first, _, hits in chunks for at, hit in enumerate(hits) if hit is not None}
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import islice
 
 import orjson
@@ -16,7 +17,7 @@ from evalkit.engine.worklist import Worklist
 from evalkit.errors import EvalkitWarning, RubricError, counted
 from evalkit.rubrics import load_rubric
 
-__all__ = ["Hit", "Stored", "is_recorded", "nearest", "warn_changed_text"]
+__all__ = ["Hit", "StoredReplies", "is_recorded", "nearest", "warn_changed_text"]
 
 _CHUNK = 20_000
 
@@ -24,13 +25,13 @@ Hit = tuple[bytes, bytes]
 """Key and JSON of a stored reply."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """The stored replies of a work.
+@dataclass(frozen=True)
+class StoredReplies:
+    """The stored replies of a work list.
 
     A live reply counts for all items of equal content. A recorded one counts for its item alone and only with
     `recorded`; of the two, the one received last. A reply that an older evalkit recorded, without an item, counts
-    where one row of the work has its key, not where several do: nobody can say whose it is.
+    where one row of the work list has its key, but not where several do: its item is unknown.
 
     Attributes
     ----------
@@ -40,31 +41,38 @@ class Stored:
         Unix time; replies received before it do not count.
     """
 
-    work: Worklist
+    worklist: Worklist
     store: ReplyStore
     recorded: bool
     since: float | None = None
-    _shared: frozenset[str] = field(init=False, default=frozenset())
 
-    def __post_init__(self) -> None:
-        if self.recorded:
-            counts = Counter(shown for hashes in self.work.hashes for shown in hashes)
-            object.__setattr__(self, "_shared", frozenset(shown for shown, n in counts.items() if n > 1))
+    @cached_property
+    def _shared(self) -> frozenset[str]:
+        """Input hashes that several items have."""
+        counts = Counter(shown for hashes in self.worklist.hashes for shown in hashes)
+        return frozenset(shown for shown, n in counts.items() if n > 1)
 
     def chunks(self) -> Iterator[tuple[int, list[bytes], list[Hit | None]]]:
         """First row, keys, and the stored reply of each row, some thousand rows at a time."""
-        keys, own, first = self.work.keys(), self._own_keys(), 0
+        keys, first = self.worklist.keys(), 0
+        own = self.worklist.recorded_keys() if self.recorded else iter(())
         while chunk := list(islice(keys, _CHUNK)):
-            rows = range(first, first + len(chunk))
-            yield first, chunk, self._chosen(rows, chunk, list(islice(own, len(chunk))), self._by_key)
+            hits: list[Hit | None]
+            if self.recorded:
+                rows = range(first, first + len(chunk))
+                hits = self._merged(rows, chunk, list(islice(own, len(chunk))), self._by_key)
+            else:
+                found = self.store.get_many(set(chunk), since=self.since, recorded=False)
+                hits = [(key, found[key]) if key in found else None for key in chunk]
+            yield first, chunk, hits
             first += len(chunk)
 
     def recorded_samples(self) -> int:
-        """How many samples were recorded where most were; read on until twice as many bring no other."""
-        samples = self.work.spec.samples
+        """The most samples recorded for any item: twice as many are read until they bring no more."""
+        samples = self.worklist.spec.samples
         while True:
             samples *= 2
-            wide = replace(self, work=self.work.with_samples(samples))
+            wide = replace(self, worklist=self.worklist.with_samples(samples))
             most = 0
             for first, _, hits in wide.chunks():
                 places = ((first + at) % samples + 1 for at, hit in enumerate(hits) if hit and is_recorded(hit[1]))
@@ -75,27 +83,26 @@ class Stored:
     def of_content(self, rows: Collection[int]) -> dict[int, Hit]:
         """Replies of other versions of the rubric with the same prompt, for those of the rows that have one."""
         wanted = set(rows)
-        both = zip(self.work.keys(content=True), self._own_keys(content=True), strict=False)
-        picked = [(row, *keys) for row, keys in enumerate(both) if row in wanted] if wanted else []
-        if not picked:
+        if not wanted:
             return {}
-        places, keys, own = zip(*picked, strict=True)
-        chosen = self._chosen(places, keys, own, self._by_content)
-        return {row: hit for row, hit in zip(places, chosen, strict=True) if hit is not None}
+        keys_of = {row: key for row, key in enumerate(self.worklist.keys(content=True)) if row in wanted}
+        keys = list(keys_of.values())
+        if not self.recorded:
+            found = self.store.get_by_content(set(keys), since=self.since, recorded=False)
+            return {row: found[key] for row, key in keys_of.items() if key in found}
+        own = [key for row, key in enumerate(self.worklist.recorded_keys(content=True)) if row in wanted]
+        hits = self._merged(keys_of, keys, own, self._by_content)
+        return {row: hit for row, hit in zip(keys_of, hits, strict=True) if hit is not None}
 
-    def _own_keys(self, *, content: bool = False) -> Iterator[bytes]:
-        return self.work.recorded_keys(content=content) if self.recorded else iter(lambda: b"", None)
-
-    def _chosen(
+    def _merged(
         self,
         rows: Iterable[int],
         keys: Sequence[bytes],
         own: Sequence[bytes],
         get: Callable[[set[bytes]], Mapping[bytes, Hit]],
     ) -> list[Hit | None]:
-        found = get({*keys, *own} if self.recorded else set(keys))
-        if not self.recorded:
-            return [found.get(key) for key in keys]
+        """The reply of each row, where recorded replies count: that of its content, or its own."""
+        found = get({*keys, *own})
         pairs = zip(rows, map(found.get, keys), map(found.get, own), strict=True)
         return [
             shared if mine is None and not self._shared else self._of(row, shared, mine) for row, shared, mine in pairs
@@ -105,19 +112,19 @@ class Stored:
         if shared is None:
             return mine
         if mine is None:
-            item, _, _, order, _ = self.work.place(row)
-            unclear = self.work.hashes[item][order] in self._shared and is_recorded(shared[1])
+            item, _, _, order, _ = self.worklist.place(row)
+            unclear = self.worklist.hashes[item][order] in self._shared and is_recorded(shared[1])
             return None if unclear else shared
         if is_recorded(shared[1]) or _received(mine) > _received(shared):
             return mine
         return shared
 
     def _by_key(self, keys: set[bytes]) -> dict[bytes, Hit]:
-        found = self.store.get_many(keys, since=self.since, recorded=self.recorded)
+        found = self.store.get_many(keys, since=self.since, recorded=True)
         return {key: (key, value) for key, value in found.items()}
 
     def _by_content(self, keys: set[bytes]) -> dict[bytes, Hit]:
-        return self.store.get_by_content(keys, since=self.since, recorded=self.recorded)
+        return self.store.get_by_content(keys, since=self.since, recorded=True)
 
 
 def is_recorded(value: bytes) -> bool:
@@ -129,18 +136,18 @@ def _received(hit: Hit) -> float:
     return float(orjson.loads(hit[1])["created"])
 
 
-def nearest(work: Worklist, store: ReplyStore, row: int) -> dict[str, tuple[object, object]] | None:
+def nearest(worklist: Worklist, store: ReplyStore, row: int) -> dict[str, tuple[object, object]] | None:
     """In which parts of the key the most similar stored reply differs: ``{part: (stored, asked)}``, or None."""
-    found = [store.nearest(work.recorded_parts_of(row)), store.nearest(work.parts_of(row))]
+    found = [store.nearest(worklist.recorded_parts_of(row)), store.nearest(worklist.parts_of(row))]
     return min((near for near in found if near), key=len, default=None)
 
 
 def warn_changed_text(spec: Spec, store: ReplyStore) -> None:
     """Warn if a rubric's file was changed after replies were stored for its version.
 
-    The store knows versions, not files: replies to an edit that was never saved lie there under the version that was
-    edited. So it is told only of a rubric that is found by its id and version as it is, and of a text for which nothing
-    is stored yet while there are replies for another.
+    The store knows versions, not files: it holds replies to an edit that was never saved under the version that was
+    edited. So the warning is limited to rubrics that their id and version load as they are, and to texts without any
+    stored reply while there are replies for another text.
     """
     rubric = spec.rubric
     if rubric.edited:
@@ -154,16 +161,16 @@ def warn_changed_text(spec: Spec, store: ReplyStore) -> None:
     n = sum(store.texts_of(rubric.id, rubric.version, count=True)[pair] for pair in others)
     name = f"{rubric.id}@{rubric.version}"
     warnings.warn(
-        f"{name} is not the text that {counted(n, 'cached reply was', 'cached replies were')} given for: its file was "
-        f"changed, or they are of an edit that was not saved; restore the file and save the change as the next version "
-        f"(ek.rubrics.save, or evalkit rubric new), so that {name} goes on naming one text",
+        f"{counted(n, 'cached reply belongs', 'cached replies belong')} to another text of {name}: its file was "
+        f"changed, or an edit was judged and not saved; restore the file and save the change as the next version "
+        f"(evalkit rubric new, or save), so that {name} always names one text",
         EvalkitWarning,
         stacklevel=4,
     )
 
 
 def _is_file(spec: Spec) -> bool:
-    """Whether the rubric is what its id and version load: not one that was made by hand or by a program."""
+    """Whether the rubric is what its id and version load, not one made by a program."""
     try:
         return load_rubric(f"{spec.rubric.id}@{spec.rubric.version}").content_hash == spec.rubric.content_hash
     except RubricError:

@@ -1,8 +1,9 @@
-"""The rows of a call of `judge`: items × criteria × judges × orders × samples, and the key of each."""
+"""The work list of a call of `judge`: items × criteria × judges × orders × samples, and the key of each row."""
 
 from __future__ import annotations
 
 import gc
+import math
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -10,14 +11,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from evalkit.core.keys import KeyParts, recorded_hash, sample_keys
 from evalkit.core.records import Prompt, Request
 from evalkit.engine.specification import Spec
 from evalkit.errors import EvalkitWarning, InputError, counted, listed
-from evalkit.rubrics import Criterion
 from evalkit.rubrics.prompts import input_hash, swapped
 from evalkit.tables import as_items
 from evalkit.tables.items import column_names
@@ -29,7 +28,7 @@ _LONG = 1_000_000
 
 @dataclass(frozen=True)
 class Worklist:
-    """All rows that a call of `judge` will return, in order, with their keys.
+    """All rows that a call of `judge` returns, in order, with their keys.
 
     A row's number is ``((item · criteria + criterion) · judges + judge) · orders + order) · samples + sample``.
     `ids` are the ids under which replies were recorded for the items.
@@ -42,7 +41,7 @@ class Worklist:
 
     @classmethod
     def of(cls, spec: Spec, items: Any, item_id: str | None = None, *, ids: Sequence[str] | None = None) -> Worklist:
-        """The work for these items; `ids` names them for recorded replies where `item_id` is another name.
+        """The work list of these items; `ids` are those of their recorded replies, where they differ from `item_id`.
 
         Raises
         ------
@@ -51,12 +50,12 @@ class Worklist:
         """
         rubric = spec.rubric
         frame = as_items(items, item_id=item_id, columns=rubric.input_names)
-        lacking = [name for name in rubric.required_inputs if name not in frame.columns]
-        if lacking and len(frame):
-            there = [name for name in column_names(items) if name != (item_id or "item_id")]
+        missing = [name for name in rubric.required_inputs if name not in frame.columns]
+        if missing and len(frame):
+            columns_there = [name for name in column_names(items) if name != (item_id or "item_id")]
             raise InputError(
-                f"rubric {rubric.id!r} needs the column {listed(lacking)}, which the items lack; "
-                f"they have {listed(there, most=30)}"
+                f"rubric {rubric.id!r} needs the column {listed(missing)}, which the items lack; "
+                f"they have {listed(columns_there, most=30)}"
             )
         columns = {name: frame[name].tolist() for name in frame.columns if name != "item_id"}
         with gc_paused():
@@ -71,20 +70,20 @@ class Worklist:
         return len(self.inputs), len(spec.rubric.criteria), len(spec.judges), len(spec.orders), spec.samples
 
     def with_samples(self, samples: int) -> Worklist:
-        """The same work with another number of samples."""
-        made = replace(self, spec=replace(self.spec, samples=samples))
-        made.__dict__.update({name: self.__dict__[name] for name in ("hashes", "parts") if name in self.__dict__})
-        return made
+        """The same work list with another number of samples."""
+        other = replace(self, spec=replace(self.spec, samples=samples))
+        other.__dict__.update({name: self.__dict__[name] for name in ("hashes", "parts") if name in self.__dict__})
+        return other
 
     @property
     def n_rows(self) -> int:
         """Number of judgments."""
-        return int(np.prod(self.shape))
+        return math.prod(self.shape)
 
     @cached_property
     def hashes(self) -> list[list[str]]:
         """Input hash of each item in each order."""
-        if self.spec.orders == (None,):
+        if self.spec.rubric.mode != "pairwise":
             return [[input_hash(inputs)] for inputs in self.inputs]
         return [[input_hash(inputs), input_hash(swapped(inputs))] for inputs in self.inputs]
 
@@ -98,35 +97,37 @@ class Worklist:
         """For each item a text that items of equal content share."""
         return [min(hashes) for hashes in self.hashes]
 
-    def shared_parts(self, criterion: Criterion, judge: int) -> KeyParts:
-        """The key parts that all rows of a criterion and judge have in common."""
-        spec, one, builder = self.spec, self.spec.judges[judge], self.spec.prompt_builders[judge]
-        return KeyParts(
-            provider=one.provider,
-            service=one.service,
-            model=one.model,
-            rubric=spec.rubric.id,
-            rubric_version=spec.rubric.version,
-            rubric_hash=builder.rubric_hashes[criterion.name],
-            template_hash=builder.template.hash,
-            temperature=one.temperature,
-            max_tokens=one.max_tokens,
-            params=one.params,
-        )
-
     @cached_property
     def parts(self) -> list[list[KeyParts]]:
-        """Shared key parts by criterion and judge."""
+        """The key parts that all rows of a criterion and judge have in common, by criterion and judge."""
+        rubric = self.spec.rubric
         return [
-            [self.shared_parts(criterion, judge) for judge in range(len(self.spec.judges))]
-            for criterion in self.spec.rubric.criteria
+            [
+                KeyParts(
+                    provider=judge.provider,
+                    service=judge.service,
+                    model=judge.model,
+                    rubric=rubric.id,
+                    rubric_version=rubric.version,
+                    rubric_hash=builder.rubric_hashes[criterion.name],
+                    template_hash=builder.template.hash,
+                    temperature=judge.temperature,
+                    max_tokens=judge.max_tokens,
+                    params=judge.params,
+                )
+                for judge, builder in zip(self.spec.judges, self.spec.prompt_builders, strict=True)
+            ]
+            for criterion in rubric.criteria
         ]
+
+    @property
+    def _key_orders(self) -> tuple[str | None, ...]:
+        """The order in the reply key: "BA" of (x, y) is the same draw as "AB" of (y, x), swapped before the key."""
+        return ("AB", "AB") if self.spec.rubric.mode == "pairwise" else (None,)
 
     def keys(self, *, content: bool = False) -> Iterator[bytes]:
         """The key (32 bytes) of each row, in order; `content` asks for content keys."""
-        # "BA" of (x, y) is the same draw as "AB" of (y, x): the swap happens before the key
-        orders = (None,) if self.spec.orders == (None,) else ("AB", "AB")
-        return self._keys(self.hashes, orders, content)
+        return self._keys(self.hashes, self._key_orders, content)
 
     def recorded_keys(self, *, content: bool = False) -> Iterator[bytes]:
         """As `keys`, of the replies that were recorded for each item alone."""
@@ -156,8 +157,7 @@ class Worklist:
     def parts_of(self, row: int) -> KeyParts:
         """The full key parts of a row."""
         item, criterion, judge, order, sample = self.place(row)
-        shown = None if self.spec.orders == (None,) else "AB"
-        return self.parts[criterion][judge].of(self.hashes[item][order], shown, sample)
+        return self.parts[criterion][judge].of(self.hashes[item][order], self._key_orders[order], sample)
 
     def recorded_parts_of(self, row: int) -> KeyParts:
         """As `parts_of`, of the reply that was recorded for the item alone."""
@@ -169,22 +169,22 @@ class Worklist:
 
         Samples of one prompt are one request; a prompt that several items share is asked once.
         """
-        grouped: dict[tuple[int, int, str], set[int]] = {}
+        samples_of: dict[tuple[int, int, str], set[int]] = {}
         first: dict[tuple[int, int, str], tuple[int, int]] = {}
         for row in rows:
             item, criterion, judge, order, sample = self.place(row)
             group = criterion, judge, self.hashes[item][order]
-            grouped.setdefault(group, set()).add(sample)
+            samples_of.setdefault(group, set()).add(sample)
             first.setdefault(group, (item, order))
         makers = [[sample_keys(parts) for parts in row] for row in self.parts]
-        shown = None if self.spec.orders == (None,) else "AB"
+        key_order = self._key_orders[0]
         requests: list[Request] = []
-        for (criterion, judge, hashed), wanted in grouped.items():
-            item, order = first[criterion, judge, hashed]
+        for (criterion, judge, input_hash_), numbers in samples_of.items():
+            item, order = first[criterion, judge, input_hash_]
             prompt = partial(self._prompt, criterion, judge, item, bool(order))
-            parts = self.parts[criterion][judge].of(hashed, shown, 0)
-            samples = tuple(sorted(wanted))
-            keys = tuple(makers[criterion][judge](hashed, shown, samples))
+            parts = self.parts[criterion][judge].of(input_hash_, key_order, 0)
+            samples = tuple(sorted(numbers))
+            keys = tuple(makers[criterion][judge](input_hash_, key_order, samples))
             requests.append(Request(self.spec.judges[judge], prompt, parts, samples, keys))
         return requests
 
@@ -194,41 +194,35 @@ class Worklist:
 
 
 def _check_inputs(ids: list[str], inputs: list[dict[str, Any]], needed: tuple[str, ...], rubric: str) -> None:
+    """Raise for inputs that are missing, warn of very long and of empty ones."""
+    n_items = counted(len(ids), "item has", "items have")
     for name in needed:
-        missing = [key for key, values in zip(ids, inputs, strict=True) if name not in values]
+        missing = [item for item, values in zip(ids, inputs, strict=True) if name not in values]
         if missing:
             raise InputError(
-                f"{len(missing)} of {counted(len(ids), 'item has', 'items have')} no {name!r}, which "
-                f"rubric {rubric!r} needs: item {listed(missing)}; fill it or leave these items out "
-                "(an empty text is judged as empty)"
+                f"{len(missing)} of {n_items} no {name!r}, which rubric {rubric!r} needs: item {listed(missing)}; "
+                "fill it or leave these items out (an empty text is judged as empty)"
             )
-        long = [key for key, values in zip(ids, inputs, strict=True) if _is_long(values[name])]
+        long, empty = [], []
+        for item, values in zip(ids, inputs, strict=True):
+            value = values[name]
+            if value in ("", []) or (isinstance(value, str) and value.isspace()):
+                empty.append(item)
+            elif isinstance(value, str) and len(value) > _LONG:
+                long.append(item)
         if long:
             warnings.warn(
-                f"{len(long)} of {counted(len(ids), 'item has', 'items have')} a {name!r} of more than a million signs "
-                f"(item {listed(long)}): "
-                "few judges read that much, and all of it is paid; see what it costs with plan",
+                f"{len(long)} of {n_items} a {name!r} of more than a million characters (item {listed(long)}): few "
+                "judges read that much, and all of it is paid; plan shows what it costs",
                 EvalkitWarning,
-                stacklevel=5,
+                stacklevel=4,
             )
-        blank = [
-            key for key, values in zip(ids, inputs, strict=True) if values[name] in ("", []) or _blank(values[name])
-        ]
-        if blank:
+        if empty:
             warnings.warn(
-                f"{len(blank)} of {counted(len(ids), 'item has', 'items have')} an empty {name!r} "
-                f"(item {listed(blank)}): judged as empty",
+                f"{len(empty)} of {n_items} an empty {name!r} (item {listed(empty)}): judged as empty",
                 EvalkitWarning,
-                stacklevel=5,
+                stacklevel=4,
             )
-
-
-def _is_long(value: Any) -> bool:
-    return isinstance(value, str) and len(value) > _LONG
-
-
-def _blank(value: Any) -> bool:
-    return isinstance(value, str) and not value.strip()
 
 
 @contextmanager
