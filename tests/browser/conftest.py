@@ -1,4 +1,4 @@
-"""JupyterLab and Chromium for all tests of a file; a notebook for each."""
+"""Chromium for all tests, JupyterLab for those of a file, a notebook for each."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
         yield made
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
     if why := missing():
         pass_over(why)
