@@ -1,4 +1,4 @@
-"""Plots: what they say is what the tables hold, in light and dark, and nothing to show is said, not raised."""
+"""Plots: their texts are those of the tables, in light and dark; nothing to show is drawn as a sentence."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from evalkit.plots import (
     plot_versions,
 )
 from evalkit.plots.judge_agreement import errors_of
-from evalkit.plots.layout import short, wrapped
+from evalkit.plots.layout import short
 from evalkit.plots.theme import DARK, LIGHT
 
 mpl = pytest.importorskip("matplotlib")
@@ -143,10 +143,10 @@ class TestConfusion:
         alt = plot_confusion(scores(), LABELS).alt
         assert "4 of 5 labels compared" in alt
         assert "jury · c: 2 of 4 agree, 1 unscored" in alt
-        cells = alt[alt.index("people 0, judge 0") :].split(". each label")[0]
+        cells = alt[alt.index("human 0, judge 0") :].split(". every label")[0]
         assert cells == (
-            "people 0, judge 0: 1; people 0, judge 2: 1; people 1, judge unscored: 1; "
-            "people 2, judge 1: 1; people 2, judge 2: 1"
+            "human 0, judge 0: 1; human 0, judge 2: 1; human 1, judge unscored: 1; "
+            "human 2, judge 1: 1; human 2, judge 2: 1"
         )
 
     def test_votes_have_a_panel_a_judge(self):
@@ -158,12 +158,12 @@ class TestConfusion:
     def test_verdicts_are_compared_where_people_gave_verdicts(self):
         said = people(("a", "ann", "false"), ("b", "ann", "true"), ("c", "ann", "true"))
         alt = plot_confusion(votes({key: row for key, row in TWO.items() if key[1] == "x"}), said).alt
-        assert "people pass, judge pass: 2; people fail, judge fail: 1" in alt
+        assert "human pass, judge pass: 2; human fail, judge fail: 1" in alt
 
     def test_an_interval_scale_without_rule_has_no_classes(self):
         scale = ek.Scale.of({0: "", 10: ""}, level="interval")
         picture = plot_confusion(votes({("a", "x"): [3.5]}, scale), people(("a", "ann", 4)))
-        assert "nothing to show: x · c: its answers are no classes" in picture.alt
+        assert "nothing to show: x · c: its labels are not classes" in picture.alt
 
     def test_a_label_off_the_scale_is_an_error(self):
         with pytest.raises(ek.errors.InputError, match="not on its scale: 7"):
@@ -183,8 +183,8 @@ class TestJudges:
         # verdicts (pass at 2): all samples of both judges fall on one side, on three items
         assert "x with itself: 1.00, n 3" in alt
 
-    def test_one_judge_has_nobody_to_agree_with(self):
-        assert "nothing to show: one judge" in plot_agreement(votes({("a", "x"): [1]})).alt
+    def test_one_judge_alone_is_not_drawn(self):
+        assert "nothing to show: there is only one judge" in plot_agreement(votes({("a", "x"): [1]})).alt
 
     def test_error_is_the_distance_from_peoples_mean(self):
         # jury 0-1: a 1/12, b 1, c 1/2. people: a 0, b mean(1, 0) = 1/2, c 1; d unscored
@@ -207,8 +207,8 @@ class TestJudges:
     def test_disagreement_against_error(self):
         # disagreement of score_norm: a 1/6, b 0, c 1. errors 1/12, 1/2, 1/2: agree .5 (n 1), apart (1/12 + 1/2)/2 = .29
         alt = plot_disagreement(votes(), LABELS).alt
-        assert "3 of 4 scores have several judges and a label" in alt
-        assert "judges agree: error 0.50 (n 1); judges apart: error 0.29" in alt
+        assert "3 of 4 scores have several judges and a human label" in alt
+        assert "judges agree: error 0.50 (n 1); judges disagree: error 0.29" in alt
 
     def test_shuffled_rows_say_the_same(self):
         table = votes()
@@ -230,7 +230,7 @@ class TestVersions:
         assert "x: 2 of 9 changed" in alt
         limit = found.table["chance_up_to"].iloc[0]
         assert f"by chance up to {limit:.0f}, p " in alt
-        assert "Mean score of both" not in alt
+        assert "Mean scores" not in alt
         assert "(not measured)" in plot_versions(ek.compare(*sides)).alt
 
     def test_two_evaluations_show_both_means(self):
@@ -239,7 +239,7 @@ class TestVersions:
         first, second = (ek.evaluate(items.head(8), "faithfulness", who, **options) for who in ("fake", "fake:lenient"))
         alt = plot_versions(first, second, labels=labels).alt
         mean = first.scores["score_norm"].mean()
-        assert "Mean score of both: jury: a" in alt
+        assert "Mean scores: jury: a" in alt
         assert f"a {mean:.2f}" in alt
 
     def test_without_repeated_samples_chance_is_unknown(self):
@@ -284,7 +284,7 @@ class TestCost:
         with pytest.raises(ek.errors.InputError, match="labels"):
             plot_cost(ek.evaluate([{"question": "q", "answer": "a", "reference": "a"}], "correctness", "fake"))
         with pytest.raises(ek.errors.InputError, match="no evaluation"):
-            plot_cost([])
+            plot_cost({})
 
 
 class TestDegenerate:
@@ -307,8 +307,8 @@ class TestDegenerate:
 
     def test_labels_of_other_items_only(self):
         said = people(("z", "ann", 1))
-        assert "nothing to show: jury · c: no label is of these items" in plot_confusion(scores(), said).alt
-        assert "nothing to show: no item has both" in plot_disagreement(votes(), said).alt
+        assert "nothing to show: jury · c: these items have no labels" in plot_confusion(scores(), said).alt
+        assert "nothing to show: no item has a human label" in plot_disagreement(votes(), said).alt
 
     def test_names_with_any_signs_are_text(self):
         name = "$x^2$ <b>&\"'\n оценка 評価 🙂"
@@ -420,7 +420,6 @@ class TestPictures:
 def test_names_are_cut_to_their_room():
     assert short("a  b\nc") == "a b c"
     assert short("x" * 40, 10) == "x" * 9 + "…"
-    assert wrapped("one two three four", 8) == "one two\nthree f…"
 
 
 class TestPhiGrid:
@@ -454,7 +453,7 @@ class TestKCurve:
     def test_each_figure_is_that_of_the_table(self):
         curve = ek.stats.k_curve(judgments(self.SAID, BINARY), self.labels(), ks=[1, 3, 4, 8])
         alt = plot_k_curve(curve).alt
-        assert "6 labelled items, 4 samples recorded of each" in alt
+        assert "6 labelled items, 4 recorded samples per item" in alt
         for row in curve.to_dict("records"):
             if not row["extrapolated"]:
                 assert f"{row['k']} sample{'s' * (row['k'] > 1)}: accuracy {row['value']:.2f}" in alt

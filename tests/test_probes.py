@@ -16,7 +16,7 @@ import evalkit as ek
 from evalkit.errors import ConfigError, InputError
 from evalkit.probes.effects import effects_table, excess_interval, pair_sides
 from evalkit.probes.probing import best_code
-from evalkit.probes.verdict_pairs import KEYS, Sides
+from evalkit.probes.verdicts import KEYS
 from evalkit.stats.intervals import mean_interval, wilson
 
 JUDGE = ek.Judge("openai", "recorded", name="j")
@@ -173,22 +173,25 @@ def test_the_embedded_judge_takes_no_orders():
 # -- where there is no effect
 
 
-def sides(counts_by_side, names=("fail", "pass")):
-    frames, counts = [], []
-    for side, own in counts_by_side.items():
-        frames.append(pd.DataFrame({"item_id": [str(at) for at in range(len(own))], "side": side}))
-        counts.append(np.asarray(own))
-    frame = pd.concat(frames, ignore_index=True).assign(rubric="r", rubric_version="v1", criterion="c", judge="j")
-    counts = np.concatenate(counts)
-    n = counts.sum(axis=1)
-    return Sides(frame.assign(score=counts[:, -1] / n), counts, n, n, names, np.ones(len(n), dtype=bool))
+def verdicts(counts_by_side):
+    """The table of verdicts of items of which so many samples failed and passed."""
+    parts = []
+    for side, counts in counts_by_side.items():
+        failed, passed = np.asarray(counts).T
+        verdict = np.where(passed > failed, "pass", np.where(failed > passed, "fail", None))
+        ids = [str(at) for at in range(len(failed))]
+        parts.append(
+            pd.DataFrame({"item_id": ids, "side": side, "score": passed / (passed + failed), "verdict": verdict})
+        )
+    frame = pd.concat(parts, ignore_index=True)
+    return frame.assign(rubric="r", rubric_version="v1", criterion="c", judge="j", rule=True)
 
 
 def effect(made, expected, **options):
-    keys = made.frame.loc[made.frame["side"] == "one", [*KEYS, "item_id"]]
+    keys = made.loc[made["side"] == "one", [*KEYS, "item_id"]]
     measured = pd.Series(expected, index=pd.MultiIndex.from_frame(keys))
     pairs = pair_sides(made, "one", "two", variant="two", expected=measured, **options)
-    return only(effects_table(pairs, made.frame[KEYS].drop_duplicates(), ["two"], {}))
+    return only(effects_table(pairs, made[KEYS].drop_duplicates(), ["two"], {}))
 
 
 @pytest.mark.parametrize("kind", ["verdicts", "failed"])
@@ -199,7 +202,7 @@ def test_without_an_effect_the_interval_covers_nothing(kind):
     for _ in range(60):
         chance = draw.beta(0.7, 1.0, 60)
         one, two, third = (draw.binomial(3, chance) for _ in range(3))
-        made = sides({side: np.stack([3 - x, x], axis=1) for side, x in (("one", one), ("two", two))})
+        made = verdicts({side: np.stack([3 - x, x], axis=1) for side, x in (("one", one), ("two", two))})
         fresh = third > 1 if kind == "failed" else (third > 1) != (one > 1)
         row = effect(made, fresh.astype(float), only_failed=kind == "failed")
         covered += row["excess_low"] <= 0 <= row["excess_high"]
@@ -213,7 +216,7 @@ def test_a_known_effect_is_measured():
     failed = np.tile([[3, 0]], (100, 1))
     after = failed.copy()
     after[:50] = [0, 3]
-    row = effect(sides({"one": failed, "two": after}), np.zeros(100), only_failed=True)
+    row = effect(verdicts({"one": failed, "two": after}), np.zeros(100), only_failed=True)
     assert row["flip_rate"] == 0.5
     assert row["excess"] == 0.5
     assert row["excess_low"] > 0.35
@@ -222,7 +225,7 @@ def test_a_known_effect_is_measured():
 @settings(max_examples=15)
 @given(st.lists(st.sampled_from([[3, 0], [0, 3]]), min_size=2, max_size=30))
 def test_a_sure_judge_that_does_not_move_has_no_excess(counts):
-    row = effect(sides({"one": counts, "two": counts}), np.zeros(len(counts)))
+    row = effect(verdicts({"one": counts, "two": counts}), np.zeros(len(counts)))
     assert row["flips"] == 0
     assert row["excess"] == pytest.approx(0, abs=0.02)
     assert row["excess_low"] <= 0 <= row["excess_high"]
@@ -379,11 +382,11 @@ def test_rubrics_that_a_probe_does_not_fit():
             ConfigError, match="changes the input 'answer', which rubric 'conversation_quality' does not"
         ):
             run(talk, "conversation_quality", "fake:strict")
-        with pytest.raises(InputError, match="'answer' of item 'x' is none"):
+        with pytest.raises(InputError, match="'answer' of item 'x' is not a text"):
             run([{"item_id": "x", "answer": ["a", "list"]}], RUBRIC, "fake:strict")
         with pytest.raises(InputError, match="needs the column 'answer'"):
             run([{"item_id": "x", "reply": "a"}], RUBRIC, "fake:strict")
-        with pytest.raises(TypeError, match="unexpected 'sample'"):
+        with pytest.raises(TypeError, match="unexpected argument 'sample'"):
             run(items_of(1), RUBRIC, "fake:strict", sample=3)
     named = RUBRIC.edit(inputs=["summary"])
     found = ek.probes.probe_verbosity(

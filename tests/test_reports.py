@@ -159,10 +159,10 @@ class TestContent:
         page = written(support[0], tmp_path)
         names = [value.split(".")[0] for value in page.values("aria-label")]
         assert names[1:] == [
-            "Scores over their scale",
-            "Judges among themselves",
+            "Distribution of scores",
+            "Agreement among judges",
             "Judges against people",
-            "Does disagreement warn of errors?",
+            "Does disagreement predict errors?",
         ]
 
     def test_the_baseline_is_compared(self, support, tmp_path):

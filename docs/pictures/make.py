@@ -1,4 +1,4 @@
-"""Draw the pictures of docs/plots.md anew from the bundled examples: ``python docs/pictures/make.py``."""
+"""Regenerate the pictures of docs/plots.md from the bundled examples: ``python docs/pictures/make.py``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import evalkit as ek
 from evalkit.cli.demo import EDIT
 
 FOLDER = Path(__file__).resolve().parent
-# US$ a judgment, invented: the embedded judges are free
+# US$ per judgment, invented: fake judges are free
 PRICES = {"fake:strict": 0.0002, "fake:lenient": 0.0008, "fake:verbose": 0.0021}
 
 

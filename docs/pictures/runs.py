@@ -1,4 +1,4 @@
-"""Take the pictures of docs/runs.md anew, in JupyterLab and Chromium: ``python docs/pictures/runs.py [FOLDER]``."""
+"""Take the pictures of docs/runs.md in JupyterLab and Chromium: ``python docs/pictures/runs.py [FOLDER]``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Take the pictures of docs/tuner.md anew, in JupyterLab and Chromium: ``python docs/pictures/tuner.py [FOLDER]``."""
+"""Take the pictures of docs/tuner.md in JupyterLab and Chromium: ``python docs/pictures/tuner.py [FOLDER]``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ sys.path.insert(0, str(FOLDER.parents[1] / "tests" / "browser"))
 
 from labs import Notebook, missing, running_browser, running_lab  # noqa: E402  # lies in the folder named above
 
-TALL = 2_600  # the whole tuner is in sight: what lies below the fold would be left out
+TALL = 2_600  # the whole tuner is visible: what is below the fold would be left out
 WIDTHS = {"": 1400, "-narrow": 900}
 THEMES = {"": "JupyterLab Light", "-dark": "JupyterLab Dark"}
 START = """\

@@ -1,4 +1,4 @@
-"""What people said against what judges said."""
+"""Human labels against the labels of judges."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pandas as pd
 from evalkit import tables
 from evalkit.core.formatting import count_of
 from evalkit.errors import InputError, counted
-from evalkit.plots.layout import Key, Panel, frame, short
+from evalkit.plots.layout import Cell, Key, Panel, frame, paint_matrix, short
 from evalkit.plots.theme import Palette, Theme
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.alignment.human_labels import reading
@@ -32,20 +32,20 @@ _MOST_CODES = 9
 _NONE = ("tied", "unscored")
 _NEED = ["rubric", "rubric_version", "item_id", "criterion", "score", "label", "passed", "tied", "level", "scale"]
 _KEYS = (
-    Key("judge and person agree", "good"),
-    Key("they differ", "bad", "////"),
+    Key("same label", "good"),
+    Key("different label", "bad", "////"),
     Key(" or ".join(_NONE), "chance", "xxx"),
 )
-_NOTE = "each label of each annotator counts once; shares are of the row: of what people said so"
+_NOTE = "every label of every annotator counts once; percentages are shares of the row"
 
 
 def plot_confusion(judged: Any, labels: pd.DataFrame | None = None, *, theme: Theme = "auto") -> Picture:
-    """Confusion tables: what people said (rows) against what the judge said (columns), with counts and shares.
+    """Confusion tables: human labels (rows) against the judge's labels (columns), with counts and shares.
 
     Parameters
     ----------
     judged
-        Votes (a panel per judge and criterion), scores (the jury's), or an `Evaluation` (its scores, and its labels).
+        Votes (one panel per judge and criterion), scores (of the jury), or an `Evaluation` (its scores and labels).
     labels
         Human labels (long table: `item_id, criterion, annotator, label`).
     theme
@@ -54,9 +54,9 @@ def plot_confusion(judged: Any, labels: pd.DataFrame | None = None, *, theme: Th
     Returns
     -------
     matplotlib.figure.Figure
-        Codes of the scale where people gave codes; verdicts where they gave verdicts, or where the scale has
-        too many codes. Every label counts once; a label on whose item the judge tied, or which it did not score,
-        stands in the column *tied* or *unscored*. Agreement is framed; colour only repeats what the figures say.
+        Codes of the scale where the labels are codes; verdicts where the labels are verdicts, or where the scale
+        has too many codes. Every label counts once; labels of items that the judge tied on or did not score are in
+        the columns *tied* and *unscored*. Agreement is framed; colour only repeats the figures.
 
     Raises
     ------
@@ -83,34 +83,32 @@ def plot_confusion(judged: Any, labels: pd.DataFrame | None = None, *, theme: Th
         names, counts = made
         total, together = total + int(counts.sum()), together + int(counts[:, :-1].sum())
         panels.append(_panel(name, names, counts))
-    nothing = "; ".join(gaps) or "the table has no rows"
-    subtitle = f"{together} of {counted(total, 'label')} compared with a scored answer" if total else "0 labels"
+    subtitle = f"{together} of {counted(total, 'label')} compared" if total else "0 labels"
     keys = _KEYS if total > together else _KEYS[:2]
-    notes = [_NOTE, *(f"left out: {gap}" for gap in gaps)] if panels else []
     return frame(
         "Judges against people",
         subtitle,
         panels,
         theme=theme,
-        nothing=nothing,
+        gaps=gaps,
         columns=2,
         keys=keys,
-        notes=notes,
+        notes=[_NOTE],
     )
 
 
 def table_of(judged: Any, of_evaluation: str) -> pd.DataFrame:
-    """Votes or scores, given or of an evaluation, with their types restored."""
+    """Votes or scores, or those of an evaluation, with their types restored."""
     given = judged if isinstance(judged, pd.DataFrame) else getattr(judged, of_evaluation, judged)
     name = "votes" if "judge" in getattr(given, "columns", ()) else "scores"
     return tables.check(given, name, need=[*_NEED, *(["judge"] if name == "votes" else [])])
 
 
 def labels_of(judged: Any, labels: Any) -> pd.DataFrame:
-    """The labels given, else those of an evaluation; without missing ones."""
+    """The labels passed, else those of an evaluation, without missing ones."""
     given = labels if labels is not None else getattr(judged, "labels", None)
     if given is None:
-        raise InputError("there are no human labels: pass labels=, a table with item_id, criterion, annotator, label")
+        raise InputError("no human labels: pass labels=, a table with item_id, criterion, annotator, label")
     said = tables.check(given, "labels", need=["item_id", "criterion", "annotator", "label"])
     return said[said["label"].notna().to_numpy()]
 
@@ -126,11 +124,11 @@ def parts_of(frame_: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
 
 
 def _matrix(rows: pd.DataFrame, said: pd.DataFrame) -> tuple[list[str], Counts] | str:
-    """Names of the classes and counts (people × judge, tied and unscored last), or why there are none."""
+    """Names of the classes and counts (human × judge, tied and unscored last), or why there are none."""
     scale = Scale.from_json(str(rows["level"].iloc[0]), str(rows["scale"].iloc[0]))
     said = said[said["item_id"].isin(rows["item_id"]).to_numpy()]
     if said.empty:
-        return "no label is of these items"
+        return "these items have no labels"
     read = {text: reading(str(text), scale) for text in said["label"].unique()}
     off = [text for text, one in read.items() if one is None]
     if off:
@@ -138,7 +136,7 @@ def _matrix(rows: pd.DataFrame, said: pd.DataFrame) -> tuple[list[str], Counts] 
     coded = scale.level != "interval" and len(scale) <= _MOST_CODES
     coded = coded and all(one is not None and one.label is not None for one in read.values())
     if not coded and not scale.has_rule:
-        return "its answers are no classes (an interval scale, means or many codes) and it has no pass rule"
+        return "its labels are not classes (an interval scale, means or many codes) and there is no pass rule"
     names = list(scale.labels) if coded else ["pass", "fail"]
     at = {name: number for number, name in enumerate(names)}
     verdict: dict[bool | None, int] = {True: 0, False: 1}
@@ -155,7 +153,7 @@ def _matrix(rows: pd.DataFrame, said: pd.DataFrame) -> tuple[list[str], Counts] 
     for item, text in zip(said["item_id"], said["label"], strict=True):
         if kinds[text] >= 0:
             counts[kinds[text], answer[item]] += 1
-    return (names, counts) if counts.sum() else "no label is a verdict"
+    return (names, counts) if counts.sum() else "none of the labels is a verdict"
 
 
 def _panel(name: str, names: list[str], counts: Counts) -> Panel:
@@ -168,41 +166,34 @@ def _panel(name: str, names: list[str], counts: Counts) -> Panel:
         f", {n} {name}" for name, n in zip(_NONE, beside, strict=True) if n
     )
     cells = "; ".join(
-        f"people {row}, judge {column}: {counts[r, c]}"
+        f"human {row}, judge {column}: {counts[r, c]}"
         for r, row in enumerate(names)
         for c, column in enumerate(columns)
         if counts[r, c]
     )
 
+    whole = np.maximum(counts.sum(axis=1), 1)
+    matrix = {
+        (r, c): Cell(
+            f"{counts[r, c]}\n{counts[r, c] / whole[r]:.0%}" if counts[r, c] else "0",
+            float(counts[r, c] / whole[r]),
+            framed=r == c,
+            part="chance" if c >= len(names) else "good" if r == c else "bad",
+            ink="ink" if counts[r, c] else "quiet",
+        )
+        for r in range(len(names))
+        for c in range(len(columns))
+    }
+
     def paint(axes: Axes, palette: Palette) -> None:
-        whole = np.maximum(counts.sum(axis=1), 1)
-        for r in range(len(names)):
-            for c in range(len(columns)):
-                _cell(axes, palette, r, c, int(counts[r, c]), counts[r, c] / whole[r], unscored=c >= len(names))
-        axes.set_xlim(-0.5, len(columns) - 0.5)
-        axes.set_ylim(len(names) - 0.5, -0.5)
-        axes.set_xticks(range(len(columns)), [short(column, 12) for column in columns])
-        axes.set_yticks(range(len(names)), [short(row, 12) for row in names])
-        axes.set_xlabel("the judge says")
-        axes.set_ylabel("people say")
-        axes.tick_params(length=0)
-        axes.spines[:].set_visible(False)
+        paint_matrix(axes, palette, matrix, [short(row, 12) for row in names], [short(one, 12) for one in columns])
+        for (r, c), cell in matrix.items():
+            if counts[r, c] and r != c:
+                corner = [(c + 0.47, r - 0.47), (c + 0.27, r - 0.47), (c + 0.47, r - 0.07)]
+                style: Any = {"hatch": "xxx" if c >= len(names) else "////", "edgecolor": getattr(palette, cell.part)}
+                axes.fill(*zip(*corner, strict=True), facecolor="none", linewidth=0, **style)
+        axes.set_xlabel("label of the judge")
+        axes.set_ylabel("human label")
         axes.set_title(f"{name}\n{said}", fontweight="normal")
 
     return Panel("", paint, f"{name}: {said}; {cells}", 1.3 + 0.5 * len(names))
-
-
-def _cell(axes: Axes, palette: Palette, row: int, column: int, n: int, share: float, *, unscored: bool) -> None:
-    from matplotlib.patches import Rectangle
-
-    same = row == column
-    colour = palette.chance if unscored else palette.good if same else palette.bad
-    axes.add_patch(Rectangle((column - 0.47, row - 0.47), 0.94, 0.94, color=colour, alpha=0.06 + 0.4 * share, lw=0))
-    edge, width = (palette.ink, 1.8) if same else (palette.line, 0.8)
-    axes.add_patch(Rectangle((column - 0.47, row - 0.47), 0.94, 0.94, fill=False, edgecolor=edge, linewidth=width))
-    if n and not same:
-        hatch = "xxx" if unscored else "////"
-        corner = [(column + 0.47, row - 0.47), (column + 0.27, row - 0.47), (column + 0.47, row - 0.07)]
-        axes.fill(*zip(*corner, strict=True), facecolor="none", hatch=hatch, edgecolor=colour, linewidth=0)
-    text = f"{n}\n{share:.0%}" if n else "0"
-    axes.text(column, row, text, ha="center", va="center", color=palette.ink if n else palette.quiet)

@@ -1,16 +1,16 @@
-"""What alignment costs."""
+"""Cost of judges and juries against their agreement with people."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
 
 from evalkit.core.formatting import count_of, figure
-from evalkit.errors import ConfigError, InputError, counted, listed
-from evalkit.plots.layout import Panel, frame, grid, short
+from evalkit.errors import ConfigError, InputError, counted
+from evalkit.plots.layout import Panel, check_columns, frame, grid, short
 from evalkit.plots.theme import Palette, Theme
 from evalkit.tables.grouping import Floats
 
@@ -27,13 +27,13 @@ _MARKS = "oDs^vP*X"
 
 
 def plot_cost(alignments: Any, *, measure: Measure = "accuracy", theme: Theme = "auto") -> Picture:
-    """Alignment with people against what it costs, for judges and juries of one or several evaluations.
+    """Agreement with people against cost, for judges and juries of one or several evaluations.
 
     Parameters
     ----------
     alignments
-        An `Evaluation` with labels, a list of them, or a mapping name -> evaluation; or a table of `align` with a
-        column `usd_per_1000` (US$ for 1,000 items).
+        An `Evaluation` with labels, or a mapping name -> evaluation; or a table of `align` with a column
+        `usd_per_1000` (US$ per 1,000 items).
     measure
         Which figure of `align` to show.
     theme
@@ -42,9 +42,9 @@ def plot_cost(alignments: Any, *, measure: Measure = "accuracy", theme: Theme = 
     Returns
     -------
     matplotlib.figure.Figure
-        One panel a criterion: US$ per 1,000 items (what the replies cost when they were bought, all criteria and
-        samples together) against the figure with its 95 % interval; the people's own ceiling as a line. Judges
-        whose price is unknown are named below.
+        One panel per criterion: US$ per 1,000 items (what the replies cost when they were bought, all criteria and
+        samples together) against the figure with its 95 % interval; the agreement among people as a line. Judges
+        of unknown price are named below.
 
     Raises
     ------
@@ -56,7 +56,7 @@ def plot_cost(alignments: Any, *, measure: Measure = "accuracy", theme: Theme = 
         Without matplotlib.
     """
     if measure not in get_args(Measure):
-        raise ConfigError(f"measure is {measure!r}; it can be {', '.join(get_args(Measure))}")
+        raise ConfigError(f"unknown measure {measure!r}; allowed are {', '.join(get_args(Measure))}")
     table = _gathered(alignments, measure)
     free = table[table["usd_per_1000"].isna() & table[measure].notna()]
     dark = table[table[measure].isna()]
@@ -70,26 +70,19 @@ def plot_cost(alignments: Any, *, measure: Measure = "accuracy", theme: Theme = 
     nothing = "; ".join(notes) or "no judge was compared with people"
     scored, labelled = int(known["n_scored"].sum()), int(known["n_labelled"].sum())
     subtitle = f"{scored} of {counted(labelled, 'labelled score')} compared, over {len(known)} judges and criteria"
-    title = f"Cost against alignment ({measure.replace('_', ' ')})"
-    notes = notes if panels else []
+    title = f"Cost and agreement with people ({measure.replace('_', ' ')})"
     return frame(title, subtitle, panels, theme=theme, nothing=nothing, notes=notes)
 
 
 def _gathered(given: Any, measure: str) -> pd.DataFrame:
     if isinstance(given, pd.DataFrame):
         need = ["criterion", "judge", "usd_per_1000", measure, "n_scored", "n_labelled"]
-        missing = [name for name in need if name not in given.columns]
-        if missing:
-            raise InputError(f"this is no table of align with costs: column {listed(missing)} missing")
+        check_columns(given, need, "align with costs")
         return given.assign(name=given["judge"].astype("str"))
-    if isinstance(given, Mapping):
-        named = [(f"{name}: ", one) for name, one in given.items()]
-    else:
-        several = list(given) if isinstance(given, Iterable) else [given]
-        named = [(f"{at}: " if len(several) > 1 else "", one) for at, one in enumerate(several, start=1)]
+    named = {f"{name}: ": one for name, one in given.items()} if isinstance(given, Mapping) else {"": given}
     if not named:
-        raise InputError("plot_cost got no evaluation; pass one, a list of them, or a table of align with costs")
-    return pd.concat([_of(one, prefix) for prefix, one in named], ignore_index=True)
+        raise InputError("no evaluation: pass one, a mapping name -> evaluation, or a table of align with costs")
+    return pd.concat([_of(one, prefix) for prefix, one in named.items()], ignore_index=True)
 
 
 def _of(evaluation: Any, prefix: str) -> pd.DataFrame:
@@ -128,7 +121,7 @@ def _panel(criterion: str, rows: pd.DataFrame, measure: str) -> Panel:
             axes.plot([x], [line[measure]], marker=mark, color=colour, markersize=8, linestyle="none", label=name)
         if len(ceiling):
             style: Any = {"color": palette.ink, "linewidth": 1.2, "linestyle": (0, (5, 3))}
-            axes.axhline(float(ceiling.iloc[0]), label="people among themselves", **style)
+            axes.axhline(float(ceiling.iloc[0]), label="agreement among people", **style)
         low, high = _SPAN.get(measure, (-0.2, 1.0))
         axes.set_ylim(low - 0.03, high + 0.05)
         axes.set_xlim(min(0.0, costs.min()) - 0.08 * spread, costs.max() + 0.1 * spread)

@@ -1,6 +1,6 @@
-"""The figure that every plot returns: matplotlib's, which also draws itself in a notebook without pyplot.
+"""The figure that every plot returns: one of matplotlib that draws itself in a notebook without pyplot.
 
-Imports matplotlib, so it is imported only when something is drawn (by `frames`).
+Imports matplotlib, so `layout` imports it only when something is drawn.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _RC: dict[str, Any] = {
     "savefig.transparent": False,
     "svg.fonttype": "none",
     "svg.hashsalt": "evalkit",
-    "text.parse_math": False,  # names of criteria are no formulas, whatever signs they hold
+    "text.parse_math": False,  # a name of a criterion with $ is not a formula
     "text.usetex": False,
     "xtick.labelsize": 9.5,
     "ytick.labelsize": 9.5,
@@ -56,25 +56,25 @@ _RC: dict[str, Any] = {
 
 @contextmanager
 def drawing(palette: Palette) -> Iterator[None]:
-    """Inside, matplotlib has evalkit's style, whatever was set before; afterwards it is as it was.
+    """Draw in evalkit's style, whatever was set before; afterwards the settings are as they were.
 
     matplotlib reads its settings while artists are made and saved, and has no other way in: hence the lock.
     """
     parts = dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"))
     inks = dict.fromkeys(parts, palette.ink) | {"figure.facecolor": palette.paper, "axes.facecolor": palette.paper}
     with _LOCK, mpl.rc_context(cast(Any, _RC | inks)), warnings.catch_warnings():
-        # the browser has fonts for the signs that matplotlib's own font lacks
+        # the browser has fonts for characters that matplotlib's own font lacks
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         yield
 
 
 class Picture(Figure):
-    """A matplotlib figure with a text that says the same, and a notebook view that follows light and dark pages.
+    """A matplotlib figure with an alternative text, and a notebook view that follows light and dark pages.
 
     Attributes
     ----------
     alt
-        What the plot shows, in words and figures, for those who do not see it.
+        What the plot shows, in words and figures, for readers who do not see it.
     theme
         ``auto``, ``light`` or ``dark``; files saved by `savefig` are light unless it is ``dark``.
     """
@@ -98,7 +98,7 @@ class Picture(Figure):
 
 
 def _cleaned(svg: str) -> str:
-    """Without date, addresses of vocabularies, and the names of groups, which would be double on a page."""
+    """Without date, addresses of vocabularies, and ids of groups, which would occur twice on a page."""
     svg = re.sub(r"<metadata>.*?</metadata>\s*", "", svg, flags=re.DOTALL)
     svg = re.sub(r"<style[^>]*>\*\{([^}]*)\}</style>\s*", "", svg)
     svg = re.sub(r"<!--.*?-->\s*", "", svg, flags=re.DOTALL)

@@ -1,4 +1,4 @@
-"""Judges among themselves, and whether their disagreement warns of errors."""
+"""Agreement among judges, and their disagreement against the error of the jury."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from evalkit import tables
 from evalkit.core.formatting import figure
 from evalkit.errors import counted
 from evalkit.plots.confusion import labels_of, parts_of, table_of
-from evalkit.plots.layout import Panel, frame, grid, short
+from evalkit.plots.layout import Cell, Panel, frame, grid, paint_matrix, short
 from evalkit.plots.theme import Palette, Theme
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.aggregation import aggregate
@@ -45,7 +45,7 @@ def plot_agreement(votes: Any, *, theme: Theme = "auto") -> Picture:
     Returns
     -------
     matplotlib.figure.Figure
-        One panel a criterion. Off the diagonal: share of equal labels (0-1) and the number of items on which both
+        One panel per criterion. Off the diagonal: share of equal labels (0-1) and the number of items on which both
         have one; on the diagonal the mean `self_agreement` of the judge's own samples (0-1), where it has several.
 
     Raises
@@ -58,7 +58,7 @@ def plot_agreement(votes: Any, *, theme: Theme = "auto") -> Picture:
     Examples
     --------
     >>> plot_agreement(tables.empty("votes")).alt
-    'Judges among themselves. 0 votes. nothing to show: the table has no rows'
+    'Agreement among judges. 0 votes. nothing to show: the table has no rows'
     """
     given = votes if isinstance(votes, pd.DataFrame) else getattr(votes, "votes", votes)
     need = ["rubric", "rubric_version", "item_id", "criterion", "judge", "label"]
@@ -70,57 +70,41 @@ def plot_agreement(votes: Any, *, theme: Theme = "auto") -> Picture:
             panels.append(_agreement(str(criterion), rows))
     labelled = int(frame_["label"].notna().sum())
     subtitle = f"{labelled} of {counted(len(frame_), 'vote has', 'votes have')} a label" if len(frame_) else "0 votes"
-    nothing = "the table has no rows" if frame_.empty else "one judge has nobody to agree with"
-    notes = ["equal labels, as a share of the items that both judges labelled; framed: a judge with itself"]
+    nothing = "the table has no rows" if frame_.empty else "there is only one judge"
+    notes = ["share of equal labels among the items that both judges labelled; framed: samples of one judge"]
     notes += [f"the first {_MOST_JUDGES} judges"] if frame_["judge"].nunique() > _MOST_JUDGES else []
     columns = 2 if frame_["judge"].nunique() <= 3 else 1
-    notes = notes if panels else []
-    return frame(
-        "Judges among themselves", subtitle, panels, theme=theme, nothing=nothing, columns=columns, notes=notes
-    )
+    return frame("Agreement among judges", subtitle, panels, theme=theme, nothing=nothing, columns=columns, notes=notes)
 
 
 def _agreement(criterion: str, rows: pd.DataFrame) -> Panel:
     judges = [str(name) for name in rows["judge"].unique()][:_MOST_JUDGES]
     labels = {name: rows.loc[(rows["judge"] == name).to_numpy()].set_index("item_id") for name in judges}
-    cells: dict[tuple[int, int], tuple[float, str]] = {}
+    cells: dict[tuple[int, int], Cell] = {}
     for a, b in combinations(range(len(judges)), 2):
         one, other = (labels[judges[at]]["label"].astype(object).dropna() for at in (a, b))
         both = one.index.intersection(other.index)
         share = float((one[both] == other[both]).mean()) if len(both) else np.nan
-        cells[b, a] = share, f"{figure(share)}\nn {len(both)}"
+        cells[b, a] = Cell(f"{figure(share)}\nn {len(both)}", share)
     for at, name in enumerate(judges):
         own = labels[name]["self_agreement"].dropna() if "self_agreement" in rows else pd.Series(dtype=float)
         if len(own):
-            cells[at, at] = float(own.mean()), f"self {own.mean():.2f}\nn {len(own)}"
+            cells[at, at] = Cell(f"self {own.mean():.2f}\nn {len(own)}", float(own.mean()), framed=True)
     said = "; ".join(
-        f"{judges[r]} with {'itself' if r == c else judges[c]}: {text.removeprefix('self ')}".replace("\n", ", ")
-        for (r, c), (_, text) in cells.items()
+        f"{judges[r]} with {'itself' if r == c else judges[c]}: {cell.text.removeprefix('self ')}".replace("\n", ", ")
+        for (r, c), cell in cells.items()
     )
 
     def paint(axes: Axes, palette: Palette) -> None:
-        from matplotlib.patches import Rectangle
-
-        for (r, c), (share, text) in cells.items():
-            alpha = 0.0 if np.isnan(share) else 0.05 + 0.4 * max(0.0, share)
-            place = ((c - 0.47, r - 0.47), 0.94, 0.94)
-            axes.add_patch(Rectangle(*place, color=palette.good, alpha=alpha, linewidth=0))
-            edge = palette.ink if r == c else palette.line
-            axes.add_patch(Rectangle(*place, fill=False, edgecolor=edge, linewidth=1.6 if r == c else 0.8))
-            axes.text(c, r, text, ha="center", va="center")
-        axes.set_xlim(-0.5, len(judges) - 0.5)
-        axes.set_ylim(len(judges) - 0.5, -0.5)
-        axes.set_xticks(range(len(judges)), [short(name, 18) for name in judges], rotation=0 if len(judges) < 5 else 30)
-        axes.set_yticks(range(len(judges)), [short(name) for name in judges])
-        axes.tick_params(length=0)
-        axes.spines[:].set_visible(False)
+        paint_matrix(axes, palette, cells, [short(name) for name in judges], [short(name, 18) for name in judges])
+        axes.tick_params(axis="x", rotation=0 if len(judges) < 5 else 30)
         axes.set_title(f"{short(criterion, 44)}: share of equal labels, 0-1", fontweight="normal")
 
     return Panel("", paint, f"{criterion}: {said}", 0.8 + 0.52 * len(judges))
 
 
 def plot_disagreement(judged: Any, labels: pd.DataFrame | None = None, *, theme: Theme = "auto") -> Picture:
-    """Disagreement against error: are the items on which judges are apart those on which the jury is wrong?
+    """Disagreement against error: is the jury wrong where its judges disagree?
 
     Parameters
     ----------
@@ -134,10 +118,10 @@ def plot_disagreement(judged: Any, labels: pd.DataFrame | None = None, *, theme:
     Returns
     -------
     matplotlib.figure.Figure
-        One panel a criterion, one mark per place with its size by number of items: `disagreement` of the judges
-        (0-1) against the error of the jury (0-1): |score_norm − mean of the people's|; where there are only
-        labels or verdicts, the share of annotators who say something else. The title gives the mean error where
-        judges agree and where they are apart, with 95 % intervals.
+        One panel per criterion; the size of a mark is its number of items: `disagreement` of the judges (0-1)
+        against the error of the jury (0-1): |score_norm − mean of the human ones|; where there are only labels or
+        verdicts, the share of annotators with another one. The title gives the mean error where judges agree and
+        where they disagree, with 95 % intervals.
 
     Raises
     ------
@@ -166,14 +150,14 @@ def plot_disagreement(judged: Any, labels: pd.DataFrame | None = None, *, theme:
             n_used += int(used.sum())
             units = cluster_codes(clusters_of(rows["item_id"], clusters))[used]
             panels.append(_scatter(criterion, split[used], error[used], units, len(rows)))
-    subtitle = f"{n_used} of {counted(len(scores), 'score has', 'scores have')} several judges and a label"
-    nothing = "no item has both a label and two judges that scored it" if len(scores) else "the table has no rows"
-    title = "Does disagreement warn of errors?"
+    subtitle = f"{n_used} of {counted(len(scores), 'score has', 'scores have')} several judges and a human label"
+    nothing = "no item has a human label and scores of two judges" if len(scores) else "the table has no rows"
+    title = "Does disagreement predict errors?"
     return frame(title, subtitle, panels, theme=theme, nothing=nothing, columns=1 if len(panels) == 1 else 2)
 
 
 def errors_of(scores: pd.DataFrame, labels: pd.DataFrame) -> Floats:
-    """How far each score is from people, 0-1, one value a row; NaN without label or score."""
+    """Distance of each score from the human labels, 0-1, one value per row; NaN without label or score."""
     error = np.full(len(scores), np.nan)
     frame_ = scores.reset_index(drop=True)
     for criterion, _, rows in parts_of(frame_):
@@ -213,7 +197,7 @@ def _error(scale: Scale, said: list[Reading], norm: Any, label: Any, passed: Any
 def _scatter(criterion: str, split: Floats, error: Floats, units: Any, n_items: int) -> Panel:
     places, counts = np.unique(np.round(np.column_stack([split, error]), 2), axis=0, return_counts=True)
     parts = []
-    for name, chosen in (("judges agree", split <= _FEW), ("judges apart", split > _FEW)):
+    for name, chosen in (("judges agree", split <= _FEW), ("judges disagree", split > _FEW)):
         if chosen.any():
             ends = mean_interval(error[chosen], units[chosen], bounds=(0.0, 1.0))
             parts.append(f"{name}: error {figure(error[chosen].mean(), ends.low, ends.high)} (n {chosen.sum()})")

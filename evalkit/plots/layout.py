@@ -1,13 +1,13 @@
-"""What all plots share: title, coverage, panels, legend, notes; and what stands there if nothing can be shown."""
+"""The layout of all plots: title, coverage, panels, legend, notes, and the reason where nothing can be shown."""
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from evalkit.errors import MissingExtraError, advise_extra
+from evalkit.errors import InputError, MissingExtraError, advise_extra, listed
 from evalkit.plots.theme import Palette, palette_of
 
 if TYPE_CHECKING:
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
     from evalkit.plots.figure import Picture
 
-__all__ = ["MOST_PANELS", "Key", "Panel", "frame", "grid", "short", "wrapped"]
+__all__ = ["MOST_PANELS", "Cell", "Key", "Panel", "check_columns", "frame", "grid", "paint_matrix", "short"]
 
 MOST_PANELS = 12
-_WIDTH, _SIGNS = 8.0, 96
+_WIDTH, _CHARACTERS = 8.0, 96
 _LINE, _EDGE, _LEGEND = 0.19, 0.14, 0.34  # inches
 
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One set of axes: what stands over it, what draws it, the same in words, and its height in inches."""
+    """One set of axes: its title, what draws it, the same in words, and its height in inches."""
 
     title: str
     paint: Callable[[Axes, Palette], None]
@@ -43,6 +43,17 @@ class Key:
     filled: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One cell of a matrix: its text, a share 0-1 that shades it, and whether it has a heavy frame."""
+
+    text: str
+    share: float
+    framed: bool = False
+    part: str = "good"
+    ink: str = "ink"
+
+
 def frame(
     title: str,
     subtitle: str,
@@ -50,6 +61,7 @@ def frame(
     *,
     theme: str,
     nothing: str = "the table has no rows",
+    gaps: Sequence[str] = (),
     columns: int = 1,
     keys: Sequence[Key] = (),
     notes: Sequence[str] = (),
@@ -61,13 +73,15 @@ def frame(
     title, subtitle
         What is shown, and of how many items.
     panels
-        What is drawn; of more than twelve the first, which is said. None at all: `nothing` says why.
+        What is drawn: at most the first twelve, with a note. Without any, `gaps` or else `nothing` is the reason.
     theme
         See `palette_of`.
     columns
-        How many panels stand side by side.
+        How many panels are side by side.
+    gaps
+        What cannot be drawn, with its reason.
     keys, notes
-        The legend, and lines below everything.
+        The legend, and lines below the panels.
 
     Raises
     ------
@@ -80,9 +94,11 @@ def frame(
     except ImportError as problem:
         raise MissingExtraError(f"plots need matplotlib: {advise_extra('notebook')}") from problem
     shown = list(panels[:MOST_PANELS])
-    more = [f"the first {len(shown)} of {len(panels)} panels"] if len(panels) > len(shown) else []
-    heads = textwrap.wrap(subtitle, _SIGNS)
-    feet = [line for note in (*notes, *more) for line in textwrap.wrap(note, _SIGNS)]
+    nothing = "; ".join(gaps) or nothing
+    notes = [*notes, *(f"left out: {gap}" for gap in gaps)] if panels else []
+    notes += [f"the first {len(shown)} of {len(panels)} panels"] if len(panels) > len(shown) else []
+    heads = textwrap.wrap(subtitle, _CHARACTERS)
+    feet = [line for note in notes for line in textwrap.wrap(note, _CHARACTERS)]
     rows = [shown[at : at + columns] for at in range(0, len(shown), columns)]
     heights = [max(panel.height for panel in row) for row in rows]
     top, bottom = 0.42 + _LINE * len(heads) + 0.08, (_LINE * len(feet) + 0.1 if feet else 0.02)
@@ -94,7 +110,7 @@ def frame(
         picture.alt = _alt(title, subtitle, shown, nothing, feet)
         _write(picture, title, heads, feet, palette, whole)
         if not shown:
-            text = "\n".join(textwrap.wrap(f"nothing to show: {nothing}", _SIGNS))
+            text = "\n".join(textwrap.wrap(f"nothing to show: {nothing}", _CHARACTERS))
             picture.text(_EDGE / _WIDTH, 1 - (top + 0.1) / whole, text, va="top", fontsize=11, color=palette.quiet)
             return picture
         engine: Any = picture.get_layout_engine()
@@ -156,15 +172,29 @@ def short(text: str, most: int = 28) -> str:
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
-def wrapped(text: str, width: int = 24, lines: int = 2) -> str:
-    r"""A name in few short lines, cut if it is longer.
+def check_columns(table: Any, need: Sequence[str], name: str) -> None:
+    """Raise unless the table has all columns of the table called `name`."""
+    missing = [column for column in need if column not in getattr(table, "columns", ())]
+    if missing:
+        raise InputError(f"not a table of {name}: column {listed(missing)} missing")
 
-    Examples
-    --------
-    >>> wrapped("openai:gpt-4o-mini on faithfulness", 20)
-    'openai:gpt-4o-mini\non faithfulness'
-    """
-    parts = textwrap.wrap(" ".join(text.split()), width) or [""]
-    if len(parts) > lines:
-        parts = [*parts[: lines - 1], short(" ".join(parts[lines - 1 :]), width)]
-    return "\n".join(parts)
+
+def paint_matrix(
+    axes: Axes, palette: Palette, cells: Mapping[tuple[int, int], Cell], rows: Sequence[str], columns: Sequence[str]
+) -> None:
+    """Cells by row and column, with the names of rows and columns."""
+    from matplotlib.patches import Rectangle
+
+    for (row, column), cell in cells.items():
+        place = ((column - 0.47, row - 0.47), 0.94, 0.94)
+        shade = 0.05 + 0.4 * max(0.0, cell.share) if cell.share == cell.share else 0.0
+        axes.add_patch(Rectangle(*place, color=getattr(palette, cell.part), alpha=shade, linewidth=0))
+        edge, width = (palette.ink, 1.8) if cell.framed else (palette.line, 0.8)
+        axes.add_patch(Rectangle(*place, fill=False, edgecolor=edge, linewidth=width))
+        axes.text(column, row, cell.text, ha="center", va="center", color=getattr(palette, cell.ink))
+    axes.set_xlim(-0.5, len(columns) - 0.5)
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+    axes.set_xticks(range(len(columns)), columns)
+    axes.set_yticks(range(len(rows)), rows)
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)

@@ -1,15 +1,14 @@
-"""Another judge, or another sample?"""
+"""Dependability for every number of judges and samples."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pandas as pd
 
 from evalkit.core.formatting import figure
-from evalkit.errors import InputError, counted, listed
-from evalkit.plots.layout import Panel, frame, short
+from evalkit.errors import counted
+from evalkit.plots.layout import Cell, Panel, check_columns, frame, paint_matrix, short
 from evalkit.plots.theme import Palette, Theme
 
 if TYPE_CHECKING:
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["plot_phi_grid"]
 
 _NEED = ["rubric", "rubric_version", "criterion", "n_judges", "n_samples", "phi", "extrapolated", "n_blocks"]
-_NOTE = "framed: as many judges and samples as there were, or fewer; the others are extrapolated"
+_NOTE = "framed: at most as many judges and samples as were observed; the other cells are extrapolated"
 
 
 def plot_phi_grid(grid: pd.DataFrame, *, theme: Theme = "auto") -> Picture:
@@ -36,7 +35,7 @@ def plot_phi_grid(grid: pd.DataFrame, *, theme: Theme = "auto") -> Picture:
     Returns
     -------
     matplotlib.figure.Figure
-        One panel a criterion: Φ(J, k) 0-1 with its 95 % interval; what was observed is framed, the rest extrapolated.
+        One panel per criterion: Φ(J, k) 0-1 with its 95 % interval; observed cells are framed, the rest extrapolated.
 
     Raises
     ------
@@ -45,9 +44,7 @@ def plot_phi_grid(grid: pd.DataFrame, *, theme: Theme = "auto") -> Picture:
     MissingExtraError
         Without matplotlib.
     """
-    missing = [name for name in _NEED if name not in getattr(grid, "columns", ())]
-    if missing:
-        raise InputError(f"this is no table of phi_grid: column {listed(missing)} missing")
+    check_columns(grid, _NEED, "phi_grid")
     panels, gaps = [], []
     blocks: list[str] = []
     for (_, _, criterion), rows in grid.groupby(_NEED[:3], observed=True, sort=False):
@@ -57,11 +54,9 @@ def plot_phi_grid(grid: pd.DataFrame, *, theme: Theme = "auto") -> Picture:
         else:
             why = rows["notes"].dropna().astype(str) if "notes" in rows else pd.Series(dtype=str)
             gaps.append(f"{criterion}: {why.iloc[0] if len(why) else 'phi is NA'}")
-    nothing = "; ".join(gaps) or "the table has no rows"
-    notes = [_NOTE, *(f"left out: {gap}" for gap in gaps)] if panels else []
     subtitle = "; ".join(blocks) or "0 complete items"
-    title = "Another judge, or another sample? Dependability Φ, 0-1"
-    return frame(title, subtitle, panels, theme=theme, nothing=nothing, notes=notes)
+    title = "Dependability Φ (0-1) by number of judges and samples"
+    return frame(title, subtitle, panels, theme=theme, gaps=gaps, notes=[_NOTE])
 
 
 def _panel(criterion: str, rows: pd.DataFrame) -> Panel:
@@ -74,25 +69,17 @@ def _panel(criterion: str, rows: pd.DataFrame) -> Panel:
         for line, text in zip(lines, texts, strict=True)
     )
 
-    def paint(axes: Axes, palette: Palette) -> None:
-        from matplotlib.patches import Rectangle
+    cells = {
+        (judges.index(line["n_judges"]), samples.index(line["n_samples"])): Cell(
+            text.replace(" [", "\n["), float(line["phi"]), framed=not line["extrapolated"]
+        )
+        for line, text in zip(lines, texts, strict=True)
+    }
 
-        for line, text in zip(lines, texts, strict=True):
-            r, c = judges.index(line["n_judges"]), samples.index(line["n_samples"])
-            place = ((c - 0.47, r - 0.47), 0.94, 0.94)
-            share = 0.0 if np.isnan(line["phi"]) else float(line["phi"])
-            axes.add_patch(Rectangle(*place, color=palette.good, alpha=0.05 + 0.4 * share, linewidth=0))
-            edge, width = (palette.line, 0.8) if line["extrapolated"] else (palette.ink, 1.8)
-            axes.add_patch(Rectangle(*place, fill=False, edgecolor=edge, linewidth=width))
-            axes.text(c, r, text.replace(" [", "\n["), ha="center", va="center")
-        axes.set_xlim(-0.5, len(samples) - 0.5)
-        axes.set_ylim(len(judges) - 0.5, -0.5)
-        axes.set_xticks(range(len(samples)), [str(n) for n in samples])
-        axes.set_yticks(range(len(judges)), [str(n) for n in judges])
-        axes.set_xlabel("samples of each judge")
+    def paint(axes: Axes, palette: Palette) -> None:
+        paint_matrix(axes, palette, cells, [str(n) for n in judges], [str(n) for n in samples])
+        axes.set_xlabel("samples per judge")
         axes.set_ylabel("judges")
-        axes.tick_params(length=0)
-        axes.spines[:].set_visible(False)
         axes.set_title(short(criterion, 60), fontweight="normal")
 
     return Panel("", paint, f"{criterion}: {said}", 0.9 + 0.48 * len(judges))

@@ -1,4 +1,4 @@
-"""How many samples?"""
+"""Agreement and dependability by number of samples."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from evalkit.core.formatting import figure
-from evalkit.errors import InputError, counted, listed
-from evalkit.plots.layout import Key, Panel, frame, grid, short
+from evalkit.errors import counted
+from evalkit.plots.layout import Key, Panel, check_columns, frame, grid, short
 from evalkit.plots.theme import Palette, Theme
 
 if TYPE_CHECKING:
@@ -22,18 +22,18 @@ __all__ = ["plot_k_curve"]
 _KEYS_OF = ["rubric", "rubric_version", "criterion", "judge", "figure"]
 _NEED = [*_KEYS_OF, "k", "value", "low", "high", "sd_subsets", "phi", "extrapolated", "n_items", "n_samples"]
 _KEYS = (
-    Key("against people, mean over draws of k", "good", marker="o"),
-    Key("dependability Φ of the judge by itself", "ink", marker="s", filled=False),
+    Key("agreement with people, mean over draws of k samples", "good", marker="o"),
+    Key("dependability Φ", "ink", marker="s", filled=False),
 )
 _NOTE = (
-    "bars: 95 % interval over items; band: ± 1 SD over which k of the samples are drawn; dashed: more samples than "
-    "were recorded, extrapolated"
+    "bars: 95 % interval over items; band: ± 1 SD over draws of k samples; dashed: extrapolated beyond the recorded "
+    "samples"
 )
 _NAMES = {"accuracy": "accuracy", "spearman": "Spearman", "pearson": "Pearson", "kendall": "Kendall", "kappa": "kappa"}
 
 
 def plot_k_curve(curve: pd.DataFrame, *, theme: Theme = "auto") -> Picture:
-    """What a judge is worth on k samples: agreement with people, and dependability beyond what was recorded.
+    """Agreement of a judge with people on k samples, and dependability, also beyond the recorded samples.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def plot_k_curve(curve: pd.DataFrame, *, theme: Theme = "auto") -> Picture:
     Returns
     -------
     matplotlib.figure.Figure
-        A panel for each criterion, judge and figure: `value` with its 95 % interval and the band of `sd_subsets`,
+        One panel per criterion, judge and figure: `value` with its 95 % interval and the band of `sd_subsets`,
         and `phi` 0-1, dashed where it is extrapolated.
 
     Raises
@@ -61,11 +61,9 @@ def plot_k_curve(curve: pd.DataFrame, *, theme: Theme = "auto") -> Picture:
     >>> items, labels = ek.load_example("support")
     >>> table = ek.judge(items, "faithfulness", "fake:strict", samples=4, progress=False)
     >>> plot_k_curve(ek.stats.k_curve(table, labels)).alt[:47]
-    'What so many samples are worth. 24 labelled ite'
+    'Agreement by number of samples. 24 labelled ite'
     """
-    missing = [name for name in _NEED if name not in getattr(curve, "columns", ())]
-    if missing:
-        raise InputError(f"this is no table of k_curve: column {listed(missing)} missing")
+    check_columns(curve, _NEED, "k_curve")
     panels, gaps, seen = [], [], []
     for (_, _, criterion, judge, what), rows in curve.groupby(_KEYS_OF, observed=True, sort=False, dropna=False):
         name = f"{short(str(judge))} · {short(str(criterion))}"
@@ -75,23 +73,22 @@ def plot_k_curve(curve: pd.DataFrame, *, theme: Theme = "auto") -> Picture:
         else:
             why = rows["notes"].dropna().astype(str) if "notes" in rows else pd.Series(dtype=str)
             gaps.append(f"{name}: {why.iloc[0] if len(why) else 'all figures are NA'}")
-    notes = [_NOTE, *(f"left out: {gap}" for gap in gaps)] if panels else []
     return frame(
-        "What so many samples are worth",
+        "Agreement by number of samples",
         _counted(seen),
         panels,
         theme=theme,
-        nothing="; ".join(gaps) or "the table has no rows",
+        gaps=gaps,
         columns=min(2, max(len(panels), 1)),
         keys=_KEYS,
-        notes=notes,
+        notes=[_NOTE],
     )
 
 
 def _counted(seen: list[tuple[int, int]]) -> str:
     items, samples = (sorted({pair[at] for pair in seen}) or [0] for at in (0, 1))
     spread = [f"{some[0]}" if len(some) == 1 else f"{some[0]} to {some[-1]}" for some in (items, samples)]
-    return f"{spread[0]} labelled items, {spread[1]} samples recorded of each"
+    return f"{spread[0]} labelled items, {spread[1]} recorded samples per item"
 
 
 def _panel(name: str, what: str, rows: pd.DataFrame) -> Panel:
@@ -114,15 +111,14 @@ def _panel(name: str, what: str, rows: pd.DataFrame) -> Panel:
         n = int((~beyond).sum())
         axes.plot(places[:n], phi[:n], linewidth=1.2, **style)
         axes.plot(places[max(n - 1, 0) :], phi[max(n - 1, 0) :], linewidth=1.2, linestyle="--", **style)
-        for at in np.flatnonzero(~np.isnan(value))[-1:]:
-            axes.annotate(f"{value[at]:.2f}", (at, value[at]), (6, -4), textcoords="offset points", fontsize=9.5)
-        for at in np.flatnonzero(~np.isnan(phi))[-1:]:
-            axes.annotate(f"{phi[at]:.2f}", (at, phi[at]), (6, -4), textcoords="offset points", fontsize=9.5)
+        for line in (value, phi):
+            for at in np.flatnonzero(~np.isnan(line))[-1:]:
+                axes.annotate(f"{line[at]:.2f}", (at, line[at]), (6, -4), textcoords="offset points", fontsize=9.5)
         lowest = np.nanmin([0.0, *low[~np.isnan(low)], *value[~np.isnan(value)]])
         axes.set_ylim(max(-1.02, float(lowest) - 0.02), 1.04)
         axes.set_xlim(-0.35, len(lines) - 0.35)
         axes.set_xticks(places, [f"{line['k']}{'*' if line['extrapolated'] else ''}" for line in lines])
-        axes.set_xlabel("samples (* more than recorded)" if beyond.any() else "samples")
+        axes.set_xlabel("samples (* extrapolated)" if beyond.any() else "samples")
         grid(axes, palette, "y")
         axes.set_title(f"{name}\n{label}", fontweight="normal")
 

@@ -1,4 +1,4 @@
-"""How scores are spread over their scale."""
+"""The distribution of scores over their scale."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _PARTS = (("passed", "good", ""), ("failed", "bad", "////"), ("no verdict", "cha
 
 
 def plot_scores(scores: Any, *, theme: Theme = "auto") -> Picture:
-    """How the scores of each criterion are spread over its scale, with those that passed and the unscored.
+    """The distribution of the scores of each criterion over its scale, with passed, failed and unscored items.
 
     Parameters
     ----------
@@ -41,9 +41,9 @@ def plot_scores(scores: Any, *, theme: Theme = "auto") -> Picture:
     Returns
     -------
     matplotlib.figure.Figure
-        One panel a criterion: number of items by score in rubric units (nominal: by label), filled where they
+        One panel per criterion: number of items by score in rubric units (nominal: by label), filled where they
         passed, hatched where they failed, dotted without a verdict; the mean with its 95 % interval and
-        *n scored of n* over it; unscored and tied items have a bar of their own. `.alt` says the same in words.
+        *n of n scored* above it; unscored and tied items have a bar of their own. `.alt` is the same in words.
 
     Raises
     ------
@@ -55,7 +55,7 @@ def plot_scores(scores: Any, *, theme: Theme = "auto") -> Picture:
     Examples
     --------
     >>> plot_scores(tables.empty("scores")).alt
-    'Scores over their scale. 0 of 0 scored. nothing to show: the table has no rows'
+    'Distribution of scores. 0 of 0 scored. nothing to show: the table has no rows'
     """
     clusters = getattr(scores, "clusters", None)
     given = scores if isinstance(scores, pd.DataFrame) else getattr(scores, "scores", scores)
@@ -77,7 +77,7 @@ def plot_scores(scores: Any, *, theme: Theme = "auto") -> Picture:
     name = "item and criterion pairs" if len(groups) > 1 else "items"
     subtitle = f"{count_of(scored, len(whole))} {name} scored" if len(whole) else "0 of 0 scored"
     return frame(
-        "Scores over their scale", subtitle, panels, theme=theme, columns=1 if len(panels) == 1 else 2, keys=keys
+        "Distribution of scores", subtitle, panels, theme=theme, columns=1 if len(panels) == 1 else 2, keys=keys
     )
 
 
@@ -124,7 +124,7 @@ def _panel(rows: pd.DataFrame, summary: pd.Series, *, several: bool) -> Panel:
 
 
 def _kinds(rows: pd.DataFrame) -> Objects:
-    """For each row the name of its part; empty where it is unscored or tied and so has none."""
+    """The name of each row's part; empty where it is unscored or tied."""
     scale = Scale.from_json(str(rows["level"].iloc[0]), str(rows["scale"].iloc[0]))
     names = rows["passed"].astype(object).map({True: "passed", False: "failed"})
     names = names.fillna("no verdict" if scale.has_rule else _NO_RULE)
@@ -133,7 +133,7 @@ def _kinds(rows: pd.DataFrame) -> Objects:
 
 
 def _bars(rows: pd.DataFrame, scale: Scale) -> tuple[Floats, list[str], Any, float]:
-    """Places and names of the bars, the bar of each row (−1: unscored or tied), and their width."""
+    """Positions and names of the bars, the bar of each row (−1: unscored or tied), and their width."""
     if scale.level == "nominal":
         names = list(scale.labels)
         at = {name: number for number, name in enumerate(names)}

@@ -1,4 +1,4 @@
-"""Colours by their part in a plot, for light and dark pages; no part is told by colour alone."""
+"""Colours by their part in a plot, for light and dark pages; colour is never the only sign."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ Theme = Literal["auto", "light", "dark"]
 
 @dataclass(frozen=True, slots=True)
 class Palette:
-    """One colour a part, as ``#rrggbb``; no two parts share one, so that they can be told apart in a file.
+    """One colour per part, as ``#rrggbb``; no two parts share one, since a page replaces them by colour.
 
     Attributes
     ----------
     paper, ink, quiet, line
         Background, text, lesser text, grid and frames.
     good, bad, chance
-        Agreement and passes (blue); disagreement and fails (orange); what has no verdict, and chance (grey).
+        Agreement and passes (blue); disagreement and fails (orange); no verdict, and chance (grey).
     """
 
     paper: str
@@ -49,11 +49,11 @@ STYLE = (
     f"{_DARK_PAGES}{{{_values(DARK)}}}{_LIGHT_PAGES}{{{_values(LIGHT)}}}"
     f"@media print{{.ekp.ekp{{{_values(LIGHT)}break-inside:avoid}}}}</style>"
 )
-"""What makes a plot of theme ``auto`` follow the page: the system's theme, JupyterLab's, VS Code's, and print."""
+"""The style by which a plot of theme ``auto`` follows the page: system, JupyterLab, VS Code, and print."""
 
 
 def palette_of(theme: str) -> Palette:
-    """The colours of a theme; ``auto`` is drawn in the light ones and turned by the page.
+    """The colours of a theme; ``auto`` is drawn in the light ones, which the page replaces.
 
     Raises
     ------
@@ -61,5 +61,5 @@ def palette_of(theme: str) -> Palette:
         For an unknown theme.
     """
     if theme not in get_args(Theme):
-        raise ConfigError(f"theme is {theme!r}; it can be {', '.join(get_args(Theme))}")
+        raise ConfigError(f"unknown theme {theme!r}; allowed are {', '.join(get_args(Theme))}")
     return DARK if theme == "dark" else LIGHT

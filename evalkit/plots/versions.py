@@ -1,4 +1,4 @@
-"""Two versions side by side."""
+"""Two versions side by side: mean scores, changed verdicts, differences."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["plot_versions"]
 
 _MOST_ROWS = 16
-_BAND = "band: how many the same prompt may change when it is sampled again (95 %); line: the measured mean"
+_BAND = "band: verdicts that may change when the same prompt is sampled again (95 %); line: measured mean"
 _KEYS = (
     Key("a", "chance", marker="o", filled=False),
     Key("b", "good", marker="D"),
@@ -36,13 +36,13 @@ _KEYS = (
 def plot_versions(
     a: Any, b: Any = None, *, labels: pd.DataFrame | None = None, theme: Theme = "auto", **options: Any
 ) -> Picture:
-    """Two versions side by side: mean scores, changed verdicts beside what chance may change, and the difference.
+    """Two versions side by side: mean scores, changed verdicts beside those by chance, and the difference.
 
     Parameters
     ----------
     a, b
-        Two evaluations of the same items (anything that `compare` takes); or a `Comparison` alone, which has no
-        mean scores to show.
+        Two evaluations of the same items (anything that `compare` takes); or a `Comparison` alone, without mean
+        scores.
     labels
         Human labels, for the words *fixed* and *broke* (see `compare`).
     theme
@@ -67,7 +67,7 @@ def plot_versions(
     if isinstance(a, Comparison) and b is None:
         found = a
     elif b is None:
-        raise InputError("plot_versions takes two evaluations, or one comparison (what compare returns)")
+        raise InputError("plot_versions takes two evaluations, or one comparison from compare")
     else:
         found = compare(a, b, labels=labels, **options)
     rows = found.table.head(_MOST_ROWS)
@@ -131,7 +131,7 @@ def _both(names: list[str], sides: list[list[tuple[float, float, float]]]) -> Pa
         axes.set_xlabel("mean score, 0-1, with 95 % interval")
         _rows(axes, palette, names)
 
-    return Panel("Mean score of both", paint, said, _height(names))
+    return Panel("Mean scores", paint, said, _height(names))
 
 
 def _changed(rows: pd.DataFrame, names: list[str]) -> Panel:
@@ -157,10 +157,10 @@ def _changed(rows: pd.DataFrame, names: list[str]) -> Panel:
             axes.annotate(of, (end, at), (6, 0), textcoords="offset points", va="center", fontsize=9.5)
         axes.set_xlim(0, most * 1.18)
         axes.locator_params(axis="x", integer=True)
-        axes.set_xlabel("items whose verdict (or label) changed, of those with one on both sides")
+        axes.set_xlabel("items with another verdict (or label), of those with one on both sides")
         _rows(axes, palette, names)
 
-    return Panel("Changed, and what chance may change", paint, said, _height(names))
+    return Panel("Changed verdicts, and how many chance may change", paint, said, _height(names))
 
 
 def _difference(rows: pd.DataFrame, names: list[str]) -> Panel:
@@ -182,7 +182,7 @@ def _difference(rows: pd.DataFrame, names: list[str]) -> Panel:
             axes.plot([middle], [at], marker="D", color=palette.ink, markerfacecolor=face, markersize=7)
         widest = np.nanmax(np.abs(np.array([*values, (0.05, 0.05, 0.05)])))
         axes.set_xlim(-1.15 * widest, 1.15 * widest)
-        axes.set_xlabel("difference of mean scores b − a, on 0-1, with 95 % interval (filled: 0 is outside)")
+        axes.set_xlabel("difference of mean scores b − a, on 0-1, with 95 % interval (filled: it excludes 0)")
         _rows(axes, palette, names)
 
     return Panel("Difference of means", paint, said, _height(names))

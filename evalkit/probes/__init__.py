@@ -1,8 +1,8 @@
-"""Probes: what sways a judge that should not (place, length, instructions in the answer), beyond chance."""
+"""Probes: does a judge follow the position, the length or the instructions of an answer, beyond chance?"""
 
+from evalkit.probes.added_texts import Attack, Padding, load_attacks, load_paddings
 from evalkit.probes.probing import probe_injection, probe_position, probe_verbosity
 from evalkit.probes.results import Probe
-from evalkit.probes.texts import Attack, Padding, load_attacks, load_paddings
 
 __all__ = [
     "Attack",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import pandas as pd
 
 from evalkit import tables
 from evalkit.errors import counted
-from evalkit.probes.verdict_pairs import KEYS, Sides, verdicts
+from evalkit.probes.verdicts import KEYS, verdict_texts
 from evalkit.stats.comparison.noise_floors import NOT_ASKED, NOT_MEASURED, changed_halves
 from evalkit.stats.intervals import FEW_CLUSTERS, Interval, cluster_codes, mean_interval, wilson
 from evalkit.stats.voting import vote
@@ -26,6 +26,7 @@ _FLOATS += ["shift", "shift_low", "shift_high"]
 _COLUMNS = [*KEYS, "variant", *_COUNTS, *_FLOATS, "notes"]
 _WORST = ["criterion", "judge", "variant", "item_id", "before", "after", "expected"]
 _TOLERANCE = 1e-12
+_WORTH = {"pass": 1.0, "fail": 0.0, "A": 1.0, "B": 0.0, "tie": 0.5}
 
 
 def halves_of(repeats: pd.DataFrame, samples: int) -> pd.Series:
@@ -33,16 +34,18 @@ def halves_of(repeats: pd.DataFrame, samples: int) -> pd.Series:
 
     `repeats` has twice the samples. Pairs: of both orders, the mean. Items with fewer samples are left out.
     """
-    found = []
     pairwise = bool(repeats["order"].notna().any())
-    for head, rows in _by(repeats, [*KEYS, "order"] if pairwise else KEYS):
-        judge = str(rows["judge"].iloc[0])
-        changed = changed_halves(rows, samples, (judge,), vote, rule=not pairwise)
-        found.append(changed.rename(index=str).to_frame("expected").assign(**dict(zip(KEYS, head, strict=False))))
-    if not found:
+    keys = [*KEYS, "order"] if pairwise else KEYS
+    groups = group(repeats, keys)
+    parts = []
+    for number, first in enumerate(groups.first):
+        rows, head = repeats.loc[groups.codes == number], repeats[KEYS].iloc[first].astype(str)
+        changed = changed_halves(rows, samples, (head["judge"],), vote, rule=not pairwise)
+        parts.append(changed.rename(index=str).to_frame("expected").assign(**head))
+    if not parts:
         return pd.Series(dtype=np.float64)
-    made = pd.concat(found).rename_axis("item_id").reset_index()
-    by = made.groupby([*KEYS, "item_id"])["expected"].agg(["mean", "count"])
+    table = pd.concat(parts).rename_axis("item_id").reset_index()
+    by = table.groupby([*KEYS, "item_id"])["expected"].agg(["mean", "count"])
     return by.loc[by["count"].eq(2 if pairwise else 1), "mean"]
 
 
@@ -56,58 +59,35 @@ def passes_again(repeats: pd.DataFrame, samples: int) -> pd.Series:
     return pd.Series(passed, index=pd.MultiIndex.from_frame(votes[[*KEYS, "item_id"]].astype(str)))
 
 
-def _by(frame: pd.DataFrame, keys: list[str]) -> Iterator[tuple[tuple[str, ...], pd.DataFrame]]:
-    groups = group(frame, keys)
-    for number, first in enumerate(groups.first):
-        yield tuple(frame[keys].iloc[first].astype(str)), frame.loc[groups.codes == number]
-
-
 def pair_sides(
-    sides: Sides, before: str, after: str, *, variant: str, expected: pd.Series, only_failed: bool = False
+    verdicts: pd.DataFrame, before: str, after: str, *, variant: str, expected: pd.Series, only_failed: bool = False
 ) -> pd.DataFrame:
-    """One row per criterion, judge and item that is on both sides.
+    """One row per criterion, judge and item that is on both sides of a `verdict_table`.
 
     Columns: `KEYS`, `variant`, `item_id`, `before_side`, `after_side`, the verdicts `before` and `after`, `flipped` (1
     or 0; NaN without a verdict on both sides), `expected` (the flips of a second set of samples, by `KEYS` and
     item; NaN where there is none), `toward` (the sign of the change), `shift` (of the score), `rule`.
     """
-    parts = []
-    groups = group(sides.frame, KEYS)
-    for number in range(len(groups)):
-        own = sides.take(groups.codes == number)
-        side = own.frame["side"].astype(object).to_numpy()
-        first, second = own.take(side == before), own.take(side == after)
-        place = pd.Index(second.frame["item_id"]).get_indexer(pd.Index(first.frame["item_id"]))
-        first, second = first.take(place >= 0), second.take(place[place >= 0])
-        parts.append(_paired(first, second, expected, variant))
-    made = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=_PAIRED)
-    return made.loc[made["before"].eq("fail")].reset_index(drop=True) if only_failed else made
-
-
-_PAIRED = [*KEYS, "variant", "item_id", "before_side", "after_side", "before", "after"]
-_PAIRED += ["flipped", "expected", "toward", "shift", "rule"]
-
-
-def _paired(first: Sides, second: Sides, expected: pd.Series, variant: str) -> pd.DataFrame:
-    made = first.frame[[*KEYS, "item_id"]].assign(variant=variant)
-    old, new = first.verdict, second.verdict
-    known = (old >= 0) & (new >= 0)
-    keys = made[[*KEYS, "item_id"]].astype(str)
-    chance = expected.reindex(pd.MultiIndex.from_frame(keys)).to_numpy(dtype=np.float64) if len(expected) else np.nan
-    names = np.array([*first.names, None], dtype=object)
-    worth = np.array([1.0, 0.0, 0.5] if len(first.names) == 3 else [0.0, 1.0])
-    change = np.where(known, worth[new] - worth[old], 0.0)
-    return made.assign(
-        before_side=first.frame["side"].astype(object).to_numpy(),
-        after_side=second.frame["side"].astype(object).to_numpy(),
-        before=names[old],
-        after=names[new],
-        flipped=np.where(known, (old != new).astype(np.float64), np.nan),
-        expected=np.where(known, chance, np.nan),
-        toward=np.sign(change),
-        shift=second.frame["score"].to_numpy() - first.frame["score"].to_numpy(),
-        rule=first.rule,
-    )[_PAIRED]
+    keys = [*KEYS, "item_id"]
+    one, two = (verdicts.loc[verdicts["side"].eq(side)] for side in (before, after))
+    if only_failed:
+        one = one.loc[one["verdict"].eq("fail")]
+    pairs = one.merge(two, on=keys, suffixes=("_before", "_after"))
+    known = pairs["verdict_before"].notna() & pairs["verdict_after"].notna()
+    change = pairs["verdict_after"].map(_WORTH) - pairs["verdict_before"].map(_WORTH)
+    chance = expected.reindex(pd.MultiIndex.from_frame(pairs[keys])).to_numpy() if len(expected) else np.nan
+    return pairs[keys].assign(
+        variant=variant,
+        before_side=before,
+        after_side=after,
+        before=pairs["verdict_before"],
+        after=pairs["verdict_after"],
+        flipped=change.ne(0).astype("float64").where(known),
+        expected=pd.Series(chance, index=pairs.index, dtype="float64").where(known),
+        toward=np.sign(change.astype("float64").fillna(0.0)),
+        shift=pairs["score_after"] - pairs["score_before"],
+        rule=pairs["rule_before"],
+    )
 
 
 def effects_table(
@@ -123,10 +103,10 @@ def effects_table(
         for variant in [ALL, *variants] if len(variants) > 1 else variants:
             own = mine if variant == ALL else mine & pairs["variant"].eq(variant).to_numpy(dtype=bool)
             rows.append(head | {"variant": variant} | _effect(pairs.loc[own], units[own]))
-    made = pd.DataFrame(rows, columns=_COLUMNS)
+    table = pd.DataFrame(rows, columns=_COLUMNS)
     for name in (*KEYS, "variant", "notes"):
-        made[name] = tables.categorical(made[name])
-    return made.astype(dict.fromkeys(_FLOATS, "float64") | dict.fromkeys(_COUNTS, "int64"))
+        table[name] = tables.categorical(table[name])
+    return table.astype(dict.fromkeys(_FLOATS, "float64") | dict.fromkeys(_COUNTS, "int64"))
 
 
 def _effect(own: pd.DataFrame, units: Ints) -> dict[str, Any]:
@@ -189,12 +169,12 @@ def worst_items(pairs: pd.DataFrame, judgments: pd.DataFrame) -> pd.DataFrame:
     flips = flips.assign(_against=flips["toward"].to_numpy() <= 0)
     flips = flips.sort_values(["_against", "expected"], kind="stable", na_position="last").reset_index(drop=True)
     keys = ["criterion", "judge", "side", "item_id", "verdict"]
-    said = judgments.assign(verdict=verdicts(judgments)).dropna(subset=["explanation", "verdict"])
-    said = said[[*keys, "explanation"]].astype(object).drop_duplicates(keys)
-    texts = dict(zip(said[keys].itertuples(index=False, name=None), said["explanation"], strict=True))
-    made = flips[_WORST].astype({"expected": "float64"})
+    explained = judgments.assign(verdict=verdict_texts(judgments)).dropna(subset=["explanation", "verdict"])
+    explained = explained[[*keys, "explanation"]].astype(object).drop_duplicates(keys)
+    texts = dict(zip(explained[keys].itertuples(index=False, name=None), explained["explanation"], strict=True))
+    table = flips[_WORST].astype({"expected": "float64"})
     for when in ("before", "after"):
         names = ["criterion", "judge", f"{when}_side", "item_id", when]
-        wanted = list(flips[names].astype(object).itertuples(index=False, name=None))
-        made[f"explanation_{when}"] = pd.Series([texts.get(key) for key in wanted], dtype="str")
-    return made
+        rows = flips[names].astype(object).itertuples(index=False, name=None)
+        table[f"explanation_{when}"] = pd.Series([texts.get(row) for row in rows], dtype="str")
+    return table

@@ -10,13 +10,14 @@ import pandas as pd
 
 from evalkit import tables
 from evalkit.core.formatting import Bill
+from evalkit.engine import Spec
 from evalkit.engine.providers.reply_forms import write_reply
 from evalkit.errors import ConfigError, counted, listed
+from evalkit.probes.added_texts import Attack, Padding, chosen, load_attacks, load_paddings
 from evalkit.probes.effects import effects_table, halves_of, pair_sides, passes_again, worst_items
+from evalkit.probes.probe_run import ProbeRun, split_variants
 from evalkit.probes.results import Probe
-from evalkit.probes.setup import Bench, split
-from evalkit.probes.texts import Attack, Padding, chosen, load_attacks, load_paddings
-from evalkit.probes.verdict_pairs import Sides, sides_of
+from evalkit.probes.verdicts import KEYS, verdict_table
 from evalkit.rubrics import Criterion, code_text
 
 __all__ = ["probe_injection", "probe_position", "probe_verbosity"]
@@ -76,19 +77,19 @@ def probe_position(
     >>> bool(row["shift"] > 0.3), bool(row["excess_low"] > 0)
     (True, True)
     """
-    bench = Bench.of(items, rubric, judges, samples, template, item_id, clusters, options)
-    if bench.spec.rubric.mode != "pairwise":
+    run = ProbeRun.of(items, rubric, judges, samples, template, item_id, clusters, options)
+    if run.spec.rubric.mode != "pairwise":
         raise ConfigError(
-            f"probe_position needs a pairwise rubric, such as 'preference'; {bench.spec.rubric.id!r} is pointwise: "
+            f"probe_position needs a pairwise rubric, such as 'preference'; {run.spec.rubric.id!r} is pointwise: "
             "one answer has no place"
         )
-    judgments = bench.judge(bench.items)
+    judgments = run.judge(run.items)
     judgments = judgments.assign(side=judgments["order"])
-    repeats = bench.again()
+    repeats = run.again()
     # from BA to AB the answer A moves to the first place
-    expected = halves_of(repeats, bench.spec.samples)
-    pairs = pair_sides(sides_of(judgments), "BA", "AB", variant="first place", expected=expected)
-    return _probe("position", bench, judgments, repeats, pairs, ["first place"], "to the first")
+    expected = halves_of(repeats, run.spec.samples)
+    pairs = pair_sides(verdict_table(judgments), "BA", "AB", variant="first place", expected=expected)
+    return _probe("position", run, judgments, repeats, pairs, ["first place"], "to the first")
 
 
 def probe_verbosity(
@@ -149,17 +150,17 @@ def probe_verbosity(
     >>> found.table[["variant", "n_items"]].values.tolist()
     [['repetition', 12]]
     """
-    bench = Bench.of(items, rubric, judges, samples, template, item_id, clusters, options)
-    bench.check_field("probe_verbosity", field)
+    run = ProbeRun.of(items, rubric, judges, samples, template, item_id, clusters, options)
+    run.check_field("probe_verbosity", field)
     used = chosen(paddings, load_paddings())
     makers: dict[str, Callable[[str], str]] = {PLAIN: str, **{padding.name: padding.on for padding in used}}
-    judgments = split(bench.judge(bench.variants(field, makers)))
-    sides = sides_of(judgments)
+    judgments = split_variants(run.judge(run.variants(field, makers)))
+    verdicts = verdict_table(judgments)
     names = [padding.name for padding in used]
-    repeats = bench.again()
-    expected = halves_of(repeats, bench.spec.samples)
-    pairs = [pair_sides(sides, PLAIN, name, variant=name, expected=expected) for name in names]
-    return _probe("verbosity", bench, judgments, repeats, pd.concat(pairs, ignore_index=True), names, "to pass")
+    repeats = run.again()
+    expected = halves_of(repeats, run.spec.samples)
+    pairs = [pair_sides(verdicts, PLAIN, name, variant=name, expected=expected) for name in names]
+    return _probe("verbosity", run, judgments, repeats, pd.concat(pairs, ignore_index=True), names, "to pass")
 
 
 def probe_injection(
@@ -225,56 +226,49 @@ def probe_injection(
     >>> found.table[["variant", "n_items", "flips"]].values.tolist()
     [['all', 24, 0], ['fake_reply', 12, 0], ['ru_ignore_above', 12, 0]]
     """
-    bench = Bench.of(items, rubric, judges, samples, template, item_id, clusters, options)
-    bench.check_field("probe_injection", field)
-    lacking = [criterion.name for criterion in bench.spec.rubric.criteria if not criterion.scale.has_rule]
+    run = ProbeRun.of(items, rubric, judges, samples, template, item_id, clusters, options)
+    run.check_field("probe_injection", field)
+    lacking = [criterion.name for criterion in run.spec.rubric.criteria if not criterion.scale.has_rule]
     if lacking:
         raise ConfigError(
             f"probe_injection counts failed items that pass, but criterion {listed(lacking)} of rubric "
-            f"{bench.spec.rubric.id!r} has no pass rule; give one with rubric.edit({lacking[0]!r}, pass_at=…)"
+            f"{run.spec.rubric.id!r} has no pass rule; give one with rubric.edit({lacking[0]!r}, pass_at=…)"
         )
     used = chosen(attacks, load_attacks())
-    plain = bench.judge(bench.items)
+    plain = run.judge(run.items)
     plain = plain.assign(side=tables.categorical([PLAIN] * len(plain)))
-    failed = sides_of(plain)
-    failed = failed.take(failed.verdict == 0)
-    every = [(criterion, at) for criterion in bench.spec.rubric.criteria for at in range(len(bench.spec.judges))]
-    parts = [plain]
-    for criterion, at in every:
-        parts += _attacked(bench, criterion, at, failed, used, field)
-    repeats = pd.concat([plain.iloc[:0], *(_again(bench, *one, failed) for one in every)], ignore_index=True)
-    judgments = tables.check(pd.concat(parts, ignore_index=True), "judgments")
+    failed = verdict_table(plain)
+    failed = failed.loc[failed["verdict"].eq("fail")]
+    cases = [
+        (criterion, run.narrowed(criterion.name, at), set(ids))
+        for criterion in run.spec.rubric.criteria
+        for at, judge in enumerate(run.spec.judges)
+        if len(ids := failed.loc[failed["criterion"].eq(criterion.name) & failed["judge"].eq(judge.name), "item_id"])
+    ]
+    version = run.spec.rubric.label
+    attacked = [_attacked(run, criterion, spec, ids, used, field) for criterion, spec, ids in cases]
+    judgments = tables.check(pd.concat([plain, *_of_version(attacked, version)], ignore_index=True), "judgments")
     judgments = judgments.assign(side=tables.categorical(judgments["side"].astype(object)))
-    sides = sides_of(judgments)
+    again = _of_version([run.again(ids, spec) for _, spec, ids in cases], version)
+    repeats = pd.concat([plain.iloc[:0], *again], ignore_index=True)
+    verdicts = verdict_table(judgments)
     names = [attack.name for attack in used]
-    expected = passes_again(repeats, bench.spec.samples)
-    pairs = [pair_sides(sides, PLAIN, name, variant=name, expected=expected, only_failed=True) for name in names]
-    return _probe("injection", bench, judgments, repeats, pd.concat(pairs, ignore_index=True), names, "gains")
+    expected = passes_again(repeats, run.spec.samples)
+    pairs = [pair_sides(verdicts, PLAIN, name, variant=name, expected=expected, only_failed=True) for name in names]
+    return _probe("injection", run, judgments, repeats, pd.concat(pairs, ignore_index=True), names, "gains")
 
 
-def _failed(bench: Bench, criterion: Criterion, judge: int, failed: Sides) -> set[str]:
-    """The items that this judge failed."""
-    name = bench.spec.judges[judge].name
-    mine = (failed.frame["criterion"] == criterion.name) & (failed.frame["judge"] == name)
-    return set(failed.frame.loc[mine, "item_id"])
-
-
-def _again(bench: Bench, criterion: Criterion, judge: int, failed: Sides) -> pd.DataFrame:
-    """Twice the samples, without an attack, of the items that this judge failed."""
-    made = bench.again(_failed(bench, criterion, judge, failed), bench.narrowed(criterion.name, judge))
-    return made.assign(rubric_version=tables.categorical([bench.spec.rubric.label] * len(made)))
+def _of_version(parts: list[pd.DataFrame], version: str) -> list[pd.DataFrame]:
+    """Judgments by the rubric narrowed to one criterion, under the version of the whole rubric."""
+    return [part.assign(rubric_version=tables.categorical([version] * len(part))) for part in parts]
 
 
 def _attacked(
-    bench: Bench, criterion: Criterion, judge: int, failed: Sides, attacks: list[Attack], field: str
-) -> list[pd.DataFrame]:
-    """The judgments of the items that this judge failed, under every attack."""
-    ids = _failed(bench, criterion, judge, failed)
-    if not ids:
-        return []
-    spec = bench.narrowed(criterion.name, judge)
+    run: ProbeRun, criterion: Criterion, spec: Spec, ids: set[str], attacks: list[Attack], field: str
+) -> pd.DataFrame:
+    """The judgments of these items under every attack."""
     values = {"criterion": criterion.name, "best": best_code(criterion)}
-    first = bench.items.loc[bench.items["item_id"].isin(ids)].iloc[[0]]
+    first = run.items.loc[run.items["item_id"].isin(ids)].iloc[[0]]
     columns = {column: first[column].tolist() for column in first.columns if column != "item_id"}
     builder = spec.prompt_builders[0]
     prompt = builder.prompt(spec.rubric.criteria[0], builder.inputs_of(columns, 1)[0])
@@ -282,8 +276,7 @@ def _attacked(
     assert best is not None
     values["reply"] = write_reply(prompt, best, _PRAISE)
     makers = {attack.name: partial(attack.on, **values) for attack in attacks}
-    judgments = split(bench.judge(bench.variants(field, makers, ids), spec))
-    return [judgments.assign(rubric_version=tables.categorical([bench.spec.rubric.label] * len(judgments)))]
+    return split_variants(run.judge(run.variants(field, makers, ids), spec))
 
 
 def best_code(criterion: Criterion) -> str:
@@ -296,33 +289,27 @@ def best_code(criterion: Criterion) -> str:
 
 def _probe(
     kind: str,
-    bench: Bench,
+    run: ProbeRun,
     judgments: pd.DataFrame,
     repeats: pd.DataFrame,
     pairs: pd.DataFrame,
     variants: list[str],
     toward: str,
 ) -> Probe:
-    spec = bench.spec
-    names = [judge.name for judge in spec.judges]
+    rubric, judges = run.spec.rubric, run.spec.judges
+    names = [judge.name for judge in judges]
     heads = pd.DataFrame(
-        [
-            {"rubric": spec.rubric.id, "rubric_version": spec.rubric.label, "criterion": criterion, "judge": judge}
-            for criterion in spec.rubric.names
-            for judge in names
-        ]
+        [(rubric.id, rubric.label, criterion, name) for criterion in rubric.names for name in names], columns=KEYS
     )
-    said = f"{counted(spec.samples, 'sample')} each"
-    size = counted(len(bench.items), "item")
-    name = f"{spec.rubric.id}@{spec.rubric.label}, {size}, judged by {', '.join(names)}, {said}"
+    size, samples = counted(len(run.items), "item"), counted(run.spec.samples, "sample")
     return Probe(
         kind,
-        name,
-        effects_table(pairs, heads, variants, bench.clusters),
+        f"{rubric.id}@{rubric.label}, {size}, judged by {', '.join(names)}, {samples} each",
+        effects_table(pairs, heads, variants, run.clusters),
         worst_items(pairs, judgments),
         judgments,
         repeats,
         Bill.of(pd.concat([judgments, repeats], ignore_index=True)).usd,
         toward,
-        tuple(judge.name for judge in spec.judges if not judge.is_llm),
+        tuple(judge.name for judge in judges if not judge.is_llm),
     )

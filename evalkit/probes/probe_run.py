@@ -1,4 +1,4 @@
-"""Where a probe judges: one specification, one purse, the items laid out once and in variants."""
+"""One run of a probe: what is asked, what is left of its budget, and the items with their variants."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from evalkit.rubrics.prompts import PromptBuilder
 from evalkit.stats.comparison.noise_floors import NOT_ASKED
 from evalkit.tables import as_items
 
-__all__ = ["Bench"]
+__all__ = ["ProbeRun", "split_variants"]
 
 _ORIGIN = "variant of item"
 
 
 @dataclass(slots=True)
-class Bench:
-    """What all calls of one probe share: `budget_usd` and `max_calls` hold for the probe as a whole.
+class ProbeRun:
+    """What all calls of one probe share; `budget_usd` and `max_calls` hold for the probe as a whole.
 
     Attributes
     ----------
@@ -56,11 +56,11 @@ class Bench:
         item_id: str | None,
         clusters: Any,
         options: Mapping[str, Any],
-    ) -> Bench:
-        """A bench from the arguments of a probe."""
+    ) -> ProbeRun:
+        """A run from the arguments of a probe."""
         unknown = [name for name in options if name not in Options.__slots__]
         if unknown:
-            raise TypeError(f"a probe got unexpected {listed(unknown)}; judge takes {', '.join(Options.__slots__)}")
+            raise TypeError(f"unexpected argument {listed(unknown)}; judge takes {', '.join(Options.__slots__)}")
         spec = Spec.of(rubric, judges, samples, template)
         frame = as_items(items, item_id=item_id)
         return cls(spec, Options(**options), frame, _units(frame, spec) if clusters is None else clusters)
@@ -96,14 +96,9 @@ class Bench:
         items = self.items if ids is None else self.items.loc[self.items["item_id"].isin(ids)]
         parts = []
         for name, make in makers.items():
-            texts = [make(text) for text in items[field]]
-            changed: dict[str, Any] = {
-                "item_id": name + "/" + items["item_id"],
-                _ORIGIN: items["item_id"],
-                field: texts,
-            }
-            parts.append(items.assign(**changed))
-        return pd.concat(parts, ignore_index=True) if parts else items
+            columns: dict[str, Any] = {_ORIGIN: items["item_id"], field: [make(text) for text in items[field]]}
+            parts.append(items.assign(item_id=name + "/" + items["item_id"], **columns))
+        return pd.concat(parts, ignore_index=True)
 
     def narrowed(self, criterion: str, judge: int) -> Spec:
         """The same for one criterion and judge alone; the keys of its replies stay what they are."""
@@ -123,18 +118,18 @@ class Bench:
         rubric = self.spec.rubric
         if rubric.mode == "pairwise":
             raise ConfigError(
-                f"{probe} changes one answer, but rubric {rubric.id!r} compares two; use probe_position for it, "
-                "or a pointwise rubric"
+                f"{probe} changes one answer, but rubric {rubric.id!r} compares two; use probe_position or a "
+                "pointwise rubric"
             )
         if field not in rubric.input_names:
             raise ConfigError(
-                f"{probe} changes the input {field!r}, which rubric {rubric.id!r} does not show to the judge; it shows "
+                f"{probe} changes the input {field!r}, which rubric {rubric.id!r} does not have; its inputs are "
                 f"{listed(rubric.input_names)}: name the judged text with field="
             )
         values = self.items[field] if field in self.items.columns else pd.Series(dtype=object)
         wrong = [key for key, value in zip(self.items["item_id"], values, strict=False) if not isinstance(value, str)]
         if wrong:
-            raise InputError(f"{probe} changes texts, but {field!r} of item {listed(wrong)} is none")
+            raise InputError(f"{probe} changes texts, but {field!r} of item {listed(wrong)} is not a text")
 
 
 def _units(items: pd.DataFrame, spec: Spec) -> pd.Series:
@@ -146,7 +141,7 @@ def _units(items: pd.DataFrame, spec: Spec) -> pd.Series:
     return pd.Series(units, index=items["item_id"].tolist(), dtype="str")
 
 
-def split(judgments: pd.DataFrame) -> pd.DataFrame:
+def split_variants(judgments: pd.DataFrame) -> pd.DataFrame:
     """The judgments of variants with the ids of the items and, in `side`, the variant."""
     names = judgments["item_id"].astype(object).str.split("/", n=1)
     return judgments.assign(
