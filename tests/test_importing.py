@@ -9,8 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import evalkit as ek
-from evalkit.core.rules import Rules
-from evalkit.engine import Spec
 from evalkit.errors import ConfigError, InputError
 from evalkit.tables.schemas import columns_of
 
@@ -292,8 +290,7 @@ class TestDownstream:
         ):
             assert plot is not None
         assert ek.plots.plot_confusion(votes, labels) is not None
-        spec = Spec.of(RUBRIC, [ek.Judge("openai", name, name=name) for name in "xy"], 3)
-        shown_ = ek.Evaluation(items, spec, Rules(), table, labels, n_unique=len(items))
+        shown_ = ek.Evaluation.of(table, items, labels, RUBRIC)
         assert "40 of 40" in str(shown_)
         assert ek.compare(shown_, shown_) is not None
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from evalkit.errors import InputError
 from evalkit.rubrics import Rubric
-from evalkit.rubrics.prompts import PromptBuilder, input_hash
+from evalkit.rubrics.prompts import input_hash, item_inputs
 from evalkit.tables import as_items, canonical, canonical_text, input_text, is_missing, load_items, write_frame
 from evalkit.tables.items import column_names
 
@@ -42,7 +42,7 @@ VALUES = st.recursive(
 def hashes(source: Any, **options: Any) -> list[str]:
     items = as_items(source, **options)
     columns = {name: items[name].tolist() for name in items.columns}
-    return [input_hash(inputs) for inputs in PromptBuilder.of(RUBRIC).inputs_of(columns, len(items))]
+    return [input_hash(inputs) for inputs in item_inputs(RUBRIC, columns, len(items))]
 
 
 ROWS = [

@@ -118,7 +118,7 @@ class TestFaults:
             extract_labels([{"a": 1}], {"x": "a"}, rubric=RUBRIC)
 
     def test_the_name_of_a_rubric_is_a_rubric(self):
-        made = extract_labels([{"a": "supported"}], {"faithfulness": "a"}, rubric="faithfulness")
+        made = extract_labels([{"a": " 2.0"}], {"faithfulness": "a"}, rubric="faithfulness")
         assert made["label"].tolist() == ["2"]
         with pytest.raises(ConfigError, match="expected a Rubric, a Profile, or the name or path of one, got int"):
             extract_labels([{"a": 1}], {"c": "a"}, rubric=7)  # type: ignore[arg-type]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from evalkit.errors import InputError, RubricError
 from evalkit.rubrics import Criterion, Rubric, build_prompt, load_rubric
-from evalkit.rubrics.prompts import PromptBuilder, fenced, input_hash, reply_schema, swapped
+from evalkit.rubrics.prompts import fenced, input_hash, item_inputs, reply_schema, swapped
 from evalkit.rubrics.prompts.templates import list_templates
 
 TEXTS = st.text(st.characters(blacklist_categories=("Cs",)), max_size=60)
@@ -25,7 +25,7 @@ def rubric(*inputs: str, **fields: object) -> Rubric:
 
 def inputs_of(declared: tuple[str, ...], **item: object) -> dict[str, object]:
     columns = {name: [value] for name, value in item.items()}
-    return PromptBuilder.of(rubric(*declared)).inputs_of(columns, 1)[0]
+    return item_inputs(rubric(*declared), columns, 1)[0]
 
 
 class TestGolden:

@@ -113,12 +113,11 @@ def _tables(evaluation: Evaluation) -> dict[str, Any]:
 def _settings(evaluation: Evaluation) -> dict[str, Any]:
     from dataclasses import asdict
 
-    spec = evaluation.spec
     return {
-        "rubric": spec.rubric.id,
-        "rubric_version": spec.rubric.label,
-        "judges": [judge.name for judge in spec.judges],
-        "samples": spec.samples,
+        "rubric": evaluation.rubric.id,
+        "rubric_version": evaluation.rubric.label,
+        "judges": list(evaluation.judges),
+        "samples": evaluation.samples,
         "rules": asdict(evaluation.rules),
     }
 

@@ -17,7 +17,7 @@ from evalkit.core.keys import KeyParts, recorded_hash, sample_keys
 from evalkit.core.records import Prompt, Request
 from evalkit.engine.specification import Spec
 from evalkit.errors import EvalkitWarning, InputError, counted, listed
-from evalkit.rubrics.prompts import input_hash, swapped
+from evalkit.rubrics.prompts import input_hash, item_inputs, swapped
 from evalkit.tables import as_items
 from evalkit.tables.items import column_names
 
@@ -59,7 +59,7 @@ class Worklist:
             )
         columns = {name: frame[name].tolist() for name in frame.columns if name != "item_id"}
         with gc_paused():
-            inputs = spec.prompt_builders[0].inputs_of(columns, len(frame))
+            inputs = item_inputs(rubric, columns, len(frame))
         _check_inputs(frame["item_id"].tolist(), inputs, rubric.required_inputs, rubric.id)
         return cls(spec, frame, inputs, frame["item_id"].tolist() if ids is None else ids)
 

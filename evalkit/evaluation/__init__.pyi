@@ -3,9 +3,9 @@ from .display import View as View
 from .display import cache_stats as cache_stats
 from .display import load_example as load_example
 from .display import show as show
+from .evaluating import evaluate as evaluate
+from .evaluating import evaluate_spec as evaluate_spec
 from .evaluations import Evaluation as Evaluation
-from .evaluations import evaluate as evaluate
-from .evaluations import evaluate_spec as evaluate_spec
 from .freezing import freeze as freeze
 from .freezing import promote as promote
 from .freezing import write_profile as write_profile

@@ -1,37 +1,31 @@
-"""`evaluate`: judge, vote, aggregate, combine and all figures at once."""
+"""`Evaluation`: judgments with the votes, scores and figures that follow from them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from evalkit import tables
 from evalkit.core.rules import Rules
-from evalkit.engine.judging import judge_worklist
 from evalkit.engine.options import Options
-from evalkit.engine.specification import Spec, is_none
-from evalkit.engine.worklist import Worklist
+from evalkit.engine.specification import Spec
 from evalkit.errors import InputError
 from evalkit.evaluation import overview
 from evalkit.evaluation.costs import Cost
+from evalkit.evaluation.inputs import check_judged, cluster_names, labels_of, rubric_of_table
 from evalkit.evaluation.repeated_samples import sample_again
-from evalkit.evaluation.rules import try_rules
 from evalkit.evaluation.wide_table import joined
-from evalkit.rubrics import Rubric, extract_labels
+from evalkit.rubrics import LabelsLike, Rubric, RubricLike, rubric_of
+from evalkit.rubrics.prompts import input_hash, item_inputs, swapped
 from evalkit.stats.aggregation import aggregate, combine, summarize
 from evalkit.stats.agreement import disagreement, reliability
 from evalkit.stats.alignment import align
-from evalkit.stats.alignment.human_labels import coded
 from evalkit.stats.voting import vote
-from evalkit.tables import LABEL_KEY, as_items, check
+from evalkit.tables import ItemsLike, as_items, check
 
-__all__ = ["Evaluation", "evaluate", "evaluate_spec"]
+__all__ = ["Evaluation"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,59 +34,142 @@ class Evaluation:
 
     ``print`` shows the figures with coverage and spread; in a notebook it draws them as HTML.
 
+    `evaluate` makes one by judging items, `of` from judgments that exist already.
+
     Attributes
     ----------
     items, labels
         What was judged; human labels (long table) or None.
-    rubric, spec, rules
-        By what, by whom, and how samples became scores.
+    rubric, rules
+        By what was judged, and how samples became scores.
     judgments
-        One row a sample (see `judge`).
+        One row per sample (see `judge`).
     clusters
         Item -> unit of the intervals: its group, else its content.
     n_unique
         Number of items that differ in content.
     options
         How it was judged: cache, offline and the like.
+    spec
+        Judges, samples and templates as they were asked; None for judgments that came from elsewhere.
     """
 
     items: pd.DataFrame
-    spec: Spec
+    rubric: Rubric
     rules: Rules
     judgments: pd.DataFrame
     labels: pd.DataFrame | None = None
     clusters: pd.Series | None = None
     n_unique: int = 0
     options: Options = field(default_factory=Options)
+    spec: Spec | None = None
 
-    @property
-    def rubric(self) -> Rubric:
-        """The rubric."""
-        return self.spec.rubric
+    @classmethod
+    def of(
+        cls,
+        judgments: pd.DataFrame,
+        items: ItemsLike,
+        labels: LabelsLike | None = None,
+        rubric: RubricLike | None = None,
+        *,
+        vote: str | None = None,
+        ties: str | None = None,
+        min_self_agreement: float | None = None,
+        aggregate: str | None = None,
+        quorum: float | None = None,
+        item_id: str | None = None,
+    ) -> Evaluation:
+        """An evaluation of judgments that exist already: imported, or saved from an earlier run.
+
+        All figures, `show`, `report`, `compare`, plots and `suggest_edits` work on it. What asks judges again does
+        not: a table does not hold how they were asked.
+
+        Parameters
+        ----------
+        judgments
+            A judgments table of one rubric: of `import_judgments`, `judge`, or read from a file.
+        items
+            The items that were judged.
+        labels
+            Human labels: the long labels table, or for each criterion the item columns that hold them.
+        rubric
+            The rubric that they were judged by. By default the one that the table names, if it can be loaded and has
+            the table's scales; else criteria without texts, made from the table.
+        vote, ties, min_self_agreement, aggregate, quorum
+            Rules of `vote` and `aggregate` (default: mean, mean, over half).
+        item_id
+            The column that holds the ids; by default ``item_id``, else the index.
+
+        Raises
+        ------
+        InputError
+            When the table holds no judgments, those of several rubrics or versions, or judgments of other items or
+            criteria.
+
+        Examples
+        --------
+        >>> from evalkit import import_judgments
+        >>> items = [{"item_id": "a", "answer": "4"}, {"item_id": "b", "answer": "5"}]
+        >>> rows = [{"id": "a", "mark": 2}, {"id": "b", "mark": 0}]
+        >>> judgments = import_judgments(rows, "correctness", item="id", judge="mine", score="mark")
+        >>> float(Evaluation.of(judgments, items).summary["mean"].iloc[0])
+        1.0
+        """
+        rows = check(judgments, "judgments")
+        if rows.empty:
+            raise InputError("the judgments table has no rows; nothing can be evaluated")
+        frame = as_items(items, item_id=item_id)
+        chosen = rubric_of_table(rows, frame) if rubric is None else rubric_of(rubric)
+        check_judged(rows, frame, chosen)
+        columns = {name: frame[name].tolist() for name in chosen.input_names if name in frame.columns}
+        inputs = item_inputs(chosen, columns, len(frame))
+        content = [min(input_hash(fields), input_hash(swapped(fields))) for fields in inputs]
+        return cls(
+            items=frame,
+            rubric=chosen,
+            rules=Rules.of(None, {"vote": vote, "ties": ties, "min_self_agreement": min_self_agreement,
+                                  "aggregate": aggregate, "quorum": quorum}),
+            judgments=rows,
+            labels=None if labels is None else labels_of(labels, frame, chosen),
+            clusters=cluster_names(frame, content if columns else frame["item_id"].tolist()),
+            n_unique=len(set(content)) if columns else len(frame),
+        )  # fmt: skip
+
+    @cached_property
+    def judges(self) -> tuple[str, ...]:
+        """The names of the judges, in order."""
+        if self.spec is not None:
+            return tuple(judge.name for judge in self.spec.judges)
+        return tuple(str(name) for name in self.judgments["judge"].unique())
+
+    @cached_property
+    def samples(self) -> int:
+        """Samples per judge, item and criterion: how many were asked for, or the most that the table holds."""
+        return int(self.judgments["sample"].max()) + 1 if self.spec is None else self.spec.samples
 
     @cached_property
     def votes(self) -> pd.DataFrame:
-        """One row an item, criterion and judge (see `vote`)."""
+        """One row per item, criterion and judge (see `vote`)."""
         return vote(self.judgments, **self.rules.vote_options)
 
     @cached_property
     def scores(self) -> pd.DataFrame:
-        """One row an item and criterion (see `aggregate`)."""
+        """One row per item and criterion (see `aggregate`)."""
         return aggregate(self.votes, **self.rules.aggregate_options)
 
     @cached_property
     def rubric_scores(self) -> pd.DataFrame:
-        """One row an item: the criteria combined (see `combine`)."""
+        """One row per item: the criteria combined (see `combine`)."""
         return combine(self.scores, self.rubric)
 
     @cached_property
     def summary(self) -> pd.DataFrame:
-        """One row a criterion: mean with interval, pass rate, coverage (see `summarize`)."""
+        """One row per criterion: mean with interval, pass rate, coverage (see `summarize`)."""
         return summarize(self.scores, clusters=self.clusters)
 
     @cached_property
     def disagreement(self) -> pd.DataFrame:
-        """One row an item and criterion: how far the judges are apart (see `disagreement`)."""
+        """One row per item and criterion: how far the judges are apart (see `disagreement`)."""
         return disagreement(self.votes)
 
     @cached_property
@@ -105,7 +182,7 @@ class Evaluation:
         """Each judge, and the jury, against the human labels (see `align`); None without labels."""
         if self.labels is None:
             return None
-        if len(self.spec.judges) < 2:
+        if len(self.judges) < 2:
             return align(self.votes, self.labels, clusters=self.clusters)
         # in one call, so that `same_items` is of the jury and its judges; no judge has this name
         jury = "\x00jury"
@@ -120,7 +197,9 @@ class Evaluation:
     @cached_property
     def repeats(self) -> pd.DataFrame | None:
         """Twice the samples on items drawn at random, where no judge is a model (see `sample_again`); else None."""
-        if any(judge.is_llm for judge in self.spec.judges) or self.judgments["source"].eq("recorded").any():
+        if self.spec is None or any(judge.is_llm for judge in self.spec.judges):
+            return None
+        if self.judgments["source"].eq("recorded").any():
             return None
         return sample_again(self, half_width=0.02, progress=False)
 
@@ -130,7 +209,7 @@ class Evaluation:
         return Cost.of(self.judgments)
 
     def wide(self) -> pd.DataFrame:
-        """One row an item: its columns, then for each criterion the score and verdict, and each judge's.
+        """One row per item: its columns, then for each criterion the score and verdict, and each judge's.
 
         Returns
         -------
@@ -151,116 +230,3 @@ class Evaluation:
 
     def _repr_html_(self) -> str:
         return overview.page(self)
-
-
-def evaluate(
-    items: Any,
-    rubric: Any,
-    judges: Any = None,
-    *,
-    samples: int | None = None,
-    labels: Any = None,
-    vote: str | None = None,
-    ties: str | None = None,
-    min_self_agreement: float | None = None,
-    aggregate: str | None = None,
-    quorum: float | None = None,
-    template: str | None = None,
-    item_id: str | None = None,
-    **options: Any,
-) -> Evaluation:
-    """Judge items and compute every figure.
-
-    Parameters
-    ----------
-    items, rubric, judges, samples, template, item_id
-        As for `judge`. A `group_id` column makes the groups the unit of intervals.
-    labels
-        Human labels: the long table of `labels`, or a mapping criterion -> item columns. Those of other
-        items are left out.
-    vote, ties, min_self_agreement, aggregate, quorum
-        Rules of `vote` and `aggregate` (defaults: the profile's, else mean, mean, over half).
-    **options
-        What else `judge` takes: ``offline``, ``refresh``, ``adopt``, ``budget_usd``, ``cache`` …
-
-    Returns
-    -------
-    Evaluation
-        With `.judgments .votes .scores .rubric_scores .summary .disagreement .reliability .alignment
-        .cost` and `.wide()`.
-
-    Raises
-    ------
-    InputError, RubricError, ConfigError, JudgeError, CacheError
-        As `judge` does; for rules that are unknown or that these judges and scales cannot follow, and for labels off
-        the scale too, before anything is paid.
-
-    Examples
-    --------
-    >>> items = [{"question": "2 + 2?", "answer": "4", "reference": "4"}] * 2
-    >>> evaluation = evaluate(items, "correctness", ["fake:strict", "fake:lenient"])
-    >>> len(evaluation.judgments), len(evaluation.votes), len(evaluation.scores)
-    (12, 4, 2)
-    """
-    spec = Spec.of(rubric, judges, samples, template)
-    changes = {"vote": vote, "ties": ties, "min_self_agreement": min_self_agreement}
-    rules = Rules.of(spec.profile, changes | {"aggregate": aggregate, "quorum": quorum})
-    frame = as_items(items, item_id=item_id)
-    given = None if labels is None else _labels(labels, frame, spec.rubric)
-    if options.get("cache") is not None:
-        options["cache"] = Path(options["cache"])
-    chosen = _options(options | {"offline": True} if is_none(judges) else options)
-    return evaluate_spec(spec, frame, rules, chosen, given)
-
-
-def evaluate_spec(
-    spec: Spec, items: pd.DataFrame, rules: Rules, options: Options, labels: pd.DataFrame | None = None
-) -> Evaluation:
-    """`evaluate` for what was resolved already: items with an `item_id`, labels in the long table."""
-    try_rules(rules, spec)
-    work = Worklist.of(spec, items)
-    judgments = judge_worklist(work, options)
-    if not spec.exact and len(judgments):
-        spec = replace(spec, samples=int(judgments["sample"].max()) + 1)  # recorded ones are taken as they are
-    return Evaluation(items, spec, rules, judgments, labels, _clusters(items, work), work.n_unique, _lasting(options))
-
-
-def _options(given: Mapping[str, Any]) -> Options:
-    unknown = [name for name in given if name not in Options.__slots__]
-    if unknown:
-        raise TypeError(f"evaluate() got unexpected {', '.join(unknown)}; judge() takes {', '.join(Options.__slots__)}")
-    return Options(**given)
-
-
-def _lasting(options: Options) -> Options:
-    """What of the options holds for later calls: neither budgets nor who watches."""
-    return Options(offline=options.offline, recorded=options.recorded, cache=options.cache, progress=False)
-
-
-def _labels(given: Any, items: pd.DataFrame, rubric: Rubric) -> pd.DataFrame:
-    if isinstance(given, Mapping):
-        return extract_labels(items, given, rubric=rubric)
-    said = check(given, "labels", need=[*LABEL_KEY, "label"])
-    mine = said[said["criterion"].isin(rubric.names)]
-    if mine.empty and len(said):
-        there = ", ".join(map(str, said["criterion"].unique()))
-        raise InputError(
-            f"no label is for a criterion of rubric {rubric.id!r} ({', '.join(rubric.names)}); labels are for {there}"
-        )
-    known = mine["item_id"].isin(items["item_id"])
-    if not known.any() and len(mine) and len(items):
-        raise InputError(
-            f"no label belongs to one of these items: label ids such as {mine['item_id'].iloc[0]!r}, "
-            f"item ids such as {items['item_id'].iloc[0]!r}"
-        )
-    return coded(mine[known], rubric)
-
-
-def _clusters(items: pd.DataFrame, work: Worklist) -> pd.Series:
-    """Item -> unit of the intervals: its group where there is one, else its content."""
-    units = np.asarray(work.clusters, dtype=object)
-    if "group_id" in items.columns:
-        group = items["group_id"]
-        has = group.notna().to_numpy()
-        units[has] = [f"group {name}" for name in group[has]]
-    return pd.Series(units, index=items["item_id"].tolist(), dtype="str")

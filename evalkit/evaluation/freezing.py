@@ -12,6 +12,7 @@ from evalkit.engine.specification import Spec
 from evalkit.engine.worklist import Worklist
 from evalkit.errors import ConfigError, EvalkitError, EvalkitWarning, InputError, RubricError
 from evalkit.evaluation.evaluations import Evaluation
+from evalkit.evaluation.inputs import spec_of
 from evalkit.rubrics import Profile, Rubric, list_rubrics, load_profile, load_rubric
 from evalkit.rubrics.folders import rubric_versions, save_folder
 from evalkit.rubrics.profiles import profile_yaml
@@ -65,10 +66,11 @@ def freeze(
     """
     if not isinstance(evaluation, Evaluation):
         raise InputError(f"freeze takes what evaluate returned, not {type(evaluation).__name__}")
+    spec = spec_of(evaluation, "a profile")
     target = _yaml_file(path)
-    rubric = _frozen(target, evaluation.spec, evaluation.rules) or _saved(evaluation.rubric, target, rubrics)
-    _promote(evaluation, rubric, save_folder(rubrics), cache)
-    profile = _profile(target.stem, rubric, evaluation.spec, evaluation.rules)
+    rubric = _frozen(target, spec, evaluation.rules) or _saved(spec.rubric, target, rubrics)
+    _promote(evaluation, spec, rubric, save_folder(rubrics), cache)
+    profile = _profile(target.stem, rubric, spec, evaluation.rules)
     _write(target, profile)
     return profile
 
@@ -239,9 +241,8 @@ def promote(rubric: str, old: str | None = None, new: str | None = None, *, cach
     return store.promote(rubric, old, new, hashes)
 
 
-def _promote(evaluation: Evaluation, saved: Rubric, folder: Path, cache: str | Path | None) -> None:
+def _promote(evaluation: Evaluation, spec: Spec, saved: Rubric, folder: Path, cache: str | Path | None) -> None:
     """Let every reply of the evaluation count for the saved version: its own, and those it adopted."""
-    spec = evaluation.spec
     work = Worklist.of(spec, evaluation.items)
     asked = {*map(bytes.hex, work.keys()), *map(bytes.hex, work.recorded_keys())}
     adopted = not set(evaluation.judgments["key"]) <= asked

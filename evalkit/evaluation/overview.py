@@ -63,22 +63,21 @@ def page(evaluation: Evaluation) -> str:
 
 def heading(evaluation: Evaluation) -> str:
     """One line: rubric, number of items, judges and samples."""
-    spec = evaluation.spec
-    judges = ", ".join(judge.name for judge in spec.judges)
+    rubric, spec = evaluation.rubric, evaluation.spec
     unique = "" if evaluation.n_unique == len(evaluation.items) else f" ({evaluation.n_unique} that differ)"
     line = (
-        f"{spec.rubric.id}@{spec.rubric.label}: {counted(len(evaluation.items), 'item')}{unique}, "
-        f"judged by {judges}, {_samples(evaluation)} each"
+        f"{rubric.id}@{rubric.label}: {counted(len(evaluation.items), 'item')}{unique}, "
+        f"judged by {', '.join(evaluation.judges)}, {_samples(evaluation)} each"
     )
-    stand_ins = [judge.name for judge in spec.judges if not judge.is_llm]
-    return line + ("\n(fake judges are evalkit's embedded stand-in, not an LLM)" if stand_ins else "")
+    stand_in = spec is not None and not all(judge.is_llm for judge in spec.judges)
+    return line + ("\n(fake judges are evalkit's embedded stand-in, not an LLM)" if stand_in else "")
 
 
 def _samples(evaluation: Evaluation) -> str:
     """How many samples per judge: recorded replies are as many as there are."""
     judgments = evaluation.judgments
     if not len(judgments) or not judgments["source"].eq("recorded").any():
-        return counted(evaluation.spec.samples, "sample")
+        return counted(evaluation.samples, "sample")
     keys = ["item_id", "criterion", "judge", "order"]
     sizes = judgments.groupby(keys, observed=True, dropna=False, sort=False).size()
     fewest, most = int(sizes.min()), int(sizes.max())
@@ -142,7 +141,7 @@ def _gaps(evaluation: Evaluation, row: dict[str, Any]) -> Iterator[str]:
         silent = scores[(scores["criterion"] == name) & scores["score_norm"].isna() & scores["label"].isna()]
         why = ", ".join(f"{reason} {n}" for reason, n in silent["reason"].astype(object).value_counts().items())
         missed = 0 if name == _ALL else int((silent["n_scored"] > 0).sum())
-        if missed and len(evaluation.spec.judges) > 1:
+        if missed and len(evaluation.judges) > 1:
             why += f"; quorum missed on {counted(missed, 'item')}: {_quorum(evaluation.rules.quorum)}"
         yield f"{'nothing' if not row['n_scored'] else 'not all'} scored: {why}" if why else "not all scored"
     if not row["n_scored"]:
@@ -176,7 +175,7 @@ def _noted(notes: list[tuple[str, str]], n_rows: int) -> list[str]:
 
 
 def _reliability(evaluation: Evaluation) -> tuple[Rows, str]:
-    if len(evaluation.spec.judges) < 2:
+    if len(evaluation.judges) < 2:
         return [], "one judge: nothing to compare"
     apart = dict(list(evaluation.disagreement.groupby("criterion", observed=True)))
     rows, notes = [], []
@@ -302,7 +301,7 @@ def tiles(evaluation: Evaluation) -> str:
         )
         for row in _summaries(evaluation)
     ]
-    if len(evaluation.spec.judges) > 1:
+    if len(evaluation.judges) > 1:
         found += [
             (
                 figure(row["alpha_single"], row["alpha_single_low"], row["alpha_single_high"]),

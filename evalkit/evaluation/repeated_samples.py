@@ -14,6 +14,7 @@ from evalkit.engine.options import Options
 from evalkit.engine.planning import Plan, plan_worklist
 from evalkit.engine.worklist import Worklist
 from evalkit.errors import ConfigError, InputError, listed
+from evalkit.evaluation.inputs import spec_of
 from evalkit.stats.comparison.comparison_table import JURY
 from evalkit.stats.comparison.floor_table import check_half_width, items_for, noise_floor
 from evalkit.stats.comparison.noise_floors import Floor, changed_halves, measured_floor
@@ -132,13 +133,14 @@ def _drawn(evaluation: Any) -> list[str]:
 
 def _work(evaluation: Any, ids: list[str], *, exact: bool = True) -> Worklist:
     """Twice the samples of these items; unless `exact` those that were recorded."""
-    spec = replace(evaluation.spec, samples=2 * evaluation.spec.samples, exact=exact)
+    asked = spec_of(evaluation, "sampling again")
+    spec = replace(asked, samples=2 * asked.samples, exact=exact)
     return Worklist.of(spec, evaluation.items.loc[evaluation.items["item_id"].isin(ids).to_numpy()])
 
 
 def _shown(evaluation: Any, judgments: pd.DataFrame) -> list[Floor]:
     """The floors of what a reader looks at: of each criterion the jury, or the one judge."""
-    k, judges = evaluation.spec.samples, tuple(sorted(judge.name for judge in evaluation.spec.judges))
+    k, judges = evaluation.samples, tuple(sorted(evaluation.judges))
     floors = []
     for part in parts_of(side_of(evaluation, "the evaluation")).values():
         if part.decide is not None and (part.head[2] == JURY or len(judges) == 1):

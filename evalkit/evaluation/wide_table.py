@@ -21,7 +21,7 @@ def joined(evaluation: Evaluation) -> pd.DataFrame:
     return joined_tables(
         evaluation.items,
         [(criterion.name, criterion.level) for criterion in evaluation.rubric.criteria],
-        [judge.name for judge in evaluation.spec.judges],
+        evaluation.judges,
         evaluation.judgments,
         evaluation.votes,
         evaluation.scores,

@@ -21,7 +21,7 @@ from evalkit.evaluation import Evaluation
 from evalkit.gate.judgments import Judgment, agreement_of, unjudged, verdict_key, verdict_parts
 from evalkit.gate.precedence import Asked, GateOptions
 from evalkit.gate.traces import REDACTED, Trace
-from evalkit.rubrics.prompts import PromptBuilder, input_hash
+from evalkit.rubrics.prompts import input_hash, item_inputs
 
 __all__ = ["check_callable", "input_hashes", "judged", "keys_of", "rationale_of", "sum_of", "work_of"]
 
@@ -56,10 +56,9 @@ def keys_of(
 
 def input_hashes(asked: Asked, traces: Sequence[Trace]) -> list[str]:
     """For each trace the hash of what the rubric reads of it, as in its reply keys: copies share it."""
-    builder = PromptBuilder.of(asked.rubric) if asked.spec is None else asked.spec.prompt_builders[0]
     items = [trace.item for trace in traces]
     columns = {name: [item.get(name) for item in items] for name in asked.rubric.input_names}
-    return [input_hash(inputs) for inputs in builder.inputs_of(columns, len(items))]
+    return [input_hash(inputs) for inputs in item_inputs(asked.rubric, columns, len(items))]
 
 
 def check_callable(work: Worklist, asked: Asked, options: GateOptions) -> None:
@@ -121,7 +120,7 @@ def judged(
 
 
 def _made(work: Worklist, asked: Asked, table: pd.DataFrame) -> list[Judgment]:
-    combined = Evaluation(work.items, work.spec, asked.rules, table).rubric_scores
+    combined = Evaluation(work.items, work.spec.rubric, asked.rules, table).rubric_scores
     passed, score = combined["passed"].tolist(), combined["score_norm"].tolist()
     names = ("passed", "error", "explanation", "source", "prompt_tokens", "completion_tokens", "cost_usd")
     columns = {name: table[name].astype(object).where(table[name].notna(), None).tolist() for name in names}

@@ -18,7 +18,7 @@ from evalkit.gate.judging import rationale_of, sum_of
 from evalkit.gate.judgments import Judgment, agreement_of, rubric_hash, rules_hash, verdict_key
 from evalkit.gate.traces import read_traces
 from evalkit.rubrics import Rubric, load_rubric
-from evalkit.rubrics.prompts import PromptBuilder, input_hash
+from evalkit.rubrics.prompts import input_hash, item_inputs
 from evalkit.stats.aggregation import aggregate, combine
 from evalkit.stats.voting import vote
 from evalkit.tables import as_items, check
@@ -131,7 +131,7 @@ def _judged(judgments: Any, items: pd.DataFrame) -> dict[str, dict[str, Judgment
     """item_id -> rubric id -> judgment; of an evaluation those of the items that it judged."""
     if isinstance(judgments, Evaluation):
         items = judgments.items
-        parts = [(judgments.judgments, judgments.spec.rubric, judgments.rules)]
+        parts = [(judgments.judgments, judgments.rubric, judgments.rules)]
     else:
         table = check(judgments, "judgments", need=_NEED)
         if table.duplicated(["rubric", "item_id", "criterion", "judge", "order", "sample"]).any():
@@ -154,7 +154,7 @@ def _judged(judgments: Any, items: pd.DataFrame) -> dict[str, dict[str, Judgment
 def _input_hashes(rubric: Rubric, items: pd.DataFrame) -> dict[str, str]:
     """item_id -> hash of what the rubric reads of it."""
     columns = {name: items[name].tolist() for name in rubric.input_names if name in items.columns}
-    inputs = PromptBuilder.of(rubric).inputs_of(columns, len(items))
+    inputs = item_inputs(rubric, columns, len(items))
     return dict(zip(items["item_id"].tolist(), map(input_hash, inputs), strict=True))
 
 

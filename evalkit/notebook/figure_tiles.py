@@ -156,7 +156,7 @@ def _moved(now: pd.Series, last: pd.Series | None, one: str, name: str) -> tuple
 
 
 def _split(evaluation: Evaluation, criterion: str) -> Tile:
-    if len(evaluation.spec.judges) < 2:
+    if len(evaluation.judges) < 2:
         return Tile("Judges disagree", "NA", "one judge: nothing to compare")
     apart = evaluation.disagreement
     values = apart.loc[apart["criterion"] == criterion, "disagreement"].dropna()

@@ -19,6 +19,7 @@ from evalkit.probes.probe_run import ProbeRun, split_variants
 from evalkit.probes.results import Probe
 from evalkit.probes.verdicts import KEYS, verdict_table
 from evalkit.rubrics import Criterion, code_text
+from evalkit.rubrics.prompts import item_inputs
 
 __all__ = ["probe_injection", "probe_position", "probe_verbosity"]
 
@@ -271,7 +272,7 @@ def _attacked(
     first = run.items.loc[run.items["item_id"].isin(ids)].iloc[[0]]
     columns = {column: first[column].tolist() for column in first.columns if column != "item_id"}
     builder = spec.prompt_builders[0]
-    prompt = builder.prompt(spec.rubric.criteria[0], builder.inputs_of(columns, 1)[0])
+    prompt = builder.prompt(spec.rubric.criteria[0], item_inputs(spec.rubric, columns, 1)[0])
     best = criterion.scale.code(values["best"])
     assert best is not None
     values["reply"] = write_reply(prompt, best, _PRAISE)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from evalkit.errors import RubricError, counted, listed
-from evalkit.rubrics.prompts.prompt_builder import PromptBuilder
+from evalkit.rubrics.prompts.prompt_builder import PromptBuilder, item_inputs
 from evalkit.rubrics.scales import code_text
 from evalkit.tables import as_items
 
@@ -44,7 +44,7 @@ def _errors(rubric: Rubric, items: Any, template: str | None) -> Iterator[tuple[
     if items is None:
         return
     frame = as_items(items, columns=rubric.input_names)
-    inputs = builder.inputs_of({name: frame[name].tolist() for name in frame.columns}, len(frame))
+    inputs = item_inputs(rubric, {name: frame[name].tolist() for name in frame.columns}, len(frame))
     for name in rubric.required_inputs:
         ids = [item for item, fields in zip(frame["item_id"], inputs, strict=True) if name not in fields]
         if ids:

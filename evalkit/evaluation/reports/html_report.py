@@ -84,8 +84,8 @@ def _write(path: Path, text: str) -> None:
 
 
 def _page(evaluation: Evaluation, baseline: Any) -> str:
-    spec = evaluation.spec
-    title = f"{spec.rubric.id}@{spec.rubric.label}"
+    rubric = evaluation.rubric
+    title = f"{rubric.id}@{rubric.label}"
     parts = [
         (name, anchor, content)
         for name, anchor, content in _parts(evaluation, baseline)
@@ -152,7 +152,7 @@ def _here(line: str) -> str:
 
 
 def _plots(evaluation: Evaluation) -> str:
-    several, labelled = len(evaluation.spec.judges) > 1, evaluation.labels is not None
+    several, labelled = len(evaluation.judges) > 1, evaluation.labels is not None
     wanted: list[Callable[[], Any]] = [lambda: plot_scores(evaluation)]
     if several:
         wanted.append(lambda: plot_agreement(evaluation))

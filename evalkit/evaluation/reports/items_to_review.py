@@ -49,7 +49,7 @@ def _kinds(evaluation: Evaluation) -> Iterator[tuple[str, str, list[tuple[Pair, 
     if evaluation.labels is not None:
         error = errors_of(scores, evaluation.labels)
         told = f"error 0-1 of the jury's score, {count_of((~np.isnan(error)).sum(), len(error))} have label and score"
-        if len(evaluation.spec.judges) < 2:
+        if len(evaluation.judges) < 2:
             told = told.replace("jury", "judge")
         yield "Furthest from people", told, _top(pairs, error, "error {:.2f}")
     apart = evaluation.disagreement

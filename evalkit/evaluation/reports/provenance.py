@@ -13,7 +13,7 @@ from typing import Any
 from evalkit._version import __version__
 from evalkit.core.formatting import html_table
 from evalkit.evaluation import Evaluation
-from evalkit.rubrics.yaml_files import dump_yaml
+from evalkit.rubrics.prompts import Template
 
 __all__ = ["provenance"]
 
@@ -22,71 +22,79 @@ _PACKAGES = ("pandas", "numpy", "scipy", "joblib", "aiohttp", "krippendorff")
 
 def provenance(evaluation: Evaluation) -> str:
     """Tables and texts."""
-    spec = evaluation.spec
+    rubric, judges = evaluation.rubric, _judges(evaluation)
     parts = [
         f"<h3>How to do it again</h3><pre>{html.escape(_call(evaluation))}</pre>",
-        html_table(_judges(evaluation), caption="Judges, as they were asked", texts=("model", "served as", "template")),
+        html_table(judges, caption="Judges, as they were asked", texts=("model", "served as", "template")),
         html_table(
             [{"what": name, "value": value} for name, value in _facts(evaluation)],
             caption="Rules, versions and hashes",
             texts=("value",),
         ),
-        f"<h3>Rubric {html.escape(spec.rubric.id)}@{html.escape(spec.rubric.label)}</h3>",
-        f"<pre>{html.escape(dump_yaml(spec.rubric.to_dict()))}</pre>",
+        f"<h3>Rubric {html.escape(rubric.id)}@{html.escape(rubric.label)}</h3>",
+        f"<pre>{html.escape(str(rubric))}</pre>",
     ]
-    templates = {builder.template.label: builder.template for builder in spec.prompt_builders}
-    for label, template in templates.items():
+    for label, template in _templates(evaluation).items():
         parts.append(f"<h3>Template {html.escape(label)}</h3><pre>{html.escape(template.source)}</pre>")
     return "".join(parts)
 
 
+def _templates(evaluation: Evaluation) -> dict[str, Template]:
+    builders = () if evaluation.spec is None else evaluation.spec.prompt_builders
+    return {builder.template.label: builder.template for builder in builders}
+
+
 def _call(evaluation: Evaluation) -> str:
-    spec, rules = evaluation.spec, evaluation.rules
-    judges = ", ".join(repr(judge.name) for judge in spec.judges)
-    given = {name: value for name, value in asdict(rules).items() if value is not None}
-    options = "".join(f", {name}={value!r}" for name, value in given.items())
-    edited = "  # the rubric was edited after this version: its text is below\n" if spec.rubric.edited else ""
-    name = f"{spec.rubric.id}@{spec.rubric.version}"
-    labels = ", labels=labels" if evaluation.labels is not None else ""
-    return f"{edited}ek.evaluate(items, {name!r}, [{judges}], samples={spec.samples}{labels}{options})"
+    rubric = evaluation.rubric
+    options = {name: value for name, value in asdict(evaluation.rules).items() if value is not None}
+    settings = [f"{name}={value!r}" for name, value in options.items()]
+    if evaluation.labels is not None:
+        settings.insert(0, "labels=labels")
+    edited = "  # the rubric was edited after this version: its text is below\n" if rubric.edited else ""
+    name = repr(f"{rubric.id}@{rubric.version}")
+    if evaluation.spec is None:
+        return f"{edited}ek.Evaluation.of(judgments, items, rubric={name}, {', '.join(settings)})"
+    judges = ", ".join(map(repr, evaluation.judges))
+    return f"{edited}ek.evaluate(items, {name}, [{judges}], samples={evaluation.samples}, {', '.join(settings)})"
 
 
 def _judges(evaluation: Evaluation) -> list[dict[str, str]]:
-    served = evaluation.judgments.dropna(subset="model").groupby("judge", observed=True)["model"].unique()
-    rows = []
-    for judge, builder in zip(evaluation.spec.judges, evaluation.spec.prompt_builders, strict=True):
-        models = ", ".join(map(str, served.get(judge.name, ())))
-        rows.append(
-            {
-                "judge": judge.name,
-                "provider": judge.provider if judge.is_llm else f"{judge.provider} (a stand-in, not an LLM)",
-                "service": judge.service,
-                "model": judge.model,
-                "served as": models or "not said",
-                "temperature": "not sent" if judge.temperature is None else f"{judge.temperature:g}",
-                "max tokens": "not sent" if judge.max_tokens is None else str(judge.max_tokens),
-                "weight": f"{judge.weight:g}",
-                "other parameters": ", ".join(f"{name}={value!r}" for name, value in judge.params.items()) or "none",
-                "template": builder.template.label,
-            }
-        )
-    return rows
+    models = evaluation.judgments.dropna(subset="model").groupby("judge", observed=True)["model"].unique()
+    served = {name: ", ".join(map(str, models.get(name, ()))) or "not reported" for name in evaluation.judges}
+    if evaluation.spec is None:
+        return [{"judge": name, "served as": served[name]} for name in evaluation.judges]
+    return [
+        {
+            "judge": judge.name,
+            "provider": judge.provider if judge.is_llm else f"{judge.provider} (a stand-in, not an LLM)",
+            "service": judge.service,
+            "model": judge.model,
+            "served as": served[judge.name],
+            "temperature": "not sent" if judge.temperature is None else f"{judge.temperature:g}",
+            "max tokens": "not sent" if judge.max_tokens is None else str(judge.max_tokens),
+            "weight": f"{judge.weight:g}",
+            "other parameters": ", ".join(f"{name}={value!r}" for name, value in judge.params.items()) or "none",
+            "template": builder.template.label,
+        }
+        for judge, builder in zip(evaluation.spec.judges, evaluation.spec.prompt_builders, strict=True)
+    ]
 
 
 def _facts(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
-    spec, cost = evaluation.spec, evaluation.cost
+    spec = evaluation.spec
     yield "items", f"{len(evaluation.items)} ({evaluation.n_unique} that differ)"
-    yield "samples a judge, item and criterion", str(spec.samples)
+    yield "samples per judge, item and criterion", str(evaluation.samples)
     for name, value in asdict(evaluation.rules).items():
         yield f"rule: {name.replace('_', ' ')}", "none" if value is None else str(value)
-    yield "replies", str(cost)
-    if spec.profile is not None:
+    yield "replies", str(evaluation.cost)
+    if spec is not None and spec.profile is not None:
         yield "profile", f"{spec.profile.profile}, version {spec.profile.version}"
-    yield "rubric hash", spec.rubric.content_hash
-    for builder in {builder.template.label: builder for builder in spec.prompt_builders}.values():
-        yield f"template hash, {builder.template.label}", builder.template.hash
+    yield "rubric hash", evaluation.rubric.content_hash
+    for label, template in _templates(evaluation).items():
+        yield f"template hash, {label}", template.hash
+    for builder in () if spec is None else spec.prompt_builders[:1]:
         for criterion, value in builder.rubric_hashes.items():
-            yield f"what is asked, {criterion} by {builder.template.label}", value
+            yield f"what is asked, {criterion}", value
     yield "hash of all reply keys", _digest(evaluation.judgments["key"].dropna())
     yield "evalkit", __version__
     yield "python", platform.python_version()
@@ -98,5 +106,5 @@ def _facts(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
 
 
 def _digest(keys: Any) -> str:
-    """One hash for which replies were used: whoever has the same has the same verdicts."""
+    """One hash of the replies that were used: equal hashes, equal verdicts."""
     return sha256("\n".join(sorted(map(str, keys))).encode()).hexdigest()

@@ -1,7 +1,7 @@
 """Prompts: sandboxed templates, fenced inputs, hashes."""
 
 from evalkit.rubrics.prompts.delimiters import fenced
-from evalkit.rubrics.prompts.prompt_builder import PromptBuilder, input_hash, reply_schema, swapped
+from evalkit.rubrics.prompts.prompt_builder import PromptBuilder, input_hash, item_inputs, reply_schema, swapped
 from evalkit.rubrics.prompts.templates import Template, list_templates, load_template
 
 __all__ = [
@@ -9,6 +9,7 @@ __all__ = [
     "Template",
     "fenced",
     "input_hash",
+    "item_inputs",
     "list_templates",
     "load_template",
     "reply_schema",

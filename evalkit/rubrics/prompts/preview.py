@@ -5,7 +5,7 @@ from __future__ import annotations
 from evalkit.core.records import Prompt
 from evalkit.errors import InputError, listed
 from evalkit.rubrics.profiles import RubricLike, rubric_of
-from evalkit.rubrics.prompts.prompt_builder import PromptBuilder
+from evalkit.rubrics.prompts.prompt_builder import PromptBuilder, item_inputs
 from evalkit.tables import as_items
 from evalkit.tables.items import ItemsLike, column_names
 
@@ -52,7 +52,7 @@ def build_prompt(
     if len(items) != 1:
         raise InputError(f"build_prompt takes one item, not {len(items)}; give items.iloc[0]")
     columns = {name: items[name].tolist() for name in items.columns}
-    inputs = builder.inputs_of(columns, 1)[0]
+    inputs = item_inputs(chosen, columns, 1)[0]
     missing = [name for name in chosen.required_inputs if name not in inputs]
     if missing:
         raise InputError(

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from evalkit.rubrics.criteria import Criterion
     from evalkit.rubrics.rubric import Rubric
 
-__all__ = ["PromptBuilder", "input_hash", "reply_schema", "swapped"]
+__all__ = ["PromptBuilder", "input_hash", "item_inputs", "reply_schema", "swapped"]
 
 _ABSENT: Any = object()
 _SWAP = {"answer_a": "answer_b", "answer_b": "answer_a"}
@@ -97,25 +97,6 @@ class PromptBuilder:
         """Rendered blocks that show nothing of an item, by criterion (kept: its id stays its own) and inputs."""
         return {}
 
-    def inputs_of(self, columns: Mapping[str, Sequence[Any]], n_items: int) -> list[dict[str, Any]]:
-        """The declared inputs of each item, in the form that is shown and hashed; missing ones left out.
-
-        A blank optional input counts as missing: a CSV file has no other way to say so.
-        """
-        shown = {
-            declared.removesuffix("?"): _shown(columns[declared.removesuffix("?")], declared)
-            for declared in self.rubric.inputs
-            if declared.removesuffix("?") in columns
-        }
-        if not shown:
-            return [{} for _ in range(n_items)]
-        rows = zip(*shown.values(), strict=True)
-        if any(value is _ABSENT for column in shown.values() for value in column):
-            return [
-                {name: value for name, value in zip(shown, row, strict=True) if value is not _ABSENT} for row in rows
-            ]
-        return [dict(zip(shown, row, strict=True)) for row in rows]
-
     def prompt(self, criterion: Criterion, inputs: Mapping[str, Any]) -> Prompt:
         """The prompt for one criterion and one item's inputs."""
         self.template.check(self.rubric.input_names)
@@ -160,6 +141,24 @@ class PromptBuilder:
             ),
             "fence": fence,
         }
+
+
+def item_inputs(rubric: Rubric, columns: Mapping[str, Sequence[Any]], n_items: int) -> list[dict[str, Any]]:
+    """The declared inputs of each item, in the form that is shown and hashed; missing ones left out.
+
+    A blank optional input counts as missing: a CSV file has no other way to express that.
+    """
+    shown = {
+        declared.removesuffix("?"): _shown(columns[declared.removesuffix("?")], declared)
+        for declared in rubric.inputs
+        if declared.removesuffix("?") in columns
+    }
+    if not shown:
+        return [{} for _ in range(n_items)]
+    rows = zip(*shown.values(), strict=True)
+    if any(value is _ABSENT for column in shown.values() for value in column):
+        return [{name: value for name, value in zip(shown, row, strict=True) if value is not _ABSENT} for row in rows]
+    return [dict(zip(shown, row, strict=True)) for row in rows]
 
 
 def _shown(column: Sequence[Any], declared: str) -> list[Any]:

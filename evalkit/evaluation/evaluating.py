@@ -1,0 +1,109 @@
+"""`evaluate`: judge, vote, aggregate, combine and all figures at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from evalkit.core.judges import JudgesLike
+from evalkit.core.rules import Rules
+from evalkit.engine.judging import judge_worklist
+from evalkit.engine.options import Options
+from evalkit.engine.specification import Spec, is_none
+from evalkit.engine.worklist import Worklist
+from evalkit.evaluation.evaluations import Evaluation
+from evalkit.evaluation.inputs import cluster_names, labels_of
+from evalkit.evaluation.rules import try_rules
+from evalkit.rubrics import LabelsLike, RubricLike
+from evalkit.tables import ItemsLike, as_items
+
+__all__ = ["evaluate", "evaluate_spec"]
+
+
+def evaluate(
+    items: ItemsLike,
+    rubric: RubricLike,
+    judges: JudgesLike | None = None,
+    *,
+    samples: int | None = None,
+    labels: LabelsLike | None = None,
+    vote: str | None = None,
+    ties: str | None = None,
+    min_self_agreement: float | None = None,
+    aggregate: str | None = None,
+    quorum: float | None = None,
+    template: str | None = None,
+    item_id: str | None = None,
+    **options: Any,
+) -> Evaluation:
+    """Judge items and compute every figure.
+
+    Parameters
+    ----------
+    items, rubric, judges, samples, template, item_id
+        As for `judge`. A `group_id` column makes the groups the unit of intervals.
+    labels
+        Human labels: the long labels table, or for each criterion the item columns that hold them (see
+        `extract_labels`). Those of other items are left out.
+    vote, ties, min_self_agreement, aggregate, quorum
+        Rules of `vote` and `aggregate` (defaults: the profile's, else mean, mean, over half).
+    **options
+        What else `judge` takes: ``offline``, ``refresh``, ``adopt``, ``budget_usd``, ``cache`` …
+
+    Returns
+    -------
+    Evaluation
+        With `.judgments .votes .scores .rubric_scores .summary .disagreement .reliability .alignment
+        .cost` and `.wide()`.
+
+    Raises
+    ------
+    InputError, RubricError, ConfigError, JudgeError, CacheError
+        As `judge` does; for rules that are unknown or that these judges and scales cannot follow, and for labels off
+        the scale too, before anything is paid.
+
+    Examples
+    --------
+    >>> items = [{"question": "2 + 2?", "answer": "4", "reference": "4"}] * 2
+    >>> evaluation = evaluate(items, "correctness", ["fake:strict", "fake:lenient"])
+    >>> len(evaluation.judgments), len(evaluation.votes), len(evaluation.scores)
+    (12, 4, 2)
+    """
+    spec = Spec.of(rubric, judges, samples, template)
+    changes = {"vote": vote, "ties": ties, "min_self_agreement": min_self_agreement}
+    rules = Rules.of(spec.profile, changes | {"aggregate": aggregate, "quorum": quorum})
+    frame = as_items(items, item_id=item_id)
+    given = None if labels is None else labels_of(labels, frame, spec.rubric)
+    if options.get("cache") is not None:
+        options["cache"] = Path(options["cache"])
+    chosen = _options(options | {"offline": True} if is_none(judges) else options)
+    return evaluate_spec(spec, frame, rules, chosen, given)
+
+
+def evaluate_spec(
+    spec: Spec, items: pd.DataFrame, rules: Rules, options: Options, labels: pd.DataFrame | None = None
+) -> Evaluation:
+    """`evaluate` for what was resolved already: items with an `item_id`, labels in the long table."""
+    try_rules(rules, spec)
+    work = Worklist.of(spec, items)
+    judgments = judge_worklist(work, options)
+    if not spec.exact and len(judgments):
+        spec = replace(spec, samples=int(judgments["sample"].max()) + 1)  # recorded ones are taken as they are
+    clusters = cluster_names(items, work.clusters)
+    return Evaluation(items, spec.rubric, rules, judgments, labels, clusters, work.n_unique, _lasting(options), spec)
+
+
+def _options(given: Mapping[str, Any]) -> Options:
+    unknown = [name for name in given if name not in Options.__slots__]
+    if unknown:
+        raise TypeError(f"evaluate() got unexpected {', '.join(unknown)}; judge() takes {', '.join(Options.__slots__)}")
+    return Options(**given)
+
+
+def _lasting(options: Options) -> Options:
+    """What of the options holds for later calls: neither budgets nor who watches."""
+    return Options(offline=options.offline, recorded=options.recorded, cache=options.cache, progress=False)

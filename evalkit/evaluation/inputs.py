@@ -1,0 +1,111 @@
+"""What an evaluation is made of: labels, clusters and rubric that fit its items and judgments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from evalkit.engine.specification import Spec
+from evalkit.errors import InputError, RubricError, listed
+from evalkit.rubrics import Criterion, LabelsLike, Rubric, Scale, extract_labels, load_rubric
+from evalkit.stats.alignment.human_labels import coded
+from evalkit.tables import LABEL_KEY, check
+
+__all__ = ["check_judged", "cluster_names", "labels_of", "rubric_of_table", "spec_of"]
+
+_IDS = ("item_id", "group_id", "system_id")
+
+
+def labels_of(given: LabelsLike, items: pd.DataFrame, rubric: Rubric) -> pd.DataFrame:
+    """The long labels table of these items, as codes of the rubric's scales."""
+    if isinstance(given, Mapping):
+        return extract_labels(items, given, rubric=rubric)
+    said = check(given, "labels", need=[*LABEL_KEY, "label"])
+    mine = said[said["criterion"].isin(rubric.names)]
+    if mine.empty and len(said):
+        there = ", ".join(map(str, said["criterion"].unique()))
+        raise InputError(
+            f"no label is for a criterion of rubric {rubric.id!r} ({', '.join(rubric.names)}); labels are for {there}"
+        )
+    known = mine["item_id"].isin(items["item_id"])
+    if not known.any() and len(mine) and len(items):
+        raise InputError(
+            f"no label belongs to one of these items: label ids such as {mine['item_id'].iloc[0]!r}, "
+            f"item ids such as {items['item_id'].iloc[0]!r}"
+        )
+    return coded(mine[known], rubric)
+
+
+def cluster_names(items: pd.DataFrame, content: Sequence[str]) -> pd.Series:
+    """Item -> unit of the intervals: its group where it has one, else its content."""
+    units = np.asarray(content, dtype=object)
+    if "group_id" in items.columns:
+        group = items["group_id"]
+        has = group.notna().to_numpy()
+        units[has] = [f"group {name}" for name in group[has]]
+    return pd.Series(units, index=items["item_id"].tolist(), dtype="str")
+
+
+def rubric_of_table(judgments: pd.DataFrame, items: pd.DataFrame) -> Rubric:
+    """The rubric that a judgments table names, if it can be loaded and has these scales; else one made from the table.
+
+    Raises
+    ------
+    InputError
+        When the table holds several rubrics or versions.
+    """
+    names = judgments[["rubric", "rubric_version"]].drop_duplicates().astype(str)
+    if len(names) > 1:
+        there = listed([f"{name}@{version}" for name, version in names.itertuples(index=False)])
+        raise InputError(f"an evaluation is of one rubric; the judgments are of {there}: take the rows of one")
+    name, version = names.iloc[0]
+    scales = judgments[["criterion", "level", "scale"]].drop_duplicates().astype(str)
+    with suppress(RubricError):
+        rubric = load_rubric(f"{name}@{version}")
+        known = {(one.name, one.level, one.scale.to_json()) for one in rubric.criteria}
+        if known >= set(scales.itertuples(index=False, name=None)):
+            return rubric
+    inputs = [column for column in items.columns if column not in _IDS and str(column).isidentifier()]
+    criteria = [_criterion(*row) for row in scales.itertuples(index=False, name=None)]
+    return Rubric(id=name, version=version.partition("+")[0], inputs=inputs or ["answer"], criteria=criteria)
+
+
+def _criterion(name: str, level: str, text: str) -> Criterion:
+    scale = Scale.from_json(level, text)
+    rule = {"pass_at": scale.pass_at, "pass_if": scale.pass_if, "better": scale.better}
+    return Criterion(name=name, level=level, scale=dict.fromkeys(scale.codes, ""), **rule)
+
+
+def check_judged(judgments: pd.DataFrame, items: pd.DataFrame, rubric: Rubric) -> None:
+    """InputError where judgments are of other items or criteria than these."""
+    for column, known, what in (
+        ("item_id", items["item_id"], "items"),
+        ("criterion", rubric.names, f"the criteria of rubric {rubric.id!r}"),
+    ):
+        others = judgments.loc[~judgments[column].isin(known), column].unique()
+        if len(others):
+            raise InputError(
+                f"the judgments are of {column} {listed(others, most=5)}, not among {what} ({listed(known, most=5)}); "
+                "give the items and the rubric that were judged"
+            )
+
+
+def spec_of(evaluation: Any, what: str) -> Spec:
+    """The judges of an evaluation as they were asked; `what` in the message needs them.
+
+    Raises
+    ------
+    InputError
+        When the evaluation was made from a table.
+    """
+    spec: Spec | None = evaluation.spec
+    if spec is None:
+        raise InputError(
+            f"{what} needs the judges as they were asked; this evaluation was made from a table, which does not hold "
+            "them: judge the items with evaluate"
+        )
+    return spec

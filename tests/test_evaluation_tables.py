@@ -1,0 +1,142 @@
+"""`Evaluation.of`: judgments that exist already, imported or read from a file, with all their figures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from pandas.testing import assert_frame_equal
+
+import evalkit as ek
+from evalkit.errors import InputError
+from evalkit.evaluation import plan_again, sample_again
+from evalkit.tables import read_table, write_frame
+
+JURY = ["fake:strict", "fake:lenient"]
+
+
+@pytest.fixture(scope="module")
+def judged() -> ek.Evaluation:
+    items, labels = ek.load_example("support")
+    return ek.evaluate(items.head(30), "faithfulness", JURY, samples=2, labels=labels, progress=False)
+
+
+@pytest.fixture
+def table(judged: ek.Evaluation, tmp_path: Path) -> pd.DataFrame:
+    """The judgments as they come back from a file."""
+    return read_table(write_frame(judged.judgments, tmp_path / "judgments.jsonl"), "judgments")
+
+
+def of(judged: ek.Evaluation, table: pd.DataFrame, **options: Any) -> ek.Evaluation:
+    return ek.Evaluation.of(table, judged.items, judged.labels, **options)
+
+
+FIGURES = ["votes", "scores", "rubric_scores", "summary", "disagreement", "reliability", "alignment"]
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_every_figure_is_that_of_evaluate(judged, table, name):
+    assert_frame_equal(getattr(of(judged, table), name), getattr(judged, name), check_categorical=False)
+
+
+def test_its_text_page_and_wide_table_are_those_of_evaluate(judged, table):
+    made = of(judged, table)
+    assert (made.judges, made.samples, made.rubric) == (tuple(JURY), 2, judged.rubric)
+    stand_in = (
+        "(fake judges are evalkit's embedded stand-in, not an LLM)\n"  # a table does not know what its judges are
+    )
+    assert str(made).splitlines()[0] == str(judged).replace(stand_in, "").splitlines()[0]
+    assert str(made).splitlines()[1:] == str(judged).replace(stand_in, "").splitlines()[1:]
+    assert "faithfulness" in ek.show(made)._repr_html_()
+    assert_frame_equal(made.wide(), judged.wide(), check_categorical=False)
+
+
+def test_it_can_be_reported_compared_and_improved(judged, table, tmp_path):
+    made = of(judged, table)
+    text = ek.report(made, tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "ek.Evaluation.of(judgments, items, rubric=&#x27;faithfulness@" in text
+    edited = made.rubric.edit("faithfulness", pass_at=1)
+    other = ek.Evaluation.of(table, judged.items, judged.labels, edited)
+    assert ek.compare(made, other, labels=judged.labels) is not None
+    found = ek.suggest_edits(made, "fake:strict")
+    assert (found.criterion, found.n_compared > 0) == ("faithfulness", True)
+
+
+def test_the_rules_are_given_with_it(judged, table):
+    strict = of(judged, table, aggregate="min", vote="median")
+    assert strict.scores["method"].astype(str).str.startswith("min").all()
+    assert strict.summary["pass_rate"].iloc[0] <= judged.summary["pass_rate"].iloc[0]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda made, folder: ek.freeze(made, folder / "mine.yaml"),
+        lambda made, _: sample_again(made),
+        lambda made, _: plan_again(made),
+    ],
+)
+def test_what_asks_the_judges_again_says_why_it_cannot(judged, table, tmp_path, call):
+    with pytest.raises(InputError, match=r"made from a table.*judge the items with evaluate"):
+        call(of(judged, table), tmp_path)
+    assert not list(tmp_path.glob("*.yaml"))
+
+
+class TestRubric:
+    def table(self, **fields: Any) -> tuple[pd.DataFrame, list[dict[str, str]], ek.Rubric]:
+        criteria = [
+            {"name": "good", "scale": {0: "no", 1: "half", 2: "yes"}, "pass_at": 1},
+            {"name": "kind", "level": "nominal", "scale": {"warm": "", "cold": ""}, "pass_if": ["warm"]},
+        ]
+        rubric = ek.Rubric(**{"id": "mine", "version": "v7", "inputs": ["answer"], "criteria": criteria} | fields)
+        rows = [
+            {"item_id": item, "criterion": name, "mark": mark}
+            for item, good, kind in (("a", 2, "warm"), ("b", 0, "cold"))
+            for name, mark in (("good", good), ("kind", kind))
+        ]
+        made = ek.import_judgments(rows, rubric, judge=ek.Judge("openai", "m", name="x"), criterion="criterion",
+                                   score="mark")  # fmt: skip
+        return made, [{"item_id": "a", "answer": "yes"}, {"item_id": "b", "answer": "no"}], rubric
+
+    def test_it_is_made_from_the_table_where_it_cannot_be_loaded(self):
+        table, items, rubric = self.table()
+        made = ek.Evaluation.of(table, items)
+        assert (made.rubric.id, made.rubric.version, made.rubric.inputs) == ("mine", "v7", ("answer",))
+        for one, given in zip(made.rubric.criteria, rubric.criteria, strict=True):
+            assert (one.name, one.scale.to_json()) == (given.name, given.scale.to_json())
+        # by hand: b fails both criteria, a passes both
+        assert made.rubric_scores["passed"].tolist() == [True, False]
+        assert made.summary.set_index("criterion")["pass_rate"].to_dict() == {"good": 0.5, "kind": 0.5}
+
+    def test_it_is_not_loaded_where_the_scales_differ(self, tmp_path, monkeypatch):
+        monkeypatch.setenv("EVALKIT_RUBRICS", str(tmp_path))
+        table, items, rubric = self.table()
+        rubric.edit("good", pass_at=2).save()
+        assert ek.Evaluation.of(table, items).rubric.criterion("good").scale.pass_at == 1
+
+    def test_several_rubrics_in_one_table(self):
+        table, items, _ = self.table()
+        other, _, _ = self.table(version="v8")
+        with pytest.raises(InputError, match="of one rubric; the judgments are of 'mine@v7', 'mine@v8'"):
+            ek.Evaluation.of(pd.concat([table, other]), items)
+
+    def test_other_items_and_criteria(self):
+        table, items, rubric = self.table()
+        with pytest.raises(InputError, match="judgments are of item_id 'b', not among items"):
+            ek.Evaluation.of(table, items[:1])
+        with pytest.raises(InputError, match=r"judgments are of criterion 'kind', not among the criteria of rubric"):
+            ek.Evaluation.of(table, items, rubric=ek.Rubric(**rubric.to_dict() | {"criteria": rubric.criteria[:1]}))
+
+    def test_no_rows(self):
+        table, items, _ = self.table()
+        with pytest.raises(InputError, match="has no rows"):
+            ek.Evaluation.of(table[:0], items)
+
+    def test_groups_are_the_unit_of_intervals(self):
+        table, items, _ = self.table()
+        made = ek.Evaluation.of(table, [item | {"group_id": "g"} for item in items])
+        assert made.clusters is not None
+        assert made.clusters.tolist() == ["group g", "group g"]
+        assert made.n_unique == 2
