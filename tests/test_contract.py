@@ -27,6 +27,7 @@ from evalkit.runs.contract import (
     write_receipt,
     write_scorers,
 )
+from evalkit.runs.lighteval_command import lighteval_environment
 
 ONE = {"judge_model_name": "gpt-4o-mini", "judge_backend": "openai"}
 OTHER = {"judge_model_name": "strict", "judge_backend": "fake"}
@@ -41,17 +42,21 @@ def test_nothing_set_is_deterministic():
     assert Scoring.from_environ({MODE_VARIABLE: ""}).mode == "deterministic"
 
 
-def test_deterministic_mode_neither_reads_nor_hands_on_a_config():
+def test_deterministic_mode_neither_reads_nor_hands_on_a_config(tmp_path):
     scoring = Scoring.from_environ({MODE_VARIABLE: "deterministic", CONFIG_VARIABLE: "{no json"})
     assert scoring.config is None
-    assert scoring.environment() == {MODE_VARIABLE: "deterministic", CONFIG_VARIABLE: None}
+    environ = lighteval_environment("deterministic", {"any": "thing"}, None, tmp_path)
+    assert environ[MODE_VARIABLE] == "deterministic"
+    assert CONFIG_VARIABLE not in environ
 
 
-def test_a_config_reads_back_as_it_was_given():
+def test_a_config_reads_back_as_it_was_given(tmp_path):
     given = config(ONE | {"weight": 2, "judge_template_id": "tagged@v1"}, OTHER, aggregation="median", samples=5)
-    environ = Scoring.of("jury", given).environment()
-    assert json.loads(environ[CONFIG_VARIABLE] or "") == given
-    assert Scoring.from_environ({k: v for k, v in environ.items() if v is not None}) == Scoring.of("jury", given)
+    scoring = Scoring.of("jury", given)
+    assert scoring.config is not None
+    environ = lighteval_environment("jury", scoring.config.to_dict(), None, tmp_path)
+    assert json.loads(environ[CONFIG_VARIABLE]) == given
+    assert Scoring.from_environ(environ) == scoring
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import asdict
 from pathlib import Path
 
@@ -140,16 +141,18 @@ def test_a_task_that_nobody_judged_has_no_judgments(saved):
 def test_receipts_of_an_earlier_run_in_a_folder_are_not_those_of_this_one(monkeypatch, tmp_path):
     from evalkit.lighteval import lighteval_run as runs
 
-    seen = []
-    monkeypatch.setattr(runs, "run_child", lambda command, changes, log, *, progress: seen.append(changes))
+    code = "import json, os; json.dump(dict(os.environ), open(os.environ['SEEN'], 'w'))"
+    monkeypatch.setattr(runs, "LIGHTEVAL", (sys.executable, "-c", code))
+    monkeypatch.setenv("SEEN", str(tmp_path / "seen.json"))
+    monkeypatch.setenv("EVALUATOR_SCORING_CONFIG", "{}")
     (tmp_path / "receipts.json").write_text('{"schema_version": 1, "tasks": {}, "scorers": {}}')
     run = runs.run_lighteval("sums|0", "model_name=x", folder=tmp_path)
     assert run.scoring.mode == "deterministic"
     assert run.receipts == ()
     assert not (tmp_path / "receipts.json").exists()
-    [changes] = seen
-    assert changes["EVALUATOR_RECEIPT_PATH"] == str(tmp_path / "receipts.json")
-    assert changes["EVALUATOR_SCORING_CONFIG"] is None, "an inherited one is taken out"
+    seen = json.loads((tmp_path / "seen.json").read_text())
+    assert seen["EVALUATOR_RECEIPT_PATH"] == str(tmp_path / "receipts.json")
+    assert "EVALUATOR_SCORING_CONFIG" not in seen, "an inherited one is taken out"
 
 
 def test_a_run_tells_first_what_its_judges_left_without_a_score(tmp_path, saved):

@@ -24,7 +24,7 @@ from evalkit.runs.contract.plugin_layout import PluginLayout
 pytest.importorskip("alembic")
 
 from evalkit.runs.plugin_template import new_plugin
-from evalkit.runs.registry import Registry, inspections
+from evalkit.runs.registry import Registry, plugin_report
 from evalkit.runs.registry import plugin_sources as sources
 from evalkit.runs.registry.plugin_report import _parts, inspect_plugin
 from evalkit.runs.registry.plugin_sources import content_hash, locate, requirements_of
@@ -389,8 +389,11 @@ def test_each_problem_of_a_plugin_is_named(tmp_path: Path) -> None:
         ("TASKS_TABLE = [", r"cannot be imported: SyntaxError: '\[' was never closed"),
         ("import sys; sys.exit(3)", r"cannot be imported: it calls sys\.exit\(3\) when it is imported"),
         ("raise KeyboardInterrupt", r"cannot be imported: KeyboardInterrupt"),
-        ("import os; print('bye', flush=True); os._exit(7)", r"ended the process .*, exit code 7; it last said: bye"),
-        ("import os; os.kill(os.getpid(), 9)", r"ended the process that imported it, exit code -9$"),
+        (
+            "import os; print('bye', flush=True); os._exit(7)",
+            "ended the process .* code 7; its last output: bye",
+        ),
+        ("import os; os.kill(os.getpid(), 9)", r"ended the process that imported it, exit code 137$"),
         ("TASKS_TABLE = {'a': 1}", r"TASKS_TABLE is a dict, not a list of LightevalTaskConfig"),
         ("TASKS_TABLE = ['tone']", r"TASKS_TABLE holds a str, not only LightevalTaskConfig"),
         ("EVALKIT_PLUGIN = {'name': object}", r"EVALKIT_PLUGIN holds more than texts"),
@@ -453,9 +456,9 @@ def test_without_lighteval_its_tasks_need_an_extra(monkeypatch: Any) -> None:
     def version(name: str) -> str:  # a mock: LightEval is installed where the tests run
         raise PackageNotFoundError(name)
 
-    monkeypatch.setattr(inspections, "version", version)
+    monkeypatch.setattr(plugin_report, "version", version)
     with pytest.raises(MissingExtraError, match=r"pip install '\.\[lighteval\]'"):
-        inspections.lighteval_tasks()
+        plugin_report.lighteval_tasks()
 
 
 # -- a project to start from

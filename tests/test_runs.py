@@ -305,7 +305,7 @@ def test_deterministic_runs_ask_no_judge(registry: Registry, tmp_path: Path, mon
 
 ENDS = [
     ("fail=3", "LightEval ended with exit code 3: RuntimeError: the model is not there"),
-    ("fail=137", "LightEval ended with killed by signal 9"),
+    ("fail=137", "LightEval was killed by signal 9"),
     ("cut=results", "is cut short or no JSON"),
     ("cut=details,details=1", "is cut short or no parquet file"),
     ("cut=receipts", "holds no receipts"),

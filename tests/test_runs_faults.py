@@ -119,7 +119,7 @@ def test_a_killed_guard_and_a_killed_lighteval_end_the_run(registry: Registry, t
         def on_line(line: str) -> None:
             if "step 1" in line:
                 for pid, words in processes_of(runner.store.run("last").id):
-                    if (which in words) and ("process_guard.py" in words) == (which == "guard.py"):
+                    if (which in words) and ("process_guard.py" in words) == (which == "process_guard.py"):
                         os.kill(pid, signal.SIGKILL)
 
         return on_line

@@ -268,7 +268,7 @@ def test_bindings_that_no_variable_can_hold_travel_in_a_file(local: Registry, tm
     assert (run.status, run.error) == ("succeeded", None)
     assert {one.receipt_state for one in run.tasks} == {"consumed"}
     seen = json.loads((run.output / "seen.json").read_text())["environment"]["EVALKIT_TASK_BINDINGS"]
-    assert seen == str(run.folder / "bindings.json")
+    assert seen == str(run.output / "bindings.json")
     found = TaskBindings.from_environ({"EVALKIT_TASK_BINDINGS": seen})
     assert list(found) == [f"task{at}" for at in range(80)]
     assert found.of_task("task79|0").templates[0].text.endswith("word ")
@@ -278,7 +278,7 @@ def test_bindings_that_no_variable_can_hold_travel_in_a_file(local: Registry, tm
     few = runner_of(local, tmp_path)
     local.apply_pack(pack(bound("task1"), name="few"))
     run = few.start("few", "model_name=m", scoring_mode="jury", scoring_config=JURY)
-    assert not (run.folder / "bindings.json").exists(), "what fits is in the variable"
+    assert not (run.output / "bindings.json").exists(), "what fits is in the variable"
 
 
 def test_receipts_stand_in_the_order_of_the_pack_and_those_of_another_form_are_said(

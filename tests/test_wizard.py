@@ -22,14 +22,14 @@ from launched import JUDGE, JURY, bound, make_plugin, pack, runner_of, wait_for
 from pyarrow import parquet
 
 import evalkit as ek
+from evalkit.core.judges import Judge
 from evalkit.errors import ConfigError, InputError, MissingExtraError
 from evalkit.lighteval.metric_rows import sample_rows
-from evalkit.notebook.run_estimates import Estimate, TaskCalls
+from evalkit.lighteval.run_plan import RunPlan, TaskPlan, plan_run
 from evalkit.notebook.run_form import JUDGE_FIELDS, RunForm, choices
 from evalkit.notebook.run_payload import run_payload
 from evalkit.notebook.run_progress import Follower
 from evalkit.notebook.run_samples import SampleQuery, Samples
-from evalkit.notebook.run_size import items_of, looked_at
 from evalkit.runs import RunScore
 from evalkit.runs.contract import JudgeUsed, Receipt, ScoringConfig
 
@@ -160,16 +160,18 @@ def test_the_choices_are_those_of_contract_and_runner():
 
 
 def test_calls_are_items_times_judges_times_samples_times_criteria():
-    assert TaskCalls("t", 26, 2, 3, 5).calls == 26 * 2 * 3 * 5
-    assert str(TaskCalls("t", 26, 1, 2, 3)) == "26 items × 2 judges × 3 samples × 1 criterion = 156"
-    assert TaskCalls("t", None, 1, 2, 3).calls is None
-    assert TaskCalls("t", None, 0, 2, 3).calls == 0
-    assert Estimate((), 0.0, {}).lines() == ["no judge is asked"]
-    assert str(Estimate((), 0.0, {})) == "no judge is asked"
+    one, two = (tuple(Judge("fake", "strict") for _ in range(n)) for n in (1, 2))
+    assert TaskPlan("t", 26, 2, one, 5).calls == 26 * 2 * 1 * 5
+    assert str(TaskPlan("t", 26, 1, two, 3)) == "26 items × 2 judges × 3 samples × 1 criterion = 156"
+    assert TaskPlan("t", None, 1, two, 3).calls is None
+    assert TaskPlan("t", 26, 1, (), 3).calls is None
+    assert TaskPlan("t", None, 0, two, 3).calls == 0
+    assert RunPlan(()).lines() == ["the run makes no judge calls"]
+    assert str(RunPlan(())) == "the run makes no judge calls"
 
 
 def test_deterministic_runs_ask_nobody(make):
-    assert make(max_samples=3).plan().lines() == ["no judge is asked"]
+    assert make(max_samples=3).plan().lines() == ["the run makes no judge calls"]
 
 
 def test_before_the_first_run_it_says_what_is_not_known(make):
@@ -202,7 +204,7 @@ def test_money_is_said_where_a_price_is_known(make):
     made = wizard.plan()
     assert made.usd_replies == pytest.approx(24 * 512 * 0.60 / 1e6)
     assert (
-        "replies at most US$ 0.0074; prompts come on top, by million tokens: openai:gpt-4o-mini US$ 0.15"
+        "replies at most US$ 0.0074; prompts cost extra, per million tokens: openai:gpt-4o-mini US$ 0.15"
         in made.lines()
     )
     wizard.set({"judges": [{"judge_model_name": "m", "judge_backend": "openai", "base_url": "http://127.0.0.1:9/v1"}]})
@@ -228,17 +230,14 @@ def test_tasks_are_imported_for_what_is_not_known_only_when_asked(tmp_path, regi
     wizard.set(max_samples="3")
     wizard.wait_idle(300)
     assert wizard.state["check"]["plan"][0] == "at most 18 judge calls"  # 3 items × 2 judges × 3 samples
-    task = registry.pack("rows").tasks[0]
-    assert looked_at(registry, task).metrics == ("faithfulness", "length")
 
 
 def test_the_rows_of_own_tasks_are_counted_without_importing_them(registry):
     registry.apply_pack(pack({"task": "grounded_qa"}, name="own"))
-    n_rows, said = items_of(registry, registry.pack("own").tasks[0], [], None)
+    [task] = plan_run(registry, "own", scoring_mode="judge", scoring_config=JUDGE).tasks
     file = Path(ek.__file__).parent / "lighteval/tasks/data/grounded_qa/test.jsonl"
-    assert n_rows == len(file.read_text(encoding="utf-8").splitlines())
-    assert said == f"{n_rows} rows of data"
-    assert items_of(registry, registry.pack("support").tasks[1], [], None)[0] is None
+    assert task.n_items == len(file.read_text(encoding="utf-8").splitlines())
+    assert (task.n_criteria, task.note) == (None, "its first run will show what its judges score")
 
 
 # -- runs, by real processes

@@ -64,6 +64,9 @@ def _add_start(parts: Commands) -> None:
         help="another flag of LightEval, as in num-fewshot-seeds=1; again for more",
     )
     parser.add_argument("--queue", action="store_true", help="leave it to 'evalkit worker'")
+    parser.add_argument(
+        "--plan", action="store_true", help="only check it, and print its judge calls at most and what they cost"
+    )
     _with_runner(parser)
 
 
@@ -167,9 +170,21 @@ def _start(args: argparse.Namespace) -> int:
     }
     with opened(args) as registry, _stoppable():
         runner = _runner(args, registry)
+        if args.plan:
+            return _plan(args, registry, options)
         if args.queue:
             return _ended(args, runner.queue(args.pack, args.model, **options))
         return _ended(args, runner.start(args.pack, args.model, **options, **_hooks(args)))
+
+
+def _plan(args: argparse.Namespace, registry: Registry, options: dict[str, Any]) -> int:
+    from evalkit.lighteval import plan_run
+    from evalkit.runs.lighteval_command import check_flags, model_facts
+
+    model_facts(options.pop("backend"), args.model)
+    check_flags(options.pop("flags"))
+    put_text(str(plan_run(registry, args.pack, look=True, **options)))
+    return 0
 
 
 def _rerun(args: argparse.Namespace) -> int:

@@ -15,4 +15,5 @@ from .pollux.replies import make_pollux_score_parser as make_pollux_score_parser
 from .pollux.replies import parse_pollux_feedback as parse_pollux_feedback
 from .pollux.replies import process_judge_response_pollux as process_judge_response_pollux
 from .pollux.task_metric import pollux_metric as pollux_metric
+from .run_plan import plan_run as plan_run
 from .tasks.checks import check_metric as check_metric

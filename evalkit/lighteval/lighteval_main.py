@@ -10,13 +10,12 @@ import traceback
 from collections.abc import MutableMapping, Sequence
 
 from evalkit.errors import EvalkitError, MissingExtraError, advise_extra
-from evalkit.lighteval.parent_watch import watch_parent
 from evalkit.runs.contract import CONFIG_VARIABLE, Scoring, TaskBindings, check_receipts, receipt_place
+from evalkit.runs.lighteval_command import TASKS_MODULE
 
 __all__ = ["launch", "settle_environment", "with_custom_tasks"]
 
 _log = logging.getLogger("evalkit")
-PLUGIN = "evalkit.lighteval.plugin"
 _TAKE_TASKS = ("accelerate", "baseline", "custom", "endpoint", "sglang", "tasks", "vllm")
 
 
@@ -42,7 +41,6 @@ def launch(args: Sequence[str]) -> int:
     """
     if importlib.util.find_spec("lighteval") is None:
         raise MissingExtraError(f"LightEval is not installed; {advise_extra('lighteval')}, torch first by itself")
-    watch_parent(os.environ)
     settle_environment(os.environ)
     from evalkit.lighteval.patches import default_answers, prepare
 
@@ -112,4 +110,4 @@ def with_custom_tasks(args: Sequence[str]) -> list[str]:
     named = any(one == "--custom-tasks" or one.startswith("--custom-tasks=") for one in given)
     if named or not given or given[0] not in _TAKE_TASKS or "--help" in given:
         return given
-    return [*given, "--custom-tasks", PLUGIN]
+    return [*given, "--custom-tasks", TASKS_MODULE]

@@ -18,26 +18,26 @@ import pandas as pd
 
 from evalkit import tables
 from evalkit.core.formatting import html_page, html_table, text_table
-from evalkit.errors import ConfigError
-from evalkit.lighteval.child_process import run_child
-from evalkit.lighteval.lighteval_main import with_custom_tasks
-from evalkit.lighteval.parent_watch import PARENT_VARIABLE
+from evalkit.errors import ConfigError, LightevalError
 from evalkit.lighteval.result_tables import details_table, judgments_table, results_cells, results_table
 from evalkit.rubrics import Profile
-from evalkit.runs.contract import (
-    BINDINGS_VARIABLE,
-    RECEIPT_VARIABLE,
-    Receipt,
-    Scoring,
-    ScoringConfig,
-    TaskBindings,
-    read_receipts,
-)
+from evalkit.runs.child_process import Child
+from evalkit.runs.contract import RECEIPTS_FILE, Receipt, Scoring, ScoringConfig, TaskBindings, read_receipts
 from evalkit.runs.contract.lighteval_output import LightevalArtifacts
+from evalkit.runs.lighteval_command import (
+    LIGHTEVAL,
+    TASKS_MODULE,
+    lighteval_environment,
+    lighteval_words,
+    model_facts,
+)
 
 __all__ = ["LightevalRun", "run_lighteval"]
 
 _log = logging.getLogger("evalkit")
+_SHOWN = ("evalkit: ", "--- ", "judged")
+"""What a line of the log holds that is shown as progress."""
+_GRACE_S = 20.0  # judge calls in flight are waited for, so that nothing is paid twice
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +63,7 @@ class LightevalRun:
     @cached_property
     def receipts(self) -> tuple[Receipt, ...]:
         """What each judged task says it was scored by; empty in deterministic mode."""
-        place = self.folder / "receipts.json"
+        place = self.folder / RECEIPTS_FILE
         return tuple(read_receipts(place)) if place.exists() else ()
 
     @property
@@ -148,8 +148,8 @@ def run_lighteval(
         What is evaluated: a Python file (``custom``), a folder or ``model_name=…`` (``accelerate``), or what the
         back end takes.
     backend
-        ``custom``, ``accelerate``, ``vllm``, ``sglang``, or ``endpoint litellm`` and its like; told from `model` where
-        it can be.
+        ``custom``, ``accelerate``, ``vllm``, ``sglang``, ``endpoint-litellm`` …; by default ``custom`` for a Python
+        file and ``accelerate`` for everything else.
     scoring_mode
         ``deterministic``, ``judge`` or ``jury``; by default told from the number of judges named, without any
         ``deterministic``.
@@ -193,25 +193,26 @@ def run_lighteval(
     place = _place(folder)
     scoring = _scoring(scoring_mode, scoring_config, profile, place)
     bound = bindings if bindings is None or isinstance(bindings, TaskBindings) else TaskBindings.of(bindings)
-    words = [*_model_words(model, backend), _spec(tasks), "--output-dir", str(place), "--save-details", *map(str, args)]
-    if custom_tasks is not None:
-        words += ["--custom-tasks", str(custom_tasks)]
-    if max_samples is not None:
-        words += ["--max-samples", str(max_samples)]
-    changes = {
-        **scoring.environment(),
-        BINDINGS_VARIABLE: bound.to_json() if bound else None,
-        RECEIPT_VARIABLE: str(place / "receipts.json"),
-        PARENT_VARIABLE: str(os.getpid()),
-    }
+    name = backend or ("custom" if str(model).endswith(".py") else "accelerate")
+    if name == "custom":
+        model_facts(name, str(model))  # an error where there is no such file
+    options = {"max_samples": max_samples}
+    spec = [tasks] if isinstance(tasks, str) else list(tasks)
+    if not "".join(spec).strip(" ,"):
+        raise ConfigError("no task is named; name one, as in tasks='safety_guardrail|0'")
+    words = lighteval_words(name, str(model), spec, place, options, str(custom_tasks or TASKS_MODULE))
+    config = None if scoring.config is None else scoring.config.to_dict()
     for old in place.glob("receipts*.json"):  # of an earlier run in this folder
         old.unlink()
-    run_child(
-        [sys.executable, "-m", "evalkit", "lighteval", *with_custom_tasks(words)],
-        changes,
-        place / "run.log",
-        progress=progress,
-    )
+    environment = lighteval_environment(scoring.mode, config, bound, place)
+    if custom_tasks is not None:  # a module of the working folder is found too
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, [environment.get("PYTHONPATH"), str(Path.cwd())]))
+    with Child([*LIGHTEVAL, *words, *map(str, args)], environment, place / "run.log", grace_s=_GRACE_S) as child:
+        for line in (line for lines in child.follow() for line in lines):
+            if progress and any(mark in line for mark in _SHOWN):
+                sys.stderr.write(f"{line}\n")
+    if child.code:
+        raise LightevalError(f"LightEval {child.failure}")
     run = LightevalRun(place, scoring)
     if not progress:  # else its log has told
         for said in run.notes:
@@ -263,37 +264,9 @@ def _told_mode(config: ScoringConfig | None) -> str:
     return "jury" if n_judges > 1 else "judge"
 
 
-def _model_words(model: str | Path, backend: str | None) -> list[str]:
-    text = str(model)
-    if backend is None:
-        if text.endswith(".py"):
-            backend = "custom"
-        elif text.startswith("model_name=") or _kind(text) == "folder":
-            backend = "accelerate"
-        else:
-            raise ConfigError(
-                f"what runs the model {text!r} cannot be told; give a Python file, a model's folder, model_name=…, or "
-                "name the back end: backend='accelerate', 'custom', 'vllm', 'endpoint litellm' …"
-            )
-    if backend == "custom":
-        if _kind(text) != "file":
-            raise ConfigError(f"there is no file {text}; a custom model is a Python file with one LightevalModel")
-        return ["custom", Path(text).stem, text]
-    if backend == "accelerate" and _kind(text) == "folder":
-        text = f"model_name={text}"
-    return [*backend.split(), text]
-
-
 def _kind(place: str | Path) -> str:
     """``file``, ``folder`` or nothing; what a model takes may be longer than a file's name can be."""
     try:
         return "file" if Path(place).is_file() else "folder" if Path(place).is_dir() else ""
     except OSError:
         return ""
-
-
-def _spec(tasks: str | Sequence[str]) -> str:
-    text = tasks if isinstance(tasks, str) else ",".join(tasks)
-    if not text.strip(" ,"):
-        raise ConfigError("no task is named; as in tasks='safety_guardrail|0'")
-    return text

@@ -126,6 +126,11 @@ class RunForm:
             raise ConfigError(f"max_samples must be a whole number ≥ 1, got {self.max_samples}")
         return int(self.max_samples)
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Mode, config and limit, as `Runner.start` and `plan_run` take them."""
+        return {"scoring_mode": self.scoring_mode, "scoring_config": self.config, "max_samples": self.limit}
+
     def errors(self) -> Iterator[tuple[str, str]]:
         """What is invalid, in the contract's words: field (``judges.0.weight``) and message."""
         try:

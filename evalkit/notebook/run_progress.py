@@ -11,9 +11,8 @@ from typing import Any
 from evalkit.errors import ConfigError, RegistryError
 from evalkit.runs import Run, Runner
 from evalkit.runs.child_process import Tail
-from evalkit.runs.contract import read_receipts
+from evalkit.runs.contract import RECEIPTS_FILE, read_receipts
 from evalkit.runs.contract.task_bindings import task_name
-from evalkit.runs.run_results import RECEIPTS
 
 __all__ = ["Follower"]
 
@@ -104,7 +103,7 @@ class Follower:
 
 def _tasks(run: Run) -> list[list[str]]:
     """Each task and how much of it is scored, from the receipts written so far."""
-    path = run.output / RECEIPTS
+    path = run.output / RECEIPTS_FILE
     try:
         receipts = read_receipts(path) if path.is_file() else []
     except ConfigError:  # reported at the end of the run

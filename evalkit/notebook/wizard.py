@@ -10,7 +10,7 @@ from typing import Any
 
 from evalkit.core.formatting import html_page, html_table
 from evalkit.errors import ConfigError
-from evalkit.notebook.run_estimates import Estimate, estimate
+from evalkit.lighteval.run_plan import RunPlan, plan_run
 from evalkit.notebook.run_form import RunForm
 from evalkit.notebook.wizard_controller import WizardController
 from evalkit.runs import Run, Runner
@@ -88,8 +88,8 @@ class RunWizard(WizardController):
         """
         self._fill(self.form.filled(scoring_config, **fields))
 
-    def plan(self, *, look: bool = False) -> Estimate:
-        """The most judge calls that the run makes, and their price; with `look`, tasks are imported (see `estimate`).
+    def plan(self, *, look: bool = False) -> RunPlan:
+        """The most judge calls that the run makes, and their price; with `look`, tasks are imported (see `plan_run`).
 
         Raises
         ------
@@ -97,7 +97,7 @@ class RunWizard(WizardController):
             When the run could not start: with everything that is wrong.
         """
         self._check_errors()
-        return estimate(self.registry, self.form, look=look)
+        return plan_run(self.registry, self.form.pack, look=look, **self.form.settings)
 
     def export(self, form: str = "yaml", file: str | Path | None = None) -> str:
         """The scoring config as ``yaml`` or ``json``; with `file`, also written there, in the format of its suffix.

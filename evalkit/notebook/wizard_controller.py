@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from evalkit.errors import ConfigError, EvalkitError, InputError, RegistryError
-from evalkit.notebook.run_estimates import check_pack, estimate
+from evalkit.lighteval.run_plan import plan_run
 from evalkit.notebook.run_form import RunForm, choices
-from evalkit.notebook.run_launch import launch
 from evalkit.notebook.run_payload import runs_payload
 from evalkit.notebook.run_progress import Follower
 from evalkit.notebook.run_view import RunPanel
@@ -18,6 +17,7 @@ from evalkit.notebook.widget_base import Worker
 from evalkit.rubrics.prompts import list_templates
 from evalkit.rubrics.yaml_files import write_new
 from evalkit.runs import Run, Runner
+from evalkit.runs.detached_run import start_detached
 from evalkit.runs.lighteval_command import model_facts
 
 __all__ = ["WizardController"]
@@ -188,8 +188,7 @@ class WizardController(RunPanel):
 
     def _draw_plan(self, form: RunForm, check: Mapping[str, Any], *, inspect: bool = False) -> None:
         try:
-            check_pack(self.registry, form)
-            plan = estimate(self.registry, form, look=inspect)
+            plan = plan_run(self.registry, form.pack, look=inspect, **form.settings)
         except (EvalkitError, OSError) as problem:
             changes: dict[str, Any] = {"errors": {"pack": str(problem)}, "plan": []}
         else:
@@ -216,7 +215,7 @@ class WizardController(RunPanel):
 
     # -- the run
     def _start(self, form: RunForm) -> Run:
-        run_id = launch(self.runner, form)
+        run_id = start_detached(self.runner, form.pack, form.model, backend=form.backend, **form.settings)
         self.follow(run_id)
         return self.runner.run(run_id)
 

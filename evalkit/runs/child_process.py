@@ -1,4 +1,4 @@
-"""LightEval's process: started in a group of its own behind a guard, ended as a whole, its log followed."""
+"""Child processes: started in a group of their own behind a guard, their output followed, ended as a whole."""
 
 from __future__ import annotations
 
@@ -9,62 +9,165 @@ import re
 import signal
 import subprocess
 import sys
+import threading
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self
 
 from evalkit.errors import ConfigError
 
-__all__ = ["Child", "Tail", "last_words"]
+__all__ = ["Child", "Tail", "run_command"]
 
 _GUARD = Path(__file__).with_name("process_guard.py")
-_END_WAIT_S = 8.0
+_STEP_S = 0.1
+_END_WAIT_S = 3.0
+_KEPT_LINES, _LONGEST_LINE = 40, 2000
 _ESCAPES = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\r\n]*(\x07|\x1b\\)|[@-Z\\-_])")
 _ENDS = re.compile(r"[\r\n]+")
 _NOISE = re.compile(r"[\s│╭╰─╮╯|]+")
+_ERROR = "evalkit: error: "
 
 
 class Child:
-    """A started command. Whoever made it ends it with `stop`, which also clears up what it left behind.
+    """A started command. Leaving its ``with`` block ends it, and whatever it started and left behind.
+
+    Parameters
+    ----------
+    command
+        Its words; no shell reads them.
+    environment
+        Its variables, all of them.
+    log
+        Where its output goes, appended; None: into a pipe that the caller reads.
+    folder
+        Its working folder.
+    grace_s
+        Seconds that it has to end by itself after SIGTERM.
 
     Attributes
     ----------
-    log
-        Where its stdout and stderr go, appended.
+    code
+        Its exit code (128 + the signal that killed it); None while it runs.
     """
 
-    def __init__(self, command: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
+    def __init__(
+        self, command: Sequence[str], environment: Mapping[str, str], log: Path | None = None, *,
+        folder: str | Path | None = None, grace_s: float = 5.0,
+    ) -> None:  # fmt: skip
         if not hasattr(os, "killpg"):
-            raise ConfigError("runs need process groups, which this system has not; use Linux or macOS")
-        self.log = log
-        log.parent.mkdir(parents=True, exist_ok=True)
-        with log.open("ab") as out:
+            raise ConfigError("this system has no process groups, which runs and plugins need; use Linux or macOS")
+        self.code: int | None = None
+        self.log, self._grace_s = log, grace_s
+        self._start = log.stat().st_size if log is not None and log.exists() else 0
+        self._last, self._error = "", ""
+        if log is not None:
+            log.parent.mkdir(parents=True, exist_ok=True)
+        with contextlib.ExitStack() as files:
+            out: Any = subprocess.PIPE if log is None else files.enter_context(log.open("ab"))
             self._guard = subprocess.Popen(  # noqa: S603  # a list of words, no shell
-                [sys.executable, "-I", str(_GUARD), *command],
+                [sys.executable, "-I", str(_GUARD), str(grace_s), *command],
                 stdin=subprocess.PIPE, stdout=out, stderr=subprocess.STDOUT,
-                env=dict(environment), start_new_session=True,
+                env=dict(environment), cwd=folder, start_new_session=True,
             )  # fmt: skip
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def output(self) -> IO[bytes]:
+        """The pipe with what it prints, where it has no log."""
+        assert self._guard.stdout is not None
+        return self._guard.stdout
 
     def wait(self, seconds: float) -> int | None:
         """The exit code, or None if it still runs after so many seconds."""
-        try:
-            return self._guard.wait(seconds)
-        except subprocess.TimeoutExpired:
-            return None
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.code = self._guard.wait(seconds)
+        return self.code
+
+    def follow(self) -> Iterator[list[str]]:
+        """The new lines of its log, several times a second, until it has ended: then `code` is set."""
+        assert self.log is not None
+        tail = Tail(self.log, self._start)
+        while self.code is None:
+            code = self.wait(_STEP_S)
+            lines = list(tail.lines(whole=code is not None))
+            for line in lines:
+                self._note(line)
+            yield lines
+
+    def _note(self, line: str) -> None:
+        """Keep what says best why it ended: evalkit's own error, with the lines below it, else the last line."""
+        if line.startswith(_ERROR):
+            self._error = line.removeprefix(_ERROR)
+        elif self._error and line.startswith("  "):
+            self._error += f"\n{line}"
+        elif text := _NOISE.sub(" ", line).strip():
+            self._last = text[:300]
+
+    @property
+    def failure(self) -> str:
+        """How it ended, its last words, and where its log is."""
+        code = self.code or 0
+        how = f"was killed by signal {code - 128}" if 128 < code < 160 else f"ended with exit code {code}"
+        return f"{how}: {self._error or self._last or 'its log is empty'} (full log: {self.log})"
 
     def stop(self) -> None:
-        """End all of its processes: asked at first, killed after a few seconds. Harmless when they ended already."""
+        """End all of its processes: with SIGTERM, then by force. Harmless when they ended already."""
         assert self._guard.stdin is not None
         with contextlib.suppress(OSError):
             self._guard.stdin.close()
-        if self.wait(_END_WAIT_S) is None:
-            self._guard.kill()
+        try:
+            self.wait(self._grace_s + _END_WAIT_S)
+        finally:  # a second Ctrl-C waits for nothing
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._guard.pid, signal.SIGKILL)
             self._guard.wait()
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._guard.pid, signal.SIGKILL)
+
+
+def run_command(
+    command: Sequence[str],
+    *,
+    timeout_s: float,
+    environment: Mapping[str, str] | None = None,
+    folder: str | Path | None = None,
+) -> tuple[int | None, list[str]]:
+    """Run a command to its end, or kill it and all that it started after `timeout_s` seconds.
+
+    Returns
+    -------
+    int or None, list of str
+        Its exit code, None where it was not done in time; the last lines that it printed.
+    """
+    variables = os.environ if environment is None else environment
+    printed: deque[bytes] = deque(maxlen=_KEPT_LINES)
+    with Child(command, variables, folder=folder, grace_s=0.0) as child:
+        reader = threading.Thread(target=_keep, args=(child.output, printed), daemon=True)
+        reader.start()
+        try:
+            code = child.wait(timeout_s)
+        finally:
+            child.stop()
+            reader.join(5)
+    return code, [line.decode("utf-8", "replace").rstrip() for line in printed]
+
+
+def _keep(output: IO[bytes], printed: deque[bytes]) -> None:
+    # in pieces of limited length: foreign code may print without end, and without lines
+    with output:
+        printed.extend(iter(partial(output.readline, _LONGEST_LINE), b""))
 
 
 class Tail:
-    """Follows a log that another process writes: `lines` gives what is new since the last look.
+    """Follows a log that another process writes: `lines` gives what is new since the last call.
 
     Attributes
     ----------
@@ -76,10 +179,10 @@ class Tail:
         self.path = path
         self._at = start
         self._rest = ""
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")  # a look may end within a sign
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")  # the new part may end within a character
 
     def lines(self, *, whole: bool = False) -> Iterator[str]:
-        """New lines, of printable signs alone; a last line without an end only with `whole`."""
+        """New lines, of printable characters only; a last line without an end only with `whole`."""
         try:
             with self.path.open("rb") as log:
                 log.seek(self._at)
@@ -91,19 +194,6 @@ class Tail:
         if whole and self._rest:
             complete, self._rest = [*complete, self._rest], ""
         yield from (_printable(line) for line in complete if line.strip())
-
-
-def last_words(log: Path) -> str:
-    """The last line of a log that says something, for the message of a run that failed."""
-    said = [line for line in Tail(log, max(0, _size(log) - 20_000)).lines(whole=True) if _NOISE.sub("", line)]
-    return _NOISE.sub(" ", said[-1]).strip()[:300] if said else "its log is empty"
-
-
-def _size(log: Path) -> int:
-    try:
-        return log.stat().st_size
-    except FileNotFoundError:
-        return 0
 
 
 def _printable(line: str) -> str:

@@ -1,19 +1,33 @@
-"""The command line of LightEval for a run: the same words in every scoring mode."""
+"""How LightEval is started: its command line and variables, the same way in every scoring mode."""
 
 from __future__ import annotations
 
 import hashlib
+import json
+import os
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from evalkit.errors import ConfigError
 from evalkit.errors.secrets import is_key, without_keys
+from evalkit.runs.contract import (
+    BINDINGS_VARIABLE,
+    CONFIG_VARIABLE,
+    MODE_VARIABLE,
+    RECEIPT_VARIABLE,
+    RECEIPTS_FILE,
+    TaskBindings,
+)
 
 __all__ = [
     "BACKENDS",
+    "LIGHTEVAL",
+    "TASKS_MODULE",
     "check_flags",
     "check_model_files",
+    "lighteval_environment",
     "lighteval_words",
     "model_facts",
     "placed_model",
@@ -32,16 +46,28 @@ BACKENDS: Mapping[str, tuple[str, ...]] = {
 }
 """LightEval's back ends by the name that a run gives them."""
 
-_TASKS = "evalkit.lighteval.plugin"
+# -P: a module in the working folder must not hide a library
+LIGHTEVAL = (sys.executable, "-P", "-m", "evalkit", "lighteval")
+"""The command that LightEval's words follow."""
+
+TASKS_MODULE = "evalkit.lighteval.plugin"
+"""Where LightEval finds the tasks of evalkit, of installed bundles, or of the plugins bound."""
+
+_BINDINGS_FILE = "bindings.json"
 _OURS = frozenset(
     {"custom-tasks", "output-dir", "save-details", "no-save-details", "max-samples", "results-path-template"}
 )
 
 
 def lighteval_words(
-    backend: str, model: str, tasks: Sequence[str], output: Path, options: Mapping[str, Any]
+    backend: str,
+    model: str,
+    tasks: Sequence[str],
+    output: Path,
+    options: Mapping[str, Any],
+    custom_tasks: str = TASKS_MODULE,
 ) -> list[str]:
-    """What LightEval's command line gets.
+    """The words that follow `LIGHTEVAL` on its command line.
 
     Parameters
     ----------
@@ -55,6 +81,8 @@ def lighteval_words(
         Its output folder.
     options
         `max_samples` (an int or None) and `flags` (name -> value; None for a flag without one).
+    custom_tasks
+        Module or file with the tasks.
 
     Raises
     ------
@@ -67,12 +95,39 @@ def lighteval_words(
     ['accelerate', 'model_name=gpt2', 'qa|0']
     """
     words = [*_backend(backend), *_model_words(backend, model), ",".join(tasks)]
-    words += ["--custom-tasks", _TASKS, "--output-dir", str(output), "--save-details"]
+    words += ["--custom-tasks", custom_tasks, "--output-dir", str(output), "--save-details"]
     if options.get("max_samples") is not None:
         words += ["--max-samples", str(options["max_samples"])]
     for name, value in (options.get("flags") or {}).items():
         words += [f"--{name}"] if value is None else [f"--{name}", str(value)]
     return words
+
+
+def lighteval_environment(
+    mode: str, config: Mapping[str, Any] | None, bindings: TaskBindings | None, output: Path, **own: str
+) -> dict[str, str]:
+    """The variables of this process, with those of the scoring contract set or taken out, and others added.
+
+    Parameters
+    ----------
+    mode, config, bindings
+        How tasks are scored, and what belongs to single ones; deterministic mode takes no config.
+    output
+        LightEval's output folder, where its receipts go.
+    **own
+        Further variables.
+    """
+    config = None if mode == "deterministic" else config
+    given = {
+        MODE_VARIABLE: mode,
+        CONFIG_VARIABLE: None if config is None else json.dumps(config, ensure_ascii=False),
+        BINDINGS_VARIABLE: bindings.to_environ(output / _BINDINGS_FILE) if bindings else None,
+        RECEIPT_VARIABLE: str(output / RECEIPTS_FILE),
+        "PYTHONUNBUFFERED": "1",
+        **own,
+    }
+    kept = {name: value for name, value in os.environ.items() if name not in given}
+    return kept | {name: value for name, value in given.items() if value is not None}
 
 
 def _backend(backend: str) -> tuple[str, ...]:

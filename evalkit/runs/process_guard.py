@@ -1,28 +1,31 @@
-"""Runs as a process of its own between the runner and LightEval, so that LightEval never outlives the runner.
+"""Runs as a process of its own between evalkit and a command, so that the command never outlives who started it.
 
-Started by its path with nothing but Python's own library. It holds one end of a pipe: when the other end closes,
-because the runner closed it or died in whatever way, it ends its whole process group.
+Started by its path with nothing but Python's own library, as ``process_guard.py SECONDS COMMAND …``. It holds one end
+of a pipe: when the other end closes, because the parent closed it or died in whatever way, it ends its whole process
+group: with SIGTERM, and after so many seconds with SIGKILL.
 """
 
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import sys
 import threading
 import time
 
-_GRACE_S = 5.0
+_EVERY_S = 1.0
 
 
-def main(command: list[str]) -> int:
+def main(grace_s: float, command: list[str]) -> int:
     """Start the command, wait for it, and return its exit code (128 + the signal that killed it)."""
+    parent = os.getppid()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, _leave_it_to_the_child)  # a handler, which exec forgets: SIG_IGN would be inherited
-    child = subprocess.Popen(command, stdin=subprocess.DEVNULL)  # noqa: S603  # the runner's own command
+    child = subprocess.Popen(command, stdin=subprocess.DEVNULL)  # noqa: S603  # evalkit's own command
     alone = threading.Event()
-    threading.Thread(target=_watch, args=(alone,), daemon=True).start()
+    threading.Thread(target=_watch, args=(parent, grace_s, alone), daemon=True).start()
     code = child.wait()
     if alone.is_set():  # what the command started and left must not stay either
         os.killpg(0, signal.SIGKILL)
@@ -33,14 +36,15 @@ def _leave_it_to_the_child(*_: object) -> None:
     pass
 
 
-def _watch(alone: threading.Event) -> None:
-    while os.read(0, 1):
+def _watch(parent: int, grace_s: float, alone: threading.Event) -> None:
+    # who the parent is counts too: a process that it forked may hold the other end of the pipe
+    while os.getppid() == parent and not (select.select([0], [], [], _EVERY_S)[0] and not os.read(0, 1)):
         pass
     alone.set()
     os.killpg(0, signal.SIGTERM)
-    time.sleep(_GRACE_S)
+    time.sleep(grace_s)
     os.killpg(0, signal.SIGKILL)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(float(sys.argv[1]), sys.argv[2:]))

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from evalkit.errors import InputError, MissingExtraError, counted, listed
-from evalkit.runs.contract import Receipt, Scorer, read_receipts, read_scorers
+from evalkit.runs.contract import RECEIPTS_FILE, Receipt, Scorer, read_receipts, read_scorers
 from evalkit.runs.contract.lighteval_output import LightevalArtifacts
 from evalkit.runs.contract.metric_names import PASS_RATE, count_name, is_count
 from evalkit.runs.contract.task_bindings import task_name
@@ -19,10 +19,7 @@ from evalkit.runs.run import Run
 from evalkit.runs.run_record import RunScore, RunTask, no_receipt, scorers_of
 from evalkit.runs.run_rows import Ending
 
-__all__ = ["RECEIPTS", "has_samples", "read_findings", "sample_values"]
-
-RECEIPTS = "receipts.json"
-"""Where, in LightEval's output folder, the judge plugin leaves its receipts."""
+__all__ = ["has_samples", "read_findings", "sample_values"]
 
 _BESIDE = ("_stderr", "_coverage")
 
@@ -38,7 +35,7 @@ def read_findings(run: Run) -> Ending:
         When the receipts are cut short.
     """
     artifacts = LightevalArtifacts.at(run.output)
-    place = run.output / RECEIPTS
+    place = run.output / RECEIPTS_FILE
     receipts = tuple(read_receipts(place)) if place.is_file() else ()
     scorers = read_scorers(place)
     missing = [one.task for one in run.tasks if not _parts(one.task, artifacts.results)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,22 +9,19 @@ from typing import Any
 from evalkit.errors import ConfigError, EvalkitError, RegistryError
 from evalkit.runs.contract import ScoringConfig
 from evalkit.runs.environments import environment_facts
-from evalkit.runs.lighteval_command import check_flags, model_facts, same_files
-from evalkit.runs.lighteval_process import Watch, attend, child_environment
+from evalkit.runs.lighteval_command import LIGHTEVAL, check_flags, model_facts, same_files
+from evalkit.runs.lighteval_process import Heartbeat, child_environment, follow_run
 from evalkit.runs.pack_resolution import resolve
 from evalkit.runs.registry import Registry
 from evalkit.runs.run import Run
 from evalkit.runs.run_completion import OUTCOME, close_run, kept_ending, store_ending
 from evalkit.runs.run_config import as_given, check_same
-from evalkit.runs.run_owner import OWNER_VARIABLE, Owner, kill_leftovers
+from evalkit.runs.run_owner import Owner, kill_leftovers
 from evalkit.runs.run_results import read_findings
 from evalkit.runs.run_rows import Ending
 from evalkit.runs.run_store import STALE_S, Order, RunStore
 
 __all__ = ["Runner"]
-
-# -P: a module that lies in the working folder must not hide a library
-_LIGHTEVAL = (sys.executable, "-P", "-m", "evalkit", "lighteval")
 
 
 class Runner:
@@ -64,7 +60,7 @@ class Runner:
         registry: Registry,
         *,
         folder: str | Path | None = None,
-        command: Sequence[str] = _LIGHTEVAL,
+        command: Sequence[str] = LIGHTEVAL,
         heartbeat_s: float = 2.0,
         stale_s: float = STALE_S,
         patience_s: float = 60.0,
@@ -240,9 +236,9 @@ class Runner:
         run = self.store.run(run_id)
         if on_start is not None:
             on_start(run)
-        watch = Watch(self.store, run_id, owner, self.heartbeat_s)
-        environment = child_environment(self.registry, run) | {OWNER_VARIABLE: owner.nonce}
-        return attend(run, self.command, environment, watch, give_back, on_line)
+        heartbeat = Heartbeat(self.store, run_id, owner, self.heartbeat_s)
+        environment = child_environment(self.registry, run, owner)
+        return follow_run(run, self.command, environment, heartbeat, give_back, on_line)
 
     def recover(self) -> list[Run]:
         """Close runs whose process is gone; those that a worker had are queued once more.

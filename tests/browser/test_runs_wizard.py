@@ -68,7 +68,7 @@ def test_a_person_runs_a_pack_finds_the_next_run_after_a_restart_and_stops_it(no
     model = wizard.get_by_label("Model", exact=True).first
     model.fill("model_name=good,details=1,slow_unless=go")
     expect(start).to_be_enabled()
-    expect(wizard.get_by_text("no judge is asked")).to_be_visible()
+    expect(wizard.get_by_text("the run makes no judge calls")).to_be_visible()
 
     # a jury of one is refused, beside the modes; another judge mends it
     wizard.get_by_label("jury").check()

@@ -5,6 +5,7 @@ Neither LightEval nor judging is imported here, so that both sides may.
 
 from evalkit.runs.contract.receipts import (
     RECEIPT_VARIABLE,
+    RECEIPTS_FILE,
     JudgeUsed,
     Receipt,
     Scorer,
@@ -29,6 +30,7 @@ __all__ = [
     "BINDINGS_VARIABLE",
     "CONFIG_VARIABLE",
     "MODE_VARIABLE",
+    "RECEIPTS_FILE",
     "RECEIPT_VARIABLE",
     "JudgeConfig",
     "JudgeUsed",

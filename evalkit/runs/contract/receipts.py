@@ -19,6 +19,7 @@ from evalkit.errors import ConfigError, counted
 from evalkit.runs.contract.scoring_config import faults
 
 __all__ = [
+    "RECEIPTS_FILE",
     "RECEIPT_VARIABLE",
     "JudgeUsed",
     "Receipt",
@@ -32,6 +33,8 @@ __all__ = [
 ]
 
 RECEIPT_VARIABLE = "EVALUATOR_RECEIPT_PATH"
+RECEIPTS_FILE = "receipts.json"
+"""Where, in LightEval's output folder, a run has its receipts."""
 _SCHEMA = 1
 _COUNTS = ("n_items", "n_scored", "n_empty", "n_judgments", "n_unscored", "n_live", "n_cached")
 _NO_IDENTITY = ("base_url", "n_judgments", "n_scored", "reasons", "served")

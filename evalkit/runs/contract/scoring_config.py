@@ -262,11 +262,6 @@ class Scoring:
                 "'judge'"
             )
 
-    def environment(self) -> dict[str, str | None]:
-        """Variables for the process that scores; None: to be taken out of it."""
-        config = None if self.config is None else json.dumps(self.config.to_dict(), ensure_ascii=False)
-        return {MODE_VARIABLE: self.mode, CONFIG_VARIABLE: config}
-
 
 def asked_mode(environ: Mapping[str, str] | None = None) -> str | None:
     """The scoring mode that the environment sets; None where it is not set or blank.

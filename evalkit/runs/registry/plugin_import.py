@@ -1,6 +1,6 @@
 """Runs as a process of its own: imports a plugin, or LightEval's task modules, and writes what is there as JSON.
 
-Started by `children` with the path of this file: nothing of the registry is loaded here.
+Started by its path: nothing of the registry is loaded here.
 """
 
 from __future__ import annotations

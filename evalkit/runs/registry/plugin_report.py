@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
+import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -16,14 +20,16 @@ from evalkit.errors import EvalkitError, MissingExtraError, RegistryError, advis
 from evalkit.rubrics import load_profile, load_rubric
 from evalkit.rubrics.criteria import problems
 from evalkit.rubrics.prompts import Template
+from evalkit.runs.child_process import run_command
+from evalkit.runs.contract import BINDINGS_VARIABLE, CONFIG_VARIABLE, MODE_VARIABLE, RECEIPT_VARIABLE
 from evalkit.runs.contract.plugin_layout import PluginLayout
-from evalkit.runs.registry.inspection_process import ask_child
 from evalkit.runs.registry.plugin_sources import requirements_of
 
 __all__ = ["Need", "Part", "PluginReport", "PluginTask", "dataset_of", "inspect_plugin", "lighteval_tasks"]
 
 _DISTRIBUTION = "evalkit-jury"
 _LIGHTEVAL_WAIT_S = 600.0
+_IMPORT = Path(__file__).with_name("plugin_import.py")
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +148,7 @@ def inspect_plugin(path: str | Path, *, timeout_s: float = 120.0, tasks_wanted: 
     ('it has no tasks: TASKS_TABLE is empty',)
     """
     layout = PluginLayout.at(path)
-    found = ask_child("plugin", str(layout.root), f"plugin {layout.root}", timeout_s)
+    found = _imported("plugin", str(layout.root), f"plugin {layout.root}", timeout_s)
     said: list[str] = []
     declared = _declared(found["declared"], said)
     tasks = tuple(_tasks(found, declared, said))
@@ -169,8 +175,39 @@ def lighteval_tasks(*, timeout_s: float = _LIGHTEVAL_WAIT_S) -> tuple[str, list[
         version("lighteval")
     except PackageNotFoundError:
         raise MissingExtraError(f"LightEval's tasks need LightEval; {advise_extra('lighteval')}") from None
-    found = ask_child("lighteval", "", "LightEval's task list", timeout_s)
+    found = _imported("lighteval", "", "LightEval's task list", timeout_s)
     return found["version"], found["tasks"], found["failed"]
+
+
+def _imported(what: str, place: str, name: str, timeout_s: float) -> dict[str, Any]:
+    """What a process of its own found in a plugin, or in LightEval (`what` is ``plugin`` or ``lighteval``).
+
+    Raises
+    ------
+    RegistryError
+        When it raised, ended otherwise, or was not done after `timeout_s` seconds; `name` begins the message.
+    """
+    # the caller's own scoring mode must not make metrics build their judges here
+    scoring = {BINDINGS_VARIABLE, CONFIG_VARIABLE, MODE_VARIABLE, RECEIPT_VARIABLE}
+    environment = {key: value for key, value in os.environ.items() if key not in scoring}
+    if what == "lighteval":
+        environment |= {"HF_HUB_OFFLINE": "1"}
+    # any other value than True makes litellm fetch a list when it is imported
+    environment.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    with tempfile.TemporaryDirectory(prefix="evalkit-plugin-") as scratch:
+        out = Path(scratch, "found.json")
+        command = [sys.executable, "-P", str(_IMPORT), what, place, str(out)]
+        code, printed = run_command(command, timeout_s=timeout_s, environment=environment, folder=scratch)
+        if code is None:
+            raise RegistryError(f"{name} was not imported within {timeout_s:g} s; it hangs, or needs more time")
+        if not out.is_file():
+            last = next((line for line in reversed([" ".join(one.split()) for one in printed]) if line), "")
+            said = f"; its last output: {last[:300]}" if last else ""
+            raise RegistryError(f"{name} ended the process that imported it, exit code {code}{said}")
+        found: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
+    if "error" in found:
+        raise RegistryError(f"{name} cannot be imported: {found['error']}")
+    return found
 
 
 def _declared(given: Any, said: list[str]) -> _Declared:

@@ -6,7 +6,6 @@ import hashlib
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 from evalkit.errors import ConfigError
+from evalkit.runs.child_process import run_command
 from evalkit.runs.contract.plugin_layout import PluginLayout, read_project
 
 __all__ = ["Place", "content_hash", "fetched", "locate", "requirements_of"]
@@ -122,20 +122,18 @@ def _at_commit(uri: str) -> str:
 
 
 def _commit_of(repository: str, reference: str) -> str:
-    try:
-        done = subprocess.run(  # noqa: S603  # what is asked is two arguments, after which no option may come
-            ["git", "ls-remote", "--", repository, reference, f"{reference}^{{}}"],  # noqa: S607  # as pip finds it
-            capture_output=True, text=True, timeout=_GIT_WAIT_S, check=False, stdin=subprocess.DEVNULL,
-            env=os.environ | {"GIT_TERMINAL_PROMPT": "0"},
-        )  # fmt: skip
-    except FileNotFoundError:
-        raise ConfigError(f"{repository} cannot be asked for {reference!r}: there is no git on this machine") from None
-    except subprocess.TimeoutExpired:
-        raise ConfigError(f"{repository} cannot be asked for {reference!r}: no answer in {_GIT_WAIT_S} s") from None
-    if done.returncode:
-        said = " ".join(done.stderr.split())[:300]
-        raise ConfigError(f"{repository} cannot be asked for {reference!r}: {said}")
-    commits = {name: commit for commit, _, name in (line.partition("\t") for line in done.stdout.splitlines())}
+    if shutil.which("git") is None:
+        raise ConfigError(f"cannot look up {reference!r} in {repository}: git is not installed")
+    code, printed = run_command(
+        # what is looked up is two arguments, after which no option may come
+        ["git", "ls-remote", "--", repository, reference, f"{reference}^{{}}"],
+        timeout_s=_GIT_WAIT_S,
+        environment=os.environ | {"GIT_TERMINAL_PROMPT": "0"},
+    )
+    if code != 0:
+        problem = f"no answer within {_GIT_WAIT_S} s" if code is None else " ".join(" ".join(printed).split())[:300]
+        raise ConfigError(f"cannot look up {reference!r} in {repository}: {problem}")
+    commits = {name: commit for commit, _, name in (line.partition("\t") for line in printed)}
     # an annotated tag is an object of its own; ^{} is the commit behind it
     for name in (reference, f"refs/heads/{reference}", f"refs/tags/{reference}^{{}}", f"refs/tags/{reference}"):
         if name in commits:
@@ -182,17 +180,13 @@ def fetched(uri: str, folder: Path, content: str = "") -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         made = Path(scratch, "plugin")
-        command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-input", "--no-deps", "--no-compile"]
-        try:
-            done = subprocess.run(  # noqa: S603  # the URI is one argument, and a plugin is code that the user names
-                [*command, "--disable-pip-version-check", "--no-build-isolation", "--target", str(made), uri],
-                capture_output=True, text=True, timeout=_PIP_WAIT_S, check=False, stdin=subprocess.DEVNULL,
-            )  # fmt: skip
-        except subprocess.TimeoutExpired:
-            raise ConfigError(f"{uri} cannot be fetched: pip did not end within {_PIP_WAIT_S} s") from None
-        if done.returncode or not made.is_dir():
-            said = " ".join((done.stderr.strip() or done.stdout.strip()).splitlines()[-3:])
-            raise ConfigError(f"{uri} cannot be fetched: {said[:400]}")
+        options = ["--quiet", "--no-input", "--no-deps", "--no-compile", "--no-build-isolation"]
+        pip = [sys.executable, "-m", "pip", "install", *options, "--disable-pip-version-check"]
+        code, printed = run_command([*pip, "--target", str(made), uri], timeout_s=_PIP_WAIT_S)
+        if code is None:
+            raise ConfigError(f"{uri} cannot be fetched: pip did not end within {_PIP_WAIT_S} s")
+        if code or not made.is_dir():
+            raise ConfigError(f"{uri} cannot be fetched: {' '.join(printed[-3:])[:400]}")
         shutil.rmtree(made / "bin", ignore_errors=True)
         for record in made.glob("*.dist-info"):  # holds the time and place of this installation
             for name in ("RECORD", "direct_url.json", "INSTALLER", "REQUESTED"):
