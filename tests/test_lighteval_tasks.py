@@ -35,11 +35,11 @@ from lighteval.tasks.registry import Registry
 from lighteval.tasks.requests import Doc
 
 from evalkit.lighteval import tasks as shipped
-from evalkit.lighteval.pollux.criteria import PolluxCriteria, criteria_file
-from evalkit.lighteval.pollux.inline_criteria import criterion_of
+from evalkit.lighteval.pollux.criteria import PolluxCriteria, criterion_of
 from evalkit.lighteval.pollux.scores import score_answer
 from evalkit.lighteval.tasks import make_tasks, pollux_metric
 from evalkit.lighteval.tasks.instruction_rules import RULES, check_rules, is_kept
+from evalkit.lighteval.tasks.pollux_tasks import criteria_file
 from evalkit.lighteval.tasks.refusals import is_refusal
 from evalkit.lighteval.tasks.sources import data_folder, data_source, place_of, version_of
 from evalkit.lighteval.tasks.text_overlap import token_f1

@@ -24,6 +24,7 @@ __all__ = [
     "corpus_row",
     "is_scored",
     "judgments_of",
+    "mean_row",
     "sample_rows",
     "unjudged_row",
 ]
@@ -143,6 +144,23 @@ def corpus_row(name: str, rows: Sequence[Mapping[str, Any]], *, jury: bool) -> d
 def is_scored(name: str, row: Mapping[str, Any]) -> bool:
     """Whether a sample is scored: it has a number, or its judges tie, which is an outcome, too."""
     return not math.isnan(row[name]) or str(row[f"{name}_error"]).partition(" ")[0] == TIED
+
+
+def mean_row(name: str, values: Sequence[float]) -> dict[str, float]:
+    """Mean, standard error and number of the values that are not NaN.
+
+    Examples
+    --------
+    >>> mean_row("x", [1.0, 0.0, float("nan")])  # √(½ / 2)
+    {'x': 0.5, 'x_stderr': 0.5, 'x_n': 2.0}
+    """
+    known = np.array([value for value in values if not math.isnan(value)], dtype=float)
+    n = len(known)
+    return {
+        name: float(known.mean()) if n else math.nan,
+        f"{name}_stderr": math.sqrt(float(known.var(ddof=1)) / n) if n > 1 else math.nan,
+        f"{name}_n": float(n),
+    }
 
 
 def judgments_of(name: str, rows: Sequence[Mapping[str, Any]], ids: Sequence[str] | None = None) -> pd.DataFrame:

@@ -13,11 +13,11 @@ from lighteval.tasks.lighteval_task import LightevalTaskConfig
 from evalkit.errors import ConfigError, listed
 from evalkit.lighteval.metrics import judge_metric
 from evalkit.lighteval.pollux.task_metric import pollux_metric
-from evalkit.lighteval.pollux.tasks import pollux_tasks
 from evalkit.lighteval.tasks.checks import check_metric
 from evalkit.lighteval.tasks.configs import make_config
 from evalkit.lighteval.tasks.documents import READERS
 from evalkit.lighteval.tasks.instruction_rules import RULE_KEYS, check_rules
+from evalkit.lighteval.tasks.pollux_tasks import pollux_tasks
 from evalkit.lighteval.tasks.refusals import REFUSAL_KEYS, check_refusal
 from evalkit.lighteval.tasks.sources import HUB, SOURCES, data_source, place_of, version_of
 from evalkit.lighteval.tasks.text_overlap import OVERLAP_KEYS, check_overlap

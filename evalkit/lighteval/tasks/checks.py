@@ -6,16 +6,15 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 from lighteval.metrics.metrics_sample import SampleLevelComputation
 from lighteval.metrics.utils.metric_utils import SampleLevelMetric
 
 from evalkit.errors import InputError, counted
 from evalkit.lighteval.items import answer_of
-from evalkit.lighteval.metric_rows import EMPTY_ANSWER
+from evalkit.lighteval.metric_rows import EMPTY_ANSWER, mean_row
 from evalkit.lighteval.metrics import batched_metric
 
-__all__ = ["Check", "CheckScore", "answered_metric", "check_metric", "mean_row"]
+__all__ = ["Check", "CheckScore", "answered_metric", "check_metric"]
 
 Check = Callable[[str, Any], tuple[Mapping[str, float], str]]
 """Answer and document -> figures (NaN: not known, or not asked of this document) and a note on what was found."""
@@ -87,23 +86,6 @@ class CheckScore(SampleLevelComputation):  # type: ignore[misc,unused-ignore]  #
         for key in self.keys:
             figures |= mean_row(key, [row[key] for row in rows])
         return figures | {f"{self.name}_n_empty": float(sum(row[f"{self.name}_note"] == EMPTY_ANSWER for row in rows))}
-
-
-def mean_row(name: str, values: Sequence[float]) -> dict[str, float]:
-    """Mean, standard error and number of the values that are not NaN.
-
-    Examples
-    --------
-    >>> mean_row("x", [1.0, 0.0, float("nan")])  # √(½ / 2)
-    {'x': 0.5, 'x_stderr': 0.5, 'x_n': 2.0}
-    """
-    known = np.array([value for value in values if not math.isnan(value)], dtype=float)
-    n = len(known)
-    return {
-        name: float(known.mean()) if n else math.nan,
-        f"{name}_stderr": math.sqrt(float(known.var(ddof=1)) / n) if n > 1 else math.nan,
-        f"{name}_n": float(n),
-    }
 
 
 def answered_metric() -> SampleLevelMetric:

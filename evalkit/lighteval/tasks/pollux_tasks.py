@@ -1,20 +1,30 @@
-"""From a row of POLLUX to LightEval's document, one group of difficulty or type of task a reader."""
+"""POLLUX as LightEval tasks: by difficulty (``pollux:easy`` …) and by type of task (``pollux_type:<type>``)."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+from lighteval.tasks.lighteval_task import LightevalTaskConfig
 from lighteval.tasks.requests import Doc
 
+from evalkit.errors import ConfigError
 from evalkit.lighteval.pollux.criteria import PolluxCriteria, slug_of
-from evalkit.lighteval.tasks.sources import HUB, Place, check_row
+from evalkit.lighteval.pollux.task_metric import pollux_metric
+from evalkit.lighteval.tasks.checks import check_metric
+from evalkit.lighteval.tasks.configs import make_config
+from evalkit.lighteval.tasks.instruction_rules import script_share
+from evalkit.lighteval.tasks.sources import HUB, Place, check_row, data_folder, place_of, version_of
 
-__all__ = ["DIFFICULTIES", "PolluxReader", "difficulty_of"]
+__all__ = ["CRITERIA_VARIABLE", "DIFFICULTIES", "PolluxReader", "criteria_file", "difficulty_of", "pollux_tasks"]
 
+CRITERIA_VARIABLE = "EVALKIT_POLLUX_CRITERIA"
 DIFFICULTIES = ("easy", "medium", "hard")
 
 _STEMS = {"easy": ("easy", "лёгк", "легк", "прост"), "medium": ("medium", "средн"), "hard": ("hard", "сложн", "трудн")}
+_TOKENS = 1024
 
 
 def difficulty_of(text: Any) -> str | None:
@@ -80,3 +90,57 @@ class PolluxReader:
             return difficulty_of(row["difficulty"]) == self.difficulty
         kind = str(row["task_type"])
         return self.kind is not None and (slug_of(kind) == slug_of(self.kind) or self.criteria.is_same(self.kind, kind))
+
+
+def criteria_file(source: str, environ: Mapping[str, str] | None = None) -> Path:
+    """The file of criteria: the shipped one, or for rows of the hub the one of ``EVALKIT_POLLUX_CRITERIA``.
+
+    Raises
+    ------
+    ConfigError
+        When rows of the hub are wanted and the variable is not set, or there is no such file.
+    """
+    if source == "shipped":
+        return data_folder("pollux") / "criteria.json"
+    given = (os.environ if environ is None else environ).get(CRITERIA_VARIABLE, "").strip()
+    if not given:
+        raise ConfigError(
+            f"POLLUX from the hub needs its criteria: set {CRITERIA_VARIABLE} to the project's metainfo/criteria.json"
+        )
+    if not Path(given).is_file():
+        raise ConfigError(f"{CRITERIA_VARIABLE}: there is no file {given}; give the project's metainfo/criteria.json")
+    return Path(given)
+
+
+def pollux_tasks(
+    source: str, *, repo: str | None = None, criteria: str | Path | None = None
+) -> list[LightevalTaskConfig]:
+    """The tasks of POLLUX: each has the judged metric `pollux`, and `answered` and `in_russian` without a judge.
+
+    Parameters
+    ----------
+    source
+        ``shipped`` or ``hub``.
+    repo
+        In the place of the data set's name or folder.
+    criteria
+        File of criteria; by default the shipped one, or that of ``EVALKIT_POLLUX_CRITERIA``.
+    """
+    file = Path(criteria) if criteria is not None else criteria_file(source)
+    known = PolluxCriteria.of(file)
+    place = place_of("pollux", source, repo)
+    version = version_of(place, file.read_text(encoding="utf-8-sig"))
+    # figures of hundreds of criteria would bury the others: shown are those of every task, in samples all
+    shown = list(known.criteria) if source == "shipped" else known.general
+    readers = {f"pollux:{name}": PolluxReader(known, place, difficulty=name) for name in DIFFICULTIES}
+    readers |= {f"pollux_type:{slug_of(kind)}": PolluxReader(known, place, kind=kind) for kind in known.tasks}
+    metrics = [pollux_metric(known, shown=shown), check_metric("russian", _is_russian, ["in_russian"])]
+    return [
+        make_config(name, place, reader, metrics, tokens=_TOKENS, version=version) for name, reader in readers.items()
+    ]
+
+
+def _is_russian(answer: str, _doc: Any) -> tuple[Mapping[str, float], str]:
+    """Whether most letters of an answer are Cyrillic; no figure without letters."""
+    share = script_share(answer, "ru")
+    return {"in_russian": share if share != share else float(share > 0.5)}, ""
