@@ -5,16 +5,19 @@ from __future__ import annotations
 import copy
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+import pandas as pd
 from lighteval.metrics.metrics_sample import SampleLevelComputation
 from lighteval.metrics.utils.metric_utils import SampleLevelMetric
 from lighteval.tasks.requests import SamplingMethod
 
 from evalkit.core.judges import Judge
-from evalkit.engine import Options
+from evalkit.engine import Options, Spec
 from evalkit.errors import ConfigError, EvalkitError, InputError, JudgeError, counted, listed
 from evalkit.evaluation import Evaluation, evaluate_spec
+from evalkit.evaluation.costs import Cost
 from evalkit.lighteval.declared_metrics import Declared
 from evalkit.lighteval.items import Fields, answer_of, check_fields, items_of
 from evalkit.lighteval.metric_rows import EMPTY_ANSWER, check_rubric, corpus_row, is_scored, sample_rows, unjudged_row
@@ -22,7 +25,7 @@ from evalkit.lighteval.progress import Told
 from evalkit.lighteval.scoring import Settled, judges_used, place_of, settle, without_place
 from evalkit.runs.contract import Scoring, TaskBindings
 
-__all__ = ["RubricScore", "batched_metric", "judge_metric", "jury_metric"]
+__all__ = ["RubricScore", "batched_metric", "filled_answers", "judge_metric", "jury_metric", "receipt_counts"]
 
 _log = logging.getLogger("evalkit")
 
@@ -86,35 +89,20 @@ def judge_metric(
     return _metric(Declared.of(rubric, judges, profile, samples, template, rules, modes), name, fields, options)
 
 
-def jury_metric(
-    rubric: Any,
-    *,
-    judges: Any = None,
-    profile: Any = None,
-    samples: int | None = None,
-    template: str | None = None,
-    vote: str | None = None,
-    ties: str | None = None,
-    min_self_agreement: float | None = None,
-    aggregate: str | None = None,
-    quorum: float | None = None,
-    name: str | None = None,
-    fields: Fields | None = None,
-    **options: Any,
-) -> SampleLevelMetric:
-    """A LightEval metric that needs a jury: as `judge_metric`, but judge mode is refused for its task.
+def jury_metric(rubric: Any, **given: Any) -> SampleLevelMetric:
+    """A LightEval metric that needs a jury: as `judge_metric`, with the same options, but it refuses judge mode.
 
     Raises
     ------
     ConfigError, RubricError
         As `judge_metric`.
     """
-    rules = {"vote": vote, "ties": ties, "min_self_agreement": min_self_agreement}
-    rules |= {"aggregate": aggregate, "quorum": quorum}
-    declared = Declared.of(rubric, judges, profile, samples, template, rules, ("deterministic", "jury"))
-    if len(declared.judges) == 1:
-        raise ConfigError("a jury takes two judges or more and judges= names one; use judge_metric for one")
-    return _metric(declared, name, fields, options)
+    metric = judge_metric(rubric, **given)
+    score = metric.sample_level_fn
+    if len(score.declared.judges) == 1:
+        raise ConfigError("a jury takes two judges or more, and judges= names one; use judge_metric for one")
+    score.declared = replace(score.declared, modes=("deterministic", "jury"))
+    return metric
 
 
 def _metric(
@@ -219,21 +207,21 @@ class RubricScore(SampleLevelComputation):
         self, responses: Sequence[Any], docs: Sequence[Any], **_: Any
     ) -> list[dict[str, Any]]:
         """One row a sample; see `judge_metric`."""
-        if len(responses) != len(docs):
-            raise InputError(
-                f"{counted(len(responses), 'response')} for {counted(len(docs), 'document')}; give one each"
-            )
+        scoring = Scoring.from_environ()
+        filled = filled_answers(self.name, scoring.mode, responses, docs)
         if not docs:
             return []
         task = docs[0].task_name
-        scoring = Scoring.from_environ()
         if scoring.mode == "deterministic":
             return [{f"{self.name}_coverage": 0.0, f"{self.name}_error": "deterministic"} for _ in docs]
         settled = settle(self.declared, task, scoring, metric=self.name)
-        filled = [number for number, response in enumerate(responses) if answer_of(response).strip()]
         evaluation, problem = self._evaluation(settled, [docs[n] for n in filled], [responses[n] for n in filled])
         rows = self._rows(settled, evaluation, problem, filled, len(docs))
-        settled.leave_receipt(task, self.name, **_counts(self.name, rows, evaluation, settled, len(filled)))
+        n_scored = sum(is_scored(self.name, row) for row in rows)
+        n_wanted = len(filled) * settled.spec.samples * len(settled.spec.rubric.criteria) * len(settled.spec.judges)
+        tables = [] if evaluation is None else [evaluation.judgments]
+        counts = {"n_items": len(rows), "n_scored": n_scored, "n_empty": len(rows) - len(filled)}
+        settled.leave_receipt(task, self.name, **counts, **receipt_counts(settled.spec, tables, n_wanted))
         return rows
 
     def corpus(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
@@ -267,29 +255,41 @@ class RubricScore(SampleLevelComputation):
         found = {} if evaluation is None else sample_rows(self.name, evaluation, report_disagreement=report)
         for place, number in enumerate(filled):
             rows[number] = found.get(str(place)) or unjudged_row(self.name, rubric, problem, report_disagreement=report)
-        n_empty = n_docs - len(filled)
-        if n_empty:
-            _log.warning("%s: %d of %d answers are empty and were not judged", self.name, n_empty, n_docs)
         return rows
 
 
-def _counts(
-    name: str, rows: Sequence[Mapping[str, Any]], evaluation: Evaluation | None, settled: Settled, n_filled: int
-) -> dict[str, Any]:
-    per_judge = n_filled * settled.spec.samples * len(settled.spec.rubric.criteria)
-    cost = None if evaluation is None else evaluation.cost
-    tables = [] if evaluation is None else [evaluation.judgments]
-    judges = judges_used(settled.spec, tables, per_judge if evaluation is None else 0)
+def filled_answers(name: str, mode: str, responses: Sequence[Any], docs: Sequence[Any]) -> list[int]:
+    """The numbers of the answers that are not empty; those that will not be judged for that are counted in the log.
+
+    Raises
+    ------
+    InputError
+        When there are not as many responses as documents.
+    """
+    if len(responses) != len(docs):
+        raise InputError(f"{counted(len(responses), 'response')} for {counted(len(docs), 'document')}; give one each")
+    filled = [number for number, response in enumerate(responses) if answer_of(response).strip()]
+    if len(filled) < len(docs) and mode != "deterministic":
+        n_empty = len(docs) - len(filled)
+        _log.warning("%s: %d of %d answers are empty and were not judged", name, n_empty, len(docs))
+    return filled
+
+
+def receipt_counts(spec: Spec, tables: Sequence[pd.DataFrame], n_wanted: int) -> dict[str, Any]:
+    """What a receipt says of judges, judgments and costs, from judgments tables.
+
+    Of the `n_wanted` judgments, those in no table were lost because no judge could be called.
+    """
+    judges = judges_used(spec, tables, (n_wanted - sum(map(len, tables))) // len(spec.judges))
+    costs = [Cost.of(table) for table in tables]
+    paid = [cost.paid_usd for cost in costs]
     return {
         "judges": judges,
-        "n_items": len(rows),
-        "n_scored": sum(is_scored(name, row) for row in rows),
-        "n_empty": len(rows) - n_filled,
-        "n_judgments": per_judge * len(judges),
-        "n_unscored": per_judge * len(judges) - sum(judge.n_scored or 0 for judge in judges),
-        "n_live": 0 if cost is None else cost.n_live,
-        "n_cached": 0 if cost is None else cost.n_cached + cost.n_recorded,
-        "cost_usd": 0.0 if cost is None else cost.paid_usd,
+        "n_judgments": n_wanted,
+        "n_unscored": n_wanted - sum(judge.n_scored or 0 for judge in judges),
+        "n_live": sum(cost.n_live for cost in costs),
+        "n_cached": sum(cost.n_cached + cost.n_recorded for cost in costs),
+        "cost_usd": None if None in paid else float(sum(usd for usd in paid if usd is not None)),
     }
 
 

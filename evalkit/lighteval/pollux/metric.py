@@ -12,29 +12,30 @@ from typing import Any, Literal, get_args
 import orjson
 import pandas as pd
 
-from evalkit._version import __version__
 from evalkit.core.choices import ENGINE_REASONS
 from evalkit.core.records import Reply
 from evalkit.engine import Options, Spec, Worklist
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.judging import judge_worklist
 from evalkit.engine.providers.api_keys import NO_KEY, hold_key, key_in
-from evalkit.errors import ConfigError, InputError, JudgeError, MissingExtraError, advise_extra, counted
+from evalkit.errors import ConfigError, JudgeError, MissingExtraError, advise_extra
 from evalkit.errors.secrets import Secret
-from evalkit.evaluation.costs import Cost
 from evalkit.lighteval.items import answer_of
 from evalkit.lighteval.pollux.judge_arguments import PolluxJudge
 from evalkit.lighteval.pollux.prompts import PolluxPromptBuilder
 from evalkit.lighteval.pollux.replies import Pattern, ReplyReader, checked_pattern, form_of, written_form
-from evalkit.lighteval.scoring import judges_used, leave_receipt
 from evalkit.lighteval.surrogates import mended
-from evalkit.runs.contract import Receipt, asked_mode
+from evalkit.runs.contract import TaskBinding, asked_mode
 from evalkit.tables import is_missing
 
 try:
     from lighteval.metrics.metrics_sample import SampleLevelComputation
 except ModuleNotFoundError as problem:
     raise MissingExtraError(f"the POLLUX metric needs lighteval ({problem}): {advise_extra('lighteval')}") from problem
+
+from evalkit.core.rules import Rules
+from evalkit.lighteval.metrics import filled_answers, receipt_counts
+from evalkit.lighteval.scoring import Settled
 
 __all__ = ["PolluxLLMJudgeMetric"]
 
@@ -239,23 +240,19 @@ class PolluxLLMJudgeMetric(SampleLevelComputation):  # type: ignore[misc,unused-
         CacheError
             When replies cannot be stored.
         """
-        if len(responses) != len(docs):
-            raise InputError(
-                f"{counted(len(responses), 'response')} for {counted(len(docs), 'document')}; give one each"
-            )
-        mode = _mode()
+        mode, task = _mode(), docs[0].task_name if docs else ""
+        asked = filled_answers(", ".join(filter(None, [task, self._metric])), mode, responses, docs)
         if mode == "deterministic":
             return [self._sample(math.nan, "", "deterministic") for _ in docs]
         spec, options, reader = self._settle()
         rows = [_row(doc, response) for doc, response in zip(docs, responses, strict=True)]
-        asked = [at for at, row in enumerate(rows) if row["answer"].strip()]
         found = self._judged(spec, options, reader, [rows[at] for at in asked]) if asked else _Judged()
         readings = dict(zip(asked, found.readings, strict=True))
         samples = [
             self._sample(*readings.get(at, (math.nan, "", "empty")), asked=at in readings) for at in range(len(rows))
         ]
         if docs:
-            self._close(docs[0].task_name, mode, spec, found, samples)
+            self._close(task, mode, spec, found, samples)
         return samples
 
     def _judged(self, spec: Spec, options: Options, reader: ReplyReader, rows: list[dict[str, str]]) -> _Judged:
@@ -283,36 +280,17 @@ class PolluxLLMJudgeMetric(SampleLevelComputation):  # type: ignore[misc,unused-
         return str(problem)
 
     def _close(self, task: str, mode: str, spec: Spec, found: _Judged, samples: Sequence[Mapping[str, Any]]) -> None:
-        """Log what has no score, and leave the receipt."""
-        n_asked, n_scored = len(found.readings), sum(not error for _, _, error in found.readings)
-        n_empty = len(samples) - n_asked
-        if n_empty:
-            said = counted(n_empty, "answer was", "answers were")
-            _log.warning("%s: %s empty and not judged", ", ".join(filter(None, [task, self._metric])), said)
+        """Leave the receipt."""
         errors = [error or None for _, _, error in found.readings]
-        table = None if found.table is None else found.table.assign(error=pd.array(errors, dtype=object))
-        cost = None if found.table is None else Cost.of(found.table)
-        leave_receipt(
-            Receipt(
-                task=task or "",
-                metric=self._metric,
-                scoring_mode=mode,  # type: ignore[arg-type]  # pydantic looks
-                rubric=spec.rubric.id,
-                rubric_version=spec.rubric.version,
-                rubric_hash=spec.rubric.content_hash,
-                judges=judges_used(spec, [] if table is None else [table], n_asked if table is None else 0),
-                samples=1,
-                origins=dict.fromkeys(("judges", "rubric", "samples", "template"), "task"),
-                n_items=len(samples),
-                n_scored=n_scored,
-                n_empty=n_empty,
-                n_judgments=n_asked,
-                n_unscored=n_asked - n_scored,
-                n_live=0 if cost is None else cost.n_live,
-                n_cached=0 if cost is None else cost.n_cached + cost.n_recorded,
-                cost_usd=0.0 if cost is None else cost.paid_usd,
-                evalkit_version=__version__,
-            )
+        tables = [] if found.table is None else [found.table.assign(error=pd.array(errors, dtype=object))]
+        origins = dict.fromkeys(("judges", "rubric", "samples", "template"), "task")
+        Settled(spec, Rules(), origins, False, mode, None, TaskBinding()).leave_receipt(
+            task or "",
+            self._metric,
+            n_items=len(samples),
+            n_scored=errors.count(None),
+            n_empty=len(samples) - len(errors),
+            **receipt_counts(spec, tables, len(errors)),
         )
 
     def _sample(self, score: float, feedback: str, error: str, *, asked: bool = False) -> dict[str, Any]:

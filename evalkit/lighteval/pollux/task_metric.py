@@ -16,16 +16,16 @@ from lighteval.metrics.metrics_sample import SampleLevelComputation
 from lighteval.metrics.utils.metric_utils import SampleLevelMetric
 
 from evalkit.engine import Options, Spec
-from evalkit.errors import ConfigError, InputError, JudgeError, counted, listed
+from evalkit.errors import ConfigError, JudgeError, listed
 from evalkit.evaluation import Evaluation, evaluate_spec
 from evalkit.lighteval.declared_metrics import Declared
-from evalkit.lighteval.items import answer_of, items_of
+from evalkit.lighteval.items import items_of
 from evalkit.lighteval.metric_rows import is_scored, judgments_of, sample_rows, unjudged_row
-from evalkit.lighteval.metrics import RubricScore, batched_metric
+from evalkit.lighteval.metrics import RubricScore, batched_metric, filled_answers, receipt_counts
 from evalkit.lighteval.pollux.criteria import PolluxCriteria, as_gate, criterion_of
 from evalkit.lighteval.pollux.scores import RESERVED, Missing, corpus_of, sample_row
 from evalkit.lighteval.progress import Told
-from evalkit.lighteval.scoring import Settled, judges_used, settle
+from evalkit.lighteval.scoring import Settled, settle
 from evalkit.rubrics import Criterion, Rubric
 from evalkit.rubrics.prompts import PromptBuilder
 from evalkit.runs.contract import Scoring
@@ -177,20 +177,14 @@ class PolluxScore(SampleLevelComputation):  # type: ignore[misc,unused-ignore]  
 
     def compute(self, responses: Sequence[Any], docs: Sequence[Any], **_: Any) -> list[dict[str, Any]]:  # type: ignore[override,unused-ignore]
         """One row a sample; see `pollux_metric`."""
-        if len(responses) != len(docs):
-            raise InputError(
-                f"{counted(len(responses), 'response')} for {counted(len(docs), 'document')}; give one each"
-            )
         scoring = Scoring.from_environ()
+        numbers = filled_answers(self.name, scoring.mode, responses, docs)
         if not docs or scoring.mode == "deterministic":
             return [{f"{self.name}_coverage": 0.0, f"{self.name}_error": "deterministic"} for _ in docs]
         task = docs[0].task_name
         settled = settle(self.declared, task, scoring, metric=self.name)
         applying = {number: self._applying(doc) for number, doc in enumerate(docs)}
-        filled = {at: applying[at] for at, response in enumerate(responses) if answer_of(response).strip()}
-        if len(filled) < len(docs):
-            n_empty = len(docs) - len(filled)
-            _log.warning("%s: %d of %d answers are empty and were not judged", self.name, n_empty, len(docs))
+        filled = {number: applying[number] for number in numbers}
         items = items_of(docs, responses, settled.spec.rubric, {})
         judged = judge_criteria(settled, items, filled, self._options)
         rows = self._rows(settled, applying, judged)
@@ -265,19 +259,7 @@ class JudgedCriteria:
 
     def counts(self, spec: Spec) -> dict[str, Any]:
         """What a receipt says of judges, judgments and costs."""
-        tables = [evaluation.judgments for evaluation in self.evaluations]
-        n_down = (self.n_wanted - sum(map(len, tables))) // len(spec.judges)
-        costs = [evaluation.cost for evaluation in self.evaluations]
-        paid = [cost.paid_usd for cost in costs]
-        n_scored = sum(int(table["error"].isna().sum()) for table in tables)
-        return {
-            "judges": judges_used(spec, tables, n_down),
-            "n_judgments": self.n_wanted,
-            "n_unscored": self.n_wanted - n_scored,
-            "n_live": sum(cost.n_live for cost in costs),
-            "n_cached": sum(cost.n_cached + cost.n_recorded for cost in costs),
-            "cost_usd": None if None in paid else float(sum(one for one in paid if one is not None)),
-        }
+        return receipt_counts(spec, [evaluation.judgments for evaluation in self.evaluations], self.n_wanted)
 
 
 def judge_criteria(

@@ -3,49 +3,6 @@
 Neither LightEval nor judging is imported here, so that both sides may.
 """
 
-from evalkit.runs.contract.receipts import (
-    RECEIPT_VARIABLE,
-    RECEIPTS_FILE,
-    JudgeUsed,
-    Receipt,
-    Scorer,
-    check_receipts,
-    read_receipts,
-    read_scorers,
-    receipt_place,
-    write_receipt,
-    write_scorers,
-)
-from evalkit.runs.contract.scoring_config import (
-    CONFIG_VARIABLE,
-    MODE_VARIABLE,
-    JudgeConfig,
-    Scoring,
-    ScoringConfig,
-    asked_mode,
-)
-from evalkit.runs.contract.task_bindings import BINDINGS_VARIABLE, TaskBinding, TaskBindings, TemplateText
+from lazy_loader import attach_stub
 
-__all__ = [
-    "BINDINGS_VARIABLE",
-    "CONFIG_VARIABLE",
-    "MODE_VARIABLE",
-    "RECEIPTS_FILE",
-    "RECEIPT_VARIABLE",
-    "JudgeConfig",
-    "JudgeUsed",
-    "Receipt",
-    "Scorer",
-    "Scoring",
-    "ScoringConfig",
-    "TaskBinding",
-    "TaskBindings",
-    "TemplateText",
-    "asked_mode",
-    "check_receipts",
-    "read_receipts",
-    "read_scorers",
-    "receipt_place",
-    "write_receipt",
-    "write_scorers",
-]
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

@@ -345,7 +345,7 @@ def test_blank_answers_are_flagged_and_not_judged(server: JudgeServer, caplog: p
     rows["docs"].append(rows["docs"][0])
     assert scores(metric_of(server).compute(**rows)) == ["empty", "empty", 2.0, "empty"]
     assert len(server.seen) == 1
-    assert "3 answers were empty and not judged" in caplog.text
+    assert "3 of 4 answers are empty and were not judged" in caplog.text
 
 
 @pytest.mark.network
