@@ -171,7 +171,7 @@ def test_a_git_reference_is_fetched_by_its_commit_once(tmp_path: Path) -> None:
 
     with pytest.raises(ConfigError, match="has no branch, tag or commit 'none'"):
         locate(f"git+file://{repo}@none", tmp_path / "plugins")
-    with pytest.raises(ConfigError, match=r"cannot be asked for 'main': .*not"):
+    with pytest.raises(ConfigError, match=r"cannot look up 'main' in .*not"):
         locate(f"git+file://{tmp_path}/nowhere@main", tmp_path / "plugins")
     with pytest.raises(ConfigError, match="cannot be fetched"):
         locate(f"git+file://{repo}@{'0' * 40}", tmp_path / "plugins")

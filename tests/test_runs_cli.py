@@ -218,3 +218,14 @@ def test_ids_of_runs_are_whole_on_a_narrow_terminal(
         assert max(map(len, said.splitlines())) <= 80
         assert [one for one in ids if one not in said] == [], said
     assert {"score", "stderr", "scored"} <= set(said.splitlines()[0].split()), "a score with its spread and coverage"
+
+
+def test_a_plan_starts_nothing_and_says_what_a_run_takes(evalkit: Callable[..., str], folder: Path) -> None:
+    words = ("run", "start", "support", "--model", "model_name=plan", "--scoring-mode", "jury", "--plan")
+    planned = evalkit(*words, "--scoring-config", "jury.json", "--max-samples", "4")
+    assert "not known before: tone (its first run will show what its judges score)" in planned
+    assert "plan" not in evalkit("run", "list", "--json"), "nothing is queued or started"
+    assert "unknown" in evalkit(*words, "--scoring-config", '{"judgse": []}', code=2)
+    assert "takes two judges or more" in evalkit(
+        *words, "--scoring-config", json.dumps({"judges": JURY["judges"][:1]}), code=2
+    )

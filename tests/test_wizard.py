@@ -368,7 +368,8 @@ def test_what_is_told_last_is_about_what_is_filled_in(make, monkeypatch):
 
 def test_what_was_saved_is_said_though_the_plan_comes_later(make, tmp_path, monkeypatch):
     wizard, release = make(scoring_mode="jury", scoring_config=JURY), threading.Event()
-    monkeypatch.setattr("evalkit.notebook.wizard_controller.check_pack", lambda *_: release.wait(300))
+    late = lambda *given, **options: (release.wait(300), plan_run(*given, **options))[1]  # noqa: E731
+    monkeypatch.setattr("evalkit.notebook.wizard_controller.plan_run", late)
     typed(wizard, samples="2")
     wizard.receive({"do": "save", "file": str(tmp_path / "jury.yaml")})
     release.set()
