@@ -304,7 +304,7 @@ def test_groups_are_the_units_of_intervals(run) -> None:
         (["--judge", "opnai:m"], "unknown judge provider 'opnai'; did you mean 'openai'? allowed are openai, "),
         (["--judge", "fake:stern"], "unknown persona 'stern'"),
         (["--judge", "openai:m"], "environment variable OPENAI_API_KEY is not set"),
-        (["--judge", "none"], "no profile names any; name the judge and pass --offline"),
+        (["--judge", "none"], "no profile names any; name the judge, and judge offline"),
         (["--judge", "none", "--profile", "strict"], "no profile names any"),
         (["--judge", "none", "--judge", "fake"], "--judge none asks nobody, so it stands alone"),
         (["--judge", "fake", "--judge", "fake:strict"], "are the same one"),

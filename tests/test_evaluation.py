@@ -153,8 +153,6 @@ class TestRules:
     def test_unknown_options_name_those_of_judge(self):
         with pytest.raises(TypeError, match=r"unexpected on_mis; judge\(\) takes .*on_miss"):
             ek.evaluate(rows(), rubric(), JURY, on_mis="raise")
-        with pytest.raises(ConfigError, match="unknown rule 'votes'"):
-            Rules.of(None, {"votes": "mean"})
 
 
 class TestLabels:

@@ -279,7 +279,7 @@ def test_a_judges_own_template_comes_before_all(run, tmp_path):
 def test_a_template_of_the_registry_is_used_by_its_text(run, tmp_path):
     import hashlib
 
-    source = ek.prompts.load_template("label").source.replace("label", "label", 1) + "\n{# ours #}"
+    source = ek.rubrics.prompts.load_template("label").source.replace("label", "label", 1) + "\n{# ours #}"
     text = {"name": "ours", "version": "v7", "text": source, "hash": hashlib.sha256(source.encode()).hexdigest()}
     bindings = {"sums": {"judge_template_id": "ours", "templates": [text]}}
     run(judge_metric("correctness"), "judge", {"judges": [fake("strict")]}, bindings=bindings)

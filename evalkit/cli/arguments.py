@@ -156,6 +156,12 @@ def add_rules(parser: Parser) -> None:
         help=f"from votes to a score (default mean): {meanings(AGGREGATE_RULES)}",
     )
     group.add_argument(
+        "--min-self-agreement",
+        metavar="SHARE",
+        type=float,
+        help="leave out the vote of a judge that agrees less with itself (0-1)",
+    )
+    group.add_argument(
         "--quorum", metavar="SHARE", type=float, help="more than this share must be scored (default 0.5)"
     )
 

@@ -15,7 +15,7 @@ from evalkit.cli.arguments import (
     add_rules,
     add_running,
 )
-from evalkit.cli.judge_arguments import options_of, spec_arguments
+from evalkit.cli.judge_arguments import options_of, rules_of, spec_arguments
 from evalkit.cli.judge_plan import report
 from evalkit.cli.messages import spoken, tell
 from evalkit.cli.output import (
@@ -91,9 +91,8 @@ def evaluated(args: argparse.Namespace) -> Evaluation:
     labels: Any = dict(args.label) or None
     if args.labels:
         labels = read_labels(args.labels, ())
-    rules = {name: getattr(args, name) for name in ("vote", "ties", "aggregate", "quorum")}
-    arguments = spec_arguments(args)
-    return evaluate(read_items(args), labels=labels, **arguments, **rules, **options_of(args))
+    arguments = spec_arguments(args) | rules_of(args)
+    return evaluate(read_items(args), labels=labels, **arguments, **options_of(args))
 
 
 def _folder(args: argparse.Namespace) -> Path:

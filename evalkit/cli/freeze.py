@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from evalkit.cli.arguments import Commands, add_command, add_quiet, add_rules, add_what
-from evalkit.cli.judge_arguments import spec_arguments
+from evalkit.cli.judge_arguments import rules_of, spec_arguments
 from evalkit.cli.messages import tell
 from evalkit.cli.output import put_document, put_text
 
@@ -30,7 +30,6 @@ def add(commands: Commands) -> None:
     parser.add_argument("path", metavar="NAME.yaml", help="the new file; one that is there is never overwritten")
     add_what(parser)
     add_rules(parser)
-    parser.add_argument("--min-self-agreement", metavar="SHARE", type=float, help="leave wavering judges unscored")
     parser.add_argument("--json", action="store_true", help="print the profile as JSON instead of YAML")
     add_quiet(parser)
 
@@ -39,8 +38,7 @@ def _freeze(args: argparse.Namespace) -> None:
     from evalkit.evaluation import write_profile
     from evalkit.rubrics.profiles import profile_yaml
 
-    rules = ("vote", "ties", "min_self_agreement", "aggregate", "quorum")
-    profile = write_profile(args.path, **spec_arguments(args), **{name: getattr(args, name) for name in rules})
+    profile = write_profile(args.path, **spec_arguments(args), **rules_of(args))
     if not args.quiet:
         tell(f"wrote profile {profile.profile} to {args.path}; use it with --profile {args.path}")
     if args.json:

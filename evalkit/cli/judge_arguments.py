@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any, Literal
 
+from evalkit.core.rules import RULE_NAMES
 from evalkit.errors import ConfigError
 
 if TYPE_CHECKING:
     from evalkit.core.judges import Judge
 
-__all__ = ["judges_of", "options_of", "spec_arguments", "subject_of"]
+__all__ = ["judges_of", "options_of", "rules_of", "spec_arguments", "subject_of"]
 
 _CHANGES = ("base_url", "api_key_env", "temperature", "max_tokens")
 _SERVER = ("base_url", "api_key_env")
@@ -81,6 +82,11 @@ def spec_arguments(args: argparse.Namespace) -> dict[str, Any]:
         "samples": args.samples,
         "template": args.template,
     }
+
+
+def rules_of(args: argparse.Namespace) -> dict[str, Any]:
+    """The rules that the flags name."""
+    return {name: getattr(args, name) for name in RULE_NAMES}
 
 
 def options_of(args: argparse.Namespace) -> dict[str, Any]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from evalkit.cli.arguments import Commands, add_command, add_judging, add_output, add_quiet, add_running
-from evalkit.cli.judge_arguments import options_of, spec_arguments
+from evalkit.cli.arguments import Commands, add_command, add_judging, add_output, add_quiet, add_rules, add_running
+from evalkit.cli.judge_arguments import options_of, rules_of, spec_arguments
 from evalkit.cli.messages import spoken, tell
 from evalkit.cli.output import check_output, put, put_document, put_text, read_items
 from evalkit.errors import ConfigError, counted
@@ -55,6 +55,7 @@ def add(commands: Commands) -> None:
     add_output(parser)
     parser = add_command(commands, "plan", _plan, "what judging would take: calls, cached share, US$", _PLAN, _USAGE)
     add_judging(parser)
+    add_rules(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     add_quiet(parser)
 
@@ -110,11 +111,14 @@ def report(args: argparse.Namespace, judgments: pd.DataFrame, *, cost: bool = Tr
 
 def _plan(args: argparse.Namespace) -> None:
     from evalkit import plan
+    from evalkit.engine import Spec
 
     arguments: dict[str, Any] = spec_arguments(args)
+    spec = Spec.of(**arguments, rules=rules_of(args), source="flag")
     made = plan(read_items(args), **arguments, recorded=args.recorded, cache=args.cache)
     if args.json:
         names = ("n_items", "n_unique", "n_to_call", "usd", "usd_at_most", "cache")
-        put_document({name: getattr(made, name) for name in names} | {"judges": made.table})
+        document = {name: getattr(made, name) for name in names}
+        put_document(document | {"judges": made.table, "settings": spec.settings.to_dict()})
     else:
-        put_text(str(made))
+        put_text(f"{made}\n\nsettings, and where each value comes from\n{spec.settings}")

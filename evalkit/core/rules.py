@@ -84,13 +84,12 @@ class Rules:
             check_share("min_self_agreement", self.min_self_agreement)
 
     @classmethod
-    def of(cls, profile: Any, changes: Mapping[str, Any]) -> Rules:
-        """Those of a profile, with some changed."""
-        unknown = [name for name in changes if name not in cls.__slots__]
+    def of(cls, named: Mapping[str, Any]) -> Rules:
+        """The rules that are named; None, and what is left out, takes the default."""
+        unknown = [name for name in named if name not in cls.__slots__]
         if unknown:
             raise ConfigError(f"unknown rule {listed(unknown)}; the rules are {', '.join(cls.__slots__)}")
-        given = {} if profile is None else {name: getattr(profile, name) for name in cls.__slots__}
-        return cls(**(given | {name: value for name, value in changes.items() if value is not None}))
+        return cls(**{name: value for name, value in named.items() if value is not None})
 
     @property
     def vote_options(self) -> dict[str, Any]:

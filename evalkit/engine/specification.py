@@ -1,26 +1,35 @@
-"""What a call of `judge` asks for, checked before anything is paid."""
+"""What judging asks for, checked before anything is paid: rubric, judges, samples, templates, rules.
+
+This is the one resolver. Every door (`judge`, `evaluate`, the command line, the gate, LightEval's metrics, the tuner)
+gives the places that name settings, in its order of precedence, and gets a `Spec`; `print(spec.settings)` shows each
+value with its source.
+"""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from evalkit.core.judges import Judge, JudgesLike, check_samples
+from evalkit.core.rules import RULE_NAMES, Rules
+from evalkit.core.settings import Place, Settings
 from evalkit.errors import ConfigError, EvalkitWarning, listed
 from evalkit.rubrics import Profile, Rubric, RubricLike
 from evalkit.rubrics.profiles import rubric_or_profile
 from evalkit.rubrics.prompts import PromptBuilder, Template
 
-__all__ = ["DEFAULT_SAMPLES", "Spec", "is_none"]
+__all__ = ["DEFAULT_SAMPLES", "Spec", "is_none", "named_by"]
 
 DEFAULT_SAMPLES = 3
+
+_NAMES = ("judges", "template", "samples", *RULE_NAMES)
 
 
 @dataclass(frozen=True)
 class Spec:
-    """Rubric, judges and number of samples: all of a `judge` call but the items. Can be pickled.
+    """Rubric, judges, samples and rules: all of an evaluation but the items. Can be pickled.
 
     Attributes
     ----------
@@ -31,11 +40,15 @@ class Spec:
     prompt_builders
         For each judge the rubric with the template it gets.
     samples
-        Samples a judge, item, criterion and order.
+        Samples per judge, item, criterion and order.
     profile
         The profile that named them, if one did.
     exact
         Whether caller or profile named the number of samples; else recorded replies are taken as they are.
+    rules
+        How samples become votes, and votes scores; `judge` does not look at them.
+    settings
+        Each setting with where its value came from.
     """
 
     rubric: Rubric
@@ -44,6 +57,8 @@ class Spec:
     samples: int
     profile: Profile | None = None
     exact: bool = True
+    rules: Rules = field(default_factory=Rules)
+    settings: Settings = field(default_factory=Settings, compare=False)
 
     @property
     def orders(self) -> tuple[str | None, ...]:
@@ -57,9 +72,11 @@ class Spec:
         judges: JudgesLike | None = None,
         samples: int | None = None,
         template: str | None = None,
-        templates: Mapping[str, Template] | None = None,
+        rules: Mapping[str, Any] | None = None,
+        *,
+        source: str = "argument",
     ) -> Spec:
-        """Resolve rubric or profile, judges, samples and templates.
+        """Resolve what a caller names: argument > profile > default.
 
         Parameters
         ----------
@@ -67,13 +84,15 @@ class Spec:
             A Rubric, the name or path of one, a Profile, or the path of a profile's file.
         judges
             A judge or several, as `Judge.of` takes them; None takes those of the profile, and so does
-            ``"none"``, by which callers mean that nobody is to be asked.
+            ``"none"``, by which callers mean that no judge is to be called.
         samples
             From 1 to 1000; None takes the profile's, else 3.
         template
             A template for all judges that name none of their own.
-        templates
-            Templates by the name they are asked for, which stand in no folder or come before those that do.
+        rules
+            Some of the fields of `Rules`; None, and those left out, take the profile's, else the default.
+        source
+            What `settings` calls the caller: ``argument``, ``flag`` …
 
         Raises
         ------
@@ -83,35 +102,77 @@ class Spec:
         found = rubric_or_profile(rubric)
         profile = found if isinstance(found, Profile) else None
         chosen = found.load() if isinstance(found, Profile) else found
-        if is_none(judges) and (profile is None or not profile.judges):
-            raise ConfigError(
-                "'none' is no judge: it replays what the judges of a profile have said, and here no profile names any; "
-                "name the judge and pass offline=True"
-            )
-        ask_profile = judges is None or is_none(judges)
-        panel = _panel(profile.judges if ask_profile and profile is not None else judges)
-        exact = samples is not None or profile is not None
-        if samples is None:
-            samples = DEFAULT_SAMPLES if profile is None else profile.samples
-        samples = check_samples(samples)
-        common = template or (profile.template if profile is not None else None)
-        names = [judge.template or common for judge in panel]
-        prompt_builders = tuple(PromptBuilder.of(chosen, (templates or {}).get(name or "", name)) for name in names)
-        _check_panel(panel, prompt_builders)
-        cold = [judge.name for judge in panel if judge.temperature == 0]
+        if is_none(judges):
+            if profile is None or not profile.judges:
+                raise ConfigError(
+                    "'none' is no judge: it replays what the judges of a profile have said, and here no profile names "
+                    "any; name the judge, and judge offline"
+                )
+            judges = None
+        Rules.of(rules or {})
+        named = {"judges": judges, "template": template, "samples": samples} | dict(rules or {})
+        return cls.resolve(chosen, Settings.of((source, named), *named_by(profile)), profile=profile)
+
+    @classmethod
+    def resolve(
+        cls,
+        rubric: Rubric,
+        settings: Settings,
+        *,
+        profile: Profile | None = None,
+        templates: Mapping[str, Template] | None = None,
+    ) -> Spec:
+        """Check the settings of any door and fill in the defaults.
+
+        Parameters
+        ----------
+        rubric
+            What is judged.
+        settings
+            Any of ``judges``, ``template``, ``samples`` and the fields of `Rules`.
+        profile
+            The profile among the places, if there was one.
+        templates
+            Templates by the name that settings and judges give them; they come before those of the rubric folders.
+
+        Raises
+        ------
+        ConfigError, RubricError
+            When something is unknown, missing or contradictory.
+        """
+        settings = settings.filled(
+            ("rubric", {"template": rubric.template}), ("default", {"samples": DEFAULT_SAMPLES} | asdict(Rules()))
+        )
+        judges = _panel(settings.get("judges"))
+        samples = check_samples(settings["samples"])
+        rules = Rules(**{name: settings[name] for name in RULE_NAMES if name in settings})
+        names = [judge.template or settings["template"] for judge in judges]
+        prompt_builders = tuple(PromptBuilder.of(rubric, (templates or {}).get(name, name)) for name in names)
+        _check_panel(judges, prompt_builders)
+        cold = [judge.name for judge in judges if judge.temperature == 0]
         if cold and samples > 1:
             warnings.warn(
                 f"{samples} samples at temperature 0 measure nothing ({listed(cold)}): "
-                "use temperature 1.0, or samples=1",
+                "use temperature 1.0, or one sample",
                 EvalkitWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
-        return cls(chosen, panel, prompt_builders, samples, profile, exact)
+        exact = profile is not None or settings.source("samples") != "default"
+        settings = settings.changed("judges", judges)
+        return cls(rubric, judges, prompt_builders, samples, profile, exact, rules, settings)
 
 
 def is_none(judges: Any) -> bool:
     """Whether ``none`` was named: no judge, so no live call."""
     return judges == "none" or judges in (["none"], ("none",))
+
+
+def named_by(profile: Profile | None, source: str | None = None) -> list[Place]:
+    """A profile as a place of settings: what its file names."""
+    if profile is None:
+        return []
+    named = {name: getattr(profile, name) for name in _NAMES if name in profile.model_fields_set}
+    return [(source or f"profile {profile.profile}", named | {"judges": named.get("judges") or None})]
 
 
 def _panel(judges: Any) -> tuple[Judge, ...]:

@@ -10,7 +10,6 @@ from typing import Any
 import pandas as pd
 
 from evalkit.core.judges import JudgesLike
-from evalkit.core.rules import Rules
 from evalkit.engine.judging import judge_worklist
 from evalkit.engine.options import Options
 from evalkit.engine.specification import Spec, is_none
@@ -73,28 +72,27 @@ def evaluate(
     >>> len(evaluation.judgments), len(evaluation.votes), len(evaluation.scores)
     (12, 4, 2)
     """
-    spec = Spec.of(rubric, judges, samples, template)
-    changes = {"vote": vote, "ties": ties, "min_self_agreement": min_self_agreement}
-    rules = Rules.of(spec.profile, changes | {"aggregate": aggregate, "quorum": quorum})
+    rules = {"vote": vote, "ties": ties, "min_self_agreement": min_self_agreement}
+    spec = Spec.of(rubric, judges, samples, template, rules | {"aggregate": aggregate, "quorum": quorum})
     frame = as_items(items, item_id=item_id)
     given = None if labels is None else labels_of(labels, frame, spec.rubric)
     if options.get("cache") is not None:
         options["cache"] = Path(options["cache"])
     chosen = _options(options | {"offline": True} if is_none(judges) else options)
-    return evaluate_spec(spec, frame, rules, chosen, given)
+    return evaluate_spec(spec, frame, chosen, given)
 
 
-def evaluate_spec(
-    spec: Spec, items: pd.DataFrame, rules: Rules, options: Options, labels: pd.DataFrame | None = None
-) -> Evaluation:
+def evaluate_spec(spec: Spec, items: pd.DataFrame, options: Options, labels: pd.DataFrame | None = None) -> Evaluation:
     """`evaluate` for what was resolved already: items with an `item_id`, labels in the long table."""
-    try_rules(rules, spec)
+    try_rules(spec)
     work = Worklist.of(spec, items)
     judgments = judge_worklist(work, options)
     if not spec.exact and len(judgments):
         spec = replace(spec, samples=int(judgments["sample"].max()) + 1)  # recorded ones are taken as they are
     clusters = cluster_names(items, work.clusters)
-    return Evaluation(items, spec.rubric, rules, judgments, labels, clusters, work.n_unique, _lasting(options), spec)
+    return Evaluation(
+        items, spec.rubric, spec.rules, judgments, labels, clusters, work.n_unique, _lasting(options), spec
+    )
 
 
 def _options(given: Mapping[str, Any]) -> Options:

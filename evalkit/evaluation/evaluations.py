@@ -127,8 +127,8 @@ class Evaluation:
         return cls(
             items=frame,
             rubric=chosen,
-            rules=Rules.of(None, {"vote": vote, "ties": ties, "min_self_agreement": min_self_agreement,
-                                  "aggregate": aggregate, "quorum": quorum}),
+            rules=Rules.of({"vote": vote, "ties": ties, "min_self_agreement": min_self_agreement,
+                            "aggregate": aggregate, "quorum": quorum}),
             judgments=rows,
             labels=None if labels is None else labels_of(labels, frame, chosen),
             clusters=cluster_names(frame, content if columns else frame["item_id"].tolist()),

@@ -136,10 +136,9 @@ def write_profile(
         When the file is there already and says something else, or is not called ``.yaml``, or a rule is unknown.
     """
     target = _yaml_file(path)
-    spec = Spec.of(rubric, judges, samples, template)
-    chosen = Rules.of(spec.profile, rules)
-    saved = _frozen(target, spec, chosen) or _saved(spec.rubric, target, rubrics)
-    profile = _profile(target.stem, saved, spec, chosen)
+    spec = Spec.of(rubric, judges, samples, template, rules)
+    saved = _frozen(target, spec, spec.rules) or _saved(spec.rubric, target, rubrics)
+    profile = _profile(target.stem, saved, spec, spec.rules)
     _write(target, profile)
     return profile
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from evalkit.core.rules import Rules
 from evalkit.engine.specification import Spec
 from evalkit.stats.aggregation import aggregate
 from evalkit.stats.voting import vote
@@ -13,8 +12,8 @@ from evalkit.tables import table
 __all__ = ["try_rules"]
 
 
-def try_rules(rules: Rules, spec: Spec) -> None:
-    """Apply the rules to one unscored judgment of each judge.
+def try_rules(spec: Spec) -> None:
+    """Apply its rules to one unscored judgment of each judge.
 
     Raises
     ------
@@ -40,5 +39,5 @@ def try_rules(rules: Rules, spec: Spec) -> None:
         "level": [criterion.level for criterion, _, _ in each],
         "scale": [criterion.scale.to_json() for criterion, _, _ in each],
     }
-    votes = vote(table("judgments", columns), **rules.vote_options)
-    aggregate(votes, **rules.aggregate_options)
+    votes = vote(table("judgments", columns), **spec.rules.vote_options)
+    aggregate(votes, **spec.rules.aggregate_options)

@@ -11,8 +11,10 @@ from typing import Any
 
 from evalkit.core.choices import PROVIDERS
 from evalkit.core.judges import Judge, check_samples
-from evalkit.core.rules import Rules
+from evalkit.core.rules import RULE_NAMES, Rules
+from evalkit.core.settings import Place, Settings
 from evalkit.engine import Spec
+from evalkit.engine.specification import DEFAULT_SAMPLES, named_by
 from evalkit.errors import ConfigError, EvalkitError, listed
 from evalkit.gate.config import Expected, GateConfig, place_of
 from evalkit.rubrics import Profile, Rubric, load_profile, load_rubric
@@ -21,7 +23,6 @@ __all__ = ["Asked", "GateOptions", "Resolver"]
 
 _PROFILE = "profile"  # the judge that stands for all judges of the profile
 
-_DEFAULTS = {"samples": 3}
 _NAMES = ("judge", "model", "samples", "temperature", "max_tokens")
 
 
@@ -167,36 +168,26 @@ class Resolver:
                 ) from None
         return self._made[known]
 
-    def _places(self, expected: Expected) -> list[tuple[str, Mapping[str, Any]]]:
+    def _places(self, expected: Expected) -> list[Place]:
         said = ((f"expected of {expected.type}", expected), ("settings", self._config.settings))
         files = [(name, {key: getattr(of, key) for key in _NAMES if getattr(of, key) is not None}) for name, of in said]
         return [("flag", self._flags), ("variable", self._variables), *files]
 
     def _of(self, expected: Expected) -> Asked:
-        places, sources = self._places(expected), dict[str, str]()
-
-        def first(name: str) -> Any:
-            for place, values in places:
-                if name in values:
-                    sources[name] = place
-                    return values[name]
-            return None
-
+        places, profile = self._places(expected), self.profile
+        settings = Settings.of(*places, *named_by(profile)).filled(("default", {"samples": DEFAULT_SAMPLES}))
+        sources = {name: settings.source(name) for name in _NAMES[2:] if name in settings}
         rubric = self._rubric(expected, sources)
         judge, live = self._judge(places, sources)
-        samples, profile = first("samples"), self.profile
-        if samples is None:
-            samples = _DEFAULTS["samples"] if profile is None else profile.samples
-            sources["samples"] = "default" if profile is None else f"profile {profile.profile}"
-        changes = {name: value for name in ("temperature", "max_tokens") if (value := first(name)) is not None}
+        changes = {name: settings[name] for name in ("temperature", "max_tokens") if name in settings}
         lacks = sources.get("model") == "missing"  # no fault before a call is needed
         judges: list[Judge] = [judge] if judge is not None else [] if profile is None or lacks else list(profile.judges)
         if live:
             self._refuse_others(places, judges, sources)
         judges = [self._served(one.replace(**changes), own=judge is not None, sources=sources) for one in judges]
-        subject = rubric if profile is None else profile.with_rubric(rubric)
-        spec = Spec.of(subject, judges, samples) if judges else None
-        return Asked(rubric, samples, Rules.of(profile, {}), spec, live, sources)
+        spec = Spec.resolve(rubric, settings.changed("judges", judges), profile=profile) if judges else None
+        rules = Rules(**{name: settings[name] for name in RULE_NAMES if name in settings})
+        return Asked(rubric, settings["samples"], rules, spec, live, sources)
 
     def _served(self, judge: Judge, *, own: bool, sources: dict[str, str]) -> Judge:
         settings, options = self._config.settings, self._options
@@ -226,7 +217,7 @@ class Resolver:
             raise ConfigError(f"rubric {rubric.id!r} has no pass rule, so there is no verdict; give it pass_at")
         return rubric
 
-    def _judge(self, places: list[tuple[str, Mapping[str, Any]]], sources: dict[str, str]) -> tuple[Judge | None, bool]:
+    def _judge(self, places: list[Place], sources: dict[str, str]) -> tuple[Judge | None, bool]:
         """The judge that is named, None for the profile's; and whether it may be asked."""
         named = [(rank, place, values["judge"]) for rank, (place, values) in enumerate(places) if "judge" in values]
         live = bool(named) and named[0][2] != "none"
@@ -280,9 +271,7 @@ class Resolver:
             )
         return self.profile
 
-    def _refuse_others(
-        self, places: list[tuple[str, Mapping[str, Any]]], judges: list[Judge], sources: Mapping[str, str]
-    ) -> None:
+    def _refuse_others(self, places: list[Place], judges: list[Judge], sources: Mapping[str, str]) -> None:
         """Whoever names a provider's judges asks no others, whatever else the profile has (docs/adr/0011)."""
         place, said = next((place, values["judge"]) for place, values in places if "judge" in values)
         provider = said.partition(":")[0]

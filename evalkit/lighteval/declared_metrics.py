@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from evalkit.core.judges import Judge, check_samples
 from evalkit.core.rules import Rules
 from evalkit.errors import ConfigError
-from evalkit.rubrics import Profile, Rubric, load_profile, load_rubric
+from evalkit.rubrics import Profile, Rubric, load_profile
+from evalkit.rubrics.profiles import rubric_or_profile
 
 __all__ = ["Declared", "profile_of"]
 
@@ -46,30 +46,19 @@ class Declared:
     ) -> Declared:  # fmt: skip
         """From what the metric was given: names, paths, mappings or the objects themselves."""
         own = profile_of(profile)
-        if isinstance(rubric, (Profile, Path)) or str(rubric).endswith((".yaml", ".yml")):
-            found = rubric if isinstance(rubric, Profile) else _file(Path(rubric))
-            if isinstance(found, Profile):
-                if own is not None:
-                    raise ConfigError("two profiles: one given as the rubric and one as profile; give one")
-                own, rubric = found, found.load()
-            else:
-                rubric = found
+        found = rubric_or_profile(rubric)
+        named = found if isinstance(found, Profile) else None
+        chosen = found.load() if isinstance(found, Profile) else found
+        if named is not None and own is not None:
+            raise ConfigError("two profiles: one given as the rubric and one as profile; give one")
         panel = [judges] if isinstance(judges, (str, Mapping, Judge)) else judges or []
         said = {name: value for name, value in rules.items() if value is not None}
-        Rules.of(None, said)
+        Rules.of(said)
         if samples is not None:
             check_samples(samples)
-        chosen = rubric if isinstance(rubric, Rubric) else load_rubric(rubric)
-        return cls(chosen, tuple(Judge.of(one) for one in panel), samples, template, said, own, modes)
+        return cls(chosen, tuple(Judge.of(one) for one in panel), samples, template, said, own or named, modes)
 
 
 def profile_of(given: Any) -> Profile | None:
     """A profile by name or path, or as it is; None stays None."""
     return given if given is None or isinstance(given, Profile) else load_profile(given)
-
-
-def _file(path: Path) -> Rubric | Profile:
-    from evalkit.rubrics.yaml_files import read_yaml
-
-    values = read_yaml(path)
-    return load_profile(path) if isinstance(values, Mapping) and "profile" in values else load_rubric(path)

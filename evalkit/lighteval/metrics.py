@@ -240,7 +240,7 @@ class RubricScore(SampleLevelComputation):
         items = items_of(docs, responses, settled.spec.rubric, self._fields)
         try:
             told: dict[str, Any] = {"progress": False, "on_progress": Told(self.name)}
-            return evaluate_spec(settled.spec, items, settled.rules, Options(**{**told, **self._options})), ""
+            return evaluate_spec(settled.spec, items, Options(**{**told, **self._options})), ""
         except JudgeError as problem:
             # the model's answers were paid for as well: the run goes on, with a coverage of 0
             _log.error("%s: %s", self.name, problem)

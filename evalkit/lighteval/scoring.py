@@ -11,9 +11,10 @@ from typing import Any
 import pandas as pd
 
 from evalkit.core.judges import Judge
-from evalkit.core.rules import Rules
+from evalkit.core.rules import RULE_NAMES
+from evalkit.core.settings import Settings
 from evalkit.engine import Spec
-from evalkit.engine.specification import DEFAULT_SAMPLES
+from evalkit.engine.specification import named_by
 from evalkit.errors import ConfigError, EvalkitError, RubricError, listed
 from evalkit.evaluation.rules import try_rules
 from evalkit.lighteval.declared_metrics import Declared, profile_of
@@ -26,7 +27,6 @@ from evalkit.runs.contract.receipts import JudgeUsed
 __all__ = ["Settled", "judges_used", "leave_receipt", "place_of", "settle", "without_place"]
 
 _log = logging.getLogger("evalkit")
-_RULES = ("vote", "ties", "min_self_agreement", "quorum")
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,6 @@ class Settled:
     """Who judges a task's metric, by what and by which rules, with where each value came from."""
 
     spec: Spec
-    rules: Rules
     origins: Mapping[str, str]
     report_disagreement: bool
     mode: str
@@ -59,11 +58,11 @@ class Settled:
             profile=None if profile is None else profile.profile,
             profile_version=None if profile is None else profile.version,
             samples=self.spec.samples,
-            vote=self.rules.vote,
-            ties=self.rules.ties,
-            min_self_agreement=self.rules.min_self_agreement,
-            aggregation=self.rules.aggregate,
-            quorum=self.rules.quorum,
+            vote=self.spec.rules.vote,
+            ties=self.spec.rules.ties,
+            min_self_agreement=self.spec.rules.min_self_agreement,
+            aggregation=self.spec.rules.aggregate,
+            quorum=self.spec.rules.quorum,
             report_disagreement=self.report_disagreement,
             origins=dict(self.origins),
             evalkit_version=__version__,
@@ -201,106 +200,83 @@ class _Found:
     profile: Profile | None
 
     def settled(self) -> Settled:
-        origins: dict[str, str] = {}
-        rubric = self._rubric(origins)
-        judges = self._judges(origins)
-        rules = self._rules(origins)
-        places = [("config", self._config("samples")), *self._profiled("samples")]
-        samples = self._first("samples", places, DEFAULT_SAMPLES, origins)
-        common = self._first(
-            "template",
-            [("binding", self.binding.judge_template_id), *self._profiled("template")],
-            rubric.template, origins, fallback="rubric",
-        )  # fmt: skip
-        if all(judge.template for judge in judges):
-            origins["template"] = "judge"
-        names = {name for judge in judges if (name := judge.template or common)}
+        config, declared = self.scoring.config, self.declared
+        rubric, rubric_source = self._rubric()
+        settings = Settings.of(
+            ("binding", {"template": self.binding.judge_template_id}),
+            ("config", self._config()),
+            *named_by(self.profile, "profile"),
+            ("task", {"judges": declared.judges or None, "samples": declared.samples, "template": declared.template}),
+            ("task", declared.rules),
+            *named_by(declared.profile, "profile"),
+            ("rubric", {"template": rubric.template}),
+        )
+        judges = self._judges(settings)
+        names = {judge.template or settings["template"] for judge in judges}
         templates = {name: self._template(name) for name in names}
-        judges = tuple(judge.replace(template=templates[judge.template].label) if judge.template else judge
-                       for judge in judges)  # fmt: skip
+        judges = [judge.replace(template=templates[judge.template].label) if judge.template else judge
+                  for judge in judges]  # fmt: skip
         templates |= {template.label: template for template in list(templates.values())}
-        spec = Spec.of(rubric, judges, samples, common, templates)
+        if all(judge.template for judge in judges):
+            settings = settings.changed("template", settings["template"], "judge")
+        spec = Spec.resolve(rubric, settings.changed("judges", judges), templates=templates)
         for builder in spec.prompt_builders:
             builder.template.check(rubric.inputs)
-        self._try_rules(rules, spec, origins)
-        config = self.scoring.config
+        origins = {name: spec.settings.source(name) for name in ("judges", "samples", "template", *RULE_NAMES)}
+        origins = {"rubric": rubric_source, "aggregation": origins.pop("aggregate")} | origins
+        self._try_rules(spec, origins)
         report = config is not None and config.report_disagreement
-        return Settled(spec, rules, origins, report, self.scoring.mode, self._used_profile, self.binding)
+        return Settled(spec, origins, report, self.scoring.mode, self.profile or declared.profile, self.binding)
 
-    def _try_rules(self, rules: Rules, spec: Spec, origins: Mapping[str, str]) -> None:
+    def _try_rules(self, spec: Spec, origins: Mapping[str, str]) -> None:
         try:
-            try_rules(rules, spec)
+            try_rules(spec)
         except ConfigError as problem:  # in the word of the place that named it
             word = "aggregation" if origins["aggregation"] == "config" else "aggregate"
             raise ConfigError(str(problem).replace("method '", f"{word} '")) from None
 
-    @property
-    def _used_profile(self) -> Profile | None:
-        return self.profile or self.declared.profile
-
-    def _config(self, name: str) -> Any:
-        """A field of the scoring config, if it was given there."""
+    def _config(self) -> dict[str, Any]:
+        """The settings that the scoring config names."""
         config = self.scoring.config
-        return getattr(config, name) if config is not None and name in config.model_fields_set else None
+        if config is None:
+            return {}
+        named = config.model_fields_set
+        judges = [
+            judge.replace(template=own.judge_template_id) if own.judge_template_id else judge
+            for judge, own in zip(config.to_judges(), config.judges, strict=True)
+        ]
+        return {
+            "judges": judges or None,
+            "samples": config.samples,
+            "aggregate": config.aggregation if "aggregation" in named else None,
+        }
 
-    def _profiled(self, name: str) -> list[tuple[str, Any]]:
-        """Run's profile, metric, metric's profile."""
-        declared = self.declared
-        own = declared.rules.get(name) if name in Rules.__slots__ else getattr(declared, name)
-        return [("profile", _said(self.profile, name)), ("task", own), ("profile", _said(declared.profile, name))]
-
-    def _first(
-        self, name: str, places: list[tuple[str, Any]], default: Any, origins: dict[str, str], fallback: str = "default"
-    ) -> Any:
-        for origin, value in places:
-            if value is not None and value != ():
-                origins[name] = origin
-                return value
-        origins[name] = fallback
-        return default
-
-    def _rubric(self, origins: dict[str, str]) -> Rubric:
+    def _rubric(self) -> tuple[Rubric, str]:
+        """The rubric, and where it came from."""
         own, profile = self.declared.rubric, self.profile
-        origins["rubric"] = "task"
         if profile is None or profile.rubric is None:
-            return own
+            return own, "task"
         named = profile.load()
         if named.id != own.id:
             raise ConfigError(
                 f"profile {profile.profile!r} is for the rubric {named.id}@{named.version}, and this metric judges "
                 f"by {own.id}@{own.version}; bind a profile of that rubric, or one without a rubric"
             )
-        origins["rubric"] = "profile"
-        return named
+        return named, "profile"
 
-    def _judges(self, origins: dict[str, str]) -> tuple[Judge, ...]:
-        config, scoring = self.scoring.config, self.scoring
-        asked = config.to_judges() if config is not None else ()
-        if asked and config is not None:
-            ids = [judge.judge_template_id for judge in config.judges]
-            asked = tuple(judge.replace(template=own) if own else judge for judge, own in zip(asked, ids, strict=True))
-        judges = self._first("judges", [("config", asked), *self._profiled("judges")], (), origins)
+    def _judges(self, settings: Settings) -> list[Judge]:
+        judges = list(settings.get("judges") or ())
         if not judges:
             raise ConfigError(
                 "no judge is named: name one in EVALUATOR_SCORING_CONFIG (judges), in a profile, or where the metric "
                 "is made (judges=)"
             )
-        origin = origins["judges"]
-        places = {"config": "the scoring config", "task": "the task"}
-        profile = self.profile if _said(self.profile, "judges") else self.declared.profile
-        scoring.check_number(len(judges), places.get(origin) or f"profile {profile and profile.profile!r}")
+        named = self.profile if self.profile is not None and self.profile.judges else self.declared.profile
+        place = {"config": "the scoring config", "task": "the task"}.get(settings.source("judges"))
+        self.scoring.check_number(len(judges), place or f"profile {named and named.profile!r}")
         if not any(judge.weight > 0 for judge in judges):
-            raise ConfigError("all judges have the weight 0, so nobody is left to score; give one a weight above 0")
-        return tuple(judges)
-
-    def _rules(self, origins: dict[str, str]) -> Rules:
-        plain = Rules()
-        aggregate = self._first(
-            "aggregation", [("config", self._config("aggregation")), *self._profiled("aggregate")],
-            plain.aggregate, origins,
-        )  # fmt: skip
-        rest = {name: self._first(name, self._profiled(name), getattr(plain, name), origins) for name in _RULES}
-        return Rules.of(None, rest | {"aggregate": aggregate})
+            raise ConfigError("all judges have the weight 0, so none is left to score; give one a weight above 0")
+        return judges
 
     def _template(self, name: str) -> Template:
         """A template by ``name@version`` or ``name``: from the binding, the plugin, the rubric folders."""
@@ -322,13 +298,6 @@ class _Found:
             folders = ", ".join(str(folder / "templates") for folder in rubric_folders())
             places.append(f"{folders} ({listed(list_templates(), most=20)})")
             raise RubricError(f"there is no judge template {name!r}; looked in {'; '.join(places)}") from None
-
-
-def _said(profile: Profile | None, name: str) -> Any:
-    """A profile's field, if its file names it."""
-    if profile is None or name not in profile.model_fields_set:
-        return None
-    return getattr(profile, name)
 
 
 def _newest(name: str, bound: Mapping[str, Any]) -> str | None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pprint import pformat
 from typing import Any
 
 from evalkit.core.judges import Judge
+from evalkit.core.rules import Rules
 from evalkit.notebook.label_log import drop_new_annotators
 from evalkit.notebook.session import Session
 from evalkit.notebook.version_history import Version
@@ -53,7 +55,12 @@ def _evaluating(name: str, version: Version, items: str, session: Session, label
     cache = "" if session.cache is None else f", cache={str(session.cache)!r}"
     judges = f"[{', '.join(_judge(judge) for judge in version.judges)}]"
     named = "" if session.item_id is None else f", item_id={session.item_id!r}"
-    options = f"samples={version.samples}, aggregate={version.aggregate!r}{labels}{named}{template}{cache}, adopt=True"
+    rules = {**asdict(session.spec.rules), "aggregate": version.aggregate}
+    plain = asdict(Rules())
+    changed = "".join(
+        f", {rule}={value!r}" for rule, value in rules.items() if rule == "aggregate" or value != plain[rule]
+    )
+    options = f"samples={version.samples}{changed}{labels}{named}{template}{cache}, adopt=True"
     rubric = f"{name}_rubric = {_rubric(version.base, version.rubric)}"
     return [rubric, f"{name} = ek.evaluate({items}, {name}_rubric, {judges}, {options})"]
 

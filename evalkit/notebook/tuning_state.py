@@ -5,14 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from evalkit import tables
 from evalkit.core.judges import Judge
-from evalkit.core.rules import AGGREGATE_RULES, Rules, check_choice
+from evalkit.core.rules import AGGREGATE_RULES, check_choice
 from evalkit.engine import Options, Plan, Spec, plan
 from evalkit.errors import ConfigError, EvalkitError, InputError, RubricError, counted, listed
 from evalkit.evaluation import Evaluation, evaluate
@@ -43,7 +43,7 @@ class TuningState:
         samples: int | None = None,
         template: str | None = None,
         item_id: str | None = None,
-        aggregate: str = "mean",
+        aggregate: str | None = None,
         folder: str | Path | None = None,
         name: str | None = None,
         cache: str | Path | None = None,
@@ -52,12 +52,14 @@ class TuningState:
     ) -> None:
         Options(**options)  # raises for unknown or invalid options
         self.options = options
-        spec = Spec.of(rubric, judges, samples, template)
-        Rules.of(None, {"aggregate": aggregate})
+        spec = Spec.of(rubric, judges, samples, template, {"aggregate": aggregate})
+        aggregate = spec.rules.aggregate
         self.source = source = Path(items) if isinstance(items, (str, Path)) else None
         self.item_id = item_id
         self.items = as_items(load_items(source) if source is not None else items, item_id=item_id)
-        self.template, self.cache = template, None if cache is None else Path(cache)
+        own_template = spec.settings.source("template") == "rubric"  # then that of each draft
+        self.template = None if own_template else spec.settings["template"]
+        self.cache = None if cache is None else Path(cache)
         self.base = self.draft = spec.rubric
         self.problem = ""
         self.pool, self.active = list(spec.judges), {judge.name for judge in spec.judges}
@@ -259,9 +261,10 @@ class TuningState:
             raise Stopped
 
     def _evaluate(self, version: Version, **options: Any) -> Evaluation:
+        rules = asdict(self.spec.rules) | {"aggregate": version.aggregate}
         evaluation = evaluate(
-            self.items, version.rubric, list(version.judges), samples=version.samples, aggregate=version.aggregate,
-            template=self.template, cache=self.cache, adopt=True, progress=False, **self.options, **options,
+            self.items, version.rubric, list(version.judges), samples=version.samples, template=self.template,
+            cache=self.cache, adopt=True, progress=False, **rules, **self.options, **options,
         )  # fmt: skip
         evaluation.scores, evaluation.disagreement  # noqa: B018  # computed here, in the background
         return evaluation

@@ -283,7 +283,7 @@ def judge_criteria(
         for key, criterion in criteria.items():
             groups.setdefault((key, criterion), []).append(number)
     work = [(_spec(settled.spec, criterion), items.iloc[mine]) for (_, criterion), mine in groups.items()]
-    evaluations = _evaluations(settled, work, options)
+    evaluations = _evaluations(work, options)
     report = settled.report_disagreement and settled.mode == "jury"
     found: dict[int, dict[str, dict[str, Any]]] = {number: {} for number in applying}
     for ((key, _), mine), (spec, part), evaluation in zip(groups.items(), work, evaluations, strict=True):
@@ -296,16 +296,14 @@ def judge_criteria(
     return JudgedCriteria(found, [one for one in evaluations if one is not None], n_wanted)
 
 
-def _evaluations(
-    settled: Settled, work: Sequence[tuple[Spec, pd.DataFrame]], options: Mapping[str, Any]
-) -> list[Evaluation | None]:
+def _evaluations(work: Sequence[tuple[Spec, pd.DataFrame]], options: Mapping[str, Any]) -> list[Evaluation | None]:
     """The evaluation of each group; Ctrl-C, SIGTERM and SIGHUP, which reach the main thread alone, end all of them."""
     from evalkit.engine.calls.fetching import ending_signals
 
     stopping = threading.Event()
     with ending_signals(), ThreadPoolExecutor(max_workers=max(1, min(_AT_ONCE, len(work)))) as pool:
         try:
-            return list(pool.map(lambda one: _evaluation(settled, one[0], one[1], options, stopping), work))
+            return list(pool.map(lambda one: _evaluation(one[0], one[1], options, stopping), work))
         except (KeyboardInterrupt, SystemExit):
             _log.warning("stopped: waiting for calls in flight, so that nothing is paid twice")
             stopping.set()
@@ -327,12 +325,12 @@ def _until(stopping: threading.Event, tell: Callable[[Any], object]) -> Callable
 
 
 def _evaluation(
-    settled: Settled, spec: Spec, items: pd.DataFrame, options: Mapping[str, Any], stopping: threading.Event
+    spec: Spec, items: pd.DataFrame, options: Mapping[str, Any], stopping: threading.Event
 ) -> Evaluation | None:
     given: dict[str, Any] = {"progress": False, "on_progress": Told(spec.rubric.names[0])} | dict(options)
     given["on_progress"] = _until(stopping, given["on_progress"])
     try:
-        return evaluate_spec(spec, items, settled.rules, Options(**given))
+        return evaluate_spec(spec, items, Options(**given))
     except JudgeError as problem:
         # the model's answers were paid for as well: the run goes on, with a lower coverage
         _log.error("%s: %s", spec.rubric.names[0], problem)
