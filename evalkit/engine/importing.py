@@ -1,4 +1,4 @@
-"""`import_judgments`: scores or replies that somebody already has, as a judgments table."""
+"""`import_judgments`: scores or replies that exist already, as a judgments table."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pandas as pd
 from evalkit import tables
 from evalkit.core.choices import REASONS
 from evalkit.core.judges import Judge
-from evalkit.engine.columns import UNSCORED, CodeReader, VerdictColumns
+from evalkit.engine.columns import UNSCORED, CodeReader, Verdict, VerdictColumns
 from evalkit.engine.imported_columns import Column, Rows
 from evalkit.errors import ConfigError, InputError, counted, listed
 from evalkit.rubrics import Rubric, Scale, rubric_of
@@ -25,9 +25,9 @@ from evalkit.tables.items import as_frame
 __all__ = ["Codes", "Verdicts", "import_judgments"]
 
 Codes = Mapping[Any, Any] | Callable[[Any], Any]
-"""From what the table holds to codes of the scale, or to reasons."""
+"""From the table's values to codes of the scale, or to reasons."""
 Verdicts = Literal["shown", "unswapped"]
-"""What A and B name in the order BA: places, or the item's answers."""
+"""What A and B mean in the order BA: the first and second answer shown, or answers A and B of the item."""
 
 _MISSING = "missing"
 _FORGETS = 0.001
@@ -56,9 +56,9 @@ def import_judgments(
     group: Column | None = None,
     time: Column | None = None,
 ) -> pd.DataFrame:
-    r"""Judgments that somebody already has as a judgments table; nothing is called and nothing is stored.
+    r"""Turn judgments that exist already into a judgments table; nothing is called and nothing is stored.
 
-    Every column is named, or given as a Series on the table's index or as a mapping from item to value. By default
+    Every column is given by its name, as a Series on the table's index, or as a mapping from item to value. By default
     `judge`, `sample`, `criterion` and `order` are the columns of these names, where the table has them.
 
     Parameters
@@ -67,13 +67,13 @@ def import_judgments(
         One row per judgment: a DataFrame, a list of dicts. A cell of `score` or `text` may hold a list: the samples
         of that row in order.
     rubric
-        Whose scale the scores are on: a Rubric, the name or path of one, or a Profile.
+        The rubric whose scale the scores are on: a Rubric, the name or path of one, or a Profile.
     item
         Ids of the items; by default the column ``item_id``, else the index.
     judge
-        Who judged: a column, or for all rows a Judge or a text such as ``"openai:gpt-4o-mini"``.
+        The judge: a column, or for all rows a Judge or a text such as ``"openai:gpt-4o-mini"``.
     annotator
-        The same for people; give `judge` or `annotator`.
+        The same for human judges; give `judge` or `annotator`.
     sample
         Whole numbers from 0. Without it the rows of one item, criterion, judge and order are numbered in their order,
         or in that of `time`: repeated labels of one person are samples.
@@ -82,15 +82,15 @@ def import_judgments(
     order
         For pairwise rubrics ``AB`` or ``BA``; without it all are ``AB``.
     score, text
-        Scores that are read already, or raw replies: give one of them.
+        Scores, or raw replies: give one of them.
     read
-        How replies are read: patterns with the code that each stands for, as in ``{r"\byes\b": 1, "unsure":
+        How replies are read: patterns with the code that each means, as in ``{r"\byes\b": 1, "unsure":
         "abstained"}``; or a form (``json``, ``tagged``, ``number``, ``label``, ``regex:PATTERN``). By default the form
         of the rubric's template.
     codes
-        What the values of `score` stand for, where they are not codes or level names of the scale: a mapping to codes
+        What the values of `score` mean, where they are not codes or level names of the scale: a mapping to codes
         or to reasons (``{"Agree": 1, "n/a": "abstained", None: "not_asked"}``), one per criterion
-        (``{"tone": {…}}``), or a function. Nothing is rescaled otherwise: a mapping that names a code names all.
+        (``{"tone": {…}}``), or a function. Values are never rescaled; a mapping to codes must name every value.
     verdicts
         For pairwise rubrics with order ``BA``: ``shown`` if A is the answer that was shown first, ``unswapped`` if A
         is the item's answer A.
@@ -104,15 +104,15 @@ def import_judgments(
     -------
     pandas.DataFrame
         The judgments table (see `judge`) in the order of the rows; `source` is ``recorded``, `key` is NA, and `reply`
-        holds the texts. What has no score has an `error`: ``abstained`` (the judge declined to decide), ``unreadable``
-        and the other reasons of reading, ``not_asked`` (votes leave such rows out).
+        holds the texts. A row without a score has an `error`: ``abstained`` (the judge declined to decide),
+        ``unreadable`` or another reason of reading, or ``not_asked`` (votes leave such rows out).
 
     Raises
     ------
     InputError
         For a value that does not fit, with column, row and what to do; for a value that is missing unless `codes`
-        says what ``None`` means; for `verdicts` that cannot be right: seen so, a judge contradicts itself between
-        the orders more often than any preference for a place explains.
+        says what ``None`` means; for `verdicts` that cannot be right, because a judge would contradict itself between
+        the orders more often than a preference for a place explains.
     ConfigError
         For arguments that contradict each other.
 
@@ -131,33 +131,33 @@ def import_judgments(
     rows = Rows.of(frame, item, score, text)
     pairwise = chosen.mode == "pairwise"
     if (codes is not None and text is not None and not _only_missing(codes)) or (read is not None and text is None):
-        raise ConfigError("read= says how text= is read, codes= what score= stands for (and what a missing text means)")
+        raise ConfigError("use read= with text=, and codes= with score= (or to say what a missing text means)")
     if codes is not None and not isinstance(codes, Mapping) and not callable(codes):
         raise ConfigError(
             f"codes= takes a mapping from value to code or reason, or a function, not {type(codes).__name__}"
         )
-    who, weights = rows.judges(judge, annotator)
-    made: dict[str, Any] = {
+    judges, weights = rows.judges(judge, annotator)
+    columns: dict[str, Any] = {
         "rubric": [chosen.id] * len(rows),
         "rubric_version": [chosen.label] * len(rows),
         "item_id": rows.items,
         "criterion": rows.criteria(criterion, chosen),
-        "judge": who,
+        "judge": judges,
         "order": rows.orders(order, pairwise=pairwise),
     }
-    _check_verdicts(verdicts, pairwise, made["order"])
+    _check_verdicts(verdicts, pairwise, columns["order"])
     extra = {"time": rows.times(time), "confidence": rows.numbers("confidence", confidence)}
-    made["sample"] = rows.samples(sample, made, extra["time"])
-    flips = [shown == "BA" and verdicts == "shown" for shown in made["order"]]
-    made |= _verdicts(rows, chosen, made["criterion"], flips, read, codes)
-    made["weight"] = weights if weight is None else rows.weights(weight, who)
-    made["model"] = rows.texts("model", model)
+    columns["sample"] = rows.samples(sample, columns, extra["time"])
+    flips = [shown == "BA" and verdicts == "shown" for shown in columns["order"]]
+    columns |= _verdicts(rows, chosen, columns["criterion"], flips, read, codes)
+    columns["weight"] = weights if weight is None else rows.weights(weight, judges)
+    columns["model"] = rows.texts("model", model)
     if explanation is not None:
-        made["explanation"] = rows.texts("explanation", explanation)
-    made |= _measures(chosen, made["criterion"]) | {"source": ["recorded"] * len(rows)}
+        columns["explanation"] = rows.texts("explanation", explanation)
+    columns |= _measures(chosen, columns["criterion"]) | {"source": ["recorded"] * len(rows)}
     extra |= {"system_id": rows.of_items("system", system), "group_id": rows.of_items("group", group)}
-    made |= {name: values for name, values in extra.items() if values is not None}
-    judgments = tables.table("judgments", made)
+    columns |= {name: values for name, values in extra.items() if values is not None}
+    judgments = tables.table("judgments", columns)
     if verdicts is not None:
         _check_orders(judgments, verdicts)
     return judgments
@@ -175,12 +175,12 @@ def _measures(rubric: Rubric, criteria: list[str]) -> dict[str, Any]:
 def _verdicts(
     rows: Rows, rubric: Rubric, criteria: list[str], flips: list[bool], read: Form | None, codes: Codes | None
 ) -> dict[str, Any]:
-    """Scores, labels, verdicts and errors; explanations and replies of texts."""
+    """The columns of scores, labels, passes and errors; of texts those of explanations and replies, too."""
     form = "label" if not rows.is_text else PromptBuilder.of(rubric).form if read is None else read
     pairwise, columns = rubric.mode == "pairwise", VerdictColumns(len(rows))
     readers = {one.name: CodeReader(form, one.scale, one.name, pairwise) for one in rubric.criteria}
     coders = {one.name: _Coder.of(_codes_of(codes, one.name, rubric), one.scale, one.name) for one in rubric.criteria}
-    found, explained, replies = [], [], []
+    verdicts, explanations, replies = list[Verdict](), list[str | None](), list[str | None]()
     for at, (value, name, flip) in enumerate(zip(rows.values, criteria, flips, strict=True)):
         explanation, reply = None, None
         if rows.is_text and not is_missing(value):
@@ -189,23 +189,23 @@ def _verdicts(
             code, reason, explanation = parsed.code, str(parsed.error or "") or None, parsed.explanation or None
         else:
             code, reason = coders[name](value, rows, at)
-        found.append(readers[name].verdict(code, flip) if reason is None else UNSCORED[reason])
-        explained.append(explanation)
+        verdicts.append(readers[name].verdict(code, flip) if reason is None else UNSCORED[reason])
+        explanations.append(explanation)
         replies.append(reply)
-    if found:
-        columns.put(np.arange(len(rows)), found)
-    made = columns.columns()
-    return made | {"explanation": explained, "reply": pd.array(replies, dtype="str")} if rows.is_text else made
+    if verdicts:
+        columns.put(np.arange(len(rows)), verdicts)
+    texts = {"explanation": explanations, "reply": pd.array(replies, dtype="str")} if rows.is_text else {}
+    return columns.columns() | texts
 
 
 def _codes_of(codes: Codes | None, criterion: str, rubric: Rubric) -> Codes | None:
-    """The codes of a criterion, where there is one mapping for each."""
+    """The mapping or function of a criterion, where `codes` has one per criterion."""
     if not isinstance(codes, Mapping) or not codes or not set(codes) <= set(rubric.names):
         return codes
-    if not all(isinstance(one, Mapping) or callable(one) for one in codes.values()):
+    if not all(isinstance(value, Mapping) or callable(value) for value in codes.values()):
         return codes
-    found: Codes | None = codes.get(criterion)
-    return found
+    own: Codes | None = codes.get(criterion)
+    return own
 
 
 @dataclass(frozen=True)
@@ -241,7 +241,7 @@ class _Coder:
             return self._meant(self.named[key])
         if key == _MISSING:
             raise InputError(
-                f"{rows.where(at)}: the value is missing; say what that means, as in codes={{None: 'unreadable'}} "
+                f"{rows.where(at)}: the value is missing; define what that means, as in codes={{None: 'unreadable'}} "
                 "(or 'abstained', 'not_asked'), or drop the row"
             )
         if self.complete:
@@ -289,7 +289,7 @@ def _code(scale: Scale, value: Any) -> Any:
 def _check_verdicts(verdicts: Any, pairwise: bool, orders: list[str | None]) -> None:
     if verdicts is not None and (not pairwise or verdicts not in get_args(Verdicts)):
         allowed = listed(get_args(Verdicts)) if pairwise else "None: this rubric judges single answers"
-        raise ConfigError(f"verdicts={verdicts!r} is unknown; allowed are {allowed}")
+        raise ConfigError(f"unknown verdicts={verdicts!r}; allowed are {allowed}")
     if verdicts is None and "BA" in orders:
         raise ConfigError(
             "verdicts= is missing: 'shown' if A is the answer that was shown first, "
@@ -298,9 +298,9 @@ def _check_verdicts(verdicts: Any, pairwise: bool, orders: list[str | None]) -> 
 
 
 def _check_orders(judgments: pd.DataFrame, verdicts: Verdicts) -> None:
-    """Refuse a reading by which a judge's winners in the two orders are opposed.
+    """Raise for `verdicts` by which a judge's winners in the two orders contradict each other.
 
-    What an answer is worth moves both orders to the same side and a preference for a place is the same for all items,
+    The quality of an answer moves both orders to the same side, and a preference for a place is the same for all items:
     so over items the two are never negatively correlated. Under permutation the correlation's variance is 1/(n - 1).
     """
     from scipy.special import ndtr  # takes as long to load as half of the package

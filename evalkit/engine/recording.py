@@ -1,4 +1,4 @@
-"""Replies that somebody already has: into the store under the very keys that `judge` uses."""
+"""Replies that exist already: store them under the keys that `judge` uses, fetch them, compare their readings."""
 
 from __future__ import annotations
 
@@ -40,63 +40,60 @@ def record(
     overwrite: bool = False,
     cache: str | Path | None = None,
 ) -> int:
-    """Store replies that somebody already has, to be replayed by ``judge(…, offline=True)``.
+    """Store replies that exist already, to be replayed by ``judge(…, offline=True)``.
 
-    A reply belongs to the item with its id: items of equal content keep replies of their own.
+    A reply belongs to one item, by its id: items of equal content keep their own replies.
 
     Parameters
     ----------
     items, rubric, template, item_id, cache
         As for `judge`.
     judge
-        Who gave the replies: one judge.
+        The judge that gave the replies: one.
     replies
-        The raw texts: a text or a list of texts per item, in the order of the items, as a Series on the items' index,
-        or as a mapping from item id (or the index of a Series is that of the ids); reply i is sample i. Or a table with
-        the columns `item_id` and `reply` (and `sample`), as `import_judgments` gives it. None is stored as nothing. A
-        `Reply` carries tokens and cost too.
+        The raw texts, one or a list per item: in the order of the items, as a mapping from item id, or as a Series
+        whose index is that of the items or holds their ids; reply i is sample i. Or a table with the columns `item_id`
+        and `reply` (and `sample`), as `import_judgments` returns it. None is left out. A `Reply` has tokens and cost.
     criterion
-        Which criterion they answer; may be left out where there is only one.
+        The criterion that the replies are about; may be left out where there is only one.
     order
         For pairwise rubrics: ``AB`` (default) or ``BA``, the order in which the answers were shown.
     overwrite
-        Let other text take the place of the stored reply of an item (which stays as an older generation).
+        Supersede an item's stored reply by one of another text; the old one stays as an older generation.
 
     Returns
     -------
     int
-        How many replies were stored; those that were there already do not count.
+        How many replies were stored, without those that were stored already.
 
     Raises
     ------
     InputError
-        When there is not one list per item, or an item has another reply already.
+        When there is not one list per item, or another reply is stored for an item.
     """
     spec = Spec.of(rubric, [judge] if not isinstance(judge, (list, tuple)) else judge, 1, template)
     if len(spec.judges) != 1:
-        raise ConfigError("record takes one judge at a time")
+        raise ConfigError(f"record takes one judge at a time, got {len(spec.judges)}")
     pairwise = spec.rubric.mode == "pairwise"
     if order not in ((None, "AB", "BA") if pairwise else (None,)):
         allowed = "'AB' or 'BA'" if pairwise else "None: this rubric is not pairwise"
-        raise ConfigError(f"order {order!r} is unknown; allowed is {allowed}")
-    question = spec.rubric.criterion(criterion)
-    work = Worklist.of(spec, items, item_id)
-    by_item = _by_item(replies, items, work)
-    parts = work.parts[spec.rubric.names.index(question.name)][0]
-    now = time.time()
-    swapped, rows = int(order == "BA"), list[_Given]()
-    for at, texts in enumerate(by_item):
-        own = work.recorded_hashes(at)[swapped]
-        for sample, reply in enumerate(texts):
+        raise ConfigError(f"unknown order {order!r}; allowed is {allowed}")
+    worklist = Worklist.of(spec, items, item_id)
+    parts = worklist.parts[spec.rubric.names.index(spec.rubric.criterion(criterion).name)][0]
+    now, swapped = time.time(), int(order == "BA")
+    recordings: list[_Recording] = []
+    for at, samples in enumerate(_by_item(replies, items, worklist)):
+        item, own_hash = worklist.ids[at], worklist.recorded_hashes(at)[swapped]
+        for sample, reply in enumerate(samples):
             if reply is not None:
-                shared = parts.of(work.hashes[at][swapped], "AB" if pairwise else None, sample)
-                mine = parts.of(own, spec.orders[swapped], sample)
-                rows.append(_Given(work.ids[at], mine, shared.key, _reply(reply, now, work.ids[at])))
-    return _store(ReplyStore.open(cache), rows, overwrite, now)
+                shared = parts.of(worklist.hashes[at][swapped], "AB" if pairwise else None, sample)
+                own = parts.of(own_hash, spec.orders[swapped], sample)
+                recordings.append(_Recording(item, own, shared.key, _reply(reply, now, item)))
+    return _store(ReplyStore.open(cache), recordings, overwrite, now)
 
 
-class _Given(NamedTuple):
-    """A reply to record: whose it is, and the key under which a live one of the same content would stand."""
+class _Recording(NamedTuple):
+    """A reply to record, its item and key, and the key that a live reply to the same content has."""
 
     item: str
     parts: KeyParts
@@ -104,139 +101,138 @@ class _Given(NamedTuple):
     reply: Reply
 
 
-def _by_item(replies: Any, items: Any, work: Worklist) -> list[list[Any]]:
+def _by_item(replies: Any, items: Any, worklist: Worklist) -> list[list[Any]]:
     """The replies of each item, sample by sample."""
     if isinstance(replies, pd.DataFrame):
         replies = _of_table(replies)
     elif isinstance(replies, pd.Series):
-        replies = _of_series(replies, items, work)
+        replies = _of_series(replies, items, worklist)
     if isinstance(replies, Mapping):
-        replies = _of_mapping(replies, work)
+        replies = _of_mapping(replies, worklist)
     if isinstance(replies, str) or not isinstance(replies, (Sequence, np.ndarray)):
         raise InputError(
-            f"replies are one list per item, a Series, a mapping by item or a table, not {type(replies).__name__}"
+            f"replies must be one list per item, a Series, a mapping by item or a table, not {type(replies).__name__}"
         )
-    if len(replies) != len(work.ids):
+    if len(replies) != len(worklist.ids):
         raise InputError(
-            f"replies has {counted(len(replies), 'entry', 'entries')} for {counted(len(work.ids), 'item')}; "
+            f"replies has {counted(len(replies), 'entry', 'entries')} for {counted(len(worklist.ids), 'item')}; "
             "give one list per item"
         )
-    return [_samples(given, item) for given, item in zip(replies, work.ids, strict=True)]
+    return [_samples(value, item) for value, item in zip(replies, worklist.ids, strict=True)]
 
 
-def _of_series(given: pd.Series, items: Any, work: Worklist) -> dict[str, Any]:
+def _of_series(replies: pd.Series, items: Any, worklist: Worklist) -> dict[str, list[Any]]:
     """Replies by item: the index is that of the items, or holds their ids; values of one item are its samples."""
-    own = id_texts(given.index, None)
+    ids = id_texts(replies.index, None)
     index = items.index if isinstance(items, pd.DataFrame) else None
-    if index is not None and given.index.isin(index).all():
-        places = dict(zip(index, work.ids, strict=True))
-        by_index = [places[key] for key in given.index]
-        if by_index != own and set(own) <= set(work.ids):
+    if index is not None and replies.index.isin(index).all():
+        id_of = dict(zip(index, worklist.ids, strict=True))
+        by_index = [id_of[key] for key in replies.index]
+        if by_index != ids and set(ids) <= set(worklist.ids):
             raise InputError(
                 "the index of replies fits both the items' index and their ids, which differ; give a mapping by item id"
             )
-        own = by_index
-    found: dict[str, list[Any]] = {}
-    for item, value in zip(own, given.tolist(), strict=True):
-        found.setdefault(item, []).append(value)
-    return {item: values if len(values) > 1 else values[0] for item, values in found.items()}
+        ids = by_index
+    samples_of: dict[str, list[Any]] = {}
+    for item, value in zip(ids, replies.tolist(), strict=True):
+        samples_of.setdefault(item, []).append(value)
+    return {item: values if len(values) > 1 else values[0] for item, values in samples_of.items()}
 
 
-def _of_mapping(given: Mapping[Any, Any], work: Worklist) -> list[Any]:
-    ids, known = id_texts(pd.Series(list(given), dtype=object), "replies"), set(work.ids)
-    if strays := [item for item in ids if item not in known]:
+def _of_mapping(replies: Mapping[Any, Any], worklist: Worklist) -> list[Any]:
+    ids, known = id_texts(pd.Series(list(replies), dtype=object), "replies"), set(worklist.ids)
+    if unknown := [item for item in ids if item not in known]:
         raise InputError(
-            f"replies has {counted(len(strays), 'item')} that the items lack: {listed(strays)}; "
+            f"replies has {counted(len(unknown), 'item')} that the items lack: {listed(unknown)}; "
             "record replies for the items that they belong to"
         )
-    by_id = dict(zip(ids, given.values(), strict=True))
+    by_id = dict(zip(ids, replies.values(), strict=True))
     if len(by_id) < len(ids):
-        raise InputError(f"replies names an item twice among {listed(ids)}")
-    return [by_id.get(item) for item in work.ids]
+        raise InputError(f"replies has an item twice among {listed(ids)}")
+    return [by_id.get(item) for item in worklist.ids]
 
 
-def _of_table(given: pd.DataFrame) -> dict[Any, list[Any]]:
-    lacking = [name for name in ("item_id", "reply") if name not in given.columns]
-    if lacking:
+def _of_table(replies: pd.DataFrame) -> dict[Any, list[Any]]:
+    missing = [name for name in ("item_id", "reply") if name not in replies.columns]
+    if missing:
         raise InputError(
-            f"replies is a table without the column {listed(lacking)}; it has {listed(given.columns, most=30)}"
+            f"replies is a table without the column {listed(missing)}; it has {listed(replies.columns, most=30)}"
         )
     for name in ("criterion", "judge", "order"):
-        if name in given.columns and given[name].nunique() > 1:
+        if name in replies.columns and replies[name].nunique() > 1:
             raise InputError(
-                f"replies has several values in column {name!r}: {listed(given[name].unique())}; record one at a time"
+                f"replies has several values in column {name!r}: {listed(replies[name].unique())}; record one at a time"
             )
-    found: dict[Any, list[Any]] = {}
-    ids = id_texts(given["item_id"], "item_id")
-    samples = given["sample"].tolist() if "sample" in given.columns else [None] * len(given)
-    for item, sample, reply in zip(ids, samples, given["reply"].tolist(), strict=True):
-        own = found.setdefault(item, [])
+    samples_of: dict[Any, list[Any]] = {}
+    ids = id_texts(replies["item_id"], "item_id")
+    samples = replies["sample"].tolist() if "sample" in replies.columns else [None] * len(replies)
+    for item, sample, reply in zip(ids, samples, replies["reply"].tolist(), strict=True):
+        own = samples_of.setdefault(item, [])
         at = len(own) if sample is None else int(sample)
         own += [None] * (at + 1 - len(own))
         if own[at] is not None:
             raise InputError(f"replies has item {item!r}, sample {at} twice; drop one of the rows")
         own[at] = reply
-    return found
+    return samples_of
 
 
-def _samples(given: Any, item: str) -> list[Any]:
-    if isinstance(given, (str, Reply)):
-        return [given]
-    if is_missing(given):
+def _samples(value: Any, item: str) -> list[Any]:
+    if isinstance(value, (str, Reply)):
+        return [value]
+    if is_missing(value):
         return []
-    if isinstance(given, (list, tuple, np.ndarray, pd.Series)):
-        return [None if is_missing(reply) else reply for reply in given]
-    raise InputError(_not_a_reply(given, item))
+    if isinstance(value, (list, tuple, np.ndarray, pd.Series)):
+        return [None if is_missing(reply) else reply for reply in value]
+    raise InputError(_not_a_reply(value, item))
 
 
-def _reply(given: Any, now: float, item: str) -> Reply:
-    if isinstance(given, Reply):
-        return replace(given, source="recorded", created=given.created or now)
-    if isinstance(given, str):
-        return Reply(given, created=now, source="recorded")
-    raise InputError(_not_a_reply(given, item))
+def _reply(value: Any, now: float, item: str) -> Reply:
+    if isinstance(value, Reply):
+        return replace(value, source="recorded", created=value.created or now)
+    if isinstance(value, str):
+        return Reply(value, created=now, source="recorded")
+    raise InputError(_not_a_reply(value, item))
 
 
-def _not_a_reply(given: Any, item: str) -> str:
+def _not_a_reply(value: Any, item: str) -> str:
     return (
-        f"item {item!r}: a reply is a text, a Reply, None, or a list of these, not {type(given).__name__} ({given!r}); "
-        "scores that are read already go through import_judgments(…, score=…)"
+        f"item {item!r}: a reply is a text, a Reply, None, or a list of these, not {type(value).__name__} ({value!r}); "
+        "import scores with import_judgments(…, score=…)"
     )
 
 
-def _store(store: ReplyStore, given: list[_Given], overwrite: bool, now: float) -> int:
-    own = [one.parts.key for one in given]
+def _store(store: ReplyStore, recordings: list[_Recording], overwrite: bool, now: float) -> int:
+    own = [recording.parts.key for recording in recordings]
     recorded = store.get_many(set(own))
-    live = store.get_many({one.live for one in given}, recorded=False)
+    live = store.get_many({recording.live for recording in recordings}, recorded=False)
     fresh: list[tuple[KeyParts, Reply]] = []
-    for key, one in zip(own, given, strict=True):
-        there = [orjson.loads(value) for value in (recorded.get(key), live.get(one.live)) if value is not None]
-        newest = max(there, key=lambda reply: reply["created"], default=None)
+    for key, recording in zip(own, recordings, strict=True):
+        values = [orjson.loads(value) for value in (recorded.get(key), live.get(recording.live)) if value is not None]
+        newest = max(values, key=lambda reply: reply["created"], default=None)
         if newest is None:
-            fresh.append((one.parts, one.reply))
-        elif newest["text"] != one.reply.text:
+            fresh.append((recording.parts, recording.reply))
+        elif newest["text"] != recording.reply.text:
             if not overwrite:
-                raise InputError(_other(one, newest))
-            fresh.append((one.parts, replace(one.reply, created=now)))  # what is received last counts
+                raise InputError(_conflict(recording, newest))
+            fresh.append((recording.parts, replace(recording.reply, created=now)))  # what is received last counts
     store.put_many(fresh, overwrite=overwrite)
     return len(fresh)
 
 
-def _other(given: _Given, stored: Mapping[str, Any]) -> str:
-    parts = given.parts
+def _conflict(recording: _Recording, stored: Mapping[str, Any]) -> str:
+    parts = recording.parts
+    texts = [
+        repr(text[:40] + "…" if text and len(text) > 40 else text) for text in (stored["text"], recording.reply.text)
+    ]
     return (
-        f"item {given.item!r}, sample {parts.sample}: another reply is stored already for {parts.rubric}@"
-        f"{parts.rubric_version}, judge {parts.provider}:{parts.model} ({_start(stored['text'])} instead of "
-        f"{_start(given.reply.text)}); pass overwrite=True to supersede it"
+        f"item {recording.item!r}, sample {parts.sample}: another reply is stored already for {parts.rubric}@"
+        f"{parts.rubric_version}, judge {parts.provider}:{parts.model} ({texts[0]} instead of {texts[1]}); "
+        "pass overwrite=True to supersede it"
     )
 
 
-def _start(text: str | None) -> str:
-    return repr(text if text is None or len(text) <= 40 else text[:40] + "…")
-
-
 def replies(judgments: pd.DataFrame, *, cache: str | Path | None = None) -> pd.Series:
-    """The raw reply texts of a judgments table, fetched by `key`; rows without a key keep their column `reply`.
+    """The raw reply texts of a judgments table, looked up by `key`; rows without a key keep their column `reply`.
 
     Returns
     -------
@@ -251,19 +247,17 @@ def replies(judgments: pd.DataFrame, *, cache: str | Path | None = None) -> pd.S
     table = check(judgments, "judgments", need=["key", "error"])
     store = ReplyStore.open(cache)
     keys = [bytes.fromhex(key) if isinstance(key, str) else None for key in table["key"].tolist()]
-    found = store.get_many({key for key in keys if key is not None})
-    errors = table["error"].tolist()
-    lost = [
-        at for at, key in enumerate(keys) if key not in found and key is not None and not isinstance(errors[at], str)
-    ]
-    if lost:
+    stored = store.get_many({key for key in keys if key is not None})
+    scored = table["error"].isna().tolist()
+    n_missing = sum(key is not None and key not in stored and scored[at] for at, key in enumerate(keys))
+    if n_missing:
         raise CacheMiss(
-            f"{len(lost)} of {counted(len(keys), 'reply is', 'replies are')} not in the cache at {store.folder}; "
+            f"{n_missing} of {counted(len(keys), 'reply is', 'replies are')} not in the cache at {store.folder}; "
             "is it another folder?"
         )
-    texts = {key: orjson.loads(value).get("text") for key, value in found.items()}
-    there = table["reply"].tolist() if "reply" in table.columns else [None] * len(keys)
-    rows = [own if key is None else texts.get(key) for key, own in zip(keys, there, strict=True)]
+    texts = {key: orjson.loads(value).get("text") for key, value in stored.items()}
+    imported = table["reply"].tolist() if "reply" in table.columns else [None] * len(keys)
+    rows = [own if key is None else texts.get(key) for key, own in zip(keys, imported, strict=True)]
     return pd.Series(rows, index=table.index, dtype="str", name="reply")
 
 
@@ -276,8 +270,8 @@ def readings(judgments: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
     Parameters
     ----------
     judgments, other
-        Judgments tables of the same replies: another template's form, another evalkit, the scores that somebody else
-        read. Rows are matched by item, criterion, judge, order and sample.
+        Judgments tables of the same replies: read in another template's form, by another evalkit, or by another
+        program. Rows are matched by item, criterion, judge, order and sample.
 
     Returns
     -------

@@ -187,7 +187,8 @@ def _check_panel(judges: tuple[Judge, ...], prompt_builders: tuple[PromptBuilder
     identities: dict[Any, str] = {}
     names: set[str] = set()
     for judge, builder in zip(judges, prompt_builders, strict=True):
-        identity = (judge.replace(template=None).identity, builder.template.hash)
+        identity = (judge.provider, judge.service, judge.model, judge.temperature, judge.max_tokens, judge.params,
+                    builder.template.hash)  # fmt: skip
         if identity in identities:
             raise ConfigError(
                 f"judges {identities[identity]!r} and {judge.name!r} are the same one (same model, service, template "
