@@ -12,12 +12,13 @@ import pandas as pd
 
 from evalkit import tables
 from evalkit.core.choices import Ties, Unscored
-from evalkit.errors import ConfigError, InputError, counted, listed
+from evalkit.errors import ConfigError, InputError, listed
 from evalkit.rubrics.row_scales import Measures, nearest_labels
 from evalkit.stats.alignment.agreement_figures import FIGURES, Answers, compare_each
 from evalkit.stats.alignment.rater_panels import KEYS, Panel, checked, panels
 from evalkit.stats.alignment.system_levels import TRANSFORM
-from evalkit.stats.intervals import FEW_CLUSTERS, jackknife, jackknife_groups
+from evalkit.stats.intervals import jackknife, jackknife_groups
+from evalkit.stats.result_tables import joined, note_few_clusters, result_table
 from evalkit.stats.voting import vote
 from evalkit.tables.grouping import Flags, Floats
 from evalkit.tables.ties import LEFT_OUT, Counting, check_counting
@@ -120,12 +121,8 @@ def k_curve(
             rows += [
                 panel.head | {"judge": judge} | row for row in _rows(own, panel, figures, ks, method, draws, counting)
             ]
-    made = pd.DataFrame(rows, columns=_COLUMNS)
-    counts = ["k", "n_items", "n_samples", "n_draws"]
-    made = made.astype(dict.fromkeys(_FLOATS, "float64") | dict.fromkeys(counts, "int64") | {"extrapolated": "bool"})
-    for name in (*KEYS, "judge", "figure", "notes"):
-        made[name] = tables.categorical(made[name])
-    return made
+    counts, texts = ["k", "n_items", "n_samples", "n_draws"], [*KEYS, "judge", "figure", "notes"]
+    return result_table(rows, _COLUMNS, texts=texts, counts=counts, others={"extrapolated": "bool"})
 
 
 def _check_options(figures: Sequence[str] | None, ks: Sequence[int] | None, method: str, draws: int) -> None:
@@ -240,7 +237,7 @@ def _rows(
                 row["exact"] = _exact(name, k, cube, panel) if exact and name in _SHARES else np.nan
             if phis is None:
                 notes.append("phi: it takes two items with two scored samples each, all of one number, that vary")
-            yield row | {"notes": "; ".join(notes) or None}
+            yield row | {"notes": joined(notes)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,8 +287,7 @@ def _figure(name: str, k: int, drawn: _Drawn, notes: list[str], most: int) -> di
     interval = jackknife(row["value"], drawn.left_out[name], transform=TRANSFORM[name])
     if interval.reason:
         notes.append(f"no interval of {name}: {interval.reason}")
-    if drawn.n_units < FEW_CLUSTERS:
-        notes.append(f"only {counted(drawn.n_units, 'cluster')}")
+    note_few_clusters(drawn.n_units, notes)
     return row | {"low": interval.low, "high": interval.high}
 
 

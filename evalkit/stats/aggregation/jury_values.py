@@ -13,13 +13,14 @@ import pandas as pd
 from evalkit import tables
 from evalkit.core.choices import REFERENCES, Reference, Ties, Unscored
 from evalkit.core.rules import AggregateRule
-from evalkit.errors import ConfigError, EvalkitWarning, counted, listed
+from evalkit.errors import ConfigError, EvalkitWarning, listed
 from evalkit.stats.aggregation.aggregate_rules import aggregate
 from evalkit.stats.aggregation.independent_judges import effective_judges
 from evalkit.stats.aggregation.model_families import Kin, kin, models_of
 from evalkit.stats.alignment.agreement_figures import Answers, compare_each, counted_rows
 from evalkit.stats.alignment.rater_panels import KEYS, Panel, checked, panels
-from evalkit.stats.intervals import FEW_CLUSTERS, Interval, Transform, jackknife, jackknife_groups
+from evalkit.stats.intervals import Interval, Transform, jackknife, jackknife_groups
+from evalkit.stats.result_tables import interval_columns, joined, note_few_clusters, result_table
 from evalkit.tables.grouping import Flags, Floats, Ints
 from evalkit.tables.ties import Counting, check_counting
 
@@ -27,8 +28,8 @@ __all__ = ["jury_value"]
 
 WorthFigure = Literal["accuracy", "kappa", "quadratic_kappa", "pearson", "spearman", "kendall", "mae"]
 _ON_KINDS = ("accuracy", "kappa")
-_FLOATS = ["value", "low", "high", "without", "effect", "effect_low", "effect_high", "n_eff", "n_eff_low", "n_eff_high"]
-_COLUMNS = [*KEYS, "judge", "figure", *_FLOATS, "best", "n_judges", "n_items"]
+_COLUMNS = [*KEYS, "judge", "figure", "value", "low", "high", "without", *interval_columns(["effect", "n_eff"]), "best"]
+_COLUMNS += ["n_judges", "n_items"]
 _COLUMNS += ["n_left_out", "same_items", "ties", "unscored", "notes"]
 _NEED = ["rubric", "rubric_version", "item_id", "criterion", "score", "label", "passed", "tied", "level", "scale"]
 _MAY = ["reason", "tied_labels"]
@@ -146,7 +147,9 @@ def jury_value(
         rows += _rows(panel, figure, reference, relatives, counting)
     for sentence in relatives.sentences():
         warnings.warn(f"{sentence}: their mistakes do not average out", EvalkitWarning, stacklevel=2)
-    return _framed(rows)
+    texts = [*KEYS, "judge", "figure", "ties", "unscored", "notes"]
+    counts, flags = ["n_judges", "n_items", "n_left_out"], dict.fromkeys(["best", "same_items"], "bool")
+    return result_table(rows, _COLUMNS, texts=texts, counts=counts, others=flags)
 
 
 def _check_options(figure: str | None, reference: str) -> None:
@@ -207,7 +210,7 @@ def _rows(panel: Panel, figure: str | None, reference: str, relatives: Kin, coun
     first["notes"] += relatives.sentences()
     head = panel.head | {"figure": name, "n_judges": len(judges), "same_items": same, "ties": counting.ties}
     head |= {"unscored": counting.unscored}
-    return [head | {"best": False} | row | {"notes": "; ".join(row["notes"]) or None} for row in [first, *rows]]
+    return [head | {"best": False} | row | {"notes": joined(row["notes"])} for row in [first, *rows]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,8 +258,7 @@ def _alone(answers: Answers, rows: Flags, over: _Over) -> dict[str, Any]:
         return made
     transform: Transform = "logit" if name == "accuracy" else "log" if name == "mae" else "atanh"
     made |= _ends("", name, jackknife(float(values[0]), values[1:], transform=transform), notes)
-    if n_units < FEW_CLUSTERS:
-        notes.append(f"only {counted(n_units, 'cluster')}")
+    note_few_clusters(n_units, notes)
     return made
 
 
@@ -307,12 +309,3 @@ def _effective(panel: Panel, judges: list[str], notes: list[str]) -> dict[str, f
 
 def _kinds(answers: list[Answers]) -> Ints:
     return np.stack([one.kind for one in answers], axis=1)
-
-
-def _framed(rows: list[dict[str, Any]]) -> pd.DataFrame:
-    made = pd.DataFrame(rows, columns=_COLUMNS)
-    made = made.astype(dict.fromkeys(_FLOATS, "float64") | dict.fromkeys(["best", "same_items"], "bool"))
-    made = made.astype(dict.fromkeys(["n_judges", "n_items", "n_left_out"], "int64"))
-    for name in (*KEYS, "judge", "figure", "ties", "unscored", "notes"):
-        made[name] = tables.categorical(made[name])
-    return made

@@ -11,6 +11,7 @@ import pandas as pd
 from evalkit import tables
 from evalkit.errors import InputError, counted, listed
 from evalkit.stats.intervals import FEW_CLUSTERS, cluster_codes, mean_interval
+from evalkit.stats.result_tables import figure_row, interval_columns, joined, result_table
 from evalkit.tables import as_items
 from evalkit.tables.grouping import Floats, clusters_of, group, refuse_doubles
 
@@ -18,7 +19,6 @@ __all__ = ["win_rates"]
 
 _KEYS = ["rubric", "rubric_version", "criterion", "judge"]
 _COUNTS = ["wins", "losses", "ties", "n_items", "n_scored"]
-_FLOATS = ["win_rate", "win_rate_low", "win_rate_high"]
 
 
 def win_rates(
@@ -93,10 +93,8 @@ def win_rates(
             against = sorted(met.groupby("opponent"), key=lambda pair: str(pair[0]))
             rows.extend(_row(part, system, str(opponent)) for opponent, part in against)
     keys = [*_KEYS, "system", "opponent"]
-    made = pd.DataFrame(rows, columns=[*keys, *_FLOATS, *_COUNTS, "notes"])
-    for name in (*keys, "notes"):
-        made[name] = tables.categorical(made[name])
-    return made.astype(dict.fromkeys(_FLOATS, "float64") | dict.fromkeys(_COUNTS, "int64"))
+    columns = [*keys, *interval_columns(["win_rate"]), *_COUNTS, "notes"]
+    return result_table(rows, columns, texts=[*keys, "notes"], counts=_COUNTS)
 
 
 def _checked(judged: Any) -> pd.DataFrame:
@@ -156,16 +154,13 @@ def _row(part: pd.DataFrame, system: Any, opponent: str) -> dict[str, Any]:
     notes = [interval.reason] if interval.reason is not None else []
     n_units = len(np.unique(units))
     notes += [f"only {n_units} clusters"] if 1 < n_units < FEW_CLUSTERS else []
-    return {key: part[key].iloc[0] for key in _KEYS} | {
-        "system": str(system),
-        "opponent": opponent,
-        "win_rate": float(value.mean()) if len(value) else np.nan,
-        "win_rate_low": interval.low,
-        "win_rate_high": interval.high,
+    row = {key: part[key].iloc[0] for key in _KEYS} | {"system": str(system), "opponent": opponent}
+    row |= figure_row("win_rate", float(value.mean()) if len(value) else np.nan, interval)
+    return row | {
         "wins": int((value == 1).sum()),
         "losses": int((value == 0).sum()),
         "ties": int((value == 0.5).sum()),
         "n_items": len(part),
         "n_scored": int(scored.sum()),
-        "notes": "; ".join(notes) or None,
+        "notes": joined(notes),
     }

@@ -10,12 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from evalkit import tables
 from evalkit.core.choices import Ties, Unscored
-from evalkit.errors import counted
 from evalkit.stats.agreement.rating_arrays import CRITERION_KEY, Answered, Voted, answered, checked, voted
 from evalkit.stats.agreement.reliabilities import figure_with_interval
-from evalkit.stats.intervals import FEW_CLUSTERS
+from evalkit.stats.result_tables import interval_columns, joined, note_few_clusters, result_table
 from evalkit.tables.grouping import Flags, Floats, Ints
 from evalkit.tables.ties import Counting, check_counting
 
@@ -27,7 +25,7 @@ _COLUMNS = [
     *CRITERION_KEY,
     "judge_a",
     "judge_b",
-    *[f"{name}{end}" for name in _FIGURES for end in ("", "_low", "_high")],
+    *interval_columns(_FIGURES),
     "n",
     "coverage",
     "n_tied",
@@ -101,12 +99,8 @@ def judge_agreement(
     counting = check_counting("judge_agreement", ties, unscored)
     form = "samples" if "sample" in getattr(judged, "columns", ()) else "votes"
     rows = [row for data in answered(checked(judged, form), form, clusters) for row in _rows(data, counting)]
-    made = pd.DataFrame(rows, columns=_COLUMNS)
-    types = {name: "float64" for name in _COLUMNS if name not in (*CRITERION_KEY, *_TEXTS)}
-    made = made.astype(types | dict.fromkeys(_COUNTS, "int64") | {"same_items": "bool"})
-    for name in (*CRITERION_KEY, *_TEXTS):
-        made[name] = tables.categorical(made[name])
-    return made
+    texts = [*CRITERION_KEY, *_TEXTS]
+    return result_table(rows, _COLUMNS, texts=texts, counts=_COUNTS, others={"same_items": "bool"})
 
 
 def _rows(data: Answered, counting: Counting) -> Iterator[dict[str, Any]]:
@@ -154,9 +148,8 @@ def _pair(
         quadratic = _on_scores(votes.score[scored, one], votes.score[scored, other], sums)
         why = "both sides are constant and equal" if scored.sum() > 1 else "fewer than two items"
         row |= figure_with_interval("quadratic_kappa", quadratic, "atanh", notes, why)
-    if len(units) < FEW_CLUSTERS:
-        notes.append(f"only {counted(len(units), 'cluster')}")
-    return row | {"notes": "; ".join(notes) or None}
+    note_few_clusters(len(units), notes)
+    return row | {"notes": joined(notes)}
 
 
 class _Sums:

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evalkit import tables
 from evalkit.errors import ConfigError
 from evalkit.stats.agreement.rating_arrays import CRITERION_KEY, Answered, answered, checked
 from evalkit.stats.agreement.reliabilities import figure_with_interval, spread_components
 from evalkit.stats.agreement.variance_components import dependability
+from evalkit.stats.result_tables import joined, result_table
 
 __all__ = ["phi_grid"]
 
@@ -75,15 +75,8 @@ def phi_grid(
             raise ConfigError(f"phi_grid got {name}={given!r}; it takes whole numbers ≥ 1, as in {name}=(1, 2, 3)")
     found = answered(checked(judgments, "samples"), "samples", clusters)
     rows = [row for data in found for row in _rows(data, judges, samples)]
-    made = pd.DataFrame(rows, columns=_COLUMNS)
-    made = made.astype(
-        dict.fromkeys(("n_judges", "n_samples", "n_blocks"), "int64")
-        | dict.fromkeys(("phi", "phi_low", "phi_high"), "float64")
-        | {"extrapolated": "bool"}
-    )
-    for name in (*CRITERION_KEY, "notes"):
-        made[name] = tables.categorical(made[name])
-    return made
+    counts, texts = ["n_judges", "n_samples", "n_blocks"], [*CRITERION_KEY, "notes"]
+    return result_table(rows, _COLUMNS, texts=texts, counts=counts, others={"extrapolated": "bool"})
 
 
 def _rows(data: Answered, judges: Sequence[int], samples: Sequence[int]) -> Iterator[dict[str, Any]]:
@@ -102,4 +95,4 @@ def _rows(data: Answered, judges: Sequence[int], samples: Sequence[int]) -> Iter
                 row |= figure_with_interval("phi", values, "logit", notes, "nothing varies")
                 if found.cut[0]:
                     notes.append("a negative component was set to 0")
-            yield data.head | row | {"notes": "; ".join(notes) or None}
+            yield data.head | row | {"notes": joined(notes)}

@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evalkit import tables
 from evalkit.core.choices import Ties
-from evalkit.errors import counted
 from evalkit.stats.agreement.chance_corrected import Labels, fleiss_kappa, gwet_ac, quadratic_weights
 from evalkit.stats.agreement.krippendorff import Cells, Metric, alpha, pairable, percent_agreement
 from evalkit.stats.agreement.rating_arrays import CRITERION_KEY, Answered, Voted, answered, checked, voted
 from evalkit.stats.agreement.variance_components import Components, components, dependability
-from evalkit.stats.intervals import FEW_CLUSTERS, Transform, jackknife
+from evalkit.stats.intervals import Transform, jackknife
+from evalkit.stats.result_tables import figure_row, interval_columns, joined, note_few_clusters, result_table
 from evalkit.tables.grouping import Floats
 from evalkit.tables.ties import check_counting
 
@@ -29,13 +28,13 @@ _COLUMNS = [
     "form",
     "metric",
     *_COUNTS,
-    *[f"{name}{end}" for name in _FIGURES for end in ("", "_low", "_high")],
+    *interval_columns(_FIGURES),
     *_SPREAD,
     "n_tied",
     "ties",
     "notes",
 ]
-_FULL = [f"{name}{end}" for name in ("fleiss_kappa", "gwet_ac1", "gwet_ac2") for end in ("", "_low", "_high")]
+_FULL = interval_columns(["fleiss_kappa", "gwet_ac1", "gwet_ac2"])
 _FULL_COLUMNS = [*_COLUMNS[:-1], "vote_metric", "n_complete", *_FULL, "notes"]
 
 
@@ -112,16 +111,8 @@ def reliability(
     found = list(answered(checked(judged, form), form, clusters, half=ties == "half"))
     order = _FULL_COLUMNS if full else _COLUMNS
     rows = [data.head | _row(data, full=full) | {"ties": ties, "n_tied": data.n_tied} for data in found]
-    made = pd.DataFrame(rows, columns=order)
-    columns: dict[str, Any] = {}
-    for name in order:
-        if name in CRITERION_KEY or name in ("form", "metric", "vote_metric", "ties", "notes"):
-            columns[name] = tables.categorical(made[name])
-        else:
-            columns[name] = (
-                made[name].astype("int64" if name in (*_COUNTS, "n_tied", "n_complete") else "float64").array
-            )
-    return pd.DataFrame(columns)
+    texts = [*CRITERION_KEY, "form", "metric", "vote_metric", "ties", "notes"]
+    return result_table(rows, order, texts=texts, counts=[name for name in order if name.startswith("n_")])
 
 
 def _row(data: Answered, *, full: bool) -> dict[str, Any]:
@@ -141,10 +132,8 @@ def _row(data: Answered, *, full: bool) -> dict[str, Any]:
     row |= _spread(data, notes)
     if full:
         row |= _full(data, notes, pairs=row["n_pairable"] > 0)
-    if data.n_clusters < FEW_CLUSTERS:
-        notes.append(f"only {counted(data.n_clusters, 'cluster')}")
-    row["notes"] = "; ".join(notes) or None
-    return row
+    note_few_clusters(data.n_clusters, notes)
+    return row | {"notes": joined(notes)}
 
 
 def figure_with_interval(
@@ -157,10 +146,7 @@ def figure_with_interval(
     if np.isnan(values[0]):
         notes.append(f"{name}: {why}")
         return {name: np.nan}
-    interval = jackknife(float(values[0]), values[1:], transform=transform)
-    if interval.reason:
-        notes.append(f"no interval of {name}: {interval.reason}")
-    return {name: float(values[0]), f"{name}_low": interval.low, f"{name}_high": interval.high}
+    return figure_row(name, float(values[0]), jackknife(float(values[0]), values[1:], transform=transform), notes)
 
 
 def spread_components(data: Answered) -> tuple[Components | None, int, str | None]:

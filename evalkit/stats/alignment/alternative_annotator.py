@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from evalkit import tables
 from evalkit.core.choices import Ties, Unscored
 from evalkit.core.formatting import figure, html_page, html_table, text_table
 from evalkit.errors import ConfigError, counted, listed
@@ -18,6 +17,7 @@ from evalkit.stats.alignment.agreement_figures import Answers, same_rows, tie_se
 from evalkit.stats.alignment.human_labels import People
 from evalkit.stats.alignment.label_splits import HELD_OUT, PartOption, count_look, take_part
 from evalkit.stats.alignment.rater_panels import KEYS, Panel, checked, panels
+from evalkit.stats.result_tables import joined, result_table
 from evalkit.tables.grouping import Flags, Floats, Ints
 from evalkit.tables.ties import Counting, check_counting
 
@@ -186,7 +186,7 @@ def alt_test(
             rows, row = _test(panel, side, float(epsilon))
             row |= {"same_items": same, "ties": ties, "unscored": unscored}
             each.extend(head | one for one in rows)
-            row["notes"] = "; ".join(note for note in (chosen, row["notes"]) if note) or None
+            row["notes"] = joined([chosen, row["notes"]])
             whole.append(head | row)
     summary = _framed(whole, _WHOLE, {"passes": "boolean", "same_items": "bool"})
     if part == HELD_OUT:
@@ -297,7 +297,7 @@ def _against(won: Flags, lost: Flags, epsilon: float) -> dict[str, Any]:
         from scipy.stats import ttest_1samp
 
         row |= {"test": "t", "p": float(ttest_1samp(gaps, epsilon, alternative="less").pvalue)}
-    return row | {"notes": "; ".join(notes) or None}
+    return row | {"notes": joined(notes)}
 
 
 def _wilcoxon(gaps: Ints, epsilon: float) -> float:
@@ -341,12 +341,7 @@ def _summed(rows: list[dict[str, Any]]) -> dict[str, Any]:
     return found | {"passes": rate >= 0.5, "notes": "; ".join(notes)}
 
 
-def _framed(rows: list[dict[str, Any]], columns: list[str], types: dict[str, Any]) -> pd.DataFrame:
-    made = pd.DataFrame(rows, columns=columns)
-    texts = {*KEYS, "judge", "annotator", "scoring", "test", "ties", "unscored", "notes"}
-    for name in columns:
-        if name in texts:
-            made[name] = tables.categorical(made[name])
-        elif name not in types:
-            made[name] = made[name].astype("int64" if name.startswith("n_") else "float64")
-    return made.astype(types)
+def _framed(rows: list[dict[str, Any]], columns: list[str], types: dict[str, str]) -> pd.DataFrame:
+    texts = [*KEYS, "judge", "annotator", "scoring", "test", "ties", "unscored", "notes"]
+    counts = [name for name in columns if name.startswith("n_")]
+    return result_table(rows, columns, texts=texts, counts=counts, others=types)

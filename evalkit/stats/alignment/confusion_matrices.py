@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evalkit import tables
 from evalkit.core.choices import Ties, Unscored
 from evalkit.stats.alignment.agreement_figures import Answers, kinds_table
 from evalkit.stats.alignment.label_splits import PartOption, take_part
 from evalkit.stats.alignment.rater_panels import KEYS, Panel, checked, panels
+from evalkit.stats.result_tables import result_table
 from evalkit.tables.ties import Counting, check_counting
 
 __all__ = ["confusion"]
@@ -76,11 +76,7 @@ def confusion(
     for panel in panels(frame, said, kinds="label"):
         for judge, (answers, there) in panel.judges.items():
             rows.extend(panel.head | {"judge": judge} | row for row in _counts(panel, answers, there, counting))
-    made = pd.DataFrame(rows, columns=_COLUMNS).astype({"n": "float64" if ties == "half" else "int64"})
-    made = made.astype({"share": "float64"})
-    for name in _TEXTS:
-        made[name] = tables.categorical(made[name])
-    return made
+    return result_table(rows, _COLUMNS, texts=_TEXTS, counts=[] if ties == "half" else ["n"])
 
 
 def _counts(panel: Panel, answers: Answers, there: Any, counting: Counting) -> list[dict[str, Any]]:

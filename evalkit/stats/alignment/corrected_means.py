@@ -11,12 +11,12 @@ from typing import Any, Literal, get_args
 import numpy as np
 import pandas as pd
 
-from evalkit import tables
 from evalkit.errors import ConfigError, InputError, counted, listed
 from evalkit.stats.alignment.agreement_figures import Answers
 from evalkit.stats.alignment.label_splits import HELD_OUT, PartOption, count_look, take_part
 from evalkit.stats.alignment.rater_panels import KEYS, Panel, checked, panels
-from evalkit.stats.intervals import FEW_CLUSTERS, Interval, bounded_interval, mean_interval
+from evalkit.stats.intervals import Interval, bounded_interval, mean_interval
+from evalkit.stats.result_tables import figure_row, interval_columns, joined, note_few_clusters, result_table
 from evalkit.tables.grouping import Flags, Floats, Ints
 
 __all__ = ["corrected_mean", "power_tuned"]
@@ -27,8 +27,8 @@ _FEWEST = 30
 _NOTHING = 1e-20
 _TWO = 2
 _COUNTS = ["n_items", "n_labelled", "n_unlabelled", "n_unscored", "n_clusters"]
-_FLOATS = [f"{name}{end}" for name in ("mean", "naive", "human") for end in ("", "_low", "_high")] + ["power"]
-_COLUMNS = [*KEYS, "judge", "figure", *_FLOATS, "method", *_COUNTS, "notes"]
+_FLOATS = interval_columns(["mean", "naive", "human"])
+_COLUMNS = [*KEYS, "judge", "figure", *_FLOATS, "power", "method", *_COUNTS, "notes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,10 +134,7 @@ def corrected_mean(
         for judge, (answers, there) in panel.judges.items():
             row = _row(panel, answers, there & ~apart, figure, unscored, chosen)
             rows.append(panel.head | {"judge": judge, "figure": figure} | row)
-    made = pd.DataFrame(rows, columns=_COLUMNS)
-    made = made.astype(dict.fromkeys(_COUNTS, "int64") | dict.fromkeys(_FLOATS, "float64"))
-    for name in (*KEYS, "judge", "figure", "method", "notes"):
-        made[name] = tables.categorical(made[name])
+    made = result_table(rows, _COLUMNS, texts=[*KEYS, "judge", "figure", "method", "notes"], counts=_COUNTS)
     return count_look(made, said, folder) if wanted == HELD_OUT else made
 
 
@@ -182,7 +179,7 @@ def _row(
         if ends is None:
             why = "nothing varies"
         else:
-            row |= {"mean": found.mean, "mean_low": ends.low, "mean_high": ends.high}
+            row |= figure_row("mean", found.mean, ends)
             row |= {"power": found.power, "method": "ppi++"}
             notes += [f"no interval: {ends.reason}"] if ends.reason else []
             notes += (
@@ -194,9 +191,9 @@ def _row(
         row |= {f"mean{end}": row[f"human{end}"] for end in ("", "_low", "_high")}
         row["method"] = "human" if row["n_labelled"] else None
         notes.append(f"human labels alone: {why}" if row["n_labelled"] else why)
-    if row["n_labelled"] and row["n_clusters"] < FEW_CLUSTERS:
-        notes.append(f"only {counted(row['n_clusters'], 'labelled cluster')}")
-    return row | {"notes": "; ".join(notes) or None}
+    if row["n_labelled"]:
+        note_few_clusters(row["n_clusters"], notes, "labelled cluster")
+    return row | {"notes": joined(notes)}
 
 
 def _why_human(row: dict[str, Any], *, figure: str, rule: bool, nominal: bool) -> str | None:
@@ -238,7 +235,7 @@ def _bounds(panel: Panel, figure: str) -> tuple[float, float] | None:
 
 def _ends(name: str, values: Floats, unit: Ints, bounds: tuple[float, float] | None) -> dict[str, float]:
     ends = mean_interval(values, unit, bounds=bounds)
-    return {name: float(values.mean()) if len(values) else np.nan, f"{name}_low": ends.low, f"{name}_high": ends.high}
+    return figure_row(name, float(values.mean()) if len(values) else np.nan, ends)
 
 
 def power_tuned(

@@ -23,7 +23,8 @@ from evalkit.stats.alignment.label_splits import HELD_OUT, PartOption, count_loo
 from evalkit.stats.alignment.rater_panels import KEYS, Panel, checked, panels
 from evalkit.stats.alignment.system_levels import Found, Level, figures_once, inside_groups, system_names
 from evalkit.stats.alignment.system_levels import figures as figures_at
-from evalkit.stats.intervals import FEW_CLUSTERS, mean_interval
+from evalkit.stats.intervals import mean_interval
+from evalkit.stats.result_tables import figure_row, interval_columns, joined, note_few_clusters
 from evalkit.tables.grouping import Flags, Ints
 from evalkit.tables.ties import LEFT_OUT, Counting, check_counting
 
@@ -318,7 +319,7 @@ def _judge_row(panel: Panel, judge: str, level: Level, options: _Options, chosen
     for name, (value, ends) in found.items():
         row[name] = value
         if ends is not None:
-            row |= {f"{name}_low": ends.low, f"{name}_high": ends.high}
+            row |= figure_row(name, value, ends)
     if options.reference != "each" and len(crowd.names) > 1:
         row |= _as_peer(answers, crowd, level, options)
     if options.level == "group":
@@ -328,9 +329,9 @@ def _judge_row(panel: Panel, judge: str, level: Level, options: _Options, chosen
         row |= _system_counts(level.system[used], notes)
     notes += _reasons(found, panel, references, counted[used], options)
     notes += _unequal(references, options)
-    if options.interval is not None and row["n_clusters"] < FEW_CLUSTERS:
-        notes.append(f"only {row['n_clusters']} clusters")
-    return row | {"notes": "; ".join(notes) or None}
+    if options.interval is not None:
+        note_few_clusters(row["n_clusters"], notes)
+    return row | {"notes": joined(notes)}
 
 
 def _first_rate(panel: Panel, judge: str, labelled: Flags, options: _Options, notes: list[str]) -> dict[str, float]:
@@ -343,10 +344,8 @@ def _first_rate(panel: Panel, judge: str, labelled: Flags, options: _Options, no
     # one entry per sample, as in position_inconsistency
     values, unit = (np.repeat(one[there], n[there]) for one in (share, panel.unit))
     ends = mean_interval(values, unit, bounds=(0.0, 1.0))
-    if ends.reason is not None:
-        notes.append(f"no interval of {_FIRST}: {ends.reason}")
-    row = {_FIRST: float(values.mean())}
-    return row if options.interval is None else row | {f"{_FIRST}_low": ends.low, f"{_FIRST}_high": ends.high}
+    row = figure_row(_FIRST, float(values.mean()), ends, notes)
+    return row if options.interval is not None else {_FIRST: row[_FIRST]}
 
 
 def _unequal(references: list[Answers], options: _Options) -> list[str]:
@@ -470,7 +469,7 @@ def _reasons(found: Found, panel: Panel, references: list[Answers], counted: Fla
 
 def _framed(rows: list[dict[str, Any]], keys: list[str], options: _Options) -> pd.DataFrame:
     extra = [name for name in _OF_LEVELS if any(name in row for row in rows)]
-    floats = ["coverage", *[f"{name}{end}" for name in options.figures for end in ("", "_low", "_high")]]
+    floats = ["coverage", *interval_columns(options.figures)]
     floats += [f"{name}_{kind}" for kind in ("ceiling", "as_peer") for name in _with_ceiling(options)]
     columns = [*keys, "judge", *_COUNTS, *extra, *floats, *_CHOICES, "notes"]
     if len(set(columns)) < len(columns):

@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from evalkit import tables
 from evalkit.core.choices import Ties, Unscored
 from evalkit.errors import ConfigError, listed
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.alignment.agreement_figures import Answers, same_rows
 from evalkit.stats.alignment.label_splits import PartOption, take_part
 from evalkit.stats.alignment.rater_panels import KEYS, Panel, checked, panels
+from evalkit.stats.result_tables import joined, result_table
 from evalkit.tables.grouping import Flags, Floats, Ints, clusters_of
 from evalkit.tables.ties import Counting, check_counting
 
@@ -129,13 +129,10 @@ def pass_threshold(
         same = same_rows(_compared(panel, *side, counting) for side in panel.judges.values())
         for judge, (answers, there) in panel.judges.items():
             row = _row(panel, answers, there, names, folds, objective, counting)
-            row["notes"] = "; ".join(note for note in (chosen, row.get("notes")) if note) or None
+            row["notes"] = joined([chosen, row.get("notes")])
             rows.append(panel.head | {"judge": judge, "objective": objective, "same_items": same} | row)
-    made = pd.DataFrame(rows, columns=_COLUMNS)
-    made = made.astype(dict.fromkeys(_FLOATS, "float64") | dict.fromkeys(_COUNTS, "int64") | {"same_items": "bool"})
-    for name in (*KEYS, "judge", "objective", *_TEXTS):
-        made[name] = tables.categorical(made[name])
-    return made
+    texts = [*KEYS, "judge", "objective", *_TEXTS]
+    return result_table(rows, _COLUMNS, texts=texts, counts=_COUNTS, others={"same_items": "bool"})
 
 
 def _row(

@@ -25,14 +25,15 @@ from evalkit.stats.comparison.noise_floors import (
 from evalkit.stats.comparison.repeated_samples import asked_again
 from evalkit.stats.comparison.sides import ROW, Part, Side, pairs, side_of
 from evalkit.stats.comparison.significance import holm, mcnemar_midp, permuted_samples, sign_flip
-from evalkit.stats.intervals import FEW_CLUSTERS, Interval, change_interval, cluster_codes, mean_interval
+from evalkit.stats.intervals import Interval, change_interval, cluster_codes, mean_interval
+from evalkit.stats.result_tables import figure_row, interval_columns, joined, note_few_clusters, result_table
 from evalkit.tables.grouping import Floats, Ints, clusters_of, group, refuse_doubles
 
 __all__ = ["Comparison", "compare"]
 
 _COUNTS = ["n_common", "n_verdicts", "changed", "n_asked_again", "fixed", "broke"]
-_SAMPLING = ["change_p", "change_p_holm", "chance_up_to", "floor", "floor_low", "floor_high"]
-_CHANGES = ["effect", "effect_low", "effect_high", "mcnemar_p", "mcnemar_p_holm"]
+_SAMPLING = ["change_p", "change_p_holm", "chance_up_to", *interval_columns(["floor"])]
+_CHANGES = [*interval_columns(["effect"]), "mcnemar_p", "mcnemar_p_holm"]
 _CHANGES += ["mean_difference", "difference_low", "difference_high", "difference_sd", "item_change"]
 _CHANGES += ["sign_flip_p", "sign_flip_p_holm"]
 _TEXTS = ["version_a", "version_b", "floor_source", "against", "notes"]
@@ -125,13 +126,9 @@ def compare(
     own = None if isinstance(a, pd.DataFrame) else getattr(a, "repeats", None)
     repeats = _repeats(own if floor is None else floor, sides[0], by_hand=floor is not None)
     made = [_row(first, second, labels, clusters, repeats) for first, second in matched]
-    table = pd.DataFrame(made, columns=_COLUMNS)
+    table = result_table(made, _COLUMNS, texts=[*ROW, *_TEXTS], counts=_COUNTS)
     for name in ("change_p", "mcnemar_p", "sign_flip_p"):
-        table[name] = table[name].astype("float64")
         table[f"{name}_holm"] = holm(table[name].to_numpy())
-    for name in (*ROW, *_TEXTS):
-        table[name] = tables.categorical(table[name])
-    table = table.astype(dict.fromkeys([*_SAMPLING, *_CHANGES], "float64") | dict.fromkeys(_COUNTS, "int64"))
     items = [set(side.votes["item_id"].unique()) for side in sides]
     return Comparison(
         sides[0].name,
@@ -181,9 +178,8 @@ def _row(a: Part, b: Part, labels: pd.DataFrame | None, clusters: Any, repeats: 
     notes += [why] if why else []
     row |= _fixed(a, b, kind_a, kind_b, common, units, labels, notes)
     row |= _difference(a, b, common, units, notes)
-    if len(np.unique(units)) < FEW_CLUSTERS:
-        notes.append(f"only {counted(len(np.unique(units)), 'cluster')}")
-    return row | {"notes": "; ".join(notes) or None}
+    note_few_clusters(len(np.unique(units)), notes)
+    return row | {"notes": joined(notes)}
 
 
 def _kinds(a: Part, b: Part, common: pd.Index) -> tuple[Ints, Ints]:
@@ -213,7 +209,7 @@ def _sampling(a: Part, b: Part, common: pd.Index, clusters: Any, repeats: pd.Dat
     if np.isnan(row["change_p"]):
         return row | {"note": NO_REPEATS}
     floor = _floor(a, b, again.judges, clusters, repeats)
-    row |= {"floor": floor.rate, "floor_low": floor.low, "floor_high": floor.high, "floor_source": floor.source}
+    row |= figure_row("floor", floor.rate, Interval(floor.low, floor.high)) | {"floor_source": floor.source}
     return row | {"chance_up_to": chance_limit(len(again.items), floor), "note": floor.note}
 
 
@@ -291,8 +287,7 @@ def _fixed(
         notes.append("effect: no item has a verdict on both sides" + (" and a label" if truth is not None else ""))
         return row
     ends = change_interval(steps, units[known])
-    _note(ends, "effect", notes)
-    row |= {"effect": float(steps.mean()), "effect_low": ends.low, "effect_high": ends.high}
+    row |= figure_row("effect", float(steps.mean()), ends, notes)
     return row | {"mcnemar_p": mcnemar_midp(fixed, broke)}
 
 
@@ -311,11 +306,7 @@ def _difference(a: Part, b: Part, common: pd.Index, units: Ints, notes: list[str
         notes.append("mean_difference: no item has a score on both sides")
         return {}
     ends = mean_interval(gap[both], units[both])
-    _note(ends, "mean_difference", notes)
+    if ends.reason is not None:
+        notes.append(f"no interval of mean_difference: {ends.reason}")
     row = {"mean_difference": float(gap[both].mean()), "difference_low": ends.low, "difference_high": ends.high}
     return row | {"sign_flip_p": sign_flip(gap[both], units[both])}
-
-
-def _note(ends: Interval, name: str, notes: list[str]) -> None:
-    if ends.reason is not None:
-        notes.append(f"no interval of {name}: {ends.reason}")

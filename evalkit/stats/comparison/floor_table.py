@@ -12,6 +12,7 @@ from evalkit.errors import ConfigError
 from evalkit.stats.comparison.comparison_table import JURY
 from evalkit.stats.comparison.noise_floors import NOT_MEASURED, Floor, changed_halves, measured_floor, range_floor
 from evalkit.stats.comparison.sides import NEED, Part, by_keys, parts_of, side_of
+from evalkit.stats.result_tables import result_table
 
 __all__ = ["check_half_width", "items_for", "noise_floor"]
 
@@ -87,10 +88,8 @@ def noise_floor(
         row: dict[str, Any] = dict(zip(_KEYS, (part.head[0], part.version, *part.head[1:]), strict=True))
         row |= {"rate": floor.rate, "low": floor.low, "high": floor.high, "source": floor.source}
         rows.append(row | {"n_items": floor.n_items, "n_samples": k, "n_wanted": wanted, "notes": floor.note})
-    made = pd.DataFrame(rows, columns=[*_KEYS, *_FLOATS, "source", *_COUNTS, "notes"])
-    for name in (*_KEYS, "source", "notes"):
-        made[name] = tables.categorical(made[name])
-    made = made.astype(dict.fromkeys(_FLOATS, "float64") | dict.fromkeys(_COUNTS, "Int64"))
+    columns, counts = [*_KEYS, *_FLOATS, "source", *_COUNTS, "notes"], dict.fromkeys(_COUNTS, "Int64")
+    made = result_table(rows, columns, texts=[*_KEYS, "source", "notes"], others=counts)
     made["n_wanted"] = made["n_wanted"].mask(made["n_wanted"] < 0)
     return made
 

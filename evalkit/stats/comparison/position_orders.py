@@ -10,7 +10,8 @@ import pandas as pd
 
 from evalkit import tables
 from evalkit.errors import InputError, counted
-from evalkit.stats.intervals import FEW_CLUSTERS, Interval, cluster_codes, mean_interval, rate_interval
+from evalkit.stats.intervals import Interval, cluster_codes, mean_interval, rate_interval
+from evalkit.stats.result_tables import figure_row, interval_columns, joined, note_few_clusters, result_table
 from evalkit.stats.voting import shown_first, vote
 from evalkit.tables.grouping import Floats, clusters_of, group
 
@@ -18,7 +19,6 @@ __all__ = ["position_inconsistency", "refuse_pointwise"]
 
 _KEYS = ["rubric", "rubric_version", "criterion", "judge"]
 _FIGURES = ["agreement", "inconsistency", "flip_rate", "first_rate"]
-_FLOATS = [f"{name}{end}" for name in _FIGURES for end in ("", "_low", "_high")]
 _COUNTS = ["n_items", "n_scored", "n_judgments"]
 
 
@@ -80,10 +80,8 @@ def position_inconsistency(
         row |= _row(flips[mine], known[mine], units[mine])
         row |= _rate("first_rate", first[own], mean_interval(first[own], placed[own], bounds=(0.0, 1.0)))
         rows.append(row | {"n_judgments": int(own.sum())})
-    made = pd.DataFrame(rows, columns=[*_KEYS, *_FLOATS, *_COUNTS, "notes"])
-    for name in (*_KEYS, "notes"):
-        made[name] = tables.categorical(made[name])
-    return made.astype(dict.fromkeys(_FLOATS, "float64") | dict.fromkeys(_COUNTS, "int64"))
+    columns = [*_KEYS, *interval_columns(_FIGURES), *_COUNTS, "notes"]
+    return result_table(rows, columns, texts=[*_KEYS, "notes"], counts=_COUNTS)
 
 
 def refuse_pointwise(judgments: pd.DataFrame) -> None:
@@ -109,11 +107,9 @@ def _row(flips: Floats, known: Any, units: Any) -> dict[str, Any]:
     notes = (
         [f"{counted(len(flips) - n_scored, 'item')} without a winner in both orders"] if n_scored < len(flips) else []
     )
-    n_units = len(np.unique(units))
-    notes += [f"only {counted(n_units, 'cluster')}"] if n_units < FEW_CLUSTERS else []
-    return row | {"notes": "; ".join(notes) or None}
+    note_few_clusters(len(np.unique(units)), notes)
+    return row | {"notes": joined(notes)}
 
 
 def _rate(name: str, values: Floats, interval: Interval) -> dict[str, Any]:
-    rate = float(values.mean()) if len(values) else np.nan
-    return {name: rate, f"{name}_low": interval.low, f"{name}_high": interval.high}
+    return figure_row(name, float(values.mean()) if len(values) else np.nan, interval)
