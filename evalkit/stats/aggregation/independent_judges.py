@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evalkit.stats.intervals import jackknife_groups
+from evalkit.stats.leave_one_out import unit_sums, without_each
 from evalkit.tables.grouping import Floats, Ints
 
 __all__ = ["effective_judges"]
@@ -55,7 +56,8 @@ def effective_judges(said: Matrix, people: Matrix, clusters: Ints) -> tuple[Floa
     errors -= errors.mean(axis=0)  # squares around it lose no digits
     squares = np.where(there, people - middle[:, None], 0.0)
     within = (squares**2).sum(axis=1) / np.maximum(m - 1, 1)
-    sums = _left_out(np.column_stack([np.ones(len(m)), m > 1, within, 1 / m, errors, errors**2]), unit, n_units)
+    columns = np.column_stack([np.ones(len(m)), m > 1, within, 1 / m, errors, errors**2])
+    sums = without_each(unit_sums(columns, unit, n_units))
     n, n_several = sums[:, :1], sums[:, 1]
     noise = np.divide(sums[:, 2], n_several, out=np.zeros(len(sums)), where=n_several > 0) * sums[:, 3] / n[:, 0]
     width = errors.shape[1]
@@ -66,10 +68,3 @@ def effective_judges(said: Matrix, people: Matrix, clusters: Ints) -> tuple[Floa
     if np.isnan(values[0]):
         return values, "the judges err no more than the people differ, or all their errors cancel out"
     return values, "a lower bound: one annotator an item" if not n_several[0] else None
-
-
-def _left_out(values: Matrix, unit: Ints, n_units: int) -> Matrix:
-    sums = np.zeros((n_units, values.shape[1]))
-    np.add.at(sums, unit, values)
-    total = sums.sum(axis=0)
-    return np.vstack([total, total - sums])

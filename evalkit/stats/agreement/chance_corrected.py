@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from evalkit.stats.leave_one_out import ratio, unit_sums, without_each
 from evalkit.tables.grouping import Flags, Floats, Ints
 
 __all__ = ["Labels", "fleiss_kappa", "gwet_ac", "quadratic_weights"]
@@ -47,10 +48,7 @@ class Labels:
 
     def left_out(self, values: Matrix) -> Matrix:
         """Sums over items of `values` (items × …): first over all, then without each unit."""
-        sums = np.zeros((self.n_units, values.shape[1]))
-        np.add.at(sums, self.unit, values)
-        total = sums.sum(axis=0)
-        return np.vstack([total, total - sums])
+        return without_each(unit_sums(values, self.unit, self.n_units))
 
 
 def fleiss_kappa(labels: Labels) -> Floats:
@@ -62,7 +60,7 @@ def fleiss_kappa(labels: Labels) -> Floats:
     counts = labels.counts * labels.complete[:, None]
     pairs = (counts * (counts - 1)).sum(axis=1) / max(labels.n_judges * (labels.n_judges - 1), 1)
     rows = labels.left_out(np.column_stack([labels.complete, pairs, counts]))
-    agreed = _ratio(rows[:, 1], rows[:, 0])
+    agreed = ratio(rows[:, 1], rows[:, 0])
     shares = _ratio_each(rows[:, 2:], rows[:, 0] * labels.n_judges)
     return _beyond(agreed, (shares**2).sum(axis=1))
 
@@ -84,7 +82,7 @@ def gwet_ac(labels: Labels, weights: Matrix) -> Floats:
     agreeing = (labels.counts * (near - 1)).sum(axis=1) / np.maximum(judged * (judged - 1), 1) * paired
     shares = labels.counts / np.maximum(judged, 1)[:, None]
     rows = labels.left_out(np.column_stack([paired, agreeing, judged > 0, shares]))
-    agreed = _ratio(rows[:, 1], rows[:, 0])
+    agreed = ratio(rows[:, 1], rows[:, 0])
     prevalence = _ratio_each(rows[:, 3:], rows[:, 2])
     chance = weights.sum() / (n_levels * (n_levels - 1)) * (prevalence * (1 - prevalence)).sum(axis=1)
     return _beyond(agreed, chance)
@@ -97,15 +95,10 @@ def quadratic_weights(codes: Floats) -> Matrix:
     return weights
 
 
-def _ratio(top: Floats, bottom: Floats) -> Floats:
-    ratio: Floats = np.divide(top, bottom, out=np.full(len(top), np.nan), where=bottom > 1e-9)
-    return ratio
-
-
 def _ratio_each(top: Matrix, bottom: Floats) -> Matrix:
-    ratio: Matrix = np.divide(top, bottom[:, None], out=np.full(top.shape, np.nan), where=bottom[:, None] > 1e-9)
-    return ratio
+    shares: Matrix = np.stack([ratio(column, bottom) for column in top.T], axis=1)
+    return shares
 
 
 def _beyond(agreed: Floats, chance: Floats) -> Floats:
-    return _ratio(agreed - chance, np.nan_to_num(1 - chance))
+    return ratio(agreed - chance, np.nan_to_num(1 - chance))

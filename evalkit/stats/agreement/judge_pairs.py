@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from itertools import combinations
 from typing import Any
 
@@ -13,13 +14,15 @@ import pandas as pd
 from evalkit.core.choices import Ties, Unscored
 from evalkit.stats.agreement.rating_arrays import CRITERION_KEY, Answered, Voted, answered, checked, voted
 from evalkit.stats.agreement.reliabilities import figure_with_interval
+from evalkit.stats.leave_one_out import ratio, sums_without_each
 from evalkit.stats.result_tables import interval_columns, joined, note_few_clusters, result_table
-from evalkit.tables.grouping import Flags, Floats, Ints
+from evalkit.tables.grouping import Flags, Floats
 from evalkit.tables.ties import Counting, check_counting
 
 __all__ = ["judge_agreement"]
 
 Matrix = npt.NDArray[np.float64]
+Sums = Callable[[Floats], Floats]
 _FIGURES = ["percent_agreement", "cohen_kappa", "quadratic_kappa"]
 _COLUMNS = [
     *CRITERION_KEY,
@@ -138,13 +141,13 @@ def _pair(
     units = np.unique(unit[there])
     place = np.full(n_units, -1, dtype=np.int64)
     place[units] = np.arange(len(units))
-    sums = _Sums(place[unit[named]], len(units))
+    sums = partial(sums_without_each, unit=place[unit[named]], n_units=len(units))
     agreed, kappa = _on_labels(shares[0], shares[1], sums)
     row |= figure_with_interval("percent_agreement", agreed, "logit", notes, "no item has a label of both")
     why = "both sides are constant and equal" if named.any() else "no item has a label of both"
     row |= figure_with_interval("cohen_kappa", kappa, "atanh", notes, why)
     if data.scale.level != "nominal":
-        sums = _Sums(place[unit[scored]], len(units))
+        sums = partial(sums_without_each, unit=place[unit[scored]], n_units=len(units))
         quadratic = _on_scores(votes.score[scored, one], votes.score[scored, other], sums)
         why = "both sides are constant and equal" if scored.sum() > 1 else "fewer than two items"
         row |= figure_with_interval("quadratic_kappa", quadratic, "atanh", notes, why)
@@ -152,38 +155,20 @@ def _pair(
     return row | {"notes": joined(notes)}
 
 
-class _Sums:
-    """Sums over all items, then without each unit."""
-
-    def __init__(self, unit: Ints, n_units: int) -> None:
-        self.unit, self.n_units = unit, n_units
-
-    def __call__(self, values: Floats) -> Floats:
-        left = np.bincount(self.unit, weights=values, minlength=self.n_units)
-        kept: Floats = values.sum() - np.concatenate([[0.0], left])
-        return kept
-
-
-def _on_labels(one: Matrix, other: Matrix, sums: _Sums) -> tuple[Floats, Floats]:
+def _on_labels(one: Matrix, other: Matrix, sums: Sums) -> tuple[Floats, Floats]:
     n, agreed = sums(np.ones(len(one))), sums((one * other).sum(axis=1))
     chance = np.zeros(len(n))
     for mine, theirs in zip(one.T, other.T, strict=True):
         chance += sums(mine) * sums(theirs)
     # (p_o − p_e)/(1 − p_e), both sides times n².
-    return _ratio(agreed, n), _ratio(n * agreed - chance, n**2 - chance)
+    return ratio(agreed, n), ratio(n * agreed - chance, n**2 - chance)
 
 
-def _on_scores(one: Floats, other: Floats, sums: _Sums) -> Floats:
+def _on_scores(one: Floats, other: Floats, sums: Sums) -> Floats:
     middle = float(one.mean()) if len(one) else 0.0  # squares around it lose no digits
     one, other = one - middle, other - middle
     n = sums(np.ones(len(one)))
-    ma, mb = _ratio(sums(one), n), _ratio(sums(other), n)
-    saa, sbb, sab = _ratio(sums(one**2), n), _ratio(sums(other**2), n), _ratio(sums(one * other), n)
+    ma, mb = ratio(sums(one), n), ratio(sums(other), n)
+    saa, sbb, sab = ratio(sums(one**2), n), ratio(sums(other**2), n), ratio(sums(one * other), n)
     spread = saa - ma**2 + sbb - mb**2 + (ma - mb) ** 2
-    return _ratio(2 * (sab - ma * mb), np.where(n > 1.5, spread, 0.0))
-
-
-def _ratio(top: Floats, bottom: Floats) -> Floats:
-    # What is left after taking a unit away carries rounding errors: 1e-9 is nothing.
-    ratio: Floats = np.divide(top, bottom, out=np.full(len(top), np.nan), where=bottom > 1e-9)
-    return ratio
+    return ratio(2 * (sab - ma * mb), np.where(n > 1.5, spread, 0.0))

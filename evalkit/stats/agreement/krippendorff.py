@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evalkit.stats.intervals import few_others
+from evalkit.stats.leave_one_out import ratio, unit_sums, without_each
 from evalkit.tables.grouping import Flags, Floats, Ints, tally
 
 __all__ = ["Cells", "Metric", "alpha", "pairable", "percent_agreement"]
@@ -59,19 +60,6 @@ def pairable(item: Ints, judge: Ints, n_items: int) -> Flags:
     return flags
 
 
-@dataclass(frozen=True, slots=True)
-class _Sums:
-    """Sums over items, one row per unit."""
-
-    n: Floats  # Σ m_i
-    parts: npt.NDArray[np.float64]
-
-    def leave_out(self) -> tuple[Floats, npt.NDArray[np.float64]]:
-        """First on everything, then without each unit."""
-        n, parts = self.n.sum(), self.parts.sum(axis=0)
-        return np.concatenate([[n], n - self.n]), np.concatenate([parts[None], parts[None] - self.parts])
-
-
 def percent_agreement(cells: Cells) -> Floats:
     """The share of pairs that agree, weighted as in alpha's observed disagreement: on all, then without each unit.
 
@@ -79,9 +67,8 @@ def percent_agreement(cells: Cells) -> Floats:
     """
     cells = cells.paired()
     judged, agreeing = _agreement(cells)
-    sums = _by_unit(cells, np.stack([judged, agreeing], axis=1))
-    n, parts = _Sums(sums[:, 0], sums[:, 1:]).leave_out()
-    return _ratio(parts[:, 0], n)
+    rows = without_each(unit_sums(np.stack([judged, agreeing], axis=1), cells.unit, cells.n_units))
+    return ratio(rows[:, 1], rows[:, 0])
 
 
 def alpha(cells: Cells, metric: Metric) -> Floats:
@@ -107,12 +94,6 @@ def _varies(cells: Cells, metric: Metric) -> bool:
     return mixed > 1
 
 
-def _ratio(top: Floats, bottom: Floats) -> Floats:
-    # Sums with a unit taken away leave rounding errors behind: 1e-9 is nothing.
-    ratio: Floats = np.divide(top, bottom, out=np.full(len(top), np.nan), where=bottom > 1e-9)
-    return ratio
-
-
 def _shares(cells: Cells) -> tuple[Ints, Ints, Floats]:
     """Entries (cell, answer, share) with the item of each cell."""
     n_judges = int(cells.judge.max()) + 1 if len(cells.judge) else 1
@@ -133,12 +114,6 @@ def _agreement(cells: Cells) -> tuple[Floats, Floats]:
     return judges, (whole - own) / np.maximum(judges - 1, 1e-9) * (judges > 1.5)
 
 
-def _by_unit(cells: Cells, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    sums = np.zeros((cells.n_units, values.shape[1]))
-    np.add.at(sums, cells.unit, values)
-    return sums
-
-
 def _dense(cells: Cells) -> npt.NDArray[np.float64]:
     """n_c: total share of each answer, per unit."""
     item, answer, share = _shares(cells)
@@ -150,10 +125,11 @@ def _dense(cells: Cells) -> npt.NDArray[np.float64]:
 
 def _nominal(cells: Cells) -> Floats:
     judged, agreeing = _agreement(cells)
-    agreed = _by_unit(cells, agreeing[:, None])
-    n, parts = _Sums(_by_unit(cells, judged[:, None])[:, 0], np.hstack([agreed, _dense(cells)])).leave_out()
-    expected = n**2 - (parts[:, 1:] ** 2).sum(axis=1)
-    return 1 - (n - 1) * _ratio(n - parts[:, 0], expected)
+    sums = unit_sums(np.stack([judged, agreeing], axis=1), cells.unit, cells.n_units)
+    rows = without_each(np.hstack([sums, _dense(cells)]))
+    n, agreed = rows[:, 0], rows[:, 1]
+    expected = n**2 - (rows[:, 2:] ** 2).sum(axis=1)
+    return 1 - (n - 1) * ratio(n - agreed, expected)
 
 
 def _interval(cells: Cells) -> Floats:
@@ -171,24 +147,25 @@ def _interval(cells: Cells) -> Floats:
 
     judges = total(np.ones(len(seen)))
     cross = (total(mean) ** 2 - total(mean**2)) / np.maximum(judges - 1, 1)
-    sums = _by_unit(cells, np.stack([judges, total(square), cross, total(mean)], axis=1))
-    n, parts = _Sums(sums[:, 0], sums[:, 1:]).leave_out()
-    expected = n * parts[:, 0] - parts[:, 2] ** 2
-    return 1 - (n - 1) * _ratio(parts[:, 0] - parts[:, 1], np.where(expected > 1e-9 * n, expected, 0.0))
+    sums = unit_sums(np.stack([judges, total(square), cross, total(mean)], axis=1), cells.unit, cells.n_units)
+    n, squares, crossed, means = without_each(sums).T
+    expected = n * squares - means**2
+    return 1 - (n - 1) * ratio(squares - crossed, np.where(expected > 1e-9 * n, expected, 0.0))
 
 
 def _ordinal(cells: Cells) -> Floats:
     # Krippendorff's ordinal distance is the squared difference of midranks, and those change with each unit.
     width = int(cells.answer.max()) + 1 if len(cells.answer) else 1
     totals, coincidence = _dense(cells), _coincidences(cells, width)
-    n, parts = _Sums(totals.sum(axis=1), np.hstack([totals, coincidence])).leave_out()
-    counts, pairs = parts[:, :width], parts[:, width:].reshape(-1, width, width)
+    rows = without_each(np.hstack([totals, coincidence]))
+    counts, pairs = rows[:, :width], rows[:, width:].reshape(-1, width, width)
+    n = counts.sum(axis=1)
     rank = np.cumsum(counts, axis=1) - counts / 2
     rank = rank - (n / 2)[:, None]
     squares = (counts * rank**2).sum(axis=1)
     observed = squares - np.einsum("gc,gcd,gd->g", rank, pairs, rank)
     expected = n * squares - (counts * rank).sum(axis=1) ** 2
-    return 1 - (n - 1) * _ratio(observed, np.where(expected > 1e-9 * n, expected, 0.0))
+    return 1 - (n - 1) * ratio(observed, np.where(expected > 1e-9 * n, expected, 0.0))
 
 
 def _coincidences(cells: Cells, width: int) -> npt.NDArray[np.float64]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from evalkit.stats.leave_one_out import unit_sums, without_each
 from evalkit.tables.grouping import Floats, Ints
 
 __all__ = ["Components", "components", "dependability"]
@@ -52,10 +53,7 @@ def components(blocks: npt.NDArray[np.float64], unit: Ints, n_units: int) -> Com
     item = cell.mean(axis=1)
     inside = ((blocks - cell[:, :, None]) ** 2).sum(axis=(1, 2))
     values = np.column_stack([np.ones(len(item)), item**2, (cell**2).sum(axis=1), inside, cell])
-    sums = np.zeros((n_units, values.shape[1]))
-    np.add.at(sums, unit, values)
-    total = sums.sum(axis=0)
-    n, items, cells, within, *_ = (rows := np.vstack([total, total - sums])).T
+    n, items, cells, within, *_ = (rows := without_each(unit_sums(values, unit, n_units))).T
     judge_means = rows[:, 4:] / np.maximum(n, 1)[:, None]
     grand = judge_means.mean(axis=1)
     enough = n > 1.5

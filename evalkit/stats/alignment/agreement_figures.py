@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from evalkit.errors import InputError
 from evalkit.stats.intervals import FEWEST_OTHERS, few_others
+from evalkit.stats.leave_one_out import ratio, sums_without_each
 from evalkit.tables.grouping import Flags, Floats, Ints, tally
 from evalkit.tables.ties import LEFT_OUT, Counting
 
@@ -154,7 +155,7 @@ def average(found: Sequence[Mapping[str, Weighted]], names: Sequence[str], n_uni
             averaged[name] = known[0][0] if known else np.full(n_units + 1, np.nan)
             continue
         parts = [np.where(weight > 1e-9, value * weight, 0.0) for value, weight in known]
-        averaged[name] = _ratio(np.sum(parts, axis=0), np.sum([weight for _, weight in known], axis=0))
+        averaged[name] = ratio(np.sum(parts, axis=0), np.sum([weight for _, weight in known], axis=0))
     return averaged
 
 
@@ -176,23 +177,8 @@ def _compared(one: Answers, reference: Answers, unit: Ints, n_units: int, option
     if n_units and any(few_others(np.round(side, 10), unit) for side in (x, y)):
         for name in ("quadratic_kappa", "pearson", "spearman", "kendall"):
             scores[name][1:] = np.nan
-    n = _sums(np.ones(len(x)), unit, rows)
+    n = sums_without_each(np.ones(len(x)), unit, rows - 1)
     return found | {name: (values, n) for name, values in scores.items()}
-
-
-def _sums(values: Floats, unit: Ints, rows: int) -> Floats:
-    """Σ on all in row 0, then without each unit."""
-    left = np.zeros(rows)
-    if rows > 1:
-        left[1:] = np.bincount(unit, weights=values, minlength=rows - 1)
-    kept: Floats = values.sum() - left
-    return kept
-
-
-def _ratio(top: Floats, bottom: Floats) -> Floats:
-    # What is left after taking a unit away carries rounding errors: 1e-9 is nothing.
-    ratio: Floats = np.divide(top, bottom, out=np.full(len(top), np.nan), where=bottom > 1e-9)
-    return ratio
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,13 +233,13 @@ def _kinds(table: Table, unit: Ints, rows: int, options: _Options) -> dict[str, 
     said, true, weight = table.said, table.true, table.weight
 
     def total(flags: Flags) -> Floats:
-        return _sums(weight * flags, unit, rows)
+        return sums_without_each(weight * flags, unit, rows - 1)
 
     right, n = said == true, total(np.ones(len(said), dtype=bool))
-    found = {"accuracy": (_ratio(total(right), n), n)}
+    found = {"accuracy": (ratio(total(right), n), n)}
     for name, given in (("false_pass_rate", 0), ("false_fail_rate", 1)):
         of = true == given
-        found[name] = (_ratio(total(of & ~right), total(of)), total(of)) if options.verdicts else (n * np.nan, n)
+        found[name] = (ratio(total(of & ~right), total(of)), total(of)) if options.verdicts else (n * np.nan, n)
     found["kappa"] = (_kappa(total, said, true, n), n)
     if rows > 1 and any(few_others(side, unit) for side in (said, true)):
         found["kappa"][0][1:] = np.nan
@@ -267,7 +253,7 @@ def _kappa(total: Callable[[Flags], Floats], said: Ints, true: Ints, n: Floats) 
     for kind in np.intersect1d(said, true):
         chance += total(said == kind) * total(true == kind)
     # (p_o − p_e)/(1 − p_e), both sides times n²; of one pair it would be 0 or nothing.
-    return _ratio(n * total(said == true) - chance, np.where(n > 1.5, n**2 - chance, 0.0))
+    return ratio(n * total(said == true) - chance, np.where(n > 1.5, n**2 - chance, 0.0))
 
 
 def _of_classes(
@@ -280,7 +266,7 @@ def _of_classes(
         own = table.true == code
         hits, there = total(own & (table.said == code)), total(own)
         bottom = there if name == "balanced_accuracy" else (there + total(table.said == code)) / 2
-        each.append(_ratio(hits, np.where(there > 1e-9, bottom, 0.0)))
+        each.append(ratio(hits, np.where(there > 1e-9, bottom, 0.0)))
     values: Floats = np.mean(each, axis=0) if each else total(table.true < -1) * np.nan
     if len(values) > 1 and any(len(np.unique(unit[table.true == code])) < FEWEST_OTHERS for code in wanted):
         values[1:] = np.nan
@@ -291,15 +277,18 @@ def _moments(x: Floats, y: Floats, unit: Ints, rows: int) -> dict[str, Floats]:
     # Differences, and values around one middle, so that squares lose no digits.
     gap = x - y
     middle = float(y.mean()) if len(y) else 0.0
-    n = _sums(np.ones(len(x)), unit, rows)
-    mx, my = (_ratio(_sums(side - middle, unit, rows), n) for side in (x, y))
+    n = sums_without_each(np.ones(len(x)), unit, rows - 1)
+    mx, my = (ratio(sums_without_each(side - middle, unit, rows - 1), n) for side in (x, y))
     sxx, syy, sxy = (
-        _ratio(_sums((one - middle) * (other - middle), unit, rows), n) - m1 * m2
+        ratio(sums_without_each((one - middle) * (other - middle), unit, rows - 1), n) - m1 * m2
         for one, other, m1, m2 in ((x, x, mx, mx), (y, y, my, my), (x, y, mx, my))
     )
     pearson = _correlation(sxy, sxx, syy, n)
-    concordance = _ratio(2 * sxy, np.where(n > 1.5, sxx + syy + (mx - my) ** 2, 0.0))
-    mae, bias = _ratio(_sums(np.abs(gap), unit, rows), n), _ratio(_sums(gap, unit, rows), n)
+    concordance = ratio(2 * sxy, np.where(n > 1.5, sxx + syy + (mx - my) ** 2, 0.0))
+    mae, bias = (
+        ratio(sums_without_each(np.abs(gap), unit, rows - 1), n),
+        ratio(sums_without_each(gap, unit, rows - 1), n),
+    )
     return {"quadratic_kappa": concordance, "pearson": pearson, "mae": mae, "bias": bias}
 
 

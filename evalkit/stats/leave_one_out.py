@@ -1,0 +1,46 @@
+"""Sums on all items, then without each unit: what every jackknife in these rooms is computed from."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from evalkit.tables.grouping import Floats, Ints
+
+__all__ = ["ratio", "sums_without_each", "unit_sums", "without_each"]
+
+Matrix = npt.NDArray[np.float64]
+
+
+def sums_without_each(values: Floats, unit: Ints, n_units: int) -> Floats:
+    """The sum of `values` on all items, then without each unit.
+
+    Examples
+    --------
+    >>> sums_without_each(np.array([1.0, 2.0, 4.0]), np.array([0, 0, 1]), 2).tolist()
+    [7.0, 4.0, 3.0]
+    """
+    left = np.zeros(n_units + 1)
+    if n_units:
+        left[1:] = np.bincount(unit, weights=values, minlength=n_units)
+    kept: Floats = values.sum() - left
+    return kept
+
+
+def unit_sums(values: Matrix, unit: Ints, n_units: int) -> Matrix:
+    """The sums of each column of `values` (items × columns) in each unit."""
+    sums = np.zeros((n_units, values.shape[1]))
+    np.add.at(sums, unit, values)
+    return sums
+
+
+def without_each(sums: Matrix) -> Matrix:
+    """From the sums of each unit: those of all units in row 0, then those without each unit."""
+    total = sums.sum(axis=0)
+    return np.vstack([total, total - sums])
+
+
+def ratio(top: Floats, bottom: Floats) -> Floats:
+    """`top / bottom`, NaN where `bottom` is 0; taking a unit away leaves rounding errors, so up to 1e-9 counts as 0."""
+    result: Floats = np.divide(top, bottom, out=np.full(len(top), np.nan), where=bottom > 1e-9)
+    return result
