@@ -34,7 +34,7 @@ demo: .venv/.built ## judge the bundled examples offline, see spread, agreement 
 	@.venv/bin/evalkit demo
 
 quick: .venv-test/.built ## the tests to run while editing, under a minute: no process, server, browser or notebook
-	@$(PYTEST) -q -m "not (process or network or browser or slow)" tests $(ARGS)
+	@$(PYTEST) -q -m "not (long or network or browser or slow)" tests $(ARGS)
 
 test: .venv-test/.built ## every test and notebook (builds everything, LightEval included), but for those of test-slow
 	@$(PYTEST) -m "not slow" \

@@ -13,7 +13,7 @@ from stored import python
 
 from evalkit.engine.cache.claims import Claims
 
-pytestmark = pytest.mark.process
+pytestmark = pytest.mark.long
 
 A, B, C = (bytes([n]) * 32 for n in (1, 2, 3))
 

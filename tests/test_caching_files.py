@@ -20,7 +20,7 @@ from evalkit.engine.cache import ReplyStore, schema
 from evalkit.engine.cache.rows import decoded
 from evalkit.errors import CacheError
 
-pytestmark = pytest.mark.process
+pytestmark = pytest.mark.long
 
 
 @pytest.fixture

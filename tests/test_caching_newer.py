@@ -17,7 +17,7 @@ from evalkit.engine.cache import ReplyStore
 from evalkit.engine.cache.schema import FILE_NAME, SCHEMA, log_of, migrate
 from evalkit.errors import CacheError
 
-pytestmark = pytest.mark.process
+pytestmark = pytest.mark.long
 
 # Another process, of another evalkit: it raises the number and stays, or is killed with its log as it is
 _NEWER = """

@@ -18,7 +18,7 @@ from stored import parts, python, ran, reply
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.cache.rows import decoded
 
-pytestmark = pytest.mark.process
+pytestmark = pytest.mark.long
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="forks and SIGKILL are POSIX's")
 

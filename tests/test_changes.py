@@ -18,6 +18,8 @@ from evalkit.stats.comparison.noise_floors import Floor, chance_limit, flip_rate
 from evalkit.stats.comparison.significance import Outcomes, holm, mcnemar_midp, permuted_samples, sign_flip
 from evalkit.stats.voting import vote
 
+pytestmark = pytest.mark.long
+
 
 def side(codes, scale=BINARY, judge="j", **fields):
     """Judgments of items i00, i01, … from one code or a list of samples each."""

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from commandline import ITEMS, LABELS, environment, evalkit, write_lines
 
-pytestmark = pytest.mark.process
+pytestmark = pytest.mark.long
 
 FAKE = ("--rubric", "faithfulness", "--judge", "fake")
 

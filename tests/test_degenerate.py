@@ -11,6 +11,8 @@ from judged import BINARY, DECIMAL, NAMES, ORDINAL, PAIR, judgments
 import evalkit as ek
 from evalkit.errors import ConfigError, EvalkitError, EvalkitWarning, InputError
 
+pytestmark = pytest.mark.long
+
 RUBRIC = ek.Rubric(
     id="r",
     inputs=["answer"],

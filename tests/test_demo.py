@@ -13,7 +13,7 @@ import pytest
 from evalkit.cli import demo
 from evalkit.evaluation import load_example
 
-pytestmark = pytest.mark.process
+pytestmark = pytest.mark.long
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -20,7 +20,7 @@ import pytest
 
 import evalkit as ek
 
-pytestmark = pytest.mark.process
+pytestmark = pytest.mark.long
 
 ROOT = Path(__file__).resolve().parents[1]
 USER_PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])

@@ -18,7 +18,7 @@ from evalkit.errors import ConfigError, InputError
 from evalkit.gate import GateOptions, enrich, load_gate, read_traces, run_gate
 from evalkit.gate.enrichment import stamp_of
 
-pytestmark = pytest.mark.process
+pytestmark = pytest.mark.long
 
 TRACE = {"schema_version": 1, "type": "verdict.trace", "request_id": "t", "prompt": "p", "response": "30 days"}
 CONFIG = "tests:\n  - id: t\n    expected: {type: must_contain, value: '30'}\n"

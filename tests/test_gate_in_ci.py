@@ -13,7 +13,7 @@ from ruamel.yaml import YAML
 
 import evalkit as ek
 
-pytestmark = pytest.mark.process
+pytestmark = pytest.mark.long
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "docs" / "gate-in-ci.md").read_text(encoding="utf-8")

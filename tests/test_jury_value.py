@@ -20,6 +20,8 @@ from evalkit.stats.aggregation.model_families import family, kin, models_of
 from evalkit.stats.alignment import align
 from evalkit.stats.voting import vote
 
+pytestmark = pytest.mark.long
+
 PLAIN = Scale.of({1: "", 2: "", 3: "", 4: "", 5: ""})
 
 

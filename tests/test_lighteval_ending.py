@@ -21,7 +21,7 @@ pytest.importorskip("lighteval")
 from evalkit.engine.cache.schema import FILE_NAME
 from evalkit.lighteval.lighteval_main import launch
 
-pytestmark = [pytest.mark.process, pytest.mark.skipif(os.name != "posix", reason="process groups of POSIX")]
+pytestmark = [pytest.mark.long, pytest.mark.skipif(os.name != "posix", reason="process groups of POSIX")]
 
 ROOT = Path(__file__).resolve().parents[1]
 CHILD = """

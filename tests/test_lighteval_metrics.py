@@ -27,7 +27,7 @@ from lighteval.tasks.requests import Doc
 from evalkit.lighteval import judge_metric, jury_metric
 from evalkit.lighteval.metric_rows import corpus_row, judgments_of
 
-pytestmark = pytest.mark.process
+pytestmark = pytest.mark.long
 
 GOOD = '{"explanation": "it agrees with the reference", "score": 2}'
 

@@ -14,7 +14,7 @@ pytest.importorskip("lighteval")
 
 from evalkit.lighteval import plugin
 
-pytestmark = pytest.mark.process
+pytestmark = pytest.mark.long
 
 TASK = """
 from lighteval.tasks.lighteval_task import LightevalTaskConfig

@@ -23,7 +23,7 @@ pytest.importorskip("lighteval")
 
 from evalkit.lighteval.lighteval_run import LightevalRun, run_lighteval
 
-pytestmark = [pytest.mark.network, pytest.mark.process]
+pytestmark = [pytest.mark.network, pytest.mark.long]
 
 ROOT = Path(__file__).resolve().parents[1]
 MODES = ("deterministic", "judge", "jury")

@@ -21,7 +21,7 @@ from evalkit.lighteval import judge_metric
 from evalkit.lighteval.result_tables import details_table, judgments_table, results_cells, results_table
 from evalkit.runs.contract import read_receipts
 
-pytestmark = pytest.mark.process
+pytestmark = pytest.mark.long
 
 TASK = "sums|0"
 

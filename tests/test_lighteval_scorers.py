@@ -20,7 +20,7 @@ from evalkit.lighteval import PolluxLLMJudgeMetric, check_metric, judge_metric, 
 from evalkit.lighteval.metric_scorers import scorer_of
 from evalkit.lighteval.plugin import TASKS_TABLE
 
-pytestmark = pytest.mark.process
+pytestmark = pytest.mark.long
 
 
 def ask_gpt(text: str) -> str:

@@ -45,7 +45,7 @@ from evalkit.lighteval.tasks.sources import data_folder, data_source, place_of, 
 from evalkit.lighteval.tasks.text_overlap import token_f1
 from evalkit.lighteval.tasks.tool_calls import Call, check_calls, read_calls, score_calls
 
-pytestmark = pytest.mark.process
+pytestmark = pytest.mark.long
 
 ROOT = Path(__file__).resolve().parents[1]
 TYPES = ("problem_solving", "creative_writing", "editing", "recommendations", "code")

@@ -17,7 +17,7 @@ from evalkit.lighteval.lighteval_main import settle_environment, with_custom_tas
 from evalkit.lighteval.patches import _check, _content, _names, _names_twice, _tasks
 from evalkit.lighteval.surrogates import mended
 
-pytestmark = pytest.mark.process
+pytestmark = pytest.mark.long
 
 
 def test_what_is_wrapped_is_there_with_its_arguments():

@@ -24,7 +24,7 @@ from evalkit._version import __version__
 from evalkit.core import resources
 from evalkit.errors import ConfigError
 
-pytestmark = pytest.mark.process
+pytestmark = pytest.mark.long
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]

@@ -29,7 +29,7 @@ from evalkit.runs.registry import plugin_sources as sources
 from evalkit.runs.registry.plugin_report import _parts, inspect_plugin
 from evalkit.runs.registry.plugin_sources import content_hash, locate, requirements_of
 
-pytestmark = pytest.mark.process
+pytestmark = pytest.mark.long
 
 ROOT = Path(__file__).resolve().parents[1]
 HANGS = "import time\ntime.sleep(600)\n"

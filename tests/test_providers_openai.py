@@ -28,7 +28,7 @@ from evalkit.engine.providers.prices import cost_of, price_of, shares
 from evalkit.engine.providers.transport import Answer
 from evalkit.errors import ConfigError, JudgeError
 
-pytestmark = pytest.mark.process
+pytestmark = pytest.mark.long
 
 LOCAL = "http://127.0.0.1:1/v1"
 

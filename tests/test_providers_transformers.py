@@ -31,7 +31,7 @@ from evalkit.errors import ConfigError, MissingExtraError
 
 pytest.importorskip("torch", reason="needs the extra transformers")
 
-pytestmark = pytest.mark.process
+pytestmark = pytest.mark.long
 transformers = pytest.importorskip("transformers", reason="needs the extra transformers")
 
 TEMPLATE = (

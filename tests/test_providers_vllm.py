@@ -22,7 +22,7 @@ from evalkit.engine.providers.client import ProviderError
 from evalkit.engine.providers.local_models import release_models
 from evalkit.errors import ConfigError, MissingExtraError
 
-pytestmark = pytest.mark.process
+pytestmark = pytest.mark.long
 
 INSTALLED = importlib.util.find_spec("vllm") is not None
 

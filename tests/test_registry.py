@@ -38,7 +38,7 @@ from evalkit.runs.registry.pack_files import pack_yaml, read_pack
 from evalkit.runs.registry.plugin_sources import locate
 from evalkit.runs.registry.tables import Base, ReceiptRow, RunRow, RunScoreRow, RunTaskRow
 
-pytestmark = pytest.mark.process
+pytestmark = pytest.mark.long
 
 SCHEMAS = Path(__file__).parent / "schemas"
 PACK: dict[str, Any] = {

@@ -15,7 +15,7 @@ pytest.importorskip("alembic")
 
 from evalkit.cli import main
 
-pytestmark = pytest.mark.process
+pytestmark = pytest.mark.long
 
 PACK = """\
 pack: support

@@ -31,7 +31,7 @@ from evalkit.runs.registry.benchmarks import add_tasks
 from evalkit.runs.run_display import run_tables
 from evalkit.runs.run_record import RunScore, RunTask
 
-pytestmark = [pytest.mark.process, pytest.mark.filterwarnings("ignore:pack support@1:evalkit.errors.EvalkitWarning")]
+pytestmark = [pytest.mark.long, pytest.mark.filterwarnings("ignore:pack support@1:evalkit.errors.EvalkitWarning")]
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from evalkit.cli import main
 from evalkit.runs import Runner
 from evalkit.runs.registry import Registry
 
-pytestmark = pytest.mark.process
+pytestmark = pytest.mark.long
 
 # the command that a runner starts is an argument in Python and no option of the command line
 _DRIVER = f"""\

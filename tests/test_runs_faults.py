@@ -40,7 +40,7 @@ from evalkit.runs.run_owner import Owner
 from evalkit.runs.run_store import RunStore
 
 pytestmark = [
-    pytest.mark.process,
+    pytest.mark.long,
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks for processes in /proc"),
 ]
 

@@ -32,7 +32,7 @@ from evalkit.runs.run_owner import Owner
 from evalkit.runs.run_results import _scores
 from evalkit.runs.runner import _LIGHTEVAL
 
-pytestmark = [pytest.mark.process, pytest.mark.filterwarnings("ignore:pack .*:evalkit.errors.EvalkitWarning")]
+pytestmark = [pytest.mark.long, pytest.mark.filterwarnings("ignore:pack .*:evalkit.errors.EvalkitWarning")]
 
 SECRET = "sk-of-somebody"
 

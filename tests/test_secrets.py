@@ -37,7 +37,7 @@ from evalkit.lighteval import PolluxLLMJudgeMetric
 from evalkit.rubrics.prompts import PromptBuilder
 from evalkit.runs.contract import ScoringConfig
 
-pytestmark = pytest.mark.process
+pytestmark = pytest.mark.long
 
 OWN = "local-4711-not-of-any-known-shape"
 RUBRIC = ek.Rubric(id="numbers", inputs=["answer"], criteria=[{"name": "number", "scale": {0: "nought", 1: "one"}}])

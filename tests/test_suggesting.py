@@ -18,7 +18,7 @@ from evalkit.evaluation.suggestions import Edit, Refusal, cases_of
 from evalkit.evaluation.suggestions.cases import dev_labels
 from evalkit.evaluation.suggestions.edit_parsing import read_edits
 
-pytestmark = pytest.mark.process
+pytestmark = pytest.mark.long
 
 RUBRIC = ek.Rubric(
     id="r",

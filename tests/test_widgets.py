@@ -27,7 +27,7 @@ from evalkit.notebook.suggested_edits import SuggestedEdits
 from evalkit.notebook.version_history import History, Version, rebase
 from evalkit.notebook.widget_base import Worker
 
-pytestmark = pytest.mark.process
+pytestmark = pytest.mark.long
 
 RUBRIC = ek.Rubric(
     id="r",

@@ -12,7 +12,7 @@ import pandas as pd
 from evalkit.engine.specification import Spec
 from evalkit.errors import InputError, RubricError, listed
 from evalkit.rubrics import Criterion, LabelsLike, Rubric, Scale, extract_labels, load_rubric
-from evalkit.stats.alignment.human_labels import coded
+from evalkit.stats.alignment.human_labels import with_codes
 from evalkit.tables import LABEL_KEY, check
 
 __all__ = ["check_judged", "cluster_names", "labels_of", "rubric_of_table", "spec_of"]
@@ -37,7 +37,7 @@ def labels_of(given: LabelsLike, items: pd.DataFrame, rubric: Rubric) -> pd.Data
             f"no label belongs to one of these items: label ids such as {mine['item_id'].iloc[0]!r}, "
             f"item ids such as {items['item_id'].iloc[0]!r}"
         )
-    return coded(mine[known], rubric)
+    return with_codes(mine[known], rubric)
 
 
 def cluster_names(items: pd.DataFrame, content: Sequence[str]) -> pd.Series:

@@ -13,7 +13,7 @@ from evalkit.evaluation import Evaluation
 from evalkit.evaluation.suggestions.cases import kinds_of
 from evalkit.notebook.label_log import labels_on_scale
 from evalkit.rubrics.scales import Scale
-from evalkit.stats.alignment.human_labels import people
+from evalkit.stats.alignment.human_labels import annotators_of
 
 __all__ = ["FILTERS", "PAGE", "SORTS", "Page", "Query", "Row", "page_of", "rows_of", "conflicting_verdict"]
 
@@ -136,7 +136,7 @@ def rows_of(
     for item, who, label in dev[["item_id", "annotator", "label"]].astype(str).itertuples(index=False):
         given.setdefault(item, {})[who] = label
     kinds: dict[str, int] = {}
-    truth = people(dev, ids, scale, kinds, criterion).together("majority").kind if len(dev) else np.full(len(ids), -1)
+    truth = annotators_of(dev, ids, scale, kinds, criterion).together("majority").kind if len(dev) else np.full(len(ids), -1)
     scores = _by_item(evaluation.scores, criterion, ids)
     now = kinds_of(scores, scale, kinds)
     last = None

@@ -14,7 +14,7 @@ import pandas as pd
 from evalkit.errors import CacheError, InputError
 from evalkit.rubrics import Rubric, Scale
 from evalkit.stats.alignment import split_labels
-from evalkit.stats.alignment.human_labels import coded, reading
+from evalkit.stats.alignment.human_labels import read_label, with_codes
 from evalkit.stats.alignment.label_splits import DEV
 from evalkit.tables import LABEL_KEY, categorical, table
 
@@ -29,7 +29,7 @@ _FIELDS = ("item_id", "criterion", "annotator", "text")
 
 def labels_on_scale(labels: pd.DataFrame, *scales: Scale) -> pd.DataFrame:
     """The labels that are on all of the scales; an edit may have removed the level of a label."""
-    known = {text: all(reading(str(text), scale) is not None for scale in scales) for text in labels["label"].unique()}
+    known = {text: all(read_label(str(text), scale) is not None for scale in scales) for text in labels["label"].unique()}
     return labels[labels["label"].map(known).to_numpy(dtype=bool)]
 
 
@@ -88,7 +88,7 @@ class LabelLog:
         self._table: pd.DataFrame | None = None
         if given is not None:
             known = given[given["item_id"].isin(list(texts)) & given["criterion"].isin(rubric.names)]
-            rows = coded(known, rubric)[[*LABEL_KEY, "label"]].astype(str)
+            rows = with_codes(known, rubric)[[*LABEL_KEY, "label"]].astype(str)
             self._labels = {
                 (item, criterion, who): label for item, criterion, who, label in rows.itertuples(index=False)
             }
@@ -122,7 +122,7 @@ class LabelLog:
         scales = self._scales.get(criterion, {}).values()
         if label is None:
             return bool(scales)
-        return isinstance(label, str) and any(reading(label, scale) is not None for scale in scales)
+        return isinstance(label, str) and any(read_label(label, scale) is not None for scale in scales)
 
     def _put(self, key: _Key, label: str | None) -> None:
         self._table = None

@@ -15,7 +15,7 @@ from evalkit.errors import InputError, counted
 from evalkit.plots.layout import Cell, Key, Panel, frame, paint_matrix, short
 from evalkit.plots.theme import Palette, Theme
 from evalkit.rubrics.scales import Scale
-from evalkit.stats.alignment.human_labels import reading
+from evalkit.stats.alignment.human_labels import read_label
 from evalkit.tables.grouping import group
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def _matrix(rows: pd.DataFrame, said: pd.DataFrame) -> tuple[list[str], Counts] 
     said = said[said["item_id"].isin(rows["item_id"]).to_numpy()]
     if said.empty:
         return "these items have no labels"
-    read = {text: reading(str(text), scale) for text in said["label"].unique()}
+    read = {text: read_label(str(text), scale) for text in said["label"].unique()}
     off = [text for text, one in read.items() if one is None]
     if off:
         raise InputError(f"labels of criterion {rows['criterion'].iloc[0]!r} are not on its scale: {', '.join(off)}")

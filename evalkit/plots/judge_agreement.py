@@ -17,7 +17,7 @@ from evalkit.plots.theme import Palette, Theme
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.aggregation import aggregate
 from evalkit.stats.agreement import disagreement
-from evalkit.stats.alignment.human_labels import Reading, reading
+from evalkit.stats.alignment.human_labels import Reading, read_label
 from evalkit.stats.intervals import cluster_codes, mean_interval
 from evalkit.tables.grouping import Floats, clusters_of
 
@@ -168,7 +168,7 @@ def errors_of(scores: pd.DataFrame, labels: pd.DataFrame) -> Floats:
 
 def _errors(rows: pd.DataFrame, said: pd.DataFrame) -> Floats:
     scale = Scale.from_json(str(rows["level"].iloc[0]), str(rows["scale"].iloc[0]))
-    read = {text: reading(str(text), scale) for text in said["label"].unique()}
+    read = {text: read_label(str(text), scale) for text in said["label"].unique()}
     by_item: dict[str, list[Reading]] = {}
     for item, text in zip(said["item_id"], said["label"], strict=True):
         if (one := read[text]) is not None:

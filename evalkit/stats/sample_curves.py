@@ -218,7 +218,7 @@ def _rows(
     wanted = sorted(set(ks if ks is not None else [*(k for k in _KS if k < most), most, 2 * most]))
     default = "accuracy" if panel.verdicts or panel.scale.level == "nominal" else "spearman"
     names = list(figures or [default])
-    labelled = bool(panel.crowd.labelled.any())
+    labelled = bool(panel.annotators.labelled.any())
     drawn = {k: _drawn(cube, k, panel, method, draws, counting) for k in wanted if k <= most and labelled}
     phis = _phi(own, most)
     exact = panel.verdicts and counting == LEFT_OUT
@@ -233,7 +233,7 @@ def _rows(
                 notes.append("no labels: phi alone")
             else:
                 row |= _figure(name, k, drawn[k], notes, most)
-                row |= {"n_items": int((panel.crowd.labelled & (cube.there.sum(axis=1) >= k)).sum())}
+                row |= {"n_items": int((panel.annotators.labelled & (cube.there.sum(axis=1) >= k)).sum())}
                 row["exact"] = _exact(name, k, cube, panel) if exact and name in _SHARES else np.nan
             if phis is None:
                 notes.append("phi: it takes two items with two scored samples each, all of one number, that vary")
@@ -255,9 +255,9 @@ def _drawn(cube: _Cube, k: int, panel: Panel, method: str, draws: int, counting:
     # At k = K every draw is the same set, unless some item has fewer samples.
     rounds = 1 if k == most else draws
     draw = np.random.default_rng(0)
-    rows = panel.crowd.labelled & (cube.there.sum(axis=1) >= k)
+    rows = panel.annotators.labelled & (cube.there.sum(axis=1) >= k)
     unit, n_units = jackknife_groups(np.unique(panel.unit[rows], return_inverse=True)[1].astype(np.int64))
-    people = [panel.crowd.answers(at).take(rows) for at in range(len(panel.crowd.names))]
+    people = [panel.annotators.answers(at).take(rows) for at in range(len(panel.annotators.names))]
 
     def figures(one: _Cube, units: int) -> dict[str, Floats]:
         answers = _voted(one, k, panel, method).take(rows)
@@ -300,7 +300,7 @@ def _exact(name: str, k: int, cube: _Cube, panel: Panel) -> float:
     yes, no = ((cube.kind == code).sum(axis=1) for code in (1, 0))
     passes, fails = (np.where(enough, hypergeom.sf(k // 2, np.maximum(size, k), n, k), 0.0) for n in (yes, no))
     right = verdicts = 0.0
-    for truth in panel.crowd.kind.T:
+    for truth in panel.annotators.kind.T:
         rows = truth >= 0 if name == "accuracy" else truth == (0 if name == "false_pass_rate" else 1)
         hits = np.where(truth == 1, passes, fails) if name == "accuracy" else passes if "pass" in name else fails
         right, verdicts = right + hits[rows].sum(), verdicts + (passes + fails)[rows].sum()

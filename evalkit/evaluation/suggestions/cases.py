@@ -12,7 +12,7 @@ import pandas as pd
 from evalkit.errors import InputError
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.alignment import split_labels
-from evalkit.stats.alignment.human_labels import coded, people
+from evalkit.stats.alignment.human_labels import annotators_of, with_codes
 from evalkit.stats.alignment.label_splits import DEV, take_part
 from evalkit.tables import LABEL_KEY, check, input_text, is_missing
 from evalkit.tables.grouping import Ints
@@ -75,7 +75,7 @@ def dev_labels(evaluation: Any, labels: pd.DataFrame | None, criterion: str) -> 
     given = evaluation.labels if labels is None else labels
     if given is None:
         raise InputError("suggestions come from where jury and people disagree: give labels, here or to evaluate")
-    said = coded(check(given, "labels", need=[*LABEL_KEY, "label"]), evaluation.rubric)
+    said = with_codes(check(given, "labels", need=[*LABEL_KEY, "label"]), evaluation.rubric)
     said = said[said["item_id"].isin(evaluation.items["item_id"])]
     if "part" not in said.columns:
         said = split_labels(said, groups_of(evaluation.items))
@@ -114,7 +114,7 @@ def cases_of(evaluation: Any, labels: pd.DataFrame, criterion: str, n_cases: int
     scores = evaluation.scores
     scores = scores[scores["criterion"] == criterion].set_index("item_id").reindex(ids)
     kinds: dict[str, int] = {}
-    truth = people(labels, ids, scale, kinds, criterion).together("majority").kind
+    truth = annotators_of(labels, ids, scale, kinds, criterion).together("majority").kind
     jury = kinds_of(scores, scale, kinds)
     both = (truth >= 0) & (jury >= 0)
     differ = np.flatnonzero(both & (truth != jury))

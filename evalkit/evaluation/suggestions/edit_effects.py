@@ -11,7 +11,7 @@ import pandas as pd
 from evalkit.errors import ConfigError, InputError
 from evalkit.evaluation.suggestions.cases import groups_of
 from evalkit.stats.alignment import align, split_labels
-from evalkit.stats.alignment.human_labels import coded
+from evalkit.stats.alignment.human_labels import with_codes
 from evalkit.stats.alignment.label_splits import DEV, HELD_OUT
 from evalkit.stats.comparison import compare
 from evalkit.tables import LABEL_KEY, categorical, check
@@ -128,7 +128,7 @@ def measure_edit(
     if given is None:
         raise InputError("an edit is measured by people's labels: give labels, here or to evaluate")
     name = after.rubric.criterion(criterion).name
-    said = coded(check(given, "labels", need=[*LABEL_KEY, "label"]), after.rubric)
+    said = with_codes(check(given, "labels", need=[*LABEL_KEY, "label"]), after.rubric)
     said = said[((said["criterion"] == name) & said["item_id"].isin(after.items["item_id"])).to_numpy()]
     if "part" not in said.columns:
         said = split_labels(said, groups_of(after.items))

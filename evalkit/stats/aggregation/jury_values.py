@@ -16,7 +16,7 @@ from evalkit.core.rules import AggregateRule
 from evalkit.errors import ConfigError, EvalkitWarning, listed
 from evalkit.stats.aggregation.aggregate_rules import aggregate
 from evalkit.stats.aggregation.independent_judges import effective_judges
-from evalkit.stats.aggregation.model_families import Kin, kin, models_of
+from evalkit.stats.aggregation.model_families import JuryFamilies, jury_families, models_of
 from evalkit.stats.alignment.agreement_figures import Answers, compare_each, counted_rows
 from evalkit.stats.alignment.rater_panels import KEYS, Panel, checked, panels
 from evalkit.stats.intervals import Interval, Transform, jackknife, jackknife_groups
@@ -134,7 +134,7 @@ def jury_value(
     whole = aggregate(frame, method=method, quorum=quorum, weights=weights)
     frame = _weighed(frame, weights)
     judges = [str(name) for name in dict.fromkeys(frame["judge"].astype("str"))]
-    relatives = kin(models_of(judges, models), frame, items)
+    families = jury_families(models_of(judges, models), frame, items)
     juries = [frame, whole.assign(judge=_WHOLE)]
     for judge in judges:
         rest = frame.loc[(frame["judge"] != judge).to_numpy()]
@@ -144,8 +144,8 @@ def jury_value(
     together = tables.check(together, "votes", need=[*_NEED, "judge"])
     rows = []
     for panel in panels(together, said, clusters=clusters):
-        rows += _rows(panel, figure, reference, relatives, counting)
-    for sentence in relatives.sentences():
+        rows += _rows(panel, figure, reference, families, counting)
+    for sentence in families.sentences():
         warnings.warn(f"{sentence}: their mistakes do not average out", EvalkitWarning, stacklevel=2)
     texts = [*KEYS, "judge", "figure", "ties", "unscored", "notes"]
     counts, flags = ["n_judges", "n_items", "n_left_out"], dict.fromkeys(["best", "same_items"], "bool")
@@ -177,27 +177,29 @@ def _plain(part: pd.DataFrame) -> pd.DataFrame:
     return made.assign(**{name: made[name].astype(object) for name in texts if name in made})
 
 
-def _rows(panel: Panel, figure: str | None, reference: str, relatives: Kin, counting: Counting) -> list[dict[str, Any]]:
+def _rows(
+    panel: Panel, figure: str | None, reference: str, families: JuryFamilies, counting: Counting
+) -> list[dict[str, Any]]:
     default = "accuracy" if panel.verdicts or panel.scale.level == "nominal" else "quadratic_kappa"
     name = figure or default
-    crowd = panel.crowd
-    people = [crowd.answers(at) for at in range(len(crowd.names))]
+    annotators = panel.annotators
+    people = [annotators.answers(at) for at in range(len(annotators.names))]
     if reference != "each":
-        people = [crowd.together("mean" if reference == "mean" else "majority")]
+        people = [annotators.together("mean" if reference == "mean" else "majority")]
     judges = [judge for judge in panel.judges if not judge.startswith("\x00")]
     jury = panel.judges[_WHOLE][0]
     known = {one: _known(panel, one, name, counting) for one in (_WHOLE, *judges)}
-    common = np.logical_and.reduce([there for there in known.values() if there.any()] or [crowd.labelled])
+    common = np.logical_and.reduce([there for there in known.values() if there.any()] or [annotators.labelled])
     same = bool(common.any())
     over = _Over(people, panel, name, counting)
     rows = []
     for judge in judges:
         own = known[judge] & common if same else known[judge]
         row = {"judge": judge} | _alone(panel.judges[judge][0], own, over)
-        both = known[_WHOLE] & (common if same else crowd.labelled)
+        both = known[_WHOLE] & (common if same else annotators.labelled)
         row |= _left_out(jury, _WITHOUT + judge, both, over, row["notes"])
-        if judge in relatives.own:
-            row["notes"].append(relatives.own_sentence(judge))
+        if judge in families.own:
+            row["notes"].append(families.own_sentence(judge))
         rows.append(row)
     values = np.array([-row["value"] if name == "mae" else row["value"] for row in rows])
     for row, value in zip(rows, values, strict=True):
@@ -207,7 +209,7 @@ def _rows(panel: Panel, figure: str | None, reference: str, relatives: Kin, coun
     best = [f"{row['judge']!r} at {row['value']:.3g}" for row in rows if row["best"]]
     if best:
         first["notes"].insert(0, f"best single judge {' and '.join(best)}")
-    first["notes"] += relatives.sentences()
+    first["notes"] += families.sentences()
     head = panel.head | {"figure": name, "n_judges": len(judges), "same_items": same, "ties": counting.ties}
     head |= {"unscored": counting.unscored}
     return [head | {"best": False} | row | {"notes": joined(row["notes"])} for row in [first, *rows]]
@@ -227,7 +229,7 @@ def _known(panel: Panel, judge: str, name: str, counting: Counting) -> Flags:
     """The labelled items of a judge that count in the figure."""
     answers, there = panel.judges[judge]
     counted = counted_rows(answers, counting) if name in _ON_KINDS else ~np.isnan(answers.score)
-    return panel.crowd.labelled & there & counted
+    return panel.annotators.labelled & there & counted
 
 
 def _values(answers: Answers, rows: Flags, over: _Over, unit: Ints, n_units: int) -> Floats:
@@ -250,7 +252,7 @@ def _alone(answers: Answers, rows: Flags, over: _Over) -> dict[str, Any]:
     unit, n_units = _units(over.panel, rows)
     notes: list[str] = []
     made: dict[str, Any] = {"n_items": int(rows.sum()), "notes": notes}
-    made["n_left_out"] = int(over.panel.crowd.labelled.sum()) - made["n_items"]
+    made["n_left_out"] = int(over.panel.annotators.labelled.sum()) - made["n_items"]
     values, name = _values(answers, rows, over, unit, n_units), over.name
     made["value"] = float(values[0])
     if np.isnan(values[0]):
@@ -286,12 +288,12 @@ def _left_out(jury: Answers, without: str, rows: Flags, over: _Over, notes: list
 
 def _effective(panel: Panel, judges: list[str], notes: list[str]) -> dict[str, float]:
     answers = [panel.judges[judge][0] for judge in judges]
-    crowd, scale = panel.crowd, panel.scale
-    if scale.level != "nominal" and not np.isnan(crowd.score).all():
+    annotators, scale = panel.annotators, panel.scale
+    if scale.level != "nominal" and not np.isnan(annotators.score).all():
         width = scale.highest - scale.lowest
-        said, people = np.stack([one.score for one in answers], axis=1) / width, crowd.score / width
+        said, people = np.stack([one.score for one in answers], axis=1) / width, annotators.score / width
     elif panel.verdicts:
-        said, people = (np.where(kind < 0, np.nan, kind) for kind in (_kinds(answers), crowd.kind))
+        said, people = (np.where(kind < 0, np.nan, kind) for kind in (_kinds(answers), annotators.kind))
     else:
         notes.append("n_eff: labels without order and pass rule have no errors to measure")
         return {}

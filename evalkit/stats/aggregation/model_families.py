@@ -12,7 +12,7 @@ import pandas as pd
 from evalkit.errors import InputError, counted, listed
 from evalkit.tables import as_items
 
-__all__ = ["Kin", "family", "kin", "models_of"]
+__all__ = ["JuryFamilies", "family", "jury_families", "models_of"]
 
 # Token of a model's name -> family: those of one house, trained on much the same.
 _FAMILIES = dict.fromkeys(["gpt", "chatgpt", "davinci", "o"], "gpt")
@@ -56,7 +56,7 @@ def models_of(judges: list[str], models: Mapping[str, str] | pd.DataFrame | None
 
 
 @dataclass(frozen=True, slots=True)
-class Kin:
+class JuryFamilies:
     """What to mind about a jury.
 
     Attributes
@@ -80,7 +80,7 @@ class Kin:
         return f"{judge!r} judged {counted(self.own[judge], 'answer')} of its own model family"
 
 
-def kin(models: Mapping[str, str], asked: pd.DataFrame, items: Any = None) -> Kin:
+def jury_families(models: Mapping[str, str], asked: pd.DataFrame, items: Any = None) -> JuryFamilies:
     """Who is related to whom.
 
     Parameters
@@ -102,7 +102,7 @@ def kin(models: Mapping[str, str], asked: pd.DataFrame, items: Any = None) -> Ki
         by_family.setdefault(family(model), []).append(judge)
     families = {name: judges for name, judges in by_family.items() if len(judges) > 1}
     if items is None:
-        return Kin(families, {})
+        return JuryFamilies(families, {})
     frame = as_items(items)
     if "system_id" not in frame.columns:
         raise InputError(f"items has no column 'system_id' (the model that wrote the answer), only {listed(frame)}")
@@ -115,4 +115,4 @@ def kin(models: Mapping[str, str], asked: pd.DataFrame, items: Any = None) -> Ki
         n_own = sum(systems.get(item) == family(model) for item in mine)
         if n_own:
             own[judge] = n_own
-    return Kin(families, own)
+    return JuryFamilies(families, own)

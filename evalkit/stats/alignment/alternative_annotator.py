@@ -14,7 +14,7 @@ from evalkit.core.formatting import figure, html_page, html_table, text_table
 from evalkit.errors import ConfigError, counted, listed
 from evalkit.rubrics.scales import number
 from evalkit.stats.alignment.agreement_figures import Answers, same_rows, tie_sets
-from evalkit.stats.alignment.human_labels import People
+from evalkit.stats.alignment.human_labels import Annotators
 from evalkit.stats.alignment.label_splits import HELD_OUT, PartOption, count_look, take_part
 from evalkit.stats.alignment.rater_panels import KEYS, Panel, checked, panels
 from evalkit.stats.result_tables import joined, result_table
@@ -176,7 +176,7 @@ def alt_test(
             )
         sides = {
             judge: _Side(
-                _as_label(answers, panel), there & (_said(panel.crowd, way).sum(axis=1) >= _PAIR), way, counting
+                _as_label(answers, panel), there & (_said(panel.annotators, way).sum(axis=1) >= _PAIR), way, counting
             )
             for judge, (answers, there) in panel.judges.items()
         }
@@ -207,9 +207,9 @@ def _value(text: str) -> float:
     return np.nan if value is None else float(value)
 
 
-def _said(crowd: People, way: str) -> npt.NDArray[np.bool_]:
+def _said(annotators: Annotators, way: str) -> npt.NDArray[np.bool_]:
     """Items × annotators: who said something that can be compared."""
-    said: npt.NDArray[np.bool_] = crowd.kind >= 0 if way == "accuracy" else ~np.isnan(crowd.score)
+    said: npt.NDArray[np.bool_] = annotators.kind >= 0 if way == "accuracy" else ~np.isnan(annotators.score)
     return said
 
 
@@ -235,7 +235,7 @@ class _Side:
         counted = ~missing | (missing & tied & (self.counting.ties != "na"))
         return self.usable & (counted | (missing & ~tied & (self.counting.unscored == "wrong")))
 
-    def closeness(self, at: Flags, others: People, *, verdicts: bool) -> Floats:
+    def closeness(self, at: Flags, others: Annotators, *, verdicts: bool) -> Floats:
         """S on some items: of a tie the mean over its labels, or less than anybody's where it is wrong."""
         answers, known = self.answers.take(at), self.known[at]
         close = np.where(known, _closeness(answers, others, self.way), -np.inf)
@@ -248,27 +248,27 @@ class _Side:
 
 
 def _test(panel: Panel, side: _Side, epsilon: float) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    crowd, way = panel.crowd, side.way
-    said, counted_items = _said(crowd, way), side.counted
+    annotators, way = panel.annotators, side.way
+    said, counted_items = _said(annotators, way), side.counted
     rows = []
-    for one, name in enumerate(crowd.names):
+    for one, name in enumerate(annotators.names):
         at = counted_items & said[:, one]
-        people = crowd.without(one)
-        others = People(people.names, people.kind[at], people.score[at])
+        people = annotators.without(one)
+        others = Annotators(people.names, people.kind[at], people.score[at])
         judge_close = side.closeness(at, others, verdicts=panel.verdicts)
-        own_close = _closeness(crowd.answers(one).take(at), others, way)
+        own_close = _closeness(annotators.answers(one).take(at), others, way)
         # equal on paper may differ in the sixteenth digit
         won, lost = judge_close >= own_close - 1e-12, own_close >= judge_close - 1e-12
         rows.append({"annotator": name, "n_items": int(at.sum())} | _against(won, lost, epsilon))
     _adjust(rows)
-    row = {"scoring": way, "epsilon": epsilon, "n_annotators": len(crowd.names)}
+    row = {"scoring": way, "epsilon": epsilon, "n_annotators": len(annotators.names)}
     row |= {"n_items": int(counted_items.sum()), "n_left_out": int((side.usable & ~counted_items).sum())}
     tied = side.usable & ~side.known & side.answers.tied
     row |= {"n_tied": int(tied.sum()), "n_unscored": int((side.usable & ~side.known & ~tied).sum())}
     return rows, row | _summed(rows)
 
 
-def _closeness(one: Answers, others: People, way: str) -> Floats:
+def _closeness(one: Answers, others: Annotators, way: str) -> Floats:
     """S of one against the others on each item: the share with the same label, or −RMSE."""
     if way == "accuracy":
         there = others.kind >= 0

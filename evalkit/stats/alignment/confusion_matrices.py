@@ -82,9 +82,9 @@ def confusion(
 def _counts(panel: Panel, answers: Answers, there: Any, counting: Counting) -> list[dict[str, Any]]:
     """The cells of one judge's table; labels that only other panels have are not among them."""
     names, one = _names(panel), answers.take(there)
-    crowd = panel.crowd.kind[there]
+    annotators = panel.annotators.kind[there]
     spread = Counting("half" if counting.ties == "half" else "na")
-    each = [kinds_table(one, kind, verdicts=panel.verdicts, counting=spread) for kind in crowd.T]
+    each = [kinds_table(one, kind, verdicts=panel.verdicts, counting=spread) for kind in annotators.T]
     said, meant, weight = (
         np.concatenate([getattr(table, name) for table in each] or [np.zeros(0)]) for name in ("said", "true", "weight")
     )
@@ -92,7 +92,7 @@ def _counts(panel: Panel, answers: Answers, there: Any, counting: Counting) -> l
     missing = one.kind < 0
     lost = {"tied": missing & one.tied & (counting.ties != "half"), "unscored": missing & ~one.tied}
     counts = {"tied": counting.ties == "wrong", "unscored": counting.unscored == "wrong"}
-    gone = {(why, meant): int((crowd[flags] == meant).sum()) for why, flags in lost.items() for meant in names}
+    gone = {(why, meant): int((annotators[flags] == meant).sum()) for why, flags in lost.items() for meant in names}
     total = sum(cells.values()) + sum(n for (why, _), n in gone.items() if counts[why])
     rows: list[dict[str, Any]] = [
         {"label_judge": names[own], "label_human": names[true], "n": n, "share": n / total if total else np.nan}

@@ -130,7 +130,7 @@ def corrected_mean(
     rows: list[dict[str, Any]] = []
     for panel in panels(frame, said, clusters=clusters, kinds="passed" if figure == "passed" else "rule"):
         elsewhere = everyone.loc[(everyone["criterion"] == panel.head["criterion"]).to_numpy(), "item_id"]
-        apart = panel.items.isin(elsewhere) & ~panel.crowd.labelled
+        apart = panel.items.isin(elsewhere) & ~panel.annotators.labelled
         for judge, (answers, there) in panel.judges.items():
             row = _row(panel, answers, there & ~apart, figure, unscored, chosen)
             rows.append(panel.head | {"judge": judge, "figure": figure} | row)
@@ -217,9 +217,9 @@ def _values(panel: Panel, answers: Answers, figure: str) -> tuple[Floats, Floats
     """What the judge (f) and the people (Y) say of every item; NaN for nothing."""
     if figure == "passed":
         f = np.where(answers.kind >= 0, answers.kind.astype(float), np.nan)
-        people = np.where(panel.crowd.kind >= 0, panel.crowd.kind.astype(float), np.nan)
+        people = np.where(panel.annotators.kind >= 0, panel.annotators.kind.astype(float), np.nan)
     else:
-        f, people = answers.score, panel.crowd.score
+        f, people = answers.score, panel.annotators.score
     there = ~np.isnan(people)
     n = there.sum(axis=1)
     y = np.full(len(f), np.nan)

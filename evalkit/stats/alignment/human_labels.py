@@ -17,7 +17,7 @@ from evalkit.stats.alignment.agreement_figures import Answers, modal
 from evalkit.tables import LABEL_KEY, check
 from evalkit.tables.grouping import Flags, Ints, refuse_doubles
 
-__all__ = ["People", "coded", "people", "reading", "spoken"]
+__all__ = ["Annotators", "annotators_of", "kind_of_labels", "read_label", "with_codes"]
 
 Reference = Literal["mean", "majority"]
 
@@ -31,7 +31,7 @@ class Reading:
     passed: bool | None
 
 
-def reading(text: str, scale: Scale) -> Reading | None:
+def read_label(text: str, scale: Scale) -> Reading | None:
     """What a label means on a scale, or None if it means nothing there.
 
     Codes are codes. ``true`` and ``false`` are verdicts, where the criterion has a pass rule. On ordinal
@@ -59,7 +59,7 @@ def _allowed(scale: Scale) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class People:
+class Annotators:
     """All annotators of one criterion: items × annotators.
 
     Attributes
@@ -86,11 +86,11 @@ class People:
         kind = self.kind[:, annotator]
         return Answers(kind, self.score[:, annotator], np.zeros(len(kind), dtype=bool))
 
-    def without(self, annotator: int) -> People:
+    def without(self, annotator: int) -> Annotators:
         """The others."""
         keep = np.arange(len(self.names)) != annotator
         names = tuple(name for at, name in enumerate(self.names) if at != annotator)
-        return People(names, self.kind[:, keep], self.score[:, keep])
+        return Annotators(names, self.kind[:, keep], self.score[:, keep])
 
     def together(self, how: Reference) -> Answers:
         """One reference: majority of kinds (a tie has none), and mean or modal score."""
@@ -110,7 +110,7 @@ class People:
         return Answers(kind, score, tied)
 
 
-def people(
+def annotators_of(
     labels: pd.DataFrame,
     items: pd.Index,
     scale: Scale,
@@ -118,7 +118,7 @@ def people(
     criterion: str,
     *,
     verdicts: bool | None = None,
-) -> People:
+) -> Annotators:
     """The labels of one criterion, spread over `items`; `verdicts` says what kinds are (by default the pass rule).
 
     Raises
@@ -131,7 +131,7 @@ def people(
     names = labels["annotator"].astype("str")
     annotator, seen = pd.factorize(names, sort=True)
     text, texts = pd.factorize(labels["label"].astype("str"))
-    readings = [reading(str(value), scale) for value in texts]
+    readings = [read_label(str(value), scale) for value in texts]
     _refuse_unknown(texts, readings, scale, criterion)
     scores = np.array([read.score for read in readings if read is not None] or [np.nan])
     verdicts = scale.has_rule if verdicts is None else verdicts
@@ -141,7 +141,7 @@ def people(
     kind = np.full((len(items), len(seen)), -1, dtype=np.int64)
     score = np.full((len(items), len(seen)), np.nan)
     kind[at, annotator], score[at, annotator] = codes[text], scores[text]
-    return People(tuple(str(name) for name in seen), kind, score)
+    return Annotators(tuple(str(name) for name in seen), kind, score)
 
 
 def _refuse_unknown(texts: Iterable[object], readings: Iterable[object], scale: Scale, criterion: str) -> None:
@@ -152,7 +152,7 @@ def _refuse_unknown(texts: Iterable[object], readings: Iterable[object], scale: 
         )
 
 
-def coded(labels: pd.DataFrame, rubric: Rubric) -> pd.DataFrame:
+def with_codes(labels: pd.DataFrame, rubric: Rubric) -> pd.DataFrame:
     """A labels table of the rubric's criteria, names of levels replaced by their codes; missing labels have no row.
 
     Raises
@@ -166,15 +166,15 @@ def coded(labels: pd.DataFrame, rubric: Rubric) -> pd.DataFrame:
     for criterion in rubric.criteria:
         scale, mine = criterion.scale, (said["criterion"] == criterion.name).to_numpy()
         texts = list(dict.fromkeys(codes[mine]))
-        meant = {text: text if reading(text, scale) else scale.named(text) for text in texts}
+        meant = {text: text if read_label(text, scale) else scale.named(text) for text in texts}
         _refuse_unknown(texts, meant.values(), scale, criterion.name)
         codes[mine] = [code_text(code) for code in codes[mine].map(meant)]
     return check(said.assign(label=codes), "labels")
 
 
-def spoken(labels: pd.DataFrame, scale: Scale) -> Literal["labels", "verdicts"]:
+def kind_of_labels(labels: pd.DataFrame, scale: Scale) -> Literal["labels", "verdicts"]:
     """Do people give labels, or nothing but ``true`` and ``false``?"""
-    readings = [reading(str(text), scale) for text in labels["label"].unique()]
+    readings = [read_label(str(text), scale) for text in labels["label"].unique()]
     only = [read.passed is not None for read in readings if read is not None and read.label is None]
     bare = bool(only) and all(only) and len(only) == len(readings)
     return "verdicts" if bare else "labels"

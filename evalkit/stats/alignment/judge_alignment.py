@@ -18,7 +18,7 @@ from evalkit import tables
 from evalkit.core.choices import REFERENCES, Reference, Ties, Unscored
 from evalkit.errors import ConfigError, EvalkitWarning, InputError, listed
 from evalkit.stats.alignment.agreement_figures import FIGURES, OF_CLASSES, Answers, counted_rows, same_rows
-from evalkit.stats.alignment.human_labels import People
+from evalkit.stats.alignment.human_labels import Annotators
 from evalkit.stats.alignment.label_splits import HELD_OUT, PartOption, count_look, take_part
 from evalkit.stats.alignment.rater_panels import KEYS, Panel, checked, panels
 from evalkit.stats.alignment.system_levels import Found, Level, figures_once, inside_groups, system_names
@@ -246,18 +246,18 @@ def _with_by(frame: pd.DataFrame, by: Any) -> pd.DataFrame:
 def _rows(
     panel: Panel, options: _Options, systems_of: Mapping[str, str] | None, chosen: str | None
 ) -> list[dict[str, Any]]:
-    crowd = panel.crowd
+    annotators = panel.annotators
     system = np.zeros(0, dtype=np.int64)
     if systems_of is not None:
         system = pd.factorize(pd.Series(panel.items).map(systems_of), sort=True)[0].astype(np.int64)
     level = Level(
         options.level, panel.unit, system, panel.verdicts, extra=options.extra, classes=_classes(panel, options)
     )
-    row: dict[str, Any] = {"n_annotators": len(crowd.names), "ties": options.counting.ties}
+    row: dict[str, Any] = {"n_annotators": len(annotators.names), "ties": options.counting.ties}
     row["unscored"] = options.counting.unscored
     if options.reference != "each":
-        row["n_tied_references"] = int(crowd.together("majority").tied.sum())
-    row |= _ceiling(crowd, level, options)
+        row["n_tied_references"] = int(annotators.together("majority").tied.sum())
+    row |= _ceiling(annotators, level, options)
     counted, valued = zip(*(_used(panel, judge, options) for judge in panel.judges), strict=True)
     of_scores = set(FIGURES[4:]) & set(options.figures)
     row["same_items"] = same_rows(counted) and (not of_scores or same_rows(valued))
@@ -292,13 +292,13 @@ def _classes(panel: Panel, options: _Options) -> dict[str, int]:
 def _used(panel: Panel, judge: str, options: _Options) -> tuple[Flags, Flags]:
     """The labelled items that count in figures on verdicts (labels), and in figures on scores."""
     answers, there = panel.judges[judge]
-    labelled, ordered = panel.crowd.labelled & there, panel.scale.level != "nominal"
+    labelled, ordered = panel.annotators.labelled & there, panel.scale.level != "nominal"
     return labelled & counted_rows(answers, options.counting), labelled & ~np.isnan(answers.score) & ordered
 
 
 def _judge_row(panel: Panel, judge: str, level: Level, options: _Options, chosen: str | None) -> dict[str, Any]:
-    crowd, (answers, there) = panel.crowd, panel.judges[judge]
-    labelled = crowd.labelled & there
+    annotators, (answers, there) = panel.annotators, panel.judges[judge]
+    labelled = annotators.labelled & there
     counted, valued = _used(panel, judge, options)
     used, scored = counted | valued, labelled & ((answers.kind >= 0) | ~np.isnan(answers.score) | answers.tied)
     row: dict[str, Any] = {"n_items": int(there.sum()), "n_labelled": int(labelled.sum())}
@@ -312,7 +312,7 @@ def _judge_row(panel: Panel, judge: str, level: Level, options: _Options, chosen
     if not used.any():
         why = "every labelled item is tied" if row["n_scored"] else "no item has both a label and a score"
         return row | {"notes": "; ".join([*notes, why if row["n_labelled"] else "no labels"])}
-    references = [one.take(used) for one in _references(crowd, options)]
+    references = [one.take(used) for one in _references(annotators, options)]
     at_level = replace(level.take(used), counting=options.counting)
     found = figures_at(answers.take(used), references, at_level, options.interval)
     found = {name: value for name, value in found.items() if name in options.figures}
@@ -320,8 +320,8 @@ def _judge_row(panel: Panel, judge: str, level: Level, options: _Options, chosen
         row[name] = value
         if ends is not None:
             row |= figure_row(name, value, ends)
-    if options.reference != "each" and len(crowd.names) > 1:
-        row |= _as_peer(answers, crowd, level, options)
+    if options.reference != "each" and len(annotators.names) > 1:
+        row |= _as_peer(answers, annotators, level, options)
     if options.level == "group":
         correlated = bool(set(_CORRELATIONS) & set(options.figures))
         row |= _group_counts(answers.take(used), references, at_level, notes, correlated=correlated)
@@ -357,10 +357,10 @@ def _unequal(references: list[Answers], options: _Options) -> list[str]:
     return [f"annotators count by their labels: {min(sizes)} to {max(sizes)}"]
 
 
-def _references(crowd: People, options: _Options) -> list[Answers]:
+def _references(annotators: Annotators, options: _Options) -> list[Answers]:
     if options.reference == "each":
-        return [crowd.answers(number) for number in range(len(crowd.names))]
-    return [crowd.together("mean" if options.reference == "mean" else "majority")]
+        return [annotators.answers(number) for number in range(len(annotators.names))]
+    return [annotators.together("mean" if options.reference == "mean" else "majority")]
 
 
 def _group_counts(
@@ -394,27 +394,27 @@ def _warn_of_lost_groups(made: pd.DataFrame) -> None:
         )
 
 
-def _ceiling(crowd: People, level: Level, options: _Options) -> dict[str, float]:
+def _ceiling(annotators: Annotators, level: Level, options: _Options) -> dict[str, float]:
     """The people among themselves at the same level, without intervals."""
     found: list[tuple[dict[str, float], int]] = []
-    n_people = len(crowd.names)
+    n_people = len(annotators.names)
     for one in range(n_people):
-        own = crowd.answers(one)
+        own = annotators.answers(one)
         if options.reference == "each":
-            others = [crowd.answers(other) for other in range(one + 1, n_people)]
+            others = [annotators.answers(other) for other in range(one + 1, n_people)]
         else:
-            others = _references(crowd.without(one), options) if n_people > 1 else []
+            others = _references(annotators.without(one), options) if n_people > 1 else []
         found += [_shared(own, other, level) for other in others]
     return _means(found, "ceiling", options)
 
 
-def _as_peer(answers: Answers, crowd: People, level: Level, options: _Options) -> dict[str, float]:
+def _as_peer(answers: Answers, annotators: Annotators, level: Level, options: _Options) -> dict[str, float]:
     """The judge in the place of each annotator: against the others, on that annotator's items."""
     found = []
-    for one in range(len(crowd.names)):
-        own = crowd.answers(one)
+    for one in range(len(annotators.names)):
+        own = annotators.answers(one)
         said = (own.kind >= 0) | ~np.isnan(own.score)
-        (reference,) = _references(crowd.without(one), options)
+        (reference,) = _references(annotators.without(one), options)
         at_level = replace(level.take(said), counting=options.counting)
         found.append((figures_once(answers.take(said), reference.take(said), at_level), int(said.sum())))
     return _means(found, "as_peer", options)

@@ -144,14 +144,14 @@ def _row(
     objective: str,
     counting: Counting,
 ) -> dict[str, Any]:
-    labelled, valued = there & (panel.crowd.kind >= 0).any(axis=1), ~np.isnan(answers.score)
+    labelled, valued = there & (panel.annotators.kind >= 0).any(axis=1), ~np.isnan(answers.score)
     at = _compared(panel, answers, there, counting)
     row: dict[str, Any] = {"n_items": int(there.sum()), "n_labelled": int(at.sum()), "n_folds": 0}
     row |= {"n_left_out": int((labelled & ~at).sum()), "n_tied": int((at & answers.tied).sum())}
     row |= {"ties": counting.ties, "unscored": counting.unscored}
     # turned round where low is better, so that high passes
     sign = -1.0 if panel.scale.better == "low" else 1.0
-    score, said = sign * answers.score[at], panel.crowd.kind[at]
+    score, said = sign * answers.score[at], panel.annotators.kind[at]
     unit = np.array([names[item] for item in panel.items[at]], dtype=object)
     fold = _folds(unit, folds)
     row["n_folds"] = int(fold.max(initial=-1)) + 1
@@ -184,7 +184,7 @@ def _row(
 def _compared(panel: Panel, answers: Answers, there: Flags, counting: Counting) -> Flags:
     """The items with a verdict of people, and a score unless what has none is wrong."""
     valued = ~np.isnan(answers.score) | (counting.unscored == "wrong")
-    return there & valued & (panel.crowd.kind >= 0).any(axis=1)
+    return there & valued & (panel.annotators.kind >= 0).any(axis=1)
 
 
 def _why_not(scale: Scale, said: npt.NDArray[np.int64], n_folds: int, objective: str) -> str | None:

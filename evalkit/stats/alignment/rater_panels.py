@@ -13,7 +13,7 @@ from evalkit import tables
 from evalkit.errors import InputError, listed
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.alignment.agreement_figures import Answers
-from evalkit.stats.alignment.human_labels import People, kinds_of, people, spoken
+from evalkit.stats.alignment.human_labels import Annotators, annotators_of, kind_of_labels, kinds_of
 from evalkit.stats.intervals import cluster_codes
 from evalkit.tables import LABEL_KEY, SCORE_KEY, VOTE_KEY
 from evalkit.tables.grouping import Flags, Floats, Ints, clusters_of, group, refuse_doubles
@@ -41,7 +41,7 @@ class Panel:
         The item ids, sorted.
     unit
         The cluster of each item, as numbers in the order of their names.
-    crowd
+    annotators
         The people.
     judges
         Judge -> its answers, and whether it was asked about each item.
@@ -57,7 +57,7 @@ class Panel:
     scale: Scale
     items: pd.Index
     unit: Ints
-    crowd: People
+    annotators: Annotators
     judges: dict[str, tuple[Answers, Flags]]
     verdicts: bool
     kinds: dict[str, int]
@@ -129,9 +129,9 @@ def _panel(head: dict[str, Any], piece: pd.DataFrame, said: pd.DataFrame, cluste
     scale = Scale.from_json(str(piece["level"].iloc[0]), str(piece["scale"].iloc[0]))
     place, found_items = pd.factorize(piece["item_id"])
     items = pd.Index(sorted(found_items), dtype=object)
-    verdicts = scale.has_rule if want == "rule" else want == "passed" or spoken(said, scale) == "verdicts"
+    verdicts = scale.has_rule if want == "rule" else want == "passed" or kind_of_labels(said, scale) == "verdicts"
     kinds: dict[str, int] = dict(_VERDICTS) if verdicts else {}
-    crowd = people(said, items, scale, kinds, str(piece["criterion"].iloc[0]), verdicts=verdicts)
+    annotators = annotators_of(said, items, scale, kinds, str(piece["criterion"].iloc[0]), verdicts=verdicts)
     first = np.unique(place, return_index=True)[1]  # texts of the items, not of every row
     names = pd.Series(clusters.iloc[first].to_numpy(dtype=object), index=pd.Index(found_items, dtype=object))
     names = names.reindex(items)
@@ -139,7 +139,7 @@ def _panel(head: dict[str, Any], piece: pd.DataFrame, said: pd.DataFrame, cluste
     rows = {str(judge): piece.iloc[np.flatnonzero(judges == number)] for number, judge in enumerate(judge_names)}
     found = {judge: _answers(own, items, kinds, verdicts=verdicts) for judge, own in rows.items()}
     shown = {judge: _first(own, items) for judge, own in rows.items() if {"first_rate", "n_scored"} <= set(own)}
-    return Panel(head, scale, items, cluster_codes(names), crowd, found, verdicts, kinds, shown)
+    return Panel(head, scale, items, cluster_codes(names), annotators, found, verdicts, kinds, shown)
 
 
 def _first(own: pd.DataFrame, items: pd.Index) -> tuple[Floats, Ints]:

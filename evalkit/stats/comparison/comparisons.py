@@ -10,7 +10,7 @@ import pandas as pd
 
 from evalkit import tables
 from evalkit.errors import ConfigError, InputError, counted
-from evalkit.stats.alignment.human_labels import people
+from evalkit.stats.alignment.human_labels import annotators_of
 from evalkit.stats.comparison.comparison_table import JURY, SAME, Comparison
 from evalkit.stats.comparison.noise_floors import (
     NO_REPEATS,
@@ -295,7 +295,7 @@ def _truth(part: Part, labels: pd.DataFrame, common: pd.Index) -> Ints:
     said = tables.check(labels, "labels", need=["item_id", "criterion", "annotator", "label"])
     refuse_doubles(said, tables.LABEL_KEY, "labels")
     said = said.loc[(said["criterion"] == part.head[1]).to_numpy() & said["label"].notna().to_numpy()]
-    return people(said, common, part.scale, {}, part.head[1]).together("majority").kind
+    return annotators_of(said, common, part.scale, {}, part.head[1]).together("majority").kind
 
 
 def _difference(a: Part, b: Part, common: pd.Index, units: Ints, notes: list[str]) -> dict[str, float]:

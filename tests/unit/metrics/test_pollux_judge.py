@@ -43,7 +43,7 @@ from evalkit.lighteval import (
 from evalkit.lighteval.pollux.judge_arguments import BACKEND_OPTIONS, PolluxJudge
 from evalkit.runs.contract import read_receipts
 
-pytestmark = pytest.mark.process
+pytestmark = pytest.mark.long
 
 SECRET = "sk-literal-of-the-constructor"
 RUBRICS = {"0": "Ответа нет.", "1": "Ответ неполный.", "2": "Ответ полный."}

@@ -19,7 +19,7 @@ import pytest
 from servers import JudgeServer, judge_server
 
 pytest.importorskip("lighteval", reason="the extra lighteval is not installed")
-pytestmark = [pytest.mark.process, pytest.mark.network, pytest.mark.slow]
+pytestmark = [pytest.mark.long, pytest.mark.network, pytest.mark.slow]
 
 ROOT = Path(__file__).resolve().parents[3]
 SECRET = "sk-literal-of-the-task"
