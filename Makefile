@@ -33,8 +33,12 @@ help: ## what there is
 demo: .venv/.built ## judge the bundled examples offline, see spread, agreement and the effect of an edit
 	@.venv/bin/evalkit demo
 
+# Files that are marked as a whole are not even imported: those of LightEval load torch.
+QUICK = $(shell grep -LE '^pytestmark\b.*mark\.(long|network|slow)|^    pytest\.mark\.(long|network|slow)' \
+	tests/test_*.py tests/unit/metrics/test_*.py)
+
 quick: .venv-test/.built ## the tests to run while editing, under a minute: no process, server, browser or notebook
-	@$(PYTEST) -q -m "not (long or network or browser or slow)" tests $(ARGS)
+	@$(PYTEST) -q -m "not (long or network or browser or slow)" $(QUICK) $(ARGS)
 
 test: .venv-test/.built ## every test and notebook (builds everything, LightEval included), but for those of test-slow
 	@$(PYTEST) -m "not slow" \

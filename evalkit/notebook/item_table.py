@@ -136,7 +136,11 @@ def rows_of(
     for item, who, label in dev[["item_id", "annotator", "label"]].astype(str).itertuples(index=False):
         given.setdefault(item, {})[who] = label
     kinds: dict[str, int] = {}
-    truth = annotators_of(dev, ids, scale, kinds, criterion).together("majority").kind if len(dev) else np.full(len(ids), -1)
+    truth = (
+        annotators_of(dev, ids, scale, kinds, criterion).together("majority").kind
+        if len(dev)
+        else np.full(len(ids), -1)
+    )
     scores = _by_item(evaluation.scores, criterion, ids)
     now = kinds_of(scores, scale, kinds)
     last = None

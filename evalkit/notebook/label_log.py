@@ -29,7 +29,9 @@ _FIELDS = ("item_id", "criterion", "annotator", "text")
 
 def labels_on_scale(labels: pd.DataFrame, *scales: Scale) -> pd.DataFrame:
     """The labels that are on all of the scales; an edit may have removed the level of a label."""
-    known = {text: all(read_label(str(text), scale) is not None for scale in scales) for text in labels["label"].unique()}
+    known = {
+        text: all(read_label(str(text), scale) is not None for scale in scales) for text in labels["label"].unique()
+    }
     return labels[labels["label"].map(known).to_numpy(dtype=bool)]
 
 

@@ -148,9 +148,10 @@ def _interval(cells: Cells) -> Floats:
     judges = total(np.ones(len(seen)))
     cross = (total(mean) ** 2 - total(mean**2)) / np.maximum(judges - 1, 1)
     sums = unit_sums(np.stack([judges, total(square), cross, total(mean)], axis=1), cells.unit, cells.n_units)
-    n, squares, crossed, means = without_each(sums).T
-    expected = n * squares - means**2
-    return 1 - (n - 1) * ratio(squares - crossed, np.where(expected > 1e-9 * n, expected, 0.0))
+    rows = without_each(sums)
+    n, squares = rows[:, 0], rows[:, 1]
+    expected = n * squares - rows[:, 3] ** 2
+    return 1 - (n - 1) * ratio(squares - rows[:, 2], np.where(expected > 1e-9 * n, expected, 0.0))
 
 
 def _ordinal(cells: Cells) -> Floats:
@@ -159,7 +160,7 @@ def _ordinal(cells: Cells) -> Floats:
     totals, coincidence = _dense(cells), _coincidences(cells, width)
     rows = without_each(np.hstack([totals, coincidence]))
     counts, pairs = rows[:, :width], rows[:, width:].reshape(-1, width, width)
-    n = counts.sum(axis=1)
+    n: Floats = counts.sum(axis=1)
     rank = np.cumsum(counts, axis=1) - counts / 2
     rank = rank - (n / 2)[:, None]
     squares = (counts * rank**2).sum(axis=1)

@@ -42,7 +42,7 @@ class Panel:
     unit
         The cluster of each item, as numbers in the order of their names.
     annotators
-        The people.
+        The annotators.
     judges
         Judge -> its answers, and whether it was asked about each item.
     verdicts
