@@ -615,5 +615,5 @@ def test_the_row_of_the_jury_alone_is_that_of_the_whole_table():
     assert jury["mcnemar_p_holm"].tolist() == jury["mcnemar_p"].tolist()  # one test alone is not adjusted
     # one judge on both sides has no jury: its row stays
     assert compare(side([0, 1]), side([1, 1]), rows="jury").table["judge"].tolist() == ["j"]
-    with pytest.raises(ConfigError, match="allowed are all, jury"):
+    with pytest.raises(ConfigError, match="allowed are 'all', 'jury'"):
         compare(*sides, rows="judges")

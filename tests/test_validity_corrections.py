@@ -210,7 +210,7 @@ def test_versions_and_options_of_a_correction():
     both = pd.concat([votes, votes.assign(rubric_version="v2")], ignore_index=True)
     with pytest.raises(InputError, match="rubric 'r' in versions 'v1', 'v2'"):
         corrected_mean(both, labels_of({"ann": [1, 2, 3]}))
-    with pytest.raises(ConfigError, match="figure='pass_rate'; allowed are 'score', 'passed'"):
+    with pytest.raises(ConfigError, match=r"figure='pass_rate' is unknown; .*allowed are 'score', 'passed'"):
         corrected([1], {"ann": [1]}, figure="pass_rate")
     for wrong in (math.nan, True):
         with pytest.raises(ConfigError, match="give one number"):

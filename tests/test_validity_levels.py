@@ -268,7 +268,7 @@ def test_a_look_that_cannot_be_counted_is_not_shown(tmp_path):
 
 def test_parts_that_are_not_there():
     votes, labels = votes_of([1, 5] * 40), many(80)
-    with pytest.raises(ConfigError, match="part='test'; allowed are 'dev', 'held-out'"):
+    with pytest.raises(ConfigError, match="part='test' is unknown; allowed are 'dev', 'held-out'"):
         align(votes, labels, part="test")
     with pytest.raises(InputError, match="split_labels"):
         align(votes, labels, part="held-out")

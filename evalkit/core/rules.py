@@ -6,7 +6,7 @@ line, widgets and pages read it from this table.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -105,7 +105,7 @@ class Rules:
 RULE_NAMES: tuple[str, ...] = tuple(Rules.__slots__)
 
 
-def check_choice(name: str, value: object, allowed: Mapping[Any, str]) -> None:
+def check_choice(name: str, value: object, allowed: Collection[Any]) -> None:
     """ConfigError unless the value is one of those allowed."""
     if value not in allowed:
         raise ConfigError(f"{name}={value!r} is unknown; {guess(value, allowed)}allowed are {listed(allowed)}")

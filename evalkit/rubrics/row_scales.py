@@ -14,7 +14,16 @@ from evalkit.rubrics.scales import Scale, code_text
 from evalkit.tables.grouping import Flags, Floats, Ints, Objects, group
 from evalkit.tables.ties import tied_text
 
-__all__ = ["Measures", "halfway_labels", "label_norms", "measures", "nearest_labels", "norms", "off_scale"]
+__all__ = [
+    "Measures",
+    "answer_norms",
+    "halfway_labels",
+    "label_norms",
+    "measures",
+    "nearest_labels",
+    "norms",
+    "off_scale",
+]
 
 _TOLERANCE = 1e-9
 
@@ -100,6 +109,13 @@ def label_norms(labels: Objects, measured: Measures) -> Floats:
             by_label = {code_text(code): scale.norm(code) for code in scale.codes}
             result[rows] = [by_label.get(name, np.nan) for name in labels[rows]]
     return result
+
+
+def answer_norms(scores: Floats, labels: Objects, measured: Measures) -> Floats:
+    """Answers on 0-1: scores by their place on the scale, nominal labels by the pass rule, pairs by their score."""
+    result = np.where(measured.nominal, label_norms(labels, measured), norms(scores, measured))
+    # a nominal scale with scores is a pairwise one: its score is on 0-1 already
+    return np.where(measured.nominal & ~np.isnan(scores), scores, result)
 
 
 def off_scale(scores: Floats, labels: pd.Series[Any], measured: Measures) -> Flags:

@@ -12,6 +12,7 @@ import pandas as pd
 
 from evalkit import tables
 from evalkit.core.choices import Ties, Unscored
+from evalkit.core.rules import check_choice
 from evalkit.errors import ConfigError, InputError, listed
 from evalkit.rubrics.row_scales import Measures, nearest_labels
 from evalkit.stats.alignment.agreement_figures import FIGURES, Answers, compare_each
@@ -129,8 +130,7 @@ def _check_options(figures: Sequence[str] | None, ks: Sequence[int] | None, meth
     unknown = [name for name in figures or () if name not in FIGURES]
     if isinstance(figures, str) or unknown:
         raise ConfigError(f"k_curve got figures={figures!r}; it takes a list of {listed(FIGURES, most=12)}")
-    if method not in get_args(CurveMethod):
-        raise ConfigError(f"k_curve got method={method!r}; allowed are {listed(get_args(CurveMethod))}")
+    check_choice("method", method, get_args(CurveMethod))
     for name, given in (("ks", ks if ks is not None else (1,)), ("draws", (draws,))):
         if not given or any(isinstance(n, bool) or n != int(n) or n < 1 for n in given):
             raise ConfigError(f"k_curve got {name}={given!r}; whole numbers ≥ 1 are allowed")

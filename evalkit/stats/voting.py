@@ -14,11 +14,10 @@ from evalkit.core.rules import AVERAGES, VOTE_RULES, VOTE_TIES, VoteRule, VoteTi
 from evalkit.errors import ConfigError, InputError, counted
 from evalkit.rubrics.row_scales import (
     Measures,
+    answer_norms,
     halfway_labels,
-    label_norms,
     measures,
     nearest_labels,
-    norms,
     off_scale,
 )
 from evalkit.rubrics.scales import code_text
@@ -133,7 +132,8 @@ def vote(
     kept = [name for name in (*VOTE_KEY, "level", "scale", "weight") if name in frame]
     pieces = frame[kept].iloc[samples.groups.first]  # not the explanations: with one sample that is the whole table
     columns: dict[str, Any] = {key: pieces[key].array for key in [*VOTE_KEY, "level", "scale"]}
-    columns |= {"score": score, "score_norm": _norm(score, label, measured), "label": _text(label), "passed": passed}
+    columns |= {"score": score, "score_norm": answer_norms(score, label, measured), "label": _text(label)}
+    columns["passed"] = passed
     columns |= _agreements(samples)
     columns["tied"] = tied | (verdict == "tied")
     columns["reason"] = _text(_reason(frame, samples, counted, verdict, label))
@@ -292,12 +292,6 @@ def _verdict(samples: _Samples, measured: Measures) -> tuple[BooleanArray, Objec
     verdict[open_ & (yes == no) & (yes > 0)] = "tied"
     passed = BooleanArray(2 * yes > k, open_ | ~measured.has_rule)
     return passed, verdict
-
-
-def _norm(score: Floats, label: Objects, measured: Measures) -> Floats:
-    norm = np.where(measured.nominal, label_norms(label, measured), norms(score, measured))
-    # A nominal scale with scores is a pairwise one: its score is on 0-1 already.
-    return np.where(measured.nominal & ~np.isnan(score), score, norm)
 
 
 def _agreements(samples: _Samples) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from pandas.arrays import BooleanArray
 from evalkit import tables
 from evalkit.core.rules import AGGREGATE_RULES, AVERAGES, AggregateRule, check_choice, check_share
 from evalkit.errors import ConfigError, listed
-from evalkit.rubrics.row_scales import Measures, halfway_labels, label_norms, measures, nearest_labels, norms
+from evalkit.rubrics.row_scales import Measures, answer_norms, halfway_labels, measures, nearest_labels
 from evalkit.stats.aggregation.dawid_skene_scores import Ballots, posteriors
 from evalkit.stats.agreement import item_disagreement
 from evalkit.tables import SCORE_KEY, VOTE_KEY
@@ -120,7 +120,7 @@ def aggregate(
     score[under], label[under], made.among[under] = np.nan, None, None
     passed[under] = pd.NA
     columns: dict[str, Any] = {key: pieces[key].array for key in [*SCORE_KEY, "level", "scale"]}
-    columns |= {"score": score, "score_norm": _norm(score, label, measured), "label": tables.categorical(label)}
+    columns |= {"score": score, "score_norm": answer_norms(score, label, measured), "label": tables.categorical(label)}
     columns |= {"passed": passed, "n_judges": jury.groups.count(), "n_scored": jury.groups.count(jury.scored)}
     columns["tied"] = ~under & (made.tied | (verdict == "tied"))
     columns["disagreement"] = item_disagreement(jury.groups, jury.measured, jury.norm, jury.label, jury.answered)
@@ -196,7 +196,7 @@ def _jury(frame: pd.DataFrame, whole: Groups, weight: Floats, method: str) -> _J
         rows["judge"].cat.codes.to_numpy().astype(np.int64),
         weight,
         score,
-        _norm(score, names[label], measured),
+        answer_norms(score, names[label], measured),
         label,
         names,
         among,
@@ -208,12 +208,6 @@ def _jury(frame: pd.DataFrame, whole: Groups, weight: Floats, method: str) -> _J
         groups.total(weight),
         groups.total(weight, answered | tied),
     )
-
-
-def _norm(score: Floats, label: Objects, measured: Measures) -> Floats:
-    norm = np.where(measured.nominal, label_norms(label, measured), norms(score, measured))
-    # A nominal scale with scores is a pairwise one: its score is on 0-1 already.
-    return np.where(measured.nominal & ~np.isnan(score), score, norm)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,8 @@ from pandas.arrays import BooleanArray
 
 from evalkit import tables
 from evalkit.core.choices import MISSING_CRITERIA, MissingCriteria
-from evalkit.errors import ConfigError, InputError, listed
+from evalkit.core.rules import check_choice
+from evalkit.errors import InputError, listed
 from evalkit.rubrics import Rubric
 from evalkit.tables import SCORE_KEY
 from evalkit.tables.grouping import Flags, Floats, Groups, Objects, group, refuse_doubles
@@ -69,8 +70,7 @@ def combine(scores: pd.DataFrame, rubric: Rubric, *, missing: MissingCriteria = 
     >>> combine(scores, rubric)[["score_norm", "passed", "n_criteria"]].values.tolist()
     [[0.625, True, 2]]
     """
-    if missing not in MISSING_CRITERIA:
-        raise ConfigError(f"combine got missing={missing!r}; allowed are {listed(MISSING_CRITERIA)}")
+    check_choice("missing", missing, MISSING_CRITERIA)
     frame = tables.check(scores, "scores", need=_NEED)
     _refuse_others(frame, rubric)
     refuse_doubles(frame, SCORE_KEY, "scores")

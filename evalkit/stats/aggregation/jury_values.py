@@ -12,8 +12,8 @@ import pandas as pd
 
 from evalkit import tables
 from evalkit.core.choices import REFERENCES, Reference, Ties, Unscored
-from evalkit.core.rules import AggregateRule
-from evalkit.errors import ConfigError, EvalkitWarning, listed
+from evalkit.core.rules import AggregateRule, check_choice
+from evalkit.errors import ConfigError, EvalkitWarning
 from evalkit.stats.aggregation.aggregate_rules import aggregate
 from evalkit.stats.aggregation.independent_judges import effective_judges
 from evalkit.stats.aggregation.model_families import JuryFamilies, jury_families, models_of
@@ -126,7 +126,9 @@ def jury_value(
     [['jury', 0.75, nan, nan, False], ['a', 0.75, 0.625, 0.125, False], ['b', 1.0, 0.5, 0.25, True],
      ['c', 0.25, 0.875, -0.125, False]]
     """
-    _check_options(figure, reference)
+    if figure is not None:
+        check_choice("figure", figure, get_args(WorthFigure))
+    check_choice("reference", reference, REFERENCES)
     counting = check_counting("jury_value", ties, unscored)
     if figure is not None and figure not in _ON_KINDS and (ties, unscored) != ("half", "drop"):
         raise ConfigError(f"jury_value got ties={ties!r}, unscored={unscored!r}: figure {figure!r} is of scores alone")
@@ -150,13 +152,6 @@ def jury_value(
     texts = [*KEYS, "judge", "figure", "ties", "unscored", "notes"]
     counts, flags = ["n_judges", "n_items", "n_left_out"], dict.fromkeys(["best", "same_items"], "bool")
     return result_table(rows, _COLUMNS, texts=texts, counts=counts, others=flags)
-
-
-def _check_options(figure: str | None, reference: str) -> None:
-    if figure is not None and figure not in get_args(WorthFigure):
-        raise ConfigError(f"jury_value got figure={figure!r}; allowed are {listed(get_args(WorthFigure))}")
-    if reference not in REFERENCES:
-        raise ConfigError(f"jury_value got reference={reference!r}; allowed are {listed(REFERENCES)}")
 
 
 def _weighed(frame: pd.DataFrame, weights: Mapping[str, float] | None) -> pd.DataFrame:

@@ -13,7 +13,7 @@ import pandas as pd
 from evalkit import tables
 from evalkit.core.rules import AVERAGES
 from evalkit.errors import InputError
-from evalkit.rubrics.row_scales import Measures, label_norms, measures, nearest_labels, norms
+from evalkit.rubrics.row_scales import Measures, answer_norms, measures, nearest_labels
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.agreement.krippendorff import Cells, Metric
 from evalkit.stats.intervals import cluster_codes, jackknife_groups
@@ -207,10 +207,8 @@ def _ranks(value: Floats, scored: Flags) -> Ints:
 
 
 def _norm(rows: pd.DataFrame, score: Floats) -> Floats:
-    measured = measures(rows)
     texts = np.array([*rows["label"].cat.categories, None], dtype=object)[rows["label"].cat.codes.to_numpy()]
-    norm = np.where(measured.nominal, label_norms(texts, measured), norms(score, measured))
-    return np.where(measured.nominal & ~np.isnan(score), score, norm)
+    return answer_norms(score, texts, measures(rows))
 
 
 @dataclass(frozen=True, slots=True)

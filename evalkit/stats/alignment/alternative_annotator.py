@@ -11,7 +11,8 @@ import pandas as pd
 
 from evalkit.core.choices import Ties, Unscored
 from evalkit.core.formatting import figure, html_page, html_table, text_table
-from evalkit.errors import ConfigError, counted, listed
+from evalkit.core.rules import check_choice
+from evalkit.errors import ConfigError, counted
 from evalkit.rubrics.scales import number
 from evalkit.stats.alignment.agreement_figures import Answers, same_rows, tie_sets
 from evalkit.stats.alignment.human_labels import Annotators
@@ -159,8 +160,8 @@ def alt_test(
         raise ConfigError(
             f"alt_test got epsilon={epsilon!r}; give a number from 0 to below 1: .2 expert, .15 skilled, .1 crowd"
         )
-    if scoring not in (None, *get_args(ScoringOption)):
-        raise ConfigError(f"alt_test got scoring={scoring!r}; allowed are {listed(get_args(ScoringOption))}, None")
+    if scoring is not None:
+        check_choice("scoring", scoring, get_args(ScoringOption))
     counting = check_counting("alt_test", ties, unscored)
     frame, said = checked(judged, labels)
     said, chosen = take_part(said, part)

@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import pandas as pd
 
+from evalkit.core.rules import check_choice
 from evalkit.errors import ConfigError, InputError, counted, listed
 from evalkit.stats.alignment.agreement_figures import Answers
 from evalkit.stats.alignment.label_splits import HELD_OUT, PartOption, count_look, take_part
@@ -139,8 +140,7 @@ def corrected_mean(
 
 
 def _check_options(figure: str, unscored: float | None) -> None:
-    if figure not in get_args(FigureOption):
-        raise ConfigError(f"corrected_mean got figure={figure!r}; allowed are {listed(get_args(FigureOption))}")
+    check_choice("figure", figure, get_args(FigureOption))
     if unscored is not None and (isinstance(unscored, bool) or not math.isfinite(unscored)):
         raise ConfigError(
             f"corrected_mean got unscored={unscored!r}; give one number in the units of the figure, or None"

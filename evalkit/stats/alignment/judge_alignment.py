@@ -16,6 +16,7 @@ import pandas as pd
 
 from evalkit import tables
 from evalkit.core.choices import REFERENCES, Reference, Ties, Unscored
+from evalkit.core.rules import check_choice
 from evalkit.errors import ConfigError, EvalkitWarning, InputError, listed
 from evalkit.stats.alignment.agreement_figures import FIGURES, OF_CLASSES, Answers, counted_rows, same_rows
 from evalkit.stats.alignment.human_labels import Annotators
@@ -197,13 +198,10 @@ class _Options:
 
 
 def _check_options(reference: str, level: str, interval: str | None, figures: Sequence[str] | None) -> None:
-    for name, given, allowed in (
-        ("reference", reference, REFERENCES),
-        ("level", level, get_args(LevelOption)),
-        ("interval", interval, (*get_args(IntervalOption), None)),
-    ):
-        if given not in allowed:
-            raise ConfigError(f"align got {name}={given!r}; allowed are {listed(allowed)}")
+    check_choice("reference", reference, REFERENCES)
+    check_choice("level", level, get_args(LevelOption))
+    if interval is not None:
+        check_choice("interval", interval, get_args(IntervalOption))
     known = (*FIGURES, *OF_CLASSES, _FIRST)
     unknown = [name for name in figures or () if name not in known and not str(name).startswith(_F1)]
     if isinstance(figures, str) or unknown or len(set(figures or ())) < len(figures or ()):

@@ -16,7 +16,8 @@ import pandas as pd
 
 from evalkit import tables
 from evalkit.core.folders import default_folder
-from evalkit.errors import CacheError, ConfigError, InputError, listed
+from evalkit.core.rules import check_choice
+from evalkit.errors import CacheError, InputError, listed
 from evalkit.tables import LABEL_KEY
 from evalkit.tables.grouping import clusters_of
 
@@ -94,8 +95,8 @@ def take_part(said: pd.DataFrame, part: str | None) -> tuple[pd.DataFrame, str |
     InputError
         When the labels carry no part, or none of them is held out.
     """
-    if part not in (None, DEV, HELD_OUT):
-        raise ConfigError(f"got part={part!r}; allowed are {listed([DEV, HELD_OUT])}")
+    if part is not None:
+        check_choice("part", part, (DEV, HELD_OUT))
     if "part" not in said.columns:
         if part is not None:
             raise InputError(f"part={part!r} needs labels with a column 'part'; split_labels(labels) makes it")

@@ -11,7 +11,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from evalkit.core.choices import Ties, Unscored
-from evalkit.errors import ConfigError, listed
+from evalkit.core.rules import check_choice
+from evalkit.errors import ConfigError
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.alignment.agreement_figures import Answers, same_rows
 from evalkit.stats.alignment.label_splits import PartOption, take_part
@@ -111,10 +112,7 @@ def pass_threshold(
     >>> pass_threshold(votes, labels)[["cut", "pass_at", "out_of_fold", "present"]].round(3).values.tolist()
     [[0.5, 1.0, 1.0, 0.675]]
     """
-    if objective not in get_args(ObjectiveOption):
-        raise ConfigError(
-            f"pass_threshold got objective={objective!r}; allowed are {listed(get_args(ObjectiveOption))}"
-        )
+    check_choice("objective", objective, get_args(ObjectiveOption))
     if isinstance(folds, bool) or not isinstance(folds, int) or folds < _FEWEST:
         raise ConfigError(f"pass_threshold got folds={folds!r}; give a whole number of {_FEWEST} or more")
     counting = check_counting(

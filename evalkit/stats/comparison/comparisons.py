@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from evalkit import tables
+from evalkit.core.rules import check_choice
 from evalkit.errors import ConfigError, InputError, counted
 from evalkit.stats.alignment.human_labels import annotators_of
 from evalkit.stats.comparison.comparison_table import JURY, SAME, Comparison
@@ -105,8 +106,7 @@ def compare(
     ConfigError
         For a judge against a jury without `across_modes=True`, and unknown `rows`.
     """
-    if rows not in ("all", "jury"):
-        raise ConfigError(f"rows={rows!r} is unknown; allowed are all, jury")
+    check_choice("rows", rows, ("all", "jury"))
     sides = side_of(a, "side a"), side_of(b, "side b")
     if sides[0].mode != sides[1].mode and not across_modes:
         raise ConfigError(
