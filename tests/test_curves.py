@@ -19,6 +19,8 @@ from evalkit.stats.alignment import align
 from evalkit.stats.sample_curves import k_curve
 from evalkit.stats.voting import vote
 
+pytestmark = pytest.mark.long
+
 
 def table_of(answers, scale=BINARY, judge="j"):
     return judgments({(f"i{n:03}", judge): codes for n, codes in enumerate(answers)}, scale)

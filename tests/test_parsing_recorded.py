@@ -16,10 +16,13 @@ from evalkit.rubrics.parsing import parser_for
 from evalkit.rubrics.scales import Scale
 
 DATA = Path(os.environ.get("EVALKIT_DATA") or Path(__file__).parents[2] / "shared" / "data")
-pytestmark = pytest.mark.skipif(
-    not (DATA / "topicalchat_ref_parsed.json.gz").exists(),
-    reason="no recorded replies: set EVALKIT_DATA to the folder that holds them",
-)
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(
+        not (DATA / "topicalchat_ref_parsed.json.gz").exists(),
+        reason="no recorded replies: set EVALKIT_DATA to the folder that holds them",
+    ),
+]
 TEXTS = {
     "naturalness": {1: "bad", 2: "ok", 3: "good"},
     "engagingness": {1: "dull", 2: "somewhat interesting", 3: "interesting"},

@@ -32,6 +32,8 @@ from evalkit.plots.theme import DARK, LIGHT
 
 mpl = pytest.importorskip("matplotlib")
 
+pytestmark = pytest.mark.long
+
 TWO = {
     ("a", "x"): [0, 0, 0],
     ("a", "y"): [0, 0, 1],

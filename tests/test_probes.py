@@ -19,6 +19,8 @@ from evalkit.probes.probing import best_code
 from evalkit.probes.verdicts import KEYS
 from evalkit.stats.intervals import mean_interval, wilson
 
+pytestmark = pytest.mark.long
+
 JUDGE = ek.Judge("openai", "recorded", name="j")
 RUBRIC = ek.Rubric(
     id="good",

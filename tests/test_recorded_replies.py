@@ -24,6 +24,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
 import topical_chat
 from recorded import data_folder, loaded, rows
 
+pytestmark = pytest.mark.long
+
 RUBRIC = ek.Rubric(
     id="short",
     inputs=["answer"],

@@ -19,6 +19,8 @@ from evalkit import tables
 from evalkit.errors import CacheError, ConfigError, InputError
 from evalkit.stats.alignment import align, held_out_looks, split_labels
 
+pytestmark = pytest.mark.long
+
 PAIRS = {f"i{n}": f"s{n // 2}" for n in range(6)}
 
 
