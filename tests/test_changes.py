@@ -490,7 +490,7 @@ def test_judges_and_jury():
     assert measured["floor"].tolist() == pytest.approx([0.5] * 4, abs=0.12)
     assert (measured["changed"] <= measured["chance_up_to"]).all()
     assert (made.table["mcnemar_p_holm"] >= made.table["mcnemar_p"]).all()
-    with pytest.raises(ConfigError, match="a was scored by a jury, b by a judge; pass across_modes=True"):
+    with pytest.raises(ConfigError, match="a was scored by a jury, b by a judge; set across_modes"):
         compare(jury("v1", first), side([1, 0]))
     single = jury("v1", first)
     plain = compare(single, jury("v2", second))

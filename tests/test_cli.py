@@ -1,5 +1,6 @@
 """The command line inside one process: every command, what it prints where, and its exit code."""
 
+import inspect
 import json
 import re
 import time
@@ -16,8 +17,10 @@ from evalkit import tables
 from evalkit.cli import main
 from evalkit.cli.arguments import moment
 from evalkit.cli.doctor_checks import EXTRAS
-from evalkit.cli.messages import spoken
+from evalkit.cli.judge_arguments import options_of
+from evalkit.cli.main_command import _parser as parser_of_commands
 from evalkit.core.formatting import Bill, text_table
+from evalkit.engine.options import Options
 from evalkit.errors import ConfigError, InputError, RubricError
 from evalkit.evaluation import promote, show, write_profile
 from evalkit.rubrics import load_profile, load_rubric, new_rubric
@@ -125,7 +128,7 @@ def test_compare_finds_what_evaluations_differ_in(run) -> None:
     assert (code, out.splitlines()[0].startswith("a: faithfulness@v1, judge fake:lenient")) == (0, True)
     code, _, err = run("compare", "a/judgments.jsonl", "b/judgments.jsonl")
     assert code == 2
-    assert "name folders of 'evalkit evaluate --out'" in one_line(err)
+    assert "(or folders of 'evalkit evaluate --out')" in one_line(err)
     code, out, err = run("compare", "a", "b", "-o", "changes.csv")
     assert (code, out) == (0, "")
     assert len(tables.read_frame("changes.csv")) == len(wanted.table)
@@ -188,7 +191,7 @@ def test_unscored_rows_are_reported_with_advice_and_do_not_fail(run) -> None:
     assert said == [
         (
             "evalkit: unscored: 12 (100%) of openai:m, cache_miss (item i0, i1, i2, …): "
-            "not in the cache: run without --offline, or import the replies"
+            "not in the cache: run without offline, or import the replies"
         )
     ]
     code, _, err = run("judge", "items.jsonl", *FAKE, "--offline", "--on-miss", "raise")
@@ -331,7 +334,7 @@ def test_what_is_judged_must_be_named(run) -> None:
     assert "--rubric (evalkit rubric list shows them), or --profile" in one_line(err)
     code, _, err = run("judge", "items.jsonl", "--judge", "fake", "--profile", "strict")
     assert code == 2
-    assert "names no rubric; give one with --rubric" in one_line(err)
+    assert "names no rubric; give one (profile.with_rubric, --rubric)" in one_line(err)
 
 
 def test_flags_change_the_judges_they_name(run) -> None:
@@ -428,7 +431,7 @@ def test_bad_files_are_one_line(run) -> None:
         "empty.jsonl": "holds no rows",
         "items.txt": "of no known form; allowed endings are .jsonl",
         "gone.jsonl": "there is no file gone.jsonl",
-        "twice.jsonl": "'i0'; ids must be unique .name another column with --item-id",
+        "twice.jsonl": "'i0'; ids must be unique .name another column as item_id",
     }.items():
         code, out, err = run("judge", name, *FAKE)
         assert (code, out) == (2, "")
@@ -664,7 +667,7 @@ def test_prune_is_a_dry_run_without_apply(run) -> None:
     run("judge", "items.jsonl", *FAKE, "--judge", "fake:lenient", "--quiet")
     code, _, err = run("cache", "prune", "--model", "lenient")
     assert code == 0
-    assert re.search("would remove 12 replies .* nothing was removed: --apply does it", one_line(err))
+    assert re.search("would remove 12 replies .* nothing was removed: apply does it", one_line(err))
     assert ek.evaluation.cache_stats()["n_replies"] == 24
     code, out, _ = run("cache", "prune", "--model", "lenient", "--apply", "--export-to", "kept.jsonl", "--json")
     assert (json.loads(out)["n_replies"], json.loads(out)["applied"]) == (12, True)
@@ -732,11 +735,14 @@ def test_doctor_names_what_is_broken(run, monkeypatch: pytest.MonkeyPatch, tmp_p
 # -- words and columns
 
 
-def test_messages_speak_of_flags() -> None:
-    assert spoken("judge again with refresh='unscored'") == "judge again with --refresh unscored"
-    assert spoken("run it again with refresh=1700000000.25: only") == "run it again with --refresh 1700000000.25: only"
-    assert spoken("raise Judge(timeout_s=…)") == "raise Judge(timeout_s=…)", "there is no such flag"
-    assert spoken("?x-offline=True&a") == "?x-offline=True&a"
+@pytest.mark.parametrize("command", ["judge", "evaluate", "report"])
+def test_every_option_of_judge_is_a_flag(command: str) -> None:
+    names = set(inspect.signature(ek.judge).parameters) | set(Options.__slots__)
+    # these are arguments or flags of another name: --judge, --judge-…, --quiet; on_progress takes a function
+    names -= {"items", "judges", "progress", "on_progress"}
+    args = parser_of_commands().parse_args([command, "items.jsonl", "--out", "x.html"])
+    assert names - set(vars(args)) == set()
+    assert set(options_of(args)) == set(Options.__slots__) - {"on_progress"}
 
 
 def test_moments() -> None:

@@ -180,7 +180,7 @@ def test_a_signal_says_how_to_go_on_and_keeps_what_came(here: Path, number: int,
     assert (process.returncode, out) == (code, "")
     assert "Traceback" not in err
     assert err.splitlines()[-1].startswith(f"{start}; every reply that came is stored in ")
-    assert err.splitlines()[-1].endswith("run the same command again: only the rest is paid")
+    assert err.splitlines()[-1].endswith("run it again: only the rest is paid")
     assert not (here / "out.jsonl").exists()
     before = _Slow.asked
     _Slow.over.set()

@@ -252,7 +252,7 @@ class TestShown:
         text = str(evaluation)
         assert "nothing scored: cache_miss 6" in text
         assert "0 of 6" in text
-        assert f"{6 * 4 * 3 * len(judges)} judgments unscored: ek.explain(evaluation.judgments)" in text
+        assert f"{6 * 4 * 3 * len(judges)} judgments unscored; explain shows why" in text
         assert "nan" not in (text + evaluation._repr_html_()).casefold()
         assert evaluation.wide()["clear"].isna().all()
         assert evaluation.wide()["clear_status"].tolist() == ["unscored"] * 6

@@ -15,7 +15,6 @@ import pytest
 from servers import judge_server
 
 import evalkit as ek
-from evalkit.cli.messages import spoken
 from evalkit.errors import ConfigError, InputError, JudgeError, RubricError
 from evalkit.runs.contract import TaskBindings, read_receipts
 
@@ -331,7 +330,7 @@ def test_misuse_is_told_when_lighteval_takes_the_task_up(case, run, monkeypatch)
     with pytest.raises(kind) as problem:
         copy.deepcopy(metric)
     assert said in str(problem.value)
-    assert "--" not in spoken(str(problem.value)), "a run has no flags for judges"
+    assert "--" not in str(problem.value), "a run has no flags for judges"
 
 
 def test_a_profile_of_another_rubric_is_refused(run, tmp_path):

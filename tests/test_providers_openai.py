@@ -255,7 +255,7 @@ def test_a_proxy_of_the_environment_is_used_and_netrc_is_not_read(
 
 
 def test_a_missing_key_names_the_variable_and_the_ways_out() -> None:
-    with pytest.raises(JudgeError, match=r"OPENAI_API_KEY is not set; set it.*api_key_env.*fake:strict.*offline=True"):
+    with pytest.raises(JudgeError, match=r"OPENAI_API_KEY is not set; set it.*api_key_env.*fake:strict.*offline"):
         check_ready(Judge.of("openai:gpt-4o-mini"))
     check_ready(Judge("openai", "m", base_url=LOCAL))  # another host needs none
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from evalkit.cli.arguments import Commands, add_command, add_label_columns, add_output
-from evalkit.cli.messages import spoken, tell
+from evalkit.cli.messages import tell
 from evalkit.cli.output import (
     check_output,
     put,
@@ -135,7 +135,7 @@ def _compare(args: argparse.Namespace) -> int | None:
         names = ("a", "b", "cost_a", "cost_b", "n_only_a", "n_only_b", "table")
         put_document({name: getattr(found, name) for name in names} | {"worse": worse})
     elif args.out is None:
-        put_text(spoken(str(show(found, width=terminal_width()))))
+        put_text(str(show(found, width=terminal_width())))
     if args.fail_on_worse and worse:
         tell(f"b is worse than a: {', '.join(worse)}")
         return _FAILED

@@ -10,10 +10,12 @@ from typing import Any, NoReturn
 
 from evalkit.core.choices import ON_MISS, RECORDED
 from evalkit.core.rules import AGGREGATE_RULES, VOTE_RULES, VOTE_TIES
+from evalkit.engine.options import Options
 
 __all__ = [
     "Commands",
     "Parser",
+    "add_adopt",
     "add_command",
     "add_judging",
     "add_label_columns",
@@ -132,13 +134,27 @@ def add_running(parser: Parser) -> None:
         type=_refresh,
         help="ask again: everything, what has no score, or what is older (Unix time or 2026-01-31T12:00)",
     )
-    group.add_argument(
-        "--adopt", action="store_true", help="take replies of other rubric versions to unchanged criteria"
-    )
+    add_adopt(group)
     group.add_argument("--budget-usd", metavar="USD", type=float, help="spend no more; the rest stays unscored")
     group.add_argument("--max-calls", metavar="N", type=int, help="make no more calls; the rest stays unscored")
-    group.add_argument("--concurrency", metavar="N", type=int, default=64, help="calls at a time (default 64)")
-    group.add_argument("--retries", metavar="N", type=int, default=5, help="tries after a failed call (default 5)")
+    for name, what in (
+        ("concurrency", "most calls in flight per service, model and key"),
+        ("retries", "how often a failed call is tried again"),
+    ):
+        value = getattr(Options(), name)
+        group.add_argument(f"--{name}", metavar="N", type=int, default=value, help=f"{what} (default {value})")
+    for unit in ("requests", "tokens"):
+        group.add_argument(
+            f"--{unit}-per-minute", metavar="N", type=float, help=f"most {unit} per minute, service, model and key"
+        )
+    group.add_argument("--replies", action="store_true", help="add the raw replies as a column to the judgments")
+
+
+def add_adopt(parser: Any) -> None:
+    """``--adopt``."""
+    parser.add_argument(
+        "--adopt", action="store_true", help="also use replies of other rubric versions to unchanged criteria"
+    )
 
 
 def add_rules(parser: Parser) -> None:

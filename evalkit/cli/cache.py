@@ -118,7 +118,7 @@ def _prune(args: argparse.Namespace) -> None:
 
     names = ("older_than", "rubric", "model", "keep_generations", "apply", "export_to")
     report = _store(args).prune(**{name: getattr(args, name) for name in names})
-    _put(args, asdict(report), str(report).replace("apply=True", "--apply"))
+    _put(args, asdict(report), str(report))
 
 
 def _promote(args: argparse.Namespace) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evalkit.cli.arguments import Commands, add_command, add_quiet
-from evalkit.cli.messages import spoken, tell
+from evalkit.cli.messages import tell
 from evalkit.cli.output import put_text
 from evalkit.errors import ConfigError, counted
 
@@ -79,7 +79,7 @@ def _ci(args: argparse.Namespace) -> int:
     since = stamp_of(args.trace_file)
     with _hushed(args.redact):
         result = run_gate(config, args.trace_file, options)
-    put_text(spoken(as_text(result)))
+    put_text(as_text(result))
     for note in result.notes:
         tell(note)
     if result.lacks_judgments:
@@ -246,7 +246,7 @@ def enrich_traces(args: argparse.Namespace) -> int:
         tell(f"recorded {counted(count, 'judgment')} in {target}")
     lost = [test for test in result.tests if test.status == "error"]
     for test in lost[:20]:
-        tell(f"not judged: test {test.id!r}: {spoken(test.message)}")
+        tell(f"not judged: test {test.id!r}: {test.message}")
     if len(lost) > 20:
         tell(f"not judged: {counted(len(lost) - 20, 'test')} more")
     for note in result.notes:

@@ -17,7 +17,7 @@ from evalkit.cli.arguments import (
 )
 from evalkit.cli.judge_arguments import options_of, rules_of, spec_arguments
 from evalkit.cli.judge_plan import report
-from evalkit.cli.messages import spoken, tell
+from evalkit.cli.messages import tell
 from evalkit.cli.output import (
     SETTINGS,
     check_output,
@@ -78,7 +78,7 @@ def _evaluate(args: argparse.Namespace) -> None:
     if args.json:
         put_document(_figures(evaluation))
     else:
-        put_text(spoken(str(show(evaluation, width=terminal_width()))))
+        put_text(str(show(evaluation, width=terminal_width())))
     report(args, evaluation.judgments, cost=args.json)  # else it stands in what was printed
 
 

@@ -6,6 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, Any, Literal
 
 from evalkit.core.rules import RULE_NAMES
+from evalkit.engine.options import Options
 from evalkit.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -91,6 +92,5 @@ def rules_of(args: argparse.Namespace) -> dict[str, Any]:
 
 def options_of(args: argparse.Namespace) -> dict[str, Any]:
     """How judges are asked: the options of `judge`."""
-    names = ("offline", "on_miss", "recorded", "refresh", "adopt", "cache", "concurrency", "retries")
-    options = {name: getattr(args, name) for name in (*names, "budget_usd", "max_calls")}
+    options = {name: getattr(args, name) for name in Options.__slots__ if hasattr(args, name)}
     return options | {"progress": False if args.quiet else None}

@@ -5,10 +5,20 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from evalkit.cli.arguments import Commands, add_command, add_judging, add_output, add_quiet, add_rules, add_running
+from evalkit.cli.arguments import (
+    Commands,
+    add_adopt,
+    add_command,
+    add_judging,
+    add_output,
+    add_quiet,
+    add_rules,
+    add_running,
+)
 from evalkit.cli.judge_arguments import options_of, rules_of, spec_arguments
-from evalkit.cli.messages import spoken, tell
+from evalkit.cli.messages import tell
 from evalkit.cli.output import check_output, put, put_document, put_text, read_items
+from evalkit.engine.options import Options
 from evalkit.errors import ConfigError, counted
 
 if TYPE_CHECKING:
@@ -20,11 +30,13 @@ _SHOWN = ("rubric", "rubric_version", "item_id", "criterion", "judge", "order", 
 _OUTCOME = ("error", "explanation", "reply")
 _USAGE = "ITEMS (--rubric R | --profile P) --judge J [--judge J …] [options]"
 _JUDGE_USAGE = f"{_USAGE}\n       evalkit judge --trace-file TRACES --config FILE.yaml --judge J [-o COPY] [options]"
+_DEFAULT = Options()
 # What a configuration says, or a gate cannot do: flag -> its value where it was not given.
 _NOT_OF_TRACES = {
     "rubric": None, "item_id": None, "recorded": "miss", "replies": False, "judge_temperature": None,
     "judge_max_tokens": None, "template": None, "offline": False, "on_miss": "row", "adopt": False, "max_calls": None,
-    "concurrency": 64, "retries": 5, "json": False, "rows": 20,
+    "concurrency": _DEFAULT.concurrency, "retries": _DEFAULT.retries, "requests_per_minute": None,
+    "tokens_per_minute": None, "json": False, "rows": 20,
 }  # fmt: skip
 _ONLY_OF_TRACES = ("config", "redact", "judge_samples", "judge_refresh", "no_judge", "no_promoted")
 _JUDGE = """\
@@ -42,7 +54,6 @@ def add(commands: Commands) -> None:
         commands, "judge", _judge, "judge items: one row an item, criterion, judge and sample", _JUDGE, _JUDGE_USAGE
     )
     add_judging(parser, needs_items=False)
-    parser.add_argument("--replies", action="store_true", help="add the raw replies as a column")
     traces = parser.add_argument_group("traces instead of items")
     traces.add_argument("--trace-file", metavar="FILE", help="record judgments in these traces (-o: in a copy of them)")
     traces.add_argument("--config", metavar="FILE", help="the gate's configuration: which traces, by which rubrics")
@@ -55,6 +66,7 @@ def add(commands: Commands) -> None:
     add_output(parser)
     parser = add_command(commands, "plan", _plan, "what judging would take: calls, cached share, US$", _PLAN, _USAGE)
     add_judging(parser)
+    add_adopt(parser)
     add_rules(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     add_quiet(parser)
@@ -73,7 +85,7 @@ def _judge(args: argparse.Namespace) -> int | None:
 
     check_output(args.out, args.items)
     arguments = spec_arguments(args)
-    judgments = judge(read_items(args), **arguments, **options_of(args), replies=args.replies)
+    judgments = judge(read_items(args), **arguments, **options_of(args))
     put(args, judgments, columns=(*_SHOWN, *_OUTCOME))
     report(args, judgments)
     return None
@@ -105,7 +117,7 @@ def report(args: argparse.Namespace, judgments: pd.DataFrame, *, cost: bool = Tr
     for row in explain(judgments).to_dict("records"):
         tell(
             f"unscored: {row['n']} ({row['share']:.0%}) of {row['judge']}, {row['error']} (item {row['items']}"
-            f"{', …' if row['n'] > 3 else ''}): {spoken(row['what_to_do'])}"
+            f"{', …' if row['n'] > 3 else ''}): {row['what_to_do']}"
         )
 
 
@@ -115,7 +127,7 @@ def _plan(args: argparse.Namespace) -> None:
 
     arguments: dict[str, Any] = spec_arguments(args)
     spec = Spec.of(**arguments, rules=rules_of(args), source="flag")
-    made = plan(read_items(args), **arguments, recorded=args.recorded, cache=args.cache)
+    made = plan(read_items(args), **arguments, recorded=args.recorded, adopt=args.adopt, cache=args.cache)
     if args.json:
         names = ("n_items", "n_unique", "n_to_call", "usd", "usd_at_most", "cache")
         document = {name: getattr(made, name) for name in names}

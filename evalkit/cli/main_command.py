@@ -28,7 +28,7 @@ from evalkit.cli import (
     vote_aggregate,
 )
 from evalkit.cli.arguments import Parser
-from evalkit.cli.messages import spoken, tell, warnings_told
+from evalkit.cli.messages import tell, warnings_told
 from evalkit.errors import EvalkitError
 
 __all__ = ["main"]
@@ -112,7 +112,7 @@ def _run(run: Callable[[argparse.Namespace], int | None], args: argparse.Namespa
     try:
         return run(args) or _DONE
     except KeyboardInterrupt as stop:
-        tell(spoken(str(stop)) or "stopped")
+        tell(str(stop) or "stopped")
     except BrokenPipeError:
         raise
     except (EvalkitError, OSError) as problem:
@@ -128,7 +128,7 @@ def _run(run: Callable[[argparse.Namespace], int | None], args: argparse.Namespa
 def _said(problem: EvalkitError | OSError) -> str:
     if isinstance(problem, OSError) and problem.strerror:
         return f"{problem.filename}: {problem.strerror.lower()}" if problem.filename else problem.strerror.lower()
-    return spoken(str(problem))
+    return str(problem)
 
 
 def _drop_output() -> None:

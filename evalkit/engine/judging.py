@@ -307,7 +307,7 @@ class _Run:
             n, n_rows = int(n_missing.sum()), counted(self.worklist.n_rows, "reply", "replies")
             warnings.warn(
                 f"{counted(self.worklist.spec.samples, 'sample')} asked for, but fewer recorded: {n} of {n_rows} are "
-                f"missing (judge {listed(names)}), error 'cache_miss'; without samples= all recorded samples are used",
+                f"missing (judge {listed(names)}), error 'cache_miss'; without samples all recorded samples are used",
                 EvalkitWarning,
                 stacklevel=6,
             )
@@ -323,7 +323,7 @@ class _Run:
         )
         return (
             f"{len(self.missing)} of {counted(self.worklist.n_rows, 'judgment is', 'judgments are')} not in the cache "
-            f"at {self.store.folder} (first: item {item!r}; {difference}); run without offline=True to ask the judges"
+            f"at {self.store.folder} (first: item {item!r}; {difference}); run without offline to ask the judges"
         )
 
     def requests(self) -> list[Request]:
@@ -374,7 +374,7 @@ class _Run:
             _log.warning("%s: %d judgments without a reply: %s", name, count, detail)
 
     def _stopped(self) -> str:
-        again = "run the same call again: only the rest is paid"
+        again = "run it again: only the rest is paid"
         if self.newer_than is not None and self.options.refresh != "unscored":
-            again = f"run it again with refresh={self.newer_than!r}: only the rest is paid"
+            again = f"run it again with refresh {self.newer_than!r}: only the rest is paid"
         return f"stopped; every reply that came is stored in {self.store.folder}; {again}"

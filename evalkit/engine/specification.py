@@ -192,7 +192,7 @@ def _check_panel(judges: tuple[Judge, ...], prompt_builders: tuple[PromptBuilder
         if identity in identities:
             raise ConfigError(
                 f"judges {identities[identity]!r} and {judge.name!r} are the same one (same model, service, template "
-                "and parameters): they would agree perfectly; use samples= to ask one judge several times"
+                "and parameters): they would agree perfectly; set samples to ask one judge several times"
             )
         if judge.name in names:
             raise ConfigError(f"two judges are called {judge.name!r}; give one of them another name=")

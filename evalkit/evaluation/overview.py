@@ -94,7 +94,7 @@ def sections(evaluation: Evaluation) -> Iterator[tuple[str, Rows, str]]:
     if evaluation.alignment is not None:
         yield from _alignment(evaluation, evaluation.alignment)
     unscored = int(evaluation.judgments["error"].notna().sum())
-    hint = f"{counted(unscored, 'judgment')} unscored: ek.explain(evaluation.judgments) says why" if unscored else ""
+    hint = f"{counted(unscored, 'judgment')} unscored; explain shows why" if unscored else ""
     yield "", [], "\n".join(filter(None, [f"Cost: {evaluation.cost}", hint]))
 
 

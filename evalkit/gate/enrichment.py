@@ -83,7 +83,7 @@ def _lines(
         for number, line in enumerate(lines, start=1):
             yield _written(line, found.get(number), redact=redact)
     if stamp_of(source) != before or since not in (None, before):
-        raise InputError(f"{source} was changed since it was judged; nothing was written: run the same call again")
+        raise InputError(f"{source} was changed since it was judged; nothing was written: run it again")
 
 
 def _written(line: bytes, judged: Mapping[str, Any] | None, *, redact: bool) -> bytes:

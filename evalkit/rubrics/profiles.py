@@ -101,7 +101,7 @@ class Profile(BaseModel):
         if self._rubric is not None:
             return self._rubric
         if self.rubric is None:
-            raise RubricError(f"profile {self.profile!r} names no rubric; give one with profile.with_rubric(rubric)")
+            raise RubricError(f"profile {self.profile!r} names no rubric; give one (profile.with_rubric, --rubric)")
         try:
             rubric = load_rubric(self.rubric)
         except RubricError as problem:

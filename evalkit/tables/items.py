@@ -126,7 +126,7 @@ def id_texts(source: Any, name: str | None) -> list[str]:
         text = canonical(value) if isinstance(value, _SCALARS) or value is None else None
         if text is None or isinstance(text, bool) or text == "":
             if isinstance(value, tuple):
-                raise InputError("the items' index has several levels; name the id column with item_id=")
+                raise InputError("the items' index has several levels; name the id column as item_id")
             raise InputError(f"row {at} has no usable id in {where}: {value!r}; ids are texts or numbers")
         ids.append(str(text))
     return ids
@@ -141,7 +141,7 @@ def _ids(source: Any, name: str | None) -> list[str]:
         raise InputError(
             f"{counted(len(doubled), f'id in {where} stands', f'ids in {where} stand')} for more than "
             f"one item: {listed(dict.fromkeys(doubled))}; "
-            "ids must be unique (name another column with item_id=, or number the rows with reset_index)"
+            "ids must be unique (name another column as item_id, or number the rows with reset_index)"
         )
     return ids
 

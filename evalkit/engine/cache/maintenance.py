@@ -142,7 +142,7 @@ class PruneReport:
         what = f"{size} ({self.n_bytes / 1e6:.1f} MB, US$ {self.cost_usd:.2f})"
         if self.applied:
             return f"removed {what}; they are kept in {self.exported_to}"
-        return f"would remove {what}; nothing was removed: apply=True does it"
+        return f"would remove {what}; nothing was removed: apply does it"
 
 
 def call_parts(connection: sqlite3.Connection) -> dict[int, dict[str, Any]]:

@@ -85,7 +85,7 @@ _WHAT_TO_DO = {
     sqlite3.SQLITE_IOERR: "the disk is full or faulty and nothing of this was stored; look at it and run again",
     sqlite3.SQLITE_BUSY: "another process kept it locked for a minute; end that process or wait, then run again",
     sqlite3.SQLITE_LOCKED: "another process kept it locked for a minute; end that process or wait, then run again",
-    sqlite3.SQLITE_READONLY: "it cannot be written; set EVALKIT_CACHE to a folder that can, or judge with offline=True",
+    sqlite3.SQLITE_READONLY: "it cannot be written; set EVALKIT_CACHE to a folder that can, or judge offline",
     sqlite3.SQLITE_CANTOPEN: "check the folder's permissions (a log that a crash left needs write access once)",
     sqlite3.SQLITE_PERM: "check the folder's permissions, or set EVALKIT_CACHE to another folder",
     sqlite3.SQLITE_CORRUPT: "it is damaged; move it away and import an export, or set EVALKIT_CACHE to another folder",

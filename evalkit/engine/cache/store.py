@@ -244,7 +244,7 @@ class ReplyStore:
         if self.read_only:
             raise CacheError(
                 f"reply store {self.path} is read-only, so replies could not be kept: set EVALKIT_CACHE to a folder "
-                "that can be written, or judge with offline=True"
+                "that can be written, or judge offline"
             )
         self._connections.make()
         free = shutil.disk_usage(self.folder).free

@@ -27,7 +27,7 @@ def check_key(judge: Judge) -> None:
     if name and not key_in(name):
         raise JudgeError(
             f"judge '{judge.name}' needs a key and the environment variable {name} is not set; set it, name "
-            "another with Judge(api_key_env=…), or work without one: the judge 'fake:strict', or offline=True"
+            "another one as the judge's api_key_env, or work without one: the judge 'fake:strict', or judge offline"
         )
 
 
@@ -37,5 +37,5 @@ def check_params(judge: Judge, taken: Sequence[str] = ()) -> None:
     if found:
         raise ConfigError(
             f"params of judge '{judge.name}' must not hold {listed(found)}: evalkit sets them; "
-            "for more replies use samples=…"
+            "for more replies set samples"
         )

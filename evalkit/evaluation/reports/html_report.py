@@ -148,7 +148,7 @@ def _figures(evaluation: Evaluation) -> str:
 
 def _here(line: str) -> str:
     """A hint at a function becomes one at a part of the report."""
-    return line.replace("ek.explain(evaluation.judgments) says why", "the part 'Unscored judgments' says why")
+    return line.replace("explain shows why", "the part 'Unscored judgments' shows why")
 
 
 def _plots(evaluation: Evaluation) -> str:

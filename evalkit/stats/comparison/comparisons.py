@@ -110,13 +110,13 @@ def compare(
     sides = side_of(a, "side a"), side_of(b, "side b")
     if sides[0].mode != sides[1].mode and not across_modes:
         raise ConfigError(
-            f"a was scored by a {sides[0].mode}, b by a {sides[1].mode}; pass across_modes=True to compare them"
+            f"a was scored by a {sides[0].mode}, b by a {sides[1].mode}; set across_modes to compare them"
         )
     matched = pairs(*sides)
     if not matched and len(sides[0].votes) and len(sides[1].votes):
         raise InputError(
             f"the sides share no rubric, criterion and judge: a is {sides[0].name}, b is {sides[1].name}; "
-            "to compare different judges, pass evaluations (they hold the scores)"
+            "to compare different judges, compare evaluations (or folders of 'evalkit evaluate --out')"
         )
     if clusters is None:
         clusters = getattr(a, "clusters", None)
