@@ -398,9 +398,9 @@ def test_rubrics_that_a_probe_does_not_fit():
 
 
 def test_unknown_attacks_and_paddings():
-    with pytest.raises(ConfigError, match="no attack 'nonesuch'; there are fake_verdict, "):
+    with pytest.raises(ConfigError, match="unknown attack 'nonesuch'; allowed are fake_verdict, "):
         ek.probes.probe_injection(items_of(1), RUBRIC, "fake:strict", attacks=["nonesuch"])
-    with pytest.raises(ConfigError, match="no padding 'nonesuch'; there are preface, "):
+    with pytest.raises(ConfigError, match="unknown padding 'nonesuch'; allowed are preface, "):
         ek.probes.probe_verbosity(items_of(1), RUBRIC, "fake:strict", paddings="nonesuch")
     with pytest.raises(ConfigError, match="one or more attacks, each once; got 'plea', 'plea'"):
         ek.probes.probe_injection(items_of(1), RUBRIC, "fake:strict", attacks=[PLEA, PLEA])
@@ -412,9 +412,9 @@ def test_unknown_attacks_and_paddings():
     for name in ("all", "plain", "a/b", ""):
         with pytest.raises(ConfigError, match="a name has lower-case letters"):
             ek.probes.Attack.of({**fields, "name": name})
-    with pytest.raises(ConfigError, match="each text the place of the answer"):
+    with pytest.raises(ConfigError, match="every text needs"):
         ek.probes.Padding.of({"name": "p", "adds": "x", "texts": {"en": "nothing"}})
-    with pytest.raises(ConfigError, match="not int"):
+    with pytest.raises(ConfigError, match="got int"):
         ek.probes.probe_verbosity(items_of(1), RUBRIC, "fake:strict", paddings=[3])
 
 

@@ -70,17 +70,17 @@ def plot_confusion(judged: Any, labels: pd.DataFrame | None = None, *, theme: Th
     >>> plot_confusion(tables.empty("votes"), tables.empty("labels")).alt
     'Judges against people. 0 labels. nothing to show: the table has no rows'
     """
-    frame_, said = table_of(judged, "scores"), labels_of(judged, labels)
+    table, human = table_of(judged, "scores"), labels_of(judged, labels)
     panels: list[Panel] = []
     gaps: list[str] = []
     total = together = 0
-    for criterion, judge, rows in parts_of(frame_):
-        made = _matrix(rows, said[(said["criterion"] == criterion).to_numpy()])
+    for criterion, judge, rows in parts_of(table):
+        matrix = _matrix(rows, human[(human["criterion"] == criterion).to_numpy()])
         name = f"{short(judge)} · {short(criterion)}"
-        if isinstance(made, str):
-            gaps.append(f"{name}: {made}")
+        if isinstance(matrix, str):
+            gaps.append(f"{name}: {matrix}")
             continue
-        names, counts = made
+        names, counts = matrix
         total, together = total + int(counts.sum()), together + int(counts[:, :-1].sum())
         panels.append(_panel(name, names, counts))
     subtitle = f"{together} of {counted(total, 'label')} compared" if total else "0 labels"
@@ -99,58 +99,58 @@ def plot_confusion(judged: Any, labels: pd.DataFrame | None = None, *, theme: Th
 
 def table_of(judged: Any, of_evaluation: str) -> pd.DataFrame:
     """Votes or scores, or those of an evaluation, with their types restored."""
-    given = judged if isinstance(judged, pd.DataFrame) else getattr(judged, of_evaluation, judged)
-    name = "votes" if "judge" in getattr(given, "columns", ()) else "scores"
-    return tables.check(given, name, need=[*_NEED, *(["judge"] if name == "votes" else [])])
+    table = judged if isinstance(judged, pd.DataFrame) else getattr(judged, of_evaluation, judged)
+    name = "votes" if "judge" in getattr(table, "columns", ()) else "scores"
+    return tables.check(table, name, need=[*_NEED, *(["judge"] if name == "votes" else [])])
 
 
 def labels_of(judged: Any, labels: Any) -> pd.DataFrame:
     """The labels passed, else those of an evaluation, without missing ones."""
-    given = labels if labels is not None else getattr(judged, "labels", None)
-    if given is None:
+    table = labels if labels is not None else getattr(judged, "labels", None)
+    if table is None:
         raise InputError("no human labels: pass labels=, a table with item_id, criterion, annotator, label")
-    said = tables.check(given, "labels", need=["item_id", "criterion", "annotator", "label"])
-    return said[said["label"].notna().to_numpy()]
+    human = tables.check(table, "labels", need=["item_id", "criterion", "annotator", "label"])
+    return human[human["label"].notna().to_numpy()]
 
 
-def parts_of(frame_: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
+def parts_of(table: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
     """Criterion, judge and rows, one version of one rubric at a time."""
-    by_judge = "judge" in frame_.columns
+    by_judge = "judge" in table.columns
     keys = ["rubric", "rubric_version", "criterion", *(["judge"] if by_judge else [])]
-    groups = group(frame_, keys)
+    groups = group(table, keys)
     for number in range(len(groups)):
-        rows = frame_.loc[groups.codes == number]
+        rows = table.loc[groups.codes == number]
         yield str(rows["criterion"].iloc[0]), str(rows["judge"].iloc[0]) if by_judge else JURY, rows
 
 
-def _matrix(rows: pd.DataFrame, said: pd.DataFrame) -> tuple[list[str], Counts] | str:
+def _matrix(rows: pd.DataFrame, human: pd.DataFrame) -> tuple[list[str], Counts] | str:
     """Names of the classes and counts (human × judge, tied and unscored last), or why there are none."""
     scale = Scale.from_json(str(rows["level"].iloc[0]), str(rows["scale"].iloc[0]))
-    said = said[said["item_id"].isin(rows["item_id"]).to_numpy()]
-    if said.empty:
+    human = human[human["item_id"].isin(rows["item_id"]).to_numpy()]
+    if human.empty:
         return "these items have no labels"
-    read = {text: read_label(str(text), scale) for text in said["label"].unique()}
-    off = [text for text, one in read.items() if one is None]
+    readings = {text: read_label(str(text), scale) for text in human["label"].unique()}
+    off = [text for text, meaning in readings.items() if meaning is None]
     if off:
         raise InputError(f"labels of criterion {rows['criterion'].iloc[0]!r} are not on its scale: {', '.join(off)}")
     coded = scale.level != "interval" and len(scale) <= _MOST_CODES
-    coded = coded and all(one is not None and one.label is not None for one in read.values())
+    coded = coded and all(meaning is not None and meaning.label is not None for meaning in readings.values())
     if not coded and not scale.has_rule:
         return "its labels are not classes (an interval scale, means or many codes) and there is no pass rule"
     names = list(scale.labels) if coded else ["pass", "fail"]
     at = {name: number for number, name in enumerate(names)}
     verdict: dict[bool | None, int] = {True: 0, False: 1}
     kinds = {
-        text: (at[str(one.label)] if coded else verdict.get(one.passed, -1))
-        for text, one in read.items()
-        if one is not None
+        text: (at[str(meaning.label)] if coded else verdict.get(meaning.passed, -1))
+        for text, meaning in readings.items()
+        if meaning is not None
     }
-    given = rows["label"].astype(object).map(at) if coded else rows["passed"].astype(object).map(verdict)
+    answers = rows["label"].astype(object).map(at) if coded else rows["passed"].astype(object).map(verdict)
     none = np.where(rows["tied"].to_numpy(dtype=bool), len(names), len(names) + 1)
-    codes = np.where(given.isna(), none, given.fillna(-1).to_numpy(dtype=np.int64))
+    codes = np.where(answers.isna(), none, answers.fillna(-1).to_numpy(dtype=np.int64))
     answer = dict(zip(rows["item_id"], codes, strict=True))
     counts = np.zeros((len(names), len(names) + len(_NONE)), dtype=np.int64)
-    for item, text in zip(said["item_id"], said["label"], strict=True):
+    for item, text in zip(human["item_id"], human["label"], strict=True):
         if kinds[text] >= 0:
             counts[kinds[text], answer[item]] += 1
     return (names, counts) if counts.sum() else "none of the labels is a verdict"
@@ -162,7 +162,7 @@ def _panel(name: str, names: list[str], counts: Counts) -> Panel:
     beside = counts[:, len(names) :].sum(axis=0)
     shown = [*range(len(names)), *(len(names) + at for at in np.flatnonzero(beside))]
     columns, counts = [[*names, *_NONE][at] for at in shown], counts[:, shown]
-    said = f"{count_of(agree, n_compared)} agree" + "".join(
+    summary = f"{count_of(agree, n_compared)} agree" + "".join(
         f", {n} {name}" for name, n in zip(_NONE, beside, strict=True) if n
     )
     cells = "; ".join(
@@ -186,7 +186,9 @@ def _panel(name: str, names: list[str], counts: Counts) -> Panel:
     }
 
     def paint(axes: Axes, palette: Palette) -> None:
-        paint_matrix(axes, palette, matrix, [short(row, 12) for row in names], [short(one, 12) for one in columns])
+        paint_matrix(
+            axes, palette, matrix, [short(row, 12) for row in names], [short(column, 12) for column in columns]
+        )
         for (r, c), cell in matrix.items():
             if counts[r, c] and r != c:
                 corner = [(c + 0.47, r - 0.47), (c + 0.27, r - 0.47), (c + 0.47, r - 0.07)]
@@ -194,6 +196,6 @@ def _panel(name: str, names: list[str], counts: Counts) -> Panel:
                 axes.fill(*zip(*corner, strict=True), facecolor="none", linewidth=0, **style)
         axes.set_xlabel("label of the judge")
         axes.set_ylabel("human label")
-        axes.set_title(f"{name}\n{said}", fontweight="normal")
+        axes.set_title(f"{name}\n{summary}", fontweight="normal")
 
-    return Panel("", paint, f"{name}: {said}; {cells}", 1.3 + 0.5 * len(names))
+    return Panel("", paint, f"{name}: {summary}; {cells}", 1.3 + 0.5 * len(names))

@@ -74,15 +74,15 @@ def plot_cost(alignments: Any, *, measure: Measure = "accuracy", theme: Theme = 
     return frame(title, subtitle, panels, theme=theme, nothing=nothing, notes=notes)
 
 
-def _gathered(given: Any, measure: str) -> pd.DataFrame:
-    if isinstance(given, pd.DataFrame):
+def _gathered(evaluations: Any, measure: str) -> pd.DataFrame:
+    if isinstance(evaluations, pd.DataFrame):
         need = ["criterion", "judge", "usd_per_1000", measure, "n_scored", "n_labelled"]
-        check_columns(given, need, "align with costs")
-        return given.assign(name=given["judge"].astype("str"))
-    named = {f"{name}: ": one for name, one in given.items()} if isinstance(given, Mapping) else {"": given}
+        check_columns(evaluations, need, "align with costs")
+        return evaluations.assign(name=evaluations["judge"].astype("str"))
+    named = evaluations if isinstance(evaluations, Mapping) else {"": evaluations}
     if not named:
         raise InputError("no evaluation: pass one, a mapping name -> evaluation, or a table of align with costs")
-    return pd.concat([_of(one, prefix) for prefix, one in named.items()], ignore_index=True)
+    return pd.concat([_of(one, f"{name}: " if name else "") for name, one in named.items()], ignore_index=True)
 
 
 def _of(evaluation: Any, prefix: str) -> pd.DataFrame:
@@ -96,14 +96,14 @@ def _of(evaluation: Any, prefix: str) -> pd.DataFrame:
     judges = alignment["judge"].astype("str")
     costs = judges.map(usd).astype("float64") * thousand
     labelled = (alignment["n_labelled"] > 0).to_numpy()
-    found: pd.DataFrame = alignment.assign(name=prefix + judges, usd_per_1000=costs)[labelled]
-    return found
+    table: pd.DataFrame = alignment.assign(name=prefix + judges, usd_per_1000=costs)[labelled]
+    return table
 
 
 def _panel(criterion: str, rows: pd.DataFrame, measure: str) -> Panel:
     lines = rows.to_dict("records")
     ceiling = rows.get(f"{measure}_ceiling", pd.Series(dtype=float)).dropna()
-    said = "; ".join(
+    alt = "; ".join(
         f"{line['name']}: US$ {line['usd_per_1000']:.3g} per 1,000 items, {_value(line, measure)} "
         f"({count_of(line['n_scored'], line['n_labelled'])})"
         for line in lines
@@ -133,7 +133,7 @@ def _panel(criterion: str, rows: pd.DataFrame, measure: str) -> Panel:
         axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
         grid(axes, palette)
 
-    return Panel("", paint, f"{criterion}: {said}", max(3.0, 1.0 + 0.24 * len(lines)))
+    return Panel("", paint, f"{criterion}: {alt}", max(3.0, 1.0 + 0.24 * len(lines)))
 
 
 def _apart(costs: Floats, step: float) -> Floats:

@@ -60,20 +60,20 @@ def plot_agreement(votes: Any, *, theme: Theme = "auto") -> Picture:
     >>> plot_agreement(tables.empty("votes")).alt
     'Agreement among judges. 0 votes. nothing to show: the table has no rows'
     """
-    given = votes if isinstance(votes, pd.DataFrame) else getattr(votes, "votes", votes)
+    table = votes if isinstance(votes, pd.DataFrame) else getattr(votes, "votes", votes)
     need = ["rubric", "rubric_version", "item_id", "criterion", "judge", "label"]
-    frame_ = tables.check(given, "votes", need=need)
+    table = tables.check(table, "votes", need=need)
     keys = ["rubric", "rubric_version", "criterion"]
     panels = []
-    for (_, _, criterion), rows in frame_.groupby(keys, observed=True, sort=False):
+    for (_, _, criterion), rows in table.groupby(keys, observed=True, sort=False):
         if rows["judge"].nunique() > 1:
             panels.append(_agreement(str(criterion), rows))
-    labelled = int(frame_["label"].notna().sum())
-    subtitle = f"{labelled} of {counted(len(frame_), 'vote has', 'votes have')} a label" if len(frame_) else "0 votes"
-    nothing = "the table has no rows" if frame_.empty else "there is only one judge"
+    labelled = int(table["label"].notna().sum())
+    subtitle = f"{labelled} of {counted(len(table), 'vote has', 'votes have')} a label" if len(table) else "0 votes"
+    nothing = "the table has no rows" if table.empty else "there is only one judge"
     notes = ["share of equal labels among the items that both judges labelled; framed: samples of one judge"]
-    notes += [f"the first {_MOST_JUDGES} judges"] if frame_["judge"].nunique() > _MOST_JUDGES else []
-    columns = 2 if frame_["judge"].nunique() <= 3 else 1
+    notes += [f"the first {_MOST_JUDGES} judges"] if table["judge"].nunique() > _MOST_JUDGES else []
+    columns = 2 if table["judge"].nunique() <= 3 else 1
     return frame("Agreement among judges", subtitle, panels, theme=theme, nothing=nothing, columns=columns, notes=notes)
 
 
@@ -82,15 +82,15 @@ def _agreement(criterion: str, rows: pd.DataFrame) -> Panel:
     labels = {name: rows.loc[(rows["judge"] == name).to_numpy()].set_index("item_id") for name in judges}
     cells: dict[tuple[int, int], Cell] = {}
     for a, b in combinations(range(len(judges)), 2):
-        one, other = (labels[judges[at]]["label"].astype(object).dropna() for at in (a, b))
-        both = one.index.intersection(other.index)
-        share = float((one[both] == other[both]).mean()) if len(both) else np.nan
+        first, second = (labels[judges[at]]["label"].astype(object).dropna() for at in (a, b))
+        both = first.index.intersection(second.index)
+        share = float((first[both] == second[both]).mean()) if len(both) else np.nan
         cells[b, a] = Cell(f"{figure(share)}\nn {len(both)}", share)
     for at, name in enumerate(judges):
         own = labels[name]["self_agreement"].dropna() if "self_agreement" in rows else pd.Series(dtype=float)
         if len(own):
             cells[at, at] = Cell(f"self {own.mean():.2f}\nn {len(own)}", float(own.mean()), framed=True)
-    said = "; ".join(
+    alt = "; ".join(
         f"{judges[r]} with {'itself' if r == c else judges[c]}: {cell.text.removeprefix('self ')}".replace("\n", ", ")
         for (r, c), cell in cells.items()
     )
@@ -100,7 +100,7 @@ def _agreement(criterion: str, rows: pd.DataFrame) -> Panel:
         axes.tick_params(axis="x", rotation=0 if len(judges) < 5 else 30)
         axes.set_title(f"{short(criterion, 44)}: share of equal labels, 0-1", fontweight="normal")
 
-    return Panel("", paint, f"{criterion}: {said}", 0.8 + 0.52 * len(judges))
+    return Panel("", paint, f"{criterion}: {alt}", 0.8 + 0.52 * len(judges))
 
 
 def plot_disagreement(judged: Any, labels: pd.DataFrame | None = None, *, theme: Theme = "auto") -> Picture:
@@ -131,25 +131,25 @@ def plot_disagreement(judged: Any, labels: pd.DataFrame | None = None, *, theme:
         Without matplotlib.
     """
     votes = table_of(judged, "votes")
-    said = labels_of(judged, labels)
+    human = labels_of(judged, labels)
     scores = aggregate(votes) if isinstance(judged, pd.DataFrame) else table_of(judged, "scores")
-    apart = disagreement(votes)
+    disagreements = disagreement(votes)
     clusters = getattr(judged, "clusters", None)
     panels: list[Panel] = []
     n_used = 0
     for criterion, _, rows in parts_of(scores):
-        mine = apart[
-            (apart["criterion"] == criterion).to_numpy()
-            & (apart["rubric"] == rows["rubric"].iloc[0]).to_numpy()
-            & (apart["rubric_version"] == rows["rubric_version"].iloc[0]).to_numpy()
+        own = disagreements[
+            (disagreements["criterion"] == criterion).to_numpy()
+            & (disagreements["rubric"] == rows["rubric"].iloc[0]).to_numpy()
+            & (disagreements["rubric_version"] == rows["rubric_version"].iloc[0]).to_numpy()
         ]
-        split = mine.set_index("item_id")["disagreement"].reindex(rows["item_id"]).to_numpy(dtype=np.float64)
-        error = errors_of(rows, said)
-        used = ~np.isnan(split) & ~np.isnan(error)
+        spread = own.set_index("item_id")["disagreement"].reindex(rows["item_id"]).to_numpy(dtype=np.float64)
+        error = errors_of(rows, human)
+        used = ~np.isnan(spread) & ~np.isnan(error)
         if used.any():
             n_used += int(used.sum())
             units = cluster_codes(clusters_of(rows["item_id"], clusters))[used]
-            panels.append(_scatter(criterion, split[used], error[used], units, len(rows)))
+            panels.append(_scatter(criterion, spread[used], error[used], units, len(rows)))
     subtitle = f"{n_used} of {counted(len(scores), 'score has', 'scores have')} several judges and a human label"
     nothing = "no item has a human label and scores of two judges" if len(scores) else "the table has no rows"
     title = "Does disagreement predict errors?"
@@ -159,49 +159,49 @@ def plot_disagreement(judged: Any, labels: pd.DataFrame | None = None, *, theme:
 def errors_of(scores: pd.DataFrame, labels: pd.DataFrame) -> Floats:
     """Distance of each score from the human labels, 0-1, one value per row; NaN without label or score."""
     error = np.full(len(scores), np.nan)
-    frame_ = scores.reset_index(drop=True)
-    for criterion, _, rows in parts_of(frame_):
-        said = labels[(labels["criterion"] == criterion).to_numpy() & labels["label"].notna().to_numpy()]
-        error[rows.index] = _errors(rows, said)
+    table = scores.reset_index(drop=True)
+    for criterion, _, rows in parts_of(table):
+        human = labels[(labels["criterion"] == criterion).to_numpy() & labels["label"].notna().to_numpy()]
+        error[rows.index] = _errors(rows, human)
     return error
 
 
-def _errors(rows: pd.DataFrame, said: pd.DataFrame) -> Floats:
+def _errors(rows: pd.DataFrame, human: pd.DataFrame) -> Floats:
     scale = Scale.from_json(str(rows["level"].iloc[0]), str(rows["scale"].iloc[0]))
-    read = {text: read_label(str(text), scale) for text in said["label"].unique()}
+    readings = {text: read_label(str(text), scale) for text in human["label"].unique()}
     by_item: dict[str, list[Reading]] = {}
-    for item, text in zip(said["item_id"], said["label"], strict=True):
-        if (one := read[text]) is not None:
-            by_item.setdefault(str(item), []).append(one)
+    for item, text in zip(human["item_id"], human["label"], strict=True):
+        if (meaning := readings[text]) is not None:
+            by_item.setdefault(str(item), []).append(meaning)
     columns = (rows[name].astype(object) for name in ("item_id", "score_norm", "label", "passed"))
-    found = [
+    errors = [
         _error(scale, by_item.get(str(item), []), norm, label, passed)
         for item, norm, label, passed in zip(*columns, strict=True)
     ]
-    return np.array(found, dtype=np.float64)
+    return np.array(errors, dtype=np.float64)
 
 
-def _error(scale: Scale, said: list[Reading], norm: Any, label: Any, passed: Any) -> float:
-    scores = [one.score for one in said if not np.isnan(one.score)]
+def _error(scale: Scale, readings: list[Reading], norm: Any, label: Any, passed: Any) -> float:
+    scores = [each.score for each in readings if not np.isnan(each.score)]
     if scale.level != "nominal" and scores:
         width = scale.highest - scale.lowest
         mean = float(np.mean([(score - scale.lowest) / width for score in scores]))
         return np.nan if pd.isna(norm) else abs(float(norm) - (1 - mean if scale.better == "low" else mean))
-    labels = [one.label for one in said if one.label is not None]
+    labels = [each.label for each in readings if each.label is not None]
     if labels and scale.level == "nominal":
-        return np.nan if pd.isna(label) else float(np.mean([one != label for one in labels]))
-    verdicts = [one.passed for one in said if one.passed is not None]
-    return np.nan if pd.isna(passed) or not verdicts else float(np.mean([one != passed for one in verdicts]))
+        return np.nan if pd.isna(label) else float(np.mean([each != label for each in labels]))
+    verdicts = [each.passed for each in readings if each.passed is not None]
+    return np.nan if pd.isna(passed) or not verdicts else float(np.mean([each != passed for each in verdicts]))
 
 
-def _scatter(criterion: str, split: Floats, error: Floats, units: Any, n_items: int) -> Panel:
-    places, counts = np.unique(np.round(np.column_stack([split, error]), 2), axis=0, return_counts=True)
+def _scatter(criterion: str, spread: Floats, error: Floats, units: Any, n_items: int) -> Panel:
+    places, counts = np.unique(np.round(np.column_stack([spread, error]), 2), axis=0, return_counts=True)
     parts = []
-    for name, chosen in (("judges agree", split <= _FEW), ("judges disagree", split > _FEW)):
+    for name, chosen in (("judges agree", spread <= _FEW), ("judges disagree", spread > _FEW)):
         if chosen.any():
             ends = mean_interval(error[chosen], units[chosen], bounds=(0.0, 1.0))
             parts.append(f"{name}: error {figure(error[chosen].mean(), ends.low, ends.high)} (n {chosen.sum()})")
-    coverage = f"{len(split)} of {counted(n_items, 'item')}"
+    coverage = f"{len(spread)} of {counted(n_items, 'item')}"
 
     def paint(axes: Axes, palette: Palette) -> None:
         sizes = 30 * counts.astype(np.float64)
@@ -211,11 +211,11 @@ def _scatter(criterion: str, split: Floats, error: Floats, units: Any, n_items: 
             if n > 2:
                 axes.annotate(str(n), (x, y), ha="center", va="center", fontsize=9, color=palette.ink)
         for low, high in ((-1.0, _FEW), (_FEW, 2.0)):
-            chosen = (split > low) & (split <= high)
+            chosen = (spread > low) & (spread <= high)
             if chosen.any():
-                x = (split[chosen].min(), max(split[chosen].max(), split[chosen].min() + 0.06))
+                x = (spread[chosen].min(), max(spread[chosen].max(), spread[chosen].min() + 0.06))
                 axes.plot(x, [error[chosen].mean()] * 2, color=palette.bad, linewidth=2.5, linestyle=(0, (3, 1)))
-        axes.set_xlim(-0.06, max(0.6, float(split.max()) + 0.08))
+        axes.set_xlim(-0.06, max(0.6, float(spread.max()) + 0.08))
         axes.set_ylim(-0.06, max(0.6, float(error.max()) + 0.1))
         axes.set_xlabel("disagreement of the judges, 0-1")
         axes.set_ylabel("error of the jury, 0-1")

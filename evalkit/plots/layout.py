@@ -116,20 +116,20 @@ def frame(
         engine: Any = picture.get_layout_engine()
         engine.set(rect=(0.0, bottom / whole, 1.0, 1 - (top + bottom) / whole), w_pad=0.08, h_pad=0.06, hspace=0.03)
         axes = picture.subplots(len(rows), columns, squeeze=False, gridspec_kw={"height_ratios": heights})
-        for at, one in enumerate(axes.flat):
+        for at, panel_axes in enumerate(axes.flat):
             if at < len(shown):
-                one.set_title(shown[at].title)
-                shown[at].paint(one, palette)
+                panel_axes.set_title(shown[at].title)
+                shown[at].paint(panel_axes, palette)
             else:
-                one.set_axis_off()
+                panel_axes.set_axis_off()
         if keys:
             _legend(picture, keys, palette, (bottom - _LEGEND) / whole)
     return picture
 
 
 def _alt(title: str, subtitle: str, panels: list[Panel], nothing: str, feet: list[str]) -> str:
-    said = [f"{panel.title}: {panel.alt}" if panel.title else panel.alt for panel in panels]
-    return ". ".join(filter(None, [title, subtitle, *(said or [f"nothing to show: {nothing}"]), " ".join(feet)]))
+    parts = [f"{panel.title}: {panel.alt}" if panel.title else panel.alt for panel in panels]
+    return ". ".join(filter(None, [title, subtitle, *(parts or [f"nothing to show: {nothing}"]), " ".join(feet)]))
 
 
 def _write(picture: Any, title: str, heads: list[str], feet: list[str], palette: Palette, whole: float) -> None:
@@ -156,8 +156,8 @@ def _legend(picture: Any, keys: Sequence[Key], palette: Palette, at: float) -> N
         else:
             handles.append(Patch(facecolor=colour, edgecolor=palette.paper, hatch=key.hatch))
     texts = [key.text for key in keys]
-    made = picture.legend(handles, texts, loc="lower left", bbox_to_anchor=(0.0, at), ncols=len(keys))
-    made.set_in_layout(False)  # its room is reserved
+    legend = picture.legend(handles, texts, loc="lower left", bbox_to_anchor=(0.0, at), ncols=len(keys))
+    legend.set_in_layout(False)  # its room is reserved
 
 
 def grid(axes: Axes, palette: Palette, axis: Any = "both") -> None:

@@ -63,7 +63,7 @@ def _panel(criterion: str, rows: pd.DataFrame) -> Panel:
     judges, samples = (sorted(rows[name].unique()) for name in ("n_judges", "n_samples"))
     lines = rows.to_dict("records")
     texts = [figure(line["phi"], line.get("phi_low"), line.get("phi_high")) for line in lines]
-    said = "; ".join(
+    alt = "; ".join(
         f"{counted(line['n_judges'], 'judge')}, {counted(line['n_samples'], 'sample')}: {text}"
         f"{' (extrapolated)' * line['extrapolated']}"
         for line, text in zip(lines, texts, strict=True)
@@ -82,4 +82,4 @@ def _panel(criterion: str, rows: pd.DataFrame) -> Panel:
         axes.set_ylabel("judges")
         axes.set_title(short(criterion, 60), fontweight="normal")
 
-    return Panel("", paint, f"{criterion}: {said}", 0.9 + 0.48 * len(judges))
+    return Panel("", paint, f"{criterion}: {alt}", 0.9 + 0.48 * len(judges))

@@ -85,9 +85,11 @@ def plot_k_curve(curve: pd.DataFrame, *, theme: Theme = "auto") -> Picture:
     )
 
 
-def _counted(seen: list[tuple[int, int]]) -> str:
-    items, samples = (sorted({pair[at] for pair in seen}) or [0] for at in (0, 1))
-    spread = [f"{some[0]}" if len(some) == 1 else f"{some[0]} to {some[-1]}" for some in (items, samples)]
+def _counted(sizes: list[tuple[int, int]]) -> str:
+    items, samples = (sorted({pair[at] for pair in sizes}) or [0] for at in (0, 1))
+    spread = [
+        f"{numbers[0]}" if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]}" for numbers in (items, samples)
+    ]
     return f"{spread[0]} labelled items, {spread[1]} recorded samples per item"
 
 
@@ -96,7 +98,7 @@ def _panel(name: str, what: str, rows: pd.DataFrame) -> Panel:
     label = "no labels: Φ alone"
     if rows["value"].notna().any():
         label = _NAMES.get(what, what.replace("_", " "))
-    said = "; ".join(_said(line, label) for line in lines)
+    alt = "; ".join(_said(line, label) for line in lines)
 
     def paint(axes: Axes, palette: Palette) -> None:
         places = np.arange(len(lines))
@@ -122,7 +124,7 @@ def _panel(name: str, what: str, rows: pd.DataFrame) -> Panel:
         grid(axes, palette, "y")
         axes.set_title(f"{name}\n{label}", fontweight="normal")
 
-    return Panel("", paint, f"{name}: {said}", 2.7)
+    return Panel("", paint, f"{name}: {alt}", 2.7)
 
 
 def _said(line: dict[Any, Any], label: str) -> str:

@@ -58,9 +58,9 @@ def plot_scores(scores: Any, *, theme: Theme = "auto") -> Picture:
     'Distribution of scores. 0 of 0 scored. nothing to show: the table has no rows'
     """
     clusters = getattr(scores, "clusters", None)
-    given = scores if isinstance(scores, pd.DataFrame) else getattr(scores, "scores", scores)
+    table = scores if isinstance(scores, pd.DataFrame) else getattr(scores, "scores", scores)
     whole = tables.check(
-        given, "scores", need=[*_KEYS, "item_id", "score", "label", "passed", "status", "level", "scale"]
+        table, "scores", need=[*_KEYS, "item_id", "score", "label", "passed", "status", "level", "scale"]
     )
     groups = group(whole, _KEYS)
     summary = summarize(whole, clusters=clusters) if len(whole) else None
@@ -88,7 +88,7 @@ def _panel(rows: pd.DataFrame, summary: pd.Series, *, several: bool) -> Panel:
         title = f"{title} ({rows['rubric'].iloc[0]}@{rows['rubric_version'].iloc[0]})"
     coverage = f"{count_of(summary['n_scored'], summary['n_items'])} scored"
     mean = figure(summary["mean"], summary["low"], summary["high"])
-    said = coverage if scale.level == "nominal" or mean == "NA" else f"mean {mean}, {coverage}"
+    headline = coverage if scale.level == "nominal" or mean == "NA" else f"mean {mean}, {coverage}"
     places, names, of_bar, width = _bars(rows, scale)
     kinds = _kinds(rows)
     counts = [np.bincount(of_bar[(kinds == name) & (of_bar >= 0)], minlength=len(places)) for name, *_ in _PARTS]
@@ -101,8 +101,8 @@ def _panel(rows: pd.DataFrame, summary: pd.Series, *, several: bool) -> Panel:
         base = np.zeros(len(places))
         for (_, part, hatch), count in zip(_PARTS, counts, strict=True):
             style: Any = {"color": getattr(palette, part), "hatch": hatch, "edgecolor": palette.paper}
-            some = count > 0
-            axes.bar(places[some], count[some], width, bottom=base[some], linewidth=0.8, **style)
+            filled = count > 0
+            axes.bar(places[filled], count[filled], width, bottom=base[filled], linewidth=0.8, **style)
             base = base + count
         _mark_mean(axes, palette, summary, scale)
         axes.set_xlim(places[0] - width, places[-1] + width)
@@ -112,14 +112,14 @@ def _panel(rows: pd.DataFrame, summary: pd.Series, *, several: bool) -> Panel:
             axes.bar([at], [outside], width, color=palette.paper, hatch="xxx", edgecolor=palette.chance)
             axes.annotate(beside, (at, outside), ha="center", va="bottom", fontsize=9.5)
         _ticks(axes, scale, places, names)
-        axes.set_title(f"{short(title, 44)}\n{said}", fontweight="normal")
+        axes.set_title(f"{short(title, 44)}\n{headline}", fontweight="normal")
         axes.set_ylabel("items")
         axes.margins(y=0.14)
         axes.locator_params(axis="y", integer=True)
         grid(axes, palette, "y")
 
     ties = f", tied {tied}" if tied else ""
-    alt = f"{title}: {said}; items by score: {numbers or 'none'}; unscored {outside - tied}{ties}"
+    alt = f"{title}: {headline}; items by score: {numbers or 'none'}; unscored {outside - tied}{ties}"
     return Panel("", paint, alt, 2.6)
 
 

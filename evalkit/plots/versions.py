@@ -65,22 +65,22 @@ def plot_versions(
         Without matplotlib.
     """
     if isinstance(a, Comparison) and b is None:
-        found = a
+        comparison = a
     elif b is None:
         raise InputError("plot_versions takes two evaluations, or one comparison from compare")
     else:
-        found = compare(a, b, labels=labels, **options)
-    rows = found.table.head(_MOST_ROWS)
-    names = [_name(row, several=found.table["criterion"].nunique() > 1) for row in rows.to_dict("records")]
+        comparison = compare(a, b, labels=labels, **options)
+    rows = comparison.table.head(_MOST_ROWS)
+    names = [_name(row, several=comparison.table["criterion"].nunique() > 1) for row in rows.to_dict("records")]
     sides = [] if b is None else [_means(side, rows, a, b) for side in (a, b)]
     panels = [] if rows.empty else [_changed(rows, names), _difference(rows, names)]
     if sides and panels:
         panels.insert(0, _both(names, sides))
     n = int(rows["n_common"].max()) if len(rows) else 0
-    subtitle = f"a: {found.a}. b: {found.b}. {counted(n, 'item')} on both sides"
+    subtitle = f"a: {comparison.a}. b: {comparison.b}. {counted(n, 'item')} on both sides"
     notes = [_BAND] if panels and rows["chance_up_to"].notna().any() else []
-    if len(found.table) > len(rows):
-        notes.append(f"the first {len(rows)} of {len(found.table)} criteria and judges")
+    if len(comparison.table) > len(rows):
+        notes.append(f"the first {len(rows)} of {len(comparison.table)} criteria and judges")
     silent = rows.loc[rows["floor"].isna(), "notes"].dropna().astype(str)
     notes += list(dict.fromkeys(silent)) if panels else []
     keys = _KEYS if sides else _KEYS[2:]
@@ -97,23 +97,23 @@ def _means(side: Any, rows: pd.DataFrame, a: Any, b: Any) -> list[tuple[float, f
     """Mean and interval of `score_norm` of each row's criterion and judge, on the items of both sides."""
     shared = set(a.judgments["item_id"]) & set(b.judgments["item_id"]) if hasattr(a, "judgments") else None
     clusters = getattr(side, "clusters", None)
-    found = []
+    means = []
     for criterion, judge in zip(rows["criterion"], rows["judge"], strict=True):
         table = getattr(side, "scores" if judge == "jury" else "votes", None)
         if table is None or shared is None:
-            found.append((np.nan, np.nan, np.nan))
+            means.append((np.nan, np.nan, np.nan))
             continue
-        mine = table[(table["criterion"] == criterion).to_numpy() & table["item_id"].isin(shared).to_numpy()]
-        mine = mine if judge == "jury" else mine[(mine["judge"] == judge).to_numpy()]
-        mine = mine[mine["score_norm"].notna().to_numpy()]
-        values = mine["score_norm"].to_numpy(dtype=np.float64)
-        ends = mean_interval(values, cluster_codes(clusters_of(mine["item_id"], clusters)), bounds=(0.0, 1.0))
-        found.append((float(values.mean()) if len(values) else np.nan, ends.low, ends.high))
-    return found
+        own = table[(table["criterion"] == criterion).to_numpy() & table["item_id"].isin(shared).to_numpy()]
+        own = own if judge == "jury" else own[(own["judge"] == judge).to_numpy()]
+        own = own[own["score_norm"].notna().to_numpy()]
+        values = own["score_norm"].to_numpy(dtype=np.float64)
+        ends = mean_interval(values, cluster_codes(clusters_of(own["item_id"], clusters)), bounds=(0.0, 1.0))
+        means.append((float(values.mean()) if len(values) else np.nan, ends.low, ends.high))
+    return means
 
 
 def _both(names: list[str], sides: list[list[tuple[float, float, float]]]) -> Panel:
-    said = "; ".join(
+    alt = "; ".join(
         f"{name}: a {figure(*one)}, b {figure(*other)}".replace("\n", ", ")
         for name, one, other in zip(names, *sides, strict=True)
     )
@@ -131,14 +131,14 @@ def _both(names: list[str], sides: list[list[tuple[float, float, float]]]) -> Pa
         axes.set_xlabel("mean score, 0-1, with 95 % interval")
         _rows(axes, palette, names)
 
-    return Panel("Mean scores", paint, said, _height(names))
+    return Panel("Mean scores", paint, alt, _height(names))
 
 
 def _changed(rows: pd.DataFrame, names: list[str]) -> Panel:
     coverage = [count_of(n, whole) for n, whole in zip(rows["changed"], rows["n_verdicts"], strict=True)]
     limit = rows["chance_up_to"].to_numpy(dtype=np.float64)
     mean = (rows["floor"] * rows["n_asked_again"]).to_numpy(dtype=np.float64)
-    said = "; ".join(
+    alt = "; ".join(
         f"{name}: {of} changed, {chance_words(row)}".replace("\n", ", ")
         for name, of, row in zip(names, coverage, rows.to_dict("records"), strict=True)
     )
@@ -160,13 +160,13 @@ def _changed(rows: pd.DataFrame, names: list[str]) -> Panel:
         axes.set_xlabel("items with another verdict (or label), of those with one on both sides")
         _rows(axes, palette, names)
 
-    return Panel("Changed verdicts, and how many chance may change", paint, said, _height(names))
+    return Panel("Changed verdicts, and how many chance may change", paint, alt, _height(names))
 
 
 def _difference(rows: pd.DataFrame, names: list[str]) -> Panel:
     columns = ["mean_difference", "difference_low", "difference_high"]
     values = [tuple(float(value) for value in line) for line in rows[columns].to_numpy(dtype=np.float64)]
-    said = "; ".join(
+    alt = "; ".join(
         f"{name}: {figure(*line, digits=3)}".replace("\n", ", ") for name, line in zip(names, values, strict=True)
     )
 
@@ -185,7 +185,7 @@ def _difference(rows: pd.DataFrame, names: list[str]) -> Panel:
         axes.set_xlabel("difference of mean scores b − a, on 0-1, with 95 % interval (filled: it excludes 0)")
         _rows(axes, palette, names)
 
-    return Panel("Difference of means", paint, said, _height(names))
+    return Panel("Difference of means", paint, alt, _height(names))
 
 
 def _rows(axes: Axes, palette: Palette, names: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""The texts that probes put around an answer: attacks and paddings, as data that ships with evalkit."""
+"""Attacks and paddings: the texts that probes add to an answer, as data that ships with evalkit."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NO_NAMES = ("all", "plain")
 
 
 class _Text(BaseModel):
-    """What has a name that can stand in a table's column `variant`."""
+    """A text with a name for the column `variant` of a table."""
 
     model_config = _STRICT
 
@@ -37,11 +37,11 @@ class _Text(BaseModel):
 
     @classmethod
     def of(cls, fields: Any) -> Any:
-        """One from a mapping (or itself); ConfigError says what is wrong with it."""
+        """One from a mapping, or the object itself; raises ConfigError for a wrong field."""
         if isinstance(fields, cls):
             return fields
         if not isinstance(fields, Mapping):
-            raise ConfigError(f"give a name, {cls.__name__} or a mapping, not {type(fields).__name__}")
+            raise ConfigError(f"expected a name, {cls.__name__} or mapping, got {type(fields).__name__}")
         try:
             return cls(**fields)
         except ValidationError as error:
@@ -59,17 +59,17 @@ class Attack(_Text):
     Attributes
     ----------
     name
-        How tables call it: lower-case letters, digits, ``_`` and ``-``.
+        Its name in tables: lower-case letters, digits, ``_`` and ``-``.
     kind
-        What family it is of: ``verdict``, ``reply_form``, ``fence``, ``role``, ``template``, ``override``,
-        ``authority``, ``emotion``, ``hidden``, ``other_language`` or one of your own.
+        Its family: ``verdict``, ``reply_form``, ``fence``, ``role``, ``template``, ``override``,
+        ``authority``, ``emotion``, ``hidden``, ``other_language`` or a family of your own.
     language
         ``en``, ``ru``, …
     aims
-        What it tries, in a few words.
+        What it attempts, in a few words.
     text
-        The text. It is added behind the answer, or put around it where it holds ``{{answer}}``. ``{{best}}`` stands
-        for the best code of the scale, ``{{criterion}}`` for its name, ``{{reply}}`` for a reply with the best
+        The text. It is added after the answer, or put around it where it holds ``{{answer}}``. ``{{best}}`` is
+        replaced by the best code of the scale, ``{{criterion}}`` by its name, ``{{reply}}`` by a reply with the best
         code in the form that the judge is asked for.
 
     Raises
@@ -93,7 +93,7 @@ class Attack(_Text):
     @classmethod
     def _check_text(cls, text: str) -> str:
         if not text.replace("{{answer}}", "").strip():
-            raise ValueError("the text says nothing of its own")
+            raise ValueError("the text is empty but for the answer")
         return text
 
     def on(self, answer: str, **values: str) -> str:
@@ -108,11 +108,11 @@ class Padding(_Text):
     Attributes
     ----------
     name
-        How tables call it.
+        Its name in tables.
     adds
         What it adds, in a few words.
     texts
-        By language, ``en`` and if wanted ``ru``; each holds ``{{answer}}`` once or more.
+        By language, ``en`` and optionally ``ru``; each holds ``{{answer}}`` once or more.
 
     Examples
     --------
@@ -128,7 +128,7 @@ class Padding(_Text):
     @classmethod
     def _check_texts(cls, texts: dict[str, str]) -> dict[str, str]:
         if "en" not in texts or any("{{answer}}" not in text for text in texts.values()):
-            raise ValueError("texts needs 'en', and each text the place of the answer: {{answer}}")
+            raise ValueError("texts needs 'en', and every text needs {{answer}}")
         return texts
 
     def on(self, answer: str) -> str:
@@ -139,7 +139,7 @@ class Padding(_Text):
 
 
 def _filled(text: str, values: Mapping[str, str]) -> str:
-    """Each place filled once: what is put in is not read again."""
+    """The text with every place filled; texts that are filled in are not searched for places."""
     return _PLACE.sub(lambda place: values.get(place[1], place[0]), text)
 
 
@@ -169,26 +169,24 @@ def load_paddings() -> list[Padding]:
 Kind = TypeVar("Kind", Attack, Padding)
 
 
-def chosen(given: Iterable[str | Kind | Mapping[str, Any]] | None, shipped: list[Kind]) -> list[Kind]:
-    """All that ship, or those given by name, by themselves or as mappings.
+def chosen(choice: Iterable[str | Kind | Mapping[str, Any]] | None, shipped: list[Kind]) -> list[Kind]:
+    """All that ship, or a choice of them by name, objects or mappings.
 
     Raises
     ------
     ConfigError
-        For an unknown or doubled name, or none at all.
+        For an unknown or repeated name, or an empty choice.
     """
-    if given is None:
+    if choice is None:
         return shipped
-    if isinstance(given, (str, Mapping, BaseModel)):
-        given = [given]
-    known, kind = {one.name: one for one in shipped}, type(shipped[0])
-    found: list[Kind] = []
-    for one in given:
-        if isinstance(one, str) and one not in known:
-            raise ConfigError(f"there is no {kind.__name__.lower()} {one!r}; there are {', '.join(known)}")
-        found.append(known[one] if isinstance(one, str) else kind.of(one))
-    names = [one.name for one in found]
+    choice = [choice] if isinstance(choice, (str, Mapping, BaseModel)) else list(choice)
+    known, kind = {text.name: text for text in shipped}, type(shipped[0])
+    name = kind.__name__.lower()
+    unknown = [entry for entry in choice if isinstance(entry, str) and entry not in known]
+    if unknown:
+        raise ConfigError(f"unknown {name} {unknown[0]!r}; allowed are {', '.join(known)}")
+    texts = [known[entry] if isinstance(entry, str) else kind.of(entry) for entry in choice]
+    names = [text.name for text in texts]
     if not names or len(set(names)) < len(names):
-        what = f"{kind.__name__.lower()}s"
-        raise ConfigError(f"give one or more {what}, each once; got {listed(names)}")
-    return found
+        raise ConfigError(f"pass one or more {name}s, each once; got {listed(names)}")
+    return texts

@@ -1,4 +1,4 @@
-"""Effects: flips from one side to another, beside those of a second set of samples of the same prompt."""
+"""Effects: flips from one side to the other, beside those of a second set of samples of the same prompt."""
 
 from __future__ import annotations
 
@@ -69,10 +69,10 @@ def pair_sides(
     item; NaN where there is none), `toward` (the sign of the change), `shift` (of the score), `rule`.
     """
     keys = [*KEYS, "item_id"]
-    one, two = (verdicts.loc[verdicts["side"].eq(side)] for side in (before, after))
+    first, second = (verdicts.loc[verdicts["side"].eq(side)] for side in (before, after))
     if only_failed:
-        one = one.loc[one["verdict"].eq("fail")]
-    pairs = one.merge(two, on=keys, suffixes=("_before", "_after"))
+        first = first.loc[first["verdict"].eq("fail")]
+    pairs = first.merge(second, on=keys, suffixes=("_before", "_after"))
     known = pairs["verdict_before"].notna() & pairs["verdict_after"].notna()
     change = pairs["verdict_after"].map(_WORTH) - pairs["verdict_before"].map(_WORTH)
     chance = expected.reindex(pd.MultiIndex.from_frame(pairs[keys])).to_numpy() if len(expected) else np.nan
@@ -97,11 +97,11 @@ def effects_table(
     units = cluster_codes(clusters_of(pairs["item_id"], clusters)) if len(pairs) else np.zeros(0, dtype=np.int64)
     rows = []
     for head in heads[KEYS].astype(object).to_dict("records"):
-        mine = np.ones(len(pairs), dtype=bool)
+        of_head = np.ones(len(pairs), dtype=bool)
         for key, value in head.items():
-            mine &= pairs[key].astype(object).eq(value).to_numpy(dtype=bool)
+            of_head &= pairs[key].astype(object).eq(value).to_numpy(dtype=bool)
         for variant in [ALL, *variants] if len(variants) > 1 else variants:
-            own = mine if variant == ALL else mine & pairs["variant"].eq(variant).to_numpy(dtype=bool)
+            own = of_head if variant == ALL else of_head & pairs["variant"].eq(variant).to_numpy(dtype=bool)
             rows.append(head | {"variant": variant} | _effect(pairs.loc[own], units[own]))
     table = pd.DataFrame(rows, columns=_COLUMNS)
     for name in (*KEYS, "variant", "notes"):
@@ -145,8 +145,8 @@ def _notes(own: pd.DataFrame, n: int, units: Ints, n_silent: int) -> list[str]:
 def excess_interval(flipped: Floats, expected: Floats, units: Ints) -> Interval:
     """The paired interval by clusters of the flips beyond those expected.
 
-    Where no item flips, or all do, their variance says nothing: then from the Wilson intervals of both shares, one
-    count per cluster, as squares of the distances to them add (Zou and Donner 2008).
+    Where no item flips, or all do, their variance is 0: then by the Wilson intervals of both shares, one count per
+    cluster; squares of the distances to their ends add (Zou and Donner 2008).
     """
     n_units = len(np.unique(units))
     if n_units < 2:

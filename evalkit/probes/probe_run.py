@@ -73,16 +73,16 @@ class ProbeRun:
         return self.judge(items, twice, refresh=False, on_miss="row")
 
     def judge(self, items: pd.DataFrame, spec: Spec | None = None, **changes: Any) -> pd.DataFrame:
-        """The judgments of these items, paid from what is left."""
+        """The judgments of these items, within the rest of the budget."""
         left = replace(self.options, **changes)
         if left.budget_usd is not None:
             left = replace(left, budget_usd=max(0.0, left.budget_usd - self.spent_usd))
         if left.max_calls is not None:
             left = replace(left, max_calls=max(0, left.max_calls - self.calls))
-        # replies that were recorded for an item with the changed text stand under the item's own id
+        # replies recorded for an item with the changed text are stored under the item's own id
         ids = items[_ORIGIN].tolist() if _ORIGIN in items.columns else None
         judgments = judge_worklist(Worklist.of(spec or self.spec, items, ids=ids), left)
-        # rows of equal content share a reply; what failed in transport counts as a call too
+        # rows of equal content share a reply; a call that failed counts too
         asked = judgments["source"].eq("live") | (judgments["source"].isna() & ~judgments["error"].isin(NOT_ASKED))
         new = judgments.loc[asked.fillna(value=False)].drop_duplicates("key")
         if spec is None and not self.spec.exact and len(judgments):  # recorded samples are taken as they are

@@ -38,7 +38,7 @@ def probe_position(
     clusters: Mapping[str, Any] | pd.Series | None = None,
     **options: Any,
 ) -> Probe:
-    """Does a judge of pairs follow the place instead of the answer?
+    """Does a judge of pairs follow the position of an answer instead of its content?
 
     Every pair is judged in both orders, as `judge` always does, and the winners are compared.
 
@@ -82,7 +82,7 @@ def probe_position(
     if run.spec.rubric.mode != "pairwise":
         raise ConfigError(
             f"probe_position needs a pairwise rubric, such as 'preference'; {run.spec.rubric.id!r} is pointwise: "
-            "one answer has no place"
+            "one answer has no position"
         )
     judgments = run.judge(run.items)
     judgments = judgments.assign(side=judgments["order"])
@@ -116,7 +116,7 @@ def probe_verbosity(
         As for `judge`; the rubric is pointwise. Each padding costs as much as judging the items once, and so does
         the noise floor.
     paddings
-        Names of `load_paddings()` or paddings of your own; all that ship by default.
+        Names of `load_paddings()` or paddings of your own; by default all that ship.
     field
         The input that holds the judged text.
     clusters
@@ -142,7 +142,7 @@ def probe_verbosity(
     ConfigError
         When the rubric is pairwise or does not show `field`, or for an unknown padding.
     InputError
-        When an answer is no text.
+        When an answer is not a text.
 
     Examples
     --------
@@ -177,10 +177,10 @@ def probe_injection(
     clusters: Mapping[str, Any] | pd.Series | None = None,
     **options: Any,
 ) -> Probe:
-    """Can an answer talk a judge into a good verdict?
+    """Can instructions in an answer change the verdict of a judge?
 
     Every item is judged as it is; those that fail are judged again with each attack in their answer, by the judge
-    and criterion that failed them. What counts is how many gain by it.
+    and criterion that failed them. The result is how many then pass.
 
     Parameters
     ----------
@@ -188,7 +188,7 @@ def probe_injection(
         As for `judge`; the rubric is pointwise, with a pass rule. Each attack costs as much as judging the
         failed items once, and so does the noise floor.
     attacks
-        Names of `load_attacks()` or attacks of your own; all that ship by default.
+        Names of `load_attacks()` or attacks of your own; by default all that ship.
     field
         The input that holds the judged text.
     clusters
@@ -217,7 +217,7 @@ def probe_injection(
         When the rubric is pairwise, has a criterion without pass rule or does not show `field`, or for an
         unknown attack.
     InputError
-        When an answer is no text.
+        When an answer is not a text.
 
     Examples
     --------
@@ -281,7 +281,7 @@ def _attacked(
 
 
 def best_code(criterion: Criterion) -> str:
-    """The code that an attack asks for: the best end of the scale; nominal: the first code that passes."""
+    """The code that an attack asks for: the best end of the scale; of labels the first that passes."""
     scale = criterion.scale
     if scale.level == "nominal":
         return code_text(next(code for code in scale.codes if scale.passed(code)))

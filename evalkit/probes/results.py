@@ -1,4 +1,4 @@
-"""What a probe found: its table, the items that show it most, and how both are shown."""
+"""The result of a probe: its table, the items that show it most, and their display."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SHOWN, _WORST, _LONG = 8, 3, 160
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Probe:
-    """What a probe found.
+    """The result of a probe.
 
     Attributes
     ----------
@@ -30,19 +30,19 @@ class Probe:
     table
         One row per criterion, judge and variant (see the probe's own description).
     worst
-        Every item that flipped, those in the probe's direction first, those that flip least by chance on top:
-        `criterion, judge, variant, item_id, before, after`, `expected` (how often sampling alone flipped it) and the
-        judge's explanations of both (for positions they name the answers by the places they had).
+        Every item that flipped, those in the probe's direction first, then those that flip least by chance:
+        `criterion, judge, variant, item_id, before, after`, `expected` (how often sampling alone flips it) and the
+        judge's explanations of both (for positions they name the answers by their places).
     judgments
         All judgments, with the column `side` (``plain``, the variant; for positions the order).
     repeats
-        Judgments of the items as they are with twice the samples: what the noise floor is measured on.
+        Judgments of the items as they are with twice the samples, which measure the flips by chance.
     cost_usd
         What the replies cost when they were bought; NaN if unknown.
     toward
-        What the column `toward` counts, in words.
+        The name of the column `toward` in words.
     stand_ins
-        Judges that are no LLM.
+        Judges that are not an LLM.
     """
 
     kind: str
@@ -74,11 +74,11 @@ class Probe:
     def _heads(self) -> list[str]:
         lines = [f"{self.kind}: {self.name} ({Bill.of(pd.concat([self.judgments, self.repeats], ignore_index=True))})"]
         if self.stand_ins:
-            lines.append("fake judges are evalkit's embedded stand-in, not an LLM: this says nothing of real judges")
+            lines.append("fake judges are evalkit's built-in stand-in, not an LLM: this says nothing about real judges")
         return lines
 
     def _rows(self) -> tuple[list[dict[str, str]], int]:
-        """The rows that are shown: all together, and the variants with the most excess."""
+        """The rows to show (``all`` and the variants with the most excess), and how many are left out."""
         shown = self.table
         if shown["variant"].nunique() > _SHOWN:
             whole = shown["variant"].eq(ALL)
@@ -112,8 +112,7 @@ class Probe:
         ]
         if left_out:
             lines.append(f"{counted(left_out, 'row with less excess is', 'rows with less excess are')} in .table")
-        said = self.table["notes"].dropna().astype(str)
-        counts = said.value_counts()
+        counts = self.table["notes"].dropna().astype(str).value_counts()
         for note, n in zip(counts.index.astype(str), counts, strict=True):
             lines.append(note if n == len(self.table) else f"{counted(n, 'row')}: {note}")
         return lines
@@ -122,9 +121,9 @@ class Probe:
         lines = []
         for row in self.worst.head(_WORST).itertuples(index=False):
             lines.append(f"{row.item_id} ({row.judge}, {row.variant}): {row.before} -> {row.after}")
-            for said in (row.explanation_before, row.explanation_after):
-                if isinstance(said, str):
-                    text = " ".join(said.split())
+            for explanation in (row.explanation_before, row.explanation_after):
+                if isinstance(explanation, str):
+                    text = " ".join(explanation.split())
                     lines.append("  " + (text if len(text) <= _LONG else text[: _LONG - 1] + "…"))
         if len(self.worst) > _WORST:
             lines.append(f"{len(self.worst) - _WORST} more in .worst")

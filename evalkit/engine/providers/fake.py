@@ -57,11 +57,11 @@ _FORGIVING = re.compile(
 class FakeClient:
     """The client of one persona.
 
-    The score rises with the share of the answer's words that stand in the context, reference or question. The
-    rest is drawn from a hash of persona, prompt and sample, so that replies are the same everywhere. At
-    temperature 0 all samples are equal. As with a real judge, a rubric in other words gives other replies; and
-    words that demand (every, exactly) or forgive (mostly, minor) make a level harder or easier to reach. Asked
-    for edits of a rubric, it suggests such words.
+    The score rises with the share of the answer's words that occur in the context, reference or question. Noise is
+    a hash of persona, prompt and sample, so that replies are the same everywhere; at temperature 0 all samples
+    are equal. As with a real judge, a reworded rubric gives other replies. Words that demand (every, exactly) or
+    forgive (mostly, minor) make a level harder or easier to reach; asked for edits of a rubric, it suggests such
+    words.
 
     Raises
     ------
@@ -217,13 +217,13 @@ def _first(inputs: Mapping[str, Any], names: tuple[str, ...]) -> str:
 
 
 def _support(answer: str, evidence: str, question: str, place: str) -> tuple[float, str]:
-    """The share of the answer's words that stand in the evidence; a number or name that does not costs extra."""
+    """The share of the answer's words that occur in the evidence; a number or name that does not costs extra."""
     known, asked = words(evidence), words(question)
     new = words(answer) - asked
     share = len(new & known) / len(new) if new else 0.6
     missing = [word for word in _WORD.findall(answer) if words(word) - known - asked]
     facts = sorted(set(_FACT.findall(answer)) & set(missing))
-    quality = min(1.1, 1.3 * share) - (0.6 if facts else 0.0)  # above 1: noise seldom moves what is sure
+    quality = min(1.1, 1.3 * share) - (0.6 if facts else 0.0)  # above 1: noise seldom changes a clear case
     if not missing:
         return quality, f"all its words are in the {place}"
     return quality, f"not in the {place}: {', '.join(repr(word[:40]) for word in (facts or missing)[:3])}"
@@ -232,9 +232,9 @@ def _support(answer: str, evidence: str, question: str, place: str) -> tuple[flo
 def on_scale(prompt: Prompt, quality: float) -> Code:
     """The code of the scale for a quality from 0 to 1."""
     codes = _from_worst(prompt.codes) if prompt.level == "nominal" else list(prompt.codes)
-    # much of what such a criterion names is bad; labels other than yes and no say so themselves
-    says_itself = prompt.level == "nominal" and not {"yes", "да"} & {str(code).casefold() for code in codes}
-    if _BAD_CRITERION.search(prompt.criterion) and not says_itself:
+    # a high score of hallucination is bad; labels other than yes and no already tell which end is good
+    ordered = prompt.level == "nominal" and not {"yes", "да"} & {str(code).casefold() for code in codes}
+    if _BAD_CRITERION.search(prompt.criterion) and not ordered:
         quality = 1 - quality
     if prompt.level == "interval":
         low, high = float(codes[0]), float(codes[-1])
