@@ -91,6 +91,7 @@ def judge_agreement(
 
     Examples
     --------
+    >>> from evalkit import tables
     >>> votes = tables.table("votes", {
     ...     "rubric": ["r"] * 8, "rubric_version": ["v1"] * 8, "item_id": list("aabbccdd"), "criterion": ["c"] * 8,
     ...     "judge": ["x", "y"] * 4, "score": [0.0, 0, 1, 1, 0, 1, 1, 1], "label": list("00110111"),

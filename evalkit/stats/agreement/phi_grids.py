@@ -61,6 +61,7 @@ def phi_grid(
     Examples
     --------
     >>> scores = [0, 0, 0, 1, 2, 2, 1, 2, 1, 1, 1, 2]  # three items, judges x and y, two samples
+    >>> from evalkit import tables
     >>> judgments = tables.table("judgments", {
     ...     "rubric": ["r"] * 12, "rubric_version": ["v1"] * 12, "item_id": list("aaaabbbbcccc"),
     ...     "criterion": ["c"] * 12, "judge": list("xxyy") * 3, "sample": [0, 1] * 6, "score": scores,

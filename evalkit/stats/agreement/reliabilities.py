@@ -96,6 +96,7 @@ def reliability(
 
     Examples
     --------
+    >>> from evalkit import tables
     >>> votes = tables.table("votes", {
     ...     "rubric": ["r"] * 6, "rubric_version": ["v1"] * 6, "item_id": list("aabbcc"), "criterion": ["c"] * 6,
     ...     "judge": ["x", "y"] * 3, "label": ["p", "p", "q", "q", "p", "q"], "n_samples": [1] * 6,

@@ -146,6 +146,7 @@ def alt_test(
     Examples
     --------
     >>> items = [f"i{n}" for n in range(40)]
+    >>> from evalkit import tables
     >>> votes = tables.table("votes", {
     ...     "rubric": ["r"] * 40, "rubric_version": ["v1"] * 40, "item_id": items, "criterion": ["c"] * 40,
     ...     "judge": ["j"] * 40, "score": [n % 2 for n in range(40)], "label": [str(n % 2) for n in range(40)],

@@ -60,6 +60,7 @@ def confusion(
 
     Examples
     --------
+    >>> from evalkit import tables
     >>> votes = tables.table("votes", {
     ...     "rubric": ["r"] * 3, "rubric_version": ["v1"] * 3, "item_id": list("abc"), "criterion": ["c"] * 3,
     ...     "judge": ["j"] * 3, "score": [0.0, 1.0, 1.0], "label": ["0", "1", "1"],

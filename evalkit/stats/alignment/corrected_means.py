@@ -110,6 +110,7 @@ def corrected_mean(
     --------
     >>> n = 200
     >>> truth = [item % 3 > 0 for item in range(n)]
+    >>> from evalkit import tables
     >>> votes = tables.table("votes", {
     ...     "rubric": ["r"] * n, "rubric_version": ["v1"] * n, "item_id": [f"i{i}" for i in range(n)],
     ...     "criterion": ["c"] * n, "judge": ["j"] * n, "score": [float(t or i % 2) for i, t in enumerate(truth)],

@@ -101,6 +101,7 @@ def pass_threshold(
     Examples
     --------
     >>> n = 40
+    >>> from evalkit import tables
     >>> votes = tables.table("votes", {
     ...     "rubric": ["r"] * n, "rubric_version": ["v1"] * n, "item_id": [f"i{i}" for i in range(n)],
     ...     "criterion": ["c"] * n, "judge": ["j"] * n, "score": [float(i % 3) for i in range(n)],
