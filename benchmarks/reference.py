@@ -301,7 +301,7 @@ def _dawid_skene(name: str, published: Mapping[str, Any], votes: pd.DataFrame, g
     tally.add(f"{name} Dawid-Skene log-likelihood", published["dawid_skene_own_loglik"], made.log_likelihood, 0.05)
     scores = ek.aggregate(votes, method="dawid_skene", quorum=0).set_index("item_id")
     accuracy = (scores["label"].astype(object) == gold.reindex(scores.index)).mean()
-    if scores["method"].iloc[0].endswith("one_coin"):
+    if scores["options"].iloc[0] == "one_coin":
         theirs = published["crowdkit_OneCoinDawidSkene_accuracy"]
         tally.add(f"{name} Dawid-Skene, one coin, against crowd-kit", theirs, accuracy, DAWID_SKENE)
     else:
