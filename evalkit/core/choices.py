@@ -63,6 +63,7 @@ PROVIDERS: dict[str, Provider] = {
     "inference-providers": Provider("Hugging Face Inference Providers", "router.huggingface.co", "HF_TOKEN"),
     "transformers": Provider("a model in this process, by transformers"),
     "vllm": Provider("a model in this process, by vLLM"),
+    "function": Provider("a Python function, as module:function (see Judge.function)"),
     "fake": Provider("an embedded stand-in, not an LLM: free, offline, deterministic"),
 }
 """Provider -> what it is; ``none`` is not a judge."""

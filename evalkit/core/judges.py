@@ -6,10 +6,13 @@ import ipaddress
 import math
 import os
 import re
-from collections.abc import Iterable, Mapping
+import sys
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from numbers import Integral
-from typing import Any
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
 from urllib.parse import urlsplit
 
 import orjson
@@ -18,6 +21,12 @@ from evalkit.core.choices import PROVIDERS
 from evalkit.core.keys import canonical_json
 from evalkit.errors import ConfigError, guess, listed
 from evalkit.errors.secrets import find_key, watch_key
+
+if TYPE_CHECKING:
+    from evalkit.core.records import Prompt, Reply
+
+    Ask: TypeAlias = Callable[[Prompt], str | Reply | Awaitable[str | Reply]]
+    """A function that judges: a Prompt in, the text of a reply or a Reply out, at once or awaited."""
 
 __all__ = ["MOST_SAMPLES", "Judge", "JudgeLike", "JudgesLike", "Params", "check_samples", "host_of"]
 
@@ -132,6 +141,9 @@ class Judge:
         US$ per million prompt tokens and per million completion tokens.
     params
         Every other parameter of the request (``top_p``, ``seed``, ``reasoning_effort`` …).
+    ask
+        For the provider ``function``: the Python function that is called, or where it is, as ``module:function``.
+        Not part of the reply key: see `Judge.function`.
 
     Raises
     ------
@@ -157,6 +169,7 @@ class Judge:
     timeout_s: float = 60.0
     price: tuple[float, float] | None = None
     params: Mapping[str, Any] = field(default_factory=Params)
+    ask: Callable[[Any], Any] | str | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         put = object.__setattr__
@@ -172,6 +185,7 @@ class Judge:
         self._check_numbers()
         self._check_params()
         self._check_texts()
+        self._check_ask()
         host = self._host
         if not self.service:
             put(self, "service", host)
@@ -184,6 +198,18 @@ class Judge:
     @property
     def _host(self) -> str:
         return host_of(self.base_url) if self.base_url else PROVIDERS[self.provider].host
+
+    def _check_ask(self) -> None:
+        who = f"judge '{self.provider}:{self.model}'"
+        if self.provider != "function":
+            if self.ask is not None:
+                raise ConfigError(f"{who} has ask=…, which only the provider 'function' calls")
+        elif not callable(self.ask) and not (isinstance(self.ask, str) and ":" in self.ask):
+            raise ConfigError(
+                f"{who} needs ask=…: a Python function, or where one is, as 'module:function'; see Judge.function"
+            )
+        elif self.base_url or self.api_key_env:
+            raise ConfigError(f"{who} calls a Python function: it takes neither base_url nor api_key_env")
 
     def _check_texts(self) -> None:
         who = f"judge '{self.provider}:{self.model}'"
@@ -260,6 +286,8 @@ class Judge:
             return judge
         if isinstance(judge, str):
             provider, _, model = judge.partition(":")
+            if provider.strip() == "function":
+                return cls._imported(model.strip())
             if provider == "fake" and not model:
                 model = "strict"
             return cls(provider.strip(), model.strip())
@@ -270,8 +298,125 @@ class Judge:
                 raise ConfigError(f"unknown judge field {listed(unknown)}; allowed are {', '.join(cls.__slots__)}")
             if "provider" not in fields or "model" not in fields:
                 raise ConfigError(f"a judge needs 'provider' and 'model'; got {listed(fields)}")
+            if fields["provider"] == "function":
+                fields = {"temperature": None, "max_tokens": None} | fields
             return cls(**fields)
         raise ConfigError(f"a judge is a Judge, a text 'provider:model' or a mapping, not {type(judge).__name__}")
+
+    @overload
+    @classmethod
+    def function(cls, ask: Ask | str, *, name: str, version: str, **fields: Any) -> Judge: ...
+
+    @overload
+    @classmethod
+    def function(cls, ask: None = None, *, name: str, version: str, **fields: Any) -> Callable[[Ask], Judge]: ...
+
+    @classmethod
+    def function(
+        cls, ask: Ask | str | None = None, *, name: str, version: str, **fields: Any
+    ) -> Judge | Callable[[Ask], Judge]:
+        """A judge that is a Python function, sync or async; also a decorator.
+
+        Parameters
+        ----------
+        ask
+            Takes a `Prompt`; returns the text of a reply in the form that the prompt asks for, or a `Reply`. A function
+            that is not async is called in threads, an async one on evalkit's own event loop. Or where the function is,
+            as ``module:function``.
+        name, version
+            What the judge is called, and which version of the function this is. Both are part of the reply key, the
+            function's code is not: **a function that changed needs a new version**, or its old replies count.
+        **fields
+            Further fields of a judge: `timeout_s`, `weight`, `template`, `price`, `params` …. `temperature` and
+            `max_tokens` are None here.
+
+        Returns
+        -------
+        Judge
+            Without `ask`, a decorator that makes one.
+
+        Examples
+        --------
+        >>> @Judge.function(name="length", version="1")
+        ... def length(prompt):
+        ...     return '{"explanation": "by length", "score": 2}'
+        >>> length.name, length.model
+        ('length', 'length@1')
+        """
+        if not isinstance(name, str) or not name.strip() or "@" in name or not str(version).strip():
+            raise ConfigError(f"a function judge needs a name without '@' and a version, not {name!r} and {version!r}")
+
+        def made(function: Ask | str) -> Judge:
+            defaults = {"name": name, "temperature": None, "max_tokens": None}
+            return cls("function", f"{name}@{version}", ask=function, **(defaults | fields))
+
+        return made if ask is None else made(ask)
+
+    @classmethod
+    def _imported(cls, path: str) -> Judge:
+        """The function judge at ``module:name``."""
+        found = cls._at(path)
+        if not isinstance(found, Judge):
+            raise ConfigError(
+                f"{path!r} is a {type(found).__name__}, not a judge: make one with "
+                "@evalkit.Judge.function(name=…, version=…)"
+            )
+        return found if callable(found.ask) else replace(found, ask=path)
+
+    @staticmethod
+    def _at(path: str) -> Any:
+        module, _, name = path.partition(":")
+        try:
+            return attrgetter(name)(import_module(module))
+        except (ImportError, AttributeError, ValueError) as error:
+            raise ConfigError(
+                f"no function judge at {path!r} ({error}); give it as function:MODULE:NAME, and the folder of a "
+                "MODULE that is not installed in PYTHONPATH"
+            ) from None
+
+    def load_function(self) -> Ask:
+        """The function of a function judge, imported if only its place is known.
+
+        Raises
+        ------
+        ConfigError
+            If there is none, or the one there has another name or version than this judge.
+        """
+        if not isinstance(self.ask, str) and self.ask is not None:
+            return self.ask
+        found: Any = self._at(str(self.ask))
+        if isinstance(found, Judge):
+            if found.model != self.model:
+                raise ConfigError(
+                    f"the function at {self.ask!r} is {found.model!r}, and judge '{self.name}' needs {self.model!r}: "
+                    "restore that version, or name the new one"
+                )
+            found = found.load_function()
+        if not callable(found):
+            raise ConfigError(f"{self.ask!r} of judge '{self.name}' is a {type(found).__name__}, not a function")
+        function: Ask = found
+        return function
+
+    @property
+    def import_path(self) -> str | None:
+        """``module:function`` from which another process can import `ask`; None if it cannot, as a lambda."""
+        if self.ask is None or isinstance(self.ask, str):
+            return self.ask
+        module, name = getattr(self.ask, "__module__", ""), getattr(self.ask, "__qualname__", "")
+        try:
+            found = attrgetter(name)(sys.modules[module])
+        except (AttributeError, KeyError):
+            return None
+        found = found.ask if isinstance(found, Judge) else found
+        return f"{module}:{name}" if found is self.ask and module != "__main__" else None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # a decorated function is no longer found under its own name, so it cannot be pickled as a function
+        return {name: getattr(self, name) for name in self.__slots__} | {"ask": self.import_path or self.ask}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for name, value in state.items():
+            object.__setattr__(self, name, value)
 
     @property
     def identity(self) -> tuple[Any, ...]:

@@ -179,6 +179,12 @@ def _write(target: Path, profile: Profile) -> None:
 
 
 def _profile(name: str, rubric: Rubric, spec: Spec, rules: Rules) -> Profile:
+    for judge in spec.judges:
+        if judge.provider == "function" and judge.import_path is None:
+            raise ConfigError(
+                f"judge '{judge.name}' cannot be frozen: its function is a lambda, or of a notebook or a script, which "
+                "no other process can import; put it into a module"
+            )
     templates = {
         builder.template.label
         for judge, builder in zip(spec.judges, spec.prompt_builders, strict=True)

@@ -67,7 +67,7 @@ def _evaluating(name: str, version: Version, items: str, session: Session, label
 
 def _judge(judge: Judge) -> str:
     short = f"{judge.provider}:{judge.model}"
-    return repr(short) if Judge.of(short) == judge else f"ek.Judge.of({judge_dict(judge)!r})"
+    return repr(short) if judge.ask is None and Judge.of(short) == judge else f"ek.Judge.of({judge_dict(judge)!r})"
 
 
 def _rubric(base: Rubric, rubric: Rubric) -> str:

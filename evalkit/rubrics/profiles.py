@@ -171,9 +171,11 @@ class Profile(BaseModel):
 
 def judge_dict(judge: Judge) -> dict[str, Any]:
     """A judge's fields as they stand in a profile, defaults left out; never a key."""
-    plain = Judge(judge.provider, judge.model)
+    plain = Judge(judge.provider, judge.model, ask=judge.ask)
     values: dict[str, Any] = {"provider": judge.provider, "model": judge.model, "temperature": judge.temperature}
     values["weight"] = int(judge.weight) if judge.weight.is_integer() else judge.weight
+    if judge.import_path:
+        values["ask"] = judge.import_path
     for name in Judge.__slots__:
         value = getattr(judge, name)
         # where a server was named, it is written down: the reader's OPENAI_BASE_URL may be another

@@ -36,6 +36,7 @@ class ReplyBackend(StoreBackendBase, StoreBackendMixin):  # type: ignore[misc]
     store: ReplyStore
     for_replies = False
     recorded = False
+    since: float | None = None
 
     def configure(self, location: str, verbose: int = 0, backend_options: Mapping[str, Any] | None = None) -> None:
         """Open the store of the folder `location`.
@@ -50,7 +51,7 @@ class ReplyBackend(StoreBackendBase, StoreBackendMixin):  # type: ignore[misc]
         verbose
             Unused.
         backend_options
-            `for_replies` (set by `ReplyMemory`), `read_only`, `recorded`; joblib's `compress` and
+            `for_replies` (set by `ReplyMemory`), `read_only`, `recorded`, `since`; joblib's `compress` and
             `mmap_mode` must be off.
         """
         options = dict(backend_options or {})
@@ -59,9 +60,12 @@ class ReplyBackend(StoreBackendBase, StoreBackendMixin):  # type: ignore[misc]
                 raise ConfigError(f"the {BACKEND!r} store of joblib keeps JSON in SQLite: {unfit} cannot be used")
         self.for_replies = options.pop("for_replies", False)
         self.recorded = options.pop("recorded", False)
+        self.since = options.pop("since", None)
         read_only = options.pop("read_only", False)
         if options:
-            raise ConfigError(f"unknown backend_options {sorted(options)}; allowed are 'read_only' and 'recorded'")
+            raise ConfigError(
+                f"unknown backend_options {sorted(options)}; allowed are 'read_only', 'recorded' and 'since'"
+            )
         folder = Path(location)
         if not self.for_replies and folder.name == "joblib":
             folder = folder.parent
@@ -72,7 +76,7 @@ class ReplyBackend(StoreBackendBase, StoreBackendMixin):  # type: ignore[misc]
     def find(self, call_id: CallId) -> Reply | None:
         """The stored reply of a call; None if there is none."""
         key = bytes.fromhex(call_id[1])
-        value = self.store.get_many([key], recorded=self.recorded).get(key)
+        value = self.store.get_many([key], since=self.since, recorded=self.recorded).get(key)
         return None if value is None else decoded(value)
 
     def contains_item(self, call_id: CallId) -> bool:

@@ -1,11 +1,13 @@
-"""`ReplyMemory`: `joblib.Memory` whose memoized unit is one raw reply of a judge."""
+"""`ReplyMemory`: `joblib.Memory` over the reply store. What is memoized is one raw reply of a judge, by its key.
+
+What is used of joblib's insides is pinned by ``tests/test_caching_memory.py``.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
 import os
-import threading
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
@@ -18,6 +20,7 @@ from joblib.memory import AsyncMemorizedFunc, MemorizedFunc
 from evalkit.core.folders import default_folder
 from evalkit.core.keys import KeyParts
 from evalkit.core.records import Reply
+from evalkit.engine.cache.in_flight import InFlight
 from evalkit.engine.cache.joblib_backend import BACKEND, ReplyBackend
 from evalkit.engine.cache.maintenance import PruneReport
 from evalkit.engine.cache.rows import decoded
@@ -26,16 +29,16 @@ from evalkit.errors import ConfigError, InputError
 __all__ = ["AsyncMemoizedReply", "MemoizedReply", "ReplyMemory"]
 
 FUNCTION_ID = "evalkit.reply"
-"""joblib's name of every memoized function: what was asked is in the key, who asked does not matter."""
+"""joblib's name of every memoized function: the key says what was asked, and who asked does not matter."""
 
 
 class ReplyMemory(Memory):  # type: ignore[misc]
     """Memoize functions that ask a judge; the replies are those of `ReplyStore`, by the same keys.
 
     The function takes one argument that has `parts`, the `KeyParts` of one sample (a `Request` for
-    one sample will do), and gives a `Reply` or its text. Its source, name and place do not matter:
+    one sample will do), and returns a `Reply` or its text. Its source, name and place do not matter:
     two functions asked with equal parts share one reply, and no edit of a function drops one.
-    A hit is what the store's newest generation holds; a reply counts as given once it is stored.
+    A hit is what the store's newest generation holds; a reply is returned once it is stored.
 
     Parameters
     ----------
@@ -45,6 +48,8 @@ class ReplyMemory(Memory):  # type: ignore[misc]
         Never write: a miss is then an error before the function is called.
     recorded
         Whether replies recorded by hand count as hits, as in ``judge(recorded="use")``.
+    since
+        Unix time: an older reply is no hit, and is superseded by the next one.
     verbose
         joblib's: above 0 it prints calls, arguments included.
 
@@ -75,10 +80,11 @@ class ReplyMemory(Memory):  # type: ignore[misc]
         *,
         read_only: bool = False,
         recorded: bool = False,
+        since: float | None = None,
         verbose: int = 0,
     ) -> None:
         place = (default_folder() if folder is None else Path(folder).expanduser()).resolve()
-        options = {"for_replies": True, "read_only": read_only, "recorded": recorded}
+        options = {"for_replies": True, "read_only": read_only, "recorded": recorded, "since": since}
         super().__init__(place, backend=BACKEND, verbose=verbose, backend_options=options)
 
     @property
@@ -97,12 +103,12 @@ class ReplyMemory(Memory):  # type: ignore[misc]
         """Memoize a function, also a coroutine function; usable as a decorator with or without options.
 
         `ignore`, `mmap_mode` and `cache_validation_callback` mean nothing here and must be left out:
-        the key says what counts, and `call` asks anew.
+        the key decides, and `call` asks again.
         """
         if ignore or mmap_mode or cache_validation_callback:
             raise ConfigError(
                 "ReplyMemory.cache takes no ignore, mmap_mode or cache_validation_callback: the reply key decides; "
-                "to ask anew use .call(request)"
+                "to ask again use .call(request)"
             )
         if func is None:
             return lambda function: self.cache(function, verbose=verbose)
@@ -120,8 +126,8 @@ class ReplyMemory(Memory):  # type: ignore[misc]
 class MemoizedReply(MemorizedFunc):  # type: ignore[misc]
     """A function memoized by reply key; joblib's methods, none of its code checks.
 
-    `f(request)` gives the stored reply or asks; `f.call(request)` asks in any case and appends a
-    generation; `f.call_and_shelve(request)` gives a reference; `f.check_call_in_cache(request)` looks.
+    `f(request)` returns the stored reply or asks; `f.call(request)` asks in any case and appends a
+    generation; `f.call_and_shelve(request)` returns a reference; `f.check_call_in_cache(request)` looks.
     Threads that ask for one key at once make one call.
     """
 
@@ -146,55 +152,50 @@ class MemoizedReply(MemorizedFunc):  # type: ignore[misc]
     def _cached_call(self, args: Any, kwargs: Any, shelving: bool) -> Any:
         # joblib's own would take an error of the store for a miss, and pay again
         call_id = self.func_id, self._get_args_id(*args, **kwargs)
-        reply = self._found(call_id)
+        reply = self.store_backend.find(call_id)
         while reply is None:
-            flight, is_mine = _join(self._flight_of(call_id))
-            if is_mine:
-                self._fly(flight, call_id, args, kwargs)
-            else:
-                self.store_backend.store.counters.add(joins=1)
-            # None: who made the call was interrupted
-            reply = flight.result()
-        return self._given(call_id, reply, shelving)
+            key = self._key_in_flight(call_id)
+            future, started = _in_flight.join(key)
+            if started:
+                self._resolve(key, lambda: self.store_backend.find(call_id) or self._ask(args, kwargs))
+            reply = future.result()  # None: the thread that made the call was interrupted
+        return self._shown(call_id, reply, shelving)
 
-    def _fly(self, flight: Future[Any], call_id: Any, args: Any, kwargs: Any) -> None:
-        where = self._flight_of(call_id)
+    def _resolve(self, key: object, ask: Callable[[], Reply]) -> None:
         try:
-            # it may have landed between the look-up and the take-off
-            reply = self.store_backend.find(call_id) or self._ask(args, kwargs)
-        except Exception as problem:  # noqa: BLE001 - all who wait get it, this caller among them
-            _land(where, flight, error=problem)
+            # looked up again: the reply may have come between the look-up and the start of this call
+            _in_flight.resolve(key, ask())
+        except Exception as error:  # noqa: BLE001  # all who wait get it, this caller among them
+            _in_flight.resolve(key, error=error)
         except BaseException:
-            _land(where, flight)
+            _in_flight.resolve(key)
             raise
-        else:
-            _land(where, flight, reply)
 
     def _call(self, call_id: Any, args: Any, kwargs: Any, shelving: bool = False) -> Any:
-        return self._given(call_id, self._ask(args, kwargs, overwrite=True), shelving)
+        return self._shown(call_id, self._ask(args, kwargs, overwrite=True), shelving)
 
     def _ask(self, args: Any, kwargs: Any, *, overwrite: bool = False) -> Reply:
-        store = self.store_backend.store
-        store.check_writable()
-        self._before_call(args, kwargs)
+        self._before_ask(args, kwargs)
         started = time.time()
         reply = _reply_of(self.func(*args, **kwargs), started)
-        return decoded(store.put(_parts_of(args, kwargs), reply, overwrite=overwrite).result())
+        return decoded(self._put(args, kwargs, reply, overwrite).result())
 
-    def _found(self, call_id: Any) -> Reply | None:
-        reply = self.store_backend.find(call_id)
-        if reply is None:
-            self.store_backend.store.counters.add(misses=1)
-        else:
-            self.store_backend.store.counters.add(hits=1, saved_usd=reply.cost_usd)
-        return reply
+    def _before_ask(self, args: Any, kwargs: Any) -> None:
+        self.store_backend.store.check_writable()
+        self._before_call(args, kwargs)
 
-    def _given(self, call_id: Any, reply: Reply, shelving: bool) -> tuple[Any, dict[str, Any]]:
+    def _put(self, args: Any, kwargs: Any, reply: Reply, overwrite: bool) -> Future[bytes]:
+        backend = self.store_backend
+        parts = _parts_of(args, kwargs)
+        return backend.store.put(parts, reply, overwrite=overwrite, newer_than=backend.since)
+
+    def _shown(self, call_id: Any, reply: Reply, shelving: bool) -> tuple[Any, dict[str, Any]]:
         return (self._get_memorized_result(call_id) if shelving else reply), {}
 
-    def _flight_of(self, call_id: Any) -> _FlightKey:
+    def _key_in_flight(self, call_id: Any) -> tuple[str, str, float | None, bool]:
         # threads and loops are kept apart: a thread that runs a loop must not block on a call of that loop
-        return self.store_backend.location, call_id[1], isinstance(self, AsyncMemorizedFunc)
+        backend = self.store_backend
+        return backend.location, call_id[1], backend.since, isinstance(self, AsyncMemorizedFunc)
 
     def __getstate__(self) -> dict[str, Any]:
         # joblib's would read the function's source, which matters to nobody here
@@ -209,45 +210,40 @@ class AsyncMemoizedReply(MemoizedReply, AsyncMemorizedFunc):  # type: ignore[mis
     """
 
     def _cached_call(self, args: Any, kwargs: Any, shelving: bool) -> Awaitable[Any]:
-        return self._acached_call(args, kwargs, shelving)
+        return self._awaited_call(args, kwargs, shelving)
 
-    async def _acached_call(self, args: Any, kwargs: Any, shelving: bool) -> Any:
+    async def _awaited_call(self, args: Any, kwargs: Any, shelving: bool) -> Any:
         call_id = self.func_id, self._get_args_id(*args, **kwargs)
-        reply = self._found(call_id)
+        reply = self.store_backend.find(call_id)
         while reply is None:
-            flight, is_mine = _join(self._flight_of(call_id))
-            if is_mine:
-                task = asyncio.ensure_future(self._afly(flight, call_id, args, kwargs))
+            key = self._key_in_flight(call_id)
+            future, started = _in_flight.join(key)
+            if started:
+                task = asyncio.ensure_future(self._start(key, call_id, args, kwargs))
                 _tasks.add(task)
                 task.add_done_callback(_tasks.discard)
-            else:
-                self.store_backend.store.counters.add(joins=1)
-            # None: the loop that made the call ended before the call did
-            reply = await asyncio.wrap_future(flight)
-        return self._given(call_id, reply, shelving)
+            reply = await asyncio.wrap_future(future)  # None: the loop that made the call ended before the call did
+        return self._shown(call_id, reply, shelving)
 
-    async def _afly(self, flight: Future[Any], call_id: Any, args: Any, kwargs: Any) -> None:
-        where = self._flight_of(call_id)
+    async def _start(self, key: object, call_id: Any, args: Any, kwargs: Any) -> None:
         try:
-            reply = self.store_backend.find(call_id) or await self._aask(args, kwargs)
-        except Exception as problem:  # noqa: BLE001 - all who wait get it
-            _land(where, flight, error=problem)
+            reply = self.store_backend.find(call_id) or await self._ask_awaited(args, kwargs)
+        except Exception as error:  # noqa: BLE001  # all who wait get it
+            _in_flight.resolve(key, error=error)
         except BaseException:
-            _land(where, flight)
+            _in_flight.resolve(key)
             raise
         else:
-            _land(where, flight, reply)
+            _in_flight.resolve(key, reply)
 
     async def _call(self, call_id: Any, args: Any, kwargs: Any, shelving: bool = False) -> Any:
-        return self._given(call_id, await self._aask(args, kwargs, overwrite=True), shelving)
+        return self._shown(call_id, await self._ask_awaited(args, kwargs, overwrite=True), shelving)
 
-    async def _aask(self, args: Any, kwargs: Any, *, overwrite: bool = False) -> Reply:
-        store = self.store_backend.store
-        store.check_writable()
-        self._before_call(args, kwargs)
+    async def _ask_awaited(self, args: Any, kwargs: Any, *, overwrite: bool = False) -> Reply:
+        self._before_ask(args, kwargs)
         started = time.time()
         reply = _reply_of(await self.func(*args, **kwargs), started)
-        return decoded(await store.aput(_parts_of(args, kwargs), reply, overwrite=overwrite))
+        return decoded(await asyncio.wrap_future(self._put(args, kwargs, reply, overwrite)))
 
 
 def _parts_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> KeyParts:
@@ -269,52 +265,31 @@ def _parts_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> KeyParts:
     return asked.parts_of(samples[0])  # type: ignore[no-any-return]
 
 
-def _reply_of(given: object, started: float) -> Reply:
-    if isinstance(given, Reply):
-        return given
-    if isinstance(given, str):
+def _reply_of(value: object, started: float) -> Reply:
+    if isinstance(value, Reply):
+        return value
+    if isinstance(value, str):
         now = time.time()
-        return Reply(given, created=now, latency_s=now - started)
+        return Reply(value, created=now, latency_s=now - started)
     raise InputError(
-        f"a memoized judge call gives a Reply or its text, not a {type(given).__name__}; nothing was stored"
+        f"a memoized judge call returns a Reply or its text, not a {type(value).__name__}; nothing was stored"
     )
 
 
-_FlightKey = tuple[str, str, bool]
-_flights: dict[_FlightKey, Future[Any]] = {}
-_flying = threading.Lock()
+def _new_future() -> Future[Any]:
+    future: Future[Any] = Future()
+    future.set_running_or_notify_cancel()  # running, so that none of those who wait can cancel it
+    return future
+
+
+_in_flight = InFlight(_new_future)
 _tasks: set[asyncio.Future[None]] = set()  # a loop keeps only weak references to its tasks
 
 
-def _join(where: _FlightKey) -> tuple[Future[Any], bool]:
-    """The call under way, or a new one that is the caller's to make."""
-    with _flying:
-        flight = _flights.get(where)
-        if flight is not None:
-            return flight, False
-        flight = _flights[where] = Future()
-        # as running, it cannot be cancelled by one of those who wait
-        flight.set_running_or_notify_cancel()
-        return flight, True
-
-
-def _land(
-    where: _FlightKey, flight: Future[Any], reply: Reply | None = None, error: BaseException | None = None
-) -> None:
-    with _flying:
-        _flights.pop(where, None)
-    if error is None:
-        flight.set_result(reply)
-    else:
-        flight.set_exception(error)
-
-
-def _ground_after_fork() -> None:
-    global _flying
-    _flying = threading.Lock()
-    _flights.clear()
+def _forget_after_fork() -> None:
+    _in_flight.clear()
     _tasks.clear()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_ground_after_fork)
+    os.register_at_fork(after_in_child=_forget_after_fork)

@@ -1,49 +1,37 @@
-"""Single flight: a sample that is being asked for is asked for once, whoever wants it."""
+"""The samples in flight on one event loop, over all runs: each is asked for once, whoever wants it."""
 
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING, TypeAlias
 from weakref import WeakKeyDictionary
 
 from evalkit.core.records import Failure
-from evalkit.engine.calls.outcomes import Outcome
+from evalkit.engine.cache.in_flight import InFlight
 
-__all__ = ["FlightKey", "Flights", "flights_here"]
+__all__ = ["SampleKey", "is_of_its_run", "samples_in_flight"]
 
-FlightKey = tuple[str, bytes, float | None]
+SampleKey = tuple[str, bytes, float | None]
 """Store, reply key and `newer_than`."""
 
-_OWNERS_REASONS = ("budget", "stopped", "judge_down")
+if TYPE_CHECKING:
+    from evalkit.engine.calls.outcomes import Outcome
 
-_all: WeakKeyDictionary[asyncio.AbstractEventLoop, Flights] = WeakKeyDictionary()
+    Samples: TypeAlias = InFlight[asyncio.Future[Outcome]]
 
+_REASONS_OF_A_RUN = ("budget", "stopped", "judge_down")
 
-def flights_here() -> Flights:
-    """The running loop's flights."""
-    return _all.setdefault(asyncio.get_running_loop(), Flights())
-
-
-class Flights:
-    """Samples under way: key -> future of their outcome."""
-
-    def __init__(self) -> None:
-        self._open: dict[FlightKey, asyncio.Future[Outcome]] = {}
-
-    def join(self, key: FlightKey) -> tuple[asyncio.Future[Outcome], bool]:
-        """The flight of a key, and whether the caller started it and has to land it."""
-        flight = self._open.get(key)
-        if flight is not None:
-            return flight, False
-        flight = self._open[key] = asyncio.get_running_loop().create_future()
-        return flight, True
-
-    def land(self, key: FlightKey, outcome: Outcome) -> None:
-        """Tell all that wait for a key."""
-        flight = self._open.pop(key, None)
-        if flight is not None and not flight.done():
-            flight.set_result(outcome)
+_by_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, Samples] = WeakKeyDictionary()
 
 
-def is_owners(failure: Failure | None) -> bool:
-    """Whether a failure is that of the run that started the flight, not of the sample: others may still ask."""
-    return failure is not None and failure.reason in _OWNERS_REASONS
+def samples_in_flight() -> Samples:
+    """Those of the running loop; their futures give an `Outcome`."""
+    loop = asyncio.get_running_loop()
+    if loop not in _by_loop:
+        _by_loop[loop] = InFlight(loop.create_future)
+    return _by_loop[loop]
+
+
+def is_of_its_run(failure: Failure | None) -> bool:
+    """Whether a failure is that of the run that made the call, not of the sample: other runs may still ask."""
+    return failure is not None and failure.reason in _REASONS_OF_A_RUN

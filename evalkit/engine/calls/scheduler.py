@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from evalkit.core.judges import Judge
 from evalkit.core.records import Failure, Reply, Request
 from evalkit.engine.calls.budget import Budget
-from evalkit.engine.calls.in_flight import FlightKey, flights_here, is_owners
+from evalkit.engine.calls.in_flight import SampleKey, is_of_its_run, samples_in_flight
 from evalkit.engine.calls.outcomes import Outcome, Progress
 from evalkit.engine.calls.pending_call import PendingCall
 from evalkit.engine.calls.workers import Workers
@@ -78,7 +78,7 @@ class Scheduler:
         self._failed: Counter[str] = Counter()
         self._cost = 0.0
         self._n_unpriced = 0
-        self._mine: dict[FlightKey, int] = {}
+        self._mine: dict[SampleKey, int] = {}
         self._all_resolved = asyncio.Event()
         self._error: BaseException | None = None
         self._stop = asyncio.Event()
@@ -147,7 +147,7 @@ class Scheduler:
         The first calls are sent while the others are still being queued: a million takes seconds.
         """
         joined: list[_Joined] = []
-        here, n_joined, mine = flights_here(), 0, self._mine
+        here, n_joined, mine = samples_in_flight(), 0, self._mine
         for count, (number, group) in enumerate(groupby(slots, key=itemgetter(1)), 1):
             started_slots = []
             for slot in group:
@@ -184,7 +184,7 @@ class Scheduler:
                 either: set[asyncio.Future[Any]] = {future, stopping}
                 await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             outcome = future.result() if future.done() else None
-            if outcome is not None and (own or not is_owners(outcome.failure)):
+            if outcome is not None and (own or not is_of_its_run(outcome.failure)):
                 outcomes[slot.place] = outcome
             elif self.stopped:
                 outcomes[slot.place] = Outcome(slot.key, failure=Failure("stopped"))
@@ -203,7 +203,7 @@ class Scheduler:
 
     def _count_joined(self, future: asyncio.Future[Outcome]) -> None:
         failure = future.result().failure
-        if not is_owners(failure):
+        if not is_of_its_run(failure):
             self._count(failure)
 
     def note(self, text: str) -> None:
@@ -226,4 +226,4 @@ class Scheduler:
             self._count(outcome.failure, times)
             if not self._mine:
                 self._all_resolved.set()
-        flights_here().land(flight_key, outcome)
+        samples_in_flight().resolve(flight_key, outcome)

@@ -22,7 +22,7 @@ from evalkit.engine.calls.outcomes import Outcome
 from evalkit.engine.calls.pending_call import CallFailedError, ClaimedElsewhereError, PendingCall
 from evalkit.engine.calls.rate_limits import rate_limiter_of
 from evalkit.engine.providers import connect
-from evalkit.engine.providers.client import ProviderError
+from evalkit.engine.providers.client import ProviderError, RunSettings
 from evalkit.engine.providers.prices import price_of
 from evalkit.errors import CacheError, EvalkitError
 
@@ -44,7 +44,7 @@ class Workers:
 
     def __init__(self, judge: Judge, scheduler: Scheduler) -> None:
         self.judge, self._scheduler = judge, scheduler
-        self._client = connect(judge)
+        self._client = connect(judge, RunSettings(scheduler.store, scheduler.newer_than, scheduler.options.concurrency))
         self._limiter = rate_limiter_of(judge)
         self._price = price_of(judge) or (0.0, 0.0)
         facts = scheduler.store.facts(judge.service, judge.model)

@@ -6,13 +6,13 @@ from importlib import import_module
 from typing import Any
 
 from evalkit.core.judges import Judge
-from evalkit.engine.providers.client import Client
+from evalkit.engine.providers.client import Client, RunSettings
 
 __all__ = ["check_ready", "connect"]
 
 
-def connect(judge: Judge) -> Client:
-    """The client of a judge's provider.
+def connect(judge: Judge, run: RunSettings | None = None) -> Client:
+    """The client of a judge's provider; a function judge's replies are memoized in the store of its `run`.
 
     Raises
     ------
@@ -21,7 +21,8 @@ def connect(judge: Judge) -> Client:
     MissingExtraError
         If the library that the provider needs is not installed.
     """
-    client: Client = _module_of(judge).connect(judge)
+    options = (judge,) if run is None or judge.provider != "function" else (judge, run)
+    client: Client = _module_of(judge).connect(*options)
     return client
 
 

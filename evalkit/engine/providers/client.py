@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from evalkit.core.records import Reply, Request
 
-__all__ = ["Client", "ProblemKind", "ProviderError"]
+if TYPE_CHECKING:
+    from evalkit.engine.cache.store import ReplyStore
+
+__all__ = ["Client", "ProblemKind", "ProviderError", "RunSettings"]
 
 ProblemKind = Literal[
     "timeout",
@@ -72,3 +76,12 @@ class Client(Protocol):
         `adapt` names parameters that the model refuses: parameter -> its other name, or None to drop it.
         """
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class RunSettings:
+    """What a client may have to know of its run: the store, from when replies count, and how many calls at a time."""
+
+    store: ReplyStore
+    newer_than: float | None
+    concurrency: int

@@ -1,0 +1,152 @@
+"""Judges that are Python functions (`Judge.function`), memoized by joblib over the reply store."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from evalkit.core.judges import Judge
+from evalkit.core.records import Prompt, Reply, Request
+from evalkit.engine.cache.joblib_memory import ReplyMemory
+from evalkit.engine.providers.client import ProblemKind, ProviderError, RunSettings
+from evalkit.engine.providers.openai_replies import without_prompt
+from evalkit.engine.providers.prices import cost_of, price_of
+from evalkit.errors import InputError
+from evalkit.errors.secrets import without_keys
+
+__all__ = ["FunctionClient", "check", "connect"]
+
+_BUGS = (TypeError, NameError, AttributeError, ImportError, NotImplementedError)
+"""Errors of the function itself: asking again would bring the same."""
+
+_LONGEST_DETAIL = 240
+_DEFAULT_THREADS = 64
+
+
+def check(judge: Judge) -> None:
+    """Check that the function is there; imports its module.
+
+    Raises
+    ------
+    ConfigError
+        If it cannot be imported, or has another version than the judge.
+    """
+    judge.load_function()
+
+
+def connect(judge: Judge, run: RunSettings | None = None) -> FunctionClient:
+    """The client of a function judge; without a run its replies are not memoized."""
+    return FunctionClient(judge, run)
+
+
+class FunctionClient:
+    """Calls the function: an async one on the loop, another one in threads, as many as the run's concurrency.
+
+    A thread cannot be ended from outside. One that takes longer than the judge's `timeout_s` still counts until it
+    ends, so that a function that hangs does not fill the process with threads.
+    """
+
+    supports_n: bool | None = False
+    max_concurrency: int | None = None
+
+    def __init__(self, judge: Judge, run: RunSettings | None) -> None:
+        self._judge = judge
+        self._function: Any = judge.load_function()
+        call = getattr(self._function, "__call__", None)  # noqa: B004  # of an instance, it may be async
+        self._is_async = inspect.iscoroutinefunction(self._function) or inspect.iscoroutinefunction(call)
+        self._threads = asyncio.Semaphore(_DEFAULT_THREADS if run is None else run.concurrency)
+        self._memoized: Any = self._reply
+        if run is not None:
+            self._memoized = ReplyMemory(run.store.folder, since=run.newer_than).cache(self._reply)
+
+    async def ask(self, request: Request, n: int, *, adapt: Mapping[str, Any] | None = None) -> list[Reply]:
+        """The reply for the request's first sample; a function is asked for one at a time."""
+        del n, adapt
+        reply: Reply = await self._memoized(replace(request, samples=request.samples[:1]))
+        return [reply]
+
+    async def _reply(self, request: Request) -> Reply:
+        started = time.time()
+        value = await self._in_time(request.prompt)
+        if isinstance(value, str):
+            value = Reply(value)
+        if not isinstance(value, Reply):
+            hint = ""
+            if inspect.iscoroutine(value):
+                value.close()
+                hint = "; define it with `async def`"
+            raise InputError(
+                f"the function of judge '{self._judge.name}' returned a {type(value).__name__}, "
+                f"not the text of a reply or a Reply{hint}"
+            )
+        now = time.time()
+        cost = value.cost_usd
+        if cost is None:
+            cost = cost_of(price_of(self._judge), value.prompt_tokens, value.completion_tokens)
+        latency = now - started if value.latency_s is None else value.latency_s
+        return replace(value, created=value.created or now, latency_s=latency, cost_usd=cost, source="live")
+
+    async def _in_time(self, prompt: Prompt) -> Any:
+        """What the function returns; a `ProviderError` if it raises or takes too long."""
+        call = self._on_loop(prompt) if self._is_async else self._in_thread(prompt)
+        task = asyncio.ensure_future(call)
+        try:
+            done, _ = await asyncio.wait({task}, timeout=self._judge.timeout_s)
+        finally:
+            task.cancel()
+        if not done:
+            detail = f"the function of judge '{self._judge.name}' returned nothing in {self._judge.timeout_s:g} s"
+            raise ProviderError("timeout", detail, maybe_paid=True)
+        if task.cancelled():
+            raise ProviderError("connection", "the function's call was cancelled from within", maybe_paid=True)
+        value, error = task.result()
+        if error is not None:
+            raise self._problem(error, prompt) from error
+        return value
+
+    async def _on_loop(self, prompt: Prompt) -> tuple[Any, BaseException | None]:
+        try:
+            return await self._function(prompt), None
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # noqa: BLE001  # SystemExit too: it would end the loop that all judges share
+            return None, error
+
+    async def _in_thread(self, prompt: Prompt) -> tuple[Any, BaseException | None]:
+        await self._threads.acquire()
+        loop = asyncio.get_running_loop()
+        outcome: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
+
+        def finish(value: Any, error: BaseException | None) -> None:
+            self._threads.release()
+            if not outcome.done():
+                outcome.set_result((value, error))
+
+        def work() -> None:
+            value, error = None, None
+            try:
+                value = self._function(prompt)
+            except BaseException as problem:  # noqa: BLE001  # whatever it is, who waits must hear of it
+                error = problem
+            with contextlib.suppress(RuntimeError):  # the process ends, and its loop is closed
+                loop.call_soon_threadsafe(finish, value, error)
+
+        # a daemon: a function that hangs must not keep the process from ending
+        threading.Thread(target=work, name=f"evalkit {self._judge.name}", daemon=True).start()
+        return await outcome
+
+    def _problem(self, error: BaseException, prompt: Prompt) -> ProviderError:
+        said = " ".join(str(without_keys(str(error)[:4000])).split())
+        detail = without_prompt(f"the function raised {type(error).__name__}: {said}"[:_LONGEST_DETAIL], prompt)
+        kind: ProblemKind = "connection"
+        if isinstance(error, TimeoutError):
+            kind = "timeout"
+        elif isinstance(error, _BUGS):
+            kind = "client_error"
+        return ProviderError(kind, detail, maybe_paid=kind != "client_error")
