@@ -473,3 +473,29 @@ def test_it_is_in_the_table_of_providers() -> None:
     assert "function" in PROVIDERS
     with pytest.raises(ConfigError, match=r"allowed are .*function"):
         Judge("functions", "m")
+
+
+def test_in_the_gate(tmp_path: Path) -> None:
+    (tmp_path / "eval.yaml").write_text(
+        "tests:\n  - id: a\n    input: {prompt: '2 + 2?', context: ['2 + 2 = 4']}\n"
+        "    expected: {type: faithfulness, samples: 1}\n",
+        encoding="utf-8",
+    )
+    trace = '{"schema_version": 1, "type": "verdict.trace", "request_id": "a", "prompt": "2 + 2?", '
+    trace += '"context": ["2 + 2 = 4"], "response": "4", "model": "m", "provider": "p", "meta": {}}\n'
+    (tmp_path / "traces.jsonl").write_text(trace, encoding="utf-8")
+    command = ["ci", "--config", "eval.yaml", "--trace-file", "traces.jsonl"]
+    command += ["--judge", "function:function_judges:good"]
+    environment = os.environ | {"PYTHONPATH": str(HERE), "EVALKIT_CACHE": str(tmp_path / "cache")}
+    done = subprocess.run(
+        [sys.executable, "-m", "evalkit", *command],
+        capture_output=True, text=True, env=environment, cwd=tmp_path, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_in_a_tuner(tmp_path: Path) -> None:
+    tuner = pytest.importorskip("anywidget") and ek.RubricTuner(
+        ITEMS, "correctness", [Judge.function(lambda prompt: GOOD, name="mine", version="1")], samples=1, cache=tmp_path
+    )
+    assert tuner is not None

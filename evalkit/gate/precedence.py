@@ -259,7 +259,7 @@ class Resolver:
         if not model:
             sources["model"] = "missing"
             return None, live
-        return Judge(provider, model), live
+        return Judge.of(f"{provider}:{model}"), live
 
     def _with_judges(self) -> Profile:
         if self.profile is None:
