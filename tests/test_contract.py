@@ -103,7 +103,7 @@ MISUSE = {
     "max_tokens as text": ("judge", config(ONE | {"max_tokens": "64"}), "judges[0].max_tokens"),
     "samples 0": ("judge", config(ONE, samples=0), "samples: input should be greater than or equal to 1"),
     "the same judge twice": ("jury", config(ONE, ONE), "two are called"),
-    "a list": ("judge", [ONE], "a mapping is wanted"),
+    "a list": ("judge", [ONE], "expected a mapping"),
     "no JSON": ("judge", "{judges: []}", "invalid JSON"),
     "no file": ("judge", "jury.yml.bak", "there is no scoring config at"),
 }
@@ -133,7 +133,7 @@ def test_a_text_that_is_no_file_is_told_however_long_it_is(given):
 
 
 def test_judges_are_a_list():
-    with pytest.raises(ConfigError, match="judges: a list is wanted"):
+    with pytest.raises(ConfigError, match="judges: expected a list"):
         ScoringConfig.of({"judges": "openai:gpt-4o-mini"})
 
 

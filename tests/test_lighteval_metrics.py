@@ -511,7 +511,7 @@ def test_one_response_per_document(n, run):
 
 @pytest.mark.parametrize("name", ["", " ", 5])
 def test_what_is_no_name_is_refused(name):
-    with pytest.raises(ConfigError, match="is no name of a metric"):
+    with pytest.raises(ConfigError, match="is not a name for a metric"):
         judge_metric("correctness", name=name)
 
 
@@ -575,7 +575,7 @@ def test_the_log_says_how_far_judging_is(caplog, monkeypatch):
 
     clock = iter([0.0, 1.0, 6.0, 7.0, 8.0])
     monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
-    told = progress.Told("safety")
+    told = progress.ProgressLog("safety")
     with caplog.at_level("INFO"):
         for done, failed in ((1, 0), (2, 0), (3, 0), (3, 1)):
             told(Counters(done=done, n_failed=failed, total=4))

@@ -404,7 +404,7 @@ def test_the_expected_calls_in_any_order_are_exact(given_calls):
 def test_expected_calls_of_the_data_score_one_and_silence_has_no_score():
     docs = docs_of("tool_use")
     assert all(check_calls(doc.specific["expected"], doc)[0]["tool_use"] == 1.0 for doc in docs)
-    with pytest.raises(InputError, match="document '0': expected is no JSON array of calls"):
+    with pytest.raises(InputError, match="document '0': expected is not a JSON array of calls"):
         check_calls("[]", doc_of(expected="f(1)"))
     metric = configs()["tool_use"].metrics[0]
     rows = metric.sample_level_fn.compute(said("", docs[1].choices[0], "  "), docs[:3])
@@ -859,11 +859,11 @@ def test_a_rule_that_cannot_be_checked_here_does_not_count(monkeypatch):
         (
             "conversation_helpfulness",
             "turns",
-            "lighteval/mt-bench lacks the column 'turns'; wanted are turns, category",
+            "lighteval/mt-bench lacks the column 'turns'; expected turns, category",
         ),
-        ("safety_guardrail", "label", "walledai/XSTest lacks the column 'label'; wanted are prompt, type, label, and"),
+        ("safety_guardrail", "label", "walledai/XSTest lacks the column 'label'; expected prompt, type, label, got"),
         ("tool_use", "answers", r"lacks the column 'answers'.*its rows have 'id', 'query', 'tools'"),
-        ("pollux", "difficulty", "lacks the column 'difficulty'; wanted are instruction"),
+        ("pollux", "difficulty", "lacks the column 'difficulty'; expected instruction"),
     ],
 )
 def test_a_missing_column_is_named(tmp_path, monkeypatch, task, column, wanted):

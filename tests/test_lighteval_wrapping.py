@@ -15,7 +15,7 @@ pytest.importorskip("lighteval")
 
 from evalkit.lighteval.lighteval_main import settle_environment, with_custom_tasks
 from evalkit.lighteval.patches import _check, _content, _names, _names_twice, _tasks
-from evalkit.lighteval.surrogates import mended
+from evalkit.lighteval.surrogates import repaired
 
 pytestmark = pytest.mark.long
 
@@ -40,7 +40,7 @@ def test_what_is_wrapped_is_there_with_its_arguments():
     assert words(SampleCache._dump_sample) == ["self", "result"]
     assert words(Pipeline._post_process_outputs) == ["self", "sampling_method_responses"]
     order = inspect.getsource(Pipeline.evaluate)
-    assert order.index("_post_process_outputs") < order.index("_compute_metrics"), "texts are mended before any metric"
+    assert order.index("_post_process_outputs") < order.index("_compute_metrics"), "texts are repaired first"
     assert "self._dump_sample(result)" in inspect.getsource(SampleCache.cache_samples)
     source = inspect.getsource(Pipeline.__init__)
     assert source.index("_init_tasks_and_requests") < source.index("_init_model"), "checks come before the model"
@@ -193,13 +193,13 @@ def test_no_documents_are_no_run(n, tmp_path):
     ids=["whole", "high", "low", "pair", "nested", "empty"],
 )
 def test_half_signs_are_replaced_and_all_else_stays(given, mended_):
-    assert mended(given) == mended_
-    json.dumps(mended(given), ensure_ascii=False).encode()  # raised UnicodeEncodeError before
+    assert repaired(given) == mended_
+    json.dumps(repaired(given), ensure_ascii=False).encode()  # raised UnicodeEncodeError before
 
 
 @given(st.text(st.characters()))
 def test_any_text_can_be_encoded_after_it_and_one_that_can_stays(text):
-    found = mended(text)
+    found = repaired(text)
     found.encode()
     try:
         text.encode()

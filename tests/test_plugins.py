@@ -485,10 +485,10 @@ def test_a_new_project_has_no_placeholder_left_and_is_never_written_over(tmp_pat
         compile(path.read_text(encoding="utf-8"), path, "exec")
     assert PluginLayout.at(project).module == "support_tone"
     assert [part.problem for part in _parts(PluginLayout.at(project))] == [None] * 3
-    with pytest.raises(ConfigError, match="is there already and not empty"):
+    with pytest.raises(ConfigError, match="exists and is not empty"):
         new_plugin("support-tone", project)
     (tmp_path / "file").touch()
-    with pytest.raises(ConfigError, match="is there already and not empty"):
+    with pytest.raises(ConfigError, match="exists and is not empty"):
         new_plugin("support-tone", tmp_path / "file")
     (tmp_path / "empty").mkdir()
     assert new_plugin("support-tone", tmp_path / "empty") == tmp_path / "empty"
@@ -502,7 +502,7 @@ def test_a_new_project_has_no_placeholder_left_and_is_never_written_over(tmp_pat
 
 @pytest.mark.parametrize("name", ["Tone", "a b", "../x", "1x", "", "x-", "class", "tone_x", "x" * 61])
 def test_a_name_that_makes_no_package_is_refused(tmp_path: Path, name: str) -> None:
-    with pytest.raises(ConfigError, match="is no name for a plugin"):
+    with pytest.raises(ConfigError, match="is not a name for a plugin"):
         new_plugin(name, tmp_path / "p")
     assert not (tmp_path / "p").exists()
 

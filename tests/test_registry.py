@@ -112,7 +112,7 @@ def test_templates_are_those_of_rubrics_and_the_highest_version_counts(registry:
     with pytest.raises(ConfigError, match="v1, v2 and so on, not '3'"):
         registry.add_template("plain", "3", TEMPLATE)
     for name in ("Plain", "plain@v1", "a b", ""):
-        with pytest.raises(ConfigError, match="is no name for a template"):
+        with pytest.raises(ConfigError, match="is not a name for a template"):
             registry.add_template(name, "v1", TEMPLATE)
     with pytest.raises(ConfigError, match="of type object"):
         registry.add_template("plain", "v4", TEMPLATE, {"type": "array"})
@@ -137,7 +137,7 @@ def test_a_plugin_is_registered_with_the_hash_of_its_files(registry: Registry, t
     assert registry.plugin("mine").version == "1.1"
     with pytest.raises(ConfigError, match="plugin type 'tasks' is unknown; allowed are task, metric, bundle"):
         registry.register_plugin("mine", "2", str(folder), "tasks")
-    with pytest.raises(ConfigError, match="is no name for a plugin"):
+    with pytest.raises(ConfigError, match="is not a name for a plugin"):
         registry.register_plugin("../mine", "2", str(folder))
     with pytest.raises(ConfigError, match=r"there is no plugin at 'no\.such\.package'"):
         registry.register_plugin("mine", "2", "no.such.package")
@@ -205,7 +205,7 @@ def test_a_pack_is_warned_of_tasks_that_nobody_knows(registry: Registry, tmp_pat
     with pytest.warns(EvalkitWarning) as told:
         registry.apply_pack(pack)
     assert [str(one.message) for one in told] == [
-        "pack p@1: nobody knows the task 'gsm8q'; near it are 'gsm8k'",
+        "pack p@1: unknown task 'gsm8q'; similar names are 'gsm8k'",
         "pack p@1: plugin tone@1.0 has no task 'tune'; it has 'tone', 'tone:far'",
     ]
     absent = _pack_of(
@@ -299,7 +299,7 @@ WRONG = [
     ({"pack": "p", "version": 1, "primary_metric": "m" * 300, "tasks": [{"task": "t"}]}, "primary_metric"),
     ({"pack": "p", "version": 1, "tasks": [{"task": f"{n:050}"} for n in range(2000)]}, "make several packs"),
     ({"pack": "p", "version": 1, "tasks": [{"task": "--push-to-hub"}]}, "it begins with a dash"),
-    ({"pack": "p", "version": 1, "tasks": [{"task": "a\x1b[2J"}]}, "signs that cannot be shown"),
+    ({"pack": "p", "version": 1, "tasks": [{"task": "a\x1b[2J"}]}, "unprintable characters"),
     ({"pack": "p", "version": 1, "task_aggregation": "avg", "tasks": [{"task": "t"}]}, "task_aggregation"),
 ]
 

@@ -101,7 +101,7 @@ def test_every_problem_of_a_pack_is_in_one_message(local: Registry, tmp_path: Pa
         [
             "takes two judges or more and the scoring config names one",
             "'missing-profile'; there are 'conservative', 'strict'; a path to a .yaml file works too (nor has its",
-            "template 'nowhere@v3' is nowhere; searched registry: there is no judge template 'nowhere'",
+            "template 'nowhere@v3' not found; searched registry: there is no judge template 'nowhere'",
             "task 'b': there is no plugin 'absent'; there are 'tone'",
             "task 'c': there is no plugin tone@9; there are the versions 1",
         ],
@@ -129,7 +129,7 @@ def test_two_versions_of_one_plugin_are_refused(local: Registry, tmp_path: Path)
         bound("b", judge_plugin_version="2", judge_profile="tone-strict"),
     )  # fmt: skip
     local.register_plugin("tone", "2", str(make_plugin(tmp_path / "two", "TASKS_TABLE = [2]\n")))
-    assert "plugin 'tone' is wanted in the versions '1', '2' (tasks 'a', 'b')" in said(local)
+    assert "plugin 'tone' is needed in the versions '1', '2' (tasks 'a', 'b')" in said(local)
 
 
 MODES = 'EVALKIT_PLUGIN = {"scoring_modes": {"a": ["judge"]}}\nTASKS_TABLE = []\nraise RuntimeError("never run")\n'
@@ -167,7 +167,7 @@ def test_a_task_of_two_plugins_and_one_of_nobody(local: Registry, tmp_path: Path
         add_tasks(session, [{"name": "gsm8k", "dataset": ""}], "lighteval 0.13.0", None)
     message = said(local)
     assert "task 'both': the plugins 'other@1', 'tone@1' each bring a task of this name" in message
-    assert "nobody knows the task 'gsm9k'; near it are 'gsm8k'" in message
+    assert "unknown task 'gsm9k'; similar names are 'gsm8k'" in message
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_judges_that_nobody_names(local: Registry, tmp_path: Path, config: Any, 
     if is_known:
         assert resolve(local, local.pack("support"), "jury", config).bindings
     else:
-        assert "nobody names its judges in mode 'jury'" in said(local, "jury", config)
+        assert "no judges are named in mode 'jury'" in said(local, "jury", config)
 
 
 def test_the_number_of_a_profiles_judges_must_fit_the_mode(local: Registry, tmp_path: Path) -> None:
@@ -306,8 +306,8 @@ def test_deterministic_runs_ask_no_judge(registry: Registry, tmp_path: Path, mon
 ENDS = [
     ("fail=3", "LightEval ended with exit code 3: RuntimeError: the model is not there"),
     ("fail=137", "LightEval was killed by signal 9"),
-    ("cut=results", "is cut short or no JSON"),
-    ("cut=details,details=1", "is cut short or no parquet file"),
+    ("cut=results", "is truncated or not JSON"),
+    ("cut=details,details=1", "is truncated or not a parquet file"),
     ("cut=receipts", "holds no receipts"),
     ("lose=tone", r"has no results of 'tone\|0'; it has 'plain\|0'"),
 ]
@@ -519,7 +519,7 @@ def test_cancel_and_rerun(registry: Registry, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="changed since it was registered"):
         runner.rerun(again)
     registry.register_plugin("tone", "2", str(tmp_path / "tone_plugin"))
-    with pytest.raises(ConfigError, match=f"run {again.id} cannot be repeated: plugins are not what they were then"):
+    with pytest.raises(ConfigError, match=f"run {again.id} cannot be repeated: plugins changed since that run"):
         runner.rerun(again)
 
 
@@ -757,7 +757,7 @@ def test_artifacts_are_the_newest_or_an_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"results_2026-01-02T00-00-00\.json is cut short"):
         LightevalArtifacts.at(tmp_path)
     (place / "results_2026-01-03T00-00-00.json").write_text("[]")
-    with pytest.raises(InputError, match="is no file of LightEval's results"):
+    with pytest.raises(InputError, match="is not a file of LightEval's results"):
         LightevalArtifacts.at(tmp_path)
 
 

@@ -193,7 +193,7 @@ def test_the_run_of_a_dead_worker_is_taken_over_once(
         assert runner.recover() == [], "once"
     run = runner.store.run(run_id)
     assert run.error is not None
-    assert run.error.endswith("it was the second worker that died of it")
+    assert run.error.endswith("it failed on two workers")
     assert len(run.artifacts["attempts"]) == 2
     assert "second worker" in str(run)
     assert "attempts: " in str(run)

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from evalkit.errors import InputError, listed
-from evalkit.lighteval.surrogates import mended
+from evalkit.lighteval.surrogates import repaired
 from evalkit.rubrics import Rubric
 from evalkit.tables import is_missing
 
@@ -26,11 +26,11 @@ def answer_of(response: Any) -> str:
     Half a surrogate pair is U+FFFD: the other answers of the task can be judged.
     """
     texts = response.final_text
-    return mended(str(texts[0])) if texts and texts[0] is not None else ""
+    return repaired(str(texts[0])) if texts and texts[0] is not None else ""
 
 
 def items_of(docs: Sequence[Any], responses: Iterable[Any], rubric: Rubric, fields: Fields) -> pd.DataFrame:
-    """One item a document, in order: `item_id` and the rubric's inputs.
+    """One item per document, in order: `item_id` and the rubric's inputs.
 
     ``question`` is the document's query, ``answer`` the response, ``context`` and ``reference`` stand in
     `doc.specific` (``context``, ``reference_answer``; without the latter a gold choice is the reference), every other
@@ -48,7 +48,7 @@ def items_of(docs: Sequence[Any], responses: Iterable[Any], rubric: Rubric, fiel
         for name in names:
             value = answer_of(response) if name == "answer" and name not in fields else _input(doc, name, fields)
             if value is not None:
-                row[name] = mended(value)
+                row[name] = repaired(value)
         _check(row, doc, rubric)
         rows.append(row)
     return pd.DataFrame(rows, columns=["item_id", *[name for name in names if any(name in row for row in rows)]])

@@ -74,7 +74,7 @@ class LightevalRun:
 
     @cached_property
     def results(self) -> pd.DataFrame:
-        """One row a task and metric, judged ones first: `value`, `stderr`, `n` (samples behind it).
+        """One row per task and metric, judged ones first: `value`, `stderr`, `n` (samples behind it).
 
         Of judged metrics too `coverage` (share of the samples with a score, 0-1), `pass_rate` and `n_verdicts` (what
         the pass rate is of: a tie is scored, and is no verdict), `alpha` (juries), `n_unscored`, `n_empty`. NA where
@@ -84,7 +84,7 @@ class LightevalRun:
 
     @cached_property
     def details(self) -> pd.DataFrame:
-        """One row a task and sample, in the shape of `Evaluation.wide`: item, scores, judges and explanations.
+        """One row per task and sample, in the shape of `Evaluation.wide`: item, scores, judges and explanations.
 
         Columns `task`, `item_id`, `question`, `answer` (and `context`, `reference`, where there are any); for each
         metric what LightEval kept of it, of a judged one `<name>_norm` (0-1: its mean is the figure in `results`),
@@ -151,7 +151,7 @@ def run_lighteval(
         ``custom``, ``accelerate``, ``vllm``, ``sglang``, ``endpoint-litellm`` …; by default ``custom`` for a Python
         file and ``accelerate`` for everything else.
     scoring_mode
-        ``deterministic``, ``judge`` or ``jury``; by default told from the number of judges named, without any
+        ``deterministic``, ``judge`` or ``jury``; by default inferred from the number of judges named, without any
         ``deterministic``.
     scoring_config
         Judges, aggregation …: a mapping, JSON text, or file.

@@ -1,4 +1,4 @@
-"""An evaluation as LightEval takes it: one flat row a sample with constant types, and a flat row of floats a task."""
+"""An evaluation as LightEval takes it: a flat row of constant types per sample, and of floats per task."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from evalkit.evaluation.costs import Cost
 from evalkit.lighteval.declared_metrics import Declared
 from evalkit.lighteval.items import Fields, answer_of, check_fields, items_of
 from evalkit.lighteval.metric_rows import EMPTY_ANSWER, check_rubric, corpus_row, is_scored, sample_rows, unjudged_row
-from evalkit.lighteval.progress import Told
+from evalkit.lighteval.progress import ProgressLog
 from evalkit.lighteval.scoring import Settled, judges_used, place_of, settle, without_place
 from evalkit.runs.contract import Scoring, TaskBindings
 
@@ -114,7 +114,7 @@ def _metric(
             "use a pointwise rubric"
         )
     if name is not None and (not isinstance(name, str) or not name.strip()):
-        raise ConfigError(f"name={name!r} is no name of a metric; give a text, or leave it out for the rubric's id")
+        raise ConfigError(f"name={name!r} is not a name for a metric; give a text, or leave it out for the rubric's id")
     check_rubric(declared.rubric)
     wrong = [one for one in fields or {} if one not in declared.rubric.input_names]
     if wrong:
@@ -180,7 +180,7 @@ class RubricScore(SampleLevelComputation):
         return made
 
     def check(self, task: str | None = None, docs: Sequence[Any] = ()) -> Settled | None:
-        """Say what stands against judging a task, before anything is loaded or paid; None in deterministic mode.
+        """Raise what prevents judging a task, before anything is loaded or paid; None in deterministic mode.
 
         Raises
         ------
@@ -206,7 +206,7 @@ class RubricScore(SampleLevelComputation):
     def compute(  # type: ignore[override]  # batched: LightEval hands all samples of a task over
         self, responses: Sequence[Any], docs: Sequence[Any], **_: Any
     ) -> list[dict[str, Any]]:
-        """One row a sample; see `judge_metric`."""
+        """One row per sample; see `judge_metric`."""
         scoring = Scoring.from_environ()
         filled = filled_answers(self.name, scoring.mode, responses, docs)
         if not docs:
@@ -239,7 +239,7 @@ class RubricScore(SampleLevelComputation):
             return None, EMPTY_ANSWER
         items = items_of(docs, responses, settled.spec.rubric, self._fields)
         try:
-            told: dict[str, Any] = {"progress": False, "on_progress": Told(self.name)}
+            told: dict[str, Any] = {"progress": False, "on_progress": ProgressLog(self.name)}
             return evaluate_spec(settled.spec, items, Options(**{**told, **self._options})), ""
         except JudgeError as problem:
             # the model's answers were paid for as well: the run goes on, with a coverage of 0

@@ -19,7 +19,7 @@ from typing import Any
 from evalkit.errors import ConfigError, EvalkitError
 from evalkit.lighteval.metric_scorers import scorer_of
 from evalkit.lighteval.scoring import place_of, without_place
-from evalkit.lighteval.surrogates import mend_document, mend_response, mended_sample
+from evalkit.lighteval.surrogates import repair_document, repair_response, repaired_sample
 from evalkit.runs.contract import write_scorers
 
 __all__ = ["prepare"]
@@ -167,7 +167,7 @@ def _checking(documents: dict[str, str], plain: Callable[..., None], pipeline: A
         for doc in docs:
             # a task that names no stop sequence has a tuple, to which accelerate's model adds a list
             doc.stop_sequences = list(doc.stop_sequences or ())
-            mend_document(doc)
+            repair_document(doc)
         documents[task.full_name] = _content(docs)
         faults |= {said: [] for said in _names_twice(task)}
         for metric in task.metrics:
@@ -194,7 +194,7 @@ def _note_scorers(tasks: Iterable[Any]) -> None:
 
 
 def _check(metric: Any, task: str, docs: Sequence[Any], faults: dict[str, list[str]]) -> None:
-    """Note what stands against judging a metric of a task, and where: one problem may stand against many."""
+    """Note what prevents judging a metric of a task, and where: one problem may concern many."""
     function = metric.sample_level_fn
     if callable(getattr(function, "called", None)) and isinstance(metric.metric_name, str):
         function.called(metric.metric_name)
@@ -246,12 +246,12 @@ def _keeping_in(folder: Path, plain: Callable[..., None], _cache: Any, model_con
 def _mending(plain: Callable[..., None], _pipeline: Any, responses: Mapping[Any, Sequence[Any]]) -> None:
     for mine in responses.values():
         for response in mine:
-            mend_response(response)
+            repair_response(response)
     plain(responses)
 
 
 def _keeping_texts(plain: Callable[..., dict[str, Any]], _cache: Any, result: Any) -> dict[str, Any]:
-    return mended_sample(plain(result))
+    return repaired_sample(plain(result))
 
 
 def _hashing(documents: Mapping[str, str], plain: Callable[..., str], _cache: Any, full_task_name: str) -> str:

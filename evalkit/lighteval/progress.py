@@ -1,4 +1,4 @@
-"""How far judging is, in the log of a run."""
+"""The progress of judging, in the log of a run."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import logging
 import time
 from typing import Any
 
-__all__ = ["Told"]
+__all__ = ["ProgressLog"]
 
 _log = logging.getLogger(__name__)
 _EVERY_S = 5.0
 
 
-class Told:
-    """Says in the log how far judging is, at most every few seconds and at its end; for `on_progress`."""
+class ProgressLog:
+    """Writes the progress of judging into the log, at most every few seconds and at its end; for `on_progress`."""
 
     def __init__(self, what: str) -> None:
         self._what = what

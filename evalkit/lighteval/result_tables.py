@@ -26,7 +26,7 @@ _ITEM = {"context": "context", "reference": "reference_answer", "conversation": 
 
 
 def results_table(results: Mapping[str, Mapping[str, float]]) -> pd.DataFrame:
-    """One row a task and metric, judged ones first; what belongs to a metric stands beside it, NA where there is none.
+    """One row per task and metric, judged ones first; the figures beside a metric are NA where it has none.
 
     Counts of samples have whole numbers, but in the means that LightEval takes over a group of tasks.
     """
@@ -78,7 +78,7 @@ def _orphans(figures: Mapping[str, float], beside: set[str]) -> list[str]:
 
 
 def details_table(task: str, details: pd.DataFrame, receipts: Sequence[Receipt]) -> pd.DataFrame:
-    """One row a sample: item, what LightEval kept of each metric, and for judged ones scores and judges."""
+    """One row per sample: item, what LightEval kept of each metric, and for judged ones scores and judges."""
     items = _items(task, details)
     mine = [receipt for receipt in receipts if receipt.task == task]
     kept = [_renamed(_flat(metric), mine) for metric in details["metric"]]

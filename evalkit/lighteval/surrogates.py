@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["mend_document", "mend_response", "mended", "mended_sample"]
+__all__ = ["repair_document", "repair_response", "repaired", "repaired_sample"]
 
 
-def mended(value: Any) -> Any:
+def repaired(value: Any) -> Any:
     r"""The same with U+FFFD for each half of a surrogate pair, in texts, lists and mappings; whole pairs are joined.
 
     Nothing that was paid for may be lost to one such sign: neither the other answers of a task nor LightEval's files
@@ -16,7 +16,7 @@ def mended(value: Any) -> Any:
 
     Examples
     --------
-    >>> mended({"text": ["a \ud83d b"], "n": 1}) == {"text": ["a \ufffd b"], "n": 1}
+    >>> repaired({"text": ["a \ud83d b"], "n": 1}) == {"text": ["a \ufffd b"], "n": 1}
     True
     """
     if isinstance(value, str):
@@ -26,9 +26,9 @@ def mended(value: Any) -> Any:
             return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
         return value
     if isinstance(value, Mapping):
-        return {mended(name): mended(inner) for name, inner in value.items()}
+        return {repaired(name): repaired(inner) for name, inner in value.items()}
     if isinstance(value, (list, tuple)):
-        return type(value)(mended(inner) for inner in value)
+        return type(value)(repaired(inner) for inner in value)
     return value
 
 
@@ -36,19 +36,19 @@ _OF_DOCUMENT = ("query", "instruction", "choices", "specific")
 _OF_RESPONSE = ("input", "text", "text_post_processed", "reasonings")
 
 
-def mend_document(doc: Any) -> None:
+def repair_document(doc: Any) -> None:
     """The texts of a LightEval document, and of its few-shot examples, in place."""
     for one in (doc, *(doc.fewshot_samples or ())):
         for name in _OF_DOCUMENT:
-            setattr(one, name, mended(getattr(one, name)))
+            setattr(one, name, repaired(getattr(one, name)))
 
 
-def mend_response(response: Any) -> None:
+def repair_response(response: Any) -> None:
     """The texts of a model's response, in place."""
     for name in _OF_RESPONSE:
-        setattr(response, name, mended(getattr(response, name)))
+        setattr(response, name, repaired(getattr(response, name)))
 
 
-def mended_sample(sample: Mapping[str, Any]) -> dict[str, Any]:
-    """A response as LightEval keeps it between runs: `mended` but for its tokens, which are many."""
-    return {name: mended(value) if name in _OF_RESPONSE else value for name, value in sample.items()}
+def repaired_sample(sample: Mapping[str, Any]) -> dict[str, Any]:
+    """A response as LightEval keeps it between runs: `repaired` but for its tokens, which are many."""
+    return {name: repaired(value) if name in _OF_RESPONSE else value for name, value in sample.items()}

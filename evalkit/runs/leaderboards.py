@@ -26,7 +26,7 @@ def leaderboard(registry: Registry, pack: str, *, newest: bool = True) -> pd.Dat
     """The runs of a pack that succeeded, best first within each way of scoring.
 
     Runs stand under one `scored_as` only if mode, pack version, judges, rubrics, templates, plugins, rules and
-    number of samples are the same (`Run.identity`); ranks begin afresh in each, and are never given across them.
+    number of samples are the same (`Run.identity`); each has ranks of its own, and there are none across them.
 
     Parameters
     ----------

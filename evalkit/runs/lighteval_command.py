@@ -173,7 +173,7 @@ def _check_model(model: str) -> None:
     if not model.strip():
         raise ConfigError("no model is named; give one with --model")
     if not model.isprintable():
-        raise ConfigError(f"model {model!r} holds signs that cannot be shown; leave them out")
+        raise ConfigError(f"model {model!r} contains unprintable characters; leave them out")
     keys = [name for name, is_given, _ in (part.partition("=") for part in model.split(",")) if is_given]
     secret = next((name.strip() for name in keys if is_key(name.strip())), None)
     if secret is not None or without_keys(model) != model:
@@ -195,7 +195,7 @@ def same_files(facts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_model_files(facts: Mapping[str, Any]) -> None:
-    """Raise ConfigError unless the files of a model are what `model_facts` said of them."""
+    """Raise ConfigError unless the files of a model are still those of `model_facts`."""
     now = same_files(facts)["files"]
     changed = [file for file, kept in facts.get("files", {}).items() if now[file] != kept]
     if changed:

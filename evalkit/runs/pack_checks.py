@@ -1,4 +1,4 @@
-"""Looks up what a pack's tasks name; every problem is noted, so that all can be said at once."""
+"""Looks up what a pack's tasks name; every problem is noted, so that one message can list them all."""
 
 from __future__ import annotations
 
@@ -239,7 +239,7 @@ def _check_judges(search: Search, task: PackTask, profile: Profile | None, layou
         return
     search.add(
         task,
-        f"nobody names its judges in mode {search.scoring.mode!r}; name them in the scoring config (judges) or in a "
+        f"no judges are named in mode {search.scoring.mode!r}; name them in the scoring config (judges) or in a "
         "profile",
     )
 
@@ -306,7 +306,7 @@ def _template(registry: Registry, name: str, layout: PluginLayout | None) -> tup
         return load_template(name), "folders"
     except RubricError as problem:
         searched.append(f"rubrics/templates: {problem}")
-    raise ConfigError(f"template {name!r} is nowhere; searched {'; '.join(searched)}")
+    raise ConfigError(f"template {name!r} not found; searched {'; '.join(searched)}")
 
 
 def _check_fields(search: Search, task: PackTask, template: Template) -> None:

@@ -77,7 +77,7 @@ def resolve(
     ------
     ConfigError
         One message with every problem, numbered: plugins that are missing or changed, profiles and templates that are
-        nowhere, modes that are not served, judges that nobody names, tasks that nobody knows.
+        not found, modes that are not served, judges that are not named, unknown tasks.
 
     Examples
     --------
@@ -171,7 +171,7 @@ def _changed_profiles(
             yield str(problem)
             continue
         if kept.get("profiles", {}).get(f"{profile.profile}@{profile.version}") != digest(profile.to_dict()):
-            yield f"profile {name!r} is not what it was when the run was made; start a new run"
+            yield f"profile {name!r} changed since the run was made; start a new run"
 
 
 def _changed_templates(kept: Mapping[str, Any]) -> Iterator[str]:
@@ -190,7 +190,7 @@ def _changed_templates(kept: Mapping[str, Any]) -> Iterator[str]:
             yield str(problem)
             continue
         if now != then:
-            yield f"template {label!r} is not what it was when the run was made; start a new run"
+            yield f"template {label!r} changed since the run was made; start a new run"
 
 
 def _as_far_as_read(mode: str, config: Any) -> Scoring:
@@ -218,13 +218,13 @@ def _check_versions(search: Search, bindings: Mapping[str, TaskBinding]) -> None
         if len(several) > 1:
             tasks = [task for task, one in bindings.items() if one.plugin == name]
             search.problems.append(
-                f"plugin {name!r} is wanted in the versions {listed(sorted(several))} (tasks {listed(tasks)}); one "
+                f"plugin {name!r} is needed in the versions {listed(sorted(several))} (tasks {listed(tasks)}); one "
                 "process can load one of them: name the same version everywhere"
             )
 
 
 def _check_names(search: Search, pack: Pack) -> None:
-    """Tasks that nobody knows, and names that two plugins or a group of tasks claim."""
+    """Unknown tasks, and names that two plugins or a group of tasks claim."""
     found = tuple(
         task for task in pack.tasks if not task.overrides.get("judge_plugin_name") or _is_usable(search, task.overrides)
     )
@@ -255,5 +255,5 @@ def _keys_not_set(config: ScoringConfig | None) -> Iterator[str]:
         if judge.api_key_env and not os.environ.get(judge.api_key_env):
             yield (
                 f"judge {judge.judge_model_name!r}: the variable {judge.api_key_env} is not set here; replies that are "
-                "not cached cannot be asked for"
+                "not cached cannot be bought"
             )

@@ -49,7 +49,7 @@ class RunComparison:
     a, b
         The runs: differences are b − a.
     table
-        One row a task and metric that either run has (counts of samples left out), columns `task`, `metric`, `a`,
+        One row per task and metric that either run has (counts of samples left out), columns `task`, `metric`, `a`,
         `b`, `difference` (b − a), `low`, `high` (95 %), `n_pairs` (samples that both scored; NA where it is not
         paired), `coverage_a`, `coverage_b` (shares, 0-1), `comparable` (scored in the same way), `notes` (why there
         is no interval, or how it was made).
@@ -82,7 +82,7 @@ def compare_runs(a: Run, b: Run) -> RunComparison:
     """The differences between two runs, b − a.
 
     Where both kept their details on this machine, samples are paired by document and the interval is that of the
-    mean of their differences (t, one cluster a sample; of verdicts by Agresti and Min 2005; samples that one side did
+    mean of their differences (t, one cluster per sample; of verdicts by Agresti and Min 2005; samples that one side did
     not score are left out and counted). Else it is made from both standard errors, as if the samples were not the
     same, which is too wide.
 

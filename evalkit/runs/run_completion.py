@@ -18,7 +18,7 @@ from evalkit.runs.run_store import RunStore
 __all__ = ["OUTCOME", "close_run", "kept_ending", "store_ending"]
 
 OUTCOME = "outcome.json"
-"""In the run's folder: how it ended, where the registry could not be told."""
+"""In the run's folder: how it ended, where the registry could not be reached."""
 
 _LONGEST_PAUSE_S = 5.0
 
@@ -69,7 +69,7 @@ def store_ending(store: RunStore, run_id: str, owner: Owner, ending: Ending) -> 
 
 
 def _is_refused(problem: RegistryError) -> bool:
-    """Whether trying again is no use: a name that is too long, signs that the database does not take."""
+    """Whether trying again is no use: a name that is too long, characters that the database does not take."""
     cause = problem.__cause__
     if isinstance(cause, DBAPIError):
         return not isinstance(cause, (OperationalError, InterfaceError, InternalError))

@@ -17,7 +17,7 @@ __all__ = ["as_given", "check_same"]
 
 
 def as_given(config: Any) -> Mapping[str, Any] | None:
-    """A scoring config as it was given, with nothing filled in; of deterministic mode too, where nobody checks it."""
+    """A scoring config as it was given, with nothing filled in; of deterministic mode too, where it is not checked."""
     if config is None or isinstance(config, ScoringConfig):
         return None if config is None else config.to_dict()
     if isinstance(config, Mapping):
@@ -48,7 +48,7 @@ def check_same(old: Run, now: Mapping[str, Any], model: Mapping[str, Any]) -> No
     ]
     if differs:
         raise ConfigError(
-            f"run {old.id} cannot be repeated: {', '.join(differs)} are not what they were then; start a new run of "
+            f"run {old.id} cannot be repeated: {', '.join(differs)} changed since that run; start a new run of "
             f"{old.pack} instead"
         )
 

@@ -168,7 +168,7 @@ class RunRecord:
         return pd.DataFrame(rows, columns=list(SCORE_COLUMNS)).astype(kinds)
 
     def receipts_of(self, task: str) -> tuple[Receipt, ...]:
-        """The receipts of a task (``name|0``), one a metric."""
+        """The receipts of a task (``name|0``), one per metric."""
         plain = task.split("|", 1)[0]
         return tuple(one for one in self.receipts if one.task.split("|", 1)[0] == plain)
 

@@ -63,7 +63,7 @@ def read_findings(run: Run) -> Ending:
 
 
 def sample_values(details: pd.DataFrame, metric: str) -> pd.Series:
-    """The figures of one metric, a sample each, NaN where it is unscored or has none.
+    """The figures of one metric, one per sample, NaN where it is unscored or has none.
 
     Parameters
     ----------

@@ -108,7 +108,7 @@ class RunStore:
             return row.id
 
     def beat(self, run_id: str, owner: Owner) -> Literal["going", "cancel", "lost"]:
-        """Say that the owner is there: ``going``, ``cancel`` if that is wanted, ``lost`` if the run is another's."""
+        """Record that the owner is alive; ``going``, ``cancel`` if that is wanted, ``lost`` if the run is another's."""
         with self.registry.database.session() as session:
             row = session.scalars(_owned(run_id, owner)).first()
             if row is None:
@@ -188,7 +188,7 @@ class RunStore:
                 row.status, row.started_at = _WAITED, None
             else:
                 row.status = "cancelled" if row.cancel_wanted else "failed"
-                row.error = said if n_dead < _MOST_ATTEMPTS else f"{said}; it was the second worker that died of it"
+                row.error = said if n_dead < _MOST_ATTEMPTS else f"{said}; it failed on two workers"
                 row.finished_at = now
             return str(row.status)
 

@@ -36,7 +36,7 @@ class Runner:
     command
         What is started with LightEval's words.
     heartbeat_s
-        Seconds between two looks at the registry: signs of life, and whether the run was cancelled.
+        Seconds between two heartbeats in the registry, which also tell whether the run was cancelled.
     stale_s
         Seconds without one after which a runner on another machine counts as gone.
     patience_s
@@ -143,7 +143,7 @@ class Runner:
         on_line: Callable[[str], None] | None = None,
         on_start: Callable[[Run], None] | None = None,
     ) -> Run:
-        """Run again what a run was: pack version, model, mode, config, options; names are looked up afresh.
+        """Run again what a run was: pack version, model, mode, config, options; names are looked up again.
 
         Raises
         ------
@@ -206,9 +206,9 @@ class Runner:
         on_line, on_start
             As of `start`.
         give_back
-            Asked now and then: true ends the processes and queues the run again.
+            Called now and then: True ends the processes and queues the run again.
         """
-        ending = Ending("failed", "the runner itself failed; its own message says why")
+        ending = Ending("failed", "the runner itself failed; its own message tells why")
         try:
             ending = self._attended(run_id, owner, on_line, on_start, give_back)
         except KeyboardInterrupt:

@@ -24,7 +24,7 @@ from evalkit.lighteval.items import answer_of
 from evalkit.lighteval.pollux.judge_arguments import PolluxJudge
 from evalkit.lighteval.pollux.prompts import PolluxPromptBuilder
 from evalkit.lighteval.pollux.replies import Pattern, ReplyReader, checked_pattern, form_of, written_form
-from evalkit.lighteval.surrogates import mended
+from evalkit.lighteval.surrogates import repaired
 from evalkit.runs.contract import TaskBinding, asked_mode
 from evalkit.tables import is_missing
 
@@ -169,7 +169,7 @@ class PolluxLLMJudgeMetric(SampleLevelComputation):  # type: ignore[misc,unused-
     def _settle(self) -> tuple[Spec, Options, ReplyReader]:
         """What the arguments mean. They are read at each call, since LightEval sets them from a task's parameters."""
         if not isinstance(self.criteria_name, str) or not self.criteria_name.strip():
-            raise ConfigError(f"criteria_name {self.criteria_name!r} is no criterion; give its name as text")
+            raise ConfigError(f"criteria_name {self.criteria_name!r} is not a criterion; give its name as text")
         if not isinstance(self.rubrics, Mapping):
             raise _NotAMapping(f"rubrics must be a mapping score->description, got {type(self.rubrics).__name__}")
         if self.on_unparsed not in get_args(OnUnparsed):
@@ -193,7 +193,7 @@ class PolluxLLMJudgeMetric(SampleLevelComputation):  # type: ignore[misc,unused-
         self._metric = metric
 
     def check(self, task: str | None = None, docs: Sequence[Any] = ()) -> None:  # noqa: ARG002  # as evalkit calls it
-        """Say what stands against asking the judge, before a model is loaded; ``evalkit lighteval`` calls it.
+        """Raise what prevents asking the judge, before a model is loaded; ``evalkit lighteval`` calls it.
 
         Raises
         ------
@@ -227,7 +227,7 @@ class PolluxLLMJudgeMetric(SampleLevelComputation):  # type: ignore[misc,unused-
         Returns
         -------
         list of dict
-            One a document, in order: ``pollux_score`` (float; NaN: unscored), ``pollux_error`` (``""`` when scored,
+            One per document, in order: ``pollux_score`` (float; NaN: unscored), ``pollux_error`` (``""`` when scored,
             else one of evalkit's reasons) and, if asked for, ``pollux_feedback`` (text). A blank answer is
             unscored, ``empty``, without a call. In deterministic mode all are unscored, ``deterministic``.
 
@@ -335,6 +335,6 @@ def _shown(value: Any) -> str:
 
 
 def _row(doc: Any, response: Any) -> dict[str, str]:
-    row = {"question": "" if doc.query is None else mended(str(doc.query)), "answer": answer_of(response)}
+    row = {"question": "" if doc.query is None else repaired(str(doc.query)), "answer": answer_of(response)}
     reference = (doc.specific or {}).get("reference_answer")
-    return row if is_missing(reference) or not str(reference).strip() else row | {"reference": mended(str(reference))}
+    return row if is_missing(reference) or not str(reference).strip() else row | {"reference": repaired(str(reference))}

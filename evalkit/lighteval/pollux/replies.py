@@ -56,7 +56,7 @@ def checked_pattern(name: str, pattern: Pattern) -> re.Pattern[str]:
             pattern = re.compile(pattern)
         except re.error as problem:
             raise ConfigError(
-                f"{name} {pattern!r} is no regular expression: {problem}; write it as for Python's re module"
+                f"{name} {pattern!r} is not a regular expression: {problem}; write it as for Python's re module"
             ) from None
     if not isinstance(pattern, re.Pattern) or not isinstance(pattern.pattern, str):
         raise ConfigError(f"{name} must be a regular expression for texts (text or compiled), not {pattern!r}")
@@ -105,7 +105,7 @@ def make_pollux_score_parser(
     Raises
     ------
     ConfigError
-        For a pattern that is no regular expression or has no group.
+        For a pattern that is not a regular expression or has no group.
     RubricError
         When `rubrics` is no scale of two or more numbers.
 
@@ -142,7 +142,7 @@ def make_pollux_feedback_parser(pattern: Pattern | None = None) -> Callable[[str
     Raises
     ------
     ConfigError
-        For a pattern that is no regular expression or has no group.
+        For a pattern that is not a regular expression or has no group.
 
     Examples
     --------

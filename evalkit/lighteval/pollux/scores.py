@@ -168,7 +168,7 @@ def pollux_corpus(samples: Sequence[Mapping[str, Any]], *, name: str = "pollux")
     Parameters
     ----------
     samples
-        What `compute` returned, one a document.
+        What `compute` returned, one per document.
     name
         Beginning of the figures' names. Two POLLUX metrics of one task need two, else the second takes the place of
         the first: ``functools.partial(pollux_corpus, name="clarity")``.

@@ -24,7 +24,7 @@ from evalkit.lighteval.metric_rows import is_scored, judgments_of, sample_rows, 
 from evalkit.lighteval.metrics import RubricScore, batched_metric, filled_answers, receipt_counts
 from evalkit.lighteval.pollux.criteria import PolluxCriteria, as_gate, criterion_of
 from evalkit.lighteval.pollux.scores import RESERVED, Missing, corpus_of, sample_row
-from evalkit.lighteval.progress import Told
+from evalkit.lighteval.progress import ProgressLog
 from evalkit.lighteval.scoring import Settled, settle
 from evalkit.rubrics import Criterion, Rubric
 from evalkit.rubrics.prompts import PromptBuilder
@@ -170,13 +170,13 @@ class PolluxScore(SampleLevelComputation):  # type: ignore[misc,unused-ignore]  
     __str__ = __repr__
 
     def check(self, task: str | None = None, docs: Sequence[Any] = ()) -> Settled | None:
-        """Say what stands against judging a task, before anything is loaded or paid; see `RubricScore.check`."""
+        """Raise what prevents judging a task, before anything is loaded or paid; see `RubricScore.check`."""
         for doc in docs:
             self._applying(doc)
         return self._wanted.check(task, docs)
 
     def compute(self, responses: Sequence[Any], docs: Sequence[Any], **_: Any) -> list[dict[str, Any]]:  # type: ignore[override,unused-ignore]
-        """One row a sample; see `pollux_metric`."""
+        """One row per sample; see `pollux_metric`."""
         scoring = Scoring.from_environ()
         numbers = filled_answers(self.name, scoring.mode, responses, docs)
         if not docs or scoring.mode == "deterministic":
@@ -248,7 +248,7 @@ class JudgedCriteria:
     rows
         Number of the item -> id of the criterion -> its row, as `sample_rows` makes it with the name ``x``.
     evaluations
-        One a criterion; none where no judge could be asked.
+        One per criterion; none where no judge could be asked.
     n_wanted
         Judgments wanted.
     """
@@ -327,7 +327,7 @@ def _until(stopping: threading.Event, tell: Callable[[Any], object]) -> Callable
 def _evaluation(
     spec: Spec, items: pd.DataFrame, options: Mapping[str, Any], stopping: threading.Event
 ) -> Evaluation | None:
-    given: dict[str, Any] = {"progress": False, "on_progress": Told(spec.rubric.names[0])} | dict(options)
+    given: dict[str, Any] = {"progress": False, "on_progress": ProgressLog(spec.rubric.names[0])} | dict(options)
     given["on_progress"] = _until(stopping, given["on_progress"])
     try:
         return evaluate_spec(spec, items, Options(**given))

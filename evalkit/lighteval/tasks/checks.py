@@ -66,7 +66,7 @@ class CheckScore(SampleLevelComputation):  # type: ignore[misc,unused-ignore]  #
     __str__ = __repr__
 
     def compute(self, responses: Sequence[Any], docs: Sequence[Any], **_: Any) -> list[dict[str, Any]]:  # type: ignore[override,unused-ignore]
-        """One row a sample; see `check_metric`."""
+        """One row per sample; see `check_metric`."""
         if len(responses) != len(docs):
             raise InputError(
                 f"{counted(len(responses), 'response')} for {counted(len(docs), 'document')}; give one each"
@@ -91,7 +91,7 @@ class CheckScore(SampleLevelComputation):  # type: ignore[misc,unused-ignore]  #
 def answered_metric() -> SampleLevelMetric:
     """The share of answers that are not empty, `answered`.
 
-    LightEval ends well when calls to a model's service fail, with empty answers: this figure tells.
+    LightEval succeeds when calls to a model's service fail, with empty answers: this figure shows it.
     """
     return check_metric("answered", _is_answered, ["answered"], empty=True)
 

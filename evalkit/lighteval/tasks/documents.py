@@ -102,7 +102,7 @@ def read_xstest(row: Row, task_name: str) -> Doc:
     place = HUB["safety_guardrail"]
     check_row(row, place.columns, place.repo)
     if row["label"] not in ("safe", "unsafe"):
-        raise ConfigError(f"{place.repo}: label is {row['label']!r}; wanted are safe, unsafe")
+        raise ConfigError(f"{place.repo}: label is {row['label']!r}; allowed are safe, unsafe")
     return _document(task_name, row["prompt"], {"label": row["label"], "category": row["type"]})
 
 
@@ -128,7 +128,7 @@ def read_halubench(row: Row, task_name: str) -> Doc | None:
     place = HUB["grounded_qa"]
     check_row(row, place.columns, place.repo)
     if row["label"] not in ("PASS", "FAIL"):
-        raise ConfigError(f"{place.repo}: label is {row['label']!r}; wanted are PASS, FAIL")
+        raise ConfigError(f"{place.repo}: label is {row['label']!r}; allowed are PASS, FAIL")
     if row["label"] == "FAIL":
         return None
     category = str(row.get("source_ds") or "")

@@ -122,11 +122,11 @@ def check_row(row: Mapping[str, Any], columns: Iterable[str], where: str) -> Non
     >>> check_row({"prompt": "Hi"}, ["prompt", "label"], "org/data")
     Traceback (most recent call last):
     ...
-    evalkit.errors.ConfigError: org/data lacks the column 'label'; wanted are prompt, label, and its rows have 'prompt'
+    evalkit.errors.ConfigError: org/data lacks the column 'label'; expected prompt, label, got 'prompt'
     """
     if row.get("__few_shots"):
         raise ConfigError(
-            f"{where}: no few-shot examples are to be had, since LightEval would show them without their context; "
+            f"{where}: few-shot examples are not available, since LightEval would show them without their context; "
             "ask for the task with |0"
         )
     columns = list(columns)
@@ -134,6 +134,5 @@ def check_row(row: Mapping[str, Any], columns: Iterable[str], where: str) -> Non
     if lacking:
         there = sorted(name for name in row if not name.startswith("__"))
         raise ConfigError(
-            f"{where} lacks the column {listed(lacking)}; wanted are {', '.join(columns)}, and its rows have "
-            f"{listed(there, most=30)}"
+            f"{where} lacks the column {listed(lacking)}; expected {', '.join(columns)}, got {listed(there, most=30)}"
         )

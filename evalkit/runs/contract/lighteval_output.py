@@ -81,7 +81,7 @@ class LightevalArtifacts:
         Returns
         -------
         pandas.DataFrame
-            One row a sample in the order of the file, columns `doc`, `metric` and `model_response`, each a mapping.
+            One row per sample in the order of the file, columns `doc`, `metric` and `model_response`, each a mapping.
 
         Raises
         ------
@@ -103,7 +103,7 @@ class LightevalArtifacts:
                 frame: pd.DataFrame = table.to_pandas(use_threads=False)
         except (ArrowException, OSError) as problem:
             said = " ".join(str(problem).split())[:200]
-            raise InputError(f"{file} is cut short or no parquet file: {said}") from None
+            raise InputError(f"{file} is truncated or not a parquet file: {said}") from None
         missing = [name for name in _COLUMNS if name not in frame.columns]
         if missing:
             raise InputError(f"{file} has no column {listed(missing)}; it is not one of LightEval's details")
@@ -122,10 +122,10 @@ def _results(file: Path) -> dict[str, dict[str, float]]:
         # json and not orjson: LightEval writes NaN
         content = json.loads(file.read_text(encoding="utf-8"))
     except (ValueError, OSError) as problem:
-        raise InputError(f"{file} is cut short or no JSON: {problem}") from None
+        raise InputError(f"{file} is truncated or not JSON: {problem}") from None
     results = content.get("results") if isinstance(content, dict) else None
     if not isinstance(results, dict) or not all(isinstance(figures, dict) for figures in results.values()):
-        raise InputError(f"{file} is no file of LightEval's results: it has no 'results' by task")
+        raise InputError(f"{file} is not a file of LightEval's results: it has no 'results' by task")
     return {
         _task(task): {str(name): float(value) for name, value in figures.items() if _is_number(value)}
         for task, figures in results.items()

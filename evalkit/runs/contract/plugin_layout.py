@@ -173,7 +173,7 @@ def _module_file(root: Path) -> Path:
         raise ConfigError(f"there is no plugin at {root}: no such file or folder")
     if root.is_file():
         if root.suffix != ".py" or not root.stem.isidentifier():
-            raise ConfigError(f"{root} is no plugin: a file must be a Python module, as in my_plugin.py")
+            raise ConfigError(f"{root} is not a plugin: a file must be a Python module, as in my_plugin.py")
         return root
     if (root / "__init__.py").is_file():
         return root / "__init__.py"
@@ -181,7 +181,7 @@ def _module_file(root: Path) -> Path:
     found = _named_module(root, named) if named else _only_module(root)
     if found is None:
         looked = f"its entry point names the module {named!r}, which is not there" if named else _nothing(root)
-        raise ConfigError(f"{root} is no plugin: {looked}")
+        raise ConfigError(f"{root} is not a plugin: {looked}")
     return found
 
 
@@ -220,7 +220,7 @@ def read_project(path: Path) -> Mapping[str, Any]:
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8")).get("project", {})
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
-        raise ConfigError(f"{path}: this is no valid TOML ({problem})") from None
+        raise ConfigError(f"{path}: invalid TOML ({problem})") from None
     return content if isinstance(content, Mapping) else {}
 
 

@@ -127,7 +127,7 @@ class Receipt(_Part):
     judges
         By whom.
     samples, vote, ties, min_self_agreement, aggregation, quorum, report_disagreement
-        Samples a judge and the rules from samples to a score.
+        Samples per judge and the rules from samples to a score.
     origins
         Field -> where its value came from: ``judge``, ``binding``, ``config``, ``profile``, ``task``, ``rubric``,
         ``default``.

@@ -148,9 +148,7 @@ class ScoringConfig(_Part):
     @model_validator(mode="after")
     def _can_score(self) -> Self:
         if self.judges and not any(judge.weight is None or judge.weight > 0 for judge in self.judges):
-            raise ValueError(
-                "judges: all weights are 0, so nobody is left to score; give at least one a weight above 0"
-            )
+            raise ValueError("judges: all weights are 0, so no judge is left; give at least one a weight above 0")
         names = [judge.name for judge in self.to_judges()]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
@@ -176,7 +174,7 @@ class ScoringConfig(_Part):
         values = json_values(given, where) if isinstance(given, str) else given
         if not isinstance(values, Mapping):
             raise ConfigError(
-                f"{where}: a mapping is wanted, with {', '.join(cls.model_fields)}; got a {type(values).__name__}"
+                f"{where}: expected a mapping with {', '.join(cls.model_fields)}, got a {type(values).__name__}"
             )
         try:
             return cls.model_validate(dict(values))
@@ -289,7 +287,7 @@ def faults(error: ValidationError, model: type[BaseModel], parts: Mapping[str, t
         elif detail["type"] == "missing":
             said.append(f"'{name}' is missing")
         elif detail["type"] == "tuple_type":
-            said.append(f"{name}: a list is wanted")
+            said.append(f"{name}: expected a list")
         else:
             message = detail["msg"].removeprefix("Value error, ")
             said.append(f"{name + ': ' if name else ''}{message[:1].lower()}{message[1:]}")

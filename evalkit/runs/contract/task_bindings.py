@@ -116,7 +116,7 @@ class TaskBindings(RootModel[dict[str, TaskBinding]]):
             Which task and key is wrong, and what is allowed.
         """
         if not isinstance(values, Mapping):
-            raise ConfigError(f"{where}: an object task → binding is wanted, not a {type(values).__name__}")
+            raise ConfigError(f"{where}: expected an object task → binding, got a {type(values).__name__}")
         found: dict[str, TaskBinding] = {}
         for task, given in values.items():
             try:

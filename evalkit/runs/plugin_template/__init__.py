@@ -53,7 +53,7 @@ def new_plugin(name: str, folder: str | Path | None = None) -> Path:
     package = _package(name)
     target = Path(name if folder is None else folder).expanduser().absolute()
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise ConfigError(f"{target} is there already and not empty; name another folder with folder=")
+        raise ConfigError(f"{target} exists and is not empty; name another folder with folder=")
     place = Path(os.path.realpath(target))  # a folder takes the place of an empty one, and not of a link to it
     scratch = place.with_name(f".{place.name}.{os.getpid()}.{secrets.token_hex(4)}")
     try:
@@ -76,7 +76,7 @@ def _package(name: str) -> str:
     package = name.replace("-", "_")
     if not _NAME.fullmatch(name) or iskeyword(package) or len(name) > 60:
         raise ConfigError(
-            f"{name!r} is no name for a plugin: lower-case words and digits joined by dashes, as in support-tone"
+            f"{name!r} is not a name for a plugin: lower-case words and digits joined by dashes, as in support-tone"
         )
     there = find_spec(package)  # a mere folder of that name has no origin, and may be the one that is to be filled
     if package in sys.stdlib_module_names or (there is not None and there.origin is not None):

@@ -129,9 +129,9 @@ def evalkit_tasks(folder: Path) -> tuple[str, list[dict[str, Any]]]:
 
 
 def unknown_tasks(pack: Pack, known: pd.DataFrame, plugins: pd.DataFrame) -> list[str]:
-    """What to say of tasks that nobody knows or that a run would not see, and of plugins that are not registered.
+    """A message for each unknown task, each task that a run would not see, and each plugin that is not registered.
 
-    Nothing is said of a task of LightEval while its list is not there, nor of one of a plugin that was not checked.
+    There is none for a task of LightEval while its list is missing, nor for one of a plugin that was not checked.
     """
     bound = {name for task in pack.tasks if (name := task.overrides.get("judge_plugin_name")) is not None}
     return [said for task in pack.tasks if (said := _unknown(task, known, plugins, bound)) is not None]
@@ -159,7 +159,7 @@ def _unbound(task: str, known: pd.DataFrame, bound: set[str]) -> str | None:
     found = known[[_is_among(task, [name]) for name in names]]
     if found.empty:
         is_listed = known["source"].str.startswith(LIGHTEVAL).any()
-        return f"nobody knows the task {task!r}{_near(task, names)}" if is_listed else None
+        return f"unknown task {task!r}{_near(task, names)}" if is_listed else None
     if not bound or found["source"].str.startswith(LIGHTEVAL).any() or found["plugin"].isin(bound).any():
         return None
     return (
@@ -175,4 +175,4 @@ def _is_among(task: str, names: Sequence[str]) -> bool:
 
 def _near(task: str, names: Sequence[str]) -> str:
     near = get_close_matches(task, names, n=3)
-    return f"; near it are {listed(near)}" if near else ""
+    return f"; similar names are {listed(near)}" if near else ""

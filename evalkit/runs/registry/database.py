@@ -159,7 +159,7 @@ def _url_of(given: str) -> URL:
         url = make_url(given)
     except (ArgumentError, ValueError):
         raise ConfigError(
-            "EVALKIT_REGISTRY is no URL: write postgresql://user@host/database, or a file's path"
+            "EVALKIT_REGISTRY is not a URL: write postgresql://user@host/database, or a file's path"
         ) from None
     if backend == "sqlite":
         if not url.database or url.database == ":memory:":

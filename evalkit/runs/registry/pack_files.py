@@ -83,9 +83,9 @@ class TaskEntry(BaseModel):
     @classmethod
     def _plain(cls, task: str) -> str:
         if "|" in task or "," in task or task != task.strip():
-            raise ValueError(f"{task!r} is no task name; few-shot examples have a key of their own, fewshot")
+            raise ValueError(f"{task!r} is not a task name; few-shot examples have a key of their own, fewshot")
         if task.startswith("-") or not task.isprintable():
-            raise ValueError(f"{task!r} is no task name: it begins with a dash, or holds signs that cannot be shown")
+            raise ValueError(f"{task!r} is not a task name: it begins with a dash or contains unprintable characters")
         return task
 
 

@@ -90,7 +90,7 @@ def locate(uri: str, folder: Path) -> Place:
         if found is not None:
             return Place(uri, found)
     raise ConfigError(
-        f"there is no plugin at {uri!r}: it is no file or folder, no package that is installed here, and no URL "
+        f"there is no plugin at {uri!r}: not a file or folder, not a package installed here, and not a URL "
         "(git+https://…@commit, https://….whl)"
     )
 
@@ -100,7 +100,7 @@ def _check_no_password(uri: str) -> None:
     try:
         parts = urlsplit(uri)
     except ValueError as problem:
-        raise ConfigError(f"{uri!r} is no URL: {problem}") from None
+        raise ConfigError(f"{uri!r} is not a URL: {problem}") from None
     is_web = parts.scheme.lower().endswith(("http", "https"))
     if parts.password is not None or (is_web and parts.username is not None):
         raise ConfigError(
@@ -172,7 +172,7 @@ def fetched(uri: str, folder: Path, content: str = "") -> Path:
     Raises
     ------
     ConfigError
-        When pip cannot get it; the message ends with what pip said.
+        When pip cannot get it; the message ends with pip's own.
     """
     target = folder / hashlib.sha256(f"{uri}{content}".encode()).hexdigest()[:16]
     if target.is_dir():

@@ -246,7 +246,7 @@ class Registry:
     def apply_pack(self, source: str | Path | Mapping[str, Any]) -> Pack:
         """Take a pack over from a YAML file or its content; the same content again changes nothing.
 
-        A task that nobody knows, of LightEval, installed bundles and plugins, is an EvalkitWarning (see `benchmarks`).
+        A task that neither LightEval nor an installed bundle or plugin has is an EvalkitWarning (see `benchmarks`).
 
         Raises
         ------
@@ -317,7 +317,7 @@ class Registry:
 
 def _check_template(name: str, version: str) -> None:
     if not _TEMPLATE.fullmatch(name):
-        raise ConfigError(f"{name!r} is no name for a template: lower-case letters, digits, dash and underscore")
+        raise ConfigError(f"{name!r} is not a name for a template: lower-case letters, digits, dash and underscore")
     if not re.fullmatch(r"v[1-9][0-9]*", version):
         raise ConfigError(f"a template's version is v1, v2 and so on, not {version!r}")
 
@@ -326,5 +326,5 @@ def _check_name(what: str, name: str, version: str) -> None:
     for kind, text in (("name", name), ("version", version)):
         if not _NAME.fullmatch(text):
             raise ConfigError(
-                f"{text!r} is no {kind} for a {what}: letters, digits, dot, dash and underscore, at most 100"
+                f"{text!r} is not a {kind} for a {what}: letters, digits, dot, dash and underscore, at most 100"
             )
