@@ -117,23 +117,12 @@ class Runner:
             After Ctrl-C, when the processes have ended and the row is closed.
         """
         owner = Owner.here()
-        run_id = self._create(pack, model, backend, scoring_mode, scoring_config, max_samples, flags, owner)
+        run_id = self._create(pack, model, backend, scoring_mode, scoring_config, max_samples, flags, owner=owner)
         return self.carry_out(run_id, owner, on_line=on_line, on_start=on_start)
 
-    def queue(
-        self,
-        pack: str,
-        model: str,
-        *,
-        backend: str = "accelerate",
-        scoring_mode: str = "deterministic",
-        scoring_config: ScoringConfig | Mapping[str, Any] | str | Path | None = None,
-        max_samples: int | None = None,
-        flags: Mapping[str, Any] | None = None,
-    ) -> Run:
-        """Check a run as `start` does, and leave it to a worker."""
-        run_id = self._create(pack, model, backend, scoring_mode, scoring_config, max_samples, flags, None)
-        return self.store.run(run_id)
+    def queue(self, pack: str, model: str, **options: Any) -> Run:
+        """Check a run as `start` does, and leave it to a worker; `options` are those of `start`."""
+        return self.store.run(self._create(pack, model, **options))
 
     def rerun(
         self,
@@ -155,7 +144,7 @@ class Runner:
         options = old.options
         run_id = self._create(
             old.pack, old.model, old.backend, old.scoring_mode, old.scoring_config, options.get("max_samples"),
-            options.get("flags"), owner, rerun_of=old,
+            options.get("flags"), owner=owner, rerun_of=old,
         )  # fmt: skip
         if owner is None:
             return self.store.run(run_id)
@@ -165,24 +154,27 @@ class Runner:
         self,
         pack: str,
         model: str,
-        backend: str,
-        mode: str,
-        config: Any,
-        max_samples: int | None,
-        flags: Mapping[str, Any] | None,
-        owner: Owner | None,
+        backend: str = "accelerate",
+        scoring_mode: str = "deterministic",
+        scoring_config: Any = None,
+        max_samples: int | None = None,
+        flags: Mapping[str, Any] | None = None,
+        *,
+        owner: Owner | None = None,
         rerun_of: Run | None = None,
     ) -> str:
         self.recover()
         if max_samples is not None and max_samples < 1:
-            raise ConfigError(f"max_samples is a number of samples ≥ 1, not {max_samples}")
+            raise ConfigError(f"max_samples must be a whole number ≥ 1, got {max_samples}")
         name, _, version = pack.partition("@")
-        resolution = resolve(self.registry, self.registry.pack(name, version or None), mode, config, look=True)
+        resolution = resolve(
+            self.registry, self.registry.pack(name, version or None), scoring_mode, scoring_config, look=True
+        )
         facts = model_facts(backend, model) if rerun_of is None else same_files(rerun_of.artifacts.get("model", {}))
         if rerun_of is not None:
             check_same(rerun_of, resolution.to_dict(), facts)
         order = Order(
-            model, backend, as_given(config), {"max_samples": max_samples, "flags": check_flags(flags or {})},
+            model, backend, as_given(scoring_config), {"max_samples": max_samples, "flags": check_flags(flags or {})},
             None if rerun_of is None else rerun_of.id,
         )  # fmt: skip
         artifacts = {"model": facts, "notes": list(resolution.warnings)}

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -38,7 +36,6 @@ RECEIPTS_FILE = "receipts.json"
 _SCHEMA = 1
 _COUNTS = ("n_items", "n_scored", "n_empty", "n_judgments", "n_unscored", "n_live", "n_cached")
 _NO_IDENTITY = ("base_url", "n_judgments", "n_scored", "reasons", "served")
-_lock = threading.Lock()
 
 
 Scorer = Literal["judge", "deterministic", "unknown"]
@@ -208,7 +205,8 @@ def check_receipts(path: Path | None = None) -> None:
     """
     if (place := path or receipt_place()) is not None:
         with _held(place):
-            _content_of(place)
+            if place.exists():
+                _read(place)
 
 
 def write_receipt(receipt: Receipt, path: Path | None = None) -> None:
@@ -225,9 +223,14 @@ def write_receipt(receipt: Receipt, path: Path | None = None) -> None:
     place = path or receipt_place()
     if place is None:
         return
-    with _changed(place) as content:
-        kept = [old for old in content.receipts if (old.task, old.metric) != (receipt.task, receipt.metric)]
-        content.receipts = [*kept, receipt]
+    with _held(place):
+        before = _read(place) if place.exists() else []
+        tasks: dict[str, list[Any]] = {}
+        for one in [*before, receipt]:
+            if one is receipt or (one.task, one.metric) != (receipt.task, receipt.metric):
+                tasks.setdefault(one.task, []).append(one.model_dump(mode="json"))
+        with whole(place) as out:
+            out.write(json.dumps({"schema_version": _SCHEMA, "tasks": tasks}, ensure_ascii=False, indent=1).encode())
 
 
 def write_scorers(scorers: Mapping[str, Mapping[str, Scorer]], path: Path | None = None) -> None:
@@ -253,7 +256,7 @@ def read_receipts(path: str | Path) -> list[Receipt]:
     ConfigError
         When the file is none of receipts, or is cut short.
     """
-    return _read(Path(path)).receipts
+    return _read(Path(path))
 
 
 def read_scorers(path: str | Path) -> dict[str, dict[str, Scorer]]:
@@ -286,42 +289,17 @@ def _scorer(given: Any) -> Scorer:
     return found
 
 
-@dataclass(slots=True)
-class _Content:
-    receipts: list[Receipt]
-
-    def to_json(self) -> str:
-        tasks: dict[str, list[Any]] = {}
-        for one in self.receipts:
-            tasks.setdefault(one.task, []).append(one.model_dump(mode="json"))
-        values = {"schema_version": _SCHEMA, "tasks": tasks}
-        return json.dumps(values, ensure_ascii=False, indent=1)
-
-
-def _read(path: Path) -> _Content:
+def _read(path: Path) -> list[Receipt]:
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
-        found = [Receipt.model_validate(one) for part in values["tasks"].values() for one in part]
+        receipts = [Receipt.model_validate(one) for part in values["tasks"].values() for one in part]
     except ValidationError as problem:
         raise ConfigError(f"{path}: {faults(problem, Receipt, {'judges': JudgeUsed})}") from None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as problem:
         raise ConfigError(f"{path} holds no receipts: {problem}") from None
     if values.get("schema_version") != _SCHEMA:
         raise ConfigError(f"{path}: schema_version {values.get('schema_version')!r} is not known; {_SCHEMA} is")
-    return _Content(found)
-
-
-@contextmanager
-def _changed(place: Path) -> Iterator[_Content]:
-    with _held(place):
-        content = _content_of(place)
-        yield content
-        with whole(place) as out:
-            out.write(content.to_json().encode())
-
-
-def _content_of(place: Path) -> _Content:
-    return _read(place) if place.exists() else _Content([])
+    return receipts
 
 
 @contextmanager
@@ -330,19 +308,10 @@ def _held(place: Path) -> Iterator[None]:
         place.parent.mkdir(parents=True, exist_ok=True)
         lock = place.with_name(f".{place.name}.lock")
         lock.touch()
-        with _lock, held(lock):
+        with held(lock):
             yield
     except OSError as problem:
         raise ConfigError(
             f"receipts cannot be written to {place}: {problem.strerror or problem}; name another file by "
             f"{RECEIPT_VARIABLE}"
         ) from None
-
-
-def _start_afresh_in_child() -> None:
-    global _lock
-    _lock = threading.Lock()  # another thread of the parent may hold its own for ever
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_start_afresh_in_child)
