@@ -33,7 +33,6 @@ try:
 except ModuleNotFoundError as problem:
     raise MissingExtraError(f"the POLLUX metric needs lighteval ({problem}): {advise_extra('lighteval')}") from problem
 
-from evalkit.core.rules import Rules
 from evalkit.lighteval.metrics import filled_answers, receipt_counts
 from evalkit.lighteval.scoring import Settled
 
@@ -284,7 +283,7 @@ class PolluxLLMJudgeMetric(SampleLevelComputation):  # type: ignore[misc,unused-
         errors = [error or None for _, _, error in found.readings]
         tables = [] if found.table is None else [found.table.assign(error=pd.array(errors, dtype=object))]
         origins = dict.fromkeys(("judges", "rubric", "samples", "template"), "task")
-        Settled(spec, Rules(), origins, False, mode, None, TaskBinding()).leave_receipt(
+        Settled(spec, origins, False, mode, None, TaskBinding()).leave_receipt(
             task or "",
             self._metric,
             n_items=len(samples),
