@@ -20,8 +20,6 @@ from pathlib import Path
 folder = Path(tempfile.mkdtemp())
 os.environ["EVALKIT_CACHE"] = str(folder / "cache")
 n, times, suffix, keyed = {n}, {times}, {suffix!r}, {keyed}
-if not {parser}:
-    sys.modules["yaml"] = None
 from evalkit.gate import GateOptions, enrich, run_gate
 from evalkit.gate.reports import as_json, as_junit, as_markdown
 said = {{"rubric_version": "v1", "passed": True, "score": 1.0, "samples": [True] * 3, "agreement": 1.0}}
@@ -39,7 +37,7 @@ tests = [{{"id": f"t{{at}}", "expected": {{"type": "faithfulness", "min_score": 
 text = json.dumps({{"tests": tests}}, indent=1) if suffix == ".json" else "tests:\\n" + block
 (folder / ("e" + suffix)).write_text(text)
 if keyed:
-    found = run_gate(folder / ("e" + suffix), folder / "t.jsonl", GateOptions(judge="fake:lenient")).found
+    found = run_gate(folder / ("e" + suffix), folder / "t.jsonl", GateOptions(judge="fake:lenient")).judgments
     enrich(folder / "t.jsonl", folder / "t.jsonl", {{line: {{name: one.to_dict() for name, one in by.items()}}
                                                    for line, by in found.items()}})
 with (folder / "t.jsonl").open("a") as file:
@@ -54,8 +52,8 @@ print(json.dumps({{"s": seconds, "mb": resource.getrusage(resource.RUSAGE_SELF).
 """
 
 
-def figures(times: int, suffix: str = ".yaml", *, keyed: bool = False, parser: bool = True) -> dict[str, float]:
-    return fresh(_CODE.format(n=N, times=times, suffix=suffix, keyed=keyed, parser=parser))
+def figures(times: int, suffix: str = ".yaml", *, keyed: bool = False) -> dict[str, float]:
+    return fresh(_CODE.format(n=N, times=times, suffix=suffix, keyed=keyed))
 
 
 def main() -> int:
@@ -65,7 +63,6 @@ def main() -> int:
         ten.append(figures(10))
     print(told("2,000 tests, reports included, YAML configuration", [run["s"] for run in once]))
     print(told("the same, with verdict keys to be checked", [figures(1, keyed=True)["s"]]))
-    print(told("the same, without PyYAML (no bar)", [figures(1, parser=False)["s"]]))
     print(told("the same, JSON configuration (no bar)", [figures(1, ".json")["s"]]))
     print(told("2,000 tests of a file of 20,000 traces (no bar)", [run["s"] for run in ten]))
     print(told("peak memory, file of 2,000 traces", [run["mb"] for run in once], "MB"))

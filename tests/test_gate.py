@@ -123,7 +123,7 @@ def test_enrichment_keeps_every_byte_that_is_not_its_own(tmp_path: Path) -> None
 def test_a_recorded_judgment_of_another_answer_does_not_count(tmp_path: Path) -> None:
     row = {"schema_version": 1, "type": "verdict.trace", "request_id": "t", "prompt": "p", "context": list(CONTEXT)}
     path = Path(write_lines(tmp_path / "t.jsonl", [row | {"response": "30 days."}]))
-    found = run_gate(config(one()), path, GateOptions(judge="fake")).found
+    found = run_gate(config(one()), path, GateOptions(judge="fake")).judgments
     enrich(path, path, {line: {name: one.to_dict() for name, one in by.items()} for line, by in found.items()})
     assert run_gate(config(one()), path).exit_code == 0
     path.write_text(path.read_text(encoding="utf-8").replace("30 days.", "60 days."), encoding="utf-8")
@@ -177,9 +177,12 @@ def test_a_test_without_a_trace_is_not_covered() -> None:
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ({"suite": {"type": "relevancy", "min_coverage": 0.5}}, "no test expects 'relevancy'; expected are faithful"),
-        ({"suite": {"type": "faithfulness"}}, "a suite bound is one of min_score_lower_bound, min_pass_rate"),
-        ({"suite": [{}]}, "a suite bound is one of"),
+        (
+            {"suite": {"type": "relevancy", "min_coverage": 0.5}},
+            "no test expects 'relevancy'; the tests expect",
+        ),
+        ({"suite": {"type": "faithfulness"}}, "a suite bound needs one of min_score_lower_bound, min_pass_rate"),
+        ({"suite": [{}]}, "a suite bound needs one of"),
     ],
     ids=["stranger", "no-bound", "empty"],
 )
@@ -374,7 +377,7 @@ def test_json_schema(schema: dict) -> None:
     if schema["type"] == "nonsense":
         result = run_gate(config(test), [trace()])
         assert (result.exit_code, result.tests[0].status) == (2, "error")
-        assert "no JSON Schema" in result.tests[0].message
+        assert "invalid JSON Schema" in result.tests[0].message
     else:
         assert run_gate(config(test), [trace(answer="{}")]).exit_code == 0
         assert run_gate(config(test), [trace(answer="no")]).exit_code == 1

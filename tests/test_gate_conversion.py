@@ -151,9 +151,9 @@ def test_traces_without_judgments_and_wrong_input(tmp_path: Path) -> None:
     assert len(items) == 2
     assert recorded.empty
     assert gate(path, "faithfulness").exit_code == 2
-    with pytest.raises(InputError, match="no column 'answer'"):
+    with pytest.raises(InputError, match="lack 'answer'"):
         ek.gate.to_traces([{"question": "q"}], None, path)
-    with pytest.raises(InputError, match="item 'a': answer is int; a trace holds text"):
+    with pytest.raises(InputError, match="item 'a': answer must be text, got int"):
         ek.gate.to_traces([{"item_id": "a", "question": "q", "answer": 3}], None, path)
     table = ek.judge(ITEMS, "faithfulness", "fake:strict", samples=1, progress=False)
     with pytest.raises(InputError, match="1 judged item is not among the items, first 'b'"):

@@ -14,7 +14,7 @@ import evalkit as ek
 from evalkit.core.rules import Rules
 from evalkit.errors import InputError
 from evalkit.gate import GateConfig, GateOptions, GateResult, Judgment, Trace, measure, run_gate
-from evalkit.gate.judgments import read_recorded
+from evalkit.gate.recorded_judgments import read_recorded
 from evalkit.gate.reports import as_json
 from evalkit.gate.trace_conversion import _of_rubric
 
@@ -120,10 +120,10 @@ def test_evalkits_own_agreement_has_four_places() -> None:
         (foreign([N, N, N]), "contradicts itself: passed True and score 0.9 where no sample is scored"),
         (foreign([N, N, N], passed=None, score=0.5), "contradicts itself: passed None and score 0.5"),
         (foreign([T, T, T], error="timed out"), "passed True and score 0.9 where an error is recorded"),
-        (foreign([T], score=1.5), "score: input should be less than or equal to 1, not 1.5"),
+        (foreign([T], score=1.5), "score: input should be less than or equal to 1, got 1.5"),
         (foreign([T], score=-0.1), "score: "),
-        (foreign([T], score=True), "score: input should be a valid number, not True"),
-        (foreign([T], score="0.9"), "score: input should be a valid number, not '0.9'"),
+        (foreign([T], score=True), "score: input should be a valid number, got True"),
+        (foreign([T], score="0.9"), "score: input should be a valid number, got '0.9'"),
         (foreign([T], agreement=True), "agreement: "),
         (foreign([T], agreement=1.01), "agreement: "),
         (foreign([T], passed=1), "passed: "),
@@ -186,7 +186,9 @@ def test_copies_of_one_trace_are_one_cluster_without_parts(bound: str) -> None:
 
     assert suite(range(40)) == ("pass", "1.00 [0.91, 1.00] over 40 of 40 tests; the lower end reaches 0.85")
     assert suite([0] * 40)[0] == "error"
-    assert suite([0] * 40)[1].startswith("1 of 40 tests differ in content and have a value; a suite bound needs 20")
+    assert suite([0] * 40)[1].startswith(
+        "1 of 40 tests differ in content and have a value; a suite bound needs at least 20"
+    )
     # 20 contents twice: n/(n + z²) = 20/23.84 = 0.84, where 40 would have 0.91
     assert suite([at // 2 for at in range(40)]) == (
         "fail",

@@ -41,15 +41,15 @@ def fits(schema: Any, answer: str) -> tuple[str, str]:
 @pytest.mark.parametrize(
     ("schema", "answer", "said"),
     [
-        ({"type": "number"}, "NaN", "is no JSON: NaN is no number that JSON can hold"),
-        ({"type": "number"}, "Infinity", "is no JSON"),
-        ({"type": "number"}, "-Infinity", "is no JSON"),
-        ({"type": "number"}, "1e999", "is no JSON: 1e999 is no number that JSON can hold"),
-        ({"type": "object"}, '{"a": [NaN]}', "is no JSON"),
-        ({"type": "object", "required": ["a"]}, '{"a": "bad", "a": "good"}', "the key 'a' stands twice in one object"),
-        ({"type": "object"}, '{"x": [{"a": 1, "\\u0061": 2}]}', "the key 'a' stands twice"),
-        ({"type": "object"}, "{} {}", "is no JSON"),
-        ({"type": "object"}, "", "is no JSON"),
+        ({"type": "number"}, "NaN", "invalid JSON: NaN is not a number that JSON allows"),
+        ({"type": "number"}, "Infinity", "invalid JSON"),
+        ({"type": "number"}, "-Infinity", "invalid JSON"),
+        ({"type": "number"}, "1e999", "invalid JSON: 1e999 is not a number that JSON allows"),
+        ({"type": "object"}, '{"a": [NaN]}', "invalid JSON"),
+        ({"type": "object", "required": ["a"]}, '{"a": "bad", "a": "good"}', "duplicate key 'a'"),
+        ({"type": "object"}, '{"x": [{"a": 1, "\\u0061": 2}]}', "duplicate key 'a'"),
+        ({"type": "object"}, "{} {}", "invalid JSON"),
+        ({"type": "object"}, "", "invalid JSON"),
         ({"type": "string", "format": "date"}, '"2024-02-30"', "is not a 'date'"),
     ],
 )
@@ -73,25 +73,25 @@ def test_every_json_text_is_read_as_it_is(value: Any) -> None:
 @pytest.mark.parametrize(
     ("schema", "answer", "said"),
     [
-        ({"$ref": "#"}, "1", "refers to itself without end"),
-        ({"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}}, "1", "without end"),
-        ({"$dynamicRef": "#"}, "1", "without end"),
+        ({"$ref": "#"}, "1", "refers to itself endlessly"),
+        ({"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}}, "1", "endlessly"),
+        ({"$dynamicRef": "#"}, "1", "endlessly"),
         ({"$ref": "#/$defs/nowhere"}, "1", "'/$defs/nowhere' does not exist"),
         ({"$ref": "other.json"}, "1", "Unresolvable: other.json"),
         ({"$ref": "#/x", "x": {"type": "nonsense"}}, "1", "the schema cannot be used (Unknown type 'nonsense'"),
         ({"$ref": "#/x", "x": 5}, "1", "the schema cannot be used"),
         ({"$ref": "#/x", "x": {"pattern": "("}}, '"a"', "the schema cannot be used"),
         ({"multipleOf": 0.1}, "9" * 400, "the schema cannot be used"),
-        ({"type": "nonsense"}, "1", "this is no JSON Schema that can be used ('nonsense' is not valid"),
-        ({"pattern": "("}, "1", "this is no JSON Schema that can be used ('(' is not a 'regex')"),
-        ({"minimum": float("nan")}, "1", "this is no JSON Schema that can be used (NaN is no number"),
-        ({"maximum": float("inf")}, "1", "this is no JSON Schema that can be used (Infinity is no number"),
+        ({"type": "nonsense"}, "1", "invalid JSON Schema: 'nonsense' is not valid"),
+        ({"pattern": "("}, "1", "invalid JSON Schema: '(' is not a 'regex'"),
+        ({"minimum": float("nan")}, "1", "invalid JSON Schema: NaN is not a number"),
+        ({"maximum": float("inf")}, "1", "invalid JSON Schema: Infinity is not a number"),
         ({"$schema": "http://127.0.0.1:9/own", "type": "string"}, "1", "unknown $schema 'http://127.0.0.1:9/own'"),
-        ({"$schema": ["x"], "type": "string"}, "1", "this is no JSON Schema"),
-        ({}, "1", "it demands nothing"),
-        ({"requird": ["a"], "title": "x"}, "{}", "it demands nothing"),
-        ({"required": [], "properties": {}}, "{}", "it demands nothing"),
-        ({"if": {"type": "array"}}, "{}", "it demands nothing"),
+        ({"$schema": ["x"], "type": "string"}, "1", "invalid JSON Schema"),
+        ({}, "1", "it accepts every answer"),
+        ({"requird": ["a"], "title": "x"}, "{}", "it accepts every answer"),
+        ({"required": [], "properties": {}}, "{}", "it accepts every answer"),
+        ({"if": {"type": "array"}}, "{}", "it accepts every answer"),
         ({"type": "array"}, "[" * 100_000, "nested too deeply"),
         ({"type": "array"}, "[" * 100_000 + "]" * 100_000, "nested too deeply"),
         ({"type": "array"}, '{"a":' * 100_000, "nested too deeply"),
@@ -106,11 +106,11 @@ def test_what_cannot_be_decided_is_that_tests_error(schema: Any, answer: str, sa
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('{"type": "string", "type": "number"}', "the key 'type' stands twice"),
+        ('{"type": "string", "type": "number"}', "duplicate key 'type'"),
         ("true", "expected a mapping, got bool"),
         ("[]", "expected a mapping, got list"),
-        ("{", "this is no JSON Schema"),
-        ("[" * 100_000, "this is no JSON Schema"),
+        ("{", "invalid JSON Schema"),
+        ("[" * 100_000, "invalid JSON Schema"),
         (None, "cannot be read: no such file"),
     ],
 )
@@ -288,7 +288,7 @@ def test_checks_run_off_the_main_thread_too() -> None:
 def test_a_check_that_cannot_fail_or_a_number_that_is_none_is_refused(tmp_path: Path, expected: Any) -> None:
     path = tmp_path / "e.json"
     path.write_text(json.dumps({"tests": [{"id": "t", "expected": expected}]}).replace("NaN", "1e999"), "utf-8")
-    with pytest.raises(ConfigError, match=r"e\.json, line "):
+    with pytest.raises(ConfigError, match=r"e\.json.* line "):
         load_gate(path)
 
 
@@ -338,7 +338,7 @@ def test_patterns_that_can_fail_are_taken(word: str) -> None:
 def test_an_empty_part_or_a_number_that_is_none_is_refused_at_the_top(tmp_path: Path, top: Any) -> None:
     tests = [{"id": "t", "expected": {"type": "faithfulness"}}]
     (tmp_path / "e.json").write_text(json.dumps({"tests": tests} | top), "utf-8")
-    with pytest.raises(ConfigError, match=r"e\.json, line "):
+    with pytest.raises(ConfigError, match=r"e\.json.* line "):
         load_gate(tmp_path / "e.json")
 
 

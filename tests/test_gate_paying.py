@@ -171,7 +171,7 @@ def test_a_budget_that_is_reached_part_way(here: Path, server: JudgeServer) -> N
     assert result.exit_code == 2
     lost = [test.message for test in result.tests if test.status == "error"]
     assert all("3 of 3 samples unscored (budget 3)" in message for message in lost)
-    assert result.notes[0].startswith(f"the budget of US$ {budget} was reached; what was paid is kept")
+    assert result.notes[0].startswith(f"the budget of US$ {budget} was reached; paid replies are kept")
     before = len(server.seen)
     assert run_gate("eval.json", "traces.jsonl", priced(server)).counts["pass"] == 6
     assert len(server.seen) == 6, f"only the rest is paid, after {before}"
@@ -229,7 +229,7 @@ def test_two_metrics_share_one_budget(here: Path, server: JudgeServer) -> None:
 def test_without_a_price_a_budget_is_refused_before_anything_is_paid(here: Path, server: JudgeServer) -> None:
     write(1)
     options = GateOptions(judge="openai", model="m", base_url=server.url, budget_usd=1.0)
-    with pytest.raises(ek.errors.ConfigError, match=r"price of judge 'openai:m' is not known, so --budget-usd"):
+    with pytest.raises(ek.errors.ConfigError, match=r"price of judge 'openai:m' is unknown, so --budget-usd"):
         run_gate("eval.json", "traces.jsonl", options)
     assert server.seen == []
 
@@ -257,7 +257,7 @@ def test_a_missing_key_names_what_works_here(here: Path, capsys: pytest.CaptureF
     assert said.out == ""
     assert said.err == (
         "evalkit: error: judge 'openai:gpt-4o-mini' needs a key and the environment variable OPENAI_API_KEY is not "
-        "set; set it, name another variable with --judge-api-key-env, or replay what is recorded and cached with "
+        "set; set it, name another variable with --judge-api-key-env, or use recorded and cached judgments with "
         "--judge none\n"
     )
 

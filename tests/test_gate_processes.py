@@ -155,7 +155,7 @@ def test_faults_of_the_configuration(here: Path, old: str, new: str, said: str) 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (json.dumps(trace()) + "\n{nonsense\n", "traces.jsonl, line 2: this is no valid JSON"),
+        (json.dumps(trace()) + "\n{nonsense\n", "traces.jsonl, line 2: invalid JSON"),
         (json.dumps(trace(extra=1)) + "\n", "traces.jsonl, line 1: unknown key 'extra'; allowed are schema_version"),
         (
             json.dumps(trace(meta=recorded(passed=False))) + "\n",

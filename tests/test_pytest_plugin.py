@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from servers import judge_server
 
-from evalkit.gate.pytest_plugin import _spoken
+from evalkit.gate.pytest_plugin import _with_pytest_options
 
 pytestmark = pytest.mark.network
 
@@ -63,7 +63,7 @@ def test_bad_by_verdict(verdict):
 
 def test_messages_name_the_options_of_pytest() -> None:
     said = "set it, name another variable with --judge-api-key-env, or replay with --judge none; --budget-usd, --judges"
-    assert _spoken(said) == (
+    assert _with_pytest_options(said) == (
         "set it, name another variable with --verdict-api-key-env, or replay with --verdict-judge none; "
         "--verdict-budget-usd, --judges"
     )
@@ -118,17 +118,17 @@ def test_row_of_a_table(verdict):
     assert "ValidationError" not in said
     assert "Traceback" not in said
     for line in (
-        "not a Profile; a profile goes by --verdict-profile",
-        "such as 'faithfulness', not a Rubric; give its id",
-        "not a NoneType; give its id",
-        "verdict.check asks a judge, and 'regex' needs none",
+        "got a Profile; name a profile with --verdict-profile",
+        "such as 'faithfulness', got a Rubric; pass its id",
+        "got a NoneType; pass its id",
+        "'regex' needs no judge",
         "verdict.check got min_score='high': input should be a valid number",
         "verdict.check got samples=0: input should be greater than or equal to 1",
         "verdict.check got rubric_version=3: input should be a valid string",
-        "the item is of type list; give a mapping",
-        "the item is of type NoneType; give a mapping",
-        "the item's context is of type int; give a text or a list of texts",
-        "the item's context holds what is no text",
+        "or a Trace; got list",
+        "or a Trace; got NoneType",
+        "a text or a list of texts, got int",
+        "the item's context must be a text or a list of texts",
     ):
         assert line in said, line
 

@@ -217,7 +217,7 @@ def _write(args: argparse.Namespace, result: GateResult, since: tuple[int, int])
 
 
 def _found(result: GateResult) -> dict[int, dict[str, Any]]:
-    return {line: {name: one.to_dict() for name, one in by.items()} for line, by in result.found.items()}
+    return {line: {name: one.to_dict() for name, one in by.items()} for line, by in result.judgments.items()}
 
 
 def enrich_traces(args: argparse.Namespace) -> int:
@@ -241,7 +241,7 @@ def enrich_traces(args: argparse.Namespace) -> int:
     with _hushed(args.redact):
         result = run_gate(args.config, args.trace_file, options)
     enrich(args.trace_file, target, _found(result), redact=args.redact, since=since)
-    count = sum(map(len, result.found.values()))
+    count = sum(map(len, result.judgments.values()))
     if not args.quiet:
         tell(f"recorded {counted(count, 'judgment')} in {target}")
     lost = [test for test in result.tests if test.status == "error"]

@@ -25,7 +25,7 @@ EXTRAS = {
     "notebook": ("anywidget", "ipywidgets", "jupyterlab", "matplotlib", "pyarrow"),
     "parquet": ("pyarrow",),
     "datasets": ("datasets",),
-    "gate": ("jsonschema", "yaml"),
+    "gate": ("jsonschema",),
     "lighteval": ("lighteval",),
     "litellm": ("litellm",),
     "inference-providers": ("huggingface_hub",),

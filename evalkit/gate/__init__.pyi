@@ -1,6 +1,6 @@
 from .config import Expected as Expected
 from .config import GateConfig as GateConfig
-from .config import load_gate as load_gate
+from .config_files import load_gate as load_gate
 from .enrichment import enrich as enrich
 from .judgments import Judgment as Judgment
 from .metrics import measure as measure

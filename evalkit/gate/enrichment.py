@@ -1,4 +1,4 @@
-"""Judgments into a trace file, without touching what is not ours."""
+"""Writing judgments into a trace file; every other byte of it stays."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import orjson
 
 from evalkit.core.files import held, write_whole
 from evalkit.errors import InputError
-from evalkit.gate.judgments import RECORDED
+from evalkit.gate.recorded_judgments import RECORDED
 from evalkit.gate.traces import REDACTED
 
 __all__ = ["enrich", "stamp_of"]
@@ -23,70 +23,70 @@ _NOTHING = ("null", "{}", "[]")
 
 
 def stamp_of(path: str | Path) -> tuple[int, int]:
-    """Size and time of a file's last change: whether it is still the one that was read.
+    """Size and time of last change of a file, to tell whether it has changed.
 
     Raises
     ------
     InputError
-        When it is not there.
+        When it does not exist.
     """
     try:
-        found = Path(path).stat()
+        status = Path(path).stat()
     except OSError as problem:
         raise InputError(f"{path} cannot be read: {(problem.strerror or str(problem)).lower()}") from None
-    return found.st_size, found.st_mtime_ns
+    return status.st_size, status.st_mtime_ns
 
 
 def enrich(
     source: str | Path,
     target: str | Path,
-    found: Mapping[int, Mapping[str, Any]],
+    judgments: Mapping[int, Mapping[str, Any]],
     *,
     redact: bool = False,
     since: tuple[int, int] | None = None,
 ) -> None:
-    """Copy a trace file, judgments written at ``meta.verdict.judge.<rubric>``; it appears whole or not at all.
+    """Copy a trace file with judgments at ``meta.verdict.judge.<rubric>``; it appears whole or not at all.
 
-    Lines without a judgment are copied as they are; of the others every other byte is kept.
+    Lines without a judgment are copied as they are; in the others every other byte is kept.
 
     Parameters
     ----------
     source, target
         May be the same file.
-    found
-        Line number -> rubric id -> recorded judgment.
+    judgments
+        Line number -> rubric id -> judgment to record.
     redact
-        Replace by ``[REDACTED]`` in every line: prompt, context, answer, explanations, and all of `meta` that is not
-        evalkit's.
+        Replace by ``[REDACTED]`` in every line: prompt, context, answer, explanations, and all keys of `meta` that are
+        not evalkit's.
     since
-        `stamp_of` the source when it was judged: a file that changed after that has other lines.
+        `stamp_of` the source when it was judged: an error if the file has changed since.
 
     Raises
     ------
     InputError
-        When the file changed in the meantime, or cannot be written: then it is as it was.
+        When the file has changed meanwhile, or cannot be written; then nothing changes.
     """
     source = Path(source)
-    stamp_of(source)  # says which file it is that is not there
+    stamp_of(source)  # its error names the missing file
     try:
-        with held(source):  # from the look whether it changed to its replacement; who waited finds another file there
-            write_whole(target, _lines(source, found, since, redact=redact), mode=source.stat().st_mode & 0o777)
+        with held(source):  # from the check for changes to the replacement
+            write_whole(target, _lines(source, judgments, since, redact=redact), mode=source.stat().st_mode & 0o777)
     except OSError as problem:
         raise InputError(f"{source} cannot be read: {(problem.strerror or str(problem)).lower()}") from None
 
 
 def _lines(
-    source: Path, found: Mapping[int, Mapping[str, Any]], since: tuple[int, int] | None, *, redact: bool
+    source: Path, judgments: Mapping[int, Mapping[str, Any]], since: tuple[int, int] | None, *, redact: bool
 ) -> Iterator[bytes]:
     before = stamp_of(source)
     with source.open("rb") as lines:
         for number, line in enumerate(lines, start=1):
-            yield _written(line, found.get(number), redact=redact)
+            yield _rewritten(line, judgments.get(number), redact=redact)
     if stamp_of(source) != before or since not in (None, before):
-        raise InputError(f"{source} was changed since it was judged; nothing was written: run it again")
+        raise InputError(f"{source} has changed since it was judged, so nothing was written; run it again")
 
 
-def _written(line: bytes, judged: Mapping[str, Any] | None, *, redact: bool) -> bytes:
+def _rewritten(line: bytes, judged: Mapping[str, Any] | None, *, redact: bool) -> bytes:
     if (not judged and not redact) or not line.strip():
         return line
     members = _members(line.decode("utf-8").strip())
@@ -108,7 +108,7 @@ def _written(line: bytes, judged: Mapping[str, Any] | None, *, redact: bool) -> 
 
 
 def _hidden(members: Mapping[str, str], shown: Iterable[str]) -> dict[str, str]:
-    """The members, all that are not known to be harmless hidden; a context stays a list."""
+    """The members, with all but the harmless ones redacted; a context stays a list."""
     return {
         name: text if name in shown or text in _NOTHING else f"[{_HIDDEN}]" if name == "context" else _HIDDEN
         for name, text in members.items()
@@ -116,12 +116,12 @@ def _hidden(members: Mapping[str, str], shown: Iterable[str]) -> dict[str, str]:
 
 
 def _members(text: str) -> dict[str, str]:
-    """The members of a JSON object, each value as the very text that stands there: numbers keep their digits."""
+    """The members of a JSON object, each value as its original text, so that numbers keep their digits."""
     decoder, at, members = json.JSONDecoder(), _skip(text, 1), dict[str, str]()
     if text == "null":
         return members
     if text[:1] != "{":
-        raise InputError("a trace, its meta and verdict are JSON objects")
+        raise InputError("a trace, its meta and its verdict must be JSON objects")
     try:
         while text[at] != "}":
             name, at = decoder.raw_decode(text, at)
@@ -131,7 +131,7 @@ def _members(text: str) -> dict[str, str]:
             at = _skip(text, end)
             at = _skip(text, at + 1) if text[at] == "," else at
     except (JSONDecodeError, IndexError):
-        raise InputError("a line that was a trace is none any more; the file changed while it was read") from None
+        raise InputError("the file changed while it was read; run it again") from None
     return members
 
 

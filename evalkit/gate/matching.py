@@ -1,4 +1,4 @@
-"""Which traces a test means: by request id, else by unique prompt."""
+"""Finding the traces of each test: by request id, else by unique prompt."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from evalkit.gate.config import GateTest
-from evalkit.gate.traces import REDACTED, Trace, matched
+from evalkit.gate.traces import REDACTED, Trace
 from evalkit.tables.values import canonical_text
 
 __all__ = ["Match", "match"]
@@ -23,9 +23,9 @@ class Match:
 def match(
     tests: Sequence[GateTest], traces: Iterable[Trace], name: str = "the trace file", *, redact: bool = False
 ) -> list[Match]:
-    """For each test its traces, in the order of the file; of the file only these are kept.
+    """The traces of each test, in the order of the file; other traces are not kept.
 
-    With `redact`, errors quote no prompt and no context.
+    With `redact`, errors quote neither prompt nor context.
 
     Examples
     --------
@@ -35,8 +35,14 @@ def match(
     """
     ids = {test.request_id or test.id for test in tests}
     prompts = {canonical_text(test.input.prompt) for test in tests if test.input.prompt is not None}
-    found = matched(traces, ids, prompts)
-    return [_match(test, found["id"], found["prompt"], name, redact=redact) for test in tests]
+    by_id: dict[str, list[Trace]] = {}
+    by_prompt: dict[str, list[Trace]] = {}
+    for trace in traces:
+        if trace.request_id in ids:
+            by_id.setdefault(str(trace.request_id), []).append(trace)
+        if trace.prompt in prompts:
+            by_prompt.setdefault(trace.prompt, []).append(trace)
+    return [_match(test, by_id, by_prompt, name, redact=redact) for test in tests]
 
 
 def _match(
@@ -47,21 +53,22 @@ def _match(
     if not mine and test.request_id is None and prompt is not None:
         mine = by_prompt.get(prompt, [])
     if not mine:
-        wanted = f"request_id {test.request_id or test.id!r}" + (
-            "" if test.request_id or prompt is None else ", and none with its prompt"
+        other = "" if test.request_id or prompt is None else ", and none with its prompt"
+        return Match(
+            error=f"{name} has no trace with request_id {test.request_id or test.id!r}{other}; "
+            "add the trace, or name it by request_id"
         )
-        return Match(error=f"{name} has no trace with {wanted}; add the trace, or name it by request_id")
     attempts = [trace.attempt for trace in mine]
     if len(mine) > 1 and (None in attempts or len(set(attempts)) < len(attempts)):
-        twice = next(
+        pair = next(
             (one, other)
             for at, other in enumerate(mine)
             for one in mine[:at]
             if None in (one.attempt, other.attempt) or one.attempt == other.attempt
         )
         return Match(
-            error=f"{name} has two traces for test {test.id!r}, lines {twice[0].line} and {twice[1].line}; "
-            "repeats need different 'attempt' numbers, other traces a request_id of their own"
+            error=f"{name} has two traces for test {test.id!r}, lines {pair[0].line} and {pair[1].line}; "
+            "repeats need different 'attempt' numbers, other traces their own request_id"
         )
     for trace in mine:
         if error := _differs(test, trace, prompt, name, redact=redact):
@@ -72,12 +79,12 @@ def _match(
 def _differs(test: GateTest, trace: Trace, prompt: str | None, name: str, *, redact: bool) -> str | None:
     context = None if test.input.context is None else tuple(canonical_text(text) for text in test.input.context)
     pairs = (("prompt", prompt, trace.prompt), ("context", context, trace.context))
-    for field, asked, had in pairs:
-        if asked is not None and asked != had:
-            shown = (REDACTED, REDACTED) if redact else (_start(asked), _start(had))
+    for field, expected, actual in pairs:
+        if expected is not None and expected != actual:
+            shown = (REDACTED, REDACTED) if redact else (_start(expected), _start(actual))
             return (
-                f"test {test.id!r} has another {field} than its trace ({name}, line {trace.line}): test "
-                f"{shown[0]}, trace {shown[1]}; record the trace again or correct the test"
+                f"test {test.id!r} and its trace ({name}, line {trace.line}) differ in {field}: test {shown[0]}, "
+                f"trace {shown[1]}; record the trace again or correct the test"
             )
     return None
 

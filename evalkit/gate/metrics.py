@@ -1,4 +1,4 @@
-"""Metrics: pure functions from a judgment, or an answer, to a status and the reason for it."""
+"""Metrics: pure functions from a judgment, or an answer, to a status and its reason."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SECONDS = 5.0  # of computing, for one check of one answer
 
 
 def measure(judgment: Judgment, min_score: float | None = None) -> tuple[Status, str]:
-    """Status of one judgment, and the reason: the table of the gate's contract.
+    """Status of one judgment, and the reason (the table in docs/gate.md).
 
     Examples
     --------
@@ -37,30 +37,33 @@ def measure(judgment: Judgment, min_score: float | None = None) -> tuple[Status,
     if judgment.error is not None:
         return "error", judgment.error
     samples = judgment.samples
-    yes, lost = samples.count(True), samples.count(None)
-    seen = f"{yes} of {counted(len(samples), 'sample')} passed"
+    n_passed, n_unscored = samples.count(True), samples.count(None)
+    passed = f"{n_passed} of {counted(len(samples), 'sample')} passed"
     reasons = ", ".join(f"{name} {count}" for name, count in sorted((judgment.reasons or {}).items()))
-    gone = f"{lost} of {counted(len(samples), 'sample')} unscored" + (f" ({reasons})" if reasons else "")
-    if judgment.score is None or lost == len(samples):
-        return "error", f"could not be judged: {gone}" if lost else "could not be judged: under quorum, or tied"
+    unscored = f"{n_unscored} of {counted(len(samples), 'sample')} unscored" + (f" ({reasons})" if reasons else "")
+    if judgment.score is None or n_unscored == len(samples):
+        return (
+            "error",
+            f"could not be judged: {unscored}" if n_unscored else "could not be judged: under quorum, or tied",
+        )
     if not judgment.is_scored:
-        return "error", f"could not be judged: {gone}; more than half must be scored"
+        return "error", f"could not be judged: {unscored}; more than half must be scored"
     score = f"{judgment.score:.4g}"
     if min_score is not None and judgment.score < min_score - _TINY:
-        return "fail", f"score {score} < {min_score:.4g}, {seen}" + (f"; {gone}" if lost else "")
+        return "fail", f"score {score} < {min_score:.4g}, {passed}" + (f"; {unscored}" if n_unscored else "")
     if min_score is None and judgment.passed is not True:
-        why = "False" if judgment.passed is False else "open (a tie, or no majority)"
-        return "fail", f"passed is {why}, score {score}, {seen}" + (f"; {gone}" if lost else "")
-    reached = f"score {score}" + ("" if min_score is None else f" ≥ {min_score:.4g}") + f", {seen}"
-    if lost:
-        return "warn", f"{reached}; {gone}"
+        verdict = "False" if judgment.passed is False else "open (a tie, or no majority)"
+        return "fail", f"passed is {verdict}, score {score}, {passed}" + (f"; {unscored}" if n_unscored else "")
+    reached = f"score {score}" + ("" if min_score is None else f" ≥ {min_score:.4g}") + f", {passed}"
+    if n_unscored:
+        return "warn", f"{reached}; {unscored}"
     return ("warn", f"{reached}; the samples differ") if len(set(samples)) > 1 else ("pass", reached)
 
 
 def over_repeats(expected: Expected, measured: Sequence[Measured], sources: Any = None) -> MetricResult:
-    """One expectation over the repeats of a test: ``flaky`` where they reach different verdicts and few fail.
+    """One expectation over the repeats of a test: ``flaky`` if they reach different verdicts and at most half fail.
 
-    Where more than half of them fail, the test has failed.
+    If more than half fail, the status is ``fail``.
     """
     status = worst([one.status for one in measured])
     first = next(one for one in measured if one.status == status)
@@ -74,13 +77,13 @@ def over_repeats(expected: Expected, measured: Sequence[Measured], sources: Any 
 
 
 def compile_check(expected: Expected, folder: Path) -> Any:
-    """What a deterministic check needs, made before anything is run.
+    """What a deterministic check needs, compiled before anything runs.
 
     Raises
     ------
     ConfigError
-        For a schema that cannot be used. `check_answer` takes it in the place of what is made: then only the tests with
-        that schema are errors.
+        For an invalid schema. `check_answer` accepts the error in place of the compiled check, so that only the tests
+        with that schema are errors.
     MissingExtraError
         Without the package jsonschema.
     """
@@ -99,7 +102,7 @@ def compile_check(expected: Expected, folder: Path) -> Any:
     try:
         if expected.schema_file is not None:
             schema = read_json((folder / expected.schema_file).read_text(encoding="utf-8"))
-        schema = read_json(json.dumps(schema))  # YAML has more than JSON: NaN, dates, keys that are no texts
+        schema = read_json(json.dumps(schema))  # YAML allows more than JSON: NaN, dates, keys that are not text
         if not isinstance(schema, dict):
             raise TypeError(f"expected a mapping, got {type(schema).__name__}")
         plain = None if "$schema" in schema else jsonschema.Draft202012Validator
@@ -110,45 +113,45 @@ def compile_check(expected: Expected, folder: Path) -> Any:
         idle = set() if {"then", "else"} & set(schema) else {"if"}
         checks = (name for name, value in schema.items() if value is not True and value not in ({}, []))
         if not any(name in kind.VALIDATORS and name not in idle for name in checks):
-            raise ValueError("it demands nothing; say at least {type: object}")
+            raise ValueError("it accepts every answer; use at least {type: object}")
     except OSError as problem:
-        said = (problem.strerror or str(problem)).lower()
-        raise ConfigError(f"{expected.schema_file} cannot be read: {said}") from None
+        reason = (problem.strerror or str(problem)).lower()
+        raise ConfigError(f"{expected.schema_file} cannot be read: {reason}") from None
     except (ValueError, TypeError, jsonschema.SchemaError, RecursionError) as problem:
-        said = getattr(problem, "message", str(problem))
-        raise ConfigError(f"this is no JSON Schema that can be used ({said})") from None
-    # a registry of its own: jsonschema's default one fetches what a $ref names
+        raise ConfigError(f"invalid JSON Schema: {getattr(problem, 'message', str(problem))}") from None
+    # with this registry a $ref is not fetched from the network
     return kind(schema, registry=Registry(), format_checker=kind.FORMAT_CHECKER)
 
 
-def check_answer(expected: Expected, made: Any, answer: str, *, redact: bool = False) -> tuple[Status, str]:
+def check_answer(expected: Expected, compiled: Any, answer: str, *, redact: bool = False) -> tuple[Status, str]:
     """Status of one deterministic check; with `redact`, the message quotes neither answer nor expectation.
 
-    What cannot be decided (a ``$ref`` to nowhere, an answer nested too deeply, a pattern that takes for ever) is
-    ``error``. Nothing is fetched.
+    A check that cannot be decided (an unresolved ``$ref``, an answer nested too deeply, a pattern that takes too long)
+    is an ``error``. Nothing is fetched.
 
     Examples
     --------
     >>> check_answer(Expected(type="must_contain", value="30 days"), ["30 days"], "for 30 days")
     ('pass', "contains '30 days'")
     """
-    if isinstance(made, ConfigError):
-        return "error", str(made)
+    if isinstance(compiled, ConfigError):
+        return "error", str(compiled)
     if redact:
-        status, _ = check_answer(expected, made, answer)
+        status, _ = check_answer(expected, compiled, answer)
         words = {"pass": "holds", "fail": "does not hold"}
         return status, f"{words.get(status, 'cannot be decided')} for {REDACTED}"
     if expected.type == "must_contain":
-        lost = [text for text in made if text not in answer]
-        return ("fail", f"does not contain {_listed(lost)}") if lost else ("pass", f"contains {_listed(made)}")
+        missing = [text for text in compiled if text not in answer]
+        texts = ", ".join(map(repr, missing or compiled))
+        return ("fail", f"does not contain {texts}") if missing else ("pass", f"contains {texts}")
     try:
         with _limited(_SECONDS):
             if expected.type == "regex":
-                found = made.search(answer) is not None
+                found = compiled.search(answer) is not None
                 return ("pass" if found else "fail"), f"{'matches' if found else 'does not match'} {expected.pattern!r}"
-            return _check_schema(made, answer)
+            return _check_schema(compiled, answer)
     except _TooSlowError:
-        return "error", f"stopped after {_SECONDS:g} s of computing; simplify what is expected"
+        return "error", f"stopped after {_SECONDS:g} s of computing; simplify the expectation"
 
 
 def _check_schema(validator: Any, answer: str) -> tuple[Status, str]:
@@ -156,16 +159,16 @@ def _check_schema(validator: Any, answer: str) -> tuple[Status, str]:
         value = read_json(answer)
     except RecursionError:
         return "error", "the answer is nested too deeply to be read"
-    except ValueError as fault:
-        return "fail", f"is no JSON: {fault}"
+    except ValueError as problem:
+        return "fail", f"invalid JSON: {problem}"
     try:
-        problem = next(iter(validator.iter_errors(value)), None)
-        said = "" if problem is None else f"{problem.json_path}: {problem.message[:200]}"
+        error = next(iter(validator.iter_errors(value)), None)
+        place = "" if error is None else f"{error.json_path}: {error.message[:200]}"
     except RecursionError:
-        return "error", "the schema refers to itself without end, or the answer is nested too deeply"
-    except Exception as fault:  # noqa: BLE001  # a $ref to nowhere or to no schema: the library raises what it likes
-        return "error", f"the schema cannot be used ({str(fault).partition(chr(10))[0][:200]})"
-    return ("pass", "fits the schema") if problem is None else ("fail", f"does not fit the schema at {said}")
+        return "error", "the schema refers to itself endlessly, or the answer is nested too deeply"
+    except Exception as problem:  # noqa: BLE001  # for an unresolved $ref the library raises anything
+        return "error", f"the schema cannot be used ({str(problem).partition(chr(10))[0][:200]})"
+    return ("pass", "fits the schema") if error is None else ("fail", f"does not fit the schema at {place}")
 
 
 class _TooSlowError(BaseException):
@@ -174,7 +177,7 @@ class _TooSlowError(BaseException):
 
 @contextmanager
 def _limited(seconds: float) -> Iterator[None]:
-    """Raise `_TooSlowError` after so many seconds of computing; no limit off the main thread and on Windows."""
+    """Raise `_TooSlowError` after so many seconds of computing; no limit outside the main thread and on Windows."""
     if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
         yield
         return
@@ -189,7 +192,3 @@ def _limited(seconds: float) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         signal.signal(signal.SIGVTALRM, signal.SIG_DFL if before is None else before)
-
-
-def _listed(texts: Sequence[str]) -> str:
-    return ", ".join(repr(text) for text in texts)

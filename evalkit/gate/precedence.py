@@ -16,7 +16,8 @@ from evalkit.core.settings import Place, Settings
 from evalkit.engine import Spec
 from evalkit.engine.specification import DEFAULT_SAMPLES, named_by
 from evalkit.errors import ConfigError, EvalkitError, listed
-from evalkit.gate.config import Expected, GateConfig, place_of
+from evalkit.gate.config import Expected, GateConfig
+from evalkit.gate.config_files import place_of
 from evalkit.rubrics import Profile, Rubric, load_profile, load_rubric
 
 __all__ = ["Asked", "GateOptions", "Resolver"]

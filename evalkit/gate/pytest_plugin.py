@@ -1,7 +1,7 @@
 """The pytest plugin: ``def test_x(verdict): verdict.check(item, "faithfulness", min_score=0.85)``.
 
-pytest loads it in every project where evalkit is installed, so nothing of evalkit is imported before a test asks for
-the fixture. Judge, samples and cache are those of the gate: option > ``VERDICT_…`` variable > `check` > default.
+pytest loads it in every project where evalkit is installed, so it imports evalkit only when a test uses the fixture.
+Judge, samples and cache are found as in the gate: option > ``VERDICT_…`` variable > `check` > default.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["Verdict", "verdict"]
 
 _TEXTS = {
-    "judge": "who judges: provider:model, fake, profile (all judges of the profile), or none (default): what is "
-    "recorded or cached",
+    "judge": "the judge: provider:model, fake, profile (all judges of the profile), or none (default): recorded or "
+    "cached judgments only",
     "model": "model for a judge that names only its provider",
     "base-url": "OpenAI-compatible server",
     "api-key-env": "environment variable that holds the key",
@@ -36,14 +36,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("verdict", "judge metrics (evalkit)")
     for name, text in _TEXTS.items():
         group.addoption(f"--verdict-{name}", metavar=name.upper(), help=text)
-    group.addoption("--verdict-samples", metavar="K", type=int, help="samples a judge and check (default 3)")
-    group.addoption("--verdict-budget-usd", metavar="USD", type=float, help="spend no more on live calls (a process)")
-    group.addoption("--verdict-refresh", action="store_true", help="ask again, whatever the cache holds")
-    group.addoption("--verdict-strict", action="store_true", help="samples that differ fail a check, too")
+    group.addoption("--verdict-samples", metavar="K", type=int, help="samples per judge and check (default 3)")
+    group.addoption("--verdict-budget-usd", metavar="USD", type=float, help="most to spend on live calls, per process")
+    group.addoption("--verdict-refresh", action="store_true", help="judge again, without recorded and cached judgments")
+    group.addoption("--verdict-strict", action="store_true", help="a check also fails if its samples differ")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Begin to count."""
+    """Start counting."""
     config.stash[_TALLY] = dict.fromkeys(_COUNTED, 0.0)
 
 
@@ -51,7 +51,7 @@ _TALLY: pytest.StashKey[dict[str, float]] = pytest.StashKey()
 
 
 class Verdict:
-    """Checks of one test; the fixture `verdict` gives it."""
+    """Judge checks in one test; the fixture `verdict` returns it."""
 
     def __init__(self, config: pytest.Config, name: str) -> None:
         self._config, self._name = config, name
@@ -70,11 +70,11 @@ class Verdict:
         Parameters
         ----------
         item
-            ``{"question": …, "answer": …, "context": …}`` and what else the rubric reads, or a trace.
+            ``{"question": …, "answer": …, "context": …}`` and further inputs of the rubric, or a trace.
         rubric
-            Its id, such as ``faithfulness``. A profile goes by ``--verdict-profile``.
+            The id of a rubric, such as ``faithfulness``. Name a profile with ``--verdict-profile``.
         min_score
-            Least score, 0-1; None: the verdict has to be "passed".
+            The least score, 0-1; None: the verdict must be "passed".
         rubric_version, samples
             As in the gate's ``expected``.
 
@@ -86,7 +86,7 @@ class Verdict:
         Raises
         ------
         pytest.fail.Exception
-            When the item fails, or could not be judged; the message says which, and how sure the judge is.
+            When the item fails, or could not be judged; the message says which, with samples and agreement.
         """
         from evalkit.errors import EvalkitError
         from evalkit.gate import GateConfig, run_gate
@@ -99,12 +99,12 @@ class Verdict:
             result = run_gate(GateConfig(tests=tests), [self._trace(item)], self._options())
         except EvalkitError as problem:
             what = rubric if isinstance(rubric, str) else self._name
-            pytest.fail(f"{what}: could not be judged: {_spoken(str(problem))}", pytrace=False)
+            pytest.fail(f"{what}: could not be judged: {_with_pytest_options(str(problem))}", pytrace=False)
         measured = result.tests[0].metrics[0].measured[0]
         self._count(measured, result.cost_usd)
         status = result.tests[0].status
         if status in ("error", "fail") or (status != "pass" and result.strict):
-            pytest.fail(_said(rubric, status, _spoken(result.tests[0].message), measured), pytrace=False)
+            pytest.fail(_report(rubric, status, _with_pytest_options(result.tests[0].message), measured), pytrace=False)
         assert measured.judgment is not None
         return measured.judgment
 
@@ -116,8 +116,8 @@ class Verdict:
             return Trace(1, self._name, item.prompt, item.context, item.answer, None, item.recorded, item.extra)
         if not hasattr(item, "items"):  # a row of a table has them, too
             raise InputError(
-                f"the item is of type {type(item).__name__}; give a mapping with 'question' and 'answer' "
-                "(and what else the rubric reads), or a Trace"
+                f"expected a mapping with 'question' and 'answer' (and further inputs of the rubric), or a Trace; "
+                f"got {type(item).__name__}"
             )
         item = dict(item.items())
         missing = [name for name in ("question", "answer") if not isinstance(item.get(name), str)]
@@ -125,10 +125,10 @@ class Verdict:
             raise InputError(f"the item has no text in {' and '.join(map(repr, missing))}; it has {listed(item)}")
         context = item.get("context")
         if context is not None and (isinstance(context, Mapping) or not isinstance(context, Iterable)):
-            raise InputError(f"the item's context is of type {type(context).__name__}; give a text or a list of texts")
+            raise InputError(f"the item's context must be a text or a list of texts, got {type(context).__name__}")
         texts = None if context is None else (context,) if isinstance(context, str) else tuple(context)
         if not all(isinstance(text, str) for text in texts or ()):
-            raise InputError("the item's context holds what is no text; give a text or a list of texts")
+            raise InputError("the item's context must be a text or a list of texts")
         extra = {name: value for name, value in item.items() if name not in ("question", "answer", "context")}
         return Trace(1, self._name, item["question"], texts, item["answer"], extra=extra)
 
@@ -162,7 +162,7 @@ class Verdict:
 
 
 def _checked(given: dict[str, Any], rubric: object) -> dict[str, Any]:
-    """What is expected; InputError for what no expectation can be, in the words of `Verdict.check`."""
+    """The expectation; InputError for invalid values, with the argument names of `Verdict.check`."""
     from pydantic import ValidationError
 
     from evalkit.errors import InputError
@@ -170,26 +170,25 @@ def _checked(given: dict[str, Any], rubric: object) -> dict[str, Any]:
 
     if not isinstance(rubric, str):
         name = type(rubric).__name__
-        way = "a profile goes by --verdict-profile" if name == "Profile" else "give its id"
-        raise InputError(f"verdict.check takes the id of a rubric, such as 'faithfulness', not a {name}; {way}")
+        advice = "name a profile with --verdict-profile" if name == "Profile" else "pass its id"
+        raise InputError(f"verdict.check expected the id of a rubric, such as 'faithfulness', got a {name}; {advice}")
     if rubric in CHECKS:
-        raise InputError(f"verdict.check asks a judge, and {rubric!r} needs none: assert it, or use evalkit ci")
+        raise InputError(f"{rubric!r} needs no judge: use a plain assert, or evalkit ci")
     try:
         Expected(**given)
     except ValidationError as problem:
-        fault = problem.errors()[0]
-        raise InputError(
-            f"verdict.check got {fault['loc'][0]}={fault['input']!r}: {fault['msg'][0].lower()}{fault['msg'][1:]}"
-        ) from None
+        error = problem.errors()[0]
+        reason = f"{error['msg'][0].lower()}{error['msg'][1:]}"
+        raise InputError(f"verdict.check got {error['loc'][0]}={error['input']!r}: {reason}") from None
     return given
 
 
-def _spoken(text: str) -> str:
-    """A message of the gate in the options of pytest."""
+def _with_pytest_options(text: str) -> str:
+    """A message of the gate, with its flags replaced by the options of pytest."""
     return _FLAG.sub(lambda found: f"--verdict-{found[1].removeprefix('judge-')}", text)
 
 
-def _said(rubric: str, status: str, message: str, measured: Measured) -> str:
+def _report(rubric: str, status: str, message: str, measured: Measured) -> str:
     lines = [f"{status}: {message}" if message.startswith(rubric) else f"{status}: {rubric}: {message}"]
     judgment = measured.judgment
     if judgment is not None and judgment.samples:
@@ -211,16 +210,15 @@ def verdict(request: pytest.FixtureRequest) -> Verdict:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Hand a worker's counts to the process that started it (pytest-xdist)."""
+    """Send a worker's counts to the main process (pytest-xdist)."""
     output = getattr(session.config, "workeroutput", None)
     if output is not None:
-        tally = session.config.stash[_TALLY]
-        output["verdict"] = {**tally}
+        output["verdict"] = {**session.config.stash[_TALLY]}
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any, error: object) -> None:  # noqa: ARG001  # pytest-xdist's own names
-    """Add a worker's counts."""
+    """Add the counts of a worker (pytest-xdist)."""
     counted = getattr(node, "workeroutput", {}).get("verdict", {})
     tally = node.config.stash[_TALLY]
     for name, value in counted.items():

@@ -1,4 +1,4 @@
-"""What a gate found, as JUnit, Markdown, JSON and text: no times, no paths, so the same result is the same bytes."""
+"""The result of a gate as JUnit, Markdown, JSON and text, without times and paths: equal results are equal bytes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BAD = ("fail", "flaky", "warn")
 
 
 def as_json(result: GateResult) -> bytes:
-    """The whole result; what `baseline:` reads."""
+    """The whole result as JSON; `baseline:` reads it."""
     values = {
         "schema_version": 1,
         "type": "verdict.result",
@@ -66,9 +66,9 @@ def _judgment(one: Measured) -> dict[str, Any]:
 
 
 def as_junit(result: GateResult) -> bytes:
-    """JUnit XML: a test case for each test and suite bound; with `strict` flaky and warned ones are failures.
+    """JUnit XML: a test case per test and suite bound; with `strict`, flaky and warned ones are failures.
 
-    Flaky and warned tests that do not fail say so in their ``system-out``.
+    Flaky and warned tests that do not fail have their message in ``system-out``.
     """
     cases = [_case(result, test.id, test.status, test.message, _detail(test)) for test in result.tests]
     cases += [_case(result, f"{suite.name} ({suite.type})", suite.status, suite.message, "") for suite in result.suites]
@@ -96,19 +96,19 @@ def _case(result: GateResult, name: str, status: str, message: str, detail: str)
 
 
 def _detail(test: TestResult) -> str:
-    """Each metric, where its judgment came from, and what the judge said; of repeats each one's status."""
+    """Each metric with the source of its judgment and the judge's explanation; for repeats each one's status."""
     lines = []
     for metric in test.metrics:
         lines.append(f"{metric.type}: {metric.status}: {metric.message}")
         for one in metric.measured:
-            said = [f"{one.status}: {one.message}"] if len(metric.measured) > 1 else []
+            parts = [f"{one.status}: {one.message}"] if len(metric.measured) > 1 else []
             source = None if one.judgment is None else one.judgment.source
             if one.judgment is not None and source is not None:
-                said.append(f"the judge: {one.judgment.rationale or 'no explanation'}")
-            if said:
+                parts.append(f"the judge: {one.judgment.rationale or 'no explanation'}")
+            if parts:
                 repeat = "" if one.attempt is None else f", attempt {one.attempt}"
                 origin = "" if source is None else f", from {source}"
-                lines.append(f"  line {one.line}{repeat}{origin}: {'; '.join(said)}")
+                lines.append(f"  line {one.line}{repeat}{origin}: {'; '.join(parts)}")
     return "\n".join(lines)
 
 
@@ -117,12 +117,12 @@ def _xml(text: str) -> str:
 
 
 def as_markdown(result: GateResult) -> str:
-    """A page for a pull request: counts, what is not pass and why, what passes (folded), where settings came from."""
+    """A page for a pull request: counts, tests that did not pass, passed tests (folded), the source of each setting."""
     verdict = {0: "passed", 1: "failed", 2: "could not be decided"}[result.exit_code]
     lines = [f"# Gate {_cell(result.name or 'evalkit')}: {verdict}", "", f"{_counted(result)}."]
     lines += [f"\n> {_cell(note)}" for note in result.notes]
     if result.suites:
-        lines += ["", "| suite bound | metric | status | found |", "| --- | --- | --- | --- |"]
+        lines += ["", "| suite bound | metric | status | result |", "| --- | --- | --- | --- |"]
         lines += [f"| {one.name} | {_cell(one.type)} | {one.status} | {_cell(one.message)} |" for one in result.suites]
     bad = [test for test in result.tests if test.status != "pass"]
     good = [test for test in result.tests if test.status == "pass"]
@@ -133,8 +133,8 @@ def as_markdown(result: GateResult) -> str:
         if test.prompt is not None:
             lines += ["", f"## {_cell(test.id)}: {test.status}", ""]
             lines += [f"- {name}: {_cell(_short(text, _PAGE))}" for name, text in _texts(test) if text is not None]
-            told = [(len(line) - len(line.lstrip()), line.strip()) for line in _detail(test).split("\n")]
-            lines += [f"{' ' * depth}- {_cell(line)}" for depth, line in told]
+            details = [(len(line) - len(line.lstrip()), line.strip()) for line in _detail(test).split("\n")]
+            lines += [f"{' ' * depth}- {_cell(line)}" for depth, line in details]
     return "\n".join([*lines, *_settings(result)]) + "\n"
 
 
@@ -144,25 +144,25 @@ def _table(tests: list[TestResult]) -> list[str]:
 
 
 def _short(text: str, most: int) -> str:
-    """A text in one line, cut where it is long."""
+    """A text in one line, truncated if it is long."""
     line = " ".join(text.split())
     return line if len(line) <= most else line[: most - 1] + "…"
 
 
 def _settings(result: GateResult) -> list[str]:
-    found: dict[tuple[str, str], dict[str, None]] = {}
+    sources: dict[tuple[str, str], dict[str, None]] = {}
     for test in result.tests:
         for metric in test.metrics:
             for name, place in metric.sources.items():
-                found.setdefault((metric.type, name), {})[place] = None
-    if not found:
+                sources.setdefault((metric.type, name), {})[place] = None
+    if not sources:
         return []
-    rows = [f"| {_cell(type_)} | {name} | {_cell(', '.join(places))} |" for (type_, name), places in found.items()]
-    return ["", "## Where settings came from", "", "| metric | setting | from |", "| --- | --- | --- |", *rows]
+    rows = [f"| {_cell(type_)} | {name} | {_cell(', '.join(places))} |" for (type_, name), places in sources.items()]
+    return ["", "## Source of each setting", "", "| metric | setting | source |", "| --- | --- | --- |", *rows]
 
 
 def _cell(text: str) -> str:
-    """Text that cannot leave its cell or become markup."""
+    """Text in one line, escaped so that it cannot become markup."""
     line = " ".join(text.split())
     return re.sub(r"([\\`*_{}\[\]<>#|!~])", r"\\\1", line)
 
@@ -176,11 +176,11 @@ def _counted(result: GateResult) -> str:
     return tests + (f"; suite: {suite}" if suite else "") + _paid(result)
 
 
-def _told(test: TestResult) -> list[str]:
-    """What the judge said of it, shortened: the first explanation that belongs to the test's status."""
+def _explanation(test: TestResult) -> list[str]:
+    """The judge's first explanation among the metrics with the test's status, shortened."""
     worst = [one for metric in test.metrics if metric.status == test.status for one in metric.measured]
-    said = [one.judgment.rationale for one in worst if one.judgment is not None and one.judgment.rationale]
-    return [f"       the judge: {_short(said[0], _LINE)}"] if said else []
+    texts = [one.judgment.rationale for one in worst if one.judgment is not None and one.judgment.rationale]
+    return [f"       the judge: {_short(texts[0], _LINE)}"] if texts else []
 
 
 def _paid(result: GateResult) -> str:
@@ -190,11 +190,11 @@ def _paid(result: GateResult) -> str:
 
 
 def as_text(result: GateResult) -> str:
-    """For a terminal: what is not pass, then the counts."""
+    """For a terminal: tests that did not pass, then the counts."""
     lines = []
     for test in result.tests:
         if test.status != "pass":
-            lines += [f"{test.status:5}  {test.id}: {test.message}", *_told(test)]
+            lines += [f"{test.status:5}  {test.id}: {test.message}", *_explanation(test)]
     lines += [f"{one.status:5}  {one.name} ({one.type}): {one.message}" for one in result.suites]
     lines.append(_counted(result))
     shown = "\n".join(" ".join(line.split("\n")) for line in lines)

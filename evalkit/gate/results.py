@@ -1,4 +1,4 @@
-"""What a gate found: plain frozen values, from which every report is written."""
+"""The result of a gate: plain frozen values, from which every report is written."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def worst(statuses: list[Status]) -> Status:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One metric of one trace: status, why, and the judgment behind it (None for checks) with the hash of its input."""
+    """One metric of one trace: status, reason, judgment (None for checks) and the hash of its input."""
 
     status: Status
     message: str
@@ -40,7 +40,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class MetricResult:
-    """One expectation of a test over all its repeats, and where its settings came from."""
+    """One expectation of a test over all its repeats, and the source of each setting."""
 
     type: str
     status: Status
@@ -76,22 +76,22 @@ class SuiteResult:
 
 @dataclass(frozen=True, slots=True)
 class GateResult:
-    """What a gate found.
+    """The result of a gate.
 
     Attributes
     ----------
     name
         The configuration's file name.
     tests, suites
-        Results in the order of the configuration; baseline comparisons stand among the suites.
+        Results in the order of the configuration; `suites` includes comparisons with the baseline.
     notes
-        What else to know: promoted replies, a budget that was reached.
+        Remarks, for example on promoted replies or a budget that was reached.
     cost_usd
         US$ paid by this run; None if a price is unknown.
     strict
         Whether flaky and warned tests fail.
-    found
-        Line number of the trace file -> rubric id -> judgment found now (not what the trace held).
+    judgments
+        Line number of the trace file -> rubric id -> judgment that the trace did not hold.
     """
 
     name: str
@@ -100,7 +100,7 @@ class GateResult:
     notes: tuple[str, ...] = ()
     cost_usd: float | None = 0.0
     strict: bool = False
-    found: Mapping[int, Mapping[str, Judgment]] = field(default_factory=dict)
+    judgments: Mapping[int, Mapping[str, Judgment]] = field(default_factory=dict)
 
     @property
     def counts(self) -> dict[Status, int]:
@@ -109,12 +109,12 @@ class GateResult:
 
     @property
     def lacks_judgments(self) -> bool:
-        """Whether a judgment is missing that a judge could give: it is neither recorded nor cached."""
+        """Whether a judgment is missing because it is neither recorded nor cached, and no judge was called."""
         return bool({"cache_miss", "not_recorded"} & self._reasons)
 
     @property
     def has_judgments(self) -> bool:
-        """Whether anything at all is judged, now or as recorded: a score, or replies without one."""
+        """Whether there is any judgment, new or recorded: with a score, or with replies that have none."""
         return any(one.judgment is not None and one.judgment.is_final for one in self._measured)
 
     @property
@@ -133,7 +133,7 @@ class GateResult:
 
     @property
     def exit_code(self) -> int:
-        """2 if anything could not be judged, else 1 if anything failed (strict: is not pass), else 0."""
+        """2 if anything could not be judged, else 1 if anything failed (strict: did not pass), else 0."""
         there = {test.status for test in self.tests} | {suite.status for suite in self.suites}
         if "error" in there:
             return 2

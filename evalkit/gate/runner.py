@@ -1,41 +1,44 @@
-"""`run_gate`: traces in, statuses out. The runner finds judgments; metrics only read them."""
+"""`run_gate`: traces in, statuses out. The runner finds the judgments; metrics turn them into statuses."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from evalkit.engine import Spec, Worklist
+from evalkit.engine import Spec
 from evalkit.engine.cache import ReplyStore
 from evalkit.errors import ConfigError, counted
-from evalkit.gate.config import CHECKS, GateConfig, load_gate, place_of
+from evalkit.gate.config import CHECKS, GateConfig
+from evalkit.gate.config_files import load_gate, place_of
 from evalkit.gate.judging import check_callable, input_hashes, judged, keys_of, work_of
-from evalkit.gate.judgments import Judgment, difference, read_recorded, unjudged
+from evalkit.gate.judgments import Judgment
 from evalkit.gate.matching import Match, match
 from evalkit.gate.metrics import check_answer, compile_check, measure, over_repeats
 from evalkit.gate.precedence import Asked, GateOptions, Resolver
+from evalkit.gate.recorded_judgments import read_recorded
 from evalkit.gate.results import GateResult, Measured, MetricResult, TestResult, worst
 from evalkit.gate.suites import compare_baseline, measure_suite, read_baseline
 from evalkit.gate.traces import REDACTED, Trace, read_traces
+from evalkit.gate.verdict_keys import difference
 
 __all__ = ["run_gate"]
-
-_NOTHING = "no judgment of {} is recorded in the trace (line {}), and no judge is named, so the cache cannot be read"
 
 _PLAIN = GateOptions()
 
 
 @dataclass(slots=True)
-class _Need:
-    """One trace to be judged by one rubric, and what was found so far."""
+class _Task:
+    """One trace to be judged by one rubric, and its judgment once there is one.
+
+    `rejected` says why the judgment recorded in the trace does not count.
+    """
 
     asked: Asked
     trace: Trace
-    recorded: Judgment | None = None
-    unfit: str = ""
-    found: Judgment | None = None
+    rejected: str = ""
+    judgment: Judgment | None = None
     input_hash: str | None = None
 
 
@@ -46,10 +49,10 @@ def run_gate(
     *,
     environment: Mapping[str, str] | None = None,
 ) -> GateResult:
-    """Judge the traces of all tests and say which pass.
+    """Judge the traces of all tests and report which pass.
 
-    A judgment comes from the trace where one of that version, number of samples and key is recorded, else from
-    the cache, else, where a judge may be asked, live.
+    A judgment comes from the trace if one with that rubric version, number of samples and key is recorded there, else
+    from the cache, else from a live call if a judge may be called.
 
     Parameters
     ----------
@@ -58,9 +61,9 @@ def run_gate(
     traces
         The path of a trace file, or traces.
     options
-        What the flags say.
+        The flags of ``evalkit ci``.
     environment
-        Where ``VERDICT_JUDGE…`` are looked up; the process's own by default.
+        The variables ``VERDICT_JUDGE…``; by default those of the process.
 
     Returns
     -------
@@ -70,7 +73,7 @@ def run_gate(
     Raises
     ------
     ConfigError, InputError, RubricError
-        Before anything is paid: a fault in configuration, variables or trace file; no key where one is needed.
+        Before anything is paid: for errors in configuration, variables or trace file, or a missing key.
     CacheError
         When replies cannot be stored.
 
@@ -89,205 +92,186 @@ def run_gate(
         [None if expected.type in CHECKS else resolver.of(test.id, expected) for expected in test.expected]
         for test in config.tests
     ]
-    made = _checks(config, redact=options.redact)
+    checks = _compile_checks(config, redact=options.redact)
     name = str(traces) if isinstance(traces, (str, Path)) else "the list of traces"
-    given = read_traces(traces, redact=options.redact) if isinstance(traces, (str, Path)) else traces
-    matches = match(config.tests, given, name, redact=options.redact)
-    needs = _needs(asked, matches)
-    _replay(needs, name, options)
-    cost, notes = _judge(needs, options)
-    for group in _groups(needs.values()):
-        for need, hashed in zip(group, input_hashes(group[0].asked, [one.trace for one in group]), strict=True):
-            need.input_hash = hashed
-    if options.redact:
-        _hide_rationales(needs.values())
-    tests = tuple(
-        _test(config, at, asked[at], matches[at], needs, made, options.redact) for at in range(len(config.tests))
+    matches = match(
+        config.tests,
+        read_traces(traces, redact=options.redact) if isinstance(traces, (str, Path)) else traces,
+        name,
+        redact=options.redact,
     )
-    suites = measure_suite(config.suite, tests)
-    suites += [] if baseline is None else compare_baseline(baseline, tests)
-    found = _found(needs)
-    return GateResult(config.name, tests, tuple(suites), tuple(notes), cost, options.strict, found)
-
-
-def _checks(config: GateConfig, *, redact: bool) -> dict[tuple[str, int], Any]:
-    """(test, expectation) -> what its check needs, or the ConfigError that says why it cannot be used."""
-    made: dict[tuple[str, int], Any] = {}
-    for test in config.tests:
-        for at, expected in enumerate(test.expected):
-            if expected.type in CHECKS:
-                try:
-                    made[test.id, at] = compile_check(expected, config.folder)
-                except ConfigError as problem:
-                    said = f"the schema cannot be used ({REDACTED})" if redact else str(problem)
-                    made[test.id, at] = ConfigError(f"{place_of(config, test.id)}: {said}")
-    return made
-
-
-def _hide_rationales(needs: Iterable[_Need]) -> None:
-    for need in needs:
-        if need.found is not None and need.found.rationale is not None:
-            need.found = replace(need.found, rationale=REDACTED)
-
-
-def _needs(asked: list[list[Asked | None]], matches: list[Match]) -> dict[tuple[int, int, int], _Need]:
-    """(test, expectation, trace) -> what is needed."""
-    return {
-        (test, at, number): _Need(one, trace)
+    tasks = {
+        (test, at, number): _Task(one, trace)
         for test, (expectations, match_) in enumerate(zip(asked, matches, strict=True))
         for at, one in enumerate(expectations)
         if one is not None
         for number, trace in enumerate(match_.traces)
     }
+    _use_recorded(tasks.values(), name, options)
+    cost = _judge(tasks.values(), options)
+    for group in _groups(tasks.values()):
+        for task, hashed in zip(group, input_hashes(group[0].asked, [one.trace for one in group]), strict=True):
+            task.input_hash = hashed
+    if options.redact:
+        _hide_rationales(tasks.values())
+    tests = tuple(_test(config, at, asked[at], matches[at], tasks, checks, options) for at in range(len(config.tests)))
+    suites = measure_suite(config.suite, tests)
+    suites += [] if baseline is None else compare_baseline(baseline, tests)
+    notes = tuple(_notes(tasks.values(), options))
+    return GateResult(config.name, tests, tuple(suites), notes, cost, options.strict, _new_judgments(tasks.values()))
 
 
-def _replay(needs: Mapping[Any, _Need], name: str, options: GateOptions) -> None:
-    """Take what the traces hold, where it is what is asked for."""
-    for need in needs.values():
-        rubric = need.asked.rubric
-        raw = (need.trace.recorded or {}).get(rubric.id)
+def _compile_checks(config: GateConfig, *, redact: bool) -> dict[tuple[str, int], Any]:
+    """(test, expectation) -> the compiled check, or the ConfigError that says why it cannot be used."""
+    checks: dict[tuple[str, int], Any] = {}
+    for test in config.tests:
+        for at, expected in enumerate(test.expected):
+            if expected.type in CHECKS:
+                try:
+                    checks[test.id, at] = compile_check(expected, config.folder)
+                except ConfigError as problem:
+                    text = f"the schema cannot be used ({REDACTED})" if redact else str(problem)
+                    checks[test.id, at] = ConfigError(f"{place_of(config, test.id)}: {text}")
+    return checks
+
+
+def _hide_rationales(tasks: Iterable[_Task]) -> None:
+    for task in tasks:
+        if task.judgment is not None and task.judgment.rationale is not None:
+            task.judgment = replace(task.judgment, rationale=REDACTED)
+
+
+def _use_recorded(tasks: Collection[_Task], name: str, options: GateOptions) -> None:
+    """Take the judgments that the traces hold, if they are those asked for."""
+    for task in tasks:
+        rubric = task.asked.rubric
+        raw = (task.trace.recorded or {}).get(rubric.id)
         if raw is None:
             continue
-        where = f"{name}, line {need.trace.line}"
-        found = read_recorded(raw, where, rubric, need.asked.rules, redact=options.redact)
+        where = f"{name}, line {task.trace.line}"
+        recorded = read_recorded(raw, where, rubric, task.asked.rules, redact=options.redact)
         if options.refresh:
             continue
-        if found.rubric_version != rubric.version:
-            need.unfit = f"rubric_version: recorded at {found.rubric_version}, asked {rubric.version}"
-        elif len(found.samples) != need.asked.n_samples:
-            need.unfit = f"samples: recorded {len(found.samples)}, asked {need.asked.n_samples}"
-        elif not found.is_final:
-            need.unfit = "samples: recorded without a reply"
+        if recorded.rubric_version != rubric.version:
+            task.rejected = f"rubric_version: recorded at {recorded.rubric_version}, asked {rubric.version}"
+        elif len(recorded.samples) != task.asked.n_samples:
+            task.rejected = f"samples: recorded {len(recorded.samples)}, asked {task.asked.n_samples}"
+        elif not recorded.is_final:
+            task.rejected = "samples: recorded without a reply"
+        elif recorded.verdict_key and (missing := _missing_inputs(task)):
+            task.rejected = missing
         else:
-            need.recorded = found
-    keyed = [need for need in needs.values() if need.recorded is not None and need.recorded.verdict_key]
-    for need in keyed:
-        if lost := _lacks(need):
-            need.unfit, need.recorded = lost, None
-    for group in _groups(need for need in keyed if need.recorded is not None):
-        _refuse_others(group)
-    for need in needs.values():
-        need.found = need.recorded
+            task.judgment = recorded
+    for group in _groups(task for task in tasks if task.judgment is not None and task.judgment.verdict_key):
+        _reject_other_keys(group)
 
 
-def _refuse_others(group: list[_Need]) -> None:
-    """Let go of recorded verdicts with another key; where no judge is named, of those of another input or rubric."""
+def _reject_other_keys(group: list[_Task]) -> None:
+    """Reject recorded verdicts with another key; where no judge is named, those of another input or rubric."""
     asked = group[0].asked
     spec = asked.spec or Spec.of(asked.rubric, "fake:strict", asked.samples)
-    held = [() if need.recorded is None else need.recorded.keys or () for need in group]
-    keys = keys_of(work_of(spec, [need.trace for need in group]), asked, held)
-    for need, (_, key, parts) in zip(group, keys, strict=True):
-        had = need.recorded
-        assert had is not None
+    recorded = [task.judgment for task in group if task.judgment is not None]
+    keys = keys_of(work_of(spec, [task.trace for task in group]), asked, [one.keys for one in recorded])
+    for task, judgment, (_, key, parts) in zip(group, recorded, keys, strict=True):
         if asked.spec is None:
             parts = {name: parts[name] for name in ("input_hash", "rubric_hash", "rules_hash")}
-            is_same = parts.items() <= (had.parts or {}).items()
+            is_same = parts.items() <= (judgment.parts or {}).items()
         else:
-            is_same = had.verdict_key == key
+            is_same = judgment.verdict_key == key
         if not is_same:
-            need.unfit, need.recorded = difference(had.parts, parts), None
+            task.rejected, task.judgment = difference(judgment.parts, parts), None
 
 
-def _groups(needs: Iterable[_Need]) -> list[list[_Need]]:
-    groups: dict[Any, list[_Need]] = {}
-    for need in needs:
-        groups.setdefault(need.asked.group, []).append(need)
+def _groups(tasks: Iterable[_Task]) -> list[list[_Task]]:
+    groups: dict[Any, list[_Task]] = {}
+    for task in tasks:
+        groups.setdefault(task.asked.group, []).append(task)
     return list(groups.values())
 
 
-def _lacks(need: _Need) -> str | None:
-    there = need.trace.item
-    lost = [name for name in need.asked.rubric.required_inputs if name not in there]
-    if not lost:
+def _missing_inputs(task: _Task) -> str | None:
+    missing = [name for name in task.asked.rubric.required_inputs if name not in task.trace.item]
+    if not missing:
         return None
-    return f"the trace (line {need.trace.line}) has no {', '.join(lost)}, which rubric {need.asked.rubric.id!r} needs"
+    return (
+        f"the trace (line {task.trace.line}) has no {', '.join(missing)}, which rubric {task.asked.rubric.id!r} needs"
+    )
 
 
-def _judge(needs: Mapping[Any, _Need], options: GateOptions) -> tuple[float | None, list[str]]:
-    """Cache, then live; what it cost, and notes."""
-    open_ = [need for need in needs.values() if need.found is None]
-    for need in open_:
-        if lost := _lacks(need):
-            need.found = unjudged(need.asked.rubric, lost)
-        elif need.asked.spec is None:
-            if need.asked.live:
+def _judge(tasks: Collection[_Task], options: GateOptions) -> float | None:
+    """Take what is missing from the cache, then from live calls; the US$ paid, None if a price is unknown."""
+    unjudged = [task for task in tasks if task.judgment is None]
+    for task in unjudged:
+        rubric = task.asked.rubric
+        if missing := _missing_inputs(task):
+            task.judgment = Judgment(rubric.id, rubric.version, error=missing)
+        elif task.asked.spec is None:
+            if task.asked.live:
                 raise ConfigError(
                     "a live call is needed and the judge names no model: give --judge-model MODEL, "
                     "or VERDICT_JUDGE_MODEL, or a profile"
                 )
-            label = f"{need.asked.rubric.id}@{need.asked.rubric.version}"
-            error = _with(need, _NOTHING.format(label, need.trace.line))
-            need.found = replace(unjudged(need.asked.rubric, error), reasons={"not_recorded": 1})
-    if options.refresh and any(not need.asked.live for need in needs.values()):
-        raise ConfigError("--judge-refresh asks a judge again, and the judge is 'none'; name one with --judge")
+            error = (
+                f"no judgment by {rubric.id}@{rubric.version} is recorded in the trace (line {task.trace.line}), "
+                "and no judge is named, so the cache cannot be searched"
+            )
+            task.judgment = Judgment(
+                rubric.id, rubric.version, error=_with_rejected(task, error), reasons={"not_recorded": 1}
+            )
+    if options.refresh and any(not task.asked.live for task in tasks):
+        raise ConfigError("--judge-refresh needs a judge to call, and the judge is 'none'; name one with --judge")
     groups = [
-        (group, work_of(_spec(group), [need.trace for need in group]))
-        for group in _groups(need for need in open_ if need.found is None)
+        (group, work_of(spec, [task.trace for task in group]))
+        for group in _groups(task for task in unjudged if task.judgment is None)
+        if (spec := group[0].asked.spec) is not None
     ]
     for group, work in groups:
         check_callable(work, group[0].asked, options)
     cost: float | None = 0.0
     for group, work in groups:
         left = None if options.budget_usd is None else max(0.0, options.budget_usd - (cost or 0.0))
-        spent = _judge_group(group, work, options, left)
-        cost = None if cost is None or spent is None else cost + spent
-    return cost, _notes(needs.values(), options)
+        judgments, paid = judged(work, group[0].asked, options, left)
+        for task, judgment in zip(group, judgments, strict=True):
+            task.judgment = judgment
+            if judgment.error is not None:
+                task.judgment = replace(judgment, error=_with_rejected(task, judgment.error))
+        cost = None if cost is None or paid is None else cost + paid
+    return cost
 
 
-def _spec(group: list[_Need]) -> Spec:
-    spec = group[0].asked.spec
-    assert spec is not None, "what has no judge was found wanting before"
-    return spec
+def _with_rejected(task: _Task, error: str) -> str:
+    return f"{error}; the trace's judgment does not count ({task.rejected})" if task.rejected else error
 
 
-def _judge_group(group: list[_Need], work: Worklist, options: GateOptions, left: float | None) -> float | None:
-    found, paid = judged(work, group[0].asked, options, left)
-    for need, judgment in zip(group, found, strict=True):
-        error = None if judgment.error is None else _with(need, judgment.error)
-        need.found = replace(judgment, error=error)
-    return paid
-
-
-def _with(need: _Need, error: str) -> str:
-    return f"{error}; the trace's judgment does not count ({need.unfit})" if need.unfit else error
-
-
-def _notes(needs: Iterable[_Need], options: GateOptions) -> list[str]:
-    judgments = [need.found for need in needs if need.found is not None]
+def _notes(tasks: Iterable[_Task], options: GateOptions) -> list[str]:
+    judgments = [task.judgment for task in tasks if task.judgment is not None]
     notes = []
     if any("budget" in (one.reasons or {}) for one in judgments):
+        notes.append(f"the budget of US$ {options.budget_usd} was reached; paid replies are kept: run again with more")
+    if n_late := sum((one.reasons or {}).get("timeout", 0) for one in judgments):
         notes.append(
-            f"the budget of US$ {options.budget_usd} was reached; what was paid is kept: run it again with more"
-        )
-    if late := sum((one.reasons or {}).get("timeout", 0) for one in judgments):
-        notes.append(
-            f"{counted(late, 'sample had', 'samples had')} no reply in time: raise settings.timeout_seconds, or "
-            "run it again: only what is missing is asked"
+            f"{counted(n_late, 'sample')} had no reply in time: raise settings.timeout_seconds, or run again "
+            "to call for the missing ones only"
         )
     keys = {bytes.fromhex(key) for one in judgments if one.source == "cache" for key in one.keys}
-    promoted = ReplyStore.open(options.cache).counts_for(keys)["promoted"] if keys else 0
-    if promoted:
+    if n_promoted := ReplyStore.open(options.cache).counts_for(keys)["promoted"] if keys else 0:
         notes.append(
-            f"{counted(promoted, 'reply was', 'replies were')} promoted from another rubric version; "
-            "--no-promoted refuses them"
+            f"{counted(n_promoted, 'reply was', 'replies were')} promoted from another rubric version; "
+            "--no-promoted rejects them"
         )
-    fakes = {name for one in judgments for name in _judges(one) if name.startswith("fake:")}
-    if fakes:
-        notes.append(f"{', '.join(sorted(fakes))}: evalkit's embedded stand-in judged, which is not an LLM")
+    names = {name for one in judgments for name in ((one.judge,) if isinstance(one.judge, str) else one.judge or ())}
+    if fakes := sorted(name for name in names if name.startswith("fake:")):
+        notes.append(f"{', '.join(fakes)}: evalkit's built-in test judge, which is not an LLM")
     return notes
 
 
-def _judges(judgment: Judgment) -> tuple[str, ...]:
-    names = judgment.judge
-    return () if names is None else (names,) if isinstance(names, str) else names
-
-
-def _found(needs: Mapping[Any, _Need]) -> dict[int, dict[str, Judgment]]:
-    found: dict[int, dict[str, Judgment]] = {}
-    for need in needs.values():
-        if need.found is not None and need.found.is_final and need.found.source != "trace":
-            found.setdefault(need.trace.line, {})[need.asked.rubric.id] = need.found
-    return found
+def _new_judgments(tasks: Iterable[_Task]) -> dict[int, dict[str, Judgment]]:
+    """Line -> rubric id -> judgment, of those that the trace file does not hold."""
+    by_line: dict[int, dict[str, Judgment]] = {}
+    for task in tasks:
+        if task.judgment is not None and task.judgment.is_final and task.judgment.source != "trace":
+            by_line.setdefault(task.trace.line, {})[task.asked.rubric.id] = task.judgment
+    return by_line
 
 
 def _test(
@@ -295,36 +279,28 @@ def _test(
     number: int,
     asked: list[Asked | None],
     match_: Match,
-    needs: Mapping[Any, _Need],
-    made: Mapping[tuple[str, int], Any],
-    redact: bool,
+    tasks: Mapping[tuple[int, int, int], _Task],
+    checks: Mapping[tuple[str, int], Any],
+    options: GateOptions,
 ) -> TestResult:
     test = config.tests[number]
     if match_.error is not None:
-        lost = tuple(MetricResult(one.type, "error", match_.error, (), one.min_score) for one in test.expected)
-        return TestResult(test.id, "error", match_.error, lost)
+        errors = tuple(MetricResult(one.type, "error", match_.error, (), one.min_score) for one in test.expected)
+        return TestResult(test.id, "error", match_.error, errors)
     metrics = []
     for at, (expected, one) in enumerate(zip(test.expected, asked, strict=True)):
         measured = []
         for place, trace in enumerate(match_.traces):
-            need = needs.get((number, at, place))
-            if need is None:
-                status, message = check_answer(expected, made[test.id, at], trace.answer, redact=redact)
-            else:
-                assert need.found is not None
-                status, message = measure(need.found, expected.min_score)
-            origin = (None, None) if need is None else (need.found, need.input_hash)
-            measured.append(Measured(status, message, trace.line, trace.attempt, *origin))
+            task = tasks.get((number, at, place))
+            if task is None:
+                status, message = check_answer(expected, checks[test.id, at], trace.answer, redact=options.redact)
+                measured.append(Measured(status, message, trace.line, trace.attempt))
+            elif task.judgment is not None:
+                status, message = measure(task.judgment, expected.min_score)
+                measured.append(Measured(status, message, trace.line, trace.attempt, task.judgment, task.input_hash))
         metrics.append(over_repeats(expected, measured, None if one is None else one.sources))
     status = worst([metric.status for metric in metrics])
-    return TestResult(test.id, status, _said(metrics), tuple(metrics), *_shown(match_, redact=redact))
-
-
-def _said(metrics: list[MetricResult]) -> str:
-    status = worst([metric.status for metric in metrics])
-    return "; ".join(f"{metric.type}: {metric.message}" for metric in metrics if metric.status == status)
-
-
-def _shown(match_: Match, *, redact: bool) -> tuple[str, str]:
+    message = "; ".join(f"{metric.type}: {metric.message}" for metric in metrics if metric.status == status)
     first = match_.traces[0]
-    return (REDACTED, REDACTED) if redact else (first.prompt, first.answer)
+    texts = (REDACTED, REDACTED) if options.redact else (first.prompt, first.answer)
+    return TestResult(test.id, status, message, tuple(metrics), *texts)

@@ -1,4 +1,4 @@
-"""Bounds on a whole suite, decided by intervals, and the comparison with a former result."""
+"""Bounds on a whole suite, decided by intervals, and the comparison with a baseline."""
 
 from __future__ import annotations
 
@@ -13,30 +13,28 @@ from pydantic import BaseModel, ConfigDict
 
 from evalkit.core.formatting import figure
 from evalkit.errors import ConfigError, counted
-from evalkit.gate.config import Gate, Share
+from evalkit.gate.config import Share, SuiteBound
 from evalkit.gate.judgments import Judgment
 from evalkit.gate.results import Status, SuiteResult, TestResult
 from evalkit.stats.comparison.significance import holm, mcnemar_midp, sign_flip
-from evalkit.stats.intervals import Interval, mean_interval, rate_interval
-from evalkit.tables.grouping import Ints
+from evalkit.stats.intervals import mean_interval, rate_interval
 
 __all__ = ["FEWEST", "compare_baseline", "measure_suite", "read_baseline"]
 
 FEWEST = 20
-"""Tests that a suite bound needs: below, an interval says next to nothing."""
+"""The fewest tests for a suite bound: with fewer, an interval is too wide to be useful."""
 _LEVEL = 0.05
 
 
-def measure_suite(gates: Sequence[Gate], tests: Sequence[TestResult]) -> list[SuiteResult]:
-    """Each bound against the lower end of the 95 % interval over tests (coverage: against the share itself).
+def measure_suite(gates: Sequence[SuiteBound], tests: Sequence[TestResult]) -> list[SuiteResult]:
+    """Compare each bound with the lower end of the 95 % interval over tests (coverage: with the share itself).
 
-    Tests of equal content count as one. Under 20 tests, or under 20 that differ and have a value, the status is
-    ``error``.
+    Tests of equal content count as one. With fewer than 20 tests, or fewer than 20 different ones with a value, the
+    status is ``error``.
     """
     found = []
     for gate in gates:
-        there = list(dict.fromkeys(metric.type for test in tests for metric in test.metrics if _is_judged(metric)))
-        for type_ in [gate.type] if gate.type is not None else there:
+        for type_ in _judged_types(tests) if gate.type is None else [gate.type]:
             judgments = _judgments(tests, type_)
             for name in ("min_score_lower_bound", "min_pass_rate", "min_agreement", "min_coverage"):
                 bound = getattr(gate, name)
@@ -46,12 +44,14 @@ def measure_suite(gates: Sequence[Gate], tests: Sequence[TestResult]) -> list[Su
     return found
 
 
-def _is_judged(metric: Any) -> bool:
-    return any(one.judgment is not None for one in metric.measured)
+def _judged_types(tests: Sequence[TestResult]) -> list[str]:
+    metrics = [metric for test in tests for metric in test.metrics]
+    judged = [one.type for one in metrics if any(measured.judgment is not None for measured in one.measured)]
+    return list(dict.fromkeys(judged))
 
 
 def _judgments(tests: Sequence[TestResult], type_: str) -> list[tuple[str, Judgment]]:
-    """The first judgment of each test, and the cluster that it belongs to."""
+    """The cluster and the first judgment of each test."""
     metrics = [(test, metric) for test in tests for metric in test.metrics if metric.type == type_]
     found = []
     for test, metric in metrics:
@@ -68,7 +68,7 @@ def _bound(name: str, bound: float, judgments: list[tuple[str, Judgment]]) -> tu
     if n < FEWEST:
         return (
             "error",
-            f"{counted(n, 'test')}; a suite bound needs {FEWEST} or more: add tests, or use min_score in each",
+            f"{counted(n, 'test')}; a suite bound needs at least {FEWEST}: add tests, or use min_score per test",
         )
     known = [(unit, float(value)) for unit, one in judgments if (value := _value(name, one)) is not None]
     if not known:
@@ -80,9 +80,10 @@ def _bound(name: str, bound: float, judgments: list[tuple[str, Judgment]]) -> tu
         reached, shown = mean >= bound - 1e-9, figure(mean)
     elif (n_units := int(units.max()) + 1) < FEWEST:
         what = f"{n_units} of {counted(n, 'test')} differ in content and have a value"
-        return "error", f"{what}; a suite bound needs {FEWEST} or more: add tests, or use min_score in each"
+        return "error", f"{what}; a suite bound needs at least {FEWEST}: add tests, or use min_score per test"
     else:
-        ends = _interval(name, numbers, units)
+        is_rate = name == "min_pass_rate"
+        ends = rate_interval(numbers, units) if is_rate else mean_interval(numbers, units, bounds=(0.0, 1.0))
         if ends.reason is not None:
             return "error", f"no interval of {name.removeprefix('min_')}: {ends.reason}"
         reached, shown = ends.low >= bound - 1e-9, figure(mean, ends.low, ends.high)
@@ -94,49 +95,41 @@ def _bound(name: str, bound: float, judgments: list[tuple[str, Judgment]]) -> tu
 def _value(name: str, judgment: Judgment) -> float | None:
     if name == "min_coverage":
         return float(judgment.is_scored)
-    if not judgment.is_scored:
-        return None
     fields = {"min_score_lower_bound": "score", "min_pass_rate": "passed", "min_agreement": "agreement"}
-    value: float | None = getattr(judgment, fields[name])
+    value: float | None = getattr(judgment, fields[name]) if judgment.is_scored else None
     return value
 
 
-def _interval(name: str, numbers: Any, units: Ints) -> Interval:
-    if name == "min_pass_rate":
-        return rate_interval(numbers, units)
-    return mean_interval(numbers, units, bounds=(0.0, 1.0))
-
-
 def read_baseline(path: Path) -> dict[tuple[str, str], dict[str, Any]]:
-    """A former result file: (test id, metric) -> its score, verdict and rubric version.
+    """A result file of an earlier run: (test id, metric) -> score, verdict and rubric version.
 
     Raises
     ------
     ConfigError
-        When it is none.
+        When it is not a result file.
     """
     try:
         text = path.read_bytes()
     except OSError as problem:
-        said = (problem.strerror or str(problem)).lower()
-        raise ConfigError(f"baseline {path} cannot be read: {said}; write one with --json") from None
+        reason = (problem.strerror or str(problem)).lower()
+        raise ConfigError(f"baseline {path} cannot be read: {reason}; write one with --json") from None
     try:
         result = _Result.model_validate(orjson.loads(text))
     except ValueError:
-        raise ConfigError(f"baseline {path} is no result file; write one with evalkit ci --json") from None
-    found: dict[tuple[str, str], dict[str, Any]] = {}
+        raise ConfigError(f"baseline {path} is not a result file; write one with evalkit ci --json") from None
+    results: dict[tuple[str, str], dict[str, Any]] = {}
     for test in result.tests:
         for metric in test.metrics:
             if metric.judgments:
-                if (test.id, metric.type) in found:
+                if (test.id, metric.type) in results:
                     raise ConfigError(
-                        f"baseline {path} has two results of test {test.id!r}; write it again with --json"
+                        f"baseline {path} has two results for test {test.id!r}; write it again with --json"
                     )
-                found[test.id, metric.type] = metric.judgments[0].model_dump()
-    return found
+                results[test.id, metric.type] = metric.judgments[0].model_dump()
+    return results
 
 
-class _Said(BaseModel):
+class _Verdict(BaseModel):
     model_config = ConfigDict(strict=True)
 
     passed: bool | None
@@ -149,7 +142,7 @@ class _Metric(BaseModel):
     model_config = ConfigDict(strict=True)
 
     type: str
-    judgments: list[_Said]
+    judgments: list[_Verdict]
 
 
 class _Tested(BaseModel):
@@ -160,7 +153,7 @@ class _Tested(BaseModel):
 
 
 class _Result(BaseModel):
-    """What is read of a result file."""
+    """The part of a result file that is compared."""
 
     model_config = ConfigDict(strict=True)
 
@@ -170,21 +163,21 @@ class _Result(BaseModel):
 
 
 def compare_baseline(before: dict[tuple[str, str], dict[str, Any]], tests: Sequence[TestResult]) -> list[SuiteResult]:
-    """Whether a metric got worse than chance explains: the rule of `compare` without labels, p by Holm ≤ .05.
+    """Whether a metric got worse than chance explains: as `compare` without labels, p adjusted by Holm ≤ .05.
 
-    Tests whose content was equal in the baseline are one cluster.
+    Tests of equal content in the baseline are one cluster.
     """
-    types = list(dict.fromkeys(metric.type for test in tests for metric in test.metrics if _is_judged(metric)))
+    types = _judged_types(tests)
     figures = [_change(before, tests, type_) for type_ in types]
     verdicts = holm(np.array([one[0] for one in figures], dtype=np.float64))
     falls = holm(np.array([one[1] for one in figures], dtype=np.float64))
     found = []
-    for type_, (_, _, effect, gap, said), p_verdict, p_fall in zip(types, figures, verdicts, falls, strict=True):
+    for type_, (_, _, effect, gap, text), p_verdict, p_fall in zip(types, figures, verdicts, falls, strict=True):
         worse = (effect < 0 and p_verdict <= _LEVEL) or (gap < 0 and p_fall <= _LEVEL)
         p = f"p {_p(p_verdict)} by verdicts, {_p(p_fall)} by scores"
         status: Status = "error" if math.isnan(effect) and math.isnan(gap) else "fail" if worse else "pass"
-        word = "nothing to compare" if status == "error" else "worse than chance explains" if worse else "not worse"
-        found.append(SuiteResult("baseline", type_, status, f"{word}: {said}; {p}"))
+        outcome = "nothing to compare" if status == "error" else "worse than chance explains" if worse else "not worse"
+        found.append(SuiteResult("baseline", type_, status, f"{outcome}: {text}; {p}"))
     return found
 
 
@@ -193,25 +186,26 @@ def _p(value: float) -> str:
 
 
 def _change(before: Any, tests: Sequence[TestResult], type_: str) -> tuple[float, float, float, float, str]:
-    pairs = []
+    """The p-values of verdicts and scores, the change of the pass rate and of the mean score, and all in words."""
     ids = [test.id for test in tests for metric in test.metrics if metric.type == type_]
-    for name, (_, now) in zip(ids, _judgments(tests, type_), strict=True):
-        had = before.get((name, type_))
-        if had is not None:
-            pairs.append((had.get("input_hash") or name, had, now))
-    verdicts = [(had["passed"], now.passed) for _, had, now in pairs]
+    pairs = [
+        (old.get("input_hash") or name, old, now)
+        for name, (_, now) in zip(ids, _judgments(tests, type_), strict=True)
+        if (old := before.get((name, type_))) is not None
+    ]
+    verdicts = [(old["passed"], now.passed) for _, old, now in pairs]
     steps = [int(b) - int(a) for a, b in verdicts if a is not None and b is not None]
-    gaps = [(unit, now.score - had["score"]) for unit, had, now in pairs if None not in (had["score"], now.score)]
+    gaps = [(unit, now.score - old["score"]) for unit, old, now in pairs if None not in (old["score"], now.score)]
     fixed, broke = sum(step > 0 for step in steps), sum(step < 0 for step in steps)
     effect = (fixed - broke) / len(steps) if steps else math.nan
     changes = np.array([gap for _, gap in gaps], dtype=np.float64)
     units = np.unique([unit for unit, _ in gaps], return_inverse=True)[1] if gaps else np.array([], dtype=np.int64)
     p_fall = sign_flip(changes, units) if gaps else math.nan
     gap = float(changes.mean()) if gaps else math.nan
-    versions = {(had.get("rubric_version"), now.rubric_version) for _, had, now in pairs if now.rubric_version}
-    others = ", ".join(f"{type_}@{had} then, @{now} now" for had, now in sorted(versions, key=str) if had != now)
-    said = (
+    versions = {(old.get("rubric_version"), now.rubric_version) for _, old, now in pairs if now.rubric_version}
+    others = ", ".join(f"{type_}@{old} then, @{now} now" for old, now in sorted(versions, key=str) if old != now)
+    text = (
         f"{len(pairs)} of {counted(len(ids), 'test')} in both, {fixed} now pass, {broke} now fail, "
         f"mean difference {figure(gap)}" + (f", {others}" if others else "")
     )
-    return (mcnemar_midp(fixed, broke) if steps else math.nan), p_fall, effect, gap, said
+    return (mcnemar_midp(fixed, broke) if steps else math.nan), p_fall, effect, gap, text

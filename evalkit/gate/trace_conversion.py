@@ -14,9 +14,9 @@ from evalkit.core.files import write_whole
 from evalkit.core.rules import Rules
 from evalkit.errors import InputError, counted
 from evalkit.evaluation import Evaluation
-from evalkit.gate.judging import rationale_of, sum_of
-from evalkit.gate.judgments import Judgment, agreement_of, rubric_hash, rules_hash, verdict_key
+from evalkit.gate.judgments import Judgment, judgment_of, plain_columns
 from evalkit.gate.traces import read_traces
+from evalkit.gate.verdict_keys import rubric_hash, rules_hash, verdict_key
 from evalkit.rubrics import Rubric, load_rubric
 from evalkit.rubrics.prompts import input_hash, item_inputs
 from evalkit.stats.aggregation import aggregate, combine
@@ -35,19 +35,19 @@ _NEED = ["rubric", "rubric_version", "item_id", "criterion", "judge", "sample", 
 
 
 def to_traces(items: Any, judgments: Any, path: str | Path) -> int:
-    """Write items and what judges said of them as a trace file: one line an item, for `evalkit ci`.
+    """Write items and their judgments as a trace file for `evalkit ci`: one line per item.
 
     Parameters
     ----------
     items
         As for `judge`; `question` becomes the prompt, `answer` the response, `context` the context, `item_id` the
-        ``request_id``; columns `model`, `provider`, `attempt` and `meta` (a mapping) go where `from_traces` found them,
-        other columns to ``meta.item``.
+        ``request_id``; columns `model`, `provider`, `attempt` and `meta` (a mapping) become those fields of the trace,
+        other columns become ``meta.item``.
     judgments
-        The table of `judge` (votes and scores are then taken by the default rules), an `Evaluation` (by its own), or
-        None: traces without judgments. What has no score for want of a reply (a time-out, a cache miss) is left out.
+        The table of `judge` (aggregated by the default rules), an `Evaluation` (aggregated by its rules), or None for
+        traces without judgments. Judgments unscored because a reply is missing (timeout, cache miss) are left out.
     path
-        The file; replaced whole, at the end.
+        The file; it is replaced as a whole, at the end.
 
     Returns
     -------
@@ -57,7 +57,7 @@ def to_traces(items: Any, judgments: Any, path: str | Path) -> int:
     Raises
     ------
     InputError
-        When an item has no `question` or `answer`, or a judgment is of an item that is not there.
+        When an item has no `question` or `answer`, or a judged item is not among the items.
 
     Examples
     --------
@@ -74,36 +74,36 @@ def to_traces(items: Any, judgments: Any, path: str | Path) -> int:
     frame = as_items(items)
     missing = [name for name in ("question", "answer") if name not in frame.columns]
     if missing:
-        raise InputError(f"items have no column {' and '.join(map(repr, missing))}; a trace needs prompt and response")
-    found = {} if judgments is None else _judged(judgments, frame)
-    stray = set(found) - set(frame["item_id"])
-    if stray:
+        raise InputError(f"the items lack {' and '.join(map(repr, missing))}; a trace needs prompt and response")
+    by_item = {} if judgments is None else _judgments_by_item(judgments, frame)
+    missing = sorted(set(by_item) - set(frame["item_id"]))
+    if missing:
         raise InputError(
-            f"{counted(len(stray), 'judged item is', 'judged items are')} not among the items, first {min(stray)!r}"
+            f"{counted(len(missing), 'judged item is', 'judged items are')} not among the items, first {missing[0]!r}"
         )
     rows: list[dict[Any, Any]] = frame.to_dict("records")
-    lines = [_line(row, found.get(row["item_id"], {})) for row in rows]
+    lines = [_line(row, by_item.get(row["item_id"], {})) for row in rows]
     write_whole(path, lines)
     return len(lines)
 
 
 def from_traces(path: str | Path) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The items of a trace file, and the judgments that are recorded in it.
+    """The items of a trace file, and the judgments recorded in it.
 
     Returns
     -------
     items : DataFrame
-        One row a trace: `item_id` (the ``request_id``, else ``line N``; repeats end with their attempt), `question`,
-        `answer`, `context` (a list) and, where any trace has them, `model`, `provider`, `attempt`, `meta` (a mapping of
-        what is not evalkit's in it) and the columns of ``meta.item``.
+        One row per trace: `item_id` (the ``request_id``, else ``line N``; repeats end with their attempt), `question`,
+        `answer`, `context` (a list) and, where any trace has them, `model`, `provider`, `attempt`, `meta` (without
+        evalkit's own keys) and the columns of ``meta.item``.
     recorded : DataFrame
-        One row a trace and rubric: `item_id`, `rubric`, `rubric_version`, `passed`, `score` (0-1), `agreement`,
+        One row per trace and rubric: `item_id`, `rubric`, `rubric_version`, `passed`, `score` (0-1), `agreement`,
         `samples` (True, False or None each), `n_samples`, `n_scored`, `judge`, `rationale`, `cost_usd`.
 
     Raises
     ------
     InputError
-        For a line that is no trace, with its number.
+        For an invalid line, with its number.
     """
     rows, recorded = [], []
     for trace in read_traces(path):
@@ -121,38 +121,38 @@ def from_traces(path: str | Path) -> tuple[pd.DataFrame, pd.DataFrame]:
             counts = {"n_samples": len(samples), "n_scored": len([one for one in samples if one is not None])}
             recorded.append({"item_id": name, "rubric": rubric, **dict(raw), **counts})
     items = pd.DataFrame(rows)
-    doubled = items.loc[items["item_id"].duplicated(), "item_id"]
-    if len(doubled):
-        raise InputError(f"{path}: request_id {doubled.iloc[0]!r} stands in several lines; repeats carry an attempt")
+    duplicates = items.loc[items["item_id"].duplicated(), "item_id"]
+    if len(duplicates):
+        raise InputError(f"{path}: several lines have request_id {duplicates.iloc[0]!r}; repeats need an 'attempt'")
     return items, pd.DataFrame(recorded, columns=list(_RECORDED))
 
 
-def _judged(judgments: Any, items: pd.DataFrame) -> dict[str, dict[str, Judgment]]:
-    """item_id -> rubric id -> judgment; of an evaluation those of the items that it judged."""
+def _judgments_by_item(judgments: Any, items: pd.DataFrame) -> dict[str, dict[str, Judgment]]:
+    """item_id -> rubric id -> judgment."""
     if isinstance(judgments, Evaluation):
         items = judgments.items
         parts = [(judgments.judgments, judgments.rubric, judgments.rules)]
     else:
         table = check(judgments, "judgments", need=_NEED)
         if table.duplicated(["rubric", "item_id", "criterion", "judge", "order", "sample"]).any():
-            raise InputError("the judgments table has a row twice, or two versions of a rubric; give one at a time")
+            raise InputError("the judgments table has duplicate rows, or two versions of a rubric; give one version")
         names = table[["rubric", "rubric_version"]].drop_duplicates().astype(str)
         parts = [
             (table[(table["rubric"] == one).to_numpy()], load_rubric(f"{one}@{version}"), Rules())
             for one, version in names.itertuples(index=False)
         ]
-    found: dict[str, dict[str, Judgment]] = {}
+    by_item: dict[str, dict[str, Judgment]] = {}
     for table, rubric, rules in parts:
         if rubric.mode == "pairwise":
-            raise InputError(f"rubric {rubric.id} compares pairs; a trace holds one answer")
+            raise InputError(f"rubric {rubric.id} compares pairs, and a trace has one answer; use a pointwise rubric")
         for item, judgment in _of_rubric(table, rubric, rules, _input_hashes(rubric, items)):
             if judgment.is_final:
-                found.setdefault(item, {})[rubric.id] = judgment
-    return found
+                by_item.setdefault(item, {})[rubric.id] = judgment
+    return by_item
 
 
 def _input_hashes(rubric: Rubric, items: pd.DataFrame) -> dict[str, str]:
-    """item_id -> hash of what the rubric reads of it."""
+    """item_id -> hash of the rubric's inputs."""
     columns = {name: items[name].tolist() for name in rubric.input_names if name in items.columns}
     inputs = item_inputs(rubric, columns, len(items))
     return dict(zip(items["item_id"].tolist(), map(input_hash, inputs), strict=True))
@@ -164,59 +164,28 @@ def _of_rubric(
     if not len(table):
         return
     parts = {"rubric": rubric.id, "rubric_version": rubric.version, "rubric_hash": rubric_hash(rubric)}
-    whole = combine(aggregate(vote(table, **rules.vote_options), **rules.aggregate_options), rubric)
-    score_of = dict(zip(whole["item_id"].tolist(), whole["score_norm"].tolist(), strict=True))
-    passed_of = dict(zip(whole["item_id"].tolist(), whole["passed"].tolist(), strict=True))
-    ruled = [criterion.name for criterion in rubric.criteria if criterion.scale.has_rule]
-    counted = ruled or [criterion.name for criterion in rubric.criteria]
-    names = ("criterion", "judge", "sample", "passed", "error", "explanation", "key")
-    costs = ("prompt_tokens", "completion_tokens", "cost_usd")
-    for item, own in table.groupby("item_id", observed=True, sort=False):
-        rows = {
-            name: own[name].astype(object).where(own[name].notna(), None).tolist()
-            for name in (*names, *costs)
-            if name in own
-        }
-        score, passed = score_of[str(item)], passed_of[str(item)]
-        verdict: bool | None = None if pd.isna(passed) else bool(passed)
-        samples, judges = _samples(rows, counted), list(dict.fromkeys(map(str, rows["judge"])))
-        weights = own.drop_duplicates("judge")["weight"].tolist() if "weight" in own else [1.0] * len(judges)
-        reasons = pd.Series(rows["error"], dtype=object).dropna().value_counts()
-        own_rules = rules_hash(rubric, rules, weights)
+    votes = vote(table, **rules.vote_options)
+    combined = combine(aggregate(votes, **rules.aggregate_options), rubric).set_index("item_id")
+    columns = plain_columns(table)
+    weights = table["weight"].tolist() if "weight" in table else [1.0] * len(table)
+    for item, places in table.groupby("item_id", observed=True, sort=False).indices.items():
+        rows = {name: [column[place] for place in places] for name, column in columns.items()}
+        weight_of = {judge: weights[place] for judge, place in zip(rows["judge"], places, strict=True)}
+        own_rules = rules_hash(rubric, rules, list(weight_of.values()))
+        n_samples = len(dict.fromkeys(zip(rows["judge"], rows["sample"], strict=True)))
+        keys = tuple(map(str, rows["key"]))
         yield (
             str(item),
-            Judgment(
-                rubric=rubric.id,
-                rubric_version=rubric.version,
-                passed=verdict,
-                score=None if pd.isna(score) else float(score),
-                source="live" if "live" in set(own["source"].dropna()) else "cache",
-                samples=samples,
-                agreement=agreement_of(samples),
-                rationale=rationale_of(rows, verdict),
-                judge=judges[0] if len(judges) == 1 else tuple(judges),
-                keys=tuple(map(str, rows["key"])),
-                verdict_key=verdict_key(
-                    tuple(map(str, rows["key"])),
-                    len(samples) // max(1, len(judges)),
-                    own_rules,
-                ),
+            judgment_of(
+                rubric,
+                rows,
+                passed=combined.at[item, "passed"],
+                score=combined.at[item, "score_norm"],
+                keys=keys,
+                verdict_key=verdict_key(keys, n_samples // max(1, len(weight_of)), own_rules),
                 parts=parts | {"input_hash": hashes.get(str(item)), "rules_hash": own_rules},
-                **{name: sum_of(rows[name]) for name in costs if name in rows},
-                reasons={str(why): int(count) for why, count in reasons.items()} or None,
             ),
         )
-
-
-def _samples(rows: Mapping[str, list[Any]], counted: list[str]) -> tuple[bool | None, ...]:
-    """Judge by judge each sample over all criteria that count: it passes when all of them do."""
-    found: dict[tuple[Any, Any], list[bool | None]] = {}
-    for criterion, judge, sample, passed, error in zip(
-        *(rows[name] for name in ("criterion", "judge", "sample", "passed", "error")), strict=True
-    ):
-        if criterion in counted:
-            found.setdefault((judge, sample), []).append(None if error is not None else bool(passed))
-    return tuple(None if None in said else all(said) for said in found.values())
 
 
 def _line(row: Mapping[str, Any], judged: Mapping[str, Judgment]) -> bytes:
@@ -240,22 +209,22 @@ def _line(row: Mapping[str, Any], judged: Mapping[str, Judgment]) -> bytes:
 
 
 def _carried(row: Mapping[str, Any]) -> dict[str, Any]:
-    """What `from_traces` reads beside the item, where it is of the kind that a trace holds."""
+    """The values of `_CARRIED` that have the type of the trace's field."""
     values = {name: _plain(row[name]) for name in _CARRIED if name in row}
-    if isinstance(values.get("attempt"), float) and values["attempt"].is_integer():  # pandas, beside rows without
+    if isinstance(values.get("attempt"), float) and values["attempt"].is_integer():  # in pandas, beside missing values
         values["attempt"] = int(values["attempt"])
     return {name: value for name, value in values.items() if isinstance(value, _CARRIED[name])}
 
 
 def _request(row: Mapping[str, Any], carried: Mapping[str, Any]) -> str:
-    """The item's id; that of a repeat without its number."""
+    """The item's id, without the number of a repeat."""
     return str(row["item_id"]).removesuffix(f" #{carried['attempt']}" if "attempt" in carried else "")
 
 
 def _text(row: Mapping[str, Any], name: str) -> str:
     value = row[name]
     if not isinstance(value, str):
-        raise InputError(f"item {row['item_id']!r}: {name} is {type(value).__name__}; a trace holds text")
+        raise InputError(f"item {row['item_id']!r}: {name} must be text, got {type(value).__name__}")
     return value
 
 

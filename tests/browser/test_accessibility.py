@@ -70,7 +70,7 @@ def test_the_tuner_in_light_and_dark_before_and_after_drill_down(notebook):
     tuner.locator(".ekw-cell:enabled").first.click()
     expect(tuner.locator(".ekw-cell:enabled").first).to_have_attribute("aria-pressed", "true")
     tuner.get_by_label("Code of level 2").fill("0")
-    expect(tuner.locator(".ekw-problem")).to_contain_text("stands twice")
+    expect(tuner.locator(".ekw-problem")).to_contain_text("duplicate code")
     assert findings(page) == []
     dark(page)
     assert findings(page) == []

@@ -179,7 +179,7 @@ def test_faults_are_told_and_texts_of_others_do_nothing(notebook):
     expect(tuner.get_by_text("the code '0' stands twice")).to_be_visible()
     expect(tuner.get_by_role("button", name="Run")).to_be_disabled()
     code.fill("1")
-    expect(tuner.get_by_text("stands twice")).to_have_count(0)
+    expect(tuner.get_by_text("duplicate code")).to_have_count(0)
     expect(tuner.get_by_role("button", name="Run")).to_be_enabled()
 
     # the same as YAML

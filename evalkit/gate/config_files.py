@@ -1,0 +1,130 @@
+"""Reading a gate configuration: YAML or JSON, with errors that name file, line and key."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+from pydantic import BaseModel, ValidationError
+
+from evalkit.errors import ConfigError, RubricError
+from evalkit.gate.config import Expected, GateConfig, GateTest, Settings, SuiteBound, TestInput
+from evalkit.gate.traces import REDACTED, find_duplicate_key
+from evalkit.rubrics.yaml_files import read_yaml
+
+__all__ = ["load_gate", "place_of"]
+
+_DUPLICATE = re.compile(r'\(found duplicate key "(.*?)".*\)', re.DOTALL)
+_MODELS: dict[str, type[BaseModel]] = {
+    "settings": Settings,
+    "tests": GateTest,
+    "suite": SuiteBound,
+    "expected": Expected,
+    "input": TestInput,
+}
+
+
+def load_gate(path: str | Path, *, redact: bool = False) -> GateConfig:
+    """Read a configuration: YAML, or JSON where the name ends in ``.json``.
+
+    Parameters
+    ----------
+    path
+        The file.
+    redact
+        Quote no value of it in errors.
+
+    Raises
+    ------
+    ConfigError
+        Naming file, line, key and what is allowed.
+    """
+    path = Path(path)
+    values = _read(path)
+    if not isinstance(values, dict):
+        raise ConfigError(f"{path}: expected a mapping with tests (and settings, suite, baseline, profile)")
+    reserved = [key for key in ("folder", "name") if key in values]
+    if reserved:
+        line = _line_of(path, reserved)
+        raise ConfigError(f"{path}, line {line}: unknown key {reserved[0]!r}; allowed are {_allowed(())}")
+    try:
+        return GateConfig(**values, folder=path.parent, name=path.name)
+    except ValidationError as problem:
+        raise ConfigError(_first_error(path, problem, redact=redact)) from None
+    except TypeError:
+        raise ConfigError(f"{path}: keys must be text; allowed are {_allowed(())}") from None
+
+
+def place_of(config: GateConfig, test: str) -> str:
+    """File and line of a test; only the name where the configuration was made in Python."""
+    path = config.folder / config.name
+    if not config.name or not path.is_file():
+        return config.name or "the configuration"
+    number = next(at for at, one in enumerate(config.tests) if one.id == test)
+    return f"{config.name}, line {_line_of(path, ['tests', number, 'expected'])}"
+
+
+def _read(path: Path) -> Any:
+    try:
+        if path.suffix == ".json":
+            text = path.read_bytes()
+            values = orjson.loads(text)
+            if find_duplicate_key(text) is None:
+                return values
+        return read_yaml(path)  # JSON with a duplicate key too: it is YAML, and this error names the line
+    except OSError as problem:
+        raise ConfigError(f"{path} cannot be read: {(problem.strerror or str(problem)).lower()}") from None
+    except orjson.JSONDecodeError as problem:
+        raise ConfigError(
+            f"{path}: invalid JSON at line {problem.lineno}, column {problem.colno}: {problem.msg}"
+        ) from None
+    except RubricError as problem:
+        raise ConfigError(_DUPLICATE.sub(r"(duplicate key '\1'; keep one)", str(problem))) from None
+
+
+def _first_error(path: Path, problem: ValidationError, *, redact: bool) -> str:
+    errors = problem.errors()
+    first = errors[0]
+    where = list(first["loc"])
+    key = ".".join(str(part) for part in where) or "tests"
+    text = first["msg"].removeprefix("Value error, ")
+    if first["type"] == "extra_forbidden":
+        text = f"unknown key {where[-1]!r}; allowed are {_allowed(where[:-1])}"
+    elif first["type"] == "missing":
+        text = f"{where[-1]!r} is missing"
+    elif first["type"] != "value_error":
+        text = f"{key}: {text[0].lower()}{text[1:]}, got {REDACTED if redact else repr(first['input'])}"
+    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+    return f"{path}, line {_line_of(path, where)}: {text if key in text else f'{key}: {text}'}{more}"
+
+
+def _allowed(where: Sequence[Any]) -> str:
+    last = next((str(part) for part in reversed(where) if isinstance(part, str)), "")
+    model = _MODELS.get(last, GateConfig)
+    fields = [field.alias or name for name, field in model.model_fields.items()]
+    return ", ".join(name for name in fields if name not in ("folder", "name"))
+
+
+def _line_of(path: Path, where: Sequence[Any]) -> int:
+    """The line of a key in the file; where it is missing, the line of its parent."""
+    from ruamel.yaml import YAML
+
+    node: Any = YAML(pure=True).compose(path.read_text(encoding="utf-8"))
+    line = 1
+    for part in where:
+        if node is None or node.id not in ("mapping", "sequence"):
+            break
+        if node.id == "mapping":
+            found = next(((key, value) for key, value in node.value if key.value == str(part)), None)
+            if found is None and isinstance(part, int):
+                continue  # a single value instead of a list of one
+            if found is None:
+                break
+            line, node = found[0].start_mark.line + 1, found[1]
+        elif isinstance(part, int) and part < len(node.value):
+            node = node.value[part]
+            line = node.start_mark.line + 1
+    return line

@@ -1,0 +1,179 @@
+"""Judgments recorded in traces: read, and checked for contradictions."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from evalkit.core.choices import Reason
+from evalkit.core.rules import Rules
+from evalkit.errors import InputError, counted
+from evalkit.gate.config import Share
+from evalkit.gate.judgments import Judgment, agreement_of, judge_blocks
+from evalkit.gate.verdict_keys import rules_hash
+from evalkit.rubrics import Rubric, Scale
+
+__all__ = ["RECORDED", "read_recorded"]
+
+_SLACK = 1e-3
+_TINY = 1e-9
+_PLAIN = Rules()
+
+
+class _Recorded(BaseModel):
+    model_config = ConfigDict(extra="allow", strict=True, frozen=True)
+
+    rubric_version: str
+    passed: bool | None
+    score: Share | None
+    source: str = "live"
+    samples: Annotated[list[bool | None], Field(min_length=1)]
+    agreement: Share | None = None
+    rationale: str | None = None
+    judge: str | list[str] | None = None
+    keys: list[str] = []
+    verdict_key: Annotated[str, Field(min_length=1)] | None = None
+    parts: dict[str, Any] | None = None
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    cost_usd: float | None = None
+    reasons: dict[Reason, int] | None = None
+    error: str | None = None
+
+
+RECORDED = tuple(name for name in _Recorded.model_fields if name not in ("rationale", "error"))
+"""The fields of a recorded judgment, except texts written by a judge or a server."""
+
+
+def read_recorded(raw: Any, where: str, rubric: Rubric, rules: Rules = _PLAIN, *, redact: bool = False) -> Judgment:
+    """A recorded judgment, checked; its source is ``trace``. With `redact`, errors quote nothing of it.
+
+    With a ``verdict_key``, evalkit recorded it, and verdict, score and agreement must follow from the samples by
+    evalkit's rules. Without one, another tool did: its score is any number from 0 to 1, its agreement is compared at
+    the precision in which it is written, a missing agreement is computed, and `passed` stays True only if more than
+    half of all samples passed, else it becomes None (open).
+
+    Raises
+    ------
+    InputError
+        When a field is missing or out of range, or fields contradict each other: `where` names file and line.
+    """
+    place = f"{where}: meta.verdict.judge.{rubric.id}"
+    try:
+        given = _Recorded.model_validate(raw)
+    except ValidationError as problem:
+        first = problem.errors()[0]
+        key = ".".join(str(part) for part in first["loc"]) or "it"
+        value = "another value" if redact else repr(first["input"])
+        text = "is missing" if first["type"] == "missing" else f"{first['msg'].lower()}, got {value}"
+        raise InputError(f"{place}: {key}: {text}; record the trace again") from None
+    if contradiction := _contradiction(given, rubric, rules):
+        raise InputError(f"{place} contradicts itself: {contradiction}; record the trace again")
+    names = [name for name in _Recorded.model_fields if name not in ("samples", "keys", "judge", "source")]
+    values: dict[str, Any] = {name: getattr(given, name) for name in names}
+    if given.agreement is None:
+        values["agreement"] = agreement_of(given.samples)
+    if given.verdict_key is None and given.passed and 2 * given.samples.count(True) <= len(given.samples):
+        values["passed"] = None
+    judge = tuple(given.judge) if isinstance(given.judge, list) else given.judge
+    return Judgment(
+        rubric=rubric.id, source="trace", samples=tuple(given.samples), keys=tuple(given.keys), judge=judge, **values
+    )
+
+
+def _contradiction(given: _Recorded, rubric: Rubric, rules: Rules) -> str | None:
+    samples, k = given.samples, len(given.samples)
+    yes, no = samples.count(True), samples.count(False)
+    shown = f"{yes} of {counted(k, 'sample')} passed, {no} failed"
+    is_own = given.verdict_key is not None
+    if given.agreement is not None and (yes or no):
+        share = max(yes, no) / k
+        if abs(given.agreement - share) > (_SLACK if is_own else _rounding(given.agreement)):
+            return f"agreement {given.agreement} where {shown} ({share:.4g})"
+    if given.error is not None and (given.passed is not None or given.score is not None):
+        return f"passed {given.passed} and score {given.score} where an error is recorded"
+    is_one = (
+        not is_own or len(rubric.criteria) == 1
+    )  # with several criteria, each can have votes although no sample has all
+    if is_one and not yes and not no and (given.passed is not None or given.score is not None):
+        return f"passed {given.passed} and score {given.score} where no sample is scored"
+    if not is_own:
+        against = (given.passed is True and no > yes) or (given.passed is False and 2 * yes > k)
+        return f"passed {given.passed} where {shown}" if against else None
+    if not _may_follow(given, rubric, rules):
+        return f"passed {given.passed} where {shown}, score {given.score}"
+    parts = given.parts or {}
+    is_plain = rules == _PLAIN and parts.get("rules_hash") in (None, rules_hash(rubric, rules, [1.0]))
+    if isinstance(given.judge, list) or not is_plain or None in samples or given.score is None:
+        return None
+    low, high = _score_range(yes / k, rubric)
+    if low - _SLACK <= given.score <= high + _SLACK:
+        return None
+    return f"score {given.score} where {counted(yes, 'sample')} passed and {no} failed"
+
+
+def _rounding(share: float) -> float:
+    """How far rounding can move a share from its exact value, given its digits (at least one).
+
+    Examples
+    --------
+    >>> _rounding(0.67), _rounding(0.7), _rounding(1.0)
+    (0.005..., 0.05..., 0.05...)
+    """
+    exponent = Decimal(repr(share)).as_tuple().exponent
+    return float(Decimal(5).scaleb(min(-1, int(exponent)) - 1)) + _TINY
+
+
+def _may_follow(given: _Recorded, rubric: Rubric, rules: Rules) -> bool:
+    """Whether evalkit can have reached this verdict from these samples.
+
+    A sample passes when all m criteria that count pass, a criterion when more than half of its k samples pass. So more
+    than half of the samples pass only if all criteria do, and where all criteria pass, at least
+    m(⌊k/2⌋ + 1) − (m − 1)k samples do. A jury can reach the verdict of any of its judges.
+    """
+    passed, score = given.passed, given.score
+    if rubric.pass_at is not None:
+        return (score or 0) <= _TINY or passed is (score is not None and score >= rubric.pass_at - _TINY)
+    m = max(1, sum(criterion.scale.has_rule for criterion in rubric.criteria))
+    blocks = judge_blocks(given.samples, len(given.judge) if isinstance(given.judge, list) else 1)
+    k = len(blocks[0])
+    n_yes = [block.count(True) for block in blocks]
+    if rules.aggregate == "dawid_skene":
+        return True
+    if passed is True:
+        return len(blocks) > 1 < m or max(n_yes) >= m * (k // 2 + 1) - (m - 1) * k
+    if passed is False:
+        is_failed = m > 1 or any(2 * block.count(False) > k for block in blocks)
+        return is_failed and any(2 * n <= k for n in n_yes)
+    return len(blocks) > 1 or rules != _PLAIN or 2 * n_yes[0] <= k
+
+
+def _score_range(passing: float, rubric: Rubric) -> tuple[float, float]:
+    """Lowest and highest mean score when this share of all samples passes and the others fail."""
+    total = sum(criterion.weight for criterion in rubric.criteria) or 1.0
+    low, high, failing = 0.0, 0.0, 0.0
+    for criterion in rubric.criteria:
+        ends = _ends(criterion.scale)
+        if ends is None or criterion.critical:
+            return 0.0, 1.0
+        share = criterion.weight / total
+        low, high = low + share * ends[0], high + share * ends[1]
+        if ends[2] is not None:
+            failing = max(failing, 1 - share * (1 - ends[2]))
+    return passing * low, passing * high + (1 - passing) * failing
+
+
+def _ends(scale: Scale) -> tuple[float, float, float | None] | None:
+    """The lowest and highest 0-1 score that pass, and the highest that fails; None where unknown."""
+    if scale.level == "nominal":
+        return None
+    if not scale.has_rule:
+        return 0.0, 1.0, None
+    if scale.level == "interval":
+        edge = None if scale.pass_at is None else scale.norm(scale.pass_at)
+        return None if edge is None else (edge, 1.0, edge)
+    passing = [scale.norm(code) for code in scale.codes if scale.passed(code)]
+    failing = [scale.norm(code) for code in scale.codes if not scale.passed(code)]
+    return (min(passing), max(passing), max(failing)) if passing and failing else None

@@ -1,0 +1,85 @@
+"""The key of a verdict, and the parts that it is made of (docs/adr/0007)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from evalkit.core.keys import digest
+from evalkit.core.rules import Rules
+from evalkit.engine import Spec
+from evalkit.rubrics import Rubric
+
+__all__ = ["difference", "rubric_hash", "rules_hash", "verdict_key", "verdict_parts"]
+
+
+def verdict_parts(spec: Spec, rules: Rules, input_hash: str) -> dict[str, Any]:
+    """The parts of a verdict's key, as plain values."""
+    judges = [
+        {
+            "provider": judge.provider,
+            "service": judge.service,
+            "model": judge.model,
+            "temperature": judge.temperature,
+            "max_tokens": judge.max_tokens,
+            "params": dict(judge.params),
+            "template_hash": builder.template.hash,
+        }
+        for judge, builder in zip(spec.judges, spec.prompt_builders, strict=True)
+    ]
+    parts: dict[str, Any] = {"rubric": spec.rubric.id, "rubric_version": spec.rubric.version}
+    return parts | {
+        "rubric_hash": rubric_hash(spec.rubric),
+        "input_hash": input_hash,
+        "samples": spec.samples,
+        "rules_hash": rules_hash(spec.rubric, rules, [judge.weight for judge in spec.judges]),
+        "judges": judges,
+    }
+
+
+def rubric_hash(rubric: Rubric) -> str:
+    """sha256 of all that reaches the prompt of each criterion."""
+    return digest([rubric.prompt_hash(criterion) for criterion in rubric.criteria])
+
+
+def rules_hash(rubric: Rubric, rules: Rules, weights: Sequence[float]) -> str:
+    """sha256 of all that turns replies into a verdict: scales, pass rules, weights, vote, aggregate, quorum."""
+    criteria = [[item.name, item.level, item.scale.to_json(), item.weight, item.critical] for item in rubric.criteria]
+    own = {name: getattr(rules, name) for name in Rules.__slots__}
+    return digest([criteria, rubric.pass_at, own, list(weights)])
+
+
+def verdict_key(keys: Sequence[str], samples: int, hash_of_rules: str) -> str:
+    """sha256 of the sorted reply keys, k and the hash of the rules."""
+    return digest([sorted(keys), samples, hash_of_rules])
+
+
+def difference(recorded: Mapping[str, Any] | None, asked: Mapping[str, Any]) -> str:
+    """The first part in which a recorded verdict differs from the one needed, in words.
+
+    Examples
+    --------
+    >>> difference({"judges": [{"temperature": 1.0}]}, {"judges": [{"temperature": 0.0}]})
+    'temperature: recorded at 1.0, asked 0.0'
+    """
+    if not recorded:
+        return "verdict_key: another one is needed"
+    for name, value in asked.items():
+        old = recorded.get(name)
+        if old == value or old is None:  # recorded without this part
+            continue
+        if name != "judges" or not isinstance(old, list) or len(old) != len(value):
+            shown = ("another", "this") if name.endswith("_hash") else (old, value)
+            return f"{name}: recorded at {_short(shown[0])}, asked {_short(shown[1])}"
+        for before, now in zip(old, value, strict=True):
+            for part, expected in now.items():
+                if not isinstance(before, dict) or before.get(part) != expected:
+                    shown_before = before.get(part) if isinstance(before, dict) else repr(before)
+                    return f"{part}: recorded at {shown_before}, asked {expected}"
+    return "keys: other replies are needed"
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, list):
+        return " + ".join(f"{judge.get('provider')}:{judge.get('model')}" for judge in value if isinstance(judge, dict))
+    return str(value)
