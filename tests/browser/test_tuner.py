@@ -176,7 +176,7 @@ def test_faults_are_told_and_texts_of_others_do_nothing(notebook):
     # a fault in the rubric, as it is typed
     code = tuner.get_by_label("Code of level 2")
     code.fill("0")
-    expect(tuner.get_by_text("the code '0' stands twice")).to_be_visible()
+    expect(tuner.get_by_text("duplicate code '0'")).to_be_visible()
     expect(tuner.get_by_role("button", name="Run")).to_be_disabled()
     code.fill("1")
     expect(tuner.get_by_text("duplicate code")).to_have_count(0)
@@ -639,12 +639,12 @@ def test_a_fault_is_found_where_it_was_typed_and_without_a_kernel_it_is_said(not
     page = notebook.page
     tuner = notebook.open(SUPPORT, "tuner").tuner.first
     tuner.get_by_label("Code of level 2").fill("0")
-    expect(tuner.get_by_text("the code '0' stands twice")).to_be_visible()
+    expect(tuner.get_by_text("duplicate code '0'")).to_be_visible()
     page.evaluate(REOPENED)
     tuner = notebook.tuner.first
     code = tuner.get_by_label("Code of level 2")
     expect(code).to_have_value("0")
-    expect(tuner.get_by_text("the code '0' stands twice")).to_be_visible()
+    expect(tuner.get_by_text("duplicate code '0'")).to_be_visible()
     code.fill("1")
     expect(tuner.locator(".ekw-problem")).to_be_empty()
     expect(tuner.get_by_role("button", name="Run")).to_be_enabled()
