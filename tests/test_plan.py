@@ -141,7 +141,7 @@ class TestRefusals:
             ek.plan([{"question": "q"}], RUBRIC, PRICED)
         with pytest.raises(ConfigError, match="samples"):
             ek.plan(ITEMS, RUBRIC, PRICED, samples=0)
-        with pytest.raises(RubricError, match="no rubric"):
+        with pytest.raises(RubricError, match="rubric 'nothing' not found"):
             ek.plan(ITEMS, "nothing", PRICED)
         with pytest.raises(ConfigError, match="unknown recorded='yes'; allowed are miss, use"):
             ek.plan(ITEMS, RUBRIC, PRICED, recorded="yes")

@@ -15,7 +15,7 @@ from evalkit.core.judges import Judge
 from evalkit.engine.columns import UNSCORED, CodeReader, Verdict, VerdictColumns
 from evalkit.engine.imported_columns import Column, Rows
 from evalkit.errors import ConfigError, InputError, counted, listed
-from evalkit.rubrics import Rubric, Scale, rubric_of
+from evalkit.rubrics import Rubric, RubricLike, Scale, rubric_of
 from evalkit.rubrics.parsing import Form
 from evalkit.rubrics.prompts import PromptBuilder
 from evalkit.rubrics.scales import folded
@@ -35,7 +35,7 @@ _FORGETS = 0.001
 
 def import_judgments(
     table: Any,
-    rubric: Any,
+    rubric: RubricLike,
     *,
     item: Column | None = None,
     judge: Column | Judge | None = None,

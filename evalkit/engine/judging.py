@@ -19,6 +19,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from evalkit.core.judges import JudgesLike
 from evalkit.core.records import Request
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.columns import Columns
@@ -28,6 +29,8 @@ from evalkit.engine.reply_lookup import StoredReplies, nearest, warn_changed_tex
 from evalkit.engine.specification import Spec, is_none
 from evalkit.engine.worklist import Worklist, gc_paused
 from evalkit.errors import CacheMiss, EvalkitWarning, JudgeError, counted, listed
+from evalkit.rubrics import RubricLike
+from evalkit.tables import ItemsLike
 
 __all__ = ["ajudge", "judge", "judge_chunk", "judge_worklist"]
 
@@ -39,9 +42,9 @@ _NOT_OPTIONS = ("samples", "template", "item_id")
 
 
 def judge(
-    items: Any,
-    rubric: Any,
-    judges: Any = None,
+    items: ItemsLike,
+    rubric: RubricLike,
+    judges: JudgesLike | None = None,
     *,
     samples: int | None = None,
     template: str | None = None,
@@ -136,7 +139,7 @@ def judge(
 
 def judge_chunk(
     spec: Spec,
-    items: Any,
+    items: ItemsLike,
     options: Options = Options(),  # noqa: B008  # frozen
     *,
     item_id: str | None = None,
@@ -157,7 +160,9 @@ def judge_worklist(worklist: Worklist, options: Options) -> pd.DataFrame:
     return run.columns.table(run.kept)
 
 
-async def ajudge(items: Any, rubric: Any, judges: Any = None, **options: Any) -> pd.DataFrame:
+async def ajudge(
+    items: ItemsLike, rubric: RubricLike, judges: JudgesLike | None = None, **options: Any
+) -> pd.DataFrame:
     """`judge` for callers with a running event loop: ``await ek.ajudge(…)``; same arguments, same table."""
     unknown = [name for name in options if name not in (*_NOT_OPTIONS, *Options.__slots__)]
     if unknown:

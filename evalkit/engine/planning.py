@@ -5,13 +5,14 @@ from __future__ import annotations
 import html
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import orjson
 import pandas as pd
 
 from evalkit.core.formatting import figure, html_page, html_table, text_table
+from evalkit.core.judges import JudgesLike
 from evalkit.core.records import token_count
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.options import Options
@@ -19,6 +20,8 @@ from evalkit.engine.reply_lookup import Hit, StoredReplies, warn_changed_text
 from evalkit.engine.specification import Spec
 from evalkit.engine.worklist import Worklist
 from evalkit.errors import counted
+from evalkit.rubrics import RubricLike
+from evalkit.tables import ItemsLike
 
 __all__ = ["Plan", "plan", "plan_worklist"]
 
@@ -34,12 +37,11 @@ class Plan:
     Attributes
     ----------
     table
-        One row a judge: `judge`, `n_judgments`, `n_cached`, `n_recorded` (recorded by somebody, not
-        used for a live judge unless ``recorded="use"``), `n_to_call` (replies; one that several judgments
-        share counts once), `usd` (expected: four bytes a token, replies as long as this judge's stored ones,
-        else of 120 tokens; a prompt is billed once for all its samples where the service is known to do so)
-        and `usd_at_most` (every byte a token, replies of max_tokens; NA without max_tokens); both NA where
-        the price is unknown.
+        One row per judge: `judge`, `n_judgments`, `n_cached`, `n_recorded` (recorded replies, which answer for a
+        live judge only with ``recorded="use"``), `n_to_call` (replies; one that several judgments share counts once),
+        `usd` (expected: four bytes per token, replies as long as this judge's stored ones, else 120 tokens; a prompt
+        is billed once for all its samples where the service is known to do so) and `usd_at_most` (every byte a
+        token, replies of max_tokens; NA without max_tokens). Both are NA where the price is unknown.
     n_items, n_unique
         Items, and items that differ in content.
     cache
@@ -53,7 +55,7 @@ class Plan:
 
     @property
     def n_to_call(self) -> int:
-        """Replies that would have to be paid."""
+        """Number of replies to call for."""
         return int(self.table["n_to_call"].sum())
 
     @property
@@ -100,8 +102,8 @@ def _money(usd: float, most: float) -> str:
 
 
 def _total(table: pd.DataFrame, column: str) -> float:
-    wanted = table.loc[table["n_to_call"] > 0, column]
-    return float(wanted.sum(skipna=False)) if len(wanted) else 0.0
+    called = table.loc[table["n_to_call"] > 0, column]
+    return float(called.sum(skipna=False)) if len(called) else 0.0
 
 
 def _price(usd: float) -> str:
@@ -109,9 +111,9 @@ def _price(usd: float) -> str:
 
 
 def plan(
-    items: Any,
-    rubric: Any,
-    judges: Any = None,
+    items: ItemsLike,
+    rubric: RubricLike,
+    judges: JudgesLike | None = None,
     *,
     samples: int | None = None,
     template: str | None = None,
@@ -120,15 +122,15 @@ def plan(
     adopt: bool = False,
     cache: str | Path | None = None,
 ) -> Plan:
-    """What `judge` would take: calls, cached share, US$. Nothing is called.
+    """What `judge` would take: calls, cached share, US$. It makes no calls.
 
     Takes the arguments of `judge`, raises the same errors, and returns a `Plan`. With `adopt`, replies of other
     versions of the rubric whose criterion is unchanged count as cached, as they do for ``judge(…, adopt=True)``.
 
     Examples
     --------
-    >>> made = plan([{"question": "2 + 2?", "answer": "4"}], "relevancy", "fake:strict", samples=2)
-    >>> made.n_items, int(made.table["n_judgments"].sum())
+    >>> costs = plan([{"question": "2 + 2?", "answer": "4"}], "relevancy", "fake:strict", samples=2)
+    >>> costs.n_items, int(costs.table["n_judgments"].sum())
     (1, 2)
     """
     takes_recorded = Options(recorded=recorded).takes_recorded
@@ -139,7 +141,7 @@ def plan(
 def plan_worklist(
     work: Worklist, *, takes_recorded: bool = False, adopt: bool = False, cache: str | Path | None = None
 ) -> Plan:
-    """`plan` for what was resolved already."""
+    """`plan` for a work list that exists already."""
     store = ReplyStore.open(cache)
     tally = _Tally.of(work, store, takes_recorded=takes_recorded, adopt=adopt)
     if any(tally.missing):
@@ -224,7 +226,7 @@ def _prices(work: Worklist, store: ReplyStore, at: int, missing: list[int], know
 
 
 def _reply_tokens(known: list[bytes], max_tokens: int | None) -> float:
-    """How long a reply will be: as those that are known."""
+    """Expected length of a reply: the mean of the stored ones."""
     lengths = [n for value in known if (n := token_count(orjson.loads(value).get("completion_tokens"))) is not None]
     length = sum(lengths) / len(lengths) if lengths else _GUESSED_REPLY_TOKENS
     return float(length if max_tokens is None else min(length, max_tokens))

@@ -12,13 +12,15 @@ import numpy as np
 import orjson
 import pandas as pd
 
+from evalkit.core.judges import JudgesLike
 from evalkit.core.keys import KeyParts
 from evalkit.core.records import Reply
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.specification import Spec
 from evalkit.engine.worklist import Worklist
 from evalkit.errors import CacheMiss, ConfigError, InputError, counted, listed
-from evalkit.tables import check, is_missing
+from evalkit.rubrics import RubricLike
+from evalkit.tables import ItemsLike, check, is_missing
 from evalkit.tables.items import id_texts
 
 __all__ = ["readings", "record", "replies"]
@@ -28,9 +30,9 @@ Replies = Sequence[Any] | Mapping[Any, Any] | pd.Series | pd.DataFrame
 
 
 def record(
-    items: Any,
-    rubric: Any,
-    judge: Any,
+    items: ItemsLike,
+    rubric: RubricLike,
+    judge: JudgesLike,
     replies: Replies,
     *,
     criterion: str | None = None,
@@ -71,7 +73,7 @@ def record(
     InputError
         When there is not one list per item, or another reply is stored for an item.
     """
-    spec = Spec.of(rubric, [judge] if not isinstance(judge, (list, tuple)) else judge, 1, template)
+    spec = Spec.of(rubric, judge, 1, template)
     if len(spec.judges) != 1:
         raise ConfigError(f"record takes one judge at a time, got {len(spec.judges)}")
     pairwise = spec.rubric.mode == "pairwise"

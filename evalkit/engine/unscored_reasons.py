@@ -12,23 +12,23 @@ _ADVICE = {
     "off_scale": "the score is not on the scale: name the allowed values in the template, or check the rubric's scale",
     "ambiguous": "two different scores in one reply: ask for one, in a fixed form (json or tagged)",
     "unreadable": "no score found: look at the raw replies, then at the template's form of reply",
-    "truncated": "the reply was cut: raise max_tokens, then refresh what is unscored",
+    "truncated": "the reply was cut off: raise max_tokens, then refresh what is unscored",
     "refused": "the judge refused: look at the items; another judge may answer",
-    "empty": "the judge sent nothing: refresh what is unscored; reasoning models may need more max_tokens",
+    "empty": "the reply was empty: refresh what is unscored; reasoning models may need more max_tokens",
     "abstained": "the judge answered that it cannot decide: look at the items, or offer it a level that says so",
-    "timeout": "no answer in time: judge again; raise the judge's timeout_s if it stays",
-    "rate_limited": "the service's limit: judge again later, or lower concurrency",
+    "timeout": "no answer in time: judge again; raise the judge's timeout_s if it happens again",
+    "rate_limited": "the service refused at its rate limit: judge again later, or lower concurrency",
     "server_error": "the service failed: judge again",
-    "judge_down": "key, URL or model name of this judge are wrong, or it is down: see the log, judge again",
+    "judge_down": "the key, URL or model name of this judge is wrong, or its service is down: see the log, judge again",
     "cache_miss": "not in the cache: run without offline, or import the replies",
-    "budget": "left out to stay in the budget: judge again with more",
+    "budget": "left out to keep the budget: judge again with a larger one",
     "stopped": "the run was stopped: judge again, only the rest is paid",
-    "not_asked": "the imported table has no judgment here: votes leave it out",
+    "not_asked": "the imported table has no judgment here; votes leave it out",
 }
 
 
 def explain(judgments: pd.DataFrame) -> pd.DataFrame:
-    """What went unscored, grouped.
+    """Count the judgments without a score by reason and judge, with advice.
 
     Parameters
     ----------
@@ -38,8 +38,8 @@ def explain(judgments: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        One row a judge and reason, most frequent first: `error`, `judge`, `n`, `share` (0-1, of that
-        judge's judgments), `items` (ids of the first three), `what_to_do`. Empty when all is scored.
+        One row per judge and reason, most frequent first: `error`, `judge`, `n`, `share` (0-1, of that
+        judge's judgments), `items` (ids of the first three), `what_to_do`. Empty when everything is scored.
     """
     table = check(judgments, "judgments", need=["item_id", "judge", "error"])
     names = ["error", "judge", "n", "share", "items", "what_to_do"]

@@ -18,7 +18,7 @@ from evalkit.core.records import Prompt, Request
 from evalkit.engine.specification import Spec
 from evalkit.errors import EvalkitWarning, InputError, counted, listed
 from evalkit.rubrics.prompts import input_hash, item_inputs, swapped
-from evalkit.tables import as_items
+from evalkit.tables import ItemsLike, as_items
 from evalkit.tables.items import column_names
 
 __all__ = ["Worklist", "gc_paused"]
@@ -40,7 +40,9 @@ class Worklist:
     ids: Sequence[str]
 
     @classmethod
-    def of(cls, spec: Spec, items: Any, item_id: str | None = None, *, ids: Sequence[str] | None = None) -> Worklist:
+    def of(
+        cls, spec: Spec, items: ItemsLike, item_id: str | None = None, *, ids: Sequence[str] | None = None
+    ) -> Worklist:
         """The work list of these items; `ids` are those of their recorded replies, where they differ from `item_id`.
 
         Raises

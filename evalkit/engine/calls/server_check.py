@@ -1,4 +1,4 @@
-"""`check_server`: whether a judge's server can be reached and what of the protocol works there."""
+"""`check_server`: whether a judge's server can be reached, and which features of the protocol work there."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ _TRIES = 4  # each refusal names one parameter to leave out; there are four
 
 @dataclass(slots=True)
 class ServerReport:
-    """What was found; `print` shows it.
+    """The result of `check_server`; `print` shows it.
 
     Attributes
     ----------
     judge, base_url
-        Who was asked, and where.
+        The judge, and the address of its server.
     reachable
         Whether anything answered there.
     models
@@ -57,10 +57,10 @@ class ServerReport:
     seconds
         How long its first answer took.
     n, json_schema, logprobs
-        Several replies in one request, replies bound to a schema, probabilities of tokens (which are looked at for
-        ``openai`` alone, as the list of models is).
+        Several replies in one request, replies bound to a schema, probabilities of tokens (checked only for
+        ``openai``, as is the list of models).
     refused
-        Parameters that the model refuses; evalkit leaves them out by itself.
+        Parameters that the model refuses; evalkit leaves them out automatically.
     n_calls
         Answers that may be on the bill: 3 at most, of a few tokens each.
     problems
@@ -93,12 +93,12 @@ class ServerReport:
             "refused": ", ".join(self.refused) or "nothing",
             "answers billed": f"{self.n_calls} at most",
         }
-        told = [f"{self.judge} at {self.base_url}", *(f"  {name:<15} {value}" for name, value in lines.items())]
-        return "\n".join([*told, *(f"  problem: {problem}" for problem in self.problems)])
+        head = [f"{self.judge} at {self.base_url}", *(f"  {name:<15} {value}" for name, value in lines.items())]
+        return "\n".join([*head, *(f"  problem: {problem}" for problem in self.problems)])
 
 
 def check_server(judge: Judge | str) -> ServerReport:
-    """Look whether a judge's server is there, which models it has, and what of the protocol works.
+    """Check whether a judge's server answers, which models it has, and which features of the protocol work.
 
     Costs at most three tiny calls: one for ``n``, one for a JSON schema, one for ``logprobs``. Nothing is stored.
     Judges of ``litellm`` and ``inference-providers`` are asked through their library, twice at most.
@@ -106,7 +106,7 @@ def check_server(judge: Judge | str) -> ServerReport:
     Raises
     ------
     ConfigError
-        For a judge that is not asked over the network: ``transformers``, ``vllm``, ``fake``.
+        For a judge without a server: ``transformers``, ``vllm``, ``fake``.
     MissingExtraError
         When the judge's library is not installed.
 
@@ -119,7 +119,7 @@ def check_server(judge: Judge | str) -> ServerReport:
     judge = Judge.of(judge)
     if judge.provider not in _ADDRESSES:
         raise ConfigError(
-            f"judge '{judge.name}' is no server, it computes in this process; servers are those of the providers "
+            f"judge '{judge.name}' has no server, it computes in this process; providers with a server are "
             f"{', '.join(_ADDRESSES)}"
         )
     report = ServerReport(judge.name, judge.base_url or _ADDRESSES[judge.provider])
@@ -129,13 +129,13 @@ def check_server(judge: Judge | str) -> ServerReport:
         report.problems.append(str(error))
         return report
     LoopThread.get().check_may_wait()
-    look = _look if judge.provider == "openai" else _look_through_library
-    LoopThread.get().submit(look(judge, report)).result()
+    check = _check_openai if judge.provider == "openai" else _check_library
+    LoopThread.get().submit(check(judge, report)).result()
     return report
 
 
-async def _look_through_library(judge: Judge, report: ServerReport) -> None:
-    """The two calls of a judge that another library asks: its answers are seen, the protocol below it is not."""
+async def _check_library(judge: Judge, report: ServerReport) -> None:
+    """The two calls of a judge that another library calls: it shows answers, but not the protocol."""
     adapt: dict[str, str | None] = {}
     started = time.perf_counter()
     found = await _ask_through_library(judge, report, adapt, n=2)
@@ -186,18 +186,18 @@ def _is_bound(text: object) -> bool:
     return isinstance(reply, dict) and set(reply) == {"score"}
 
 
-async def _look(judge: Judge, report: ServerReport) -> None:
+async def _check_openai(judge: Judge, report: ServerReport) -> None:
     from evalkit.engine.providers.openai import OpenAIClient
 
     client = connect(judge)
     assert isinstance(client, OpenAIClient)
     try:
         await _list_models(client, judge, report)
-        visit = _Visit(client, judge, report)
-        await visit.ask_n()
+        check = _OpenAICheck(client, judge, report)
+        await check.ask_n()
         if report.answers:
-            await visit.ask_schema()
-            await visit.ask_logprobs()
+            await check.ask_schema()
+            await check.ask_logprobs()
     except ProviderError as problem:
         report.problems.append(problem.detail)
 
@@ -215,7 +215,7 @@ async def _list_models(client: Any, judge: Judge, report: ServerReport) -> None:
             report.problems.append(f"the server does not list the model {judge.model!r}")
 
 
-class _Visit:
+class _OpenAICheck:
     """The three calls; what a model refuses is left out of the next ones."""
 
     def __init__(self, client: Any, judge: Judge, report: ServerReport) -> None:
