@@ -112,13 +112,13 @@ def test_half_a_surrogate_pair_costs_no_reply(store: ReplyStore) -> None:
 
 
 def test_what_is_no_json_is_refused_by_name(store: ReplyStore) -> None:
-    with pytest.raises(CacheError, match="gpt-x holds what is no JSON value"):
+    with pytest.raises(CacheError, match="gpt-x holds what is not a JSON value"):
         store.put(parts(), reply("2", model="gpt-x", sent={"a": object()}))
 
 
 @pytest.mark.parametrize("input_hash", ["", "x" * 64, "A" * 64, "ab" * 31, " " + "a" * 63])
 def test_an_input_hash_that_is_none_is_refused(store: ReplyStore, input_hash: str) -> None:
-    with pytest.raises(InputError, match="is no sha256"):
+    with pytest.raises(InputError, match="is not a sha256"):
         store.put(replace(parts(), input_hash=input_hash), reply())
 
 

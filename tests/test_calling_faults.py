@@ -388,7 +388,7 @@ def test_the_last_line_says_what_a_run_came_to(
             {"status": 404, "body": {"error": {"message": "no such model"}}},
             r"HTTP 404 .*asked for the model 'm' at the path /v1/chat/completions\)",
         ),
-        ({"body": b"<html>hello</html>"}, r"speaks HTML, not JSON: is base_url right"),
+        ({"body": b"<html>hello</html>"}, r"answers in HTML, not JSON: is base_url right"),
         ({"hang": 30}, r"no answer from http://127.0.0.1:\d+ in 0.2 s"),
     ],
     ids=["wrong key", "unknown model", "HTML", "silence"],

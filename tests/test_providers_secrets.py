@@ -11,7 +11,7 @@ from servers import judge_server
 import evalkit as ek
 from evalkit.core.judges import Judge
 from evalkit.engine.providers import check_ready
-from evalkit.engine.providers.api_keys import NO_KEY, hold_key, key_in, told
+from evalkit.engine.providers.api_keys import NO_KEY, hold_key, key_in, key_source
 from evalkit.errors import ConfigError, JudgeError
 
 SECRET = "sk-given-by-value-0123456789"
@@ -73,5 +73,5 @@ def test_a_key_that_was_not_given_is_missed_before_anything_is_sent() -> None:
 
 
 def test_messages_call_a_held_key_what_it_is() -> None:
-    assert told(hold_key(SECRET)) == "the one given by value"
-    assert told("OPENAI_API_KEY") == "that in OPENAI_API_KEY"
+    assert key_source(hold_key(SECRET)) == "the one given by value"
+    assert key_source("OPENAI_API_KEY") == "that in OPENAI_API_KEY"

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator
+from pydantic import BaseModel, Field, PrivateAttr, ValidationError, field_validator
 
 from evalkit.core.formatting import html_text
 from evalkit.core.judges import MOST_SAMPLES, Judge, JudgesLike
 from evalkit.core.rules import AggregateRule, VoteRule, VoteTies
 from evalkit.errors import ConfigError, EvalkitError, RubricError, guess, listed
-from evalkit.rubrics.criteria import problems
+from evalkit.rubrics.criteria import STRICT, problems
 from evalkit.rubrics.folders import rubric_folders
 from evalkit.rubrics.rubric import Rubric
 from evalkit.rubrics.rubric_files import load_rubric
@@ -50,7 +50,7 @@ class Profile(BaseModel):
         For unknown keys or values outside what is allowed.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
+    model_config = STRICT
 
     profile: str
     version: str = "1"

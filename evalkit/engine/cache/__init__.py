@@ -1,4 +1,4 @@
-"""The cache: raw replies by key, stored for good (`ReplyStore`), and joblib memoization over them.
+"""The cache: raw replies by key, stored permanently (`ReplyStore`), and joblib memoization over them.
 
 `evalkit.engine.cache.joblib_memory` holds the joblib side and is imported on its own: the store knows nothing of it.
 """

@@ -72,7 +72,7 @@ class Claims:
         return True
 
     def _open(self) -> int:
-        """The file that lies at the path now: a folder that was removed and made anew has another one."""
+        """The file that lies at the path now: a folder that was removed and made again has another one."""
         if self._file is not None:
             with contextlib.suppress(OSError):
                 ours, there = os.fstat(self._file), self._path.stat()

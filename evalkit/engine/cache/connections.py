@@ -1,4 +1,4 @@
-"""SQLite connections of one store: checked, pooled, opened afresh after a fork or when the file was replaced."""
+"""SQLite connections of one store: checked, pooled, opened again after a fork or if the file was replaced."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class Connections:
     """The connections of one process to one store file.
 
     Readers come from a pool; nothing is opened, nor the file made, before it is needed. The file's
-    identity is looked at for every use: a store that was removed or replaced meanwhile is opened
-    afresh, instead of writing into a file that has no name any more. So is its schema number: a store that a
+    identity is looked at for every use: a store that was removed or replaced is opened
+    again, instead of writing into a file that has no name any more. So is its schema number: a store that a
     newer evalkit has written is neither written to nor is its log moved into it, which SQLite does when the
     last connection that can write is closed.
     """
@@ -55,7 +55,7 @@ class Connections:
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[sqlite3.Connection | None]:
-        """A connection to read with; None while there is no file. SQLite's errors come out as CacheError."""
+        """A connection to read with; None while there is no file. SQLite's errors are raised as CacheError."""
         with self.using():
             taken = self._take()
             if taken is None:
@@ -93,7 +93,7 @@ class Connections:
 
     @contextlib.contextmanager
     def using(self) -> Iterator[None]:
-        """Around every use of SQLite: no fork meanwhile, and its errors come out as CacheError."""
+        """Around every use of SQLite: it prevents a fork, and turns errors into CacheError."""
         try:
             with at_work():
                 yield

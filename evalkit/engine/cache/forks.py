@@ -1,4 +1,4 @@
-"""What a process owes its stores: closed at its end, SQLite at rest while it forks, afresh in the child."""
+"""Stores at the end of a process, where they are closed, and at a fork, after which the child opens them again."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class _Gate:
     """Held around every use of SQLite, by any number of threads; a fork waits for them and lets no other in.
 
     A fork copies SQLite's mutexes as they are: one that another thread has locked at that moment stays
-    locked in the child for ever (seen within seconds under load).
+    locked in the child permanently (seen within seconds under load).
     """
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ class _Gate:
         with self._changed:
             self._changed.wait_for(lambda: not self._forking)
             self._forking = True
-            # not for ever: an export may take minutes, and the child may never ask for a reply
+            # with a limit: an export may take minutes, and the child may never ask for a reply
             self._changed.wait_for(lambda: not self._inside.keys() - {me}, timeout=_FORK_WAIT_S)
 
     def release(self) -> None:
@@ -76,7 +76,7 @@ def at_work() -> _Gate:
 
 
 def look_after(store: _Store) -> None:
-    """Close the store when the process ends, and have it start afresh in a forked child."""
+    """Close the store when the process ends, and reset it in a forked child."""
     _stores.add(store)
 
 
@@ -101,7 +101,7 @@ def _start_afresh_in_child() -> None:
     import ctypes
 
     for connection in inherited:
-        # SQLite forbids to use or close a connection across a fork: one reference too many keeps it open for good
+        # SQLite forbids to use or close a connection across a fork: one reference too many keeps it open
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
 
 

@@ -41,7 +41,7 @@ class ReplyBackend(StoreBackendBase, StoreBackendMixin):  # type: ignore[misc]
     def configure(self, location: str, verbose: int = 0, backend_options: Mapping[str, Any] | None = None) -> None:
         """Open the store of the folder `location`.
 
-        joblib appends ``joblib`` to a location given as text; it is taken off again, so that both ways of
+        joblib appends ``joblib`` to a location that is a text; it is taken off again, so that both ways of
         writing a folder mean the same store.
 
         Parameters

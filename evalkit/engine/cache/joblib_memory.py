@@ -49,7 +49,7 @@ class ReplyMemory(Memory):  # type: ignore[misc]
     recorded
         Whether replies recorded by hand count as hits, as in ``judge(recorded="use")``.
     since
-        Unix time: an older reply is no hit, and is superseded by the next one.
+        Unix time: an older reply is not a hit, and is superseded by the next one.
     verbose
         joblib's: above 0 it prints calls, arguments included.
 
@@ -198,7 +198,7 @@ class MemoizedReply(MemorizedFunc):  # type: ignore[misc]
         return backend.location, call_id[1], backend.since, isinstance(self, AsyncMemorizedFunc)
 
     def __getstate__(self) -> dict[str, Any]:
-        # joblib's would read the function's source, which matters to nobody here
+        # joblib's would read the function's source, which is not used here
         return {**self.__dict__, "timestamp": None}
 
 

@@ -50,9 +50,9 @@ def row_of(parts: KeyParts, reply: Reply, *, promoted_from: bytes | None = None)
     Raises
     ------
     InputError
-        If `parts.input_hash` is no sha256, or a field of the reply holds what it cannot.
+        If `parts.input_hash` is not a sha256, or a field of the reply holds what it cannot.
     CacheError
-        If the reply holds something that is no JSON value.
+        If the reply holds something that is not a JSON value.
     """
     input_hash = _sha256(parts.input_hash)
     _check(reply)
@@ -83,16 +83,16 @@ _AMOUNTS = attrgetter("cost_usd", "latency_s", "created")
 def _check(reply: Reply) -> None:
     """Refuse what would be stored and could not be read again."""
     wrong: Any = [value for value in _TEXTS(reply) if value is not None and not isinstance(value, str)]
-    wanted = "text, finish_reason, refusal and model are texts or None"
+    allowed = "text, finish_reason, refusal and model are texts or None"
     if not wrong:
         wrong = [value for value in _TOKENS(reply) if value is not None and token_count(value) is None]
-        wanted = "prompt_tokens and completion_tokens are whole numbers from 0 to 2147483647, or None"
+        allowed = "prompt_tokens and completion_tokens are whole numbers from 0 to 2147483647, or None"
     if not wrong:
         wrong = [value for value in _AMOUNTS(reply) if value is not None and not _is_amount(value)]
-        wanted = "cost_usd, latency_s and created are finite numbers, 0 or more, or None"
+        allowed = "cost_usd, latency_s and created are finite numbers, 0 or more, or None"
     if wrong:
         shown = f"{type(wrong[0]).__name__} {str(wrong[0])[:40]!r}"
-        raise InputError(f"a reply of {reply.model or 'a judge'} holds {shown}: {wanted}; nothing was stored")
+        raise InputError(f"a reply of {reply.model or 'a judge'} holds {shown}: {allowed}; nothing was stored")
 
 
 def _is_amount(value: Any) -> bool:
@@ -105,7 +105,7 @@ def _sha256(text: str) -> bytes:
     except ValueError:
         raw = b""
     if len(raw) != 32 or text != raw.hex():
-        raise InputError(f"input_hash {text!r} of a reply is no sha256: 64 lower-case hexadecimal digits are wanted")
+        raise InputError(f"input_hash {text!r} of a reply is not a sha256; expected 64 lower-case hexadecimal digits")
     return raw
 
 
@@ -158,7 +158,9 @@ def encoded(reply: Reply) -> bytes:
         # half of a surrogate pair is no text, yet servers send it, and the reply was paid for
         return _compact(canonical_json(_without_surrogates(values)))
     except TypeError as problem:
-        raise CacheError(f"a reply of {reply.model or 'a judge'} holds what is no JSON value: {problem}") from problem
+        raise CacheError(
+            f"a reply of {reply.model or 'a judge'} holds what is not a JSON value: {problem}"
+        ) from problem
 
 
 def _compact(text: bytes) -> bytes:

@@ -176,7 +176,7 @@ def _numbers(header: bytes) -> tuple[int, int, int]:
 
 
 def check_objects(path: Path, connection: sqlite3.Connection) -> None:
-    """Refuse a file that holds more than evalkit's tables: a trigger of a stranger would run at every write."""
+    """Refuse a file that holds more than evalkit's tables: a trigger in it would run at every write."""
     found = {
         (kind, name)
         for kind, name in connection.execute("SELECT type, name FROM sqlite_master")
@@ -193,7 +193,7 @@ def check_objects(path: Path, connection: sqlite3.Connection) -> None:
 def create(path: Path) -> None:
     """Make an empty store at `path`; all is well if another process was faster.
 
-    It is built under another name and linked into place whole, so that nobody ever meets half a file.
+    It is built under another name and linked into place whole, so that no process ever sees half a file.
     """
     fresh = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
     try:
@@ -242,7 +242,7 @@ def _make_private(path: Path, mode: int = 0o600) -> None:
 
 
 def place(fresh: Path, path: Path) -> None:
-    """Give a whole file its name for good; FileExistsError where that is taken, by whoever was faster."""
+    """Give a complete file its final name; FileExistsError if another process was faster."""
     try:
         path.hardlink_to(fresh)
     except FileExistsError:

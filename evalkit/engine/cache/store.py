@@ -45,12 +45,12 @@ _open: dict[tuple[Path, bool], ReplyStore] = {}
 
 
 class ReplyStore:
-    """Raw replies of judges by reply key, kept for good; `ReplyStore.open` gives one.
+    """Raw replies of judges by reply key, kept permanently; `ReplyStore.open` returns one.
 
     A key has generations: a refresh appends one, the newest counts, and nothing is removed but by
     `prune` or `clear`. Writing goes through one thread that commits in groups, and a reply counts as
     stored once it is on disk. One object serves all threads; other processes may use the same
-    file at the same time; a forked child and a pickled copy open it afresh.
+    file at the same time; a forked child and a pickled copy open it again.
 
     Attributes
     ----------
@@ -108,7 +108,7 @@ class ReplyStore:
         place = (default_folder() if folder is None else Path(folder).expanduser()).resolve()
         with opening():
             store = _open.get((place, read_only))
-            # a folder whose permissions were put right meanwhile is to be writable without a new process
+            # a folder whose permissions were corrected is to be writable without a new process
             if store is None or store.read_only != (read_only or not _can_write(store.path)):
                 _refuse_place(place)
                 store = cls(place, read_only=read_only)
@@ -313,7 +313,7 @@ class ReplyStore:
     def import_(self, path: Path | str) -> ImportReport:
         """Read a file that `export` wrote; all of it or, after an error, nothing.
 
-        Nothing in the file is trusted: each line is checked and its key computed anew. What is stored
+        Nothing in the file is trusted: each line is checked and its key is computed again. What is stored
         already is skipped, so that importing twice changes nothing; where the store holds another
         reply in a line's place, the store's stays and no generation of that key is taken over.
 
@@ -357,7 +357,7 @@ class ReplyStore:
         apply: bool = False,
         export_to: Path | str | None = None,
     ) -> upkeep.PruneReport:
-        """Remove replies that meet all conditions given; a dry run unless `apply`, and exported before.
+        """Remove replies that meet all conditions; a dry run unless `apply`, and exported before.
 
         Parameters
         ----------
@@ -394,12 +394,12 @@ class ReplyStore:
             If `confirm` is not ``"delete N replies"`` with the present number.
         """
         found = self._remove(upkeep.Chosen(), apply=False, export_to=None)
-        wanted = f"delete {found.n_replies} replies"
-        if confirm != wanted:
+        expected = f"delete {found.n_replies} replies"
+        if confirm != expected:
             raise CacheError(
                 f"this would remove all {counted(found.n_replies, 'reply', 'replies')} of {self.path}, which cost US$ "
                 f"{found.cost_usd:.2f}; "
-                f"nothing was removed. To do it: clear(confirm={wanted!r}); to remove some: prune()"
+                f"nothing was removed. To do it: clear(confirm={expected!r}); to remove some: prune()"
             )
         return self._remove(upkeep.Chosen(), apply=True, export_to=None)
 
@@ -417,7 +417,7 @@ class ReplyStore:
         return transfer.remove(self._connections, chosen, target)
 
     def abandon_after_fork(self) -> list[sqlite3.Connection]:
-        """Start afresh in the child; gives the parent's connections, which must never be used nor closed here."""
+        """Reset the store in the child; returns the parent's connections, which must never be used nor closed here."""
         self.counters.reset()
         self.claims.abandon_after_fork()
         return self._connections.abandon_after_fork() + self._writer.abandon_after_fork()

@@ -205,7 +205,7 @@ class Writer:
             return
         try:
             values = self._append(jobs)
-        # whatever goes wrong belongs to those who wait: nobody else hears of it, and they would wait for ever
+        # every error goes to those who wait: nothing else reports it, and they would wait without end
         except Exception as problem:  # noqa: BLE001
             _deliver(jobs, error=problem)
         else:
@@ -254,7 +254,7 @@ def _deliver(jobs: Sequence[Job], values: Sequence[list[bytes]] | None = None, e
         elif job.waiter.set_running_or_notify_cancel():
             _resolve(job.waiter, outcome, error)
     for loop, waiters in by_loop.items():
-        with contextlib.suppress(RuntimeError):  # that loop is closed: nobody waits any more
+        with contextlib.suppress(RuntimeError):  # that loop is closed: nothing waits any more
             loop.call_soon_threadsafe(_resolve_all, waiters, error)
 
 

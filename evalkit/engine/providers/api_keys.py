@@ -9,7 +9,7 @@ from secrets import token_hex
 from evalkit.errors import ConfigError
 from evalkit.errors.secrets import Secret, watch_key
 
-__all__ = ["NO_KEY", "hold_key", "key_in", "told"]
+__all__ = ["NO_KEY", "hold_key", "key_in", "key_source"]
 
 _PREFIX = "EVALKIT_GIVEN_KEY_"
 NO_KEY = "EVALKIT_NO_KEY_GIVEN"
@@ -29,7 +29,7 @@ def hold_key(key: str | Secret) -> str:
     Raises
     ------
     ConfigError
-        When the key is blank, or holds characters that no key has; the message never shows it.
+        When the key is blank, or holds characters that no key may have; the message never shows it.
 
     Examples
     --------
@@ -40,9 +40,9 @@ def hold_key(key: str | Secret) -> str:
     key = Secret.of(key)  # under its own name: a traceback shows variables
     key = Secret(key.reveal().strip()) if isinstance(key, Secret) else key
     if not isinstance(key, Secret) or not key:
-        raise ConfigError("the key given by value is blank or no text; leave it out where a server needs none")
+        raise ConfigError("the key given by value is blank or not a text; leave it out if the server needs none")
     if not key.is_sendable:
-        raise ConfigError("the key given by value holds characters that no key has (it is not shown)")
+        raise ConfigError("the key given by value holds characters that no key may have (it is not shown)")
     watch_key(key)
     with _lock:
         # by chance, so that no other process has a key of that name: what names it may be sent there
@@ -60,6 +60,6 @@ def key_in(name: str | None) -> Secret:
     return Secret(os.environ.get(name, "").strip())
 
 
-def told(name: str) -> str:
+def key_source(name: str) -> str:
     """Which key a message is about, in words: ``that in NAME``, or ``the one given by value``."""
     return "the one given by value" if name.startswith(_PREFIX) else f"that in {name}"

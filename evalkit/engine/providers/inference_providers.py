@@ -112,7 +112,7 @@ class InferenceProvidersClient:
             paid = not isinstance(error, httpx.ConnectError)
             raise ProviderError("connection", f"{type(error).__name__} at {self._origin}", maybe_paid=paid) from None
         except (KeyError, TypeError, AttributeError, RecursionError, orjson.JSONDecodeError) as error:
-            detail = f"the answer is no chat completion ({type(error).__name__})"
+            detail = f"the answer is not a chat completion ({type(error).__name__})"
             raise ProviderError("malformed", detail, maybe_paid=True) from None
         except ValueError as error:  # the library refuses the token or the answer
             kind: ProblemKind = (

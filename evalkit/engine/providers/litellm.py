@@ -112,7 +112,7 @@ class LiteLLMClient:
         try:
             answer = Answer(200, {}, orjson.dumps(_plain(response)), "litellm")
         except (AttributeError, TypeError, ValueError, RecursionError) as error:
-            detail = f"the answer is no chat completion ({type(error).__name__})"
+            detail = f"the answer is not a chat completion ({type(error).__name__})"
             raise ProviderError("malformed", detail, maybe_paid=True) from None
         replies = replies_of(answer, n, price=price_of(judge), latency_s=latency, sent=sent, secret=secret)
         return _priced(replies, response, judge)
@@ -135,8 +135,8 @@ def _plain(response: Any) -> dict[str, Any]:
     for choice in response.choices:
         message = choice.message
         refusal = (getattr(message, "provider_specific_fields", None) or {}).get("refusal")
-        told = {"content": message.content, "refusal": refusal}
-        choices.append({"finish_reason": choice.finish_reason, "message": told})
+        fields = {"content": message.content, "refusal": refusal}
+        choices.append({"finish_reason": choice.finish_reason, "message": fields})
     usage = getattr(response, "usage", None)
     counts = {name: token_count(getattr(usage, name, None)) for name in ("prompt_tokens", "completion_tokens")}
     return {"model": response.model, "choices": choices, "usage": counts}

@@ -36,7 +36,7 @@ _VARIABLES = ("EVALKIT_DEVICE", "EVALKIT_VLLM")
 
 
 @dataclass(slots=True)
-class _Asked:
+class _Waiting:
     request: Request
     n: int
     outcome: Future[list[Reply]] = field(default_factory=Future)
@@ -48,7 +48,7 @@ def check_local(judge: Judge, allowed: Sequence[str]) -> None:
     Raises
     ------
     ConfigError
-        For a base_url, a parameter that is not in `allowed`, a `stop` that is no text, or a batch size that is no
+        For a base_url, a parameter that is not in `allowed`, a `stop` that is not a text, or a batch size that is not a
         number.
     """
     if judge.base_url:
@@ -88,15 +88,15 @@ class LocalClient:
     async def ask(self, request: Request, n: int, *, adapt: Mapping[str, Any] | None = None) -> list[Reply]:
         """Ask for `n` replies; `adapt` is of no use here, a model in this process refuses no parameter."""
         del adapt
-        return await asyncio.wrap_future(_bench_of(self._judge, self._load).take(request, n, self._batch))
+        return await asyncio.wrap_future(_thread_of(self._judge, self._load).take(request, n, self._batch))
 
 
-class _Bench:
+class _ModelThread:
     """One model with its thread, which loads it at the first request."""
 
     def __init__(self, judge: Judge, load: Callable[[Judge], Model]) -> None:
         self._judge, self._load = judge, load
-        self._waiting: queue.SimpleQueue[_Asked | None] = queue.SimpleQueue()
+        self._waiting: queue.SimpleQueue[_Waiting | None] = queue.SimpleQueue()
         self._batch = _BATCH
         self._lock, self._closed = threading.Lock(), False
         self._thread = threading.Thread(target=self._run, name=f"evalkit {judge.provider}", daemon=True)
@@ -104,11 +104,11 @@ class _Bench:
 
     def take(self, request: Request, n: int, batch: int) -> Future[list[Reply]]:
         """Queue a request."""
-        asked = _Asked(request, n)
+        asked = _Waiting(request, n)
         with self._lock:
             self._batch = batch
             if self._closed:
-                asked.outcome.set_exception(ProviderError("server_error", "the model was released meanwhile"))
+                asked.outcome.set_exception(ProviderError("server_error", "the model was released before the call"))
             else:
                 self._waiting.put(asked)
         return asked.outcome
@@ -134,16 +134,16 @@ class _Bench:
         ended = False
         while not ended:
             batch, ended = self._next()
-            # whatever a library raises must reach who waits: on this thread nobody would see it
+            # every error of a library must reach the call that waits: on this thread it would not be seen
             try:
                 model = model or self._load(self._judge)
             except Exception as error:  # noqa: BLE001
-                if not ended:  # who waited for this attempt does not wait for another one
+                if not ended:  # calls that waited for this attempt do not wait for another one
                     rest, ended = self._line()
                     batch += rest
                 _hand_out(batch, [_not_loaded(self._judge, error)] * len(batch))
                 continue
-            for group in _alike(batch, model):
+            for group in _same_settings(batch, model):
                 try:
                     answers = _answers(model, group)
                 except Exception as error:  # noqa: BLE001
@@ -155,17 +155,17 @@ class _Bench:
         if model is not None:
             model.close()
 
-    def _next(self) -> tuple[list[_Asked], bool]:
-        """A batch, when there is one; and whether this was the end."""
+    def _next(self) -> tuple[list[_Waiting], bool]:
+        """The next batch; and whether the thread is to end."""
         first = self._waiting.get()
         if first is None:
             return [], True
         line, ended = self._line(self._batch - 1)
         return ([first, *line] if first.outcome.set_running_or_notify_cancel() else line), ended
 
-    def _line(self, most: int | None = None) -> tuple[list[_Asked], bool]:
-        """Who waits now, without those who no longer do; and whether this was the end."""
-        line: list[_Asked] = []
+    def _line(self, most: int | None = None) -> tuple[list[_Waiting], bool]:
+        """The calls that wait now, without cancelled ones; and whether the thread is to end."""
+        line: list[_Waiting] = []
         while most is None or len(line) < most:
             try:
                 asked = self._waiting.get_nowait()
@@ -178,7 +178,7 @@ class _Bench:
         return line, False
 
 
-def _hand_out(group: Sequence[_Asked], answers: Sequence[list[Reply] | ProviderError]) -> None:
+def _hand_out(group: Sequence[_Waiting], answers: Sequence[list[Reply] | ProviderError]) -> None:
     for asked, answer in zip(group, answers, strict=True):
         if isinstance(answer, BaseException):
             asked.outcome.set_exception(answer)
@@ -186,9 +186,9 @@ def _hand_out(group: Sequence[_Asked], answers: Sequence[list[Reply] | ProviderE
             asked.outcome.set_result(answer)
 
 
-def _alike(batch: Sequence[_Asked], model: Model) -> list[list[_Asked]]:
-    """Those who ask for the same settings, together; a seed may count for one prompt only."""
-    groups: dict[object, list[_Asked]] = {}
+def _same_settings(batch: Sequence[_Waiting], model: Model) -> list[list[_Waiting]]:
+    """The calls with the same settings, together; one with a seed may have to be alone."""
+    groups: dict[object, list[_Waiting]] = {}
     for place, asked in enumerate(batch):
         judge = asked.request.judge
         alone = place if "seed" in judge.params and not model.seeds_samples else None
@@ -198,7 +198,7 @@ def _alike(batch: Sequence[_Asked], model: Model) -> list[list[_Asked]]:
     return list(groups.values())
 
 
-def _answers(model: Model, group: Sequence[_Asked]) -> list[list[Reply] | ProviderError]:
+def _answers(model: Model, group: Sequence[_Waiting]) -> list[list[Reply] | ProviderError]:
     started = time.perf_counter()
     written = model.answer([asked.request for asked in group], group[0].n)
     latency = time.perf_counter() - started
@@ -246,17 +246,17 @@ def _problem(error: Exception) -> ProviderError:
 
 
 _Place = tuple[str, ...]
-_benches: dict[_Place, _Bench] = {}
+_threads: dict[_Place, _ModelThread] = {}
 _lock = threading.Lock()
 
 
-def _bench_of(judge: Judge, load: Callable[[Judge], Model]) -> _Bench:
+def _thread_of(judge: Judge, load: Callable[[Judge], Model]) -> _ModelThread:
     loading = canonical_json({name: judge.params.get(name) for name in _LOADING}).decode()
     place = judge.provider, judge.model, loading, *(os.environ.get(name, "") for name in _VARIABLES)
     with _lock:
-        if place not in _benches:
-            _benches[place] = _Bench(judge, load)
-        return _benches[place]
+        if place not in _threads:
+            _threads[place] = _ModelThread(judge, load)
+        return _threads[place]
 
 
 def release_models() -> int:
@@ -276,26 +276,26 @@ def release_models() -> int:
     0
     """
     with _lock:
-        benches = list(_benches.values())
-        _benches.clear()
-    for bench in benches:
-        bench.close()
-    return len(benches)
+        threads = list(_threads.values())
+        _threads.clear()
+    for thread in threads:
+        thread.close()
+    return len(threads)
 
 
 def _end() -> None:
     ENDING.set()
-    for bench in list(_benches.values()):
-        bench.abandon()
+    for thread in list(_threads.values()):
+        thread.abandon()
 
 
 atexit.register(_end)
 
 
 def _drop_in_child() -> None:
-    """A forked child has no threads: it loads its models anew."""
-    global _benches, _lock
-    _benches, _lock = {}, threading.Lock()
+    """A forked child has no threads: it loads its models again."""
+    global _threads, _lock
+    _threads, _lock = {}, threading.Lock()
 
 
 if hasattr(os, "register_at_fork"):

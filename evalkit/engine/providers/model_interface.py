@@ -1,4 +1,4 @@
-"""What a model in this process is to evalkit, and what its libraries must be told in the same way."""
+"""What evalkit needs of a model in this process, and settings that its libraries share."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Model(Protocol):
     """Whether each sample of a batch has a seed of its own; else a prompt with a seed is computed by itself."""
 
     is_down: bool
-    """Whether it can answer no more: it is then loaded anew."""
+    """Whether it can answer no more: it is then loaded again."""
 
     def answer(self, requests: Sequence[Request], n: int) -> list[list[Written] | ProviderError]:
         """For each request of one judge `n` replies, or why there are none."""

@@ -63,7 +63,7 @@ def _drop_in_child() -> None:
     """A forked child keeps the parent's connections permanently, unused.
 
     Were they collected, even at the child's end, aiohttp would take them out of the selector that both processes
-    share, and the parent would wait for ever.
+    share, and the parent would wait without end.
     """
     global _open
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(_open))
@@ -126,7 +126,7 @@ class OpenAIClient:
         if not key:
             raise ProviderError("auth", f"the environment variable {variable} is not set")
         if not key.is_sendable:
-            raise ProviderError("auth", f"{variable} holds characters that no key has")
+            raise ProviderError("auth", f"{variable} holds characters that no key may have")
         return key
 
     def _secret(self) -> Secret:

@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 
 from evalkit.core.records import Prompt, Reply, Request, token_count
-from evalkit.engine.providers.api_keys import told
+from evalkit.engine.providers.api_keys import key_source
 from evalkit.engine.providers.client import ProblemKind, ProviderError
 from evalkit.engine.providers.prices import cost_of, shares
 from evalkit.engine.providers.transport import Answer
@@ -51,7 +51,7 @@ def replies_of(
     Raises
     ------
     ProviderError
-        ``malformed`` for what is no chat completion; or the error that some servers send with status 200.
+        ``malformed`` for what is not a chat completion; or the error that some servers send with status 200.
     """
     body = json_of(answer.content)
     if not isinstance(body, dict):
@@ -150,7 +150,7 @@ def problem_of(answer: Answer, request: Request, body: Mapping[str, Any], secret
     if status in (401, 403) or code == "insufficient_quota":
         kind = "auth"
         variable = request.judge.api_key_env
-        detail += f" (the key was {told(variable)})" if variable else " (no key was sent: api_key_env names none)"
+        detail += f" (the key was {key_source(variable)})" if variable else " (no key was sent: api_key_env names none)"
     elif status == 404:
         kind = "unknown_model"
         hint = "" if re.search(r"/v\d", answer.path) else "; base_url usually ends with /v1"
@@ -234,10 +234,10 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
 def _not_json(answer: Answer, secret: Secret) -> str:
     body = answer.content.lstrip()
     if body[:1] == b"<":
-        return "the server speaks HTML, not JSON: is base_url right (it usually ends with /v1)?"
+        return "the server answers in HTML, not JSON: is base_url right (it usually ends with /v1)?"
     if not body:
         return "the answer is empty"
-    return f"the answer is no JSON: {_cut(body, secret)}"
+    return f"the answer is not JSON: {_cut(body, secret)}"
 
 
 def _cut(body: bytes, secret: Secret) -> str:
@@ -255,7 +255,7 @@ def _clean(text: str, secret: Secret) -> str:
 def without_prompt(detail: str, prompt: Prompt) -> str:
     """The text without what it repeats of the prompt: messages go to logs, and prompts must not.
 
-    Runs of 24 signs and more are cut; blanks count as equal.
+    Runs of 24 characters and more are cut; blanks count as equal.
     """
     whole = " ".join(" ".join(message.content.split()) for message in prompt.messages)
     kept, at = [], 0

@@ -64,7 +64,7 @@ def _machine() -> dict[str, Any]:
     except json.JSONDecodeError:
         options = None
     if not isinstance(options, dict):
-        raise ConfigError(f'{_VARIABLE} is no JSON object; give it as in {{"gpu_memory_utilization": 0.8}}')
+        raise ConfigError(f'{_VARIABLE} is not a JSON object; give it as in {{"gpu_memory_utilization": 0.8}}')
     unknown = [name for name in options if name not in _MACHINE]
     if unknown:
         raise ConfigError(
@@ -118,7 +118,7 @@ class VllmModel:
             done = self._compute([name for names in queued.values() for name in names], judge.timeout_s)
         except EngineDeadError as error:  # as after Ctrl-C, which reaches the engine's process too
             self.is_down = True
-            raise ProviderError("server_error", "the engine of vllm has ended; it is started anew") from error
+            raise ProviderError("server_error", "the engine of vllm has ended; it is started again") from error
         finally:  # also when the engine fails in between: what is left would be computed with the next batch
             left = [name for names in queued.values() for name in names if _outside(name) not in done]
             if left:
@@ -184,7 +184,7 @@ class VllmModel:
 
 
 def _outside(name: str) -> str:
-    """The name of a request in its output: the engine's own name has random signs behind it."""
+    """The name of a request in its output: the engine's own name ends in random characters."""
     return name.partition("-")[0]
 
 
