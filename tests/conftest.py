@@ -116,9 +116,9 @@ def warm_lighteval(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WarmLig
     made.stop()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def postgres_url() -> Iterator[str]:
-    """A PostgreSQL server of the file's own; its URL."""
+    """A PostgreSQL server for all tests of a worker; its URL. Each test makes a database of its own."""
     from postgres import postgres_server, tools
 
     if tools() is None:
