@@ -1,4 +1,4 @@
-"""How many samples: what a judge would be worth with fewer of those recorded, and how dependable with more."""
+"""How many samples: a judge's agreement with people on fewer samples than recorded, its dependability on more."""
 
 from __future__ import annotations
 

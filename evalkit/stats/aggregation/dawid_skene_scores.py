@@ -59,7 +59,7 @@ class Posteriors:
     chance
         Of passing; NaN without a pass rule.
     unknown
-        No estimate: no label, or fewer than three judges of the criterion gave any.
+        There is no estimate: no label, or fewer than three judges of the criterion gave any.
     one_coin
         Was one rate per judge fitted?
     """

@@ -57,7 +57,7 @@ def models_of(judges: list[str], models: Mapping[str, str] | pd.DataFrame | None
 
 @dataclass(frozen=True, slots=True)
 class JuryFamilies:
-    """What to mind about a jury.
+    """Judges of a jury that share a model family, and judges that judged answers of their own family.
 
     Attributes
     ----------
@@ -81,7 +81,7 @@ class JuryFamilies:
 
 
 def jury_families(models: Mapping[str, str], asked: pd.DataFrame, items: Any = None) -> JuryFamilies:
-    """Who is related to whom.
+    """The model families of a jury, and the answers of its judges' own families among the items.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Items become one figure, with its interval and its coverage."""
+"""`summarize`: one figure over all items, with its interval and its coverage."""
 
 from __future__ import annotations
 

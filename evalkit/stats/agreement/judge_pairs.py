@@ -1,4 +1,4 @@
-"""Judges by twos: percent agreement, Cohen's kappa and the quadratic kappa of every pair."""
+"""Agreement of every two judges: percent agreement, Cohen's kappa and the quadratic kappa."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def checked(judged: pd.DataFrame, form: str) -> pd.DataFrame:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """One criterion's answers.
+    """The answers of all judges on one criterion.
 
     Attributes
     ----------

@@ -53,7 +53,7 @@ Weighted = tuple[Floats, Floats]
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What one judge, or person, said: one entry per item.
+    """The answers of one judge or annotator: one entry per item.
 
     Attributes
     ----------

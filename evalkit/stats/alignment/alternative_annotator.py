@@ -38,7 +38,7 @@ _WHOLE += ["passes", "n_items", "n_tied", "n_unscored", "n_left_out", "same_item
 
 @dataclass(frozen=True, slots=True)
 class AltTest:
-    """What the test says.
+    """The result of `alt_test`.
 
     Attributes
     ----------
@@ -210,7 +210,7 @@ def _value(text: str) -> float:
 
 
 def _said(annotators: Annotators, way: str) -> npt.NDArray[np.bool_]:
-    """Items × annotators: who said something that can be compared."""
+    """Items × annotators: who gave an answer that can be compared."""
     said: npt.NDArray[np.bool_] = annotators.kind >= 0 if way == "accuracy" else ~np.isnan(annotators.score)
     return said
 

@@ -1,4 +1,4 @@
-"""What people said: labels as codes, scores and verdicts on the criterion's own scale."""
+"""Human labels, read as codes, scores and verdicts of the criterion's scale."""
 
 from __future__ import annotations
 
@@ -78,16 +78,16 @@ class Annotators:
 
     @property
     def labelled(self) -> Flags:
-        """Per item: did anybody say anything?"""
+        """Per item: did anybody label it?"""
         return np.asarray(((self.kind >= 0) | ~np.isnan(self.score)).any(axis=1))
 
     def answers(self, annotator: int) -> Answers:
-        """What one annotator said."""
+        """The answers of one annotator."""
         kind = self.kind[:, annotator]
         return Answers(kind, self.score[:, annotator], np.zeros(len(kind), dtype=bool))
 
     def without(self, annotator: int) -> Annotators:
-        """The others."""
+        """All annotators but this one."""
         keep = np.arange(len(self.names)) != annotator
         names = tuple(name for at, name in enumerate(self.names) if at != annotator)
         return Annotators(names, self.kind[:, keep], self.score[:, keep])
@@ -173,7 +173,7 @@ def with_codes(labels: pd.DataFrame, rubric: Rubric) -> pd.DataFrame:
 
 
 def kind_of_labels(labels: pd.DataFrame, scale: Scale) -> Literal["labels", "verdicts"]:
-    """Do people give labels, or nothing but ``true`` and ``false``?"""
+    """Whether people gave labels, or only ``true`` and ``false``."""
     readings = [read_label(str(text), scale) for text in labels["label"].unique()]
     only = [read.passed is not None for read in readings if read is not None and read.label is None]
     bare = bool(only) and all(only) and len(only) == len(readings)

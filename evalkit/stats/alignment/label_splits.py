@@ -1,4 +1,4 @@
-"""Parts: labels to tune on and labels held out, and a count of the looks at the latter."""
+"""Splits of labels: one part to tune on, one held out, and a count of the looks at held-out labels."""
 
 from __future__ import annotations
 
@@ -84,9 +84,9 @@ def _place(name: str) -> float:
 
 
 def take_part(said: pd.DataFrame, part: str | None) -> tuple[pd.DataFrame, str | None]:
-    """The labels of a part, and what is to be said of them.
+    """The labels of a part, and a note on them.
 
-    Without `part`, labels that carry parts are those of ``dev``: nobody looks at the others by mistake.
+    Without `part`, labels that are split are those of ``dev``, so that nobody looks at held-out labels by mistake.
 
     Raises
     ------
@@ -118,7 +118,7 @@ def take_part(said: pd.DataFrame, part: str | None) -> tuple[pd.DataFrame, str |
 
 
 def count_look(made: pd.DataFrame, said: pd.DataFrame, folder: str | Path | None = None) -> pd.DataFrame:
-    """Write down that these figures were looked at, and put the counts into the table.
+    """Record a look at these figures, and add the counts of looks to the table.
 
     Parameters
     ----------
@@ -222,6 +222,6 @@ def _append(path: Path, looks: list[dict[str, str]]) -> None:
             os.close(place)
     except OSError as problem:
         raise CacheError(
-            f"the look at held-out labels cannot be written to {path} ({problem.strerror}), and is not shown "
-            "uncounted; name another folder by EVALKIT_CACHE or folder="
+            f"the look at held-out labels cannot be written to {path} ({problem.strerror}), so the figures are "
+            "withheld: looks at held-out labels are counted; name another folder by EVALKIT_CACHE or folder="
         ) from problem

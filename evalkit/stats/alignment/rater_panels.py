@@ -29,7 +29,7 @@ _VERDICTS = {"false": 0, "true": 1}
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One criterion (and group of `by`): what judges and people said of each item.
+    """One criterion (and group of `by`): the answers of judges and annotators on each item.
 
     Attributes
     ----------

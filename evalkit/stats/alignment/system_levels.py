@@ -199,7 +199,7 @@ def _between_systems(answers: Answers, references: list[Answers], level: Level, 
 def _system_figures(
     one: Answers, other: Answers, level: Level, unit: Ints, n_units: int
 ) -> dict[str, tuple[Floats, Floats]]:
-    """Figures on the systems' mean scores, then without each unit; there are no verdicts of systems."""
+    """The figures of the systems' mean scores on all items, then without each unit; those of verdicts are NaN."""
     both = ~np.isnan(one.score) & ~np.isnan(other.score) & (level.system >= 0)
     n_systems = int(level.system.max(initial=-1)) + 1
     system = level.system[both]

@@ -1,4 +1,4 @@
-"""What a comparison says: its table, who got worse, and how it is shown."""
+"""`Comparison`: its table, which criteria got worse, and how it is printed."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ _SLOT = ["item_id", "judge", "order", "sample"]
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """What was asked again.
+    """The judges that were called again, and their samples.
 
     Attributes
     ----------
