@@ -14,7 +14,7 @@ sys.path[:0] = [str(FOLDER), str(FOLDER.parents[1] / "tests" / "browser")]
 from labs import Notebook, missing, running_browser, running_lab  # noqa: E402  # lies in the folder named above
 from tuner import TALL, THEMES, WIDTHS, shrink  # noqa: E402
 
-RUN_S = 150
+RUN_S = 240
 MODEL = '''\
 import time
 from pathlib import Path
@@ -25,7 +25,7 @@ from lighteval.utils.cache_management import SampleCache
 
 
 class Model(LightevalModel):
-    """Quotes what it was given to read, and now and then makes something up."""
+    """Quotes its source and adds an invented sentence to some answers."""
 
     tokenizer, add_special_tokens, max_length = None, False, 4096
 
@@ -38,7 +38,7 @@ class Model(LightevalModel):
     def greedy_until(self, docs):
         for done in range(0, len(docs) + 1, 4):
             print(f"quoting.py: {done} of {len(docs)} prompts answered", flush=True)
-        end = time.monotonic() + 120  # nobody waits for it any more, should taking pictures fail
+        end = time.monotonic() + 120  # ends by itself if taking pictures fails
         while not Path("go").exists() and time.monotonic() < end:
             time.sleep(0.1)
         return [ModelResponse(text=[self.say(doc)], input_tokens=[1], output_tokens=[[1]]) for doc in docs]
@@ -65,7 +65,7 @@ ek.notebook.RunView(ek.runs.Runner(ek.runs.Registry.open("registry.sqlite"), fol
 
 
 def take(page: Any, shown: Any, folder: Path, name: str, *, wide: bool = False, light: bool = False) -> None:
-    """One state in both widths and themes, or in less of them."""
+    """One state in both widths and themes, or in fewer."""
     widths, themes = {"": WIDTHS[""]} if wide else WIDTHS, {"": THEMES[""]} if light else THEMES
     for width, pixels in widths.items():
         page.set_viewport_size({"width": pixels, "height": TALL})
@@ -81,13 +81,13 @@ def take(page: Any, shown: Any, folder: Path, name: str, *, wide: bool = False, 
 def fill(wizard: Any, *, weight: str) -> None:
     """A jury of two, by hand."""
     wizard.get_by_label("Pack").select_option("support-suite@1")
-    wizard.get_by_label("Model's back end").select_option("custom")
+    wizard.get_by_label("Model backend").select_option("custom")
     wizard.get_by_label("Model", exact=True).first.fill("quoting=quoting.py")
     wizard.get_by_label("jury").check()
     for _ in range(2):
         wizard.get_by_role("button", name="Add a judge").click()
     wizard.locator("[data-place='judges.1.weight']").fill(weight)
-    wizard.get_by_label("Report how far").check()
+    wizard.get_by_label("Report the judges' disagreement").check()
 
 
 def main(folder: Path) -> None:
@@ -103,10 +103,10 @@ def main(folder: Path) -> None:
         wizard.get_by_text("choose a pack and name a model").wait_for()
         take(page, wizard, folder, "wizard-empty", wide=True, light=True)
         fill(wizard, weight="much")
-        wizard.get_by_text("to be mended first").wait_for()
-        take(page, wizard, folder, "wizard-fault", wide=True)
+        wizard.get_by_text("to fix first").wait_for()
+        take(page, wizard, folder, "wizard-error", wide=True)
         wizard.locator("[data-place='judges.1.weight']").fill("2")
-        wizard.get_by_role("button", name="Count what is not known").click()
+        wizard.get_by_role("button", name="Inspect tasks").click()
         wizard.get_by_text("at most 156 judge calls").wait_for(timeout=RUN_S * 1000)
         take(page, wizard, folder, "wizard")
         wizard.get_by_role("button", name="Start the run").click()
