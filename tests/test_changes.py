@@ -501,7 +501,7 @@ def test_judges_and_jury():
 
 
 def test_another_judge_on_each_side_compares_the_scores():
-    with pytest.raises(InputError, match="to compare different judges, pass evaluations"):
+    with pytest.raises(InputError, match="to compare different judges, compare evaluations"):
         compare(side([1, 0], judge="x"), side([1, 1], judge="y"))
     made = compare(evaluated(side([1, 0], judge="x")), evaluated(side([1, 1], judge="y")))
     assert only(made)["judge"] == "jury"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Literal, get_args, get_origin
 
 import numpy as np
@@ -37,6 +39,24 @@ def test_profiles_and_scoring_configs_take_every_rule():
         assert Profile(profile="p", aggregate=name).aggregate == name
         assert ScoringConfig.of({"aggregation": name}).aggregation == name
     assert set(choices.BACKENDS) == {*choices.PROVIDERS, "tgi"} - {"function"}
+
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+
+
+@pytest.mark.parametrize(
+    ("page", "names"),
+    [
+        ("statistics.md", {*rules.VOTE_RULES, *rules.AGGREGATE_RULES}),
+        ("judges.md", set(choices.PROVIDERS)),
+        ("rubrics.md", set(choices.LEVELS)),
+        ("*.md", set(choices.REASONS)),
+        ("lighteval.md", {*choices.BACKENDS, *choices.SCORING_MODES}),
+    ],
+)
+def test_pages_name_every_choice(page, names):
+    text = "\n".join(path.read_text(encoding="utf-8") for path in DOCS.glob(page))
+    assert {name for name in names if not re.search(rf"\b{re.escape(name)}\b", text)} == set()
 
 
 @pytest.mark.parametrize("rule", ["mean", "median"])

@@ -309,7 +309,7 @@ def test_groups_are_the_units_of_intervals(run) -> None:
         (["--judge", "openai:m"], "environment variable OPENAI_API_KEY is not set"),
         (["--judge", "none"], "no profile names any; name the judge, and judge offline"),
         (["--judge", "none", "--profile", "strict"], "no profile names any"),
-        (["--judge", "none", "--judge", "fake"], "--judge none asks nobody, so it stands alone"),
+        (["--judge", "none", "--judge", "fake"], "--judge none makes no calls, so it stands alone"),
         (["--judge", "fake", "--judge", "fake:strict"], "are the same one"),
         (["--judge", "fake", "--judge-model", "m"], "--judge-model goes with a --judge that names no model"),
         (["--judge", "fake", "--judge-base-url", "http://localhost:1"], "runs inside evalkit and has no server"),
@@ -556,7 +556,7 @@ def test_a_fault_of_evalkit_is_shown_in_full_and_is_no_failed_check(run, monkeyp
     code, _, err = run("vote", "j.jsonl")
     assert code == 2
     assert "ZeroDivisionError: at the bottom" in err
-    assert "fault of evalkit itself" in err.splitlines()[-1]
+    assert "error in evalkit" in err.splitlines()[-1]
 
 
 # -- rubrics
@@ -580,7 +580,7 @@ def test_rubric_list_and_show(run) -> None:
 
 
 def test_lint_fails_on_errors_alone(run, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert run("rubric", "lint")[:2] == (0, f"nothing to mend in {len(ek.rubrics.list_rubrics())} rubrics\n")
+    assert run("rubric", "lint")[:2] == (0, f"nothing to fix in {len(ek.rubrics.list_rubrics())} rubrics\n")
     text = Path(ek.rubrics.list_rubrics()["path"].iloc[0]).read_text(encoding="utf-8")
     folder = Path("mine/coherence")
     folder.mkdir(parents=True)

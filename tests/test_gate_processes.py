@@ -201,7 +201,11 @@ def test_a_budget_that_is_reached(here: Path, judge: JudgeServer) -> None:
 @pytest.mark.parametrize(
     ("flags", "variables", "said"),
     [
-        (("--judge", "none", "--judge-refresh"), {}, "--judge-refresh asks a judge again, --judge none asks nobody"),
+        (
+            ("--judge", "none", "--judge-refresh"),
+            {},
+            "--judge-refresh calls a judge again and --judge none makes no calls",
+        ),
         (("--judge-refresh",), {}, "the judge is 'none'"),
         (("--no-judge", "--judge", "fake"), {}, "--no-judge and --judge fake contradict each other"),
         (("--judge-samples", "0"), {}, "--judge-samples must be a whole number from 1 to 1000, not 0"),

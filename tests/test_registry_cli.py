@@ -181,11 +181,11 @@ def test_templates_come_from_the_registry_and_the_rubric_folders(
     (here / "wrong.jinja").write_text("no header")
     assert "has no header" in said(capsys, "template", "add", "x", "v1", "wrong.jinja")
     (here / "wrong.jinja").write_bytes(b"\xff\xfe")
-    assert "is no UTF-8 text" in said(capsys, "template", "add", "x", "v1", "wrong.jinja")
+    assert "is not UTF-8 text" in said(capsys, "template", "add", "x", "v1", "wrong.jinja")
     (here / "other.jinja").write_text(TEMPLATE + "!")
     assert "nothing is overwritten" in said(capsys, "template", "add", "number", "v1", "other.jinja")
     (here / "schema.json").write_text("[1")
-    assert "schema.json, line 1: this is no valid JSON" in said(
+    assert "schema.json, line 1: invalid JSON" in said(
         capsys, "template", "add", "x", "v1", "terse.jinja", "--response-schema", "schema.json"
     )
     (here / "schema.json").write_text("[1]")

@@ -44,7 +44,7 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that takes no abbreviated flags and says in one line what is wrong."""
+    """A parser without abbreviated flags, whose errors are one line."""
 
     def __init__(self, **options: Any) -> None:
         options.setdefault("formatter_class", _Formatter)
@@ -84,8 +84,8 @@ def add_what(parser: Parser) -> None:
         metavar="J",
         action="append",
         default=[],
-        help="provider:model, as in openai:gpt-4o-mini; again for a jury; 'fake' needs no model and no network; "
-        "'profile': all judges of the profile; 'none' asks nobody: only what is cached, under the profile's judges",
+        help="provider:model, as in openai:gpt-4o-mini; repeat for a jury; 'fake' needs no model and no network; "
+        "'profile': all judges of the profile; 'none' makes no calls: only what is cached of the profile's judges",
     )
     group.add_argument("--judge-model", metavar="MODEL", help="model for a --judge that names only its provider")
     group.add_argument(
@@ -95,7 +95,7 @@ def add_what(parser: Parser) -> None:
     group.add_argument("--judge-temperature", metavar="T", type=_number_or_none, help="default 1.0; 'none' sends none")
     group.add_argument("--judge-max-tokens", metavar="N", type=_whole_or_none, help="default 512; 'none' sends none")
     group.add_argument("--template", metavar="T", help="prompt template instead of the rubric's, as in tagged@v1")
-    group.add_argument("--samples", metavar="K", type=int, help="samples a judge, item and criterion (default 3)")
+    group.add_argument("--samples", metavar="K", type=int, help="samples per judge, item and criterion (default 3)")
 
 
 def add_judging(parser: Parser, *, needs_items: bool = True) -> None:
@@ -118,12 +118,15 @@ def add_judging(parser: Parser, *, needs_items: bool = True) -> None:
 
 def add_running(parser: Parser) -> None:
     """How judges are asked."""
-    group = parser.add_argument_group("asking")
+    group = parser.add_argument_group("calls")
     group.add_argument(
         "--offline", action="store_true", help="never open a connection: cached and recorded replies only"
     )
     group.add_argument(
-        "--on-miss", choices=ON_MISS, default="row", help="offline, what is not cached is a row, or an error"
+        "--on-miss",
+        choices=ON_MISS,
+        default="row",
+        help="offline, a missing reply is a row with an error (default), or exit code 2",
     )
     group.add_argument(
         "--refresh",
@@ -132,11 +135,11 @@ def add_running(parser: Parser) -> None:
         const=True,
         default=False,
         type=_refresh,
-        help="ask again: everything, what has no score, or what is older (Unix time or 2026-01-31T12:00)",
+        help="call again: for everything, for what is unscored, or for what is older (Unix time or 2026-01-31T12:00)",
     )
     add_adopt(group)
-    group.add_argument("--budget-usd", metavar="USD", type=float, help="spend no more; the rest stays unscored")
-    group.add_argument("--max-calls", metavar="N", type=int, help="make no more calls; the rest stays unscored")
+    group.add_argument("--budget-usd", metavar="USD", type=float, help="spend at most this; the rest stays unscored")
+    group.add_argument("--max-calls", metavar="N", type=int, help="make at most N calls; the rest stays unscored")
     for name, what in (
         ("concurrency", "most calls in flight per service, model and key"),
         ("retries", "how often a failed call is tried again"),
@@ -201,7 +204,7 @@ def add_label_columns(parser: Parser, whose: str) -> None:
         action="append",
         default=[],
         type=_label_columns,
-        help=f"human labels in columns of {whose}, one an annotator; again for another criterion",
+        help=f"human labels in columns of {whose}, one per annotator; repeat for another criterion",
     )
 
 
@@ -219,7 +222,7 @@ def add_output(parser: Parser, *, rows: int = 20) -> None:
 def add_quiet(parser: Any) -> None:
     """``--quiet``."""
     parser.add_argument(
-        "--quiet", action="store_true", help="nothing on stderr but warnings, errors and what went unscored"
+        "--quiet", action="store_true", help="print only warnings, errors and unscored judgments on stderr"
     )
 
 

@@ -18,11 +18,11 @@ __all__ = ["add"]
 
 def add(commands: Commands) -> None:
     """Their parsers."""
-    whole = add_command(commands, "cache", _none, "what is stored; carry it elsewhere, remove some")
+    whole = add_command(commands, "cache", _none, "stored replies: count, export, import, remove")
     parts = whole.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    _with_cache(add_command(parts, "stats", _stats, "how many replies of whom, and what they cost"))
+    _with_cache(add_command(parts, "stats", _stats, "stored replies per judge and rubric, and what they cost"))
 
-    parser = add_command(parts, "export", _export, "write replies to a JSONL file, to be imported elsewhere")
+    parser = add_command(parts, "export", _export, "write replies to a JSONL file, for import elsewhere")
     parser.add_argument("file", metavar="FILE", help="the file; replaced whole, at the end")
     _with_choice(parser)
     parser.add_argument("--source", choices=("live", "recorded"), help="only these")
@@ -43,7 +43,7 @@ def add(commands: Commands) -> None:
     _with_choice(parser)
     parser.add_argument("--older-than", metavar="WHEN", type=moment, help="received before: 90d, 12h, 2026-01-31")
     parser.add_argument("--keep-generations", metavar="N", type=int, help="not the newest N of a key")
-    parser.add_argument("--apply", action="store_true", help="really remove; what is removed is exported before")
+    parser.add_argument("--apply", action="store_true", help="remove them, after exporting them")
     parser.add_argument("--export-to", metavar="FILE", help="where to (default: pruned-TIME.jsonl in the cache folder)")
     _with_cache(parser)
 

@@ -39,7 +39,7 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--config", metavar="FILE", required=True, help="settings, tests and suite bounds: YAML or JSON"
     )
-    parser.add_argument("--trace-file", metavar="FILE", required=True, help="traces, one JSON object a line")
+    parser.add_argument("--trace-file", metavar="FILE", required=True, help="traces, one JSON object per line")
     judging = parser.add_argument_group("who judges")
     judging.add_argument(
         "--judge",
@@ -49,13 +49,13 @@ def add(commands: Commands) -> None:
     )
     judging.add_argument("--no-judge", action="store_true", help="the same as --judge none")
     judging.add_argument("--judge-model", metavar="MODEL", help="model for a --judge that names only its provider")
-    judging.add_argument("--judge-samples", metavar="K", type=int, help="samples a judge and test (default 3)")
-    judging.add_argument("--judge-refresh", action="store_true", help="ask again, whatever trace and cache hold")
+    judging.add_argument("--judge-samples", metavar="K", type=int, help="samples per judge and test (default 3)")
+    judging.add_argument("--judge-refresh", action="store_true", help="call again, whatever trace and cache hold")
     judging.add_argument("--judge-base-url", metavar="URL", help="OpenAI-compatible server")
     judging.add_argument("--judge-api-key-env", metavar="NAME", help="environment variable that holds the key")
     judging.add_argument("--profile", metavar="P", help="profile: name or .yaml file (judges, samples, rules)")
     judging.add_argument("--no-promoted", action="store_true", help="refuse replies promoted from other versions")
-    judging.add_argument("--budget-usd", metavar="USD", type=float, help="spend no more on live calls")
+    judging.add_argument("--budget-usd", metavar="USD", type=float, help="spend no more than this on live calls")
     judging.add_argument("--cache", metavar="DIR", help="cache folder (default: EVALKIT_CACHE, else the project's)")
     group = parser.add_argument_group("output")
     group.add_argument("--strict", action="store_true", help="flaky and warned tests fail too")
@@ -96,7 +96,7 @@ def _options(args: argparse.Namespace, judge: str | None, samples: int | None, *
             raise ConfigError(f"--no-judge and --judge {judge} contradict each other; keep one")
         judge = "none"
     if judge == "none" and refresh:
-        raise ConfigError("--judge-refresh asks a judge again, --judge none asks nobody; keep one")
+        raise ConfigError("--judge-refresh calls a judge again and --judge none makes no calls; keep one")
     return GateOptions(
         judge=judge,
         model=args.judge_model,
@@ -231,7 +231,7 @@ def enrich_traces(args: argparse.Namespace) -> int:
         raise ConfigError("--samples and --judge-samples mean the same here; keep one")
     target = Path(args.out or args.trace_file)
     if args.redact and target.resolve() == Path(args.trace_file).resolve():
-        raise ConfigError(f"--redact would lose the texts of {args.trace_file} for good; name another file with -o")
+        raise ConfigError(f"--redact would lose the texts of {args.trace_file} permanently; name another file with -o")
     if target.is_dir() or not target.absolute().parent.is_dir() or target.resolve() == Path(args.config).resolve():
         raise ConfigError(f"--out {target} cannot be written; name a trace file in a folder that is there")
     samples = args.judge_samples if args.samples is None else args.samples

@@ -16,15 +16,13 @@ _TITLES = ("versions", "cache", "rubrics", "settings", "extras")
 
 def add(commands: Commands) -> None:
     """Its parser."""
-    parser = add_command(
-        commands, "doctor", _doctor, "look at versions, cache, rubrics, keys and extras of this machine"
-    )
+    parser = add_command(commands, "doctor", _doctor, "check versions, cache, rubrics, keys and extras of this machine")
     parser.add_argument(
         "--cache", metavar="DIR", help="cache folder (default: EVALKIT_CACHE, else cache/ of the project)"
     )
-    server = parser.add_argument_group("a judge's server: three tiny calls at most")
+    server = parser.add_argument_group("a judge's server: makes at most three tiny calls")
     server.add_argument("--judge", metavar="JUDGE", help="provider:model, as in openai:gpt-4o-mini")
-    server.add_argument("--judge-base-url", metavar="URL", help="where it is, as in http://localhost:8000/v1")
+    server.add_argument("--judge-base-url", metavar="URL", help="its address, as in http://localhost:8000/v1")
     server.add_argument("--judge-api-key-env", metavar="NAME", help="environment variable that holds the key")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 

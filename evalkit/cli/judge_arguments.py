@@ -37,7 +37,7 @@ def judges_of(args: argparse.Namespace) -> list[Judge] | Literal["none"] | None:
     changes = {name: None if value == "none" else value for name, value in changes.items() if value is not None}
     if "none" in args.judge:
         if given or changes or args.judge_model:
-            raise ConfigError("--judge none asks nobody, so it stands alone; to look up another judge use --offline")
+            raise ConfigError("--judge none makes no calls, so it stands alone; to look up another judge use --offline")
         return "none"
     if "profile" in given and (given != ["profile"] or args.profile is None):
         raise ConfigError("--judge profile asks all judges of --profile, so it stands alone, beside --profile")

@@ -51,7 +51,7 @@ _PLAN = """\
 def add(commands: Commands) -> None:
     """Their parsers."""
     parser = add_command(
-        commands, "judge", _judge, "judge items: one row an item, criterion, judge and sample", _JUDGE, _JUDGE_USAGE
+        commands, "judge", _judge, "judge items: one row per item, criterion, judge and sample", _JUDGE, _JUDGE_USAGE
     )
     add_judging(parser, needs_items=False)
     traces = parser.add_argument_group("traces instead of items")
@@ -64,7 +64,14 @@ def add(commands: Commands) -> None:
     traces.add_argument("--no-promoted", action="store_true", help="refuse replies promoted from other versions")
     add_running(parser)
     add_output(parser)
-    parser = add_command(commands, "plan", _plan, "what judging would take: calls, cached share, US$", _PLAN, _USAGE)
+    parser = add_command(
+        commands,
+        "plan",
+        _plan,
+        "what judging would take: calls, cached share, US$; who judges and why",
+        _PLAN,
+        _USAGE,
+    )
     add_judging(parser)
     add_adopt(parser)
     add_rules(parser)

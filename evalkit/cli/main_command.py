@@ -33,7 +33,7 @@ from evalkit.errors import EvalkitError
 
 __all__ = ["main"]
 
-_DONE, _FAULT, _PIPE_CLOSED = 0, 2, 141
+_DONE, _ERROR, _PIPE_CLOSED = 0, 2, 141
 _GROUPS = (
     demo,
     evaluate,
@@ -93,7 +93,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser = _parser()
         if not given:
             parser.print_help(sys.stderr)
-            return _FAULT
+            return _ERROR
         args = lighteval.passed_on(given) or parser.parse_args(given)
         if getattr(args, "json", False) and getattr(args, "out", None) == "-":
             parser.error("--out - and --json both go to stdout; choose one")
@@ -101,7 +101,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             code = _run(args.run, args)
         sys.stdout.flush()
     except SystemExit as end:  # argparse: help was shown, or the arguments are wrong
-        return end.code if isinstance(end.code, int) else _FAULT
+        return end.code if isinstance(end.code, int) else _ERROR
     except BrokenPipeError:
         _drop_output()
         return _PIPE_CLOSED
@@ -121,8 +121,8 @@ def _run(run: Callable[[argparse.Namespace], int | None], args: argparse.Namespa
         tell(f"error: {_said(problem)}")
     except Exception:  # noqa: BLE001  # shown in full; Python's own exit code, 1, would say that a check failed
         traceback.print_exc()
-        tell("error: this is a fault of evalkit itself, not of your input; please report it with the lines above")
-    return _FAULT
+        tell("error: this is an error in evalkit, not in your input; please report it with the lines above")
+    return _ERROR
 
 
 def _said(problem: EvalkitError | OSError) -> str:

@@ -9,26 +9,15 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
+from evalkit.core.terminal_text import one_line
 from evalkit.errors import EvalkitWarning
 
-__all__ = ["one_line", "tell", "warnings_told"]
+__all__ = ["tell", "warnings_told"]
 
 
 def tell(text: str) -> None:
     """One line on stderr, marked as evalkit's."""
     print(f"evalkit: {one_line(text)}", file=sys.stderr)
-
-
-def one_line(text: str) -> str:
-    r"""Text of others in one line that does not steer the terminal.
-
-    Examples
-    --------
-    >>> one_line("a\x1b[2Jb\nc")
-    'a�[2Jb c'
-    """
-    line = " ".join(text.split())
-    return "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in line)
 
 
 class _Handler(logging.Handler):

@@ -37,7 +37,7 @@ def add(commands: Commands) -> None:
     text = "import a plugin in a process of its own and list its tasks, profiles, templates and needs; exit code 2 if "
     parser = add_command(parts, "check", _check, f"{text}anything is wrong", end)
     parser.add_argument("plugin", metavar="NAME[@VERSION]|PATH", help="a registered plugin, or where one is")
-    parser.add_argument("--timeout", metavar="S", type=seconds, default=120.0, help="seconds it may take (default 120)")
+    parser.add_argument("--timeout", metavar="S", type=seconds, default=120.0, help="seconds allowed (default 120)")
     _with_registry(parser)
 
     end = (
@@ -91,7 +91,7 @@ def _check(args: argparse.Namespace) -> int | None:
     if report.problems:
         return _FAULT
     if not args.quiet:
-        tell(f"nothing to mend in {report.layout.root}")
+        tell(f"nothing to fix in {report.layout.root}")
     return None
 
 

@@ -59,7 +59,7 @@ def name_version(text: str) -> tuple[str, str | None]:
     """
     name, at, version = text.partition("@")
     if not name or (at and not version):
-        raise ConfigError(f"{text!r} is no name: give NAME or NAME@VERSION")
+        raise ConfigError(f"invalid name {text!r}: give NAME or NAME@VERSION")
     return name, version or None
 
 

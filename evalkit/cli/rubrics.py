@@ -25,12 +25,12 @@ def add(commands: Commands) -> None:
     parts = whole.add_subparsers(title="commands", metavar="COMMAND", required=True)
     add_output(add_command(parts, "list", _list, "all rubrics that can be named, with their versions"), rows=50)
 
-    parser = add_command(parts, "show", _show, "a rubric as it stands in its file")
+    parser = add_command(parts, "show", _show, "the text of a rubric file")
     parser.add_argument("rubric", metavar="R", help="id, id@version or file")
     parser.add_argument("--json", action="store_true", help="as JSON instead of YAML")
 
     end = "  evalkit rubric lint rubrics/support/v2.yaml\n  evalkit rubric lint        (all of them)"
-    parser = add_command(parts, "lint", _lint, "what to mend in rubrics; exit code 1 if there are errors", end)
+    parser = add_command(parts, "lint", _lint, "what to fix in rubrics; exit code 1 if there are errors", end)
     parser.add_argument("rubrics", metavar="R", nargs="*", help="id, id@version or file; all rubrics if none is named")
     add_output(parser, rows=100)
 
@@ -86,7 +86,7 @@ def _lint(args: argparse.Namespace) -> int | None:
         for row in found.to_dict("records"):
             put_text(f"{row['severity']}: {row['where']}: {row['message']}")
         if found.empty:
-            put_text(f"nothing to mend in {counted(len(names), 'rubric')}")
+            put_text(f"nothing to fix in {counted(len(names), 'rubric')}")
     return _FAILED if found["severity"].eq("error").any() else None
 
 

@@ -29,7 +29,7 @@ _FOLLOW_S = 0.5
 
 def add(commands: Commands) -> None:
     """Their parsers."""
-    whole = add_command(commands, "run", _none, "run packs with LightEval; look at runs, compare and rank them")
+    whole = add_command(commands, "run", _none, "run packs with LightEval; list, show, compare and rank runs")
     parts = whole.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_start(parts)
     _add_looks(parts)

@@ -64,14 +64,14 @@ def _text(file: str) -> str:
     try:
         return Path(file).read_text(encoding="utf-8")
     except UnicodeDecodeError as problem:
-        raise ConfigError(f"{file} is no UTF-8 text ({problem.reason} at byte {problem.start})") from None
+        raise ConfigError(f"{file} is not UTF-8 text ({problem.reason} at byte {problem.start})") from None
 
 
 def _schema(file: str) -> dict[str, Any]:
     try:
         found = json.loads(_text(file))
     except json.JSONDecodeError as problem:
-        raise ConfigError(f"{file}, line {problem.lineno}: this is no valid JSON ({problem.msg})") from None
+        raise ConfigError(f"{file}, line {problem.lineno}: invalid JSON ({problem.msg})") from None
     if not isinstance(found, dict):
         raise ConfigError(f"{file}: a schema is an object, not a {type(found).__name__}")
     return found

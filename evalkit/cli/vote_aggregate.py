@@ -23,7 +23,7 @@ def _add_vote(commands: Commands) -> None:
         commands,
         "vote",
         _vote,
-        "the samples of each judge become one vote an item and criterion",
+        "the samples of each judge become one vote per item and criterion",
         "  evalkit vote judgments.jsonl --method majority -o votes.jsonl",
     )
     parser.add_argument("judgments", metavar="JUDGMENTS", help="table of 'evalkit judge'; '-': JSONL on stdin")
@@ -41,7 +41,10 @@ def _add_vote(commands: Commands) -> None:
         help="leave out (default), or count as this",
     )
     parser.add_argument(
-        "--min-self-agreement", metavar="SHARE", type=float, help="a judge that agrees less with itself gives no vote"
+        "--min-self-agreement",
+        metavar="SHARE",
+        type=float,
+        help="leave out judges that agree less with themselves",
     )
     add_output(parser)
 
@@ -51,7 +54,7 @@ def _add_aggregate(commands: Commands) -> None:
         commands,
         "aggregate",
         _aggregate,
-        "the votes of all judges become one score an item and criterion",
+        "the votes of all judges become one score per item and criterion",
         "  evalkit aggregate votes.jsonl --method median --weight openai:gpt-4o-mini=2 -o scores.jsonl",
     )
     parser.add_argument("votes", metavar="VOTES", help="table of 'evalkit vote'; '-': JSONL on stdin")
@@ -72,7 +75,7 @@ def _add_summarize(commands: Commands) -> None:
         commands,
         "summarize",
         _summarize,
-        "one row of figures a criterion, with intervals and coverage",
+        "one row of figures per criterion, with intervals and coverage",
         "  evalkit summarize scores.jsonl --items items.jsonl --by system_id",
     )
     parser.add_argument("scores", metavar="SCORES", help="table of 'evalkit aggregate'; '-': JSONL on stdin")

@@ -12,6 +12,7 @@ from typing import Any
 
 import pandas as pd
 
+from evalkit.core.terminal_text import one_line
 from evalkit.errors import counted
 
 __all__ = [
@@ -140,7 +141,7 @@ def text_table(
     if not listed:
         return "(no rows)"
     names = list(dict.fromkeys(name for row in listed for name in row))
-    cells = [[_printable(str(row.get(name, ""))) for name in names] for row in ({n: n for n in names}, *listed)]
+    cells = [[one_line(str(row.get(name, ""))) for name in names] for row in ({n: n for n in names}, *listed)]
     widths, shown, set_left = _widths(cells), len(names), {names[0], *left}
     uncut = set(whole)
     if width is not None and _total(widths) > width:
@@ -189,15 +190,6 @@ def _narrowed(widths: list[int], names: list[str], width: int, texts: set[str]) 
 
 def _cut(cell: str, size: int) -> str:
     return cell if len(cell) <= size else cell[: size - 1] + "…"
-
-
-def _printable(text: str) -> str:
-    line = " ".join(text.split())
-    return (
-        line
-        if line.isprintable()
-        else "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in line)
-    )
 
 
 _STYLE = (

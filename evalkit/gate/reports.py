@@ -8,6 +8,7 @@ from xml.etree import ElementTree as ET
 
 import orjson
 
+from evalkit.core.terminal_text import printable
 from evalkit.errors import counted
 from evalkit.gate.results import STATUSES, GateResult, Measured, TestResult
 
@@ -198,4 +199,4 @@ def as_text(result: GateResult) -> str:
     lines += [f"{one.status:5}  {one.name} ({one.type}): {one.message}" for one in result.suites]
     lines.append(_counted(result))
     shown = "\n".join(" ".join(line.split("\n")) for line in lines)
-    return "".join(sign if sign.isprintable() or sign == "\n" else "\N{REPLACEMENT CHARACTER}" for sign in shown)
+    return printable(shown)

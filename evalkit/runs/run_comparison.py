@@ -12,11 +12,11 @@ import numpy as np
 import pandas as pd
 
 from evalkit.core.formatting import figure, html_page, html_table, text_table
+from evalkit.core.terminal_text import printable
 from evalkit.errors import InputError, MissingExtraError
 from evalkit.runs.contract.lighteval_output import LightevalArtifacts
 from evalkit.runs.contract.metric_names import is_count, is_of
 from evalkit.runs.run import Run
-from evalkit.runs.run_display import printable
 from evalkit.runs.run_record import RunScore
 from evalkit.runs.run_results import has_samples, sample_values
 from evalkit.stats.intervals import Interval, change_interval, mean_interval

@@ -9,6 +9,7 @@ from pathlib import Path
 from sqlalchemy.exc import DBAPIError, InterfaceError, InternalError, OperationalError, SQLAlchemyError
 
 from evalkit.core.files import whole
+from evalkit.core.terminal_text import one_line
 from evalkit.errors import EvalkitError, RegistryError
 from evalkit.runs.run_owner import Owner
 from evalkit.runs.run_results import read_findings
@@ -65,7 +66,7 @@ def store_ending(store: RunStore, run_id: str, owner: Owner, ending: Ending) -> 
     except RegistryError as problem:
         if not _is_refused(problem):
             raise
-        return store.close(run_id, owner, Ending("failed", _shown(f"its results cannot be kept: {problem}")))
+        return store.close(run_id, owner, Ending("failed", one_line(f"its results cannot be kept: {problem}")))
 
 
 def _is_refused(problem: RegistryError) -> bool:
@@ -74,10 +75,6 @@ def _is_refused(problem: RegistryError) -> bool:
     if isinstance(cause, DBAPIError):
         return not isinstance(cause, (OperationalError, InterfaceError, InternalError))
     return isinstance(cause, (SQLAlchemyError, UnicodeError))
-
-
-def _shown(text: str) -> str:
-    return "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in text)
 
 
 def kept_ending(store: RunStore, folder: Path, run_id: str) -> Ending | None:

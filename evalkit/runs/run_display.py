@@ -8,12 +8,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from evalkit.core.formatting import count_of, figure, html_page, html_table, text_table
+from evalkit.core.terminal_text import printable
 from evalkit.runs.contract import JudgeUsed, Receipt
 from evalkit.runs.contract.metric_names import count_name, is_count, is_of, no_values
 from evalkit.runs.run_record import RunRecord, RunScore
 
 __all__ = [
-    "printable",
     "run_facts",
     "run_html",
     "run_reproducible",
@@ -235,8 +235,3 @@ def _by_state(run: RunRecord) -> dict[str, list[str]]:
         if one.receipt_state is not None:
             found.setdefault(one.receipt_state, []).append(one.task)
     return found
-
-
-def printable(text: str) -> str:
-    """Text of several lines that does not steer the terminal."""
-    return "".join(sign if sign.isprintable() or sign == "\n" else "\N{REPLACEMENT CHARACTER}" for sign in text)

@@ -1,0 +1,29 @@
+"""Text of others on a terminal: no character in it can steer the terminal."""
+
+from __future__ import annotations
+
+__all__ = ["one_line", "printable"]
+
+
+def printable(text: str, keep: str = "\n") -> str:
+    r"""The text with every character that is not printable replaced, except those of `keep`.
+
+    Examples
+    --------
+    >>> printable("a\x1b[2Jb\nc")
+    'a�[2Jb\nc'
+    """
+    if text.isprintable():
+        return text
+    return "".join(sign if sign.isprintable() or sign in keep else "\N{REPLACEMENT CHARACTER}" for sign in text)
+
+
+def one_line(text: str) -> str:
+    r"""The text in one line, its white space as single spaces.
+
+    Examples
+    --------
+    >>> one_line("a\x1b[2Jb\nc")
+    'a�[2Jb c'
+    """
+    return printable(" ".join(text.split()), keep="")
