@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from evalkit.errors import RubricError
 from evalkit.notebook.version_history import rebase
 from evalkit.rubrics import Rubric, code_text
 from evalkit.rubrics.scales import number
+from evalkit.rubrics.yaml_files import parse_yaml
 
 __all__ = ["form_of", "from_form", "from_yaml"]
 
@@ -89,18 +91,7 @@ def from_yaml(base: Rubric, text: str) -> Rubric:
     RubricError
         For invalid YAML (with the line), and everything that `Rubric` rejects.
     """
-    from ruamel.yaml import YAML
-    from ruamel.yaml.error import MarkedYAMLError, YAMLError
-
-    try:
-        values = YAML(typ="safe", pure=True).load(text)
-    except MarkedYAMLError as problem:
-        at = f"line {problem.problem_mark.line + 1}: " if problem.problem_mark else ""
-        raise RubricError(f"{at}this is no valid YAML ({problem.problem})") from None
-    except (YAMLError, ValueError) as problem:
-        raise RubricError(f"this is no valid YAML ({problem})") from None
-    except RecursionError:
-        raise RubricError("this YAML is nested too deeply") from None
+    values = parse_yaml(Path("the rubric"), text)
     if not isinstance(values, Mapping):
-        raise RubricError("a rubric is a mapping with inputs and criteria")
+        raise RubricError("expected a mapping with inputs and criteria")
     return rebase(base, values)
