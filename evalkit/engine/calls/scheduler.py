@@ -151,11 +151,11 @@ class Scheduler:
         for count, (number, group) in enumerate(groupby(slots, key=itemgetter(1)), 1):
             started_slots = []
             for slot in group:
-                flight_key = self._path, slot.key, self.newer_than
-                future, started = here.join(flight_key)
-                own = started or flight_key in mine
+                call_key = self._path, slot.key, self.newer_than
+                future, started = here.join(call_key)
+                own = started or call_key in mine
                 if own:
-                    mine[flight_key] = mine.get(flight_key, 0) + 1
+                    mine[call_key] = mine.get(call_key, 0) + 1
                 else:
                     n_joined += 1
                     future.add_done_callback(self._count_joined)
@@ -220,10 +220,10 @@ class Scheduler:
 
     def resolve(self, key: bytes, outcome: Outcome) -> None:
         """Report what became of a sample that this run asked for."""
-        flight_key = self._path, key, self.newer_than
-        times = self._mine.pop(flight_key, 0)
+        call_key = self._path, key, self.newer_than
+        times = self._mine.pop(call_key, 0)
         if times:
             self._count(outcome.failure, times)
             if not self._mine:
                 self._all_resolved.set()
-        samples_in_flight().resolve(flight_key, outcome)
+        samples_in_flight().resolve(call_key, outcome)
