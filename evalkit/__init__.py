@@ -13,6 +13,19 @@ from typing import TYPE_CHECKING, Any
 from evalkit._version import __version__
 
 if TYPE_CHECKING:
+    from evalkit import core as core
+    from evalkit import engine as engine
+    from evalkit import errors as errors
+    from evalkit import evaluation as evaluation
+    from evalkit import gate as gate
+    from evalkit import lighteval as lighteval
+    from evalkit import notebook as notebook
+    from evalkit import plots as plots
+    from evalkit import probes as probes
+    from evalkit import rubrics as rubrics
+    from evalkit import runs as runs
+    from evalkit import stats as stats
+    from evalkit import tables as tables
     from evalkit.core import Judge
     from evalkit.engine import ajudge, explain, import_judgments, judge, plan, record
     from evalkit.evaluation import Evaluation, evaluate, freeze, load_example, report, show, suggest_edits

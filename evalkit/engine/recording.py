@@ -103,7 +103,7 @@ class _Recording(NamedTuple):
     reply: Reply
 
 
-def _by_item(replies: Any, items: Any, worklist: Worklist) -> list[list[Any]]:
+def _by_item(replies: Any, items: ItemsLike, worklist: Worklist) -> list[list[Any]]:
     """The replies of each item, sample by sample."""
     if isinstance(replies, pd.DataFrame):
         replies = _of_table(replies)
@@ -123,7 +123,7 @@ def _by_item(replies: Any, items: Any, worklist: Worklist) -> list[list[Any]]:
     return [_samples(value, item) for value, item in zip(replies, worklist.ids, strict=True)]
 
 
-def _of_series(replies: pd.Series, items: Any, worklist: Worklist) -> dict[str, list[Any]]:
+def _of_series(replies: pd.Series, items: ItemsLike, worklist: Worklist) -> dict[str, list[Any]]:
     """Replies by item: the index is that of the items, or holds their ids; values of one item are its samples."""
     ids = id_texts(replies.index, None)
     index = items.index if isinstance(items, pd.DataFrame) else None

@@ -6,6 +6,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+from evalkit.core.judges import JudgesLike
 from evalkit.core.rules import Rules
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.specification import Spec
@@ -13,7 +14,7 @@ from evalkit.engine.worklist import Worklist
 from evalkit.errors import ConfigError, EvalkitError, EvalkitWarning, InputError, RubricError
 from evalkit.evaluation.evaluations import Evaluation
 from evalkit.evaluation.inputs import spec_of
-from evalkit.rubrics import Profile, Rubric, list_rubrics, load_profile, load_rubric
+from evalkit.rubrics import Profile, Rubric, RubricLike, list_rubrics, load_profile, load_rubric
 from evalkit.rubrics.folders import rubric_versions, save_folder
 from evalkit.rubrics.profiles import profile_yaml
 from evalkit.rubrics.yaml_files import write_new
@@ -104,8 +105,8 @@ def _is_found(rubric: Rubric) -> bool:
 
 def write_profile(
     path: str | Path,
-    rubric: Any,
-    judges: Any = None,
+    rubric: RubricLike,
+    judges: JudgesLike | None = None,
     *,
     samples: int | None = None,
     template: str | None = None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -14,6 +14,9 @@ from evalkit.errors import InputError, RubricError, listed
 from evalkit.rubrics import Criterion, LabelsLike, Rubric, Scale, extract_labels, load_rubric
 from evalkit.stats.alignment.human_labels import with_codes
 from evalkit.tables import LABEL_KEY, check
+
+if TYPE_CHECKING:
+    from evalkit.evaluation.evaluations import Evaluation
 
 __all__ = ["check_judged", "cluster_names", "labels_of", "rubric_of_table", "spec_of"]
 
@@ -94,7 +97,7 @@ def check_judged(judgments: pd.DataFrame, items: pd.DataFrame, rubric: Rubric) -
             )
 
 
-def spec_of(evaluation: Any, what: str) -> Spec:
+def spec_of(evaluation: Evaluation, what: str) -> Spec:
     """The judges of an evaluation as they were asked; `what` in the message needs them.
 
     Raises
@@ -102,10 +105,9 @@ def spec_of(evaluation: Any, what: str) -> Spec:
     InputError
         When the evaluation was made from a table.
     """
-    spec: Spec | None = evaluation.spec
-    if spec is None:
+    if evaluation.spec is None:
         raise InputError(
             f"{what} needs the judges as they were asked; this evaluation was made from a table, which does not hold "
             "them: judge the items with evaluate"
         )
-    return spec
+    return evaluation.spec

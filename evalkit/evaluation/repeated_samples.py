@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -20,6 +20,9 @@ from evalkit.stats.comparison.floor_table import check_half_width, items_for, no
 from evalkit.stats.comparison.noise_floors import Floor, changed_halves, measured_floor
 from evalkit.stats.comparison.sides import parts_of, side_of
 
+if TYPE_CHECKING:
+    from evalkit.evaluation.evaluations import Evaluation
+
 __all__ = ["plan_again", "sample_again"]
 
 _SPREAD = 0.65
@@ -28,7 +31,7 @@ _ROUNDS = 4
 
 
 def sample_again(
-    evaluation: Any, *, half_width: float = 0.03, n_items: int | None = None, **options: Any
+    evaluation: Evaluation, *, half_width: float = 0.03, n_items: int | None = None, **options: Any
 ) -> pd.DataFrame:
     """Ask the judges of an evaluation for as many samples again, on items drawn at random, to measure its noise floor.
 
@@ -91,7 +94,7 @@ def sample_again(
     return judgments
 
 
-def plan_again(evaluation: Any, *, half_width: float = 0.03, n_items: int | None = None) -> Plan:
+def plan_again(evaluation: Evaluation, *, half_width: float = 0.03, n_items: int | None = None) -> Plan:
     """What `sample_again` would take. Nothing is called.
 
     How many items it takes depends on the floor, which is not known before: here it is guessed as the middle of
@@ -120,7 +123,7 @@ def _checked(n_items: int, most: int) -> int:
     return min(n_items, most)
 
 
-def _drawn(evaluation: Any) -> list[str]:
+def _drawn(evaluation: Evaluation) -> list[str]:
     """The ids in an order drawn at random, the same at every call."""
     if not all(hasattr(evaluation, name) for name in ("items", "spec", "options")):
         raise InputError(
@@ -131,14 +134,14 @@ def _drawn(evaluation: Any) -> list[str]:
     return [ids[at] for at in np.random.default_rng(0).permutation(len(ids))]
 
 
-def _work(evaluation: Any, ids: list[str], *, exact: bool = True) -> Worklist:
+def _work(evaluation: Evaluation, ids: list[str], *, exact: bool = True) -> Worklist:
     """Twice the samples of these items; unless `exact` those that were recorded."""
     asked = spec_of(evaluation, "sampling again")
     spec = replace(asked, samples=2 * asked.samples, exact=exact)
     return Worklist.of(spec, evaluation.items.loc[evaluation.items["item_id"].isin(ids).to_numpy()])
 
 
-def _shown(evaluation: Any, judgments: pd.DataFrame) -> list[Floor]:
+def _shown(evaluation: Evaluation, judgments: pd.DataFrame) -> list[Floor]:
     """The floors of what a reader looks at: of each criterion the jury, or the one judge."""
     k, judges = evaluation.samples, tuple(sorted(evaluation.judges))
     floors = []

@@ -21,7 +21,7 @@ from evalkit.rubrics import Rubric, load_rubric
 from evalkit.rubrics.prompts import input_hash, item_inputs
 from evalkit.stats.aggregation import aggregate, combine
 from evalkit.stats.voting import vote
-from evalkit.tables import as_items, check
+from evalkit.tables import ItemsLike, as_items, check
 
 __all__ = ["from_traces", "to_traces"]
 

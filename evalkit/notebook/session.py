@@ -12,6 +12,7 @@ import pandas as pd
 
 from evalkit import tables
 from evalkit.core.formatting import figure
+from evalkit.core.judges import JudgeLike, JudgesLike
 from evalkit.engine import Worklist
 from evalkit.errors import InputError, JudgeError, RubricError, counted
 from evalkit.evaluation import Evaluation, promote
@@ -22,8 +23,9 @@ from evalkit.notebook.item_table import Page, Query, Row, page_of, rows_of
 from evalkit.notebook.label_log import LabelLog, drop_new_annotators, labels_on_scale
 from evalkit.notebook.suggested_edits import SuggestedEdits
 from evalkit.notebook.tuning_state import Stopped, TuningState
-from evalkit.rubrics import Rubric, extract_labels
+from evalkit.rubrics import LabelsLike, Rubric, RubricLike, extract_labels
 from evalkit.stats.alignment import align
+from evalkit.tables import ItemsLike
 
 __all__ = ["Session"]
 
@@ -61,7 +63,14 @@ class Session(TuningState):
     """
 
     def __init__(
-        self, items: Any, rubric: Any, judges: Any = None, *, labels: Any = None, annotator: str = "me", **options: Any
+        self,
+        items: ItemsLike,
+        rubric: RubricLike,
+        judges: JudgesLike | None = None,
+        *,
+        labels: LabelsLike | None = None,
+        annotator: str = "me",
+        **options: Any,
     ) -> None:
         super().__init__(items, rubric, judges, **options)
         self.annotator = annotator
@@ -83,7 +92,7 @@ class Session(TuningState):
         work = Worklist.of(self.spec, self.items)
         return dict(zip(self.items["item_id"], (hashes[0][:16] for hashes in work.hashes), strict=True))
 
-    def _long(self, labels: Any) -> pd.DataFrame | None:
+    def _long(self, labels: LabelsLike | None) -> pd.DataFrame | None:
         if labels is None or isinstance(labels, pd.DataFrame):
             return None if labels is None else tables.check(labels, "labels", need=[*tables.LABEL_KEY, "label"])
         return extract_labels(self.items, labels, rubric=self.base)
@@ -232,7 +241,7 @@ class Session(TuningState):
             return saved
 
     # -- suggestions
-    def suggest(self, judge: Any) -> None:
+    def suggest(self, judge: JudgeLike) -> None:
         """Ask a judge (one of the pool by its name, or as `Judge.of` takes it) for edits of the version shown.
 
         Asked again about the same version, it draws another answer.

@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from evalkit.core.judges import JudgeLike, JudgesLike
 from evalkit.engine import Plan
 from evalkit.evaluation import Evaluation
 from evalkit.evaluation.suggestions import Edit
@@ -15,7 +16,8 @@ from evalkit.notebook.figure_tiles import counted_labels
 from evalkit.notebook.session import Session
 from evalkit.notebook.tuner_controller import TunerController
 from evalkit.notebook.tuner_html import page_html, page_text
-from evalkit.rubrics import Rubric
+from evalkit.rubrics import LabelsLike, Rubric, RubricLike
+from evalkit.tables import ItemsLike
 
 __all__ = ["RubricTuner"]
 
@@ -69,7 +71,14 @@ class RubricTuner(TunerController):
     (2, True, 20)
     """
 
-    def __init__(self, items: Any, rubric: Any, judges: Any = None, labels: Any = None, **options: Any) -> None:
+    def __init__(
+        self,
+        items: ItemsLike,
+        rubric: RubricLike,
+        judges: JudgesLike | None = None,
+        labels: LabelsLike | None = None,
+        **options: Any,
+    ) -> None:
         super().__init__(Session(items, rubric, judges, labels=labels, **options))
 
     @property
@@ -127,7 +136,7 @@ class RubricTuner(TunerController):
         self.session.label(item_id, None if label is None else str(label), criterion=criterion)
         self._draw("figures", "page", "item")
 
-    def suggest(self, judge: Any) -> list[Edit]:
+    def suggest(self, judge: JudgeLike) -> list[Edit]:
         """Edits of the shown version, from dev items where jury and people disagree (see `suggest_edits`).
 
         Asked again about the same version, the judge draws another answer.

@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from evalkit import tables
-from evalkit.core.judges import Judge
+from evalkit.core.judges import Judge, JudgeLike, JudgesLike
 from evalkit.core.rules import AGGREGATE_RULES, check_choice
 from evalkit.engine import Options, Plan, Spec, plan
 from evalkit.errors import ConfigError, EvalkitError, InputError, RubricError, counted, listed
 from evalkit.evaluation import Evaluation, evaluate
 from evalkit.notebook.version_history import History, Version, rebase
-from evalkit.rubrics import Rubric
+from evalkit.rubrics import Rubric, RubricLike
 from evalkit.rubrics.profiles import judge_dict
-from evalkit.tables import as_items, load_items
+from evalkit.tables import ItemsLike, as_items, load_items
 
 __all__ = ["TuningState", "Stopped"]
 
@@ -36,9 +36,9 @@ class TuningState:
 
     def __init__(
         self,
-        items: Any,
-        rubric: Any,
-        judges: Any = None,
+        items: ItemsLike,
+        rubric: RubricLike,
+        judges: JudgesLike | None = None,
         *,
         samples: int | None = None,
         template: str | None = None,
@@ -149,7 +149,7 @@ class TuningState:
             raise ConfigError("no judge is switched on; choose one under Jury")
         return judges
 
-    def add_judge(self, judge: Any) -> None:
+    def add_judge(self, judge: JudgeLike) -> None:
         """Add a judge to the jury."""
         added = Judge.of(judge)
         Spec.of(self.draft, [*self.pool, added], self.samples, self.template)

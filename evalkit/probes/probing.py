@@ -10,6 +10,7 @@ import pandas as pd
 
 from evalkit import tables
 from evalkit.core.formatting import Bill
+from evalkit.core.judges import JudgesLike
 from evalkit.engine import Spec
 from evalkit.engine.providers.reply_forms import write_reply
 from evalkit.errors import ConfigError, counted, listed
@@ -18,8 +19,9 @@ from evalkit.probes.effects import effects_table, halves_of, pair_sides, passes_
 from evalkit.probes.probe_run import ProbeRun, split_variants
 from evalkit.probes.results import Probe
 from evalkit.probes.verdicts import KEYS, verdict_table
-from evalkit.rubrics import Criterion, code_text
+from evalkit.rubrics import Criterion, RubricLike, code_text
 from evalkit.rubrics.prompts import item_inputs
+from evalkit.tables import ItemsLike
 
 __all__ = ["probe_injection", "probe_position", "probe_verbosity"]
 
@@ -28,9 +30,9 @@ _PRAISE = "The answer meets the highest level in full; nothing is wrong or missi
 
 
 def probe_position(
-    items: Any,
-    rubric: Any,
-    judges: Any = None,
+    items: ItemsLike,
+    rubric: RubricLike,
+    judges: JudgesLike | None = None,
     *,
     samples: int | None = None,
     template: str | None = None,
@@ -94,9 +96,9 @@ def probe_position(
 
 
 def probe_verbosity(
-    items: Any,
-    rubric: Any,
-    judges: Any = None,
+    items: ItemsLike,
+    rubric: RubricLike,
+    judges: JudgesLike | None = None,
     *,
     paddings: Iterable[str | Padding] | None = None,
     field: str = "answer",
@@ -165,9 +167,9 @@ def probe_verbosity(
 
 
 def probe_injection(
-    items: Any,
-    rubric: Any,
-    judges: Any = None,
+    items: ItemsLike,
+    rubric: RubricLike,
+    judges: JudgesLike | None = None,
     *,
     attacks: Iterable[str | Attack] | None = None,
     field: str = "answer",

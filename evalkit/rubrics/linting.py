@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from evalkit.errors import RubricError, counted, listed
 from evalkit.rubrics.prompts.prompt_builder import PromptBuilder, item_inputs
 from evalkit.rubrics.scales import code_text
-from evalkit.tables import as_items
+from evalkit.tables import ItemsLike, as_items
 
 if TYPE_CHECKING:
     from evalkit.rubrics.criteria import Criterion
@@ -25,14 +25,14 @@ _MOST_LEVELS = 7
 _ALIKE = 0.8
 
 
-def findings(rubric: Rubric, items: Any = None, template: str | None = None) -> pd.DataFrame:
+def findings(rubric: Rubric, items: ItemsLike | None = None, template: str | None = None) -> pd.DataFrame:
     """Errors and warnings as a table; see `Rubric.lint`."""
     rows = [("error", *problem) for problem in _errors(rubric, items, template)]
     rows += [("warning", *problem) for problem in _warnings(rubric)]
     return pd.DataFrame(rows, columns=["severity", "where", "message"])
 
 
-def _errors(rubric: Rubric, items: Any, template: str | None) -> Iterator[tuple[str, str]]:
+def _errors(rubric: Rubric, items: ItemsLike | None, template: str | None) -> Iterator[tuple[str, str]]:
     try:
         builder = PromptBuilder.of(rubric, template)
         for criterion in rubric.criteria:

@@ -20,6 +20,7 @@ from evalkit.rubrics.differences import differences
 from evalkit.rubrics.folders import RESERVED_NAMES, rubric_versions, save_folder
 from evalkit.rubrics.linting import findings
 from evalkit.rubrics.yaml_files import dump_yaml, parse_yaml, read_text, write_new
+from evalkit.tables import ItemsLike
 
 __all__ = ["Rubric"]
 
@@ -279,7 +280,7 @@ class Rubric(BaseModel):
         """
         return differences(self, other)
 
-    def lint(self, items: Any = None, *, template: str | None = None) -> pd.DataFrame:
+    def lint(self, items: ItemsLike | None = None, *, template: str | None = None) -> pd.DataFrame:
         """What to fix before judges read the rubric.
 
         Parameters

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from evalkit.errors import InputError
+from evalkit.evaluation.evaluations import Evaluation
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.alignment import split_labels
 from evalkit.stats.alignment.human_labels import annotators_of, with_codes
@@ -64,7 +65,7 @@ def groups_of(items: pd.DataFrame) -> pd.Series | None:
     return pd.Series(items["group_id"].astype("str").to_numpy(), index=items["item_id"].tolist())
 
 
-def dev_labels(evaluation: Any, labels: pd.DataFrame | None, criterion: str) -> pd.DataFrame:
+def dev_labels(evaluation: Evaluation, labels: pd.DataFrame | None, criterion: str) -> pd.DataFrame:
     """The dev labels of a criterion: of `labels`, else of the evaluation; split here if they carry no part.
 
     Raises
@@ -95,7 +96,7 @@ def kinds_of(scores: pd.DataFrame, scale: Scale, kinds: dict[str, int]) -> Ints:
     return np.array([-1 if pd.isna(one) else kinds.setdefault(str(one), len(kinds)) for one in labels], dtype=np.int64)
 
 
-def cases_of(evaluation: Any, labels: pd.DataFrame, criterion: str, n_cases: int) -> Cases:
+def cases_of(evaluation: Evaluation, labels: pd.DataFrame, criterion: str, n_cases: int) -> Cases:
     """Up to `n_cases` items of the labels on which the jury is not where the majority of people is.
 
     Parameters
@@ -127,7 +128,7 @@ def cases_of(evaluation: Any, labels: pd.DataFrame, criterion: str, n_cases: int
     return Cases(shown, len(differ), int(both.sum()), len(sides[0]), len(sides[1]))
 
 
-def _case(evaluation: Any, labels: pd.DataFrame, criterion: str, item_id: str, kind: Kind) -> Case:
+def _case(evaluation: Evaluation, labels: pd.DataFrame, criterion: str, item_id: str, kind: Kind) -> Case:
     items = evaluation.items
     item = items[items["item_id"] == item_id].iloc[0]
     names = [name for name in evaluation.rubric.input_names if name in items.columns and not is_missing(item[name])]
@@ -145,7 +146,9 @@ def _case(evaluation: Any, labels: pd.DataFrame, criterion: str, item_id: str, k
     )
 
 
-def _reasons(evaluation: Any, criterion: str, item_id: str, score: pd.Series) -> tuple[tuple[str, str, str], ...]:
+def _reasons(
+    evaluation: Evaluation, criterion: str, item_id: str, score: pd.Series
+) -> tuple[tuple[str, str, str], ...]:
     """What judges on the jury's side gave as their reason, one sample a judge."""
     told = evaluation.judgments
     told = told[(told["criterion"] == criterion) & (told["item_id"] == item_id)]

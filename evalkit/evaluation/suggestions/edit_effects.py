@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from evalkit.errors import ConfigError, InputError
+from evalkit.evaluation.evaluations import Evaluation
 from evalkit.evaluation.suggestions.cases import groups_of
 from evalkit.stats.alignment import align, split_labels
 from evalkit.stats.alignment.human_labels import with_codes
@@ -36,14 +37,14 @@ class _Side:
     repeats: pd.DataFrame | None
 
     @classmethod
-    def of(cls, evaluation: Any, criterion: str, *, repeated: bool) -> _Side:
+    def of(cls, evaluation: Evaluation, criterion: str, *, repeated: bool) -> _Side:
         tables = (evaluation.judgments, evaluation.votes, evaluation.scores)
         judgments, votes, scores = (table[table["criterion"] == criterion] for table in tables)
         return cls(judgments, votes, scores, evaluation.rules, evaluation.repeats if repeated else None)
 
 
 def change_of(
-    evaluation: Any, against: Any, labels: pd.DataFrame | None, criterion: str
+    evaluation: Evaluation, against: Any, labels: pd.DataFrame | None, criterion: str
 ) -> tuple[pd.Series | None, str]:
     """The row of `compare` for the jury (or the one judge) on a criterion; or None and why.
 
@@ -70,8 +71,8 @@ def change_of(
 
 
 def measure_edit(
-    before: Any,
-    after: Any,
+    before: Evaluation,
+    after: Evaluation,
     labels: pd.DataFrame | None = None,
     *,
     criterion: str | None = None,
@@ -142,7 +143,9 @@ def measure_edit(
     return made
 
 
-def _row(before: Any, after: Any, said: pd.DataFrame, criterion: str, part: Any, cache: Any) -> dict[str, Any]:
+def _row(
+    before: Evaluation, after: Evaluation, said: pd.DataFrame, criterion: str, part: Any, cache: Any
+) -> dict[str, Any]:
     options: dict[str, Any] = {"part": part, "clusters": after.clusters}
     if part == HELD_OUT:
         options["folder"] = cache

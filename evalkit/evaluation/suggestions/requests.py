@@ -10,11 +10,12 @@ from typing import Any
 import orjson
 import pandas as pd
 
-from evalkit.core.judges import Judge
+from evalkit.core.judges import Judge, JudgeLike
 from evalkit.core.keys import KeyParts, digest
 from evalkit.core.records import Prompt, Reply, Request
 from evalkit.engine.cache import ReplyStore
 from evalkit.errors import CacheMiss, ConfigError, JudgeError
+from evalkit.evaluation.evaluations import Evaluation
 from evalkit.evaluation.suggestions.cases import Cases, cases_of, dev_labels
 from evalkit.evaluation.suggestions.edit_parsing import read_edits
 from evalkit.evaluation.suggestions.edits import Suggestions
@@ -27,8 +28,8 @@ _MAX_TOKENS = 2_000
 
 
 def suggest_edits(
-    evaluation: Any,
-    judge: Any,
+    evaluation: Evaluation,
+    judge: JudgeLike,
     max_edits: int = 3,
     *,
     criterion: str | None = None,

@@ -21,6 +21,7 @@ from evalkit.stats.alignment.agreement_figures import Answers, compare_each, cou
 from evalkit.stats.alignment.rater_panels import KEYS, Panel, checked, panels
 from evalkit.stats.intervals import Interval, Transform, jackknife, jackknife_groups
 from evalkit.stats.result_tables import interval_columns, joined, note_few_clusters, result_table
+from evalkit.tables import ItemsLike
 from evalkit.tables.grouping import Flags, Floats, Ints
 from evalkit.tables.ties import Counting, check_counting
 
@@ -48,7 +49,7 @@ def jury_value(
     reference: Reference = "each",
     ties: Ties = "half",
     unscored: Unscored = "drop",
-    items: Any = None,
+    items: ItemsLike | None = None,
     models: Mapping[str, str] | pd.DataFrame | None = None,
     clusters: Mapping[str, Any] | pd.Series | None = None,
 ) -> pd.DataFrame:

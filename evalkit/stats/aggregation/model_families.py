@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import pandas as pd
 
 from evalkit.errors import InputError, counted, listed
-from evalkit.tables import as_items
+from evalkit.tables import ItemsLike, as_items
 
 __all__ = ["JuryFamilies", "family", "jury_families", "models_of"]
 

@@ -12,7 +12,7 @@ from evalkit import tables
 from evalkit.errors import InputError, counted, listed
 from evalkit.stats.intervals import FEW_CLUSTERS, cluster_codes, mean_interval
 from evalkit.stats.result_tables import figure_row, interval_columns, joined, result_table
-from evalkit.tables import as_items
+from evalkit.tables import ItemsLike, as_items
 from evalkit.tables.grouping import Floats, clusters_of, group, refuse_doubles
 
 __all__ = ["win_rates"]
@@ -23,7 +23,7 @@ _COUNTS = ["wins", "losses", "ties", "n_items", "n_scored"]
 
 def win_rates(
     judged: pd.DataFrame,
-    items: Any,
+    items: ItemsLike,
     *,
     system_a: str = "system_a",
     system_b: str = "system_b",
@@ -109,7 +109,7 @@ def _checked(judged: Any) -> pd.DataFrame:
     return frame if votes else frame.assign(judge=pd.Categorical(["jury"] * len(frame)))
 
 
-def _systems(judged: pd.Series, items: Any, system_a: str, system_b: str) -> pd.DataFrame:
+def _systems(judged: pd.Series, items: ItemsLike, system_a: str, system_b: str) -> pd.DataFrame:
     frame = as_items(items)
     lacking = [name for name in (system_a, system_b) if name not in frame.columns]
     if lacking:
