@@ -234,13 +234,13 @@ def test_held_out_labels_are_the_default_and_dev_items_are_left_out(tmp_path):
     codes, people = judged_and_labelled(300, 120)
     labels = split_labels(labels_of(people))
     held = labels.loc[labels["part"] == "held-out"]
-    row = corrected_mean(votes_of(codes, PLAIN), labels, folder=tmp_path).iloc[0]
+    row = corrected_mean(votes_of(codes, PLAIN), labels, cache=tmp_path).iloc[0]
     assert row["n_labelled"] == len(held)
     assert row["n_unlabelled"] == 180
     assert "held-out labels" in row["notes"]
     assert row["n_looks"] == 1
     assert held_out_looks(tmp_path)["n_looks"].tolist() == [1]
-    dev = corrected_mean(votes_of(codes, PLAIN), labels, part="dev", folder=tmp_path).iloc[0]
+    dev = corrected_mean(votes_of(codes, PLAIN), labels, part="dev", cache=tmp_path).iloc[0]
     assert dev["n_labelled"] == 120 - len(held)
     assert "tuned on these labels" in dev["notes"]
     few = corrected_mean(votes_of(codes, PLAIN), split_labels(labels_of({"ann": [1, 2] * 20}))).iloc[0]

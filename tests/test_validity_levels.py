@@ -208,7 +208,7 @@ def test_align_takes_the_dev_part_unless_told_otherwise(tmp_path):
     assert "tuned on these labels" in plain["notes"]
     assert "n_looks" not in plain
     assert len(held_out_looks(tmp_path)) == 0
-    held = align(votes, labels, part="held-out", folder=tmp_path).iloc[0]
+    held = align(votes, labels, part="held-out", cache=tmp_path).iloc[0]
     assert held["n_labelled"] == 80 - n_dev
     assert "held-out labels" in held["notes"]
     assert (held["n_looks"], held["n_versions"]) == (1, 1)
@@ -219,9 +219,9 @@ def test_looks_are_counted_with_the_version(tmp_path):
     labels = split_labels(many(80))
     votes = votes_of([1, 5] * 40)
     again = votes.assign(rubric_version=pd.Categorical(["v2"] * len(votes)))
-    align(votes, labels, part="held-out", folder=tmp_path)
-    align(votes, labels.sample(frac=1, random_state=0), part="held-out", folder=tmp_path)
-    third = align(again, labels, part="held-out", folder=tmp_path).iloc[0]
+    align(votes, labels, part="held-out", cache=tmp_path)
+    align(votes, labels.sample(frac=1, random_state=0), part="held-out", cache=tmp_path)
+    third = align(again, labels, part="held-out", cache=tmp_path).iloc[0]
     assert (third["n_looks"], third["n_versions"]) == (3, 2)
     looks = held_out_looks(tmp_path)
     assert looks[["rubric", "rubric_version", "criterion", "n_looks"]].values.tolist() == [
@@ -229,7 +229,7 @@ def test_looks_are_counted_with_the_version(tmp_path):
         ["r", "v2", "c", 1],
     ]
     # Other labels are another set, and both are kept.
-    other = align(votes, split_labels(many(60)), part="held-out", folder=tmp_path).iloc[0]
+    other = align(votes, split_labels(many(60)), part="held-out", cache=tmp_path).iloc[0]
     assert (other["n_looks"], len(held_out_looks(tmp_path))) == (1, 3)
 
 
@@ -242,12 +242,12 @@ def test_the_count_is_beside_the_reply_store_by_default(monkeypatch, tmp_path):
 
 def test_a_line_cut_short_loses_nothing_else(tmp_path):
     labels, votes = split_labels(many(80)), votes_of([1, 5] * 40)
-    align(votes, labels, part="held-out", folder=tmp_path)
+    align(votes, labels, part="held-out", cache=tmp_path)
     path = tmp_path / "held-out-looks.jsonl"
     path.write_bytes(path.read_bytes() + b'{"rubric":"r","rubric_ver')
-    assert align(votes, labels, part="held-out", folder=tmp_path).iloc[0]["n_looks"] == 2
+    assert align(votes, labels, part="held-out", cache=tmp_path).iloc[0]["n_looks"] == 2
     path.write_bytes(path.read_bytes() + b'7\n"text"\n{"rubric": 3}\n\xff\n')
-    assert align(votes, labels, part="held-out", folder=tmp_path).iloc[0]["n_looks"] == 3
+    assert align(votes, labels, part="held-out", cache=tmp_path).iloc[0]["n_looks"] == 3
 
 
 def test_processes_at_once_lose_no_look(tmp_path):

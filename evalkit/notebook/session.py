@@ -209,7 +209,7 @@ class Session(TuningState):
         scores = self.evaluation.scores
         scores = scores[scores["criterion"] == self.shown_criterion]
         table, _ = drop_new_annotators(self.labels_of(self.shown_criterion))
-        made = align(scores, table, clusters=self.evaluation.clusters, part="held-out", folder=self.cache)
+        made = align(scores, table, clusters=self.evaluation.clusters, part="held-out", cache=self.cache)
         row = made.iloc[0]
         self.held_out = {
             "agreement": figure(row["accuracy"], row["accuracy_low"], row["accuracy_high"]),

@@ -148,7 +148,7 @@ def _row(
 ) -> dict[str, Any]:
     options: dict[str, Any] = {"part": part, "clusters": after.clusters}
     if part == HELD_OUT:
-        options["folder"] = cache
+        options["cache"] = cache
     old, new = (
         align(one.scores[one.scores["criterion"] == criterion], said, **options).iloc[0] for one in (before, after)
     )

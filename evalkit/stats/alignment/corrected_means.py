@@ -49,7 +49,7 @@ def corrected_mean(
     unscored: float | None = None,
     clusters: Mapping[str, Any] | pd.Series | None = None,
     part: PartOption | None = None,
-    folder: str | Path | None = None,
+    cache: str | Path | None = None,
 ) -> pd.DataFrame:
     """The mean that people would give all items, by the judge where there are no labels (PPI++).
 
@@ -74,8 +74,8 @@ def corrected_mean(
     part
         For labels of `split_labels`: ``held-out`` (default where some are; the look is counted) or ``dev``. Items with
         labels of the other part are left out: what was tuned on is like no other item.
-    folder
-        Where looks are counted; by default the folder of the reply store.
+    cache
+        The cache folder, where looks are counted (default: ``EVALKIT_CACHE``, else ``cache/`` of the project).
 
     Returns
     -------
@@ -137,7 +137,7 @@ def corrected_mean(
             row = _row(panel, answers, there & ~apart, figure, unscored, chosen)
             rows.append(panel.head | {"judge": judge, "figure": figure} | row)
     made = result_table(rows, _COLUMNS, texts=[*KEYS, "judge", "figure", "method", "notes"], counts=_COUNTS)
-    return count_look(made, said, folder) if wanted == HELD_OUT else made
+    return count_look(made, said, cache) if wanted == HELD_OUT else made
 
 
 def _check_options(figure: str, unscored: float | None) -> None:

@@ -58,7 +58,7 @@ def align(
     clusters: Mapping[str, Any] | pd.Series | None = None,
     systems: Mapping[str, Any] | pd.Series | pd.DataFrame | str | None = None,
     part: PartOption | None = None,
-    folder: str | Path | None = None,
+    cache: str | Path | None = None,
 ) -> pd.DataFrame:
     """How well each judge (or the jury) agrees with people, per criterion.
 
@@ -106,8 +106,8 @@ def align(
         ``dev`` or ``held-out``, for labels of `split_labels`. A look at held-out labels is counted (see
         `held_out_looks`), with `n_looks` and `n_versions` in the table. None: all labels, or those of ``dev``
         where labels carry parts.
-    folder
-        Where looks are counted; by default the folder of the reply store.
+    cache
+        The cache folder, where looks are counted (default: ``EVALKIT_CACHE``, else ``cache/`` of the project).
 
     Returns
     -------
@@ -178,7 +178,7 @@ def align(
         )
     made = _framed(rows, keys, options)
     if part == HELD_OUT:
-        made = count_look(made, said, folder)
+        made = count_look(made, said, cache)
     _warn_of_lost_groups(made)
     return made
 

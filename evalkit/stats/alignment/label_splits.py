@@ -126,7 +126,7 @@ def count_look(made: pd.DataFrame, said: pd.DataFrame, folder: str | Path | None
         A table with `rubric`, `rubric_version`, `criterion`.
     said
         The held-out labels.
-    folder
+    cache
         Where the file ``held-out-looks.jsonl`` is; by default the folder of the reply store.
 
     Returns
@@ -146,8 +146,8 @@ def count_look(made: pd.DataFrame, said: pd.DataFrame, folder: str | Path | None
         for row in keys.itertuples(index=False, name=None)
         if row[2] in prints
     ]
-    _append(_path(folder), looks)
-    seen = held_out_looks(folder)
+    _append(_path(cache), looks)
+    seen = held_out_looks(cache)
     seen = seen.loc[seen["labels"].isin(prints.values())]
     counts = seen.groupby(["rubric", "criterion"]).agg(n=("n_looks", "sum"), v=("rubric_version", "nunique"))
     at = pd.MultiIndex.from_frame(made[["rubric", "criterion"]].astype(str))
@@ -155,7 +155,7 @@ def count_look(made: pd.DataFrame, said: pd.DataFrame, folder: str | Path | None
     return made.assign(n_looks=found["n"].to_numpy(), n_versions=found["v"].to_numpy())
 
 
-def held_out_looks(folder: str | Path | None = None) -> pd.DataFrame:
+def held_out_looks(cache: str | Path | None = None) -> pd.DataFrame:
     """How often the held-out labels were looked at, by version of the rubric.
 
     Each look takes something from them: the best of many versions on one set of labels looks better than it is. Looks
@@ -163,7 +163,7 @@ def held_out_looks(folder: str | Path | None = None) -> pd.DataFrame:
 
     Parameters
     ----------
-    folder
+    cache
         The folder of that file; by default that of the reply store (`EVALKIT_CACHE`, else ``cache/``).
 
     Returns
@@ -179,7 +179,7 @@ def held_out_looks(folder: str | Path | None = None) -> pd.DataFrame:
     ...     len(held_out_looks(folder))
     0
     """
-    path = _path(folder)
+    path = _path(cache)
     try:
         lines = path.read_bytes().splitlines() if path.exists() else []
     except OSError as problem:
@@ -203,8 +203,8 @@ def _fingerprint(said: pd.DataFrame) -> str:
     return hashlib.sha256("\n".join([str(said["criterion"].iloc[0]), *items]).encode()).hexdigest()[:12]
 
 
-def _path(folder: str | Path | None) -> Path:
-    return (Path(folder) if folder is not None else default_folder()) / _FILE
+def _path(cache: str | Path | None) -> Path:
+    return (Path(cache) if cache is not None else default_folder()) / _FILE
 
 
 def _append(path: Path, looks: list[dict[str, str]]) -> None:
