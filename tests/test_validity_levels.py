@@ -265,7 +265,7 @@ def test_processes_at_once_lose_no_look(tmp_path):
 def test_a_look_that_cannot_be_counted_is_not_shown(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(CacheError, match="withheld: looks at held-out labels are counted"):
-        align(votes_of([1, 5] * 40), split_labels(many(80)), part="held-out", folder=tmp_path / "file" / "x")
+        align(votes_of([1, 5] * 40), split_labels(many(80)), part="held-out", cache=tmp_path / "file" / "x")
 
 
 def test_parts_that_are_not_there():

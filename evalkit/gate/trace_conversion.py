@@ -34,7 +34,7 @@ _RECORDED = (
 _NEED = ["rubric", "rubric_version", "item_id", "criterion", "judge", "sample", "score", "passed", "error", "key"]
 
 
-def to_traces(items: Any, judgments: Any, path: str | Path) -> int:
+def to_traces(items: ItemsLike, judgments: Any, path: str | Path) -> int:
     """Write items and their judgments as a trace file for `evalkit ci`: one line per item.
 
     Parameters

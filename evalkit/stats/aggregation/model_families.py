@@ -79,7 +79,7 @@ class JuryFamilies:
         return f"{judge!r} judged {counted(self.own[judge], 'answer')} of its own model family"
 
 
-def jury_families(models: Mapping[str, str], asked: pd.DataFrame, items: Any = None) -> JuryFamilies:
+def jury_families(models: Mapping[str, str], asked: pd.DataFrame, items: ItemsLike | None = None) -> JuryFamilies:
     """The model families of a jury, and the answers of its judges' own families among the items.
 
     Parameters

@@ -117,7 +117,7 @@ def take_part(said: pd.DataFrame, part: str | None) -> tuple[pd.DataFrame, str |
     return said.loc[(said["part"] == DEV).to_numpy()], TUNED
 
 
-def count_look(made: pd.DataFrame, said: pd.DataFrame, folder: str | Path | None = None) -> pd.DataFrame:
+def count_look(made: pd.DataFrame, said: pd.DataFrame, cache: str | Path | None = None) -> pd.DataFrame:
     """Record a look at these figures, and add the counts of looks to the table.
 
     Parameters
@@ -223,5 +223,5 @@ def _append(path: Path, looks: list[dict[str, str]]) -> None:
     except OSError as problem:
         raise CacheError(
             f"the look at held-out labels cannot be written to {path} ({problem.strerror}), so the figures are "
-            "withheld: looks at held-out labels are counted; name another folder by EVALKIT_CACHE or folder="
+            "withheld: looks at held-out labels are counted; name another folder by EVALKIT_CACHE or cache="
         ) from problem
