@@ -151,7 +151,7 @@ def test_a_template_without_a_system_role_gets_its_text_with_the_users(model: st
     judge = Judge("transformers", model, temperature=0, max_tokens=3)
     plain = request_of(judge, 1)
     prompt = replace(plain.prompt, messages=(Message("system", "be fair"), *plain.prompt.messages))
-    [[reply]] = ask(replace(plain, prompt=prompt))
+    [[reply]] = ask(replace(plain, source=prompt))
     assert reply.prompt_tokens == 28 + len("be fair\n\n")
 
 

@@ -68,7 +68,7 @@ class FunctionClient:
     async def ask(self, request: Request, n: int, *, adapt: Mapping[str, Any] | None = None) -> list[Reply]:
         """The reply for the request's first sample; a function is asked for one at a time."""
         del n, adapt
-        reply: Reply = await self._memoized(replace(request, samples=request.samples[:1]))
+        reply: Reply = await self._memoized(replace(request, samples=request.samples[:1], keys=request.keys[:1]))
         return [reply]
 
     async def _reply(self, request: Request) -> Reply:
