@@ -16,7 +16,7 @@ from evalkit.errors import ConfigError, EvalkitWarning, InputError
 from evalkit.rubrics import Scale
 from evalkit.stats.aggregation import aggregate, jury_value
 from evalkit.stats.aggregation.independent_judges import effective_judges
-from evalkit.stats.aggregation.model_families import family, kin, models_of
+from evalkit.stats.aggregation.model_families import family, jury_families, models_of
 from evalkit.stats.alignment import align
 from evalkit.stats.voting import vote
 
@@ -269,11 +269,11 @@ def test_judges_of_one_family_and_of_their_own_answers_are_named():
     assert any("'openai:gpt-4o', 'openai:o3-mini' share the model family gpt" in text for text in said)
     assert "'anthropic:claude-4' judged 1 answer of its own model family" in made.loc["anthropic:claude-4", "notes"]
     assert "share the model family gpt" in made.loc["jury", "notes"]
-    related = kin({"x": "Baseline"}, pd.DataFrame({"judge": ["x", "x"], "item_id": ["p", "q"]}), None)
+    related = jury_families({"x": "Baseline"}, pd.DataFrame({"judge": ["x", "x"], "item_id": ["p", "q"]}), None)
     assert related.families == {}
     asked = pd.DataFrame({"judge": ["x", "x"], "item_id": ["p", "q"]})
     named = [{"item_id": "p", "system_id": "baseline"}, {"item_id": "q", "system_id": "other-baseline"}]
-    assert kin({"x": "Baseline"}, asked, named).own == {"x": 1}
+    assert jury_families({"x": "Baseline"}, asked, named).own == {"x": 1}
     with pytest.raises(InputError, match="no column 'system_id'"):
         jury_value(votes, labels, items=[{"item_id": "i000", "answer": "x"}])
     with warnings.catch_warnings():
