@@ -244,7 +244,7 @@ def test_a_key_that_is_not_set_is_a_warning(local: Registry, tmp_path: Path, mon
     config = {"judges": [{"judge_model_name": "m", "judge_backend": "openai", "api_key_env": "SOME_KEY"}]}
     found = resolve(local, local.pack("support"), "judge", config)
     assert found.warnings == (
-        "judge 'm': the variable SOME_KEY is not set here; replies that are not cached cannot be asked for",
+        "judge 'm': the variable SOME_KEY is not set here; replies that are not cached cannot be bought",
     )
     monkeypatch.setenv("SOME_KEY", "secret")
     assert resolve(local, local.pack("support"), "judge", config).warnings == ()
