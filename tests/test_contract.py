@@ -159,7 +159,7 @@ BROKEN = {
     "unknown key": ({"t": {"profile": "strict"}}, "task 't': unknown key 'profile'; allowed are plugin"),
     "changed template": ({"t": {"templates": [template() | {"text": "another"}]}}, "is not the one of its hash"),
     "twice": ({"t|0": {}, "t|1": {}}, "bound twice"),
-    "a list": (["t"], "an object task → binding is wanted"),
+    "a list": (["t"], "expected an object task → binding"),
 }
 
 

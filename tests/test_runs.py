@@ -754,7 +754,7 @@ def test_artifacts_are_the_newest_or_an_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"holds no details of task 'a:b\|0'"):
         found.details("a:b|0")
     (place / "results_2026-01-02T00-00-00.json").write_text('{"results": {"a:0"')
-    with pytest.raises(InputError, match=r"results_2026-01-02T00-00-00\.json is cut short"):
+    with pytest.raises(InputError, match=r"results_2026-01-02T00-00-00\.json is truncated"):
         LightevalArtifacts.at(tmp_path)
     (place / "results_2026-01-03T00-00-00.json").write_text("[]")
     with pytest.raises(InputError, match="is not a file of LightEval's results"):

@@ -624,7 +624,7 @@ def test_back_ends(backend: str, url: str | None, provider: str) -> None:
         ({"on_unparsed": "raise"}, "allowed are nan, zero"),
         ({"max_tokens": 0}, "max_tokens"),
         ({"score_pattern": r"\d"}, "no group"),
-        ({"score_pattern": "("}, "no regular expression"),
+        ({"score_pattern": "("}, "not a regular expression"),
         ({"feedback_pattern": "x", "include_feedback": True}, "no group"),
         ({"backend_options": {"temprature": 0.5}}, "'temprature'; allowed are temperature"),
         ({"backend_options": {"temperature": -1}}, "temperature"),
