@@ -65,7 +65,7 @@ def test_the_tuner_in_light_and_dark_before_and_after_drill_down(notebook):
     tuner.get_by_label("Judge to ask for suggestions").fill("fake:strict")
     tuner.get_by_role("button", name="Suggest edits").click()
     tuner.get_by_role("button", name="Try suggestion 1", exact=True).click()
-    expect(tuner.get_by_role("button", name="over into the rubric")).to_be_visible()  # its effect is there too
+    expect(tuner.get_by_role("button", name="in the rubric")).to_be_visible()  # its effect is there too
     expect(tuner.get_by_role("button", name="Stop")).to_be_disabled()
     tuner.locator(".ekw-cell:enabled").first.click()
     expect(tuner.locator(".ekw-cell:enabled").first).to_have_attribute("aria-pressed", "true")

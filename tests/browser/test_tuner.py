@@ -109,7 +109,7 @@ def test_a_person_tunes_a_rubric_and_finds_everything_after_a_restart(notebook):
     tuner.locator(f"tr[data-id='{item_id}']").click()
     expect(tuner.get_by_text("eva: 1")).to_be_visible()
     tuner.get_by_text("Versions: 2").click()
-    expect(tuner.get_by_label("What the shown version has otherwise")).to_contain_text(f"level 2 reads '{FORGIVING}'")
+    expect(tuner.get_by_label("Changes in the version shown")).to_contain_text(f"level 2 reads '{FORGIVING}'")
     tuner.get_by_label("Compared with").select_option(label="nothing")
     expect(tile(tuner, "Changed")).to_contain_text("nothing to compare with")
     assert notebook.errors() == []
@@ -487,7 +487,7 @@ def test_what_is_refused_leaves_its_field_and_names_follow_what_is_typed(noteboo
     tuner.get_by_text("Jury: 3 judges").click()
     samples.fill("0")
     samples.press("Tab")
-    expect(alert).to_contain_text("samples must be a whole number from 1 to 25, not 0")
+    expect(alert).to_contain_text("samples must be a whole number from 1 to 25, got 0")
     expect(samples).to_have_value("3")  # by which Run goes
     samples.fill("2.7")  # whole numbers only
     samples.press("Enter")
@@ -509,7 +509,7 @@ def test_what_is_refused_leaves_its_field_and_names_follow_what_is_typed(noteboo
     tuner.get_by_label("Passes at").fill("7")
     expect(tuner.locator(".ekw-problem")).to_be_empty()
     run(tuner)
-    expect(tuner.get_by_text("Left out: 48 labels of “faithfulness”")).to_be_visible()
+    expect(tuner.get_by_text("Not counted: 48 labels of “faithfulness”")).to_be_visible()
     assert page.console_errors == []
 
 
@@ -653,7 +653,7 @@ def test_a_fault_is_found_where_it_was_typed_and_without_a_kernel_it_is_said(not
     page.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()")
     notebook.idle()
     run(tuner)
-    expect(tuner.get_by_role("alert").first).to_contain_text("The kernel that drew this is gone")
+    expect(tuner.get_by_role("alert").first).to_contain_text("The kernel of this widget has stopped")
     expect(tuner.get_by_role("alert").first).to_contain_text("Run the cell again")
     assert page.console_errors == []
 
@@ -691,7 +691,7 @@ def test_edits_are_suggested_and_tried(notebook):
 
     tuner = notebook.open(MANY).tuner
     tuner.get_by_text("Suggestions", exact=True).click()
-    expect(tuner.get_by_text("After a run a judge can suggest edits")).to_be_visible()
+    expect(tuner.get_by_text("After a run, a judge can suggest edits")).to_be_visible()
     run(tuner)
     expect(tuner.get_by_text("the look is counted")).to_be_visible()
     press(tuner.get_by_role("button", name="Suggest edits"))
@@ -710,12 +710,12 @@ def test_edits_are_suggested_and_tried(notebook):
     expect(tile(tuner, "Changed")).to_contain_text(re.compile(r"by chance up to \d+, p [<\d.]+, against v1"))
     level = tuner.get_by_label("What level 2 means")
     assert level.input_value() != text  # what a person was editing stays
-    press(first.get_by_role("button", name="over into the rubric"))
+    press(first.get_by_role("button", name="in the rubric"))
     expect(level).to_have_value(text)
     # what was tried is shown again without another look
     looks = tile(first, "Agreement, held-out labels").inner_text()
     run(tuner)
-    expect(tuner.locator(".ekw-done")).to_have_text("done: everything was cached")
+    expect(tuner.locator(".ekw-done")).to_have_text("done: all replies came from the cache")
     expect(first.get_by_role("button", name="Show suggestion 1")).to_be_disabled()
     expect(tile(first, "Agreement, held-out labels")).to_have_text(looks, use_inner_text=True)
     shown = tile(first, "Effect, held-out labels").inner_text()
