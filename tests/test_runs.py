@@ -462,7 +462,7 @@ def test_wrong_orders_start_nothing(local: Registry, tmp_path: Path) -> None:
     runner = runner_of(local, tmp_path)
     for message, options in [
         ("back end 'tpu' is unknown; allowed are accelerate", {"backend": "tpu"}),
-        ("max_samples is a number", {"max_samples": 0}),
+        ("max_samples must be a whole number", {"max_samples": 0}),
         ("--output-dir is set by the run itself", {"flags": {"output_dir": "x"}}),
         (r"takes --model FILE\.py or NAME=FILE\.py", {"backend": "custom"}),
         ("scoring mode 'jurry' is unknown", {"scoring_mode": "jurry"}),
