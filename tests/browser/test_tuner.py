@@ -63,7 +63,7 @@ def test_a_person_tunes_a_rubric_and_finds_everything_after_a_restart(notebook):
     tuner.get_by_label("What level 2 means").fill(FORGIVING)
     expect(tuner.get_by_text("edited")).to_be_visible()
     run(tuner)
-    expect(tile(tuner, "Changed")).to_contain_text(re.compile(r"by chance up to \d+, p [<\d.]+, against v1"))
+    expect(tile(tuner, "Changed")).to_contain_text(re.compile(r"by chance up to \d+, p [<\d.]+, from v1"))
     expect(tile(tuner, "Changed")).to_contain_text("fixed")
     expect(agreement).not_to_have_text(before)
 
@@ -386,7 +386,7 @@ def test_a_press_is_not_lost_when_what_is_pressed_is_drawn_anew(notebook):
     page.keyboard.down(" ")
     notebook.run_code("tuner.edit('faithfulness', scale={2: 'third'}); tuner.wait_idle(20)")
     page.keyboard.up(" ")
-    expect(tile(tuner, "Changed")).to_contain_text(re.compile(r"by chance up to \d+, p [<\d.]+, against"))
+    expect(tile(tuner, "Changed")).to_contain_text(re.compile(r"by chance up to \d+, p [<\d.]+, from"))
     assert page.console_errors == []
 
 
@@ -707,7 +707,7 @@ def test_edits_are_suggested_and_tried(notebook):
         re.compile("look [24]")  # before and after; the other kernel looked at them first
     )
     expect(tile(first, "Agreement, held-out labels").locator("b")).to_contain_text("→")
-    expect(tile(tuner, "Changed")).to_contain_text(re.compile(r"by chance up to \d+, p [<\d.]+, against v1"))
+    expect(tile(tuner, "Changed")).to_contain_text(re.compile(r"by chance up to \d+, p [<\d.]+, from v1"))
     level = tuner.get_by_label("What level 2 means")
     assert level.input_value() != text  # what a person was editing stays
     press(first.get_by_role("button", name="in the rubric"))
