@@ -98,7 +98,7 @@ class WarmLighteval:
     def stop(self) -> None:
         """End the process; a fork that still runs ends with it."""
         self._process.kill()
-        self._process.wait()
+        self._process.communicate()  # closes its pipes
 
 
 if __name__ == "__main__":
