@@ -98,7 +98,7 @@ def jury_metric(rubric: Any, **given: Any) -> SampleLevelMetric:
         As `judge_metric`.
     """
     metric = judge_metric(rubric, **given)
-    score = metric.sample_level_fn
+    score: Any = metric.sample_level_fn
     if len(score.declared.judges) == 1:
         raise ConfigError("a jury takes two judges or more, and judges= names one; use judge_metric for one")
     score.declared = replace(score.declared, modes=("deterministic", "jury"))

@@ -72,8 +72,9 @@ def follow_run(
     try:
         with Child([*command, *words], environment, run.log) as child:
             for lines in child.follow():
-                for line in lines if on_line is not None else ():
-                    on_line(line)
+                if on_line is not None:
+                    for line in lines:
+                        on_line(line)
                 if child.code is None and give_back():
                     return Ending("queued", "given back by its worker")
                 if child.code is None and (ending := heartbeat.beat()) is not None:
