@@ -158,7 +158,7 @@ def test_traces_without_judgments_and_wrong_input(tmp_path: Path) -> None:
     table = ek.judge(ITEMS, "faithfulness", "fake:strict", samples=1, progress=False)
     with pytest.raises(InputError, match="1 judged item is not among the items, first 'b'"):
         ek.gate.to_traces(ITEMS[:1], table, path)
-    with pytest.raises(InputError, match="has a row twice"):
+    with pytest.raises(InputError, match="has duplicate rows"):
         ek.gate.to_traces(ITEMS, pd.concat([table, table]), path)
     pairs = [{"item_id": "a", "question": "q", "answer_a": "x", "answer_b": "y", "answer": "z"}]
     with pytest.raises(InputError, match="compares pairs"):
@@ -166,7 +166,7 @@ def test_traces_without_judgments_and_wrong_input(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be written"):
         ek.gate.to_traces(ITEMS, None, tmp_path / "none" / "t.jsonl")
     path.write_bytes(path.read_bytes() * 2)
-    with pytest.raises(InputError, match="'a' stands in several lines"):
+    with pytest.raises(InputError, match="several lines have request_id 'a'"):
         ek.gate.from_traces(path)
 
 

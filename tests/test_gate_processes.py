@@ -162,7 +162,7 @@ def test_faults_of_the_configuration(here: Path, old: str, new: str, said: str) 
             "line 1: meta.verdict.judge.faithfulness contradicts itself: passed False where 3 of 3 samples passed",
         ),
         (json.dumps(trace(meta=recorded(score=1.2))) + "\n", "line 1: meta.verdict.judge.faithfulness: score"),
-        ("", "traces.jsonl holds no traces"),
+        ("", "traces.jsonl has no traces"),
     ],
     ids=["json", "key", "contradiction", "range", "empty"],
 )

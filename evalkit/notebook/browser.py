@@ -3,82 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
-from functools import cached_property
+from dataclasses import asdict
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
 
 from evalkit.errors import InputError, listed
-from evalkit.evaluation import Cost, show
+from evalkit.evaluation import Evaluation, show
 from evalkit.notebook.figure_tiles import make_tiles
 from evalkit.notebook.item_details import item_detail
 from evalkit.notebook.item_table import Query, Row, page_of, rows_of
 from evalkit.notebook.tuner_payload import rows_payload, unscored_lines
 from evalkit.notebook.widget_base import NotebookWidget, new_widget
-from evalkit.rubrics import Scale
-from evalkit.stats.aggregation import aggregate, summarize
-from evalkit.stats.agreement import disagreement, reliability
 from evalkit.stats.alignment import split_labels
-from evalkit.stats.voting import vote
 from evalkit.tables import as_items, check, empty
 
 __all__ = ["JudgmentBrowser"]
 
 _LABEL_TILES = ("Agreement with people", "Kappa", "Agreement among people", "Changed")
 """Tiles that need labels or a second version."""
-
-
-@dataclass(frozen=True, eq=False)
-class _Browsed:
-    """The parts of an evaluation that the screen needs, from a judgments table alone."""
-
-    judgments: pd.DataFrame
-    items: pd.DataFrame
-    clusters: None = None
-
-    @cached_property
-    def votes(self) -> pd.DataFrame:
-        return vote(self.judgments)
-
-    @cached_property
-    def scores(self) -> pd.DataFrame:
-        return aggregate(self.votes)
-
-    @cached_property
-    def disagreement(self) -> pd.DataFrame:
-        return disagreement(self.votes)
-
-    @cached_property
-    def reliability(self) -> pd.DataFrame:
-        return reliability(self.judgments)
-
-    @cached_property
-    def summary(self) -> pd.DataFrame:
-        return summarize(self.scores)
-
-    @cached_property
-    def cost(self) -> Cost:
-        return Cost.of(self.judgments)
-
-    @cached_property
-    def spec(self) -> Any:
-        return SimpleNamespace(judges=self.judgments["judge"].unique().tolist())
-
-    @cached_property
-    def rubric(self) -> Any:
-        once = self.judgments.drop_duplicates("criterion")
-        scales = {
-            str(name): Scale.from_json(str(level), str(scale))
-            for name, level, scale in once[["criterion", "level", "scale"]].itertuples(index=False)
-        }
-        return SimpleNamespace(
-            names=tuple(scales),
-            criterion=lambda name: SimpleNamespace(scale=scales[name]),
-            input_names=[name for name in self.items.columns if name not in ("item_id", "group_id", "system_id")],
-        )
 
 
 class JudgmentBrowser(NotebookWidget):
@@ -124,7 +68,7 @@ class JudgmentBrowser(NotebookWidget):
         if missing:
             raise InputError(f"judged items {listed(sorted(missing))} are not among the items; pass all items or none")
         shown = shown[shown["item_id"].isin(ids["item_id"])].reset_index(drop=True)
-        self._browsed: Any = _Browsed(table, shown)
+        self._browsed = Evaluation.of(table, shown)
         self._labels = split_labels(empty("labels"))
         self._cache = None if cache is None else Path(cache)
         self._criterion: str = self._browsed.rubric.names[0]

@@ -10,7 +10,7 @@ import pandas as pd
 from evalkit.engine import replies
 from evalkit.errors import CacheMiss, EvalkitError
 from evalkit.evaluation import Evaluation
-from evalkit.rubrics import Rubric, build_prompt
+from evalkit.rubrics import build_prompt
 from evalkit.tables import input_text
 
 __all__ = ["item_detail"]
@@ -38,7 +38,7 @@ def item_detail(evaluation: Evaluation, item_id: str, criterion: str, cache: Pat
     rubric = evaluation.rubric
     inputs = [(name, _text(item[name])) for name in rubric.input_names if name in items.columns]
     try:
-        prompt = str(build_prompt(rubric, item, criterion)) if isinstance(rubric, Rubric) else ""
+        prompt = str(build_prompt(rubric, item, criterion)) if evaluation.spec is not None else ""
     except EvalkitError as problem:
         prompt = f"({problem})"
     judged = evaluation.judgments
