@@ -23,14 +23,13 @@ from evalkit.errors.secrets import is_key, without_keys
 from evalkit.runs import Run, Runner, RunScore, Worker, compare_runs, leaderboard, resolve
 from evalkit.runs.child_process import Tail
 from evalkit.runs.contract import Receipt, TaskBindings
-from evalkit.runs.lighteval_command import check_flags, model_facts, placed_model
+from evalkit.runs.lighteval_command import LIGHTEVAL, check_flags, model_facts, placed_model
 from evalkit.runs.lighteval_process import child_environment
 from evalkit.runs.registry import Registry
 from evalkit.runs.registry.tables import ReceiptRow, RunRow
 from evalkit.runs.run_display import run_tables
 from evalkit.runs.run_owner import Owner
 from evalkit.runs.run_results import _scores
-from evalkit.runs.runner import _LIGHTEVAL
 
 pytestmark = [pytest.mark.long, pytest.mark.filterwarnings("ignore:pack .*:evalkit.errors.EvalkitWarning")]
 
@@ -148,7 +147,7 @@ def test_lighteval_runs_in_the_folder_of_who_starts_it(
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("PYTHONPATH", raising=False)
     say = "import os, sys; print('in', os.getcwd(), flush=True); sys.exit(3)"
-    python, *options = _LIGHTEVAL[: _LIGHTEVAL.index("-m")]
+    python, *options = LIGHTEVAL[: LIGHTEVAL.index("-m")]
     (tmp_path / "json.py").write_text("raise SystemError('a module of the working folder')")
     runner = Runner(local, folder=tmp_path / "deep" / "runs", command=(python, *options, "-c", f"import json; {say}"))
     run = runner.start("support", "model_name=m")
