@@ -158,17 +158,18 @@ def test_evalkits_tasks_are_added_only_where_none_are_named():
 
 
 def test_what_a_model_takes_may_be_long(tmp_path):
-    from evalkit.lighteval.lighteval_run import _model_words
+    from evalkit.runs.lighteval_command import lighteval_words
+
+    def words(backend, model):
+        return lighteval_words(backend, model, ["t|0"], tmp_path, {})
 
     long = "model_name=openai/candidate," + ",".join(f"generation_parameters_{n}=1" for n in range(20))
-    assert _model_words(long, "accelerate") == ["accelerate", long]
-    assert _model_words(long, None) == ["accelerate", long]
-    assert _model_words(long, "endpoint litellm") == ["endpoint", "litellm", long]
-    assert _model_words(tmp_path, None) == ["accelerate", f"model_name={tmp_path}"]
-    with pytest.raises(ConfigError, match="cannot be told"):
-        _model_words("m" * 300, None)
-    with pytest.raises(ConfigError, match="there is no file"):
-        _model_words("m" * 300, "custom")
+    assert words("accelerate", long)[:3] == ["accelerate", long, "t|0"]
+    assert words("endpoint-litellm", long)[:4] == ["endpoint", "litellm", long, "t|0"]
+    assert words("accelerate", str(tmp_path))[1] == f"model_name={tmp_path}"
+    assert words("accelerate", "m" * 300)[1] == f"model_name={'m' * 300}"
+    with pytest.raises(ConfigError, match=r"takes --model FILE\.py"):
+        words("custom", "m" * 300)
 
 
 @pytest.mark.parametrize("n", [0, -1])

@@ -113,7 +113,7 @@ def check_figures(shell: Shell, ids: list[str]) -> None:
             assert (one["value"], one["stderr"], one["coverage"]) == (1.0, 0.0, 1.0)
             assert scores[task, f"{metric}_pass_rate"]["value"] == 1.0
     assert found[1] == found[3]
-    # strict takes the lower of two votes: that of the embedded juror, which is not content with every answer
+    # the profile takes the lower of two votes; the fake judge does not pass "I cannot help you."
     assert found[2]["tone|0", "tone"]["value"] < 1.0
     assert ("tone|0", "tone_alpha") in found[2]
 
@@ -163,6 +163,7 @@ def test_from_plugins_to_a_leaderboard(tmp_path):
     (tmp_path / "model.py").write_text(
         MODEL.replace("\\\\n", "\\n").replace(
             'return "" if "4 plus 4" in doc.query else doc.specific["reference_answer"]',
+            'if "by invoice" in doc.query:\n            return "I cannot help you."\n        '
             'return str((doc.specific or {}).get("reference_answer") or "She has 1 pen, thank you.")',
         )
     )

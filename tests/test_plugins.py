@@ -97,7 +97,7 @@ def test_what_is_no_plugin_is_said(tmp_path: Path) -> None:
     (tmp_path / "empty" / "pyproject.toml").write_text("[project]\nname = 'x'\n")
     assert "no package with an __init__.py" in said(tmp_path / "empty")
     (tmp_path / "empty" / "pyproject.toml").write_text("[project\n")
-    assert "no valid TOML" in said(tmp_path / "empty")
+    assert "invalid TOML" in said(tmp_path / "empty")
     project = write_project(tmp_path / "project")
     (project / "src" / "tone_plugin").rename(project / "src" / "other")
     assert "its entry point names the module 'tone_plugin', which is not there" in said(project)

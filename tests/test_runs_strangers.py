@@ -125,7 +125,7 @@ def test_the_models_file_is_where_it_was_whatever_the_working_folder(
     monkeypatch.chdir(elsewhere)
     assert runner.rerun(run, queue=True).model == run.model
     assert placed_model("custom", run.model, run.artifacts["model"]) == f"tiny={tmp_path / file}"
-    assert child_environment(local, run)["EVALKIT_RUN_ID"] == run.id
+    assert child_environment(local, run, Owner.here())["EVALKIT_RUN_ID"] == run.id
     Worker(runner).work(once=True)
     done = runner.run(run.id)
     words = json.loads((done.output / "seen.json").read_text())["words"]
@@ -134,7 +134,7 @@ def test_the_models_file_is_where_it_was_whatever_the_working_folder(
     with pytest.raises(ConfigError, match=r"cannot be repeated: model changed since that run"):
         runner.rerun(run)
     with pytest.raises(ConfigError, match=r"m\.py changed since the run was made"):
-        child_environment(local, run)
+        child_environment(local, run, Owner.here())
     (tmp_path / file).unlink()
     with pytest.raises(ConfigError, match=r"m\.py cannot be read: No such file"):
         runner.rerun(run)
