@@ -117,7 +117,8 @@ class Child:
     def failure(self) -> str:
         """How it ended, its last words, and where its log is."""
         code = self.code or 0
-        how = f"was killed by signal {code - 128}" if 128 < code < 160 else f"ended with exit code {code}"
+        killed_by = -code if code < 0 else code - 128 if 128 < code < 160 else 0  # below 0 the guard itself was killed
+        how = f"was killed by signal {killed_by}" if killed_by else f"ended with exit code {code}"
         return f"{how}: {self._error or self._last or 'its log is empty'} (full log: {self.log})"
 
     def stop(self) -> None:
