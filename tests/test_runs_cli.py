@@ -60,7 +60,7 @@ def evalkit(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     monkeypatch.chdir(folder)
     for name in ("EVALKIT_REGISTRY", "EVALKIT_CACHE"):
         monkeypatch.setenv(name, variables(folder)[name])
-    monkeypatch.setattr(ek, "Runner", functools.partial(Runner, command=FAKE, heartbeat_s=0.2), raising=False)
+    monkeypatch.setattr(ek.runs, "Runner", functools.partial(Runner, command=FAKE, heartbeat_s=0.2))
 
     def run(*words: str, code: int = 0) -> str:
         capsys.readouterr()
