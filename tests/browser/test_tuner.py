@@ -161,7 +161,7 @@ def test_faults_are_told_and_texts_of_others_do_nothing(notebook):
     run(tuner)
     alert = tuner.get_by_role("alert").first
     expect(alert).to_contain_text("<i>gone</i>")
-    expect(alert).to_contain_text("of this judge are wrong, or it is down")
+    expect(alert).to_contain_text("of this judge is wrong, or its service is down")
     expect(tile(tuner, "Scored")).to_contain_text("judgments unscored")
     alert.get_by_role("button", name="Dismiss the message").click()
     expect(alert).to_be_empty()
