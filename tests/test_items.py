@@ -287,7 +287,7 @@ class TestIds:
         frame = pd.DataFrame({"answer": ["a", "b"]}, index=["x", "x"])
         with pytest.raises(InputError, match="1 id in the index stands for more than one item: 'x'"):
             as_items(frame)
-        with pytest.raises(InputError, match="index has several levels; name the id column with item_id="):
+        with pytest.raises(InputError, match="index has several levels; name the id column as item_id"):
             as_items(frame.set_index(pd.MultiIndex.from_tuples([(1, 2), (1, 3)])))
         with pytest.raises(InputError, match="no column 'id' for the ids; they have 'answer'"):
             as_items(frame, item_id="id")

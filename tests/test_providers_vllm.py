@@ -199,7 +199,7 @@ def test_messages_are_read_as_the_models_template_has_them(
     vllm.template = template
     plain = request_of(Judge("vllm", "m"), 1)
     prompt = replace(plain.prompt, messages=(Message("system", "be fair"), *plain.prompt.messages))
-    one(replace(plain, prompt=prompt))
+    one(replace(plain, source=prompt))
     assert vllm.seen[0][0] == read
 
 
@@ -256,7 +256,7 @@ def test_what_cannot_work_is_said_before_a_model_is_loaded(
         check_ready(Judge("vllm", "m", params={"logit_bias": 1}))
     with pytest.raises(ConfigError, match="stop in params"):
         check_ready(Judge("vllm", "m", params={"stop": ["a", ""]}))
-    for text, words in [("{", "no JSON object"), ("[1]", "no JSON object"), ('{"seed": 1}', "holds 'seed'; allowed")]:
+    for text, words in [("{", "not a JSON object"), ("[1]", "no JSON object"), ('{"seed": 1}', "holds 'seed'; allowed")]:
         monkeypatch.setenv("EVALKIT_VLLM", text)
         with pytest.raises(ConfigError, match=words):
             check_ready(Judge("vllm", "m"))
