@@ -256,7 +256,11 @@ def test_what_cannot_work_is_said_before_a_model_is_loaded(
         check_ready(Judge("vllm", "m", params={"logit_bias": 1}))
     with pytest.raises(ConfigError, match="stop in params"):
         check_ready(Judge("vllm", "m", params={"stop": ["a", ""]}))
-    for text, words in [("{", "not a JSON object"), ("[1]", "no JSON object"), ('{"seed": 1}', "holds 'seed'; allowed")]:
+    for text, words in [
+        ("{", "not a JSON object"),
+        ("[1]", "not a JSON object"),
+        ('{"seed": 1}', "holds 'seed'; allowed"),
+    ]:
         monkeypatch.setenv("EVALKIT_VLLM", text)
         with pytest.raises(ConfigError, match=words):
             check_ready(Judge("vllm", "m"))

@@ -1,4 +1,4 @@
-"""Chromium for all tests, JupyterLab for those of a file, a notebook for each."""
+"""JupyterLab and Chromium for all tests of a file; a notebook for each."""
 
 from __future__ import annotations
 
@@ -30,12 +30,13 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
         yield made
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     if why := missing():
         pass_over(why)
     from playwright.sync_api import expect
 
+    # per file: while it is open, Playwright's loop counts as running in this thread, and asyncio.run fails
     expect.set_options(timeout=PATIENCE_MS)
     with running_browser() as made:
         yield made
