@@ -213,7 +213,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     """Send a worker's counts to the main process (pytest-xdist)."""
     output = getattr(session.config, "workeroutput", None)
     if output is not None:
-        output["verdict"] = {**session.config.stash[_TALLY]}
+        output["verdict"] = dict(session.config.stash[_TALLY])
 
 
 @pytest.hookimpl(optionalhook=True)
