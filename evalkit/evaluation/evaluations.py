@@ -111,7 +111,7 @@ class Evaluation:
         >>> from evalkit import import_judgments
         >>> items = [{"item_id": "a", "answer": "4"}, {"item_id": "b", "answer": "5"}]
         >>> rows = [{"id": "a", "mark": 2}, {"id": "b", "mark": 0}]
-        >>> judgments = import_judgments(rows, "correctness", item="id", judge="mine", score="mark")
+        >>> judgments = import_judgments(rows, "correctness", item="id", judge="openai:mine", score="mark")
         >>> float(Evaluation.of(judgments, items).summary["mean"].iloc[0])
         1.0
         """
