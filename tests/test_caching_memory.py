@@ -339,6 +339,7 @@ print([reply.text for reply in asyncio.run(main())])
 """
 
 
+@pytest.mark.long
 def test_editing_or_moving_the_function_pays_nothing_again(tmp_path: Path) -> None:
     module, paid = tmp_path / "judge_module.py", tmp_path / "paid"
     plain = {"before": "", "name": "ask", "comment": "# as it was", "value": "first"}

@@ -25,6 +25,8 @@ from evalkit.engine.cache import ReplyStore
 from evalkit.engine.cache.joblib_memory import ReplyMemory
 from evalkit.errors import ConfigError, InputError, JudgeError
 
+pytestmark = pytest.mark.long
+
 ITEMS = [{"question": f"{n} + 0?", "answer": str(n), "reference": str(n)} for n in range(6)]
 HERE = Path(__file__).parent
 

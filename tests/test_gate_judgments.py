@@ -301,6 +301,7 @@ RULES = [
 ]
 
 
+@pytest.mark.long
 @settings(max_examples=100, deadline=None)
 @given(st.data())
 def test_what_evalkit_records_is_never_refused(data: st.DataObject) -> None:

@@ -18,6 +18,8 @@ from evalkit.rubrics import Scale
 from evalkit.stats.agreement import judge_agreement, phi_grid, reliability
 from evalkit.stats.voting import vote
 
+pytestmark = pytest.mark.long
+
 FOUR = Scale.of({1: "", 2: "", 3: "", 4: ""})
 FIVE_NAMES = Scale.of({f"c{code}": "" for code in range(1, 6)}, level="nominal")
 # Gwet's example of four raters and twelve units, in five categories (also Krippendorff's 2011 example C).

@@ -17,6 +17,8 @@ from commandline import ITEMS, LABELS, evalkit, write_lines
 import evalkit as ek
 from evalkit.core.formatting import count_of, figure
 
+pytestmark = pytest.mark.long
+
 pytest.importorskip("matplotlib")
 
 WHO = ek.Judge("openai", "m")

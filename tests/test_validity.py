@@ -20,6 +20,8 @@ from evalkit.stats.alignment import align
 from evalkit.stats.alignment.agreement_figures import FIGURES
 from evalkit.stats.voting import vote
 
+pytestmark = pytest.mark.long
+
 FIVE = Scale.of(dict.fromkeys(range(1, 6), ""), pass_at=4)
 
 
