@@ -160,7 +160,7 @@ def test_a_reply_brings_tokens_and_price(tmp_path: Path) -> None:
 @pytest.mark.parametrize("value", [None, 2, b"2", {"score": 2}])
 def test_another_type_is_an_error_and_is_not_stored(tmp_path: Path, value: Any) -> None:
     judge = Judge.function(lambda prompt: value, name="wrong", version="1")
-    with pytest.raises(InputError, match=f"'wrong' returned a {type(value).__name__}, not the text of a reply"):
+    with pytest.raises(InputError, match=f"'wrong' returned {type(value).__name__}, not the text of a reply"):
         judged(judge, tmp_path)
     assert ReplyStore.open(tmp_path).stats()["n_replies"] == 0
 
@@ -169,7 +169,7 @@ def test_a_lambda_around_an_async_function_says_what_to_do(tmp_path: Path) -> No
     async def ask(prompt: Prompt) -> str:
         return GOOD
 
-    with pytest.raises(InputError, match=r"returned a coroutine.*async def"):
+    with pytest.raises(InputError, match=r"returned coroutine.*async def"):
         judged(Judge.function(lambda prompt: ask(prompt), name="wrong", version="1"), tmp_path, items=ITEMS[:1])
 
 

@@ -125,7 +125,7 @@ Reason = Literal[
 ]
 """Why a judgment has no score. Those before ``timeout`` are read off the reply, the others come from the engine.
 
-``abstained`` and ``not_asked`` come with imported judgments: the judge declined to decide; nobody asked it.
+``abstained`` and ``not_asked`` come with imported judgments: the judge declined to decide; it was not asked.
 """
 REASONS: tuple[Reason, ...] = get_args(Reason)
 ENGINE_REASONS: tuple[Reason, ...] = REASONS[REASONS.index("timeout") :]

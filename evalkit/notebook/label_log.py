@@ -36,7 +36,7 @@ def labels_on_scale(labels: pd.DataFrame, *scales: Scale) -> pd.DataFrame:
 
 
 def drop_new_annotators(labels: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
-    """The labels of annotators who gave enough of them, and the names of the others; all labels where nobody did.
+    """The labels of annotators who gave enough of them, and the names of the others; all labels if no annotator did.
 
     Agreement with people is a mean over annotators: a first label would weigh as much as all labels of another.
     """

@@ -128,7 +128,7 @@ class NotebookWidget:
         except EvalkitError as problem:
             self._alert(str(problem), action)
             self._failed()
-        except Exception as problem:  # noqa: BLE001  # nobody sees the traceback of a callback or thread
+        except Exception as problem:  # noqa: BLE001  # the traceback of a callback or thread is not shown
             self._alert(f"{type(problem).__name__}: {problem}", action)
             self._failed()
         else:

@@ -87,7 +87,7 @@ class LoopThread:
             if task.cancelled():
                 outcome.cancel()
             elif not outcome.set_running_or_notify_cancel():
-                task.exception()  # retrieved, so that asyncio does not log it: nobody waits any more
+                task.exception()  # retrieved, so that asyncio does not log it: its caller has gone
             elif (error := task.exception()) is not None:
                 outcome.set_exception(error)
             else:

@@ -82,7 +82,7 @@ class FunctionClient:
                 value.close()
                 hint = "; define it with `async def`"
             raise InputError(
-                f"the function of judge '{self._judge.name}' returned a {type(value).__name__}, "
+                f"the function of judge '{self._judge.name}' returned {type(value).__name__}, "
                 f"not the text of a reply or a Reply{hint}"
             )
         now = time.time()

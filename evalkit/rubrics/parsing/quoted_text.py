@@ -54,7 +54,7 @@ _WORDS = {"q", "cite", "code", "samp", "kbd", "tt", "pre", "blockquote"}
 _MOST_NAMED = 8
 _HAS_ELEMENT = re.compile("[<\\[＂]|``|\"\"\"|'''|[\\\\]begin")
 
-# who is said to speak in the line before a block
+# the speaker that the line before a block names
 _THEIRS = re.compile(
     r"\b(?:wr(?:ote|ites?|itten)|sa(?:id|ys?|ying)|stat(?:es?|ed)|claim(?:s|ed)?|reads?|contain(?:s|ed)?|end(?:s|ed)|"
     r"quot\w+|outputs?|repl(?:y|ies|ied)|answer(?:s|ed)|respon(?:se|ds?|ded)|return(?:s|ed)|g[ai]ves?|asks?|asked|"
@@ -69,7 +69,7 @@ _MINE = re.compile(
     r"результат\w*|вывод\w*|запрошенн\w+)\b",
     re.IGNORECASE,
 )
-# "Evaluation of the candidate's answer:" and "JSON output:" are the judge's: nobody else speaks there
+# "Evaluation of the candidate's answer:" and "JSON output:" are the judge's own words
 _JUDGED = r"(?:candidate|assistant|student|user|author|submission|answer|reply|response|output)"
 _ABOUT = re.compile(
     r"(?:\b(?:(?:evaluation|assessment|scor(?:e|ing)|rating|grad(?:e|ing)) (?:of|for|on)|verdict (?:for|on))"
@@ -97,7 +97,7 @@ def masked(
         A reply without its thinking.
     keeps
         Tells, from what stands before it on its line and what it holds, whether a short quotation is a judge's own
-        answer: ``Rating: "2"`` quotes nobody.
+        answer: ``Rating: "2"`` is not a quotation.
     cut
         The reply was cut off: a quotation that is left open then ends with the text, else with its paragraph.
     own
