@@ -335,3 +335,45 @@ def test_a_baseline_that_was_damaged_is_refused(
 def test_a_flag_that_is_no_number_is_refused(here: Path, options: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match="must be a"):
         run_gate("eval.yaml", "traces.jsonl", GateOptions(**options))
+
+
+# -- a configuration of several tests in blocks
+
+
+def _block(n: int) -> str:
+    rows = [f"  - id: t{at}\n    expected:\n      type: faithfulness\n      min_score: 0.85\n" for at in range(n)]
+    return "tests:\n" + "".join(rows)
+
+
+def test_a_yaml_word_like_on_is_text(tmp_path: Path) -> None:
+    path = tmp_path / "eval.yaml"
+    path.write_text(_block(20).replace("id: t3", "id: on"), encoding="utf-8")
+    assert load_gate(path).tests[3].id == "on", "YAML 1.2: no boolean"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("    expected:\n", "    id: again\n    expected:\n", "line 7: .*duplicate key 'id'"),
+        ("id: t1\n", "id: [t1\n", "line "),
+        ("0.85", "1.85", "line 9: tests.1.expected.0.min_score"),
+    ],
+    ids=["duplicate", "syntax", "range"],
+)
+def test_errors_of_a_long_file_name_their_line(tmp_path: Path, old: str, new: str, message: str) -> None:
+    path = tmp_path / "eval.yaml"
+    head, tail = _block(1), _block(3).removeprefix("tests:\n")
+    rest = tail.replace("t0", "t9")
+    path.write_text(head + rest.replace(old, new, 1), encoding="utf-8")
+    with pytest.raises(ConfigError, match=message):
+        load_gate(path)
+
+
+def test_an_empty_configuration_and_one_that_is_not_text(tmp_path: Path) -> None:
+    path = tmp_path / "eval.yaml"
+    path.write_bytes(b"")
+    with pytest.raises(ConfigError, match="mapping with tests"):
+        load_gate(path)
+    path.write_bytes(b"tests: \xff\xfe")
+    with pytest.raises(ConfigError, match=r"eval.yaml.*UTF-8"):
+        load_gate(path)

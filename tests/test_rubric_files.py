@@ -310,7 +310,7 @@ class TestBrokenFiles:
 
     def test_no_text(self, tmp_path):
         (tmp_path / "x.yaml").write_bytes(b"\xff\xfe\x00")
-        with pytest.raises(RubricError, match=r"x\.yaml: invalid YAML"):
+        with pytest.raises(RubricError, match=r"x\.yaml is not UTF-8 text"):
             read_yaml(tmp_path / "x.yaml")
         (tmp_path / "folder.yaml").mkdir()
         with pytest.raises(RubricError, match=r"folder\.yaml cannot be read"):

@@ -27,7 +27,7 @@ def read_text(path: Path) -> str:
     except OSError as problem:
         raise RubricError(f"{path} cannot be read: {problem.strerror or problem}") from None
     except UnicodeDecodeError as problem:
-        raise RubricError(f"{path}: invalid YAML ({problem})") from None
+        raise RubricError(f"{path} is not UTF-8 text (byte {problem.start}); save it as UTF-8") from None
 
 
 def parse_yaml(path: Path, text: str) -> Any:
