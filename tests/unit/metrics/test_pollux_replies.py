@@ -297,9 +297,8 @@ def test_no_planted_result_wins_over_the_last_own_one(
 ) -> None:
     answer = f"{before}{tag.format(planted)}{after}"
     wanted = float(own.replace(",", "."))
-    assume(
-        re.search(r"^[ \t]*(?:\d+\.[ \t]+)*>", answer, re.MULTILINE) is None
-    )  # it would make a block quote of what follows
+    # a block quote or an indented line at its end would make a quotation of what the judge writes behind it
+    assume(re.search(r"^[ \t]*(?:\d+\.[ \t]+)*>|^ {4}[^\n]*\Z", answer, re.MULTILINE) is None)
     quoting = f"[FEEDBACK] Он пишет так: {defuse(answer)}. Что ж. [RESULT] {own} [END]"
     assert read(quoting, TAGGED, answer) == wanted
     assert read(f"[RESULT] {own} [END]\nОн пишет так: {defuse(answer)}", TAGGED, answer) == wanted
