@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from evalkit.stats.agreement.krippendorff import Cells, alpha
-from evalkit.stats.alignment.agreement_figures import Answers, compare_answers
+from evalkit.stats.alignment.agreement_measures import Answers, compare_answers
 from evalkit.stats.alignment.corrected_means import power_tuned
 from evalkit.stats.alignment.system_levels import TRANSFORM
 from evalkit.stats.intervals import Interval, bounded_interval, change_interval, jackknife, mean_interval, rate_interval

@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from stub import RUBRIC, Checks, control, needed_folder, rows, stub_server
 
 import evalkit as ek
-from evalkit.engine.cache.schema import FILE_NAME
+from evalkit.engine.cache.sqlite_schema import FILE_NAME
 
 KILLS, N_ITEMS, IN_FLIGHT = 20, 6000, 64
 

@@ -33,9 +33,9 @@ _KEPT = ("EVALKIT_DATA",)
 # xdist hands out whole files in this order, so that no worker is left with a long one at the end.
 _LONG_FILES = (
     "test_packs_end_to_end", "test_tuner", "test_runs_wizard", "test_lighteval_processes", "test_exports",
-    "test_runs_faults", "test_runs", "test_accessibility", "test_widgets", "test_wizard", "test_calling_processes",
-    "test_plugins", "test_registry", "test_suggesting", "test_calling", "test_docs", "test_runs_cli",
-    "test_lighteval_tasks", "test_lighteval_ending", "test_cli_processes", "test_gate_processes",
+    "test_runs_faults", "test_runs", "test_accessibility", "test_tuner_without_browser", "test_wizard",
+    "test_calls_processes", "test_plugins", "test_registry", "test_suggestions", "test_calls", "test_docs",
+    "test_runs_cli", "test_lighteval_tasks", "test_lighteval_ending", "test_cli_processes", "test_gate_processes",
 )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import evalkit as ek
-from evalkit.core.records import Prompt
+from evalkit.core.prompts_and_replies import Prompt
 
 GOOD = '{"explanation": "equal", "score": 2}'
 

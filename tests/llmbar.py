@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from judged import imported, published_rows
+from judgment_tables import imported, published_rows
 
 from evalkit.rubrics import Scale
 from evalkit.stats.voting import vote

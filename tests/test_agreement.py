@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from judged import BINARY, DECIMAL, NAMES, ORDINAL, PLAIN, TOPIC, imported, judgments, published_rows
+from judgment_tables import BINARY, DECIMAL, NAMES, ORDINAL, PLAIN, TOPIC, imported, judgments, published_rows
 from pandas.testing import assert_frame_equal
 
 from evalkit import tables

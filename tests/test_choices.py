@@ -9,7 +9,8 @@ from typing import Literal, get_args, get_origin
 import numpy as np
 import pytest
 
-from evalkit.core import choices, rules
+from evalkit.core import choices
+from evalkit.core import vote_aggregate_rules as rules
 from evalkit.errors import ConfigError
 from evalkit.rubrics import Profile
 from evalkit.runs.contract import ScoringConfig

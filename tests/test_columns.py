@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 import evalkit as ek
 from evalkit.core.choices import REASONS
 from evalkit.core.judges import Judge
-from evalkit.core.records import Reply
+from evalkit.core.prompts_and_replies import Reply
 from evalkit.engine import Spec, Worklist
-from evalkit.engine.columns import Columns
+from evalkit.engine.judgment_columns import Columns
 from evalkit.engine.worklist import gc_paused
 from evalkit.rubrics.parsing import parse_reply
 from evalkit.tables import TABLES, columns_of

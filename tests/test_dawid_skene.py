@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from judged import BINARY, DECIMAL, LOW, NAMES, PAIR, TOPIC, judgments
+from judgment_tables import BINARY, DECIMAL, LOW, NAMES, PAIR, TOPIC, judgments
 from llmbar import juries
 from pandas.testing import assert_frame_equal
 

@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from judged import BINARY, DECIMAL, NAMES, ORDINAL, PAIR, judgments
+from judgment_tables import BINARY, DECIMAL, NAMES, ORDINAL, PAIR, judgments
 
 import evalkit as ek
 from evalkit.errors import ConfigError, EvalkitError, EvalkitWarning, InputError

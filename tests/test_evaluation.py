@@ -12,8 +12,8 @@ from servers import judge_server
 import evalkit as ek
 from evalkit.core.formatting import html_tiles
 from evalkit.core.judges import Judge
-from evalkit.core.records import Reply
-from evalkit.core.rules import Rules
+from evalkit.core.prompts_and_replies import Reply
+from evalkit.core.vote_aggregate_rules import Rules
 from evalkit.engine.cache import ReplyStore
 from evalkit.errors import ConfigError, InputError
 from evalkit.evaluation import Cost, Evaluation

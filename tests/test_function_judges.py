@@ -20,7 +20,7 @@ from function_judges import GOOD
 import evalkit as ek
 from evalkit.core.choices import PROVIDERS
 from evalkit.core.judges import Judge
-from evalkit.core.records import Prompt, Reply
+from evalkit.core.prompts_and_replies import Prompt, Reply
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.cache.joblib_memory import ReplyMemory
 from evalkit.errors import ConfigError, InputError, JudgeError

@@ -174,7 +174,7 @@ def test_a_distance_has_an_interval_above_zero():
     ],
 )
 def test_kappas_and_correlations_need_three_clusters_that_differ(person, clusters, expected):
-    from evalkit.stats.alignment.agreement_figures import Answers, compare_answers
+    from evalkit.stats.alignment.agreement_measures import Answers, compare_answers
 
     judge = np.array([0, 1, 0, 0] + [1] * 25 + [0])
     unit = np.arange(30) if clusters is None else np.array(clusters)

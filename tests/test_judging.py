@@ -15,8 +15,8 @@ import pytest
 
 import evalkit as ek
 from evalkit.core.judges import Judge
-from evalkit.core.keys import KeyParts
-from evalkit.core.records import Reply
+from evalkit.core.prompts_and_replies import Reply
+from evalkit.core.reply_keys import KeyParts
 from evalkit.engine import Options, Spec, judge_chunk
 from evalkit.engine.cache import ReplyStore
 from evalkit.errors import CacheMiss, ConfigError, EvalkitWarning, InputError, RubricError

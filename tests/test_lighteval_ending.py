@@ -18,7 +18,7 @@ from servers import judge_server
 
 pytest.importorskip("lighteval")
 
-from evalkit.engine.cache.schema import FILE_NAME
+from evalkit.engine.cache.sqlite_schema import FILE_NAME
 from evalkit.lighteval.lighteval_main import launch
 
 pytestmark = [pytest.mark.long, pytest.mark.skipif(os.name != "posix", reason="process groups of POSIX")]

@@ -15,7 +15,7 @@ pytest.importorskip("lighteval")
 
 from evalkit.lighteval.lighteval_main import settle_environment, with_custom_tasks
 from evalkit.lighteval.patches import _check, _content, _names, _names_twice, _tasks
-from evalkit.lighteval.surrogates import repaired
+from evalkit.lighteval.unicode_repair import repaired
 
 pytestmark = pytest.mark.long
 

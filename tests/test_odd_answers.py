@@ -13,9 +13,9 @@ from typing import Any
 import orjson
 import pandas as pd
 import pytest
-from asked import request_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from judge_requests import request_of
 from odd_answers import REPLY, RUBRIC, Odd, bomb, judged, odd_answers
 from servers import judge_server
 
@@ -23,8 +23,8 @@ import evalkit as ek
 from evalkit import tables
 from evalkit.core.choices import ENGINE_REASONS, REASONS
 from evalkit.core.judges import Judge
-from evalkit.core.records import Reply, token_count
-from evalkit.engine.cache.schema import FILE_NAME
+from evalkit.core.prompts_and_replies import Reply, token_count
+from evalkit.engine.cache.sqlite_schema import FILE_NAME
 from evalkit.engine.providers.client import ProviderError
 from evalkit.engine.providers.openai_replies import problem_of, replies_of
 from evalkit.engine.providers.transport import MOST_BYTES, Answer, _Inflater

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from judged import ORDINAL, PAIR, judgments, published_rows
+from judgment_tables import ORDINAL, PAIR, judgments, published_rows
 from pandas.testing import assert_frame_equal
 
 import evalkit as ek

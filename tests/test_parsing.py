@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from evalkit.core.records import Reply
+from evalkit.core.prompts_and_replies import Reply
 from evalkit.errors import RubricError
 from evalkit.rubrics.parsing import Parsed, check_form, parse_reply, parser_for
 from evalkit.rubrics.scales import Scale

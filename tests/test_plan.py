@@ -11,8 +11,8 @@ import pytest
 import evalkit as ek
 from evalkit.core.choices import REASONS
 from evalkit.core.judges import Judge
-from evalkit.core.keys import canonical_json
-from evalkit.core.records import Reply
+from evalkit.core.prompts_and_replies import Reply
+from evalkit.core.reply_keys import canonical_json
 from evalkit.engine import Spec, Worklist
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.calls.budget import upper_bound

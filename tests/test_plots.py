@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from judged import BINARY, DECIMAL, LOW, NAMES, ORDINAL, PLAIN, TOPIC, judgments
+from judgment_tables import BINARY, DECIMAL, LOW, NAMES, ORDINAL, PLAIN, TOPIC, judgments
 
 import evalkit as ek
 from evalkit import tables

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalkit.core.judges import Judge
-from evalkit.core.rules import AGGREGATE_RULES, VOTE_RULES
+from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES, VOTE_RULES
 from evalkit.errors import ConfigError, RubricError
 from evalkit.rubrics import Profile, Rubric, load_profile, load_rubric
 from evalkit.rubrics.yaml_files import dump_yaml

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalkit.core.judges import Judge
-from evalkit.core.records import Message, Prompt
+from evalkit.core.prompts_and_replies import Message, Prompt
 from evalkit.engine.providers import check_ready, connect
 from evalkit.engine.providers.fake import PERSONAS, FakeClient, words
 from evalkit.errors import ConfigError
@@ -106,7 +106,7 @@ def test_another_process_gives_the_same_reply() -> None:
         import json
         from evalkit.engine.providers.fake import FakeClient
         from evalkit.core.judges import Judge
-        from evalkit.core.records import Message, Prompt
+        from evalkit.core.prompts_and_replies import Message, Prompt
         inputs = {"question": "Q?", "answer": "Karl Svensson, Oslo, 1990 and 17 others.", "context": ["It was 1991."]}
         name = "faithfulness"
         prompt = Prompt((Message("user", "x"),), "json", None, name, "v1", name, "t@v1", "ordinal", (0, 1, 2), inputs)

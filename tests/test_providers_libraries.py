@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from asked import SCHEMA, request_of
+from judge_requests import SCHEMA, request_of
 from odd_answers import odd_answers
 from servers import judge_server
 
 import evalkit as ek
 from evalkit.core.judges import Judge
-from evalkit.core.records import Reply, token_count
+from evalkit.core.prompts_and_replies import Reply, token_count
 from evalkit.engine.cache.rows import encoded
 from evalkit.engine.calls import LoopThread
 from evalkit.engine.providers import check_ready, connect

@@ -12,13 +12,13 @@ from typing import Any
 import httpx2
 import openai
 import pytest
-from asked import SCHEMA, request_of
 from hypothesis import given
 from hypothesis import strategies as st
+from judge_requests import SCHEMA, request_of
 from servers import judge_server
 
 from evalkit.core.judges import Judge
-from evalkit.core.records import Reply, Request
+from evalkit.core.prompts_and_replies import Reply, Request
 from evalkit.engine.calls import LoopThread
 from evalkit.engine.providers import check_ready, connect
 from evalkit.engine.providers.client import ProviderError

@@ -17,12 +17,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from asked import request_of
+from judge_requests import request_of
 
 import evalkit as ek
 from evalkit.core.judges import Judge
-from evalkit.core.records import Message, Reply, Request
-from evalkit.engine.cache.schema import FILE_NAME
+from evalkit.core.prompts_and_replies import Message, Reply, Request
+from evalkit.engine.cache.sqlite_schema import FILE_NAME
 from evalkit.engine.calls import LoopThread
 from evalkit.engine.providers import check_ready, connect
 from evalkit.engine.providers.client import ProviderError

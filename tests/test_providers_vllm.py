@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 import vllm_stand_in
-from asked import SCHEMA, request_of
+from judge_requests import SCHEMA, request_of
 
 import evalkit as ek
 from evalkit.core.judges import Judge
-from evalkit.core.records import Message, Reply, Request
+from evalkit.core.prompts_and_replies import Message, Reply, Request
 from evalkit.engine.calls import LoopThread
 from evalkit.engine.providers import check_ready, connect
 from evalkit.engine.providers.client import ProviderError

@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import evalkit as ek
-from evalkit.core.keys import recorded_hash
-from evalkit.core.records import Reply
+from evalkit.core.prompts_and_replies import Reply
+from evalkit.core.reply_keys import recorded_hash
 from evalkit.engine import Spec, Worklist
 from evalkit.gate.precedence import GateOptions
 

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cache_setup import ran
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from plugins import write_plugin
-from registries import apply_pack
-from stored import ran
+from registry_processes import apply_pack
 
 import evalkit as ek
 from evalkit.errors import ConfigError, EvalkitWarning, RegistryError, RubricError
@@ -34,9 +34,9 @@ from sqlalchemy import create_engine, select, text
 from evalkit.runs.registry import Registry, migrations
 from evalkit.runs.registry.benchmarks import add_tasks
 from evalkit.runs.registry.database import Database
+from evalkit.runs.registry.database_tables import Base, ReceiptRow, RunRow, RunScoreRow, RunTaskRow
 from evalkit.runs.registry.pack_files import pack_yaml, read_pack
 from evalkit.runs.registry.plugin_sources import locate
-from evalkit.runs.registry.tables import Base, ReceiptRow, RunRow, RunScoreRow, RunTaskRow
 
 pytestmark = pytest.mark.long
 

@@ -20,7 +20,7 @@ from evalkit.errors import ConfigError, InputError, RegistryError
 
 pytest.importorskip("alembic")
 
-from launched import JUDGE, JURY, TEMPLATE, bound, make_plugin, pack, processes_of, runner_of
+from run_setup import JUDGE, JURY, TEMPLATE, bound, make_plugin, pack, processes_of, runner_of
 
 from evalkit.runs import Run, Runner, compare_runs, leaderboard, resolve
 from evalkit.runs.contract import Receipt

@@ -18,7 +18,7 @@ import pytest
 pytest.importorskip("alembic")
 
 from commandline import environment
-from launched import FAKE, JURY, WAIT_S, bound, make_plugin, pack, processes_of, wait_for
+from run_setup import FAKE, JURY, WAIT_S, bound, make_plugin, pack, processes_of, wait_for
 
 import evalkit as ek
 from evalkit.cli import main

@@ -21,7 +21,7 @@ from evalkit.errors import ConfigError, RegistryError
 
 pytest.importorskip("alembic")
 
-from launched import (
+from run_setup import (
     WAIT_S,
     begin,
     bound,
@@ -267,7 +267,7 @@ def test_an_owner_elsewhere_is_gone_when_its_heartbeat_is_old(registry: Registry
     assert RunStore(registry, stale_s=-1).stale() == [(run_id, elsewhere)]
     here = Owner.here()
     assert RunStore(registry, stale_s=30).beat(run_id, here) == "lost", "it is not this process's run"
-    from evalkit.runs.run_rows import Ending
+    from evalkit.runs.run_database_rows import Ending
 
     assert not runner.store.close(run_id, here, Ending("succeeded"))
     assert runner.store.run(run_id).status == "running"

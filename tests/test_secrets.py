@@ -25,7 +25,7 @@ from servers import judge_server
 import evalkit as ek
 from evalkit.cli import main
 from evalkit.core.judges import Judge
-from evalkit.core.records import Request
+from evalkit.core.prompts_and_replies import Request
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.providers import connect
 from evalkit.engine.providers.api_keys import hold_key

@@ -81,7 +81,7 @@ def command_line(named: dict[str, Any], profile: bool, capfd: pytest.CaptureFixt
 
 def lighteval(named: dict[str, Any], profile: bool) -> dict[str, Any]:
     from evalkit.lighteval.declared_metrics import Declared
-    from evalkit.lighteval.scoring import settle
+    from evalkit.lighteval.metric_settings import settle
     from evalkit.runs.contract import Scoring, TaskBindings
 
     given = dict(named if profile else _call(named))

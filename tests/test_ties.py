@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from judged import BINARY, NAMES, PAIR, PLAIN, TOPIC, judgments
+from judgment_tables import BINARY, NAMES, PAIR, PLAIN, TOPIC, judgments
 
 from evalkit import tables
 from evalkit.cli import main
@@ -19,8 +19,8 @@ from evalkit.errors import ConfigError, InputError
 from evalkit.notebook import figure_tiles as boards
 from evalkit.rubrics import Rubric
 from evalkit.stats.aggregation import aggregate
-from evalkit.stats.aggregation.combining import combine
-from evalkit.stats.aggregation.jury_values import jury_value
+from evalkit.stats.aggregation.combining_criteria import combine
+from evalkit.stats.aggregation.judge_contributions import jury_value
 from evalkit.stats.aggregation.pairwise_wins import win_rates
 from evalkit.stats.aggregation.summaries import summarize
 from evalkit.stats.agreement import judge_agreement, reliability

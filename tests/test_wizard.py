@@ -18,13 +18,13 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from launched import JUDGE, JURY, bound, make_plugin, pack, runner_of, wait_for
 from pyarrow import parquet
+from run_setup import JUDGE, JURY, bound, make_plugin, pack, runner_of, wait_for
 
 import evalkit as ek
 from evalkit.core.judges import Judge
 from evalkit.errors import ConfigError, InputError, MissingExtraError
-from evalkit.lighteval.metric_rows import sample_rows
+from evalkit.lighteval.evaluation_rows import sample_rows
 from evalkit.lighteval.run_plan import RunPlan, TaskPlan, plan_run
 from evalkit.notebook.run_form import JUDGE_FIELDS, RunForm, choices
 from evalkit.notebook.run_payload import run_payload
@@ -438,7 +438,7 @@ LAUNCHING = """
 import sys, time
 sys.path.insert(0, {tests!r})
 from pathlib import Path
-from launched import runner_of
+from run_setup import runner_of
 import evalkit as ek
 wizard = ek.notebook.RunWizard(runner=runner_of(ek.runs.Registry.open({url!r}), Path({folder!r})), pack="support@1",
                       model="model_name=slow,slow_unless={go}")

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NoReturn
 
 from evalkit.core.choices import ON_MISS, RECORDED
-from evalkit.core.rules import AGGREGATE_RULES, VOTE_RULES, VOTE_TIES
+from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES, VOTE_RULES, VOTE_TIES
 from evalkit.engine.options import Options
 
 __all__ = [

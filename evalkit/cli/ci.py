@@ -70,8 +70,8 @@ def add(commands: Commands) -> None:
 
 def _ci(args: argparse.Namespace) -> int:
     from evalkit.gate import load_gate, run_gate
-    from evalkit.gate.enrichment import stamp_of
     from evalkit.gate.reports import as_text
+    from evalkit.gate.trace_writing import stamp_of
 
     options = _options(args, args.judge, args.judge_samples, refresh=args.judge_refresh)
     config = load_gate(args.config, redact=args.redact)
@@ -223,7 +223,7 @@ def _found(result: GateResult) -> dict[int, dict[str, Any]]:
 def enrich_traces(args: argparse.Namespace) -> int:
     """`evalkit judge --trace-file`: judgments into the traces, without gating."""
     from evalkit.gate import enrich, run_gate
-    from evalkit.gate.enrichment import stamp_of
+    from evalkit.gate.trace_writing import stamp_of
 
     if len(args.judge) > 1:
         raise ConfigError("commands on traces take one --judge, or a jury by --profile")

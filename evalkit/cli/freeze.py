@@ -36,7 +36,7 @@ def add(commands: Commands) -> None:
 
 def _freeze(args: argparse.Namespace) -> None:
     from evalkit.evaluation import write_profile
-    from evalkit.rubrics.profiles import profile_yaml
+    from evalkit.rubrics.judge_profiles import profile_yaml
 
     profile = write_profile(args.path, **spec_arguments(args), **rules_of(args))
     if not args.quiet:

@@ -18,13 +18,13 @@ from evalkit.cli import (
     evaluate,
     freeze,
     judge_plan,
+    judge_templates,
     lighteval,
     packs,
     plugins,
     report,
     rubrics,
     runs,
-    templates,
     vote_aggregate,
 )
 from evalkit.cli.arguments import Parser
@@ -45,7 +45,7 @@ _GROUPS = (
     ci,
     rubrics,
     plugins,
-    templates,
+    judge_templates,
     packs,
     runs,
     cache,

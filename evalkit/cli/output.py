@@ -18,7 +18,7 @@ from evalkit.errors import ConfigError, InputError, counted
 if TYPE_CHECKING:
     import pandas as pd
 
-    from evalkit.core.rules import Rules
+    from evalkit.core.vote_aggregate_rules import Rules
 
 __all__ = [
     "SETTINGS",
@@ -95,7 +95,7 @@ def read_side(path: str) -> Any:
 
 def _rules(folder: Path) -> Rules | None:
     """The rules that `evalkit evaluate --out` wrote down; None where the file is missing."""
-    from evalkit.core.rules import Rules
+    from evalkit.core.vote_aggregate_rules import Rules
 
     path = folder / SETTINGS
     if not path.is_file():

@@ -6,7 +6,7 @@ import argparse
 
 from evalkit.cli.arguments import Commands, add_command, add_output, meanings, named_number
 from evalkit.cli.output import check_output, put, read_table
-from evalkit.core.rules import AGGREGATE_RULES, VOTE_RULES, VOTE_TIES
+from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES, VOTE_RULES, VOTE_TIES
 
 __all__ = ["add"]
 

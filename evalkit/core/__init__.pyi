@@ -1,5 +1,5 @@
 from .judges import Judge as Judge
-from .records import Prompt as Prompt
-from .records import Reply as Reply
-from .records import Request as Request
-from .rules import Rules as Rules
+from .prompts_and_replies import Prompt as Prompt
+from .prompts_and_replies import Reply as Reply
+from .prompts_and_replies import Request as Request
+from .vote_aggregate_rules import Rules as Rules

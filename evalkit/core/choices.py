@@ -1,6 +1,6 @@
 """Every list of choices, written once: functions, profiles, the scoring config, the command line and widgets read it.
 
-The rules from samples to scores, with their arithmetic, are in `evalkit.core.rules`.
+The rules from samples to scores, with their arithmetic, are in `evalkit.core.vote_aggregate_rules`.
 """
 
 from __future__ import annotations

@@ -18,12 +18,12 @@ from urllib.parse import urlsplit
 import orjson
 
 from evalkit.core.choices import PROVIDERS
-from evalkit.core.keys import canonical_json
+from evalkit.core.reply_keys import canonical_json
 from evalkit.errors import ConfigError, guess, listed
 from evalkit.errors.secrets import find_key, watch_key
 
 if TYPE_CHECKING:
-    from evalkit.core.records import Prompt, Reply
+    from evalkit.core.prompts_and_replies import Prompt, Reply
 
     Ask: TypeAlias = Callable[[Prompt], str | Reply | Awaitable[str | Reply]]
     """A function that judges: a Prompt in, the text of a reply or a Reply out, at once or awaited."""

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from evalkit.core.judges import Judge
-from evalkit.core.records import Reply
+from evalkit.core.prompts_and_replies import Reply
 from evalkit.errors import ConfigError, InputError, counted, guess, listed
 from evalkit.rubrics import Rubric
 from evalkit.tables import is_missing

@@ -12,8 +12,8 @@ import pandas as pd
 from evalkit import tables
 from evalkit.core.choices import REASONS
 from evalkit.core.judges import Judge
-from evalkit.engine.columns import UNSCORED, CodeReader, Verdict, VerdictColumns
 from evalkit.engine.imported_columns import Column, Rows
+from evalkit.engine.judgment_columns import UNSCORED, CodeReader, Verdict, VerdictColumns
 from evalkit.errors import ConfigError, InputError, counted, listed
 from evalkit.rubrics import Rubric, RubricLike, Scale, rubric_of
 from evalkit.rubrics.parsing import Form

@@ -20,9 +20,9 @@ import numpy as np
 import pandas as pd
 
 from evalkit.core.judges import JudgesLike
-from evalkit.core.records import Request
+from evalkit.core.prompts_and_replies import Request
 from evalkit.engine.cache import ReplyStore
-from evalkit.engine.columns import Columns
+from evalkit.engine.judgment_columns import Columns
 from evalkit.engine.options import Options, Refresh
 from evalkit.engine.progress import ProgressBar
 from evalkit.engine.reply_lookup import StoredReplies, nearest, warn_changed_text

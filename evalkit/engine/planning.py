@@ -13,7 +13,7 @@ import pandas as pd
 
 from evalkit.core.formatting import figure, html_page, html_table, text_table
 from evalkit.core.judges import JudgesLike
-from evalkit.core.records import token_count
+from evalkit.core.prompts_and_replies import token_count
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.options import Options
 from evalkit.engine.reply_lookup import Hit, StoredReplies, warn_changed_text

@@ -13,8 +13,8 @@ import orjson
 import pandas as pd
 
 from evalkit.core.judges import JudgesLike
-from evalkit.core.keys import KeyParts
-from evalkit.core.records import Reply
+from evalkit.core.prompts_and_replies import Reply
+from evalkit.core.reply_keys import KeyParts
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.specification import Spec
 from evalkit.engine.worklist import Worklist

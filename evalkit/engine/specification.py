@@ -13,11 +13,11 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from evalkit.core.judges import Judge, JudgesLike, check_samples
-from evalkit.core.rules import RULE_NAMES, Rules
 from evalkit.core.settings import Place, Settings
+from evalkit.core.vote_aggregate_rules import RULE_NAMES, Rules
 from evalkit.errors import ConfigError, EvalkitWarning, listed
 from evalkit.rubrics import Profile, Rubric, RubricLike
-from evalkit.rubrics.profiles import rubric_or_profile
+from evalkit.rubrics.judge_profiles import rubric_or_profile
 from evalkit.rubrics.prompts import PromptBuilder, Template
 
 __all__ = ["DEFAULT_SAMPLES", "Spec", "is_none", "named_by"]

@@ -13,8 +13,8 @@ from typing import Any
 
 import pandas as pd
 
-from evalkit.core.keys import KeyParts, recorded_hash, sample_keys
-from evalkit.core.records import Prompt, Request
+from evalkit.core.prompts_and_replies import Prompt, Request
+from evalkit.core.reply_keys import KeyParts, recorded_hash, sample_keys
 from evalkit.engine.specification import Spec
 from evalkit.errors import EvalkitWarning, InputError, counted, listed
 from evalkit.rubrics.prompts import input_hash, item_inputs, swapped

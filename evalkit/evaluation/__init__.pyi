@@ -5,13 +5,13 @@ from .display import load_example as load_example
 from .display import show as show
 from .evaluating import evaluate as evaluate
 from .evaluating import evaluate_spec as evaluate_spec
-from .evaluations import Evaluation as Evaluation
+from .evaluation import Evaluation as Evaluation
 from .freezing import freeze as freeze
 from .freezing import promote as promote
 from .freezing import write_profile as write_profile
-from .repeated_samples import plan_again as plan_again
-from .repeated_samples import sample_again as sample_again
 from .reports import report as report
+from .sampling_again import plan_again as plan_again
+from .sampling_again import sample_again as sample_again
 from .suggestions import Edit as Edit
 from .suggestions import Suggestions as Suggestions
 from .suggestions import measure_edit as measure_edit

@@ -15,7 +15,7 @@ from evalkit.core.resources import examples_folder
 from evalkit.engine.cache import ReplyStore
 from evalkit.errors import InputError
 from evalkit.evaluation import overview
-from evalkit.evaluation.evaluations import Evaluation
+from evalkit.evaluation.evaluation import Evaluation
 from evalkit.stats.comparison.comparison_table import Comparison
 from evalkit.tables import load_items, read_table
 

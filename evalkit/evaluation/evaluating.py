@@ -14,9 +14,9 @@ from evalkit.engine.judging import judge_worklist
 from evalkit.engine.options import Options
 from evalkit.engine.specification import Spec, is_none
 from evalkit.engine.worklist import Worklist
-from evalkit.evaluation.evaluations import Evaluation
+from evalkit.evaluation.evaluation import Evaluation
 from evalkit.evaluation.inputs import cluster_names, labels_of
-from evalkit.evaluation.rules import try_rules
+from evalkit.evaluation.rule_checks import try_rules
 from evalkit.rubrics import LabelsLike, RubricLike
 from evalkit.tables import ItemsLike, as_items
 

@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from evalkit.core.judges import JudgesLike
-from evalkit.core.rules import Rules
+from evalkit.core.vote_aggregate_rules import Rules
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.specification import Spec
 from evalkit.engine.worklist import Worklist
 from evalkit.errors import ConfigError, EvalkitError, EvalkitWarning, InputError, RubricError
-from evalkit.evaluation.evaluations import Evaluation
+from evalkit.evaluation.evaluation import Evaluation
 from evalkit.evaluation.inputs import spec_of
 from evalkit.rubrics import Profile, Rubric, RubricLike, list_rubrics, load_profile, load_rubric
 from evalkit.rubrics.folders import rubric_versions, save_folder
-from evalkit.rubrics.profiles import profile_yaml
+from evalkit.rubrics.judge_profiles import profile_yaml
 from evalkit.rubrics.yaml_files import write_new
 
 __all__ = ["freeze", "promote", "write_profile"]

@@ -12,11 +12,11 @@ import pandas as pd
 from evalkit.engine.specification import Spec
 from evalkit.errors import InputError, RubricError, listed
 from evalkit.rubrics import Criterion, LabelsLike, Rubric, Scale, extract_labels, load_rubric
-from evalkit.stats.alignment.human_labels import with_codes
+from evalkit.stats.alignment.label_values import with_codes
 from evalkit.tables import LABEL_KEY, check
 
 if TYPE_CHECKING:
-    from evalkit.evaluation.evaluations import Evaluation
+    from evalkit.evaluation.evaluation import Evaluation
 
 __all__ = ["check_judged", "cluster_names", "labels_of", "rubric_of_table", "spec_of"]
 

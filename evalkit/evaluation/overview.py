@@ -18,7 +18,7 @@ from evalkit.stats.intervals import cluster_codes, mean_interval
 from evalkit.tables.grouping import clusters_of
 
 if TYPE_CHECKING:
-    from evalkit.evaluation.evaluations import Evaluation
+    from evalkit.evaluation.evaluation import Evaluation
 
 __all__ = ["Rows", "heading", "page", "sections", "text", "tiles"]
 

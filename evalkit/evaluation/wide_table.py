@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 if TYPE_CHECKING:
-    from evalkit.evaluation.evaluations import Evaluation
+    from evalkit.evaluation.evaluation import Evaluation
 
 __all__ = ["explanations", "joined", "joined_tables"]
 

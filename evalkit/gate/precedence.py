@@ -11,8 +11,8 @@ from typing import Any
 
 from evalkit.core.choices import PROVIDERS
 from evalkit.core.judges import Judge, check_samples
-from evalkit.core.rules import RULE_NAMES, Rules
 from evalkit.core.settings import Place, Settings
+from evalkit.core.vote_aggregate_rules import RULE_NAMES, Rules
 from evalkit.engine import Spec
 from evalkit.engine.specification import DEFAULT_SAMPLES, named_by
 from evalkit.errors import ConfigError, EvalkitError, listed

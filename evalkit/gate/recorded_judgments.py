@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from evalkit.core.choices import Reason
-from evalkit.core.rules import Rules
+from evalkit.core.vote_aggregate_rules import Rules
 from evalkit.errors import InputError, counted
 from evalkit.gate.config import Share
 from evalkit.gate.judgments import Judgment, agreement_of, judge_blocks

@@ -12,10 +12,10 @@ from evalkit.engine.cache import ReplyStore
 from evalkit.errors import ConfigError, counted
 from evalkit.gate.config import CHECKS, GateConfig
 from evalkit.gate.config_files import load_gate, place_of
-from evalkit.gate.judging import check_callable, input_hashes, judged, keys_of, work_of
 from evalkit.gate.judgments import Judgment
 from evalkit.gate.matching import Match, match
 from evalkit.gate.metrics import check_answer, compile_check, measure, over_repeats
+from evalkit.gate.missing_judgments import check_callable, input_hashes, judged, keys_of, work_of
 from evalkit.gate.precedence import Asked, GateOptions, Resolver
 from evalkit.gate.recorded_judgments import read_recorded
 from evalkit.gate.results import GateResult, Measured, MetricResult, TestResult, worst

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from evalkit.core.keys import digest
-from evalkit.core.rules import Rules
+from evalkit.core.reply_keys import digest
+from evalkit.core.vote_aggregate_rules import Rules
 from evalkit.engine import Spec
 from evalkit.rubrics import Rubric
 

@@ -2,7 +2,8 @@ from .lighteval_run import LightevalRun as LightevalRun
 from .lighteval_run import run_lighteval as run_lighteval
 from .metrics import judge_metric as judge_metric
 from .metrics import jury_metric as jury_metric
-from .pollux.metric import PolluxLLMJudgeMetric as PolluxLLMJudgeMetric
+from .pollux.criteria_metric import pollux_metric as pollux_metric
+from .pollux.llm_judge_metric import PolluxLLMJudgeMetric as PolluxLLMJudgeMetric
 from .pollux.prompts import _build_pollux_prompt_text as _build_pollux_prompt_text
 from .pollux.prompts import get_judge_prompt_pollux as get_judge_prompt_pollux
 from .pollux.replies import POLLUX_DEFAULT_FEEDBACK_RE as POLLUX_DEFAULT_FEEDBACK_RE
@@ -14,6 +15,5 @@ from .pollux.replies import make_pollux_score_parser as make_pollux_score_parser
 from .pollux.replies import parse_pollux_feedback as parse_pollux_feedback
 from .pollux.replies import process_judge_response_pollux as process_judge_response_pollux
 from .pollux.scores import pollux_corpus as pollux_corpus
-from .pollux.task_metric import pollux_metric as pollux_metric
 from .run_plan import plan_run as plan_run
-from .tasks.checks import check_metric as check_metric
+from .tasks.unjudged_metrics import check_metric as check_metric

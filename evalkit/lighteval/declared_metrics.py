@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from evalkit.core.judges import Judge, check_samples
-from evalkit.core.rules import Rules
+from evalkit.core.vote_aggregate_rules import Rules
 from evalkit.errors import ConfigError
 from evalkit.rubrics import Profile, Rubric, load_profile
-from evalkit.rubrics.profiles import rubric_or_profile
+from evalkit.rubrics.judge_profiles import rubric_or_profile
 
 __all__ = ["Declared", "profile_of"]
 

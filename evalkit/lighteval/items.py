@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from evalkit.errors import InputError, listed
-from evalkit.lighteval.surrogates import repaired
+from evalkit.lighteval.unicode_repair import repaired
 from evalkit.rubrics import Rubric
 from evalkit.tables import is_missing
 

@@ -19,10 +19,17 @@ from evalkit.errors import ConfigError, EvalkitError, InputError, JudgeError, co
 from evalkit.evaluation import Evaluation, evaluate_spec
 from evalkit.evaluation.costs import Cost
 from evalkit.lighteval.declared_metrics import Declared
+from evalkit.lighteval.evaluation_rows import (
+    EMPTY_ANSWER,
+    check_rubric,
+    corpus_row,
+    is_scored,
+    sample_rows,
+    unjudged_row,
+)
 from evalkit.lighteval.items import Fields, answer_of, check_fields, items_of
-from evalkit.lighteval.metric_rows import EMPTY_ANSWER, check_rubric, corpus_row, is_scored, sample_rows, unjudged_row
+from evalkit.lighteval.metric_settings import Settled, judges_used, place_of, settle, without_place
 from evalkit.lighteval.progress import ProgressLog
-from evalkit.lighteval.scoring import Settled, judges_used, place_of, settle, without_place
 from evalkit.runs.contract import Scoring, TaskBindings
 
 __all__ = ["RubricScore", "batched_metric", "filled_answers", "judge_metric", "jury_metric", "receipt_counts"]

@@ -18,8 +18,8 @@ from typing import Any
 
 from evalkit.errors import ConfigError, EvalkitError
 from evalkit.lighteval.metric_scorers import scorer_of
-from evalkit.lighteval.scoring import place_of, without_place
-from evalkit.lighteval.surrogates import repair_document, repair_response, repaired_sample
+from evalkit.lighteval.metric_settings import place_of, without_place
+from evalkit.lighteval.unicode_repair import repair_document, repair_response, repaired_sample
 from evalkit.runs.contract import write_scorers
 
 __all__ = ["prepare"]

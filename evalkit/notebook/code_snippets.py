@@ -7,12 +7,12 @@ from pprint import pformat
 from typing import Any
 
 from evalkit.core.judges import Judge
-from evalkit.core.rules import Rules
+from evalkit.core.vote_aggregate_rules import Rules
 from evalkit.notebook.label_log import drop_new_annotators
-from evalkit.notebook.session import Session
+from evalkit.notebook.tuning_session import Session
 from evalkit.notebook.version_history import Version
 from evalkit.rubrics import Rubric
-from evalkit.rubrics.profiles import judge_dict
+from evalkit.rubrics.judge_profiles import judge_dict
 
 __all__ = ["session_code"]
 

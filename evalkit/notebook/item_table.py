@@ -13,7 +13,7 @@ from evalkit.evaluation import Evaluation
 from evalkit.evaluation.suggestions.cases import kinds_of
 from evalkit.notebook.label_log import labels_on_scale
 from evalkit.rubrics.scales import Scale
-from evalkit.stats.alignment.human_labels import annotators_of
+from evalkit.stats.alignment.label_values import annotators_of
 
 __all__ = ["FILTERS", "PAGE", "SORTS", "Page", "Query", "Row", "page_of", "rows_of", "conflicting_verdict"]
 

@@ -14,8 +14,8 @@ import pandas as pd
 from evalkit.errors import CacheError, InputError
 from evalkit.rubrics import Rubric, Scale
 from evalkit.stats.alignment import split_labels
-from evalkit.stats.alignment.human_labels import read_label, with_codes
 from evalkit.stats.alignment.label_splits import DEV
+from evalkit.stats.alignment.label_values import read_label, with_codes
 from evalkit.tables import LABEL_KEY, categorical, table
 
 __all__ = ["ENOUGH_LABELS", "LabelLog", "drop_new_annotators", "labels_on_scale"]

@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from evalkit.core.choices import BACKENDS, SCORING_MODES
-from evalkit.core.rules import AGGREGATE_RULES
+from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES
 from evalkit.errors import ConfigError
 from evalkit.rubrics.yaml_files import dump_yaml
 from evalkit.runs.contract import Scoring, ScoringConfig

@@ -13,9 +13,9 @@ from evalkit.evaluation import Evaluation
 from evalkit.evaluation.suggestions import Edit
 from evalkit.notebook.code_snippets import session_code
 from evalkit.notebook.figure_tiles import counted_labels
-from evalkit.notebook.session import Session
 from evalkit.notebook.tuner_controller import TunerController
 from evalkit.notebook.tuner_html import page_html, page_text
+from evalkit.notebook.tuning_session import Session
 from evalkit.rubrics import LabelsLike, Rubric, RubricLike
 from evalkit.tables import ItemsLike
 

@@ -11,7 +11,6 @@ from evalkit.errors import ConfigError, counted
 from evalkit.notebook.code_snippets import session_code
 from evalkit.notebook.item_table import Query
 from evalkit.notebook.rubric_form import from_form, from_yaml
-from evalkit.notebook.session import Session
 from evalkit.notebook.tuner_payload import (
     draft_payload,
     figures_payload,
@@ -21,6 +20,7 @@ from evalkit.notebook.tuner_payload import (
     suggestions_payload,
     unscored_lines,
 )
+from evalkit.notebook.tuning_session import Session
 from evalkit.notebook.widget_base import NotebookWidget, new_widget
 from evalkit.rubrics import Rubric
 

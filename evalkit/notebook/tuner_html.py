@@ -8,7 +8,7 @@ from typing import Any
 from evalkit.core.formatting import html_page, html_table, html_tiles, text_table
 from evalkit.errors import counted
 from evalkit.notebook.item_table import Query, Row, page_of
-from evalkit.notebook.session import Session
+from evalkit.notebook.tuning_session import Session
 
 __all__ = ["page_html", "page_text"]
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pandas as pd
 
-from evalkit.core.rules import AGGREGATE_RULES
+from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES
 from evalkit.engine import explain
 from evalkit.errors import counted
 from evalkit.notebook.item_table import FILTERS, Page
 from evalkit.notebook.rubric_form import form_of
-from evalkit.notebook.session import Session
+from evalkit.notebook.tuning_session import Session
 from evalkit.rubrics.prompts import list_templates
 
 __all__ = [

@@ -12,13 +12,13 @@ from typing import Any
 
 from evalkit import tables
 from evalkit.core.judges import Judge, JudgeLike, JudgesLike
-from evalkit.core.rules import AGGREGATE_RULES, check_choice
+from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES, check_choice
 from evalkit.engine import Options, Plan, Spec, plan
 from evalkit.errors import ConfigError, EvalkitError, InputError, RubricError, counted, listed
 from evalkit.evaluation import Evaluation, evaluate
 from evalkit.notebook.version_history import History, Version, rebase
 from evalkit.rubrics import Rubric, RubricLike
-from evalkit.rubrics.profiles import judge_dict
+from evalkit.rubrics.judge_profiles import judge_dict
 from evalkit.tables import ItemsLike, as_items, load_items
 
 __all__ = ["TuningState", "Stopped"]

@@ -12,10 +12,10 @@ import orjson
 
 from evalkit.core.files import whole
 from evalkit.core.judges import Judge
-from evalkit.core.keys import digest
+from evalkit.core.reply_keys import digest
 from evalkit.errors import CacheError, ConfigError, RubricError
 from evalkit.rubrics import Rubric
-from evalkit.rubrics.profiles import judge_dict
+from evalkit.rubrics.judge_profiles import judge_dict
 
 __all__ = ["History", "Version", "rebase"]
 

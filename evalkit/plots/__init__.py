@@ -6,7 +6,7 @@ from evalkit.plots.judge_agreement import plot_agreement, plot_disagreement
 from evalkit.plots.phi_grid import plot_phi_grid
 from evalkit.plots.sample_curve import plot_k_curve
 from evalkit.plots.score_distribution import plot_scores
-from evalkit.plots.versions import plot_versions
+from evalkit.plots.version_comparison import plot_versions
 
 __all__ = [
     "plot_agreement",

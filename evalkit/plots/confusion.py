@@ -15,7 +15,7 @@ from evalkit.errors import InputError, counted
 from evalkit.plots.layout import Cell, Key, Panel, frame, paint_matrix, short
 from evalkit.plots.theme import Palette, Theme
 from evalkit.rubrics.scales import Scale
-from evalkit.stats.alignment.human_labels import read_label
+from evalkit.stats.alignment.label_values import read_label
 from evalkit.tables.grouping import group
 
 if TYPE_CHECKING:

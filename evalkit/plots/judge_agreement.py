@@ -17,7 +17,7 @@ from evalkit.plots.theme import Palette, Theme
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.aggregation import aggregate
 from evalkit.stats.agreement import disagreement
-from evalkit.stats.alignment.human_labels import Reading, read_label
+from evalkit.stats.alignment.label_values import Reading, read_label
 from evalkit.stats.intervals import cluster_codes, mean_interval
 from evalkit.tables.grouping import Floats, clusters_of
 

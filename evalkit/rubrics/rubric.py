@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field, PrivateAttr, ValidationError, field_valid
 
 from evalkit.core.choices import Layout, RubricMode
 from evalkit.core.formatting import html_text
-from evalkit.core.keys import digest
+from evalkit.core.reply_keys import digest
 from evalkit.errors import RubricError, guess, listed
 from evalkit.rubrics.criteria import ID, STRICT, Criterion, problems
 from evalkit.rubrics.differences import differences

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from evalkit.core.keys import digest
+from evalkit.core.reply_keys import digest
 from evalkit.errors import ConfigError, EvalkitError, MissingExtraError, RegistryError, RubricError, listed
 from evalkit.rubrics import Profile, load_profile
 from evalkit.rubrics.prompts import Template, load_template

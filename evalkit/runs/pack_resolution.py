@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from evalkit.core.keys import digest
+from evalkit.core.reply_keys import digest
 from evalkit.errors import ConfigError, EvalkitError, RegistryError, listed
 from evalkit.rubrics import load_profile
 from evalkit.rubrics.prompts import load_template

@@ -11,9 +11,9 @@ from sqlalchemy.exc import DBAPIError, InterfaceError, InternalError, Operationa
 from evalkit.core.files import whole
 from evalkit.core.terminal_text import one_line
 from evalkit.errors import EvalkitError, RegistryError
+from evalkit.runs.run_database_rows import Ending
 from evalkit.runs.run_owner import Owner
 from evalkit.runs.run_results import read_findings
-from evalkit.runs.run_rows import Ending
 from evalkit.runs.run_store import RunStore
 
 __all__ = ["OUTCOME", "close_run", "kept_ending", "store_ending"]

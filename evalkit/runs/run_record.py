@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from evalkit.core.keys import digest
+from evalkit.core.reply_keys import digest
 from evalkit.errors import listed
 from evalkit.runs.contract import Receipt
 from evalkit.runs.contract.metric_names import group_of, is_of

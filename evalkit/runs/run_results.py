@@ -16,8 +16,8 @@ from evalkit.runs.contract.lighteval_output import LightevalArtifacts
 from evalkit.runs.contract.metric_names import PASS_RATE, count_name, is_count
 from evalkit.runs.contract.task_bindings import task_name
 from evalkit.runs.run import Run
+from evalkit.runs.run_database_rows import Ending
 from evalkit.runs.run_record import RunScore, RunTask, no_receipt, scorers_of
-from evalkit.runs.run_rows import Ending
 
 __all__ = ["has_samples", "read_findings", "sample_values"]
 

@@ -14,10 +14,10 @@ from sqlalchemy.orm import Session
 from evalkit.errors import RegistryError, listed
 from evalkit.runs.pack_resolution import Resolution
 from evalkit.runs.registry import Registry
-from evalkit.runs.registry.tables import PackRow, RunRow
+from evalkit.runs.registry.database_tables import PackRow, RunRow
 from evalkit.runs.run import Run
+from evalkit.runs.run_database_rows import Ending, pack_id, put_findings, read_run, task_rows
 from evalkit.runs.run_owner import Owner
-from evalkit.runs.run_rows import Ending, pack_id, put_findings, read_run, task_rows
 
 __all__ = ["STALE_S", "Order", "RunStore"]
 

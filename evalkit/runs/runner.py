@@ -8,7 +8,7 @@ from typing import Any
 
 from evalkit.errors import ConfigError, EvalkitError, RegistryError
 from evalkit.runs.contract import ScoringConfig
-from evalkit.runs.environments import environment_facts
+from evalkit.runs.installed_packages import environment_facts
 from evalkit.runs.lighteval_command import LIGHTEVAL, check_flags, model_facts, same_files
 from evalkit.runs.lighteval_process import Heartbeat, child_environment, follow_run
 from evalkit.runs.pack_resolution import resolve
@@ -16,9 +16,9 @@ from evalkit.runs.registry import Registry
 from evalkit.runs.run import Run
 from evalkit.runs.run_completion import OUTCOME, close_run, kept_ending, store_ending
 from evalkit.runs.run_config import as_given, check_same
+from evalkit.runs.run_database_rows import Ending
 from evalkit.runs.run_owner import Owner, kill_leftovers
 from evalkit.runs.run_results import read_findings
-from evalkit.runs.run_rows import Ending
 from evalkit.runs.run_store import STALE_S, Order, RunStore
 
 __all__ = ["Runner"]

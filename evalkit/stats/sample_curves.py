@@ -12,14 +12,14 @@ import pandas as pd
 
 from evalkit import tables
 from evalkit.core.choices import Ties, Unscored
-from evalkit.core.rules import check_choice
+from evalkit.core.vote_aggregate_rules import check_choice
 from evalkit.errors import ConfigError, InputError, listed
 from evalkit.rubrics.row_scales import Measures, nearest_labels
-from evalkit.stats.alignment.agreement_figures import FIGURES, Answers, compare_each
+from evalkit.stats.alignment.agreement_measures import FIGURES, Answers, compare_each
 from evalkit.stats.alignment.rater_panels import KEYS, Panel, checked, panels
 from evalkit.stats.alignment.system_levels import TRANSFORM
+from evalkit.stats.figure_tables import joined, note_few_clusters, result_table
 from evalkit.stats.intervals import jackknife, jackknife_groups
-from evalkit.stats.result_tables import joined, note_few_clusters, result_table
 from evalkit.stats.voting import vote
 from evalkit.tables.grouping import Flags, Floats
 from evalkit.tables.ties import LEFT_OUT, Counting, check_counting

@@ -15,7 +15,7 @@ import orjson
 import pandas as pd
 
 from evalkit.core.files import whole
-from evalkit.core.keys import canonical_json
+from evalkit.core.reply_keys import canonical_json
 from evalkit.errors import InputError, MissingExtraError, advise_extra, listed
 from evalkit.tables.schemas import TABLES, check, empty, required_columns
 from evalkit.tables.values import canonical, is_missing

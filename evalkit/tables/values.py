@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evalkit.core.keys import canonical_json
+from evalkit.core.reply_keys import canonical_json
 from evalkit.errors import InputError
 
 __all__ = ["canonical", "canonical_text", "input_text", "is_missing"]

@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from launched import runner_of
+from run_setup import runner_of
 from test_accessibility import dark, findings
 from test_tuner import NAMELESS
 
@@ -20,7 +20,7 @@ MADE = f"""\
 import sys
 sys.path.insert(0, {TESTS!r})
 from pathlib import Path
-from launched import *
+from run_setup import *
 import evalkit as ek
 folder = Path.cwd()
 registry = ek.runs.Registry.open(folder / "registry.sqlite")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote
 
-from evalkit.engine.cache import schema
+from evalkit.engine.cache import sqlite_schema as schema
 from evalkit.engine.cache.forks import at_work
 from evalkit.errors import CacheError
 

@@ -1,6 +1,6 @@
 """The store that joblib sees: registered as ``"evalkit"``, backed by `ReplyStore`.
 
-What is used of joblib's insides is pinned by ``tests/test_caching_memory.py``.
+What is used of joblib's insides is pinned by ``tests/test_cache_memory.py``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 from joblib import register_store_backend
 from joblib._store_backends import StoreBackendBase, StoreBackendMixin
 
-from evalkit.core.records import Reply
+from evalkit.core.prompts_and_replies import Reply
 from evalkit.engine.cache.rows import decoded
 from evalkit.engine.cache.store import ReplyStore
 from evalkit.errors import CacheError, ConfigError

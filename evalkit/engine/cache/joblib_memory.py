@@ -1,6 +1,6 @@
 """`ReplyMemory`: `joblib.Memory` over the reply store. What is memoized is one raw reply of a judge, by its key.
 
-What is used of joblib's insides is pinned by ``tests/test_caching_memory.py``.
+What is used of joblib's insides is pinned by ``tests/test_cache_memory.py``.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from joblib import Memory
 from joblib.memory import AsyncMemorizedFunc, MemorizedFunc
 
 from evalkit.core.folders import default_folder
-from evalkit.core.keys import KeyParts
-from evalkit.core.records import Reply
+from evalkit.core.prompts_and_replies import Reply
+from evalkit.core.reply_keys import KeyParts
 from evalkit.engine.cache.in_flight import InFlight
 from evalkit.engine.cache.joblib_backend import BACKEND, ReplyBackend
 from evalkit.engine.cache.maintenance import PruneReport
@@ -57,7 +57,7 @@ class ReplyMemory(Memory):  # type: ignore[misc]
     --------
     >>> import tempfile
     >>> from types import SimpleNamespace
-    >>> from evalkit.core.keys import KeyParts
+    >>> from evalkit.core.reply_keys import KeyParts
     >>> parts = KeyParts("fake", "local", "strict", "support", "v1", "r", "t", 1.0, 512, {}, input_hash="0" * 64)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     memory = ReplyMemory(folder)

@@ -15,12 +15,12 @@ import orjson
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from evalkit.core.choices import Order
-from evalkit.core.keys import KeyParts, canonical_json
-from evalkit.core.records import Reply
+from evalkit.core.prompts_and_replies import Reply
+from evalkit.core.reply_keys import KeyParts, canonical_json
 from evalkit.engine.cache.connections import Connections
 from evalkit.engine.cache.maintenance import Chosen, PruneReport, call_parts, snapshot, tally
 from evalkit.engine.cache.rows import Row, row_of
-from evalkit.engine.cache.schema import place, transaction
+from evalkit.engine.cache.sqlite_schema import place, transaction
 from evalkit.errors import CacheError, counted
 
 __all__ = ["ImportReport", "export", "import_", "remove"]

@@ -8,7 +8,7 @@ from typing import Any, TypedDict
 
 import orjson
 
-from evalkit.core.keys import KeyParts
+from evalkit.core.reply_keys import KeyParts
 from evalkit.engine.cache.rows import key_function, shared_json
 from evalkit.engine.cache.writer import chunks, marks
 

@@ -11,10 +11,10 @@ from typing import Any, TypedDict
 
 import orjson
 
-from evalkit.core.keys import canonical_json
+from evalkit.core.reply_keys import canonical_json
 from evalkit.engine.cache.counters import Counts
 from evalkit.engine.cache.rows import key_function
-from evalkit.engine.cache.schema import log_of
+from evalkit.engine.cache.sqlite_schema import log_of
 from evalkit.errors import CacheError, counted
 
 __all__ = ["Chosen", "JudgeStats", "PruneReport", "RubricStats", "Stats", "call_parts", "promote", "stats", "tally"]

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from evalkit.core.keys import KEY_SCHEMA, KeyParts, canonical_json, sample_keys
-from evalkit.core.records import Reply, token_count
+from evalkit.core.prompts_and_replies import Reply, token_count
+from evalkit.core.reply_keys import KEY_SCHEMA, KeyParts, canonical_json, sample_keys
 from evalkit.errors import CacheError, InputError
 
 __all__ = ["Row", "decoded", "encoded", "key_function", "row_of", "shared_json"]

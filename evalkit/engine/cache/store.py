@@ -19,16 +19,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evalkit.core.folders import default_folder, network_file_system
-from evalkit.core.keys import KeyParts, canonical_json
-from evalkit.core.records import Reply
+from evalkit.core.prompts_and_replies import Reply
+from evalkit.core.reply_keys import KeyParts, canonical_json
 from evalkit.engine.cache import lookups
 from evalkit.engine.cache import maintenance as upkeep
-from evalkit.engine.cache.claims import Claims
 from evalkit.engine.cache.connections import Connections
 from evalkit.engine.cache.counters import Counters
 from evalkit.engine.cache.forks import look_after, opening
+from evalkit.engine.cache.process_claims import Claims
 from evalkit.engine.cache.rows import Row, row_of
-from evalkit.engine.cache.schema import FILE_NAME
+from evalkit.engine.cache.sqlite_schema import FILE_NAME
 from evalkit.engine.cache.writer import Fact, Job, Writer
 from evalkit.errors import CacheError, counted
 

@@ -12,7 +12,7 @@ from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from evalkit.engine.cache import schema
+from evalkit.engine.cache import sqlite_schema as schema
 from evalkit.engine.cache.connections import Connections
 from evalkit.engine.cache.counters import Counters
 from evalkit.engine.cache.rows import Row

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from evalkit.core.judges import Judge
-from evalkit.core.keys import canonical_json
-from evalkit.core.records import Request
+from evalkit.core.prompts_and_replies import Request
+from evalkit.core.reply_keys import canonical_json
 from evalkit.engine.options import Options
 from evalkit.engine.providers.prices import price_of
 from evalkit.errors import ConfigError

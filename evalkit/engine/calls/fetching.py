@@ -14,7 +14,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from evalkit.core.formatting import in_notebook
-from evalkit.core.records import Request
+from evalkit.core.prompts_and_replies import Request
 from evalkit.engine.calls.event_loop import LoopThread
 from evalkit.engine.calls.outcomes import Outcome, Progress
 from evalkit.engine.calls.scheduler import Scheduler

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from evalkit.core.records import Failure
+from evalkit.core.prompts_and_replies import Failure
 
 __all__ = ["Outcome", "Progress"]
 

@@ -6,7 +6,7 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from evalkit.core.records import Failure, Request
+from evalkit.core.prompts_and_replies import Failure, Request
 
 __all__ = ["CallFailedError", "ClaimedElsewhereError", "PendingCall"]
 

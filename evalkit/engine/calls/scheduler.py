@@ -10,11 +10,11 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from evalkit.core.judges import Judge
-from evalkit.core.records import Failure, Reply, Request
+from evalkit.core.prompts_and_replies import Failure, Reply, Request
 from evalkit.engine.calls.budget import Budget
-from evalkit.engine.calls.in_flight import SampleKey, is_of_its_run, samples_in_flight
 from evalkit.engine.calls.outcomes import Outcome, Progress
 from evalkit.engine.calls.pending_call import PendingCall
+from evalkit.engine.calls.samples_in_flight import SampleKey, is_of_its_run, samples_in_flight
 from evalkit.engine.calls.workers import Workers
 from evalkit.engine.options import Options
 from evalkit.engine.providers import check_ready

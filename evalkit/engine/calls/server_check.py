@@ -10,8 +10,8 @@ from typing import Any, Literal
 import orjson
 
 from evalkit.core.judges import Judge
-from evalkit.core.keys import KeyParts
-from evalkit.core.records import Message, Prompt, Reply, Request
+from evalkit.core.prompts_and_replies import Message, Prompt, Reply, Request
+from evalkit.core.reply_keys import KeyParts
 from evalkit.engine.calls.event_loop import LoopThread
 from evalkit.engine.providers import check_ready, connect
 from evalkit.engine.providers.client import ProviderError

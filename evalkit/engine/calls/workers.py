@@ -16,11 +16,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from evalkit.core.judges import Judge
-from evalkit.core.records import Failure, Reply
-from evalkit.engine.calls.circuit_breaker import Breaker, reason_of, wait_of
+from evalkit.core.prompts_and_replies import Failure, Reply
 from evalkit.engine.calls.outcomes import Outcome
 from evalkit.engine.calls.pending_call import CallFailedError, ClaimedElsewhereError, PendingCall
 from evalkit.engine.calls.rate_limits import rate_limiter_of
+from evalkit.engine.calls.retries import Breaker, reason_of, wait_of
 from evalkit.engine.providers import connect
 from evalkit.engine.providers.client import ProviderError, RunSettings
 from evalkit.engine.providers.prices import price_of

@@ -13,8 +13,8 @@ from typing import Any
 import orjson
 
 from evalkit.core.judges import Judge
-from evalkit.core.records import Prompt, Reply, Request
-from evalkit.engine.providers.reply_forms import Code, verdict_fields, write_reply
+from evalkit.core.prompts_and_replies import Prompt, Reply, Request
+from evalkit.engine.providers.written_verdicts import Code, verdict_fields, write_reply
 from evalkit.errors import ConfigError, guess
 
 __all__ = ["PERSONAS", "FakeClient", "check", "connect"]
@@ -90,7 +90,7 @@ class FakeClient:
 
         Examples
         --------
-        >>> from evalkit.core.records import Message
+        >>> from evalkit.core.prompts_and_replies import Message
         >>> prompt = Prompt((Message("user", "…"),), "number", None, "r", "v1", "faithfulness", "t@v1", "ordinal",
         ...     (0, 1, 2), {"question": "When?", "answer": "In 1987.", "context": "It was opened in 1987."})
         >>> FakeClient(Judge.of("fake:lenient")).reply(prompt, 0).text

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from evalkit.core.judges import Judge
-from evalkit.core.records import Prompt, Reply, Request
+from evalkit.core.prompts_and_replies import Prompt, Reply, Request
 from evalkit.engine.cache.joblib_memory import ReplyMemory
 from evalkit.engine.providers.client import ProblemKind, ProviderError, RunSettings
 from evalkit.engine.providers.openai_replies import without_prompt

@@ -11,10 +11,10 @@ from urllib.parse import urlsplit
 import orjson
 
 from evalkit.core.judges import Judge
-from evalkit.core.records import Reply, Request
+from evalkit.core.prompts_and_replies import Reply, Request
 from evalkit.engine.providers.api_keys import key_in
-from evalkit.engine.providers.checks import check_extra, check_key, check_params
 from evalkit.engine.providers.client import ProblemKind, ProviderError
+from evalkit.engine.providers.judge_checks import check_extra, check_key, check_params
 from evalkit.engine.providers.openai import request_body
 from evalkit.engine.providers.openai_replies import problem_of, replies_of, without_prompt
 from evalkit.engine.providers.prices import price_of

@@ -13,10 +13,10 @@ from typing import Any
 import orjson
 
 from evalkit.core.judges import Judge
-from evalkit.core.records import Reply, Request, token_count
+from evalkit.core.prompts_and_replies import Reply, Request, token_count
 from evalkit.engine.providers.api_keys import key_in
-from evalkit.engine.providers.checks import check_extra, check_params
 from evalkit.engine.providers.client import ProviderError
+from evalkit.engine.providers.judge_checks import check_extra, check_params
 from evalkit.engine.providers.openai import request_body
 from evalkit.engine.providers.openai_replies import problem_of, replies_of, without_prompt
 from evalkit.engine.providers.prices import price_of

@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from evalkit.core.judges import Judge
-from evalkit.core.keys import canonical_json
-from evalkit.core.records import Reply, Request
+from evalkit.core.prompts_and_replies import Reply, Request
+from evalkit.core.reply_keys import canonical_json
 from evalkit.engine.providers.client import ProviderError
 from evalkit.engine.providers.model_interface import ENDING, Model, Written, stops_of
 from evalkit.engine.providers.prices import cost_of, price_of, shares

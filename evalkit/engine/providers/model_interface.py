@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from evalkit.core.judges import Judge
-from evalkit.core.records import Message, Request
+from evalkit.core.prompts_and_replies import Message, Request
 from evalkit.engine.providers.client import ProviderError
 
 __all__ = ["ENDING", "MOST_TOKENS", "Model", "Written", "seed_of", "stops_of", "without_system"]

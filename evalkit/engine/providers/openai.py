@@ -17,10 +17,10 @@ import orjson
 
 from evalkit._version import __version__
 from evalkit.core.judges import Judge, host_of
-from evalkit.core.records import Reply, Request
+from evalkit.core.prompts_and_replies import Reply, Request
 from evalkit.engine.providers.api_keys import key_in
-from evalkit.engine.providers.checks import check_key, check_params
 from evalkit.engine.providers.client import ProviderError
+from evalkit.engine.providers.judge_checks import check_key, check_params
 from evalkit.engine.providers.openai_replies import problem_of, replies_of, without_prompt
 from evalkit.engine.providers.prices import price_of
 from evalkit.engine.providers.transport import Answer, Transport, proxy_of

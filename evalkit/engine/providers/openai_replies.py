@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from evalkit.core.records import Prompt, Reply, Request, token_count
+from evalkit.core.prompts_and_replies import Prompt, Reply, Request, token_count
 from evalkit.engine.providers.api_keys import key_source
 from evalkit.engine.providers.client import ProblemKind, ProviderError
 from evalkit.engine.providers.prices import cost_of, shares

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from evalkit.core.judges import Judge
-from evalkit.core.records import Message, Request
-from evalkit.engine.providers.checks import check_extra
+from evalkit.core.prompts_and_replies import Message, Request
 from evalkit.engine.providers.client import ProviderError
+from evalkit.engine.providers.judge_checks import check_extra
 from evalkit.engine.providers.local_models import LocalClient, check_local
 from evalkit.engine.providers.model_interface import ENDING, MOST_TOKENS, Written, seed_of, stops_of, without_system
 from evalkit.errors import ConfigError

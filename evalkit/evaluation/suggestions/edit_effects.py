@@ -9,11 +9,11 @@ from typing import Any
 import pandas as pd
 
 from evalkit.errors import ConfigError, InputError
-from evalkit.evaluation.evaluations import Evaluation
+from evalkit.evaluation.evaluation import Evaluation
 from evalkit.evaluation.suggestions.cases import groups_of
 from evalkit.stats.alignment import align, split_labels
-from evalkit.stats.alignment.human_labels import with_codes
 from evalkit.stats.alignment.label_splits import DEV, HELD_OUT
+from evalkit.stats.alignment.label_values import with_codes
 from evalkit.stats.comparison import compare
 from evalkit.tables import LABEL_KEY, categorical, check
 

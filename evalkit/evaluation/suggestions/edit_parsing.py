@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
-from evalkit.core.records import Reply
+from evalkit.core.prompts_and_replies import Reply
 from evalkit.errors import RubricError
 from evalkit.evaluation.suggestions.edits import Edit, Part, Refusal, text_of
 from evalkit.rubrics import Rubric

@@ -11,11 +11,11 @@ import orjson
 import pandas as pd
 
 from evalkit.core.judges import Judge, JudgeLike
-from evalkit.core.keys import KeyParts, digest
-from evalkit.core.records import Prompt, Reply, Request
+from evalkit.core.prompts_and_replies import Prompt, Reply, Request
+from evalkit.core.reply_keys import KeyParts, digest
 from evalkit.engine.cache import ReplyStore
 from evalkit.errors import CacheMiss, ConfigError, JudgeError
-from evalkit.evaluation.evaluations import Evaluation
+from evalkit.evaluation.evaluation import Evaluation
 from evalkit.evaluation.suggestions.cases import Cases, cases_of, dev_labels
 from evalkit.evaluation.suggestions.edit_parsing import read_edits
 from evalkit.evaluation.suggestions.edits import Suggestions

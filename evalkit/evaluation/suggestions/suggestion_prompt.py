@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from evalkit.core.records import Message, Prompt
+from evalkit.core.prompts_and_replies import Message, Prompt
 from evalkit.evaluation.suggestions.cases import Case, Cases
 from evalkit.evaluation.suggestions.edits import PARTS
 from evalkit.rubrics import Rubric, code_text

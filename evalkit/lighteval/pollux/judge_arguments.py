@@ -127,7 +127,7 @@ def _check_now(judge: Judge) -> None:
 
         connect(judge)
     elif judge.params and judge.provider not in _IN_PROCESS:
-        from evalkit.engine.providers.checks import check_params
+        from evalkit.engine.providers.judge_checks import check_params
 
         check_params(judge)
 

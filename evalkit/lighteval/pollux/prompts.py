@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from evalkit.core.records import Message, Prompt
+from evalkit.core.prompts_and_replies import Message, Prompt
 from evalkit.errors import RubricError
 from evalkit.rubrics import Criterion, Rubric, code_text
 from evalkit.rubrics.prompts import PromptBuilder, Template

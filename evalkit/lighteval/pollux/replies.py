@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from evalkit.core.records import Reply
+from evalkit.core.prompts_and_replies import Reply
 from evalkit.errors import ConfigError, RubricError
 from evalkit.lighteval.pollux.prompts import defuse
 from evalkit.rubrics import Criterion, Scale

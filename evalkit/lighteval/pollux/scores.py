@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import orjson
 
-from evalkit.lighteval.metric_rows import EMPTY_ANSWER, TIED, is_scored, mean_row
+from evalkit.lighteval.evaluation_rows import EMPTY_ANSWER, TIED, is_scored, mean_row
 from evalkit.rubrics import Criterion
 
 __all__ = ["RESERVED", "Missing", "PolluxPart", "corpus_of", "part_of", "pollux_corpus", "sample_row", "score_answer"]

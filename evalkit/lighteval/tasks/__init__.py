@@ -12,8 +12,7 @@ from lighteval.tasks.lighteval_task import LightevalTaskConfig
 
 from evalkit.errors import ConfigError, listed
 from evalkit.lighteval.metrics import judge_metric
-from evalkit.lighteval.pollux.task_metric import pollux_metric
-from evalkit.lighteval.tasks.checks import check_metric
+from evalkit.lighteval.pollux.criteria_metric import pollux_metric
 from evalkit.lighteval.tasks.configs import make_config
 from evalkit.lighteval.tasks.documents import READERS
 from evalkit.lighteval.tasks.instruction_rules import RULE_KEYS, check_rules
@@ -22,6 +21,7 @@ from evalkit.lighteval.tasks.refusals import REFUSAL_KEYS, check_refusal
 from evalkit.lighteval.tasks.sources import HUB, SOURCES, data_source, place_of, version_of
 from evalkit.lighteval.tasks.text_overlap import OVERLAP_KEYS, check_overlap
 from evalkit.lighteval.tasks.tool_calls import CALL_KEYS, check_calls
+from evalkit.lighteval.tasks.unjudged_metrics import check_metric
 
 __all__ = ["EVALKIT_PLUGIN", "TASKS_TABLE", "make_tasks", "pollux_metric"]
 

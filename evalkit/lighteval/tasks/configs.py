@@ -8,8 +8,8 @@ from typing import Any
 from lighteval.metrics.utils.metric_utils import SampleLevelMetric
 from lighteval.tasks.lighteval_task import LightevalTaskConfig
 
-from evalkit.lighteval.tasks.checks import answered_metric
 from evalkit.lighteval.tasks.sources import Place
+from evalkit.lighteval.tasks.unjudged_metrics import answered_metric
 
 __all__ = ["make_config"]
 

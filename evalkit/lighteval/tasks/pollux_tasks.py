@@ -12,11 +12,11 @@ from lighteval.tasks.requests import Doc
 
 from evalkit.errors import ConfigError
 from evalkit.lighteval.pollux.criteria import PolluxCriteria, slug_of
-from evalkit.lighteval.pollux.task_metric import pollux_metric
-from evalkit.lighteval.tasks.checks import check_metric
+from evalkit.lighteval.pollux.criteria_metric import pollux_metric
 from evalkit.lighteval.tasks.configs import make_config
 from evalkit.lighteval.tasks.instruction_rules import script_share
 from evalkit.lighteval.tasks.sources import HUB, Place, check_row, data_folder, place_of, version_of
+from evalkit.lighteval.tasks.unjudged_metrics import check_metric
 
 __all__ = ["CRITERIA_VARIABLE", "DIFFICULTIES", "PolluxReader", "criteria_file", "difficulty_of", "pollux_tasks"]
 

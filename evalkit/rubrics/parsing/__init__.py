@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any, Protocol, cast
 
 from evalkit.core.choices import REASONS
-from evalkit.core.records import Reply
+from evalkit.core.prompts_and_replies import Reply
 from evalkit.errors import RubricError
 from evalkit.rubrics.parsing.json_answers import quick_object, read_object, read_whole
 from evalkit.rubrics.parsing.plain_answers import read_lines

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from evalkit.core.records import Prompt
+from evalkit.core.prompts_and_replies import Prompt
 from evalkit.errors import InputError, listed
-from evalkit.rubrics.profiles import RubricLike, rubric_of
+from evalkit.rubrics.judge_profiles import RubricLike, rubric_of
 from evalkit.rubrics.prompts.prompt_builder import PromptBuilder, item_inputs
 from evalkit.tables import as_items
 from evalkit.tables.items import ItemsLike, column_names

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from evalkit.core.keys import digest
-from evalkit.core.records import Message, Prompt
+from evalkit.core.prompts_and_replies import Message, Prompt
+from evalkit.core.reply_keys import digest
 from evalkit.errors import RubricError, listed
 from evalkit.rubrics.prompts.delimiters import fenced
 from evalkit.rubrics.prompts.templates import Template, load_template

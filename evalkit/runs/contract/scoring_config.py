@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from evalkit.core.choices import SCORING_MODES, Backend
 from evalkit.core.judges import MOST_SAMPLES, Judge
-from evalkit.core.rules import AggregateRule
+from evalkit.core.vote_aggregate_rules import AggregateRule
 from evalkit.errors import ConfigError, listed
 from evalkit.errors.secrets import is_key
 

@@ -16,10 +16,10 @@ from sqlalchemy.orm import Session
 from evalkit._version import __version__
 from evalkit.errors import ConfigError, RegistryError, listed
 from evalkit.runs.contract.plugin_layout import ENTRY_POINTS
+from evalkit.runs.registry.database_tables import BenchmarkRow, PluginRow
 from evalkit.runs.registry.plugin_report import PluginReport, dataset_of, inspect_plugin, lighteval_tasks
 from evalkit.runs.registry.plugin_sources import locate
 from evalkit.runs.registry.records import Pack, PackTask
-from evalkit.runs.registry.tables import BenchmarkRow, PluginRow
 
 __all__ = ["COLUMNS", "add_tasks", "benchmark_table", "entries_of", "evalkit_tasks", "own_tasks", "unknown_tasks"]
 

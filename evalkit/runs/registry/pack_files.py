@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from evalkit.core.keys import digest
+from evalkit.core.reply_keys import digest
 from evalkit.errors import ConfigError, RubricError, listed
 from evalkit.rubrics.criteria import problems
 from evalkit.rubrics.yaml_files import dump_yaml, read_yaml

@@ -24,12 +24,12 @@ from evalkit.runs.registry.benchmarks import (
     unknown_tasks,
 )
 from evalkit.runs.registry.database import Database, default_url
+from evalkit.runs.registry.database_rows import add_row, find_row, list_rows, pack_row
+from evalkit.runs.registry.database_tables import PackRow, PluginRow, RunRow, TemplateRow
 from evalkit.runs.registry.pack_files import pack_yaml, read_pack
 from evalkit.runs.registry.plugin_report import PluginReport, inspect_plugin
 from evalkit.runs.registry.plugin_sources import content_hash, locate, requirements_of
 from evalkit.runs.registry.records import JudgeTemplate, Pack, Plugin
-from evalkit.runs.registry.rows import add_row, find_row, list_rows, pack_row
-from evalkit.runs.registry.tables import PackRow, PluginRow, RunRow, TemplateRow
 
 __all__ = ["Registry"]
 

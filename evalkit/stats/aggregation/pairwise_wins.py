@@ -10,8 +10,8 @@ import pandas as pd
 
 from evalkit import tables
 from evalkit.errors import InputError, counted, listed
+from evalkit.stats.figure_tables import figure_row, interval_columns, joined, result_table
 from evalkit.stats.intervals import FEW_CLUSTERS, cluster_codes, mean_interval
-from evalkit.stats.result_tables import figure_row, interval_columns, joined, result_table
 from evalkit.tables import ItemsLike, as_items
 from evalkit.tables.grouping import Floats, clusters_of, group, refuse_doubles
 

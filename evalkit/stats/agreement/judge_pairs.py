@@ -14,8 +14,8 @@ import pandas as pd
 from evalkit.core.choices import Ties, Unscored
 from evalkit.stats.agreement.rating_arrays import CRITERION_KEY, Answered, Voted, answered, checked, voted
 from evalkit.stats.agreement.reliabilities import figure_with_interval
+from evalkit.stats.figure_tables import interval_columns, joined, note_few_clusters, result_table
 from evalkit.stats.leave_one_out import ratio, sums_without_each
-from evalkit.stats.result_tables import interval_columns, joined, note_few_clusters, result_table
 from evalkit.tables.grouping import Flags, Floats
 from evalkit.tables.ties import Counting, check_counting
 

@@ -12,7 +12,7 @@ from evalkit.errors import ConfigError
 from evalkit.stats.agreement.rating_arrays import CRITERION_KEY, Answered, answered, checked
 from evalkit.stats.agreement.reliabilities import figure_with_interval, spread_components
 from evalkit.stats.agreement.variance_components import dependability
-from evalkit.stats.result_tables import joined, result_table
+from evalkit.stats.figure_tables import joined, result_table
 
 __all__ = ["phi_grid"]
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from evalkit import tables
-from evalkit.core.rules import AVERAGES
+from evalkit.core.vote_aggregate_rules import AVERAGES
 from evalkit.errors import InputError
 from evalkit.rubrics.row_scales import Measures, answer_norms, measures, nearest_labels
 from evalkit.rubrics.scales import Scale

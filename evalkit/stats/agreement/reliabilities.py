@@ -13,8 +13,8 @@ from evalkit.stats.agreement.chance_corrected import Labels, fleiss_kappa, gwet_
 from evalkit.stats.agreement.krippendorff import Cells, Metric, alpha, pairable, percent_agreement
 from evalkit.stats.agreement.rating_arrays import CRITERION_KEY, Answered, Voted, answered, checked, voted
 from evalkit.stats.agreement.variance_components import Components, components, dependability
+from evalkit.stats.figure_tables import figure_row, interval_columns, joined, note_few_clusters, result_table
 from evalkit.stats.intervals import Transform, jackknife
-from evalkit.stats.result_tables import figure_row, interval_columns, joined, note_few_clusters, result_table
 from evalkit.tables.grouping import Floats
 from evalkit.tables.ties import check_counting
 

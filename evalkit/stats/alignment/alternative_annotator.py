@@ -11,14 +11,14 @@ import pandas as pd
 
 from evalkit.core.choices import Ties, Unscored
 from evalkit.core.formatting import figure, html_page, html_table, text_table
-from evalkit.core.rules import check_choice
+from evalkit.core.vote_aggregate_rules import check_choice
 from evalkit.errors import ConfigError, counted
 from evalkit.rubrics.scales import number
-from evalkit.stats.alignment.agreement_figures import Answers, same_rows, tie_sets
-from evalkit.stats.alignment.human_labels import Annotators
+from evalkit.stats.alignment.agreement_measures import Answers, same_rows, tie_sets
 from evalkit.stats.alignment.label_splits import HELD_OUT, PartOption, count_look, take_part
+from evalkit.stats.alignment.label_values import Annotators
 from evalkit.stats.alignment.rater_panels import KEYS, Panel, checked, panels
-from evalkit.stats.result_tables import joined, result_table
+from evalkit.stats.figure_tables import joined, result_table
 from evalkit.tables.grouping import Flags, Floats, Ints
 from evalkit.tables.ties import Counting, check_counting
 

@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 
 from evalkit.core.choices import Ties, Unscored
-from evalkit.stats.alignment.agreement_figures import Answers, kinds_table
+from evalkit.stats.alignment.agreement_measures import Answers, kinds_table
 from evalkit.stats.alignment.label_splits import PartOption, take_part
 from evalkit.stats.alignment.rater_panels import KEYS, Panel, checked, panels
-from evalkit.stats.result_tables import result_table
+from evalkit.stats.figure_tables import result_table
 from evalkit.tables.ties import Counting, check_counting
 
 __all__ = ["confusion"]

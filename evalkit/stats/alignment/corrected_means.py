@@ -11,13 +11,13 @@ from typing import Any, Literal, get_args
 import numpy as np
 import pandas as pd
 
-from evalkit.core.rules import check_choice
+from evalkit.core.vote_aggregate_rules import check_choice
 from evalkit.errors import ConfigError, InputError, counted, listed
-from evalkit.stats.alignment.agreement_figures import Answers
+from evalkit.stats.alignment.agreement_measures import Answers
 from evalkit.stats.alignment.label_splits import HELD_OUT, PartOption, count_look, take_part
 from evalkit.stats.alignment.rater_panels import KEYS, Panel, checked, panels
+from evalkit.stats.figure_tables import figure_row, interval_columns, joined, note_few_clusters, result_table
 from evalkit.stats.intervals import Interval, bounded_interval, mean_interval
-from evalkit.stats.result_tables import figure_row, interval_columns, joined, note_few_clusters, result_table
 from evalkit.tables.grouping import Flags, Floats, Ints
 
 __all__ = ["corrected_mean", "power_tuned"]

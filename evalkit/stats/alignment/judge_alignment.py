@@ -16,16 +16,16 @@ import pandas as pd
 
 from evalkit import tables
 from evalkit.core.choices import REFERENCES, Reference, Ties, Unscored
-from evalkit.core.rules import check_choice
+from evalkit.core.vote_aggregate_rules import check_choice
 from evalkit.errors import ConfigError, EvalkitWarning, InputError, listed
-from evalkit.stats.alignment.agreement_figures import FIGURES, OF_CLASSES, Answers, counted_rows, same_rows
-from evalkit.stats.alignment.human_labels import Annotators
+from evalkit.stats.alignment.agreement_measures import FIGURES, OF_CLASSES, Answers, counted_rows, same_rows
 from evalkit.stats.alignment.label_splits import HELD_OUT, PartOption, count_look, take_part
+from evalkit.stats.alignment.label_values import Annotators
 from evalkit.stats.alignment.rater_panels import KEYS, Panel, checked, panels
 from evalkit.stats.alignment.system_levels import Found, Level, figures_once, inside_groups, system_names
 from evalkit.stats.alignment.system_levels import figures as figures_at
+from evalkit.stats.figure_tables import figure_row, interval_columns, joined, note_few_clusters
 from evalkit.stats.intervals import mean_interval
-from evalkit.stats.result_tables import figure_row, interval_columns, joined, note_few_clusters
 from evalkit.tables.grouping import Flags, Ints
 from evalkit.tables.ties import LEFT_OUT, Counting, check_counting
 

@@ -16,7 +16,7 @@ import pandas as pd
 
 from evalkit import tables
 from evalkit.core.folders import default_folder
-from evalkit.core.rules import check_choice
+from evalkit.core.vote_aggregate_rules import check_choice
 from evalkit.errors import CacheError, InputError, listed
 from evalkit.tables import LABEL_KEY
 from evalkit.tables.grouping import clusters_of

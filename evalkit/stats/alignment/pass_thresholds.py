@@ -11,13 +11,13 @@ import numpy.typing as npt
 import pandas as pd
 
 from evalkit.core.choices import Ties, Unscored
-from evalkit.core.rules import check_choice
+from evalkit.core.vote_aggregate_rules import check_choice
 from evalkit.errors import ConfigError
 from evalkit.rubrics.scales import Scale
-from evalkit.stats.alignment.agreement_figures import Answers, same_rows
+from evalkit.stats.alignment.agreement_measures import Answers, same_rows
 from evalkit.stats.alignment.label_splits import PartOption, take_part
 from evalkit.stats.alignment.rater_panels import KEYS, Panel, checked, panels
-from evalkit.stats.result_tables import joined, result_table
+from evalkit.stats.figure_tables import joined, result_table
 from evalkit.tables.grouping import Flags, Floats, Ints, clusters_of
 from evalkit.tables.ties import Counting, check_counting
 

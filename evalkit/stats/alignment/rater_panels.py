@@ -12,8 +12,8 @@ import pandas as pd
 from evalkit import tables
 from evalkit.errors import InputError, listed
 from evalkit.rubrics.scales import Scale
-from evalkit.stats.alignment.agreement_figures import Answers
-from evalkit.stats.alignment.human_labels import Annotators, annotators_of, kind_of_labels, kinds_of
+from evalkit.stats.alignment.agreement_measures import Answers
+from evalkit.stats.alignment.label_values import Annotators, annotators_of, kind_of_labels, kinds_of
 from evalkit.stats.intervals import cluster_codes
 from evalkit.tables import LABEL_KEY, SCORE_KEY, VOTE_KEY
 from evalkit.tables.grouping import Flags, Floats, Ints, clusters_of, group, refuse_doubles

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from evalkit.errors import InputError, listed
-from evalkit.stats.alignment.agreement_figures import (
+from evalkit.stats.alignment.agreement_measures import (
     FIGURES,
     OF_CLASSES,
     Answers,

@@ -9,9 +9,10 @@ import numpy as np
 import pandas as pd
 
 from evalkit import tables
-from evalkit.core.rules import check_choice
+from evalkit.core.vote_aggregate_rules import check_choice
 from evalkit.errors import ConfigError, InputError, counted
-from evalkit.stats.alignment.human_labels import annotators_of
+from evalkit.stats.alignment.label_values import annotators_of
+from evalkit.stats.comparison.asked_again import asked_again
 from evalkit.stats.comparison.comparison_table import JURY, SAME, Comparison
 from evalkit.stats.comparison.noise_floors import (
     NO_REPEATS,
@@ -23,11 +24,10 @@ from evalkit.stats.comparison.noise_floors import (
     measured_floor,
     range_floor,
 )
-from evalkit.stats.comparison.repeated_samples import asked_again
 from evalkit.stats.comparison.sides import ROW, Part, Side, pairs, side_of
 from evalkit.stats.comparison.significance import holm, mcnemar_midp, permuted_samples, sign_flip
+from evalkit.stats.figure_tables import figure_row, interval_columns, joined, note_few_clusters, result_table
 from evalkit.stats.intervals import Interval, change_interval, cluster_codes, mean_interval
-from evalkit.stats.result_tables import figure_row, interval_columns, joined, note_few_clusters, result_table
 from evalkit.tables.grouping import Floats, Ints, clusters_of, group, refuse_doubles
 
 __all__ = ["Comparison", "compare"]

@@ -12,7 +12,7 @@ from evalkit.errors import ConfigError
 from evalkit.stats.comparison.comparison_table import JURY
 from evalkit.stats.comparison.noise_floors import NOT_MEASURED, Floor, changed_halves, measured_floor, range_floor
 from evalkit.stats.comparison.sides import NEED, Part, by_keys, parts_of, side_of
-from evalkit.stats.result_tables import result_table
+from evalkit.stats.figure_tables import result_table
 
 __all__ = ["check_half_width", "items_for", "noise_floor"]
 

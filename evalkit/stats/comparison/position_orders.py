@@ -10,8 +10,8 @@ import pandas as pd
 
 from evalkit import tables
 from evalkit.errors import InputError, counted
+from evalkit.stats.figure_tables import figure_row, interval_columns, joined, note_few_clusters, result_table
 from evalkit.stats.intervals import Interval, cluster_codes, mean_interval, rate_interval
-from evalkit.stats.result_tables import figure_row, interval_columns, joined, note_few_clusters, result_table
 from evalkit.stats.voting import shown_first, vote
 from evalkit.tables.grouping import Floats, clusters_of, group
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import evalkit.lighteval
 from evalkit.core.choices import REASONS
-from evalkit.core.records import Reply
+from evalkit.core.prompts_and_replies import Reply
 from evalkit.errors import ConfigError, MissingExtraError, RubricError
 from evalkit.lighteval.pollux.prompts import defuse
 from evalkit.lighteval.pollux.replies import (
@@ -424,11 +424,11 @@ _NAMES = [
 def test_all_but_the_metric_are_there_without_lighteval(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("lighteval", "lighteval.metrics.metrics_sample"):  # as if it were not installed
         monkeypatch.setitem(sys.modules, name, None)
-    monkeypatch.delitem(sys.modules, "evalkit.lighteval.pollux.metric", raising=False)
+    monkeypatch.delitem(sys.modules, "evalkit.lighteval.pollux.llm_judge_metric", raising=False)
     for name in _NAMES:
         assert hasattr(evalkit.lighteval, name), name
     with pytest.raises(MissingExtraError, match=r"pip install '\.\[lighteval\]'"):
-        importlib.import_module("evalkit.lighteval.pollux.metric")
+        importlib.import_module("evalkit.lighteval.pollux.llm_judge_metric")
     assert {*_NAMES, "PolluxLLMJudgeMetric"} <= set(dir(evalkit.lighteval))
 
 

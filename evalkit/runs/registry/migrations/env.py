@@ -2,7 +2,7 @@
 
 from alembic import context
 
-from evalkit.runs.registry.tables import Base
+from evalkit.runs.registry.database_tables import Base
 
 if hasattr(context, "config"):  # it is there while Alembic runs this file, and not where tools import it
     context.configure(

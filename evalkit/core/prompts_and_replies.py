@@ -1,0 +1,189 @@
+"""The small frozen records that pass between rubric, engine and cache: Prompt, Reply, Request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal
+
+from evalkit.core.choices import Reason
+from evalkit.core.formatting import html_text
+from evalkit.core.judges import Judge
+from evalkit.core.reply_keys import KeyParts
+
+__all__ = [
+    "Failure",
+    "Message",
+    "Prompt",
+    "Reply",
+    "Request",
+    "token_count",
+]
+
+_MOST_TOKENS = 2**31 - 1
+
+
+def token_count(value: object) -> int | None:
+    """A number of tokens that somebody else states, if it is one: whole, from 0 to 2³¹ - 1; else None.
+
+    Examples
+    --------
+    >>> token_count(12), token_count(2**63), token_count(-1), token_count(1.5), token_count("12"), token_count(True)
+    (12, None, None, None, None, None)
+    """
+    return value if type(value) is int and 0 <= value <= _MOST_TOKENS else None
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One chat message: `role` is ``system``, ``user`` or ``assistant``."""
+
+    role: str
+    content: str
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """What a judge is asked about one item and one criterion, ready to be sent.
+
+    `print(prompt)` shows what the judge will read.
+
+    Attributes
+    ----------
+    messages
+        What is sent, in order.
+    form
+        How the reply is to look: ``json``, ``tagged``, ``number``, ``label`` or ``regex:PATTERN``.
+    schema
+        JSON Schema of the reply where `form` is ``json``, else None.
+    rubric, rubric_version, criterion, template
+        Where it comes from; `template` is ``name@version``.
+    level, codes, inputs, texts
+        The criterion's level of measurement, its scale's codes, the item's inputs and what each code
+        means: for judges that run inside evalkit. They are not sent.
+    """
+
+    messages: tuple[Message, ...]
+    form: str
+    schema: Mapping[str, Any] | None
+    rubric: str
+    rubric_version: str
+    criterion: str
+    template: str
+    level: str
+    codes: tuple[int | float | str, ...]
+    inputs: Mapping[str, Any]
+    texts: tuple[str, ...] = ()
+
+    @cached_property
+    def n_bytes(self) -> int:
+        """Length of all messages in UTF-8 bytes: an upper bound of their tokens."""
+        return sum(len(message.content.encode()) + 16 for message in self.messages)
+
+    def __str__(self) -> str:
+        return "\n\n".join(f"[{message.role}]\n{message.content}" for message in self.messages)
+
+    def _repr_html_(self) -> str:
+        return html_text(str(self))
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """One raw reply of a judge, as it is stored. Parsing comes after the cache.
+
+    Attributes
+    ----------
+    text
+        What the judge wrote; None if the server sent no text.
+    finish_reason
+        As the server says: ``stop``, ``length``, ``content_filter`` …
+    refusal
+        The server's refusal text, if it marks refusals.
+    model
+        The model as served; may be more precise than the name asked for.
+    prompt_tokens, completion_tokens
+        Tokens billed for this reply: its share, where several came from one request.
+    cost_usd
+        US$ paid for it; None if the price is unknown.
+    latency_s
+        Seconds from sending to receipt.
+    created
+        Unix time of receipt.
+    source
+        ``live`` or ``recorded``.
+    sent
+        Parameters that were sent otherwise than asked for (None: dropped).
+    """
+
+    text: str | None
+    finish_reason: str | None = None
+    refusal: str | None = None
+    model: str | None = None
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    cost_usd: float | None = None
+    latency_s: float | None = None
+    created: float = 0.0
+    source: Literal["live", "recorded"] = "live"
+    sent: Mapping[str, Any] | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The fields that hold something, as JSON values."""
+        values = {name: getattr(self, name) for name in self.__slots__}
+        return {name: value for name, value in values.items() if value is not None or name == "text"}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Reply:
+        """The inverse of `as_dict`."""
+        return cls(**values)
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A call that brought no reply: `reason`, what happened in words, and whether it may have been billed."""
+
+    reason: Reason
+    detail: str = ""
+    maybe_paid: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Request:
+    """Samples of one prompt to ask one judge for.
+
+    Attributes
+    ----------
+    judge
+        Who is asked.
+    source
+        The prompt, or a function that renders it: it is called when the request's turn comes, so that the first calls
+        need not wait for the last prompt.
+    parts
+        The key parts of the prompt.
+    samples
+        Numbers of the samples that are missing.
+    keys
+        Their reply keys; computed from `parts` by default.
+    """
+
+    judge: Judge
+    source: Prompt | Callable[[], Prompt]
+    parts: KeyParts
+    samples: tuple[int, ...]
+    keys: tuple[bytes, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.keys:
+            self.keys = tuple(self.parts_of(sample).key for sample in self.samples)
+
+    @property
+    def prompt(self) -> Prompt:
+        """The prompt, rendered on first use."""
+        if not isinstance(self.source, Prompt):
+            self.source = self.source()
+        return self.source
+
+    def parts_of(self, sample: int) -> KeyParts:
+        """The key parts of one of the samples."""
+        return replace(self.parts, sample=sample)

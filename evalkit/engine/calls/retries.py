@@ -1,0 +1,95 @@
+"""The circuit breaker of a judge, and how long a failed call waits before it is tried again."""
+
+from __future__ import annotations
+
+import random
+from typing import NamedTuple
+
+from evalkit.core.choices import Reason
+from evalkit.core.prompts_and_replies import Failure
+from evalkit.engine.providers.client import ProviderError
+
+__all__ = ["FAILURES_TO_OPEN", "Breaker", "Wait", "reason_of", "wait_of"]
+
+FIRST_WAIT_S = 0.5
+LONGEST_WAIT_S = 30.0
+LONGEST_RETRY_AFTER_S = 300.0
+FAILURES_TO_OPEN = 8
+
+_REASONS: dict[str, Reason] = {"timeout": "timeout", "rate_limited": "rate_limited"}
+_TRANSPORT = ("connection", "timeout", "malformed")
+_PERMANENT = ("auth", "unknown_model")
+_NEVER_RETRIED = ("client_error", "refused_parameter")
+
+
+def reason_of(problem: ProviderError) -> Reason:
+    """The reason of a call that ends with this problem."""
+    return _REASONS.get(problem.kind, "server_error")
+
+
+class Wait(NamedTuple):
+    """Seconds until a call is tried again, and, after a 429, for which no other call to the service starts."""
+
+    call_s: float
+    service_s: float = 0.0
+
+
+def wait_of(problem: ProviderError, tried: int) -> Wait | None:
+    """How long to wait after the `tried`-th repetition; None where another try is useless or the wait too long."""
+    asked = problem.retry_after
+    if problem.kind in _NEVER_RETRIED or (asked or 0.0) > LONGEST_RETRY_AFTER_S:
+        return None
+    spread = random.uniform(0.5, 1.0)  # noqa: S311  # jitter, no secret
+    wait = min(LONGEST_WAIT_S, FIRST_WAIT_S * 2.0**tried) * spread
+    if problem.kind != "rate_limited":
+        return Wait(max(wait, asked or 0.0))
+    if asked is None:
+        return Wait(wait, wait)
+    # each call waits a little longer than the service, so that they do not all come back at once
+    return Wait(asked + FIRST_WAIT_S * spread / 4, asked)
+
+
+class Breaker:
+    """Stops the calls to a judge that cannot answer, so that they are not tried one after another.
+
+    Attributes
+    ----------
+    down
+        Why nothing more is sent, or None.
+    answered
+        Whether a reply came: from then on failures are those of single calls.
+    """
+
+    def __init__(self) -> None:
+        self.down: Failure | None = None
+        self.answered = False
+        self._n_failures = 0
+        self._n_given_up = 0
+
+    def failed(self, problem: ProviderError) -> bool:
+        """Count a failed attempt; whether the judge is down."""
+        if problem.kind in _PERMANENT:
+            self.down = Failure("judge_down", problem.detail)
+        elif problem.kind in _TRANSPORT and not self.answered:
+            self._n_failures += 1
+            if self._n_failures >= FAILURES_TO_OPEN:
+                self._open(f"{FAILURES_TO_OPEN} failures in a row before any answer", problem)
+        return self.down is not None
+
+    def gave_up(self, problem: ProviderError, failure: Failure, *, hopeless: bool) -> bool:
+        """Count a call that ended with `failure`; whether the judge is down.
+
+        A server that is still loading its model answers 503: single refusals count for nothing, calls that failed at
+        every try do. A rate limit that lasts longer than the longest wait ends all calls with that reason.
+        """
+        if problem.kind == "rate_limited" and hopeless:
+            self.down = self.down or failure
+        elif problem.kind == "server_error" and not hopeless and not self.answered:
+            self._n_given_up += 1
+            if self._n_given_up >= FAILURES_TO_OPEN:
+                self._open(f"{FAILURES_TO_OPEN} calls failed at every try before any answer", problem)
+        return self.down is not None
+
+    def _open(self, why: str, problem: ProviderError) -> None:
+        if self.down is None:
+            self.down = Failure("judge_down", f"{why}, the last: {problem.detail}")

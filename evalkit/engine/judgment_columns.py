@@ -1,0 +1,252 @@
+"""From stored replies to the columns of the judgments table, without an object per judgment."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import orjson
+import pandas as pd
+
+from evalkit.core.choices import REASONS
+from evalkit.core.prompts_and_replies import token_count
+from evalkit.engine.worklist import Worklist
+from evalkit.rubrics import Scale, code_text
+from evalkit.rubrics.parsing import Form, Parsed, parser_for
+from evalkit.tables import table
+
+__all__ = ["UNSCORED", "Columns", "CodeReader", "Verdict", "VerdictColumns"]
+
+_SOURCES = ("live", "cache", "recorded", "trace")
+_FLIP = {"A": "B", "B": "A"}
+_REMEMBERED = 10_000
+
+# score, score on 0-1, label, passed (-1: no rule), error (-1: scored)
+Verdict = tuple[float, float, str | None, int, int]
+UNSCORED: dict[str, Verdict] = {reason: (math.nan, math.nan, None, -1, number) for number, reason in enumerate(REASONS)}
+
+
+class CodeReader:
+    """Reads the replies of one criterion and template: parser, scale, and the scores of codes."""
+
+    __slots__ = ("_pairwise", "_parse", "_scale", "_short", "_verdicts")
+
+    def __init__(self, form: Form, scale: Scale, name: str, pairwise: bool) -> None:
+        self._parse: Callable[[str | None, str | None, str | None], Parsed] = parser_for(form, scale, name)
+        self._scale, self._pairwise = scale, pairwise
+        self._short: dict[Any, Parsed] = {}
+        self._verdicts: dict[Any, Verdict] = {}
+
+    def parsed(self, reply: dict[str, Any]) -> Parsed:
+        """Code, reason and explanation of a stored reply; those of short replies are remembered."""
+        fields = text, finish, refusal = reply.get("text"), reply.get("finish_reason"), reply.get("refusal")
+        if text is None or len(text) > 24:
+            return self._parse(text, finish, refusal)
+        parsed = self._short.get(fields)
+        if parsed is None:
+            parsed = self._parse(text, finish, refusal)
+            if len(self._short) < _REMEMBERED:
+                self._short[fields] = parsed
+        return parsed
+
+    def verdict(self, code: Any, flip: bool) -> Verdict:
+        """Score, label and pass of a code; `flip` maps a swapped answer back."""
+        verdict = self._verdicts.get((code, flip))
+        if verdict is None:
+            scale = self._scale
+            if self._pairwise:
+                winner = _FLIP.get(code, code) if flip else code
+                score = norm = {"A": 1.0, "B": 0.0}.get(winner, 0.5)
+                label, passed = str(winner), scale.passed(winner)
+            else:
+                score, norm, label, passed = scale.score(code), scale.norm(code), code_text(code), scale.passed(code)
+            verdict = score, norm, label, -1 if passed is None else int(passed), -1
+            if len(self._verdicts) < _REMEMBERED:
+                self._verdicts[code, flip] = verdict
+        return verdict
+
+
+class VerdictColumns:
+    """Score, label, verdict and error of `n` rows, filled in any order."""
+
+    def __init__(self, n: int) -> None:
+        self._score = np.full(n, np.nan)
+        self._norm = np.full(n, np.nan)
+        self._passed = np.full(n, -1, dtype=np.int8)
+        self._error = np.full(n, -1, dtype=np.int8)
+        self._label = np.full(n, -1, dtype=np.int32)
+        self._labels: dict[str, int] = {}
+
+    def put(self, where: Any, verdicts: Iterable[Verdict]) -> None:
+        """Fill in the verdicts of these rows."""
+        scores, norms, labels, passed, errors = zip(*verdicts, strict=True)
+        known = self._labels
+        self._score[where], self._norm[where] = scores, norms
+        self._label[where] = [-1 if label is None else known.setdefault(label, len(known)) for label in labels]
+        self._passed[where], self._error[where] = passed, errors
+
+    def columns(self) -> dict[str, Any]:
+        """The columns of the judgments table."""
+        return {
+            "score": self._score,
+            "score_norm": self._norm,
+            "label": _named(self._label, list(self._labels)),
+            "passed": pd.arrays.BooleanArray(self._passed == 1, self._passed < 0),
+            "error": _named(self._error, REASONS),
+        }
+
+
+class Columns(VerdictColumns):
+    """Reads the replies of a work list, chunk by chunk, and makes the judgments table of them."""
+
+    def __init__(self, worklist: Worklist, *, replies: bool = False) -> None:
+        self._worklist, self._replies = worklist, replies
+        spec = worklist.spec
+        pairwise = spec.rubric.mode == "pairwise"
+        readers: dict[tuple[str, str], CodeReader] = {}
+        self._readers = []  # by criterion and judge
+        for criterion in spec.rubric.criteria:
+            for builder in spec.prompt_builders:
+                key = criterion.name, builder.form
+                if key not in readers:
+                    readers[key] = CodeReader(builder.form, criterion.scale, criterion.name, pairwise)
+                self._readers.append(readers[key])
+        n = worklist.n_rows
+        super().__init__(n)
+        self._cost = np.full(n, np.nan)
+        self._latency = np.full(n, np.nan)
+        self._prompt = np.full(n, -1, dtype=np.int64)
+        self._completion = np.full(n, -1, dtype=np.int64)
+        self._source = np.full(n, -1, dtype=np.int8)
+        self._model = np.full(n, -1, dtype=np.int32)
+        self._models: dict[str, int] = {}
+        self._texts: dict[str, list[tuple[np.ndarray[Any, Any], Any]]] = {"explanation": [], "key": [], "reply": []}
+
+    def read(self, rows: Sequence[int], keys: Iterable[bytes], values: Iterable[bytes], *, source: str | None) -> None:
+        """Read the stored replies of these rows; with `source` None it is ``cache`` or ``recorded``, as stored.
+
+        A row that is read a second time keeps nothing of its first reply.
+        """
+        if not len(rows):
+            return
+        _, n_criteria, n_judges, n_orders, n_samples = self._worklist.shape
+        by_judge, n_cells, readers = n_orders * n_samples, n_criteria * n_judges, self._readers
+        replies = [orjson.loads(value) for value in values]
+        verdicts: list[Verdict] = []
+        explanations: list[str | None] = []
+        for row, reply in zip(rows, replies, strict=True):
+            reader = readers[row // by_judge % n_cells]
+            parsed = reader.parsed(reply)
+            if parsed.error is None:
+                verdicts.append(reader.verdict(parsed.code, n_orders == 2 and row // n_samples % 2 == 1))
+            else:
+                verdicts.append(UNSCORED[parsed.error])
+            explanations.append(parsed.explanation or None)
+        where = np.asarray(rows, dtype=np.int64)
+        self.put(where, verdicts)
+        self._read_bills(where, replies, source)
+        self._texts["explanation"].append((where, pd.array(explanations, dtype="str")))
+        self._texts["key"].append((where, pd.array([key.hex() for key in keys], dtype="str")))
+        if self._replies:
+            self._texts["reply"].append((where, pd.array([reply.get("text") for reply in replies], dtype="str")))
+
+    def _read_bills(self, where: Any, replies: list[dict[str, Any]], source: str | None) -> None:
+        """Model, tokens, cost, latency and source of these rows; a reply holds only what is known."""
+        models, nan = self._models, math.nan
+        names = [reply.get("model") for reply in replies]
+        self._model[where] = [-1 if name is None else models.setdefault(name, len(models)) for name in names]
+        self._cost[where] = [reply.get("cost_usd", nan) for reply in replies]
+        for name, column in (("prompt_tokens", self._prompt), ("completion_tokens", self._completion)):
+            stated = [reply.get(name) for reply in replies]
+            column[where] = counts = [-1 if (n := token_count(value)) is None else n for value in stated]
+            # an older evalkit stored any number that a server stated, and a price by it
+            self._cost[where[[n < 0 and value is not None for n, value in zip(counts, stated, strict=True)]]] = nan
+        self._latency[where] = [reply.get("latency_s", nan) for reply in replies]
+        given, recorded = _SOURCES.index(source or "cache"), _SOURCES.index("recorded")
+        self._source[where] = [recorded if reply.get("source") == "recorded" else given for reply in replies]
+
+    def fail(self, rows: Sequence[int], keys: Sequence[bytes], reasons: Sequence[str]) -> None:
+        """Note for these rows why they have no reply."""
+        where = np.asarray(rows, dtype=np.int64)
+        self._error[where] = [REASONS.index(reason) for reason in reasons]
+        self._texts["key"].append((where, pd.array([key.hex() for key in keys], dtype="str")))
+
+    @property
+    def cost_usd(self) -> float:
+        """US$ that the replies read so far cost, unknown prices left out."""
+        return float(np.nansum(self._cost))
+
+    @property
+    def recorded(self) -> np.ndarray[Any, Any]:
+        """For each row whether its reply was recorded."""
+        return np.asarray(self._source == _SOURCES.index("recorded"))
+
+    def error(self, row: int) -> str | None:
+        """The reason why a row has no score, or None."""
+        code = self._error[row]
+        return None if code < 0 else REASONS[code]
+
+    def _text(self, name: str) -> Any:
+        """The chunks of a text column as one array in the order of the rows."""
+        chunks = self._texts.pop(name)
+        n = self._worklist.n_rows
+        if not chunks:
+            return pd.array([None] * n, dtype="str")
+        where = np.concatenate([rows for rows, _ in chunks])
+        whole = type(chunks[0][1])._concat_same_type([values for _, values in chunks])
+        if len(where) == n and (where == np.arange(n)).all():
+            return whole
+        take = np.full(n, -1, dtype=np.int64)
+        take[where] = np.arange(len(where))
+        return whole.take(take, allow_fill=True)
+
+    def table(self, kept: np.ndarray[Any, Any] | None = None) -> pd.DataFrame:
+        """The judgments table, or only the rows that are `kept`; the columns are used up by it."""
+        worklist, spec, rubric = self._worklist, self._worklist.spec, self._worklist.spec.rubric
+        n_items, n_criteria, n_judges, n_orders, n_samples = worklist.shape
+        n, n_asks = worklist.n_rows, n_orders * n_samples
+        per_criterion = n_judges * n_asks
+        weights = np.repeat([judge.weight for judge in spec.judges], n_asks)
+        columns: dict[str, Any] = {
+            "rubric": _repeated([rubric.id], 1, n),
+            "rubric_version": _repeated([rubric.label], 1, n),
+            "item_id": worklist.items["item_id"].array.take(np.repeat(np.arange(n_items), n_criteria * per_criterion)),
+            "criterion": _repeated(rubric.names, per_criterion, n),
+            "judge": _repeated([judge.name for judge in spec.judges], n_asks, n),
+            "order": _repeated(spec.orders, n_samples, n),
+            "sample": np.tile(np.arange(n_samples), n // n_samples),
+            **self.columns(),
+            "explanation": self._text("explanation"),
+            "source": _named(self._source, _SOURCES),
+            "model": _named(self._model, list(self._models)),
+            "prompt_tokens": pd.arrays.IntegerArray(self._prompt, self._prompt < 0),
+            "completion_tokens": pd.arrays.IntegerArray(self._completion, self._completion < 0),
+            "cost_usd": self._cost,
+            "latency_s": self._latency,
+            "weight": np.tile(weights, n_items * n_criteria),
+            "key": self._text("key"),
+            "level": _repeated([criterion.level for criterion in rubric.criteria], per_criterion, n),
+            "scale": _repeated([criterion.scale.to_json() for criterion in rubric.criteria], per_criterion, n),
+        }
+        if self._replies:
+            columns["reply"] = self._text("reply")
+        judgments = table("judgments", columns)
+        return judgments if kept is None else judgments.loc[kept].reset_index(drop=True)
+
+
+def _named(codes: Any, names: Sequence[str]) -> pd.Categorical:
+    """Codes with their names as a categorical that holds only the names in use."""
+    used = np.unique(codes[codes >= 0])
+    place = np.full(len(names) + 1, -1, dtype=np.int32)
+    place[used] = np.arange(len(used))
+    return pd.Categorical.from_codes(place[codes], pd.Index([names[at] for at in used], dtype="str"))
+
+
+def _repeated(values: Sequence[str | None], times: int, n: int) -> pd.Categorical:
+    """Each value so many times, over and over until there are `n` rows, as a categorical; None is missing."""
+    names = list(dict.fromkeys(value for value in values if value is not None))
+    codes = np.repeat([-1 if value is None else names.index(value) for value in values], times)
+    whole = np.tile(codes.astype(np.int32), n // len(codes)) if len(codes) else codes
+    return pd.Categorical.from_codes(whole, pd.Index(names, dtype="str"))

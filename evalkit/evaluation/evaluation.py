@@ -1,0 +1,232 @@
+"""`Evaluation`: judgments with the votes, scores and figures that follow from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import pandas as pd
+
+from evalkit import tables
+from evalkit.core.vote_aggregate_rules import Rules
+from evalkit.engine.options import Options
+from evalkit.engine.specification import Spec
+from evalkit.errors import InputError
+from evalkit.evaluation import overview
+from evalkit.evaluation.costs import Cost
+from evalkit.evaluation.inputs import check_judged, cluster_names, labels_of, rubric_of_table
+from evalkit.evaluation.sampling_again import sample_again
+from evalkit.evaluation.wide_table import joined
+from evalkit.rubrics import LabelsLike, Rubric, RubricLike, rubric_of
+from evalkit.rubrics.prompts import input_hash, item_inputs, swapped
+from evalkit.stats.aggregation import aggregate, combine, summarize
+from evalkit.stats.agreement import disagreement, reliability
+from evalkit.stats.alignment import align
+from evalkit.stats.voting import vote
+from evalkit.tables import ItemsLike, as_items, check
+
+__all__ = ["Evaluation"]
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """Judgments with everything that follows from them.
+
+    ``print`` shows the figures with coverage and spread; in a notebook it draws them as HTML.
+
+    `evaluate` makes one by judging items, `of` from judgments that exist already.
+
+    Attributes
+    ----------
+    items, labels
+        What was judged; human labels (long table) or None.
+    rubric, rules
+        By what was judged, and how samples became scores.
+    judgments
+        One row per sample (see `judge`).
+    clusters
+        Item -> unit of the intervals: its group, else its content.
+    n_unique
+        Number of items that differ in content.
+    options
+        How it was judged: cache, offline and the like.
+    spec
+        Judges, samples and templates as they were asked; None for judgments that came from elsewhere.
+    """
+
+    items: pd.DataFrame
+    rubric: Rubric
+    rules: Rules
+    judgments: pd.DataFrame
+    labels: pd.DataFrame | None = None
+    clusters: pd.Series | None = None
+    n_unique: int = 0
+    options: Options = field(default_factory=Options)
+    spec: Spec | None = None
+
+    @classmethod
+    def of(
+        cls,
+        judgments: pd.DataFrame,
+        items: ItemsLike,
+        labels: LabelsLike | None = None,
+        rubric: RubricLike | None = None,
+        *,
+        vote: str | None = None,
+        ties: str | None = None,
+        min_self_agreement: float | None = None,
+        aggregate: str | None = None,
+        quorum: float | None = None,
+        item_id: str | None = None,
+    ) -> Evaluation:
+        """An evaluation of judgments that exist already: imported, or saved from an earlier run.
+
+        All figures, `show`, `report`, `compare`, plots and `suggest_edits` work on it. What asks judges again does
+        not: a table does not hold how they were asked.
+
+        Parameters
+        ----------
+        judgments
+            A judgments table of one rubric: of `import_judgments`, `judge`, or read from a file.
+        items
+            The items that were judged.
+        labels
+            Human labels: the long labels table, or for each criterion the item columns that hold them.
+        rubric
+            The rubric that they were judged by. By default the one that the table names, if it can be loaded and has
+            the table's scales; else criteria without texts, made from the table.
+        vote, ties, min_self_agreement, aggregate, quorum
+            Rules of `vote` and `aggregate` (default: mean, mean, over half).
+        item_id
+            The column that holds the ids; by default ``item_id``, else the index.
+
+        Raises
+        ------
+        InputError
+            When the table holds no judgments, those of several rubrics or versions, or judgments of other items or
+            criteria.
+
+        Examples
+        --------
+        >>> from evalkit import import_judgments
+        >>> items = [{"item_id": "a", "answer": "4"}, {"item_id": "b", "answer": "5"}]
+        >>> rows = [{"id": "a", "mark": 2}, {"id": "b", "mark": 0}]
+        >>> judgments = import_judgments(rows, "correctness", item="id", judge="openai:mine", score="mark")
+        >>> float(Evaluation.of(judgments, items).summary["mean"].iloc[0])
+        1.0
+        """
+        rows = check(judgments, "judgments")
+        if rows.empty:
+            raise InputError("the judgments table has no rows; nothing can be evaluated")
+        frame = as_items(items, item_id=item_id)
+        chosen = rubric_of_table(rows, frame) if rubric is None else rubric_of(rubric)
+        check_judged(rows, frame, chosen)
+        columns = {name: frame[name].tolist() for name in chosen.input_names if name in frame.columns}
+        inputs = item_inputs(chosen, columns, len(frame))
+        content = [min(input_hash(fields), input_hash(swapped(fields))) for fields in inputs]
+        return cls(
+            items=frame,
+            rubric=chosen,
+            rules=Rules.of({"vote": vote, "ties": ties, "min_self_agreement": min_self_agreement,
+                            "aggregate": aggregate, "quorum": quorum}),
+            judgments=rows,
+            labels=None if labels is None else labels_of(labels, frame, chosen),
+            clusters=cluster_names(frame, content if columns else frame["item_id"].tolist()),
+            n_unique=len(set(content)) if columns else len(frame),
+        )  # fmt: skip
+
+    @cached_property
+    def judges(self) -> tuple[str, ...]:
+        """The names of the judges, in order."""
+        if self.spec is not None:
+            return tuple(judge.name for judge in self.spec.judges)
+        return tuple(str(name) for name in self.judgments["judge"].unique())
+
+    @cached_property
+    def samples(self) -> int:
+        """Samples per judge, item and criterion: how many were asked for, or the most that the table holds."""
+        return int(self.judgments["sample"].max()) + 1 if self.spec is None else self.spec.samples
+
+    @cached_property
+    def votes(self) -> pd.DataFrame:
+        """One row per item, criterion and judge (see `vote`)."""
+        return vote(self.judgments, **self.rules.vote_options)
+
+    @cached_property
+    def scores(self) -> pd.DataFrame:
+        """One row per item and criterion (see `aggregate`)."""
+        return aggregate(self.votes, **self.rules.aggregate_options)
+
+    @cached_property
+    def rubric_scores(self) -> pd.DataFrame:
+        """One row per item: the criteria combined (see `combine`)."""
+        return combine(self.scores, self.rubric)
+
+    @cached_property
+    def summary(self) -> pd.DataFrame:
+        """One row per criterion: mean with interval, pass rate, coverage (see `summarize`)."""
+        return summarize(self.scores, clusters=self.clusters)
+
+    @cached_property
+    def disagreement(self) -> pd.DataFrame:
+        """One row per item and criterion: how far the judges are apart (see `disagreement`)."""
+        return disagreement(self.votes)
+
+    @cached_property
+    def reliability(self) -> pd.DataFrame:
+        """How far the judges agree among themselves (see `reliability`)."""
+        return reliability(self.judgments, clusters=self.clusters)
+
+    @cached_property
+    def alignment(self) -> pd.DataFrame | None:
+        """Each judge, and the jury, against the human labels (see `align`); None without labels."""
+        if self.labels is None:
+            return None
+        if len(self.judges) < 2:
+            return align(self.votes, self.labels, clusters=self.clusters)
+        # in one call, so that `same_items` is of the jury and its judges; no judge has this name
+        jury = "\x00jury"
+        shared = [name for name in self.scores if name in self.votes]
+        both = pd.concat([self.scores[shared].assign(judge=jury), self.votes[[*shared, "judge"]]], ignore_index=True)
+        made = align(both, self.labels, clusters=self.clusters)
+        judges = made["judge"].astype(object)
+        made = made.assign(judge=tables.categorical(judges.where(judges != jury, "jury").to_numpy()))
+        order = (judges != jury).to_numpy().argsort(kind="stable")
+        return made.iloc[order].reset_index(drop=True)
+
+    @cached_property
+    def repeats(self) -> pd.DataFrame | None:
+        """Twice the samples on items drawn at random, where no judge is a model (see `sample_again`); else None."""
+        if self.spec is None or any(judge.is_llm for judge in self.spec.judges):
+            return None
+        if self.judgments["source"].eq("recorded").any():
+            return None
+        return sample_again(self, half_width=0.02, progress=False)
+
+    @cached_property
+    def cost(self) -> Cost:
+        """What it cost."""
+        return Cost.of(self.judgments)
+
+    def wide(self) -> pd.DataFrame:
+        """One row per item: its columns, then for each criterion the score and verdict, and each judge's.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The item columns; for each criterion `<criterion>` (rubric units; nominal: the label),
+            `<criterion>_passed`, `<criterion>_status`; for each of its judges `<criterion>_<judge>`,
+            `<criterion>_<judge>_label` and `<criterion>_<judge>_explanation` (of the first sample on the
+            vote's side: of its verdict, else of its label, else the nearest); for each annotator
+            `<criterion>_<annotator>`. Where a name is taken, by an item column say, the later one gets
+            ``_2`` behind it.
+        """
+        return joined(self)
+
+    def __str__(self) -> str:
+        return overview.text(self)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return overview.page(self)

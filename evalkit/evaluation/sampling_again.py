@@ -1,0 +1,152 @@
+"""More samples of the same prompts, to measure the noise floor of an evaluation."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from evalkit.engine.judging import judge_worklist
+from evalkit.engine.options import Options
+from evalkit.engine.planning import Plan, plan_worklist
+from evalkit.engine.worklist import Worklist
+from evalkit.errors import ConfigError, InputError, listed
+from evalkit.evaluation.inputs import spec_of
+from evalkit.stats.comparison.comparison_table import JURY
+from evalkit.stats.comparison.floor_table import check_half_width, items_for, noise_floor
+from evalkit.stats.comparison.noise_floors import Floor, changed_halves, measured_floor
+from evalkit.stats.comparison.sides import parts_of, side_of
+
+if TYPE_CHECKING:
+    from evalkit.evaluation.evaluation import Evaluation
+
+__all__ = ["plan_again", "sample_again"]
+
+_SPREAD = 0.65
+"""Variance of the share of changing halves, per floor: between .4 and .7 for most judges of three samples."""
+_ROUNDS = 4
+
+
+def sample_again(
+    evaluation: Evaluation, *, half_width: float = 0.03, n_items: int | None = None, **options: Any
+) -> pd.DataFrame:
+    """Ask the judges of an evaluation for as many samples again, on items drawn at random, to measure its noise floor.
+
+    Ask for them in the hours in which the edited rubric is judged; else a change of the service counts as noise, or
+    as the edit. The samples that the evaluation has are in the cache, so only the further ones are paid, once per
+    rubric version.
+
+    Parameters
+    ----------
+    evaluation
+        What `evaluate` returned.
+    half_width
+        Items are drawn until the interval of the floor is this wide on each side: 0.03 is ±3 points, which takes about
+        77 items at a floor of .03 and 250 at .09. `plan_again` shows the price.
+    n_items
+        Draw this many items instead.
+    **options
+        Of `judge`: budget_usd, max_calls, cache, progress …; by default cache and offline as in the evaluation.
+
+    Returns
+    -------
+    DataFrame
+        A judgments table with 2k samples, for ``compare(…, floor=…)`` and ``noise_floor(…, samples=k)``.
+
+    Raises
+    ------
+    InputError
+        When `evaluation` is none: a table does not say how it was judged.
+    ConfigError
+        When `half_width` or `n_items` is out of range; and as `judge`.
+
+    Examples
+    --------
+    >>> from evalkit import evaluate, load_example
+    >>> evaluation = evaluate(load_example("facts")[0].head(12), "correctness", "fake:noisy")
+    >>> again = sample_again(evaluation)
+    >>> int(again["sample"].max()) + 1, again["item_id"].nunique()
+    (6, 12)
+    """
+    check_half_width(half_width)
+    unknown = [name for name in options if name not in Options.__slots__]
+    if unknown:
+        raise TypeError(
+            f"sample_again() got unexpected {listed(unknown)}; judge() takes {', '.join(Options.__slots__)}"
+        )
+    ids = _drawn(evaluation)
+    asked = evaluation.options
+    found = Options(**{"cache": asked.cache, "offline": asked.offline, "recorded": asked.recorded} | options)
+    n = min(len(ids), items_for(0.0, half_width)) if n_items is None else _checked(n_items, len(ids))
+    for _ in range(_ROUNDS):
+        judgments = judge_worklist(_work(evaluation, ids[:n], exact=not found.offline), found)
+        if n_items is not None or n == len(ids):
+            break
+        floors = _shown(evaluation, judgments)
+        widest = max((floor.high - floor.low for floor in floors if floor.source is not None), default=0.0) / 2
+        if widest <= half_width or not floors:
+            break
+        spread = max(floor.spread for floor in floors)
+        n = min(len(ids), max(n + 10, math.ceil(1.1 * items_for(spread, half_width))))
+    return judgments
+
+
+def plan_again(evaluation: Evaluation, *, half_width: float = 0.03, n_items: int | None = None) -> Plan:
+    """What `sample_again` would take. Nothing is called.
+
+    How many items it takes depends on the floor, which is not known before: here it is guessed as the middle of
+    the range that the samples allow, .1 where there is none.
+
+    Examples
+    --------
+    >>> from evalkit import evaluate, load_example
+    >>> evaluation = evaluate(load_example("facts")[0].head(12), "correctness", "fake:noisy")
+    >>> plan_again(evaluation).n_items
+    12
+    """
+    check_half_width(half_width)
+    ids = _drawn(evaluation)
+    if n_items is None:
+        known = noise_floor(evaluation.judgments, clusters=evaluation.clusters)
+        middle = ((known["low"] + known["high"]) / 2).fillna(0.1).max() if len(known) else 0.1
+        n_items = min(len(ids), items_for(math.sqrt(_SPREAD * middle), half_width))
+    work = _work(evaluation, ids[: _checked(n_items, len(ids))])
+    return plan_worklist(work, cache=evaluation.options.cache)
+
+
+def _checked(n_items: int, most: int) -> int:
+    if isinstance(n_items, bool) or not isinstance(n_items, int) or n_items < 1:
+        raise ConfigError(f"n_items must be a whole number ≥ 1, not {n_items!r}")
+    return min(n_items, most)
+
+
+def _drawn(evaluation: Evaluation) -> list[str]:
+    """The ids in an order drawn at random, the same at every call."""
+    if not all(hasattr(evaluation, name) for name in ("items", "spec", "options")):
+        raise InputError(
+            f"a floor is measured on an evaluation, got {type(evaluation).__name__}; pass what evaluate returned "
+            "(noise_floor takes judgments too)"
+        )
+    ids = sorted(evaluation.items["item_id"].astype(str))
+    return [ids[at] for at in np.random.default_rng(0).permutation(len(ids))]
+
+
+def _work(evaluation: Evaluation, ids: list[str], *, exact: bool = True) -> Worklist:
+    """Twice the samples of these items; unless `exact` those that were recorded."""
+    asked = spec_of(evaluation, "sampling again")
+    spec = replace(asked, samples=2 * asked.samples, exact=exact)
+    return Worklist.of(spec, evaluation.items.loc[evaluation.items["item_id"].isin(ids).to_numpy()])
+
+
+def _shown(evaluation: Evaluation, judgments: pd.DataFrame) -> list[Floor]:
+    """The floors of what a reader looks at: of each criterion the jury, or the one judge."""
+    k, judges = evaluation.samples, tuple(sorted(evaluation.judges))
+    floors = []
+    for part in parts_of(side_of(evaluation, "the evaluation")).values():
+        if part.decide is not None and (part.head[2] == JURY or len(judges) == 1):
+            changed = changed_halves(part.mine(judgments), k, judges, part.decide, rule=part.scale.has_rule)
+            floors += [measured_floor(changed, evaluation.clusters)] if len(changed) else []
+    return floors

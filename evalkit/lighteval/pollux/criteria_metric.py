@@ -1,0 +1,345 @@
+"""`pollux_metric`: answers judged by the POLLUX criteria that apply to each, by the run's judge or jury."""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from lighteval.metrics.metrics_sample import SampleLevelComputation
+from lighteval.metrics.utils.metric_utils import SampleLevelMetric
+
+from evalkit.engine import Options, Spec
+from evalkit.errors import ConfigError, JudgeError, listed
+from evalkit.evaluation import Evaluation, evaluate_spec
+from evalkit.lighteval.declared_metrics import Declared
+from evalkit.lighteval.evaluation_rows import is_scored, judgments_of, sample_rows, unjudged_row
+from evalkit.lighteval.items import items_of
+from evalkit.lighteval.metric_settings import Settled, settle
+from evalkit.lighteval.metrics import RubricScore, batched_metric, filled_answers, receipt_counts
+from evalkit.lighteval.pollux.criteria import PolluxCriteria, as_gate, criterion_of
+from evalkit.lighteval.pollux.scores import RESERVED, Missing, corpus_of, sample_row
+from evalkit.lighteval.progress import ProgressLog
+from evalkit.rubrics import Criterion, Rubric
+from evalkit.rubrics.prompts import PromptBuilder
+from evalkit.runs.contract import Scoring
+from evalkit.stats.agreement import reliability
+
+__all__ = ["PolluxScore", "pollux_metric"]
+
+_log = logging.getLogger("evalkit")
+_TOTALS = ("budget_usd", "max_calls")
+_AT_ONCE = 8  # criteria under way; the calls among them are limited by the engine, which all share
+
+
+def pollux_metric(
+    criteria: PolluxCriteria | Mapping[str, Criterion] | str | Path,
+    *,
+    judges: Any = None,
+    profile: Any = None,
+    samples: int | None = None,
+    template: str | None = None,
+    vote: str | None = None,
+    ties: str | None = None,
+    min_self_agreement: float | None = None,
+    aggregate: str | None = None,
+    quorum: float | None = None,
+    missing: Missing = "na",
+    name: str = "pollux",
+    shown: Sequence[str] | None = None,
+    **options: Any,
+) -> SampleLevelMetric:
+    """A LightEval metric that judges each answer by its own POLLUX criteria.
+
+    ``doc.specific["criteria"]`` lists what applies to an item: ids of `criteria`, or mappings with ``name`` (or
+    ``criteria_name``) and ``rubrics`` (score -> description, or lines ``0: …``). Other criteria are skipped and
+    counted. Who judges is the run's to say, as for `judge_metric`.
+
+    Parameters
+    ----------
+    criteria
+        A file in the published form, or id -> criterion.
+    judges, profile, samples, template, vote, ties, min_self_agreement, aggregate, quorum
+        As for `judge_metric`; the template is ``pollux@v1`` if none is named.
+    missing
+        An answer with an unscored criterion has no score (``na``), or the mean of those scored (``renormalise``, as the
+        published code has it).
+    name
+        Name of the metric.
+    shown
+        Ids whose means are figures of the task (default: all of `criteria`); the others stand in the samples alone.
+    **options
+        What else `evalkit.judge` takes, but for totals over a call (``budget_usd``, ``max_calls``).
+
+    Returns
+    -------
+    SampleLevelMetric
+        Per sample `<name>` (0-1; NaN: unscored): the mean of score / maximum of the scale over the criteria that are
+        not critical, 0 if a critical one is violated; `_plain`: the mean of `score_norm` over all that apply;
+        `_violated` (1 or 0; NaN: no critical one is decided), `_critical` (those violated), `_coverage` (share of the
+        judgments with a score), `_n_criteria`, `_n_skipped`, `_n_unscored`, `_error` (``""``, or why there is no
+        number; ``tied``: scored all the same), `_explanation`, `_criteria` (JSON, criterion -> figures) and
+        `_judgments` (JSON). Corpus: `<name>`, `_stderr`, `_n`, `_coverage` (share of answers that are scored: with a
+        number, or without one by ties alone), `_n_unscored`, `_n_empty`, `_n_skipped`, `_critical_rate`,
+        `_plain` (`_plain_stderr`, `_plain_n`), `_grand_mean` (over answers × criteria instead of over answers), for
+        each criterion shown `<name>_<id>` (mean of `score_norm`), its `_stderr`, `_n` and `_coverage` (share of the
+        answers to which it applies), and for juries `_alpha`. In deterministic mode nothing is judged, and `_coverage`
+        is 0.
+
+    Raises
+    ------
+    ConfigError, RubricError
+        For what is unknown or contradictory, or a criterion whose scale has no maximum above 0.
+
+    Notes
+    -----
+    The aggregation is that of ``src/metrics.py`` of the POLLUX project (github.com/ai-forever/POLLUX): scores are
+    divided by the maximum of their scale; criteria on 0/1 are gates, whose violation sets all scores of an answer to 0,
+    and are left out of the mean. There any score but 0 violates a gate; here the majority of the judgments does, each
+    by the level that it is nearest to.
+    """
+    found = criteria if isinstance(criteria, (PolluxCriteria, Mapping)) else PolluxCriteria.of(criteria)
+    given = found.criteria if isinstance(found, PolluxCriteria) else found
+    _check_scales(given.values())
+    mapping = {key: as_gate(criterion) for key, criterion in given.items()}
+    rules = {"vote": vote, "ties": ties, "min_self_agreement": min_self_agreement}
+    rules |= {"aggregate": aggregate, "quorum": quorum}
+    modes = ("deterministic", "judge", "jury")
+    inputs = ("question", "answer", "reference?")
+    rubric = Rubric(id="pollux_criteria", inputs=inputs, template="pollux@v1", criteria=tuple(mapping.values()))
+    declared = Declared.of(rubric, judges, profile, samples, template, rules, modes)
+    named = tuple(mapping if shown is None else shown)
+    return batched_metric(PolluxScore(declared, mapping, name, missing, named, options))
+
+
+def _check_scales(criteria: Iterable[Criterion]) -> None:
+    for criterion in criteria:
+        codes = [code for code in criterion.scale.codes if not isinstance(code, str)]
+        if not codes or max(codes) <= 0:
+            raise ConfigError(
+                f"criterion {criterion.name!r}: a POLLUX score is divided by the maximum of its scale, which must be a "
+                f"number above 0; its scale is {listed(criterion.scale.codes)}"
+            )
+
+
+class PolluxScore(SampleLevelComputation):  # type: ignore[misc,unused-ignore]  # Any without LightEval
+    """What `pollux_metric` puts into a metric.
+
+    Attributes
+    ----------
+    declared
+        What the metric says of itself.
+    criteria, shown
+        Id -> criterion; ids that have figures of their own.
+    name, missing
+        As given.
+    is_judged
+        True: judges score it.
+    """
+
+    is_judged = True
+
+    def __init__(
+        self, declared: Declared, criteria: Mapping[str, Criterion], name: str, missing: Missing,
+        shown: tuple[str, ...], options: Mapping[str, Any],
+    ) -> None:  # fmt: skip
+        self.declared, self.criteria, self.name, self.missing, self.shown = declared, criteria, name, missing, shown
+        self._options = dict(options)
+        totals = [option for option in _TOTALS if option in options]
+        if totals:
+            raise ConfigError(f"{listed(totals)} would hold for each criterion by itself; leave it out")
+        if missing not in ("na", "renormalise"):
+            raise ConfigError(f"missing={missing!r} is unknown; allowed are na, renormalise")
+        taken = [key for key in shown if key in RESERVED]
+        if taken:
+            raise ConfigError(f"the criterion {listed(taken)} has the name of another figure; give it another id")
+        unknown = [key for key in shown if key not in criteria]
+        if unknown:
+            raise ConfigError(f"shown names {listed(unknown)}; the criteria are {listed(criteria, most=20)}")
+        self._wanted = RubricScore(declared, name, {}, options)  # checks what a run asks for, before it starts
+
+    def __repr__(self) -> str:
+        return f"PolluxScore({len(self.criteria)} criteria, name={self.name!r}, missing={self.missing!r})"
+
+    __str__ = __repr__
+
+    def check(self, task: str | None = None, docs: Sequence[Any] = ()) -> Settled | None:
+        """Raise what prevents judging a task, before anything is loaded or paid; see `RubricScore.check`."""
+        for doc in docs:
+            self._applying(doc)
+        return self._wanted.check(task, docs)
+
+    def compute(self, responses: Sequence[Any], docs: Sequence[Any], **_: Any) -> list[dict[str, Any]]:  # type: ignore[override,unused-ignore]
+        """One row per sample; see `pollux_metric`."""
+        scoring = Scoring.from_environ()
+        numbers = filled_answers(self.name, scoring.mode, responses, docs)
+        if not docs or scoring.mode == "deterministic":
+            return [{f"{self.name}_coverage": 0.0, f"{self.name}_error": "deterministic"} for _ in docs]
+        task = docs[0].task_name
+        settled = settle(self.declared, task, scoring, metric=self.name)
+        applying = {number: self._applying(doc) for number, doc in enumerate(docs)}
+        filled = {number: applying[number] for number in numbers}
+        items = items_of(docs, responses, settled.spec.rubric, {})
+        judged = judge_criteria(settled, items, filled, self._options)
+        rows = self._rows(settled, applying, judged)
+        n_scored = sum(is_scored(self.name, row) for row in rows)
+        counts = {"n_items": len(docs), "n_scored": n_scored, "n_empty": len(docs) - len(filled)}
+        settled.leave_receipt(task, self.name, **counts, **judged.counts(settled.spec))
+        return rows
+
+    def _rows(
+        self, settled: Settled, applying: Mapping[int, Mapping[str, Criterion]], judged: JudgedCriteria
+    ) -> list[dict[str, Any]]:
+        known = self.criteria.keys() | {key for mine in applying.values() for key in mine}
+        report = settled.report_disagreement and settled.mode == "jury"
+        rows = []
+        for number, mine in applying.items():
+            found = judged.rows.get(number, {})
+            row = sample_row(self.name, mine, found, self.missing)
+            row[f"{self.name}_n_skipped"] = float(len(known) - len(mine))
+            if report:
+                apart = [one["x_disagreement"] for one in found.values() if not math.isnan(one["x_disagreement"])]
+                row[f"{self.name}_disagreement"] = sum(apart) / len(apart) if apart else math.nan
+            rows.append(row)
+        return rows
+
+    def corpus(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+        """The figures of a task as floats; see `pollux_metric`."""
+        scoring = Scoring.from_environ()
+        if scoring.mode == "deterministic":
+            return {f"{self.name}_coverage": 0.0}
+        figures = corpus_of(self.name, rows, self.shown)
+        return figures | ({f"{self.name}_alpha": self._alpha(rows)} if scoring.mode == "jury" else {})
+
+    def _alpha(self, rows: Sequence[Mapping[str, Any]]) -> float:
+        judgments = judgments_of(self.name, rows)
+        values = reliability(judgments)["alpha_single"].dropna() if len(judgments) else ()
+        return float(sum(values) / len(values)) if len(values) else math.nan
+
+    def _applying(self, doc: Any) -> dict[str, Criterion]:
+        """Criterion by id (or name, where the document brings its own) that apply to a document, in its order."""
+        found: dict[str, Criterion] = {}
+        where = f"task {doc.task_name!r}, document {doc.id!r}"
+        for given in (doc.specific or {}).get("criteria") or ():
+            if isinstance(given, Mapping):
+                criterion = criterion_of(given, where)
+                found[criterion.name] = criterion
+            elif given in self.criteria:
+                found[given] = self.criteria[given]
+            else:
+                raise ConfigError(f"{where}: unknown criterion {given!r}; known are {listed(self.criteria, most=20)}")
+        if not found:
+            raise ConfigError(f"{where}: no criteria apply; list them in doc.specific['criteria']")
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedCriteria:
+    """What came out.
+
+    Attributes
+    ----------
+    rows
+        Number of the item -> id of the criterion -> its row, as `sample_rows` makes it with the name ``x``.
+    evaluations
+        One per criterion; none where no judge could be asked.
+    n_wanted
+        Judgments wanted.
+    """
+
+    rows: dict[int, dict[str, dict[str, Any]]] = field(default_factory=dict)
+    evaluations: list[Evaluation] = field(default_factory=list)
+    n_wanted: int = 0
+
+    def counts(self, spec: Spec) -> dict[str, Any]:
+        """What a receipt says of judges, judgments and costs."""
+        return receipt_counts(spec, [evaluation.judgments for evaluation in self.evaluations], self.n_wanted)
+
+
+def judge_criteria(
+    settled: Settled, items: pd.DataFrame, applying: Mapping[int, Mapping[str, Criterion]], options: Mapping[str, Any]
+) -> JudgedCriteria:
+    """Judge each item by its own criteria; groups of one criterion run side by side.
+
+    Parameters
+    ----------
+    settled
+        Who judges, by which rules.
+    items
+        With an `item_id`; the number of an item is its row's.
+    applying
+        Number of the item -> id -> criterion.
+    options
+        For the engine.
+    """
+    groups: dict[tuple[str, Criterion], list[int]] = {}
+    for number, criteria in applying.items():
+        for key, criterion in criteria.items():
+            groups.setdefault((key, criterion), []).append(number)
+    work = [(_spec(settled.spec, criterion), items.iloc[mine]) for (_, criterion), mine in groups.items()]
+    evaluations = _evaluations(work, options)
+    report = settled.report_disagreement and settled.mode == "jury"
+    found: dict[int, dict[str, dict[str, Any]]] = {number: {} for number in applying}
+    for ((key, _), mine), (spec, part), evaluation in zip(groups.items(), work, evaluations, strict=True):
+        rows = {} if evaluation is None else sample_rows("x", evaluation, report_disagreement=report)
+        lost = unjudged_row("x", spec.rubric, "judge_down", report_disagreement=report)
+        for number, item in zip(mine, part["item_id"], strict=True):
+            found[number][key] = rows.get(item, lost)
+    per_criterion = len(settled.spec.judges) * settled.spec.samples
+    n_wanted = sum(map(len, applying.values())) * per_criterion
+    return JudgedCriteria(found, [one for one in evaluations if one is not None], n_wanted)
+
+
+def _evaluations(work: Sequence[tuple[Spec, pd.DataFrame]], options: Mapping[str, Any]) -> list[Evaluation | None]:
+    """The evaluation of each group; Ctrl-C, SIGTERM and SIGHUP, which reach the main thread alone, end all of them."""
+    from evalkit.engine.calls.fetching import ending_signals
+
+    stopping = threading.Event()
+    with ending_signals(), ThreadPoolExecutor(max_workers=max(1, min(_AT_ONCE, len(work)))) as pool:
+        try:
+            return list(pool.map(lambda one: _evaluation(one[0], one[1], options, stopping), work))
+        except (KeyboardInterrupt, SystemExit):
+            _log.warning("stopped: waiting for calls in flight, so that nothing is paid twice")
+            stopping.set()
+            raise
+
+
+def _until(stopping: threading.Event, tell: Callable[[Any], object]) -> Callable[[Any], object]:
+    """For `on_progress`: stops the run of this thread, once, as Ctrl-C does one of the main thread."""
+    told = False
+
+    def hear(progress: Any) -> None:
+        nonlocal told
+        if stopping.is_set() and not told:
+            told = True
+            raise KeyboardInterrupt
+        tell(progress)
+
+    return hear
+
+
+def _evaluation(
+    spec: Spec, items: pd.DataFrame, options: Mapping[str, Any], stopping: threading.Event
+) -> Evaluation | None:
+    given: dict[str, Any] = {"progress": False, "on_progress": ProgressLog(spec.rubric.names[0])} | dict(options)
+    given["on_progress"] = _until(stopping, given["on_progress"])
+    try:
+        return evaluate_spec(spec, items, Options(**given))
+    except JudgeError as problem:
+        # the model's answers were paid for as well: the run goes on, with a lower coverage
+        _log.error("%s: %s", spec.rubric.names[0], problem)
+        return None
+
+
+def _spec(spec: Spec, criterion: Criterion) -> Spec:
+    """The same judges and templates with one criterion."""
+    whole = spec.rubric
+    rubric = Rubric(id=whole.id, inputs=whole.inputs, template=whole.template, criteria=(criterion,))
+    builders = tuple(PromptBuilder(rubric, builder.template) for builder in spec.prompt_builders)
+    return replace(spec, rubric=rubric, prompt_builders=builders)

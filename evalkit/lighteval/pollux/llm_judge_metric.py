@@ -1,0 +1,339 @@
+"""The POLLUX metric for LightEval: one criterion, one judge, evalkit's engine, cache and parsers."""
+
+from __future__ import annotations
+
+import logging
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+import orjson
+import pandas as pd
+
+from evalkit.core.choices import ENGINE_REASONS
+from evalkit.core.prompts_and_replies import Reply
+from evalkit.engine import Options, Spec, Worklist
+from evalkit.engine.cache import ReplyStore
+from evalkit.engine.judging import judge_worklist
+from evalkit.engine.providers.api_keys import NO_KEY, hold_key, key_in
+from evalkit.errors import ConfigError, JudgeError, MissingExtraError, advise_extra
+from evalkit.errors.secrets import Secret
+from evalkit.lighteval.items import answer_of
+from evalkit.lighteval.pollux.judge_arguments import PolluxJudge
+from evalkit.lighteval.pollux.prompts import PolluxPromptBuilder
+from evalkit.lighteval.pollux.replies import Pattern, ReplyReader, checked_pattern, form_of, written_form
+from evalkit.lighteval.unicode_repair import repaired
+from evalkit.runs.contract import TaskBinding, asked_mode
+from evalkit.tables import is_missing
+
+try:
+    from lighteval.metrics.metrics_sample import SampleLevelComputation
+except ModuleNotFoundError as problem:
+    raise MissingExtraError(f"the POLLUX metric needs lighteval ({problem}): {advise_extra('lighteval')}") from problem
+
+from evalkit.lighteval.metric_settings import Settled
+from evalkit.lighteval.metrics import filled_answers, receipt_counts
+
+__all__ = ["PolluxLLMJudgeMetric"]
+
+_log = logging.getLogger("evalkit")
+OnUnparsed = Literal["nan", "zero"]
+
+
+class _NotAMapping(ConfigError, TypeError):
+    """The public metric raises TypeError here."""
+
+
+class PolluxLLMJudgeMetric(SampleLevelComputation):  # type: ignore[misc,unused-ignore]  # Any without LightEval
+    """Scores answers by one POLLUX criterion with one LLM judge; LightEval's sample-level function.
+
+    It follows its arguments: no key, address, model or scoring config is taken from the environment. Where
+    ``EVALUATOR_SCORING_MODE`` is set, it is obeyed: ``deterministic`` makes no calls and leaves every sample unscored,
+    ``jury`` is refused, since one judge is no jury. Where ``EVALUATOR_RECEIPT_PATH`` is set, a receipt is written. The
+    reply cache is that of evalkit (``EVALKIT_CACHE``, else the project's): a reply that it holds costs no call.
+
+    Parameters
+    ----------
+    criteria_name
+        The criterion: its name, with or without a description.
+    rubrics
+        Score -> description, two or more; keys int or text. The scale is interval: any number from the lowest to
+        the highest key is a score.
+    judge_model_name
+        The model as its service knows it: any name.
+    judge_backend
+        ``openai`` (any OpenAI-compatible server), ``tgi`` (the same, with `url`), ``vllm`` (in this process, or the
+        server at `url`), ``litellm``, ``inference-providers``, ``transformers`` (in this process) or ``fake``.
+    url
+        Root of the server, as in ``http://HOST:PORT/v1``.
+    api_key
+        The key itself. It goes to `url`, or to the back end's own service, and is neither stored nor shown; a pickle
+        of the metric holds it. Without one, no key is sent.
+    max_tokens
+        Longest reply in tokens, or None: not sent.
+    backend_options
+        Further settings: ``temperature`` (default 0.0), ``max_concurrency`` and others; an unknown one is an error
+        that lists them.
+    hf_provider
+        Whose servers answer, for ``inference-providers``.
+    response_format
+        A pydantic model, or a mapping as the server's API takes it. Without `score_pattern` the reply is then read
+        as JSON with the score in ``score``.
+    include_feedback
+        Add ``pollux_feedback`` to each sample.
+    score_pattern, feedback_pattern
+        How replies are read: a regular expression, text or compiled; the group ``score`` (``feedback``), else the
+        first, of the last match counts.
+    on_unparsed
+        Score of a reply that cannot be read: ``nan``, or ``zero``, as the public metric has it. The reason stands in
+        ``pollux_error`` all the same. Calls that brought no reply and answers that are missing are NaN in both cases.
+
+    Attributes
+    ----------
+    is_judged
+        True: a judge scores it.
+    scoring_modes
+        Modes that it serves.
+
+    Raises
+    ------
+    ConfigError, RubricError
+        When an argument is unknown, contradictory or out of range; nothing was asked yet. Where `rubrics` is no
+        mapping, the error is a TypeError, too.
+
+    Examples
+    --------
+    >>> metric = PolluxLLMJudgeMetric("Полнота", {0: "нет", 1: "да"}, "any-model", url="http://127.0.0.1:8000/v1",
+    ...                               api_key="sk-secret")
+    >>> "sk-secret" in repr(metric), metric.judge_model_name
+    (False, 'any-model')
+    """
+
+    is_judged = True
+    scoring_modes = ("deterministic", "judge")
+
+    def __init__(
+        self,
+        criteria_name: str,
+        rubrics: Mapping[Any, str],
+        judge_model_name: str,
+        judge_backend: str = "openai",
+        url: str | None = None,
+        api_key: str | None = None,
+        max_tokens: int | None = 512,
+        backend_options: Mapping[str, Any] | None = None,
+        hf_provider: str | None = None,
+        response_format: Any = None,
+        include_feedback: bool = False,
+        score_pattern: Pattern | None = None,
+        feedback_pattern: Pattern | None = None,
+        on_unparsed: OnUnparsed = "nan",
+    ) -> None:
+        # first, and under its own name: what fails below may be shown with the variables of this call
+        self._api_key = api_key = Secret.of(api_key)
+        self.criteria_name = criteria_name
+        self.rubrics = dict(rubrics) if isinstance(rubrics, Mapping) else rubrics
+        self.judge_model_name = judge_model_name
+        self.judge_backend = judge_backend
+        self.url = url
+        self.max_tokens = max_tokens
+        self.backend_options = dict(backend_options or {})
+        self.hf_provider = hf_provider
+        self.response_format = response_format
+        self.include_feedback = include_feedback
+        self.score_pattern = score_pattern
+        self.feedback_pattern = feedback_pattern
+        self.on_unparsed: OnUnparsed = on_unparsed
+        self._metric = "pollux"
+        self._settle()
+
+    @property
+    def api_key(self) -> str | None:
+        """The key, as it was given."""
+        return self._api_key.reveal() if isinstance(self._api_key, Secret) else self._api_key
+
+    @api_key.setter
+    def api_key(self, key: str | None) -> None:
+        self._api_key = Secret.of(key)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled; of the key its name alone, by which this process, and those forked from it, find it."""
+        return vars(self) | {"_api_key": hold_key(self._api_key) if self._api_key else None}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        vars(self).update(state, _api_key=key_in(state["_api_key"]) or None)
+
+    def _settle(self) -> tuple[Spec, Options, ReplyReader]:
+        """What the arguments mean. They are read at each call, since LightEval sets them from a task's parameters."""
+        if not isinstance(self.criteria_name, str) or not self.criteria_name.strip():
+            raise ConfigError(f"criteria_name {self.criteria_name!r} is not a criterion; give its name as text")
+        if not isinstance(self.rubrics, Mapping):
+            raise _NotAMapping(f"rubrics must be a mapping score->description, got {type(self.rubrics).__name__}")
+        if self.on_unparsed not in get_args(OnUnparsed):
+            raise ConfigError(f"on_unparsed {self.on_unparsed!r} is unknown; allowed are nan, zero")
+        judge, options = PolluxJudge(
+            self.judge_model_name, self.judge_backend, self.url, self._api_key, self.max_tokens,
+            self.backend_options, self.hf_provider, self.response_format,
+        ).resolve()  # fmt: skip
+        asks_json = self.response_format is not None and self.score_pattern is None
+        form = "json" if asks_json else form_of(self.score_pattern)
+        feedback = self.feedback_pattern
+        reading = None if feedback is None else checked_pattern("feedback_pattern", feedback)
+        builder = PolluxPromptBuilder.about(
+            self.criteria_name, self.rubrics, written_form(form), embedded=judge.provider == "fake"
+        )
+        spec = Spec(builder.rubric, (judge,), (builder,), samples=1)
+        return spec, options, ReplyReader(form, builder.rubric.criteria[0].scale, reading)
+
+    def called(self, metric: str) -> None:
+        """Take the name of the metric that holds this function, for the receipt (default ``pollux``)."""
+        self._metric = metric
+
+    def check(self, task: str | None = None, docs: Sequence[Any] = ()) -> None:  # noqa: ARG002  # as evalkit calls it
+        """Raise what prevents asking the judge, before a model is loaded; ``evalkit lighteval`` calls it.
+
+        Raises
+        ------
+        ConfigError, RubricError, MissingExtraError
+            What is unknown, contradictory or not installed; a scoring mode that the metric does not serve.
+        JudgeError
+            When the service needs a key and none was given.
+        """
+        from evalkit.engine.providers import check_ready
+
+        if _mode() == "deterministic":
+            return
+        spec, options, _ = self._settle()
+        if options.offline:
+            return
+        try:
+            check_ready(spec.judges[0])
+        except JudgeError as problem:
+            raise JudgeError(f"the POLLUX judge {self.judge_model_name!r}: {self._why(problem)}") from None
+
+    def compute(self, responses: Sequence[Any], docs: Sequence[Any], **_: Any) -> list[dict[str, Any]]:  # type: ignore[override,unused-ignore]
+        """Score a task's responses; one call of the judge for each that is not in the cache.
+
+        Parameters
+        ----------
+        responses
+            Model responses; the first of `final_text` is judged.
+        docs
+            As many documents: `query` is the task, ``specific["reference_answer"]`` the reference, if not blank.
+
+        Returns
+        -------
+        list of dict
+            One per document, in order: ``pollux_score`` (float; NaN: unscored), ``pollux_error`` (``""`` when scored,
+            else one of evalkit's reasons) and, if asked for, ``pollux_feedback`` (text). A blank answer is
+            unscored, ``empty``, without a call. In deterministic mode all are unscored, ``deterministic``.
+
+        Raises
+        ------
+        ConfigError
+            For a scoring mode that is unknown, or ``jury``.
+        InputError
+            When there are not as many responses as documents.
+        CacheError
+            When replies cannot be stored.
+        """
+        mode, task = _mode(), docs[0].task_name if docs else ""
+        asked = filled_answers(", ".join(filter(None, [task, self._metric])), mode, responses, docs)
+        if mode == "deterministic":
+            return [self._sample(math.nan, "", "deterministic") for _ in docs]
+        spec, options, reader = self._settle()
+        rows = [_row(doc, response) for doc, response in zip(docs, responses, strict=True)]
+        found = self._judged(spec, options, reader, [rows[at] for at in asked]) if asked else _Judged()
+        readings = dict(zip(asked, found.readings, strict=True))
+        samples = [
+            self._sample(*readings.get(at, (math.nan, "", "empty")), asked=at in readings) for at in range(len(rows))
+        ]
+        if docs:
+            self._close(task, mode, spec, found, samples)
+        return samples
+
+    def _judged(self, spec: Spec, options: Options, reader: ReplyReader, rows: list[dict[str, str]]) -> _Judged:
+        work = Worklist.of(spec, rows)
+        try:
+            table = judge_worklist(work, options)
+        except (JudgeError, MissingExtraError, ConfigError) as problem:  # a run's other figures must not be lost
+            _log.error(
+                "%s: all %d answers stay unscored (judge_down): %s", spec.judges[0].name, len(rows), self._why(problem)
+            )
+            return _Judged([(math.nan, "", "judge_down")] * len(rows))
+        keys = [bytes.fromhex(key) for key in table["key"]]
+        stored = ReplyStore.open().get_many(set(keys), recorded=options.takes_recorded)
+        readings: list[tuple[float, str, str]] = []
+        for key, reason, inputs in zip(keys, table["error"].astype(object), work.inputs, strict=True):
+            if reason in ENGINE_REASONS:
+                readings.append((math.nan, "", str(reason)))
+            else:
+                readings.append(reader.read(Reply.from_dict(orjson.loads(stored[key])), list(inputs.values())))
+        return _Judged(readings, table)
+
+    def _why(self, problem: Exception) -> str:
+        if NO_KEY in str(problem):
+            return "it needs a key, and this metric takes none from the environment: pass api_key=…"
+        return str(problem)
+
+    def _close(self, task: str, mode: str, spec: Spec, found: _Judged, samples: Sequence[Mapping[str, Any]]) -> None:
+        """Leave the receipt."""
+        errors = [error or None for _, _, error in found.readings]
+        tables = [] if found.table is None else [found.table.assign(error=pd.array(errors, dtype=object))]
+        origins = dict.fromkeys(("judges", "rubric", "samples", "template"), "task")
+        Settled(spec, origins, False, mode, None, TaskBinding()).leave_receipt(
+            task or "",
+            self._metric,
+            n_items=len(samples),
+            n_scored=errors.count(None),
+            n_empty=len(samples) - len(errors),
+            **receipt_counts(spec, tables, len(errors)),
+        )
+
+    def _sample(self, score: float, feedback: str, error: str, *, asked: bool = False) -> dict[str, Any]:
+        if asked and error and self.on_unparsed == "zero" and error not in ENGINE_REASONS:
+            score = 0.0
+        sample: dict[str, Any] = {"pollux_score": score, "pollux_error": error}
+        return sample | {"pollux_feedback": feedback} if self.include_feedback else sample
+
+    def __repr__(self) -> str:
+        names = [name for name in vars(self) if not name.startswith("_")]
+        shown = [f"{name}={_shown(getattr(self, name))}" for name in names if getattr(self, name) is not None]
+        if self._api_key is not None:
+            shown.append("api_key=<hidden>")
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+    __str__ = __repr__  # LightEval's own shows every attribute
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """Score, feedback and error of each answer that the judge was asked about; no table where it could not be."""
+
+    readings: list[tuple[float, str, str]] = field(default_factory=list)
+    table: pd.DataFrame | None = None
+
+
+def _mode() -> str:
+    """The scoring mode: ``judge`` unless the environment sets one."""
+    mode = asked_mode() or "judge"
+    if mode == "jury":
+        raise ConfigError(
+            "scoring mode 'jury' takes two judges or more, and PolluxLLMJudgeMetric asks one; use pollux_metric, or "
+            "the mode 'judge'"
+        )
+    return mode
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, re.Pattern):
+        return repr(value.pattern)
+    return value.__name__ if isinstance(value, type) else repr(value)
+
+
+def _row(doc: Any, response: Any) -> dict[str, str]:
+    row = {"question": "" if doc.query is None else repaired(str(doc.query)), "answer": answer_of(response)}
+    reference = (doc.specific or {}).get("reference_answer")
+    return row if is_missing(reference) or not str(reference).strip() else row | {"reference": repaired(str(reference))}

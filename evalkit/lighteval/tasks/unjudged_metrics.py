@@ -1,0 +1,101 @@
+"""Metrics that no judge is needed for: what can be read off an answer, with its spread and number."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from lighteval.metrics.metrics_sample import SampleLevelComputation
+from lighteval.metrics.utils.metric_utils import SampleLevelMetric
+
+from evalkit.errors import InputError, counted
+from evalkit.lighteval.evaluation_rows import EMPTY_ANSWER, mean_row
+from evalkit.lighteval.items import answer_of
+from evalkit.lighteval.metrics import batched_metric
+
+__all__ = ["Check", "CheckScore", "answered_metric", "check_metric"]
+
+Check = Callable[[str, Any], tuple[Mapping[str, float], str]]
+"""Answer and document -> figures (NaN: not known, or not asked of this document) and a note on what was found."""
+
+
+def check_metric(name: str, check: Check, keys: Sequence[str], *, empty: bool = False) -> SampleLevelMetric:
+    """A LightEval metric from a function; the same in every scoring mode.
+
+    Parameters
+    ----------
+    name
+        Name of the metric; the note of a sample stands in ``<name>_note``.
+    check
+        A function of a module (it is copied and named in LightEval's logs).
+    keys
+        Figures that it gives, each 0-1.
+    empty
+        Whether it is asked about empty answers; otherwise they have no figures and the note ``empty_answer``:
+        a failed call of the model's service looks the same.
+
+    Returns
+    -------
+    SampleLevelMetric
+        Per sample the figures (float, NaN: none) and ``<name>_note`` (text); corpus: for each key its mean, ``_stderr``
+        (sd with ddof 1 over √n; NaN under two) and ``_n`` (samples behind it), and ``<name>_n_empty``.
+    """
+    return batched_metric(CheckScore(name, check, tuple(keys), empty=empty))
+
+
+class CheckScore(SampleLevelComputation):  # type: ignore[misc,unused-ignore]  # Any without LightEval
+    """What `check_metric` puts into a metric.
+
+    Attributes
+    ----------
+    name, keys
+        Of the metric and its figures.
+    check_answer
+        The function that gives them.
+    empty
+        Whether it is asked about empty answers.
+    """
+
+    def __init__(self, name: str, check: Check, keys: tuple[str, ...], *, empty: bool = False) -> None:
+        self.name, self.check_answer, self.keys, self.empty = name, check, keys, empty
+
+    def __repr__(self) -> str:
+        return f"CheckScore({self.name}: {', '.join(self.keys)})"
+
+    __str__ = __repr__
+
+    def compute(self, responses: Sequence[Any], docs: Sequence[Any], **_: Any) -> list[dict[str, Any]]:  # type: ignore[override,unused-ignore]
+        """One row per sample; see `check_metric`."""
+        if len(responses) != len(docs):
+            raise InputError(
+                f"{counted(len(responses), 'response')} for {counted(len(docs), 'document')}; give one each"
+            )
+        return [self._row(answer_of(response), doc) for response, doc in zip(responses, docs, strict=True)]
+
+    def _row(self, answer: str, doc: Any) -> dict[str, Any]:
+        row: dict[str, Any] = dict.fromkeys(self.keys, math.nan)
+        if not answer.strip() and not self.empty:
+            return row | {f"{self.name}_note": EMPTY_ANSWER}
+        figures, note = self.check_answer(answer, doc)
+        return row | {key: float(value) for key, value in figures.items()} | {f"{self.name}_note": note}
+
+    def corpus(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+        """The figures of a task as floats; see `check_metric`."""
+        figures: dict[str, float] = {}
+        for key in self.keys:
+            figures |= mean_row(key, [row[key] for row in rows])
+        return figures | {f"{self.name}_n_empty": float(sum(row[f"{self.name}_note"] == EMPTY_ANSWER for row in rows))}
+
+
+def answered_metric() -> SampleLevelMetric:
+    """The share of answers that are not empty, `answered`.
+
+    LightEval succeeds when calls to a model's service fail, with empty answers: this figure shows it.
+    """
+    return check_metric("answered", _is_answered, ["answered"], empty=True)
+
+
+def _is_answered(answer: str, _doc: Any) -> tuple[Mapping[str, float], str]:
+    filled = bool(answer.strip())
+    return {"answered": float(filled)}, "" if filled else EMPTY_ANSWER

@@ -1,0 +1,246 @@
+"""Profiles: a tuned judge, frozen: rubric, judges, samples and the rules from samples to a score."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, Field, PrivateAttr, ValidationError, field_validator
+
+from evalkit.core.formatting import html_text
+from evalkit.core.judges import MOST_SAMPLES, Judge, JudgesLike
+from evalkit.core.vote_aggregate_rules import AggregateRule, VoteRule, VoteTies
+from evalkit.errors import ConfigError, EvalkitError, RubricError, guess, listed
+from evalkit.rubrics.criteria import STRICT, problems
+from evalkit.rubrics.folders import rubric_folders
+from evalkit.rubrics.rubric import Rubric
+from evalkit.rubrics.rubric_files import load_rubric
+from evalkit.rubrics.yaml_files import dump_yaml, read_yaml
+
+__all__ = ["Profile", "RubricLike", "load_profile", "rubric_of", "rubric_or_profile"]
+
+
+class Profile(BaseModel):
+    """A frozen judge: what `ek.judge(items, profile)`, the gate and LightEval all read.
+
+    Attributes
+    ----------
+    profile, version
+        Its name and version.
+    rubric
+        ``id@version``; None leaves it to the caller (`with_rubric`).
+    rubric_hash
+        The rubric's content hash when it was frozen; checked on load.
+    judges
+        The judges; empty leaves them to the caller.
+    template
+        Overrides the rubric's template.
+    samples
+        Samples a judge and item, from 1 to 1000.
+    vote, ties, min_self_agreement
+        Rule from samples to a vote; ties, and votes of a judge who agrees less than this with itself
+        (0-1), are unscored where the profile says so.
+    aggregate, quorum
+        Rule from votes to a score; more than `quorum` (0-1) of the weight must be scored, 1 means all.
+
+    Raises
+    ------
+    ConfigError
+        For unknown keys or values outside what is allowed.
+    """
+
+    model_config = STRICT
+
+    profile: str
+    version: str = "1"
+    description: str = ""
+    rubric: str | None = None
+    rubric_hash: str | None = None
+    judges: tuple[Judge, ...] = ()
+    template: str | None = None
+    samples: int = Field(default=3, ge=1, le=MOST_SAMPLES, strict=True)
+    vote: VoteRule = "mean"
+    ties: VoteTies = "na"
+    min_self_agreement: float | None = Field(default=None, ge=0, le=1, strict=True)
+    aggregate: AggregateRule = "mean"
+    quorum: float = Field(default=0.5, ge=0, le=1, strict=True)
+    _rubric: Rubric | None = PrivateAttr(default=None)
+    _folder: Path | None = PrivateAttr(default=None)
+
+    def __init__(self, **fields: Any) -> None:
+        try:
+            super().__init__(**fields)
+        except ValidationError as error:
+            found = problems(error, type(self).model_fields)
+            raise ConfigError(f"profile {fields.get('profile', '?')!r}: {found}") from None
+
+    @field_validator("version", mode="before")
+    @classmethod
+    def _text(cls, version: Any) -> Any:
+        return str(version) if isinstance(version, (int, float)) and not isinstance(version, bool) else version
+
+    @field_validator("judges", mode="before")
+    @classmethod
+    def _judges(cls, judges: Any) -> Any:
+        if isinstance(judges, (str, Mapping, Judge)):
+            judges = [judges]
+        try:
+            return tuple(Judge.of(judge) for judge in judges)
+        except (EvalkitError, TypeError) as problem:
+            raise ValueError(str(problem)) from None
+
+    def load(self) -> Rubric:
+        """The rubric that the profile names, its hash checked.
+
+        Raises
+        ------
+        RubricError
+            When the profile names none, or the file is not the one that was frozen.
+        """
+        if self._rubric is not None:
+            return self._rubric
+        if self.rubric is None:
+            raise RubricError(f"profile {self.profile!r} names no rubric; give one (profile.with_rubric, --rubric)")
+        try:
+            rubric = load_rubric(self.rubric)
+        except RubricError as problem:
+            near = self._beside()
+            if near is None:
+                raise RubricError(
+                    f"profile {self.profile!r} needs the rubric {self.rubric}, which is neither in rubrics/ beside the "
+                    f"profile nor where rubrics are looked up: {problem}"
+                ) from None
+            return near
+        if self.rubric_hash and rubric.content_hash != self.rubric_hash:
+            near = self._beside()
+            if near is not None:
+                return near
+            raise RubricError(
+                f"rubric {self.rubric} is not the one that profile {self.profile!r} was frozen with "
+                f"(hash {rubric.content_hash[:8]}, frozen {self.rubric_hash[:8]}); freeze again or restore the file"
+            )
+        return rubric
+
+    def _beside(self) -> Rubric | None:
+        """The rubric in a folder ``rubrics/`` beside the profile's own, if it is the one that was frozen."""
+        if self._folder is None or self.rubric is None:
+            return None
+        name, _, version = self.rubric.partition("@")
+        for place in (self._folder, self._folder.parent):
+            path = place / "rubrics" / name / f"{version}.yaml"
+            if path.is_file():
+                rubric = load_rubric(path)
+                if not self.rubric_hash or rubric.content_hash == self.rubric_hash:
+                    return rubric
+        return None
+
+    def with_rubric(self, rubric: Rubric | str | Path) -> Profile:
+        """The same rules for another rubric."""
+        given = rubric if isinstance(rubric, Rubric) else load_rubric(rubric)
+        made = self.model_copy(update={"rubric": f"{given.id}@{given.version}", "rubric_hash": given.content_hash})
+        made._rubric = given
+        return made
+
+    def with_judges(self, judges: JudgesLike) -> Profile:
+        """The same rules with other judges."""
+        given = [judges] if isinstance(judges, (str, Mapping, Judge)) else judges
+        return self.model_copy(update={"judges": tuple(Judge.of(judge) for judge in given)})
+
+    def __str__(self) -> str:
+        return profile_yaml(self)
+
+    def _repr_html_(self) -> str:
+        return html_text(str(self))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Profile) and self.to_dict() == other.to_dict()
+
+    def __hash__(self) -> int:
+        return hash(profile_yaml(self))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The profile as it stands in a file."""
+        values = {name: value for name, value in self.model_dump(exclude={"judges"}).items() if value not in (None, "")}
+        if values.get("ties") == "na":
+            del values["ties"]
+        judges = [judge_dict(judge) for judge in self.judges]
+        order = [name for name in type(self).model_fields if name in values or (name == "judges" and judges)]
+        return {name: judges if name == "judges" else values[name] for name in order}
+
+
+def judge_dict(judge: Judge) -> dict[str, Any]:
+    """A judge's fields as they stand in a profile, defaults left out; never a key."""
+    plain = Judge(judge.provider, judge.model, ask=judge.ask)
+    values: dict[str, Any] = {"provider": judge.provider, "model": judge.model, "temperature": judge.temperature}
+    values["weight"] = int(judge.weight) if judge.weight.is_integer() else judge.weight
+    if judge.import_path:
+        values["ask"] = judge.import_path
+    for name in Judge.__slots__:
+        value = getattr(judge, name)
+        # where a server was named, it is written down: the reader's OPENAI_BASE_URL may be another
+        served = judge.base_url is not None and name in ("base_url", "service", "api_key_env")
+        if name not in values and (served or value != getattr(plain, name)):
+            values[name] = (
+                list(value) if isinstance(value, tuple) else dict(value) if isinstance(value, dict) else value
+            )
+    return values
+
+
+def load_profile(name: str | Path) -> Profile:
+    """A profile by name (``conservative``) or from a file.
+
+    Raises
+    ------
+    ConfigError
+        When there is none, or the file breaks the rules: the message names file, key and what is allowed.
+    """
+    path = Path(name)
+    if isinstance(name, str) and path.suffix not in (".yaml", ".yml"):
+        places = [folder / "profiles" for folder in rubric_folders()]
+        found = next((place / f"{name}.yaml" for place in places if (place / f"{name}.yaml").is_file()), None)
+        if found is None:
+            there = sorted({file.stem for place in places for file in place.glob("*.yaml")})
+            raise ConfigError(
+                f"there is no profile {name!r}; {guess(name, there)}there are {listed(there)}; "
+                "a path to a .yaml file works too"
+            )
+        path = found
+    try:
+        values = read_yaml(path)
+        if not isinstance(values, Mapping):
+            raise ConfigError("a profile file is a mapping with profile, rubric, judges, samples, vote and aggregate")
+        made = Profile(**{str(key): value for key, value in values.items()})
+        made._folder = path.resolve().parent
+        return made
+    except EvalkitError as problem:
+        where = "" if str(path) in str(problem) else f"{path}: "
+        raise ConfigError(f"{where}{problem}") from None
+
+
+def profile_yaml(profile: Profile) -> str:
+    """The text of a profile's file."""
+    return dump_yaml(profile.to_dict())
+
+
+RubricLike = Rubric | Profile | str | Path
+"""A rubric: a `Rubric`, a `Profile`, or the name or file of one."""
+
+
+def rubric_or_profile(given: RubricLike) -> Rubric | Profile:
+    """The rubric or profile that is given, named or in a file."""
+    if isinstance(given, (Rubric, Profile)):
+        return given
+    if not isinstance(given, (str, Path)):
+        raise ConfigError(f"expected a Rubric, a Profile, or the name or path of one, got {type(given).__name__}")
+    if Path(given).suffix in (".yaml", ".yml") and Path(given).is_file():
+        values = read_yaml(Path(given))
+        if isinstance(values, Mapping) and "profile" in values:
+            return load_profile(given)
+    return load_rubric(given)
+
+
+def rubric_of(given: RubricLike) -> Rubric:
+    """The rubric that is given, named or in a file; of a profile its rubric."""
+    found = rubric_or_profile(given)
+    return found.load() if isinstance(found, Profile) else found

@@ -1,0 +1,106 @@
+"""Human labels: columns of the items as the long labels table, checked against a rubric's scales."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from evalkit.errors import InputError, listed
+from evalkit.rubrics.judge_profiles import RubricLike, rubric_of
+from evalkit.rubrics.scales import Scale
+from evalkit.tables.items import ItemsLike, as_items
+from evalkit.tables.schemas import categorical, table
+from evalkit.tables.values import is_missing
+
+__all__ = ["LabelsLike", "extract_labels"]
+
+LabelsLike = pd.DataFrame | Mapping[str, str | Sequence[str]]
+"""Human labels: the long labels table, or for each criterion the item columns that hold them."""
+
+
+def extract_labels(
+    items: ItemsLike,
+    columns: Mapping[str, str | Sequence[str]],
+    *,
+    rubric: RubricLike | None = None,
+    item_id: str | None = None,
+) -> pd.DataFrame:
+    """Human labels in item columns as the long labels table.
+
+    Parameters
+    ----------
+    items
+        Whatever `as_items` takes.
+    columns
+        For each criterion the column, or the columns, one per annotator: ``{"faithfulness": ["ann1", "ann2"]}``.
+    rubric
+        Optional: a Rubric, a Profile or the name of one. Each label is checked against the criterion's scale; allowed
+        are codes, level names (the descriptions) and, where the criterion has a pass rule, booleans.
+    item_id
+        The column that holds the ids.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns `item_id`, `criterion`, `annotator` (the column's name), `label` (text: the code;
+        ``true`` or ``false`` for booleans and for these words, as a CSV file has them). Missing and
+        blank labels have no row.
+
+    Raises
+    ------
+    InputError
+        For a missing column, a column named twice for one criterion, or a label that is not on the scale:
+        the message lists what is allowed.
+
+    Examples
+    --------
+    >>> extract_labels([{"a": 1, "b": 2}], {"clarity": ["a", "b"]})[["annotator", "label"]].to_dict("list")
+    {'annotator': ['a', 'b'], 'label': ['1', '2']}
+    """
+    scales = None if rubric is None else rubric_of(rubric)
+    frame = as_items(items, item_id=item_id)
+    found: dict[str, list[Any]] = {"item_id": [], "criterion": [], "annotator": [], "label": []}
+    ids = frame["item_id"].tolist()
+    for criterion, names in columns.items():
+        given = [names] if isinstance(names, str) else list(names)
+        if len(set(given)) < len(given):
+            raise InputError(
+                f"criterion {criterion!r} names a column twice among {listed(given)}; one annotator is one column"
+            )
+        for name in given:
+            if name not in frame.columns:
+                raise InputError(f"the items have no column {name!r}; they have {listed(frame.columns, most=30)}")
+            scale = None if scales is None else scales.criterion(criterion).scale
+            for key, value in zip(ids, frame[name].tolist(), strict=True):
+                if is_missing(value) or (isinstance(value, str) and not value.strip()):
+                    continue
+                found["item_id"].append(key)
+                found["criterion"].append(criterion)
+                found["annotator"].append(name)
+                found["label"].append(_label(value, scale, f"item {key!r}, column {name!r}"))
+    return table(
+        "labels", {name: values if name == "item_id" else categorical(values) for name, values in found.items()}
+    )
+
+
+def _label(value: Any, scale: Scale | None, where: str) -> str:
+    if isinstance(value, (list, dict)):
+        raise InputError(f"{where}: a label is a code, a level name or a boolean, not {type(value).__name__}")
+    text = str(value).strip()
+    word = text.casefold() if text.casefold() in ("true", "false") else None
+    if scale is None:
+        return word or text
+    code = scale.code(value)
+    if code is None and word:
+        if not scale.has_rule:
+            raise InputError(f"{where}: a boolean label needs a criterion with a pass rule")
+        return word
+    if code is None:
+        code = scale.named(text)
+    if code is None:
+        booleans = ", true, false" if scale.has_rule else ""
+        allowed = ", ".join(scale.labels) + booleans
+        raise InputError(f"{where}: label {text!r} is not on the scale; allowed are {allowed}")
+    return str(code)

@@ -1,0 +1,112 @@
+"""Rows in and out: added once, found by name and version, listed."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pandas as pd
+from sqlalchemy import select
+from sqlalchemy.exc import IntegrityError
+
+from evalkit.errors import ConfigError, RegistryError, listed
+from evalkit.runs.registry.database import Database
+from evalkit.runs.registry.database_tables import PackRow, PackTaskRow, TemplateRow
+from evalkit.runs.registry.pack_files import PackFile, hash_of
+
+__all__ = ["add_row", "find_row", "list_rows", "pack_row"]
+
+
+def add_row(database: Database, row: Any, same: tuple[str, ...] = ()) -> Any:
+    """The row, added; or the one of its name and version that is there.
+
+    Parameters
+    ----------
+    database, row
+        Where to, and what.
+    same
+        Fields that must be equal, beside the content hash, for the row that is there to be the same thing.
+
+    Raises
+    ------
+    ConfigError
+        When name and version stand for other content already.
+    """
+    kind = type(row)
+    try:
+        with database.session() as session:
+            session.add(row)
+            session.flush()
+            session.refresh(row)
+            return row
+    except RegistryError as problem:
+        if not isinstance(problem.__cause__, IntegrityError):
+            raise
+    there = find_row(database, kind, kind.__tablename__, row.name, row.version)
+    differs = [name for name in ("content_hash", *same) if getattr(there, name) != getattr(row, name)]
+    if differs:
+        raise ConfigError(
+            f"{row.name}@{row.version} is in {kind.__tablename__} already, with another {', '.join(differs)}: "
+            "nothing is overwritten, so give it a new version"
+        )
+    return there
+
+
+def pack_row(file: PackFile) -> PackRow:
+    """The row of a pack, and those of its tasks."""
+    tasks = [
+        PackTaskRow(
+            position=position,
+            task_spec=entry.task,
+            fewshot=entry.fewshot,
+            weight=entry.weight,
+            overrides=entry.overrides.model_dump(exclude_none=True),
+        )
+        for position, entry in enumerate(file.tasks)
+    ]
+    return PackRow(
+        name=file.pack,
+        version=file.version,
+        description=file.description,
+        primary_metric=file.primary_metric,
+        task_aggregation=file.task_aggregation,
+        content_hash=hash_of(file),
+        created_at=datetime.now(UTC),
+        tasks=tasks,
+    )
+
+
+def find_row(database: Database, kind: Any, what: str, name: str, version: str | None) -> Any:
+    """The row of a name and version; without a version the newest: of templates the highest, else the last added.
+
+    Raises
+    ------
+    RegistryError
+        When there is none; the message lists what there is.
+    """
+    with database.session() as session:
+        found = session.scalars(select(kind).where(kind.name == name).order_by(kind.id)).all()
+        if version is None and found:
+            return max(found, key=_number) if kind is TemplateRow else found[-1]
+        for row in found:
+            if row.version == version:
+                return row
+        there = [row.version for row in found]
+        others = sorted({str(other) for other in session.scalars(select(kind.name)).all()})
+    if there:
+        raise RegistryError(f"there is no {what} {name}@{version}; there are the versions {', '.join(there)}")
+    raise RegistryError(f"there is no {what} {name!r}; there are {listed(others)}")
+
+
+def list_rows(database: Database, kind: Any, columns: tuple[str, ...]) -> pd.DataFrame:
+    """All rows of a kind, oldest first."""
+    with database.session() as session:
+        rows = [
+            {column: getattr(row, column) for column in columns}
+            for row in session.scalars(select(kind).order_by(kind.id)).all()
+        ]
+    return pd.DataFrame(rows, columns=list(columns))
+
+
+def _number(row: Any) -> int:
+    return int(row.version.removeprefix("v"))

@@ -1,0 +1,370 @@
+"""The judges of a jury become one score per item and criterion.
+
+Long, but one thing: all methods fill the same columns by the same rules for what is missing, tied or unscored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from pandas.arrays import BooleanArray
+
+from evalkit import tables
+from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES, AVERAGES, AggregateRule, check_choice, check_share
+from evalkit.errors import ConfigError, listed
+from evalkit.rubrics.row_scales import Measures, answer_norms, halfway_labels, measures, nearest_labels
+from evalkit.stats.aggregation.dawid_skene_scores import Ballots, posteriors
+from evalkit.stats.agreement import item_disagreement
+from evalkit.tables import SCORE_KEY, VOTE_KEY
+from evalkit.tables.grouping import Flags, Floats, Groups, Ints, Objects, group, most_frequent, refuse_doubles, tally
+from evalkit.tables.ties import labels_among, tied_cells
+
+__all__ = ["aggregate"]
+
+_NEED = [*VOTE_KEY, "score", "label", "passed", "level", "scale"]
+_TINY = 1e-9
+
+
+def aggregate(
+    votes: pd.DataFrame,
+    *,
+    method: AggregateRule = "mean",
+    quorum: float = 0.5,
+    weights: Mapping[str, float] | None = None,
+) -> pd.DataFrame:
+    """One score per item and criterion, from the votes of all judges.
+
+    Parameters
+    ----------
+    votes
+        The table of `vote`; rows in any order, several rubrics and versions together if wanted.
+    method
+        - ``mean`` (default) or ``median`` of the votes' scores, weighted;
+        - ``majority``: the label with the largest weight; a judge whose vote is tied gives each of its tied labels
+          an equal part of its weight (nothing where an older votes table does not hold `tied_labels`);
+        - ``min``: the least good vote (on a scale where low is better the highest number), ``max`` the best;
+        - ``dawid_skene``: labels and every judge's error rates estimated together (Dawid and Skene 1979, eq.
+          2.3-2.5; start at each item's shares of labels, 0.01 added to every count, at most 100 rounds or until the
+          log-likelihood gains under 1e-6). `score` is the posterior mean, `label` its mode, `passed` whether
+          passing is more probable than not. One label a judge, whose weights do not count; for 3 judges or
+          more, scales of 2-5 codes, not interval ones. With fewer than 10·J·(q − 1) items each judge has one
+          error rate, and `options` says ``one_coin``. Unscored where fewer than three judges of the
+          criterion gave any label. Look at `jury_value` first: where judges share their mistakes, it
+          trusts the majority's.
+
+        Nominal criteria take the majority for mean and median, and for min and max where nothing says what
+        passes. The column `method` tells what was used.
+    quorum
+        More than this share of the total weight must be scored, else the item stays unscored; 1.0: all of it. A
+        tied vote is scored.
+    weights
+        Judge -> relative weight, ≥ 0, instead of the votes' own; judges not named keep theirs. 0 removes a
+        judge. Only ratios count.
+
+    Returns
+    -------
+    DataFrame
+        The scores table, keyed by `rubric, rubric_version, item_id, criterion` in order of first appearance:
+
+        - `score` in rubric units, `score_norm` 0-1, `label` the nearest code (NA for an exact half) or that
+          of the majority;
+        - `passed` by weighted majority of the judges' verdicts, all judges asked in the denominator, equal
+          weights being a tie (NA); for ``min`` all must pass, for ``max`` one; never from thresholding
+          `score`;
+        - `reason` why something is NA: ``tied``, ``no_majority`` (judges without a verdict left it open), or
+          the most frequent reason of the votes when under quorum;
+        - `n_judges`, those that failed included, `n_scored` (ties included), `tied`, `disagreement` (see
+          `disagreement`); `tied_labels`: the labels that are equal, as a JSON list, else NA;
+        - `status`: ``unscored`` (under quorum), ``tied`` (no verdict, or no score, because of a tie),
+          ``partial`` (a judge is missing, or no majority) or ``ok``.
+
+    Raises
+    ------
+    InputError
+        When columns are missing or a vote is in the table twice.
+    ConfigError
+        For an unknown option, a weight < 0, an unknown judge, an item all of whose judges weigh 0, or
+        ``dawid_skene`` with too few judges or too many levels.
+
+    Examples
+    --------
+    >>> votes = tables.table("votes", {
+    ...     "rubric": ["r"] * 3, "rubric_version": ["v1"] * 3, "item_id": ["i"] * 3, "criterion": ["c"] * 3,
+    ...     "judge": ["a", "b", "c"], "score": [2.0, 2.0, 1.0], "label": ["2", "2", "1"],
+    ...     "passed": [True, True, False], "n_samples": [1] * 3, "n_scored": [1] * 3, "tied": [False] * 3,
+    ...     "level": ["ordinal"] * 3, "scale": ['{"codes":[0,1,2],"better":"high","pass_at":2}'] * 3})
+    >>> aggregate(votes)[["score", "label", "passed", "disagreement", "status"]].round(3).values.tolist()
+    [[1.667, '2', True, 0.333, 'ok']]
+    """
+    check_choice("method", method, AGGREGATE_RULES)
+    check_share("quorum", quorum)
+    frame = tables.check(votes, "votes", need=_NEED)
+    refuse_doubles(frame, VOTE_KEY, "votes")
+    whole = group(frame, SCORE_KEY)
+    jury = _jury(frame, whole, _weights(frame, weights), method)
+    measured = measures(frame).take(whole.first)
+    pieces = frame.iloc[whole.first]
+    under = jury.scored_weight <= quorum * jury.total_weight + _TINY * jury.total_weight
+    if quorum == 1.0:
+        under = jury.scored_weight < jury.total_weight * (1 - _TINY)
+    made = _estimated(jury, pieces) if method == "dawid_skene" else _reached(jury, measured, method)
+    # Judges who all are tied give an item without any answer: a tie, and no estimate.
+    silent = (jury.groups.count(jury.answered) == 0) & (jury.groups.count(jury.scored) > 0)
+    under |= made.unknown & ~silent
+    made = replace(made, tied=made.tied | silent)
+    score, label, passed, verdict = made.score, made.label, made.passed, made.verdict
+    score[under], label[under], made.among[under] = np.nan, None, None
+    passed[under] = pd.NA
+    columns: dict[str, Any] = {key: pieces[key].array for key in [*SCORE_KEY, "level", "scale"]}
+    columns |= {"score": score, "score_norm": answer_norms(score, label, measured), "label": tables.categorical(label)}
+    columns |= {"passed": passed, "n_judges": jury.groups.count(), "n_scored": jury.groups.count(jury.scored)}
+    columns["tied"] = ~under & (made.tied | (verdict == "tied"))
+    columns["disagreement"] = item_disagreement(jury.groups, jury.measured, jury.norm, jury.label, jury.answered)
+    columns |= _status(jury, under, made.tied, verdict, score, label)
+    columns["method"] = tables.categorical(made.method)
+    columns["options"] = tables.categorical(made.options)
+    columns["tied_labels"] = tables.categorical(made.among)
+    return tables.table("scores", columns)
+
+
+def _weights(frame: pd.DataFrame, weights: Mapping[str, float] | None) -> Floats:
+    own = frame["weight"].to_numpy(dtype=np.float64) if "weight" in frame else np.ones(len(frame))
+    found = np.where(np.isnan(own), 1.0, own)
+    if weights is not None:
+        judges = frame["judge"].cat.categories
+        unknown = [name for name in weights if name not in judges]
+        if unknown and len(frame):
+            raise ConfigError(f"weights names unknown judges {listed(unknown)}; the votes are of {listed(judges)}")
+        given = frame["judge"].astype("str").map(weights).to_numpy(dtype=np.float64)
+        found = np.where(np.isnan(given), found, given)
+    if not np.isfinite(found).all() or (found < 0).any():
+        raise ConfigError("a judge's weight is a number ≥ 0; 0 removes the judge")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Jury:
+    """One entry per vote that has weight, grouped by item and criterion."""
+
+    groups: Groups
+    measured: Measures
+    judge: Ints
+    weight: Floats
+    score: Floats
+    norm: Floats
+    label: Ints  # code of the label among `names`, −1 for none
+    names: Objects  # its last entry is None, so that −1 finds it
+    among: Objects  # cells of `tied_labels`; None where a vote has a label, or an old table does not say
+    answered: Flags  # has a label or score to give
+    scored: Flags  # answered, or tied
+    passes: Flags
+    fails: Flags
+    reason: pd.Series
+    total_weight: Floats
+    scored_weight: Floats
+
+
+def _jury(frame: pd.DataFrame, whole: Groups, weight: Floats, method: str) -> _Jury:
+    there = weight > 0
+    groups = Groups(whole.codes[there], whole.first)
+    idle = groups.count() == 0
+    if idle.any():
+        item = frame["item_id"].iloc[int(whole.first[idle][0])]
+        raise ConfigError(f"every judge of item {item!r} has weight 0; give one of them a weight > 0")
+    rows = frame if there.all() else frame.loc[there]
+    measured = measures(rows)
+    score = rows["score"].to_numpy(dtype=np.float64)
+    label = rows["label"].cat.codes.to_numpy().astype(np.int64)
+    texts = list(rows["label"].cat.categories)
+    by_label = measured.nominal | (method in ("majority", "dawid_skene"))
+    answered = np.where(by_label, label >= 0, np.isfinite(score))
+    tied = rows["tied"].to_numpy(dtype=bool) & (label < 0) if "tied" in rows else np.zeros(len(rows), dtype=bool)
+    among = np.full(len(rows), None, dtype=object)
+    if "tied_labels" in rows:
+        among[tied] = rows["tied_labels"].astype(object).to_numpy()[tied]
+    texts += sorted({name for cell in pd.unique(among) for name in labels_among(cell)} - set(texts))
+    names = np.array([*texts, None], dtype=object)
+    yes, no = (rows["passed"].eq(side).fillna(value=False).to_numpy(dtype=bool) for side in (True, False))
+    weight = weight[there]
+    return _Jury(
+        groups,
+        measured,
+        rows["judge"].cat.codes.to_numpy().astype(np.int64),
+        weight,
+        score,
+        answer_norms(score, names[label], measured),
+        label,
+        names,
+        among,
+        answered,
+        answered | tied,
+        yes,
+        no,
+        rows["reason"] if "reason" in rows else pd.Series(pd.Categorical([None] * len(rows)), index=rows.index),
+        groups.total(weight),
+        groups.total(weight, answered | tied),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """What came out, one entry per item and criterion; `unknown` where there can be nothing."""
+
+    score: Floats
+    label: Objects
+    tied: Flags
+    passed: BooleanArray
+    verdict: Objects
+    unknown: Flags
+    method: Objects
+    options: Objects
+    among: Objects
+
+
+def _reached(jury: _Jury, measured: Measures, method: str) -> _Made:
+    n_groups = len(jury.groups)
+    known, no_options = np.zeros(n_groups, dtype=bool), np.full(n_groups, None, dtype=object)
+    (score, label, tied, among), verdict = _middle(jury, measured, method), _verdict(jury, measured, method)
+    return _Made(score, label, tied, *verdict, known, _methods(method, measured), no_options, among)
+
+
+def _estimated(jury: _Jury, heads: pd.DataFrame) -> _Made:
+    found = posteriors(heads, Ballots(jury.groups.codes, jury.judge, jury.label, jury.score, jury.names))
+    method = np.full(len(found.score), "dawid_skene", dtype=object)
+    options = np.full(len(found.score), None, dtype=object)
+    options[found.one_coin] = "one_coin"
+    return _Made(found.score, found.label, found.tied, *found.verdict(), found.unknown, method, options, found.among)
+
+
+def _middle(jury: _Jury, measured: Measures, method: str) -> tuple[Floats, Objects, Flags, Objects]:
+    majority = _majority(jury, measured)
+    if method == "majority":
+        return majority
+    nominal = measured.nominal
+    if method in ("min", "max"):
+        # Where nothing orders nominal labels, all votes are extreme: the majority.
+        nominal = nominal & (_methods(method, measured) == "majority")
+        other = _extremes(jury, measured, method)
+    else:
+        other = _averages(jury, measured, method)
+    score, label, tied, among = (np.where(nominal, most, made) for most, made in zip(majority, other, strict=True))
+    return score, label, tied, among
+
+
+def _averages(jury: _Jury, measured: Measures, method: str) -> tuple[Floats, Objects, Flags, Objects]:
+    rows = jury.answered & ~jury.measured.nominal
+    score = AVERAGES[method](jury.groups.codes[rows], jury.score[rows], jury.weight[rows], len(jury.groups))
+    label, tied = nearest_labels(score, measured)
+    return score, label, tied, halfway_labels(score, measured, tied)
+
+
+def _extreme(jury: _Jury, method: str) -> Flags:
+    """The votes that are least good (min) or best (max); all with an answer where nothing orders them."""
+    ordered = jury.answered & ~np.isnan(jury.norm)
+    worst = np.full(len(jury.groups), np.inf if method == "min" else -np.inf)
+    pick = np.minimum if method == "min" else np.maximum
+    pick.at(worst, jury.groups.codes[ordered], jury.norm[ordered])
+    extreme = ordered & (np.abs(jury.norm - worst[jury.groups.codes]) <= _TINY)
+    return np.where(np.isfinite(worst)[jury.groups.codes], extreme, jury.answered)
+
+
+def _extremes(jury: _Jury, measured: Measures, method: str) -> tuple[Floats, Objects, Flags, Objects]:
+    rows = _extreme(jury, method)
+    named = rows & (jury.label >= 0)
+    label, tied, among = _modal(jury, jury.groups.codes[named], jury.label[named], jury.weight[named])
+    # The extreme votes have one score; their labels differ at most where one of them was tied.
+    score = np.full(len(jury.groups), np.nan)
+    score[jury.groups.codes[rows]] = jury.score[rows]
+    nearest, half = nearest_labels(score, measured)
+    nominal = measured.nominal
+    among = np.where(nominal, among, halfway_labels(score, measured, half))
+    return score, np.where(nominal, label, nearest), np.where(nominal, tied, half), among
+
+
+def _majority(jury: _Jury, measured: Measures) -> tuple[Floats, Objects, Flags, Objects]:
+    rows = jury.answered & (jury.label >= 0)
+    codes, labels, weights = [jury.groups.codes[rows]], [jury.label[rows]], [jury.weight[rows]]
+    split = np.flatnonzero(~pd.isna(jury.among) & jury.scored)
+    if len(split):
+        code_of = {name: code for code, name in enumerate(jury.names[:-1])}
+        among = [labels_among(cell) for cell in jury.among[split]]
+        sizes = np.array([len(names) for names in among])
+        codes.append(np.repeat(jury.groups.codes[split], sizes))
+        labels.append(np.array([code_of[name] for names in among for name in names], dtype=np.int64))
+        weights.append(np.repeat(jury.weight[split] / np.maximum(sizes, 1), sizes))
+    label, tied, cells = _modal(jury, np.concatenate(codes), np.concatenate(labels), np.concatenate(weights))
+    return _code_scores(jury, label, measured), label, tied, cells
+
+
+def _modal(jury: _Jury, codes: Ints, labels: Ints, weights: Floats) -> tuple[Objects, Flags, Objects]:
+    """The label with the most weight, where two are equal, and those as cells of `tied_labels`."""
+    n_groups = len(jury.groups)
+    counts = tally(codes, labels + 1, n_groups, weights)
+    modal = counts.modal()
+    at, names = counts.group[modal], jury.names[counts.value[modal] - 1]
+    tied = np.bincount(at, minlength=n_groups) > 1
+    label = np.full(n_groups, None, dtype=object)
+    label[at] = names
+    label[tied] = None
+    return label, tied, tied_cells(at[tied[at]], names[tied[at]], n_groups)
+
+
+def _code_scores(jury: _Jury, label: Objects, measured: Measures) -> Floats:
+    """The scores of labels: numbers, or for pairwise labels the score that votes with that label have."""
+    score = np.full(len(label), np.nan)
+    known = ~pd.isna(label)
+    numeric = known & ~measured.nominal
+    score[numeric] = [float(text) for text in label[numeric]]
+    paired = jury.measured.nominal & ~np.isnan(jury.score) & (jury.label >= 0)
+    by_label = dict(zip(jury.names[jury.label[paired]], jury.score[paired], strict=True)) if paired.any() else {}
+    has_pairs = jury.groups.count(paired) > 0
+    rows = known & measured.nominal & has_pairs
+    score[rows] = [by_label.get(text, np.nan) for text in label[rows]]
+    return score
+
+
+def _verdict(jury: _Jury, measured: Measures, method: str) -> tuple[BooleanArray, Objects]:
+    total = jury.total_weight
+    yes, no = jury.groups.total(jury.weight, jury.passes), jury.groups.total(jury.weight, jury.fails)
+    slack = _TINY * total
+    if method == "min":
+        passed, failed = yes >= total - slack, no > slack
+    elif method == "max":
+        passed, failed = yes > slack, no >= total - slack
+    else:
+        passed, failed = 2 * yes > total + slack, 2 * no > total + slack
+    undecided = measured.has_rule & ~passed & ~failed
+    verdict = np.full(len(total), None, dtype=object)
+    verdict[undecided] = "no_majority"
+    if method not in ("min", "max"):
+        verdict[undecided & (np.abs(yes - no) <= slack) & (yes > slack)] = "tied"
+    # No judge decided: then it is their own ties that left it open.
+    silent = undecided & (yes <= slack) & (no <= slack)
+    verdict[silent & (most_frequent(jury.groups, jury.reason) == "tied")] = "tied"
+    return BooleanArray(passed, undecided | ~measured.has_rule), verdict
+
+
+def _status(
+    jury: _Jury, under: Flags, tied: Flags, verdict: Objects, score: Floats, label: Objects
+) -> dict[str, pd.Categorical]:
+    missing = jury.groups.count(~jury.scored) > 0
+    lost = tied & np.isnan(score) & pd.isna(label)
+    status = np.full(len(under), "ok", dtype=object)
+    status[missing | (verdict == "no_majority")] = "partial"
+    status[lost | (verdict == "tied")] = "tied"
+    status[under] = "unscored"
+    reason = np.where(pd.isna(verdict) & tied, "tied", verdict)
+    if under.any():
+        of_unscored = jury.reason.where(~jury.scored)
+        reason[under] = most_frequent(jury.groups, of_unscored)[under]
+    return {"reason": tables.categorical(reason), "status": tables.categorical(status)}
+
+
+def _methods(method: str, measured: Measures) -> Objects:
+    orderless = [scale.level == "nominal" and (method in AVERAGES or not scale.has_rule) for scale in measured.scales]
+    flags = np.array(orderless, dtype=bool)[measured.codes] if orderless else np.zeros(0, dtype=bool)
+    return np.where(flags, "majority", method).astype(object)

@@ -1,0 +1,209 @@
+"""The criteria of a rubric become one score per item."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from pandas.arrays import BooleanArray
+
+from evalkit import tables
+from evalkit.core.choices import MISSING_CRITERIA, MissingCriteria
+from evalkit.core.vote_aggregate_rules import check_choice
+from evalkit.errors import InputError, listed
+from evalkit.rubrics import Rubric
+from evalkit.tables import SCORE_KEY
+from evalkit.tables.grouping import Flags, Floats, Groups, Objects, group, refuse_doubles
+
+__all__ = ["combine"]
+
+_NEED = [*SCORE_KEY, "score", "score_norm", "label", "passed", "reason", "status"]
+_TINY = 1e-9
+_NO_ROW = "not_judged"
+
+
+def combine(scores: pd.DataFrame, rubric: Rubric, *, missing: MissingCriteria = "na") -> pd.DataFrame:
+    """One score per item over all criteria of the rubric.
+
+    Parameters
+    ----------
+    scores
+        The table of `aggregate`, of this very version of the rubric.
+    rubric
+        The rubric; its weights, critical criteria and `pass_at` are used.
+    missing
+        ``na`` (default): an item with an unscored criterion of weight > 0 has no score. ``renormalise``:
+        the score is over the criteria that are scored, and the item is ``partial``.
+
+    Returns
+    -------
+    DataFrame
+        The rubric_scores table, keyed by `rubric, rubric_version, item_id` in order of first appearance:
+
+        - `score_norm` 0-1: Σ w·score_norm / Σ w over the criteria that apply: those with weight > 0 whose
+          answers can be good or bad (a nominal criterion without pass rule is reported, never averaged);
+        - `score`: in the criterion's own units where the rubric has one criterion, else `score_norm`;
+        - `passed`: `score_norm` at or above the rubric's own `pass_at` if it has one; else True if every
+          criterion with a pass rule passed, False if one failed, NA while that is open or there is no rule;
+        - a failed critical criterion makes the score 0 (the bad end of its scale) and fails the item, even
+          where others are unscored; one without a verdict leaves the score open (NA);
+        - `reason` of the first criterion, in the rubric's order, that leaves score or verdict open
+          (``not_judged`` where the item has no row for it);
+        - `n_criteria` that apply, `n_scored` of them (ties included), `status` as in `aggregate`.
+
+    Raises
+    ------
+    InputError
+        For scores of another rubric or version, of an unknown criterion, or twice in the table.
+
+    Examples
+    --------
+    >>> rubric = Rubric(id="r", inputs=["answer"], criteria=[
+    ...     {"name": "a", "scale": {0: "no", 1: "yes"}, "pass_at": 1},
+    ...     {"name": "b", "scale": {0: "no", 1: "so", 2: "yes"}, "weight": 3}])
+    >>> scores = tables.table("scores", {
+    ...     "rubric": ["r"] * 2, "rubric_version": ["v1"] * 2, "item_id": ["i"] * 2, "criterion": ["a", "b"],
+    ...     "score": [1.0, 1.0], "score_norm": [1.0, 0.5], "passed": [True, None], "status": ["ok"] * 2,
+    ...     "n_judges": [1] * 2, "n_scored": [1] * 2, "tied": [False] * 2})
+    >>> combine(scores, rubric)[["score_norm", "passed", "n_criteria"]].values.tolist()
+    [[0.625, True, 2]]
+    """
+    check_choice("missing", missing, MISSING_CRITERIA)
+    frame = tables.check(scores, "scores", need=_NEED)
+    _refuse_others(frame, rubric)
+    refuse_doubles(frame, SCORE_KEY, "scores")
+    items = group(frame, ["rubric", "rubric_version", "item_id"])
+    grid = _grid(frame, items, rubric)
+    score, open_score = _weighted(grid, renormalise=missing == "renormalise")
+    failed = np.asarray((grid.critical & grid.fails).any(axis=1))
+    unsure = (grid.critical & ~grid.fails & ~grid.passes).any(axis=1)
+    if missing == "na":
+        open_score |= unsure
+    score[open_score] = np.nan
+    score[failed] = 0.0
+    passed = _passed(grid, rubric, score, failed)
+    pieces = frame.iloc[items.first]
+    columns: dict[str, Any] = {key: pieces[key].array for key in ("rubric", "rubric_version", "item_id")}
+    columns |= {"score": _own_units(grid, rubric, score, failed), "score_norm": score, "passed": passed}
+    columns |= {"n_criteria": np.full(len(items), int(grid.applies.sum()))}
+    columns |= {"n_scored": (grid.scored & grid.applies).sum(axis=1)}
+    columns |= _status(grid, score, passed, rubric)
+    return tables.table("rubric_scores", columns)
+
+
+def _refuse_others(frame: pd.DataFrame, rubric: Rubric) -> None:
+    found = frame[["rubric", "rubric_version"]].drop_duplicates()
+    labels = [f"{name}@{version}" for name, version in found.itertuples(index=False)]
+    own = f"{rubric.id}@{rubric.label}"
+    if any(label != own for label in labels):
+        raise InputError(
+            f"the scores are of rubric {listed(labels)}, the rubric given is {own!r}; "
+            "combine each version with its own rubric"
+        )
+    unknown = [name for name in frame["criterion"].unique() if name not in rubric.names]
+    if unknown:
+        raise InputError(
+            f"the scores have criteria {listed(unknown)} that {own!r} does not; it has {listed(rubric.names)}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Grid:
+    """Items × criteria, criteria in the rubric's order."""
+
+    weight: Floats
+    applies: Flags
+    critical: Flags
+    rule: Flags
+    norm: Floats
+    score: Floats
+    scored: Flags
+    passes: Flags
+    fails: Flags
+    reason: Objects
+    status: Objects
+
+
+def _grid(frame: pd.DataFrame, items: Groups, rubric: Rubric) -> _Grid:
+    shape = (len(items), len(rubric.criteria))
+    place = {name: at for at, name in enumerate(rubric.names)}
+    cells = (items.codes, frame["criterion"].astype("str").map(place).to_numpy(dtype=np.int64))
+
+    def spread(values: Any, fill: Any, kind: type) -> Any:
+        grid: Any = np.full(shape, fill, dtype=kind)
+        grid[cells] = values
+        return grid
+
+    criteria = rubric.criteria
+    weight = np.array([criterion.weight for criterion in criteria])
+    valued = [criterion.level != "nominal" or criterion.scale.has_rule for criterion in criteria]
+    norm = spread(frame["score_norm"].to_numpy(dtype=np.float64), np.nan, float)
+    if rubric.mode == "pairwise":
+        valued = [True] * len(criteria)
+    answered = ~np.isnan(norm) | (spread(frame["label"].notna().to_numpy(), fill=False, kind=bool) & ~np.array(valued))
+    answered |= spread((frame["status"] == "tied").to_numpy(), fill=False, kind=bool)
+    texts = {
+        name: frame[name].astype(object).where(frame[name].notna(), None).to_numpy() for name in ("reason", "status")
+    }
+    return _Grid(
+        weight,
+        (weight > 0) & np.array(valued),
+        np.array([criterion.critical for criterion in criteria]),
+        np.array([criterion.scale.has_rule for criterion in criteria]),
+        norm,
+        spread(frame["score"].to_numpy(dtype=np.float64), np.nan, float),
+        answered,
+        spread(frame["passed"].eq(True).fillna(value=False).to_numpy(dtype=bool), fill=False, kind=bool),
+        spread(frame["passed"].eq(False).fillna(value=False).to_numpy(dtype=bool), fill=False, kind=bool),
+        spread(texts["reason"], _NO_ROW, object),
+        spread(texts["status"], "unscored", object),
+    )
+
+
+def _weighted(grid: _Grid, *, renormalise: bool) -> tuple[Floats, Flags]:
+    counts = grid.applies & ~np.isnan(grid.norm)
+    weight = np.where(counts, grid.weight, 0.0)
+    total = weight.sum(axis=1)
+    sums = (weight * np.where(counts, grid.norm, 0.0)).sum(axis=1)
+    score = np.divide(sums, total, out=np.full(len(total), np.nan), where=total > 0)
+    open_ = total <= 0 if renormalise else (grid.applies & ~counts).any(axis=1) | (total <= 0)
+    return score, np.asarray(open_)
+
+
+def _passed(grid: _Grid, rubric: Rubric, score: Floats, failed: Flags) -> BooleanArray:
+    if rubric.pass_at is not None:
+        open_ = np.isnan(score)
+        return BooleanArray(~failed & (np.nan_to_num(score) >= rubric.pass_at - _TINY), open_)
+    every = (grid.passes | ~grid.rule).all(axis=1)
+    some = (grid.fails & grid.rule).any(axis=1)
+    return BooleanArray(np.asarray(every), np.asarray((~every & ~some) | (not grid.rule.any())))
+
+
+def _own_units(grid: _Grid, rubric: Rubric, score: Floats, failed: Flags) -> Floats:
+    if len(rubric.criteria) > 1:
+        return score.copy()
+    scale = rubric.criteria[0].scale
+    own = np.where(np.isnan(score), np.nan, grid.score[:, 0])
+    if failed.any() and scale.level != "nominal":
+        own[failed] = scale.lowest if scale.better == "high" else scale.highest
+    return own
+
+
+def _status(grid: _Grid, score: Floats, passed: BooleanArray, rubric: Rubric) -> dict[str, pd.Categorical]:
+    silent = np.isnan(score)
+    has_rule = rubric.pass_at is not None or bool(grid.rule.any())
+    open_ = silent | (np.asarray(passed.isna()) & has_rule)
+    # What leaves the item open: an unscored criterion that counts, or a rule without a verdict.
+    culprit = (grid.applies & np.isnan(grid.norm)) | (grid.rule & ~grid.passes & ~grid.fails)
+    reason = np.full(len(score), None, dtype=object)
+    at = culprit.argmax(axis=1)
+    blamed = open_ & culprit.any(axis=1)
+    reason[blamed] = grid.reason[np.flatnonzero(blamed), at[blamed]]
+    missing = (grid.applies & np.isnan(grid.norm)).any(axis=1) | (grid.status == "partial").any(axis=1)
+    status = np.full(len(score), "ok", dtype=object)
+    status[missing | open_] = "partial"
+    status[open_ & (reason == "tied")] = "tied"
+    status[silent & (reason != "tied")] = "unscored"
+    return {"reason": tables.categorical(reason), "status": tables.categorical(status)}

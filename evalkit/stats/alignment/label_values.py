@@ -1,0 +1,192 @@
+"""Human labels, read as codes, scores and verdicts of the criterion's scale."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from evalkit.errors import InputError, listed
+from evalkit.rubrics import Rubric
+from evalkit.rubrics.scales import Scale, code_text, number
+from evalkit.stats.alignment.agreement_measures import Answers, modal
+from evalkit.tables import LABEL_KEY, check
+from evalkit.tables.grouping import Flags, Ints, refuse_doubles
+
+__all__ = ["Annotators", "annotators_of", "kind_of_labels", "read_label", "with_codes"]
+
+Reference = Literal["mean", "majority"]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One label: code text, score, verdict; None or NaN where it says nothing about that."""
+
+    label: str | None
+    score: float
+    passed: bool | None
+
+
+def read_label(text: str, scale: Scale) -> Reading | None:
+    """What a label means on a scale, or None if it means nothing there.
+
+    Codes are codes. ``true`` and ``false`` are verdicts, where the criterion has a pass rule. On ordinal
+    scales a number between the codes is a mean of people's codes: a score without label and verdict.
+    """
+    code = scale.code(text)
+    if code is not None:
+        return Reading(code_text(code), scale.score(code), scale.passed(code))
+    verdict = {"true": True, "false": False}.get(text.strip().casefold())
+    if verdict is not None and scale.has_rule:
+        return Reading(None, np.nan, verdict)
+    value = number(text) if scale.level == "ordinal" else None
+    if value is not None and scale.lowest <= value <= scale.highest:
+        return Reading(None, float(value), None)
+    return None
+
+
+def _allowed(scale: Scale) -> str:
+    shown = ", ".join(scale.labels)
+    if scale.level == "ordinal":
+        shown += ", a number between them (a mean)"
+    elif scale.level == "interval":
+        shown = f"any number from {code_text(scale.codes[0])} to {code_text(scale.codes[-1])}"
+    return f"{shown}, true, false" if scale.has_rule else shown
+
+
+@dataclass(frozen=True, slots=True)
+class Annotators:
+    """All annotators of one criterion: items × annotators.
+
+    Attributes
+    ----------
+    names
+        The annotators.
+    kind
+        Verdicts (0, 1) where the criterion has a pass rule, else codes of labels; −1 for none.
+    score
+        In rubric units; NaN for none.
+    """
+
+    names: tuple[str, ...]
+    kind: npt.NDArray[np.int64]
+    score: npt.NDArray[np.float64]
+
+    @property
+    def labelled(self) -> Flags:
+        """Per item: did anybody label it?"""
+        return np.asarray(((self.kind >= 0) | ~np.isnan(self.score)).any(axis=1))
+
+    def answers(self, annotator: int) -> Answers:
+        """The answers of one annotator."""
+        kind = self.kind[:, annotator]
+        return Answers(kind, self.score[:, annotator], np.zeros(len(kind), dtype=bool))
+
+    def without(self, annotator: int) -> Annotators:
+        """All annotators but this one."""
+        keep = np.arange(len(self.names)) != annotator
+        names = tuple(name for at, name in enumerate(self.names) if at != annotator)
+        return Annotators(names, self.kind[:, keep], self.score[:, keep])
+
+    def together(self, how: Reference) -> Answers:
+        """One reference: majority of kinds (a tie has none), and mean or modal score."""
+        n_items = len(self.kind)
+        item, _ = np.nonzero(self.kind >= 0)
+        kind, tied = modal(self.kind[self.kind >= 0], item.astype(np.int64), n_items)
+        there = ~np.isnan(self.score)
+        n = there.sum(axis=1)
+        score = np.full(n_items, np.nan)
+        if how == "mean":
+            score[n > 0] = np.nansum(self.score, axis=1)[n > 0] / n[n > 0]
+        else:
+            at, _ = np.nonzero(there)
+            values, ranks = np.unique(np.round(self.score[there], 12), return_inverse=True)
+            top, _ = modal(ranks.astype(np.int64), at.astype(np.int64), n_items)
+            score[top >= 0] = values[top[top >= 0]]
+        return Answers(kind, score, tied)
+
+
+def annotators_of(
+    labels: pd.DataFrame,
+    items: pd.Index,
+    scale: Scale,
+    kinds: dict[str, int],
+    criterion: str,
+    *,
+    verdicts: bool | None = None,
+) -> Annotators:
+    """The labels of one criterion, spread over `items`; `verdicts` says what kinds are (by default the pass rule).
+
+    Raises
+    ------
+    InputError
+        For a label that means nothing on the scale; the message lists what is allowed.
+    """
+    at = items.get_indexer(pd.Index(labels["item_id"]))
+    labels, at = labels.loc[at >= 0], at[at >= 0]
+    names = labels["annotator"].astype("str")
+    annotator, seen = pd.factorize(names, sort=True)
+    text, texts = pd.factorize(labels["label"].astype("str"))
+    readings = [read_label(str(value), scale) for value in texts]
+    _refuse_unknown(texts, readings, scale, criterion)
+    scores = np.array([read.score for read in readings if read is not None] or [np.nan])
+    verdicts = scale.has_rule if verdicts is None else verdicts
+    codes = np.array(
+        [_kind(read, kinds, verdicts=verdicts) for read in readings if read is not None] or [-1], dtype=np.int64
+    )
+    kind = np.full((len(items), len(seen)), -1, dtype=np.int64)
+    score = np.full((len(items), len(seen)), np.nan)
+    kind[at, annotator], score[at, annotator] = codes[text], scores[text]
+    return Annotators(tuple(str(name) for name in seen), kind, score)
+
+
+def _refuse_unknown(texts: Iterable[object], readings: Iterable[object], scale: Scale, criterion: str) -> None:
+    unknown = [text for text, read in zip(texts, readings, strict=True) if read is None]
+    if unknown:
+        raise InputError(
+            f"labels of criterion {criterion!r} are not on its scale: {listed(unknown)}; allowed are {_allowed(scale)}"
+        )
+
+
+def with_codes(labels: pd.DataFrame, rubric: Rubric) -> pd.DataFrame:
+    """A labels table of the rubric's criteria, names of levels replaced by their codes; missing labels have no row.
+
+    Raises
+    ------
+    InputError
+        For a label that means nothing on its scale, or two labels of one annotator for one thing.
+    """
+    said = labels[labels["label"].notna()]
+    refuse_doubles(said, LABEL_KEY, "labels")
+    codes = said["label"].astype(object)
+    for criterion in rubric.criteria:
+        scale, mine = criterion.scale, (said["criterion"] == criterion.name).to_numpy()
+        texts = list(dict.fromkeys(codes[mine]))
+        meant = {text: text if read_label(text, scale) else scale.named(text) for text in texts}
+        _refuse_unknown(texts, meant.values(), scale, criterion.name)
+        codes[mine] = [code_text(code) for code in codes[mine].map(meant)]
+    return check(said.assign(label=codes), "labels")
+
+
+def kind_of_labels(labels: pd.DataFrame, scale: Scale) -> Literal["labels", "verdicts"]:
+    """Whether people gave labels, or only ``true`` and ``false``."""
+    readings = [read_label(str(text), scale) for text in labels["label"].unique()]
+    only = [read.passed is not None for read in readings if read is not None and read.label is None]
+    bare = bool(only) and all(only) and len(only) == len(readings)
+    return "verdicts" if bare else "labels"
+
+
+def _kind(read: Reading, kinds: dict[str, int], *, verdicts: bool) -> int:
+    if verdicts:
+        return -1 if read.passed is None else int(read.passed)
+    return -1 if read.label is None else kinds.setdefault(read.label, len(kinds))
+
+
+def kinds_of(labels: pd.Series, kinds: dict[str, int]) -> Ints:
+    """Codes of judges' labels, by the same numbers as the people's."""
+    names = [kinds.setdefault(str(name), len(kinds)) for name in labels.cat.categories]
+    return np.array([*names, -1], dtype=np.int64)[labels.cat.codes.to_numpy()]

@@ -1,0 +1,62 @@
+"""Key parts and replies for the tests of the cache, and Python processes of their own."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from evalkit.core.prompts_and_replies import Reply
+from evalkit.core.reply_keys import KeyParts
+
+ROOT = Path(__file__).resolve().parents[1]
+
+BASE = KeyParts(
+    provider="openai",
+    service="api.openai.com",
+    model="gpt-4o-mini",
+    rubric="support",
+    rubric_version="v1",
+    rubric_hash="a" * 64,
+    template_hash="b" * 64,
+    temperature=1.0,
+    max_tokens=512,
+    params={},
+)
+
+
+def parts(number: int = 0, sample: int = 0, **changes: Any) -> KeyParts:
+    """Key parts of input `number`; `changes` are shared parts."""
+    input_hash = hashlib.sha256(b"input %d" % number).hexdigest()
+    return replace(BASE, **changes).of(input_hash, changes.get("order"), sample)
+
+
+def reply(text: str | None = "2", created: float = 1000.0, **fields: Any) -> Reply:
+    """A reply received at `created`."""
+    return Reply(text, created=created, **fields)
+
+
+def python(code: str, *arguments: object) -> subprocess.Popen[str]:
+    """Run code in a Python process of its own, with this project and these tests on its path."""
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        env={"PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}", "PATH": "/usr/bin:/bin", "HOME": "/nonexistent"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def ran(code: str, *arguments: object) -> str:
+    """What a Python process printed; an error of it is this test's."""
+    process = python(code, *arguments)
+    try:
+        out, err = process.communicate(timeout=300)
+    finally:
+        process.kill()
+    assert process.returncode == 0, err
+    return out

@@ -1,0 +1,32 @@
+"""Requests for the tests of calling and providers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from evalkit.core.judges import Judge
+from evalkit.core.prompts_and_replies import Message, Prompt, Request
+from evalkit.core.reply_keys import KeyParts
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"explanation": {"type": "string"}, "score": {"type": "integer"}},
+    "required": ["explanation", "score"],
+    "additionalProperties": False,
+}
+
+
+def request_of(
+    judge: Judge, item: int, samples: tuple[int, ...] = (0,), *, form: str = "number", text: str = ""
+) -> Request:
+    """A request about one item: the prompt holds ``ITEM-<number>``."""
+    schema: dict[str, Any] | None = SCHEMA if form == "json" else None
+    prompt = Prompt(
+        (Message("user", f"ITEM-{item} {text}"),), form, schema, "r", "v1", "c", "t@v1", "ordinal", (0, 1, 2),
+        {"answer": str(item)},
+    )  # fmt: skip
+    parts = KeyParts(
+        judge.provider, judge.service, judge.model, "r", "v1", "rubric", "template", judge.temperature,
+        judge.max_tokens, dict(judge.params), input_hash=f"{item:064d}",
+    )  # fmt: skip
+    return Request(judge, prompt, parts, samples)
