@@ -42,7 +42,7 @@ class ReplyMemory(Memory):  # type: ignore[misc]
 
     Parameters
     ----------
-    folder
+    cache
         The cache folder; `default_folder()` if None.
     read_only
         Never write: a miss is then an error before the function is called.
@@ -76,14 +76,14 @@ class ReplyMemory(Memory):  # type: ignore[misc]
 
     def __init__(
         self,
-        folder: Path | str | None = None,
+        cache: Path | str | None = None,
         *,
         read_only: bool = False,
         recorded: bool = False,
         since: float | None = None,
         verbose: int = 0,
     ) -> None:
-        place = (default_folder() if folder is None else Path(folder).expanduser()).resolve()
+        place = (default_folder() if cache is None else Path(cache).expanduser()).resolve()
         options = {"for_replies": True, "read_only": read_only, "recorded": recorded, "since": since}
         super().__init__(place, backend=BACKEND, verbose=verbose, backend_options=options)
 

@@ -87,14 +87,14 @@ class ReplyStore:
         look_after(self)
 
     @classmethod
-    def open(cls, folder: Path | str | None = None, *, read_only: bool = False) -> ReplyStore:
+    def open(cls, cache: Path | str | None = None, *, read_only: bool = False) -> ReplyStore:
         """The store of a folder: one shared object in each process, so that opening again is cheap.
 
         Nothing is made on disk before the first write.
 
         Parameters
         ----------
-        folder
+        cache
             The cache folder; `default_folder()` if None.
         read_only
             Never write. A folder that cannot be written gives a read-only store in any case.
@@ -105,7 +105,7 @@ class ReplyStore:
             If the file there is foreign, truncated, damaged or of a newer evalkit, or would lie on a
             network file system. The file is left untouched.
         """
-        place = (default_folder() if folder is None else Path(folder).expanduser()).resolve()
+        place = (default_folder() if cache is None else Path(cache).expanduser()).resolve()
         with opening():
             store = _open.get((place, read_only))
             # a folder whose permissions were corrected is to be writable without a new process
