@@ -1,0 +1,76 @@
+"""Run notebooks and store their outputs, without what differs from run to run and from machine to machine.
+
+    .venv-test/bin/python notebooks/regenerate.py          # all of them
+    .venv-test/bin/python notebooks/regenerate.py 01 06    # those whose names begin with 01 or 06
+
+A notebook is stored only if all of its cells succeed. Its kernel starts with an empty cache and without any variable of
+evalkit. Stored are printed texts and the text and HTML of results; warnings, the state of widgets, timings, times of
+execution, and facts about the kernel are removed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import tempfile
+from pathlib import Path
+
+import nbformat
+from nbclient import NotebookClient
+
+FOLDER = Path(__file__).parent
+METADATA = {
+    "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+    "language_info": {"name": "python"},
+}
+SHOWN = ("text/html", "text/plain")
+REPLACED = (
+    (re.compile(r"\b20\d{6}-\d{6}-\d{6}\b"), "20260131-120000-000000"),  # ids of runs
+    (re.compile(r"\bin \d+(\.\d+)? s\b"), "in … s"),
+    (re.compile(rf"{re.escape(tempfile.gettempdir())}/[\w.-]+/"), ""),
+    (re.compile(re.escape(f"{FOLDER.parent}/")), ""),
+)
+
+
+def main(prefixes: list[str]) -> None:
+    """Run the notebooks whose names begin with one of the prefixes; without prefixes, all."""
+    for file in sorted(FOLDER.glob("*.ipynb")):
+        if file.name.startswith(tuple(prefixes) or ""):
+            print(file.name, flush=True)
+            regenerate(file)
+
+
+def regenerate(file: Path) -> None:
+    """Run one notebook and store it; CellExecutionError if a cell fails."""
+    notebook = nbformat.read(file, as_version=4)
+    own = {name: value for name, value in os.environ.items() if not name.startswith("EVALKIT_")}
+    with tempfile.TemporaryDirectory() as cache:
+        client = NotebookClient(notebook, timeout=600, store_widget_state=False, record_timing=False)
+        client.execute(cwd=str(FOLDER), env=own | {"EVALKIT_CACHE": cache})
+    notebook.metadata = nbformat.from_dict(METADATA)
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.outputs = [clean(output) for output in cell.outputs if output.get("name") != "stderr"]
+    nbformat.write(notebook, file)
+
+
+def clean(output: nbformat.NotebookNode) -> nbformat.NotebookNode:
+    """An output of a cell without timings, ids of runs, paths and views that need a kernel."""
+    if output.output_type == "stream":
+        output.text = plain(output.text)
+    elif "data" in output:
+        output.data = {kind: plain(output.data[kind]) for kind in SHOWN if kind in output.data}
+        output.metadata = {}
+    return output
+
+
+def plain(text: str) -> str:
+    """The text with the same ids, timings and paths in every run."""
+    for pattern, replacement in REPLACED:
+        text = pattern.sub(replacement, text)
+    return text
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
