@@ -197,12 +197,12 @@ def test_another_judge_that_was_frozen_a_moment_ago_is_not_taken_for_this_one(mo
 def test_rubrics_saved_where_none_is_looked_up_are_warned_of(monkeypatch):
     evaluation = ek.evaluate(ROWS, hand(), JURY)
     with pytest.warns(EvalkitWarning, match="EVALKIT_RUBRICS=/.*elsewhere"):
-        ek.freeze(evaluation, "p.yaml", rubrics="elsewhere")
+        ek.freeze(evaluation, "p.yaml", rubrics_folder="elsewhere")
     monkeypatch.setenv("EVALKIT_RUBRICS", "elsewhere")
     same_figures(replayed("p.yaml"), evaluation)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        ek.freeze(evaluation, "q.yaml", rubrics="elsewhere")
+        ek.freeze(evaluation, "q.yaml", rubrics_folder="elsewhere")
 
 
 def test_another_cache_is_promoted_in_itself(tmp_path):

@@ -127,7 +127,7 @@ def _diff(args: argparse.Namespace) -> None:
 def _new(args: argparse.Namespace) -> None:
     from evalkit.rubrics import new_rubric
 
-    path = new_rubric(args.id, like=args.like, folder=args.folder)
+    path = new_rubric(args.id, like=args.like, rubrics_folder=args.folder)
     put_text(str(path))
     if not args.quiet:
         tell(f"edit it, then check it: evalkit rubric lint {path}")

@@ -26,7 +26,7 @@ def freeze(
     evaluation: Evaluation,
     path: str | Path,
     *,
-    rubrics: str | Path | None = None,
+    rubrics_folder: str | Path | None = None,
     cache: str | Path | None = None,
 ) -> Profile:
     """Write the profile of an evaluation: rubric, judges, samples, rules.
@@ -41,7 +41,7 @@ def freeze(
     path
         The new file, ``NAME.yaml``; its stem is the profile's name. One that is there and says the same stays as it
         is, so that a notebook can be run twice; one that says something else is never changed.
-    rubrics
+    rubrics_folder
         Folder to save an edited rubric in (default: see `save`); a warning says if no rubric is looked up there.
     cache
         The cache folder that the evaluation used.
@@ -69,19 +69,19 @@ def freeze(
         raise InputError(f"freeze takes what evaluate returned, not {type(evaluation).__name__}")
     spec = spec_of(evaluation, "a profile")
     target = _yaml_file(path)
-    rubric = _frozen(target, spec, evaluation.rules) or _saved(spec.rubric, target, rubrics)
-    _promote(evaluation, spec, rubric, save_folder(rubrics), cache)
+    rubric = _frozen(target, spec, evaluation.rules) or _saved(spec.rubric, target, rubrics_folder)
+    _promote(evaluation, spec, rubric, save_folder(rubrics_folder), cache)
     profile = _profile(target.stem, rubric, spec, evaluation.rules)
     _write(target, profile)
     return profile
 
 
-def _saved(rubric: Rubric, target: Path, rubrics: str | Path | None) -> Rubric:
+def _saved(rubric: Rubric, target: Path, rubrics_folder: str | Path | None) -> Rubric:
     """The rubric as a file that the profile finds: itself, or saved as its next version."""
     if not rubric.edited and _is_found(rubric):
         return rubric
-    saved = rubric.save(rubrics)
-    folder = save_folder(rubrics).resolve()
+    saved = rubric.save(rubrics_folder)
+    folder = save_folder(rubrics_folder).resolve()
     if not _is_found(saved) and folder not in (
         target.resolve().parent / "rubrics",
         target.resolve().parents[1] / "rubrics",
@@ -110,7 +110,7 @@ def write_profile(
     *,
     samples: int | None = None,
     template: str | None = None,
-    rubrics: str | Path | None = None,
+    rubrics_folder: str | Path | None = None,
     **rules: Any,
 ) -> Profile:
     """Write a profile without an evaluation: what `freeze` writes, from its parts.
@@ -121,7 +121,7 @@ def write_profile(
         The new file, ``NAME.yaml``; its stem is the profile's name. One that is there is not changed (see `freeze`).
     rubric, judges, samples, template
         As for `judge`; `rubric` may be a profile, whose judges and rules count where nothing else is given.
-    rubrics
+    rubrics_folder
         Folder to save the rubric in, where it was edited or is in no file yet, as `freeze` does.
     **rules
         ``vote``, ``ties``, ``min_self_agreement``, ``aggregate``, ``quorum``.
@@ -138,7 +138,7 @@ def write_profile(
     """
     target = _yaml_file(path)
     spec = Spec.of(rubric, judges, samples, template, rules)
-    saved = _frozen(target, spec, spec.rules) or _saved(spec.rubric, target, rubrics)
+    saved = _frozen(target, spec, spec.rules) or _saved(spec.rubric, target, rubrics_folder)
     profile = _profile(target.stem, saved, spec, spec.rules)
     _write(target, profile)
     return profile

@@ -259,9 +259,9 @@ class TunerController(NotebookWidget):
         self.session.edit_version(message["key"])
         self._redraw_draft()
 
-    def save(self, folder: str | Path | None = None) -> Rubric:
+    def save(self, rubrics_folder: str | Path | None = None) -> Rubric:
         """Save the draft as the next version of its id (see `Rubric.save`), and report it on screen."""
-        saved = self.session.save(folder)
+        saved = self.session.save(rubrics_folder)
         self._redraw_draft()
         self._draw("figures", "page")
         self._status(text=f"saved as {saved.id}@{saved.version}")

@@ -219,7 +219,7 @@ class Session(TuningState):
         }
         return self.held_out
 
-    def save(self, folder: str | Path | None = None) -> Rubric:
+    def save(self, rubrics_folder: str | Path | None = None) -> Rubric:
         """Save the draft as the next version of its id; its replies count for that version too.
 
         Raises
@@ -229,7 +229,7 @@ class Session(TuningState):
         """
         with self.lock:
             key = self.next_version().key
-            saved = self.draft.save(folder)
+            saved = self.draft.save(rubrics_folder)
             with suppress(RubricError):  # saved in a folder that is not searched: the tuner adopts the replies anyway
                 promote(f"{saved.id}@{saved.version}", cache=self.cache)
             self.base = self.draft = saved

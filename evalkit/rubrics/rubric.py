@@ -307,7 +307,7 @@ class Rubric(BaseModel):
         # cached by its text: a file written twice within one tick of the clock keeps its time and size
         return _parsed(path, read_text(path))
 
-    def save(self, folder: str | Path | None = None) -> Rubric:
+    def save(self, rubrics_folder: str | Path | None = None) -> Rubric:
         """Write the rubric as the next version of its id; existing files never change.
 
         If its content equals the newest version's, nothing is written. A rubric that was not edited keeps its own
@@ -315,7 +315,7 @@ class Rubric(BaseModel):
 
         Parameters
         ----------
-        folder
+        rubrics_folder
             Where: by default the first of ``EVALKIT_RUBRICS``, else ``rubrics/`` beside the nearest
             ``pyproject.toml``, else ``rubrics/`` in the working folder.
 
@@ -329,7 +329,7 @@ class Rubric(BaseModel):
         RubricError
             When the folder cannot be written.
         """
-        target = save_folder(folder)
+        target = save_folder(rubrics_folder)
         own = int(self.version[1:])
         while True:
             versions = rubric_versions(self.id, [target])

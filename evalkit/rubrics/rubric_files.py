@@ -107,7 +107,7 @@ def list_rubrics() -> pd.DataFrame:
     return pd.DataFrame(rows, columns=names)
 
 
-def new_rubric(name: str, *, like: str | Path | None = None, folder: str | Path | None = None) -> Path:
+def new_rubric(name: str, *, like: str | Path | None = None, rubrics_folder: str | Path | None = None) -> Path:
     """Write a rubric file to edit.
 
     Parameters
@@ -116,7 +116,7 @@ def new_rubric(name: str, *, like: str | Path | None = None, folder: str | Path 
         Its id. If versions of it exist, the file is the next one and starts as a copy of the newest.
     like
         Start as a copy of this rubric instead: id, ``id@version`` or a file.
-    folder
+    rubrics_folder
         Where to write it (default: see `Rubric.save`).
 
     Returns
@@ -132,7 +132,7 @@ def new_rubric(name: str, *, like: str | Path | None = None, folder: str | Path 
     match = _NAME.fullmatch(name)
     if not match or match[2] or name in RESERVED_NAMES:
         raise RubricError(f"invalid rubric id {name!r}: use lower-case letters, digits, '_', '-', as in support_tone")
-    target = save_folder(folder)
+    target = save_folder(rubrics_folder)
     while True:
         versions = rubric_versions(name, [target])
         newest = max(versions, default=0)
