@@ -122,10 +122,10 @@ def test_compare_finds_what_evaluations_differ_in(run) -> None:
     code, out, err = run("compare", "a", "b", "--json")
     found = json.loads(out)
     assert (code, err) == (0, "")
-    assert (found["a"], found["b"]) == (wanted.a, wanted.b)
+    assert (found["before"], found["after"]) == (wanted.before, wanted.after)
     assert found["table"] == json.loads(orjson.dumps(list(tables.records(wanted.table))))
     code, out, _ = run("compare", "a", "b")
-    assert (code, out.splitlines()[0].startswith("a: faithfulness@v1, judge fake:lenient")) == (0, True)
+    assert (code, out.splitlines()[0].startswith("before: faithfulness@v1, judge fake:lenient")) == (0, True)
     code, _, err = run("compare", "a/judgments.jsonl", "b/judgments.jsonl")
     assert code == 2
     assert "(or folders of 'evalkit evaluate --out')" in one_line(err)
@@ -143,7 +143,7 @@ def test_fail_on_worse_is_the_only_failure_of_compare(run) -> None:
     tables.write_frame(good, "good.jsonl")
     tables.write_frame(bad, "bad.jsonl")
     code, _, err = run("compare", "good.jsonl", "bad.jsonl", "--fail-on-worse")
-    assert (code, one_line(err)) == (1, "evalkit: b is worse than a: faithfulness")
+    assert (code, one_line(err)) == (1, "evalkit: after is worse than before: faithfulness")
     assert run("compare", "good.jsonl", "bad.jsonl")[0] == 0
     assert run("compare", "bad.jsonl", "good.jsonl", "--fail-on-worse")[0] == 0
     assert run("compare", "good.jsonl", "good.jsonl", "--fail-on-worse")[0] == 0

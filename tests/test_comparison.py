@@ -403,7 +403,7 @@ def test_only_an_evaluation_is_sampled_again(again):
 
 def test_a_floor_of_other_prompts_is_refused():
     a, b = side([[1, 1, 0]] * 9), side([[1, 0, 0]] * 9, version="v2")
-    with pytest.raises(InputError, match="floor holds no judgments of side a"):
+    with pytest.raises(InputError, match="floor holds no judgments like those of before"):
         compare(a, b, floor=side([[1] * 6] * 9, version="v3"))
     with pytest.raises(InputError, match=r"floor is no judgments table .*, got float"):
         compare(a, b, floor=0.03)
@@ -424,13 +424,13 @@ def test_changes_by_hand():
     assert row["effect"] == pytest.approx(0.1)
     assert row["mcnemar_p"] == pytest.approx(0.625)
     assert row["mean_difference"] == pytest.approx(0.1)
-    assert (row["against"], row["version_a"], row["version_b"]) == ("verdicts", "v1", "v2")
+    assert (row["against"], row["version_before"], row["version_after"]) == ("verdicts", "v1", "v2")
     # Differences 1, 1, −1 and seven 0: s²/n = (.9²·2 + 1.1² + 7·.1²)/9/10 = .0322222. Half an item more in each of four
     # cells: 1/12 is the middle, SE² = .0322222·(10/12)² + (1 + (1/12)²)/12² = .0293692; t₉ = 2.262157.
     assert row["effect_low"] == pytest.approx(1 / 12 - 2.262157 * 0.0293692**0.5, abs=1e-5)
     assert row["effect_high"] == pytest.approx(1 / 12 + 2.262157 * 0.0293692**0.5, abs=1e-5)
-    assert made.a == "r@v1, judge j"
-    assert made.b == "r@v2, judge j"
+    assert made.before == "r@v1, judge j"
+    assert made.after == "r@v2, judge j"
     lines = str(made).splitlines()
     assert lines[3].split()[:7] == ["judge", "changed", "by", "chance", "p", "by", "chance"]
     assert lines[4].split()[:8] == ["j", "3", "of", "10", "unknown", "NA", "2", "1"]
@@ -466,8 +466,8 @@ def test_items_without_a_verdict_are_said_beside_the_count():
 
 def test_only_items_of_both_sides_count():
     made = compare(side([1, 0, 1]), side([1, 1]))
-    assert (only(made)["n_common"], made.n_only_a, made.n_only_b) == (2, 1, 0)
-    assert "left out: 1 item only in a, 0 only in b" in str(made)
+    assert (only(made)["n_common"], made.n_only_before, made.n_only_after) == (2, 1, 0)
+    assert "left out: 1 item only before, 0 only after" in str(made)
     unscored = only(compare(side([1, "!empty", 0]), side([1, 1, 1])))
     assert (unscored["n_verdicts"], unscored["changed"]) == (2, 1)
 
@@ -490,7 +490,7 @@ def test_judges_and_jury():
     assert measured["floor"].tolist() == pytest.approx([0.5] * 4, abs=0.12)
     assert (measured["changed"] <= measured["chance_up_to"]).all()
     assert (made.table["mcnemar_p_holm"] >= made.table["mcnemar_p"]).all()
-    with pytest.raises(ConfigError, match="a was scored by a jury, b by a judge; set across_modes"):
+    with pytest.raises(ConfigError, match="before was scored by a jury, after by a judge; set across_modes"):
         compare(jury("v1", first), side([1, 0]))
     single = jury("v1", first)
     plain = compare(single, jury("v2", second))
@@ -505,7 +505,7 @@ def test_another_judge_on_each_side_compares_the_scores():
         compare(side([1, 0], judge="x"), side([1, 1], judge="y"))
     made = compare(evaluated(side([1, 0], judge="x")), evaluated(side([1, 1], judge="y")))
     assert only(made)["judge"] == "jury"
-    assert made.b == "r@v1, judge y"
+    assert made.after == "r@v1, judge y"
 
 
 def test_labels_change_where_there_is_no_verdict():
@@ -517,9 +517,9 @@ def test_labels_change_where_there_is_no_verdict():
 
 def test_objects_with_tables_and_costs():
     made = compare(*(evaluated(side(codes).assign(cost_usd=0.25)) for codes in ([1, 0, 1], [1, 1, 1])))
-    assert (made.cost_a, made.cost_b) == (0.75, 0.75)
+    assert (made.cost_before, made.cost_after) == (0.75, 0.75)
     assert only(made)["changed"] == 1
-    assert math.isnan(compare(side([1]), side([1])).cost_a)
+    assert math.isnan(compare(side([1]), side([1])).cost_before)
     assert isinstance(made, Comparison)
     assert "US$ 0.7500" in str(made)
 
@@ -532,7 +532,7 @@ def test_a_price_that_is_unknown_makes_the_sum_unknown():
     )
     both = pd.concat([free, mine], ignore_index=True).assign(source="live", key=[*"abcdef"])
     made = compare(both, both)
-    assert math.isnan(made.cost_a)
+    assert math.isnan(made.cost_before)
     assert "US$" not in str(made).splitlines()[0]
     assert "(3 of 6 replies of unknown price)" in str(made).splitlines()[0]
     paid = pd.concat([free.assign(cost_usd=0.25), mine], ignore_index=True).assign(source="live", key=[*"abcdef"])
@@ -541,9 +541,9 @@ def test_a_price_that_is_unknown_makes_the_sum_unknown():
     lost = free.assign(
         cost_usd=[0.25, 0.25, np.nan], source=["live", "cache", None], key=[*"abc"], error=[None, None, "timeout"]
     )
-    assert compare(lost, lost).cost_a == 0.5
+    assert compare(lost, lost).cost_before == 0.5
     shared = free.assign(cost_usd=0.25, source="live", key=["a", "a", "b"])
-    assert compare(shared, shared).cost_a == 0.5
+    assert compare(shared, shared).cost_before == 0.5
 
 
 def test_without_labels_nothing_is_fixed_and_ties_are_said():
@@ -574,12 +574,12 @@ def test_html_is_escaped():
 
 
 def test_what_cannot_be_compared():
-    with pytest.raises(InputError, match="side b is no judgments table"):
+    with pytest.raises(InputError, match="after is no judgments table"):
         compare(side([1]), 3)
     with pytest.raises(InputError, match="share no rubric, criterion and judge"):
         compare(side([1]), side([1], criterion="other"))
     both = pd.concat([side([1]), side([1], version="v2")])
-    with pytest.raises(InputError, match="side a holds the versions 'v1', 'v2'"):
+    with pytest.raises(InputError, match="before holds the versions 'v1', 'v2'"):
         compare(both, side([1]))
     assert len(compare(tables.empty("judgments"), tables.empty("judgments")).table) == 0
 

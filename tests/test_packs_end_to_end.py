@@ -125,7 +125,7 @@ def check_comparisons(shell: Shell, ids: list[str]) -> None:
     for key in (("gsm8k|0", "extractive_match"), ("grounded_qa|0", "faithfulness"), ("tone|0", "tone_pass_rate")):
         row = again[key]
         # four pairs, none changed (Agresti and Min): t₃ = 3.18245 times √(1 / (4 + 2)²)
-        assert (row["n_pairs"], row["coverage_a"], row["coverage_b"]) == (4, 1.0, 1.0)
+        assert (row["n_pairs"], row["coverage_before"], row["coverage_after"]) == (4, 1.0, 1.0)
         assert (row["low"], row["high"]) == pytest.approx((-3.18245 / 6, 3.18245 / 6), abs=1e-4)
     assert not [metric for _, metric in again if metric.endswith(("_n", "_n_empty", "_n_unscored"))], "counts"
     other = shell("run", "compare", ids[1], ids[2])

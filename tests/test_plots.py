@@ -241,8 +241,8 @@ class TestVersions:
         first, second = (ek.evaluate(items.head(8), "faithfulness", who, **options) for who in ("fake", "fake:lenient"))
         alt = plot_versions(first, second, labels=labels).alt
         mean = first.scores["score_norm"].mean()
-        assert "Mean scores: jury: a" in alt
-        assert f"a {mean:.2f}" in alt
+        assert "Mean scores: jury: before" in alt
+        assert f"before {mean:.2f}" in alt
 
     def test_without_repeated_samples_chance_is_unknown(self):
         a, b = judgments({("a", "x"): [2], ("b", "x"): [0]}), judgments({("a", "x"): [0], ("b", "x"): [0]})

@@ -31,7 +31,7 @@ _COMPARE = """\
   evalkit compare before.jsonl after.jsonl                      tables of 'evalkit judge'
   evalkit compare before after --labels labels.csv              folders of 'evalkit evaluate --out'
   evalkit compare before after --floor twice.jsonl              A judged with twice the samples: a measured floor
-  evalkit compare before after --fail-on-worse                  exit code 1 if B is worse
+  evalkit compare before after --fail-on-worse                  exit code 1 if AFTER is worse
 
 worse means: of a criterion, more items broke than were fixed, or (without labels) the mean
 score fell, by more than chance explains (p ≤ 0.05 by Holm); the jury's row counts if there is one"""
@@ -68,17 +68,21 @@ def add(commands: Commands) -> None:
     add_output(parser)
 
     parser = add_command(
-        commands, "compare", _compare, "what changed from A to B, and what sampling alone explains", _COMPARE
+        commands,
+        "compare",
+        _compare,
+        "what changed between two evaluations, and what sampling alone explains",
+        _COMPARE,
     )
-    parser.add_argument("a", metavar="A", help="judgments, or a folder of 'evalkit evaluate --out'")
-    parser.add_argument("b", metavar="B", help="the other side: the same items")
+    parser.add_argument("before", metavar="BEFORE", help="judgments, or a folder of 'evalkit evaluate --out'")
+    parser.add_argument("after", metavar="AFTER", help="the other side, with the same items")
     parser.add_argument("--labels", metavar="FILE", help="human labels; or items, with --label: who became right?")
     add_label_columns(parser, "--labels")
     parser.add_argument("--items", metavar="ITEMS", help="items: their group_id makes the units of the intervals")
     parser.add_argument("--item-id", metavar="COLUMN", help="column of the items that holds the ids")
-    parser.add_argument("--floor", metavar="FILE", help="judgments of A's rubric with twice the samples")
+    parser.add_argument("--floor", metavar="FILE", help="judgments of BEFORE's rubric with twice the samples")
     parser.add_argument("--across-modes", action="store_true", help="allow one judge on one side, a jury on the other")
-    parser.add_argument("--fail-on-worse", action="store_true", help="exit code 1 if B is worse than A")
+    parser.add_argument("--fail-on-worse", action="store_true", help="exit code 1 if AFTER is worse than BEFORE")
     add_output(parser)
 
 
@@ -121,10 +125,10 @@ def _align(args: argparse.Namespace) -> None:
 def _compare(args: argparse.Namespace) -> int | None:
     from evalkit import compare, show
 
-    check_output(args.out, args.a, args.b, args.labels, args.items, args.floor)
+    check_output(args.out, args.before, args.after, args.labels, args.items, args.floor)
     if args.label and not args.labels:
         raise ConfigError("--label names columns of a file of items: name the file with --labels")
-    sides = read_side(args.a), read_side(args.b)
+    sides = read_side(args.before), read_side(args.after)
     labels = None if args.labels is None else read_labels(args.labels, args.label, args.item_id)
     clusters = None if args.items is None else read_groups(args.items, args.item_id)
     floor = None if args.floor is None else read_table(args.floor, "judgments")
@@ -132,11 +136,11 @@ def _compare(args: argparse.Namespace) -> int | None:
     worse = found.worse
     put_out(args, found.table)
     if args.json:
-        names = ("a", "b", "cost_a", "cost_b", "n_only_a", "n_only_b", "table")
+        names = ("before", "after", "cost_before", "cost_after", "n_only_before", "n_only_after", "table")
         put_document({name: getattr(found, name) for name in names} | {"worse": worse})
     elif args.out is None:
         put_text(str(show(found, width=terminal_width())))
     if args.fail_on_worse and worse:
-        tell(f"b is worse than a: {', '.join(worse)}")
+        tell(f"after is worse than before: {', '.join(worse)}")
         return _FAILED
     return None

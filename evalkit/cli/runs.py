@@ -91,8 +91,8 @@ def _add_looks(parts: Commands) -> None:
 
     end = "  evalkit run compare 20260131-1200 last"
     parser = add_command(parts, "compare", _compare, "differences between two runs, sample by sample where kept", end)
-    parser.add_argument("a", metavar="A", help="a run that succeeded")
-    parser.add_argument("b", metavar="B", help="another; differences are B - A")
+    parser.add_argument("before", metavar="BEFORE", help="a run that succeeded")
+    parser.add_argument("after", metavar="AFTER", help="another; differences are AFTER - BEFORE")
     add_registry(parser)
     add_output(parser, rows=200)
 
@@ -322,7 +322,7 @@ def _compare(args: argparse.Namespace) -> None:
     with opened(args) as registry:
         runner = _runner(args, registry)
         runner.recover()
-        found = compare_runs(runner.run(args.a), runner.run(args.b))
+        found = compare_runs(runner.run(args.before), runner.run(args.after))
     if args.out is None and not args.json:
         put_text(str(found))
         return

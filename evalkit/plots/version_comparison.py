@@ -26,21 +26,26 @@ __all__ = ["plot_versions"]
 _MOST_ROWS = 16
 _BAND = "band: verdicts that may change when the same prompt is sampled again (95 %); line: measured mean"
 _KEYS = (
-    Key("a", "chance", marker="o", filled=False),
-    Key("b", "good", marker="D"),
+    Key("before", "chance", marker="o", filled=False),
+    Key("after", "good", marker="D"),
     Key("changed", "bad", "////"),
     Key("by chance", "ink", marker="|"),
 )
 
 
 def plot_versions(
-    a: Any, b: Any = None, *, labels: pd.DataFrame | None = None, theme: Theme = "auto", **options: Any
+    before: Any,
+    after: Any = None,
+    *,
+    labels: pd.DataFrame | None = None,
+    theme: Theme = "auto",
+    **options: Any,
 ) -> Picture:
     """Two versions side by side: mean scores, changed verdicts beside those by chance, and the difference.
 
     Parameters
     ----------
-    a, b
+    before, after
         Two evaluations of the same items (anything that `compare` takes); or a `Comparison` alone, without mean
         scores.
     labels
@@ -55,29 +60,29 @@ def plot_versions(
     matplotlib.figure.Figure
         A row per criterion and judge. Left: mean `score_norm` (0-1) of both with 95 % cluster intervals, on the items
         that both have. Middle: changed verdicts, with a band: how many chance may change. Right:
-        mean difference b − a of `score_norm` with its 95 % interval (not corrected for several rows).
+        mean difference (after − before) of `score_norm` with its 95 % interval (not corrected for several rows).
 
     Raises
     ------
     InputError
-        When `b` is missing and `a` is no comparison; and as `compare`.
+        When `after` is missing and `before` is not a comparison; and as `compare`.
     MissingExtraError
         Without matplotlib.
     """
-    if isinstance(a, Comparison) and b is None:
-        comparison = a
-    elif b is None:
+    if isinstance(before, Comparison) and after is None:
+        comparison = before
+    elif after is None:
         raise InputError("plot_versions takes two evaluations, or one comparison from compare")
     else:
-        comparison = compare(a, b, labels=labels, **options)
+        comparison = compare(before, after, labels=labels, **options)
     rows = comparison.table.head(_MOST_ROWS)
     names = [_name(row, several=comparison.table["criterion"].nunique() > 1) for row in rows.to_dict("records")]
-    sides = [] if b is None else [_means(side, rows, a, b) for side in (a, b)]
+    sides = [] if after is None else [_means(side, rows, before, after) for side in (before, after)]
     panels = [] if rows.empty else [_changed(rows, names), _difference(rows, names)]
     if sides and panels:
         panels.insert(0, _both(names, sides))
     n = int(rows["n_common"].max()) if len(rows) else 0
-    subtitle = f"a: {comparison.a}. b: {comparison.b}. {counted(n, 'item')} on both sides"
+    subtitle = f"before: {comparison.before}. after: {comparison.after}. {counted(n, 'item')} on both sides"
     notes = [_BAND] if panels and rows["chance_up_to"].notna().any() else []
     if len(comparison.table) > len(rows):
         notes.append(f"the first {len(rows)} of {len(comparison.table)} criteria and judges")
@@ -93,9 +98,11 @@ def _name(row: dict[Any, Any], *, several: bool) -> str:
     return f"{short(str(row['criterion']), 24)}\n{judge}" if several else judge
 
 
-def _means(side: Any, rows: pd.DataFrame, a: Any, b: Any) -> list[tuple[float, float, float]]:
+def _means(side: Any, rows: pd.DataFrame, before: Any, after: Any) -> list[tuple[float, float, float]]:
     """Mean and interval of `score_norm` of each row's criterion and judge, on the items of both sides."""
-    shared = set(a.judgments["item_id"]) & set(b.judgments["item_id"]) if hasattr(a, "judgments") else None
+    shared = (
+        set(before.judgments["item_id"]) & set(after.judgments["item_id"]) if hasattr(before, "judgments") else None
+    )
     clusters = getattr(side, "clusters", None)
     means = []
     for criterion, judge in zip(rows["criterion"], rows["judge"], strict=True):
@@ -114,7 +121,7 @@ def _means(side: Any, rows: pd.DataFrame, a: Any, b: Any) -> list[tuple[float, f
 
 def _both(names: list[str], sides: list[list[tuple[float, float, float]]]) -> Panel:
     alt = "; ".join(
-        f"{name}: a {figure(*one)}, b {figure(*other)}".replace("\n", ", ")
+        f"{name}: before {figure(*one)}, after {figure(*other)}".replace("\n", ", ")
         for name, one, other in zip(names, *sides, strict=True)
     )
 
@@ -182,7 +189,7 @@ def _difference(rows: pd.DataFrame, names: list[str]) -> Panel:
             axes.plot([middle], [at], marker="D", color=palette.ink, markerfacecolor=face, markersize=7)
         widest = np.nanmax(np.abs(np.array([*values, (0.05, 0.05, 0.05)])))
         axes.set_xlim(-1.15 * widest, 1.15 * widest)
-        axes.set_xlabel("difference of mean scores b − a, on 0-1, with 95 % interval (filled: it excludes 0)")
+        axes.set_xlabel("difference of mean scores, after − before, on 0-1, with 95 % interval (filled: it excludes 0)")
         _rows(axes, palette, names)
 
     return Panel("Difference of means", paint, alt, _height(names))

@@ -26,14 +26,14 @@ __all__ = ["RunComparison", "compare_runs"]
 COLUMNS = (
     "task",
     "metric",
-    "a",
-    "b",
+    "before",
+    "after",
     "difference",
     "low",
     "high",
     "n_pairs",
-    "coverage_a",
-    "coverage_b",
+    "coverage_before",
+    "coverage_after",
     "comparable",
     "notes",
 )
@@ -46,19 +46,19 @@ class RunComparison:
 
     Attributes
     ----------
-    a, b
-        The runs: differences are b − a.
+    before, after
+        The runs: differences are after − before.
     table
-        One row per task and metric that either run has (counts of samples left out), columns `task`, `metric`, `a`,
-        `b`, `difference` (b − a), `low`, `high` (95 %), `n_pairs` (samples that both scored; NA where it is not
-        paired), `coverage_a`, `coverage_b` (shares, 0-1), `comparable` (scored in the same way), `notes` (why there
-        is no interval, or how it was made).
+        One row per task and metric that either run has (counts of samples left out), columns `task`, `metric`,
+        `before`, `after`, `difference` (after − before), `low`, `high` (95 %), `n_pairs` (samples that both scored;
+        NA where it is not paired), `coverage_before`, `coverage_after` (shares, 0-1), `comparable` (scored in the
+        same way), `notes` (why there is no interval, or how it was made).
     reasons
         Why the runs as wholes are not comparable; empty where they are.
     """
 
-    a: Run
-    b: Run
+    before: Run
+    after: Run
     table: pd.DataFrame
     reasons: tuple[str, ...]
 
@@ -68,18 +68,18 @@ class RunComparison:
         return not self.reasons
 
     def __str__(self) -> str:
-        lines = [_title(self.a, self.b), text_table(_cells(self.table), left=("metric", "notes"))]
+        lines = [_title(self.before, self.after), text_table(_cells(self.table), left=("metric", "notes"))]
         lines += [f"not comparable: {reason}" for reason in self.reasons]
         return printable("\n".join(lines))
 
     def _repr_html_(self) -> str:
         said = "".join(f"<p>not comparable: {html.escape(reason)}</p>" for reason in self.reasons)
-        table = html_table(_cells(self.table), texts=("metric", "notes"), caption=_title(self.a, self.b))
+        table = html_table(_cells(self.table), texts=("metric", "notes"), caption=_title(self.before, self.after))
         return html_page([table, said])
 
 
-def compare_runs(a: Run, b: Run) -> RunComparison:
-    """The differences between two runs, b − a.
+def compare_runs(before: Run, after: Run) -> RunComparison:
+    """The differences between two runs, after − before.
 
     Where both kept their details on this machine, samples are paired by document and the interval is that of the
     mean of their differences (t, one cluster per sample; of verdicts by Agresti and Min 2005; samples that one side did
@@ -88,7 +88,7 @@ def compare_runs(a: Run, b: Run) -> RunComparison:
 
     Parameters
     ----------
-    a, b
+    before, after
         Runs that succeeded.
 
     Raises
@@ -96,18 +96,28 @@ def compare_runs(a: Run, b: Run) -> RunComparison:
     InputError
         When one did not succeed.
     """
-    for run in (a, b):
+    for run in (before, after):
         if run.status != "succeeded":
             raise InputError(f"run {run.id} is {run.status}; only runs that succeeded can be compared")
-    sides = {side: _scores(run) for side, run in (("a", a), ("b", b))}
-    alike = {task: a.identities.get(task) == b.identities.get(task) for task in {**a.identities, **b.identities}}
-    details = (_Samples(a), _Samples(b))
+    first, second = _scores(before), _scores(after)
+    alike = {
+        task: before.identities.get(task) == after.identities.get(task)
+        for task in {**before.identities, **after.identities}
+    }
+    details = (_Samples(before), _Samples(after))
     rows = [
-        _row(key, sides["a"].get(key), sides["b"].get(key), details, _unlike(a, b, *key), _aside(a, b, *key))
-        for key in dict.fromkeys([*sides["a"], *sides["b"]])
+        _row(
+            key,
+            first.get(key),
+            second.get(key),
+            details,
+            _unlike(before, after, *key),
+            _aside(before, after, *key),
+        )
+        for key in dict.fromkeys([*first, *second])
     ]
     table = pd.DataFrame(rows, columns=list(COLUMNS)).astype({"n_pairs": "Int64", "comparable": "bool"})
-    return RunComparison(a, b, table, tuple(_reasons(a, b, alike)))
+    return RunComparison(before, after, table, tuple(_reasons(before, after, alike)))
 
 
 class _Samples:
@@ -159,8 +169,8 @@ def _row(
     task, metric = key
     values = [math.nan if one is None or one.value is None else one.value for one in (a, b)]
     row: dict[str, Any] = {
-        "task": task, "metric": metric, "a": values[0], "b": values[1], "difference": values[1] - values[0],
-        "low": math.nan, "high": math.nan, "n_pairs": None, "coverage_a": _share(a), "coverage_b": _share(b),
+        "task": task, "metric": metric, "before": values[0], "after": values[1], "difference": values[1] - values[0],
+        "low": math.nan, "high": math.nan, "n_pairs": None, "coverage_before": _share(a), "coverage_after": _share(b),
         "comparable": not unlike, "notes": "; ".join(filter(None, [unlike, aside])),
     }  # fmt: skip
     if math.isnan(row["difference"]):
@@ -278,12 +288,13 @@ def _cells(table: pd.DataFrame) -> list[dict[str, str]]:
         {
             "task": str(row["task"]),
             "metric": str(row["metric"]),
-            "a": figure(row["a"], digits=3),
-            "b": figure(row["b"], digits=3),
+            "before": figure(row["before"], digits=3),
+            "after": figure(row["after"], digits=3),
             "difference": figure(row["difference"], row["low"], row["high"], digits=3),
             "pairs": "NA" if pd.isna(row["n_pairs"]) else str(row["n_pairs"]),
             "scored": " / ".join(
-                "NA" if pd.isna(row[f"coverage_{side}"]) else f"{row[f'coverage_{side}']:.0%}" for side in "ab"
+                "NA" if pd.isna(row[f"coverage_{side}"]) else f"{row[f'coverage_{side}']:.0%}"
+                for side in ("before", "after")
             ),
             "notes": str(row["notes"]),
         }

@@ -43,41 +43,41 @@ def chance_words(row: Any, *, p: bool = True) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What changed from side a to side b.
+    """What changed between two evaluations.
 
     Attributes
     ----------
-    a, b
+    before, after
         The sides' names: rubric version, mode and judges.
     table
         One row per rubric, criterion and judge (see `compare`).
-    bill_a, bill_b
+    bill_before, bill_after
         What the replies of each side cost when they were bought.
-    n_only_a, n_only_b
+    n_only_before, n_only_after
         Items that only one side has; they are left out.
     """
 
-    a: str
-    b: str
+    before: str
+    after: str
     table: pd.DataFrame
-    bill_a: Bill
-    bill_b: Bill
-    n_only_a: int
-    n_only_b: int
+    bill_before: Bill
+    bill_after: Bill
+    n_only_before: int
+    n_only_after: int
 
     @property
-    def cost_a(self) -> float:
-        """US$ of side a; NaN if a price is unknown."""
-        return self.bill_a.usd
+    def cost_before(self) -> float:
+        """US$ of the first side; NaN if a price is unknown."""
+        return self.bill_before.usd
 
     @property
-    def cost_b(self) -> float:
-        """US$ of side b; NaN if a price is unknown."""
-        return self.bill_b.usd
+    def cost_after(self) -> float:
+        """US$ of the second side; NaN if a price is unknown."""
+        return self.bill_after.usd
 
     @property
     def worse(self) -> list[str]:
-        """The criteria on which b is worse than chance explains (p by Holm ≤ .05).
+        """The criteria on which the second side is worse than chance explains (p by Holm ≤ .05).
 
         Measured against labels by what broke; without labels a fall of the mean counts too. Where
         there is a jury, its row decides.
@@ -118,7 +118,7 @@ class Comparison:
         return html_page([f"<p>{heads}</p>", html_table(self._rows()), f"<p class='note'>{notes}</p>"])
 
     def _heads(self) -> list[str]:
-        return [f"a: {self.a} ({self.bill_a})", f"b: {self.b} ({self.bill_b})"]
+        return [f"before: {self.before} ({self.bill_before})", f"after: {self.after} ({self.bill_after})"]
 
     def _rows(self) -> list[dict[str, str]]:
         several = self.table["criterion"].nunique() > 1
@@ -126,8 +126,8 @@ class Comparison:
 
     def _notes(self) -> list[str]:
         lines = [_NOTE]
-        if self.n_only_a or self.n_only_b:
-            lines.append(f"left out: {counted(self.n_only_a, 'item')} only in a, {self.n_only_b} only in b")
+        if self.n_only_before or self.n_only_after:
+            lines.append(f"left out: {counted(self.n_only_before, 'item')} only before, {self.n_only_after} only after")
         said = self.table.loc[self.table["notes"].notna(), ["criterion", "judge", "notes"]].astype(str)
         by_note: dict[str, list[str]] = {}
         for criterion, judge, note in said.itertuples(index=False):

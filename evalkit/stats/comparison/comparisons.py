@@ -37,14 +37,14 @@ _SAMPLING = ["change_p", "change_p_holm", "chance_up_to", *interval_columns(["fl
 _CHANGES = [*interval_columns(["effect"]), "mcnemar_p", "mcnemar_p_holm"]
 _CHANGES += ["mean_difference", "difference_low", "difference_high", "difference_sd", "item_change"]
 _CHANGES += ["sign_flip_p", "sign_flip_p_holm"]
-_TEXTS = ["version_a", "version_b", "floor_source", "against", "notes"]
-_COLUMNS = [*ROW, "version_a", "version_b", "n_common", "n_verdicts", "changed", "n_asked_again", *_SAMPLING]
+_TEXTS = ["version_before", "version_after", "floor_source", "against", "notes"]
+_COLUMNS = [*ROW, "version_before", "version_after", "n_common", "n_verdicts", "changed", "n_asked_again", *_SAMPLING]
 _COLUMNS += ["floor_source", "fixed", "broke", "against", *_CHANGES, "notes"]
 
 
 def compare(
-    a: Any,
-    b: Any,
+    before: Any,
+    after: Any,
     *,
     labels: pd.DataFrame | None = None,
     across_modes: bool = False,
@@ -56,7 +56,7 @@ def compare(
 
     Parameters
     ----------
-    a, b
+    before, after
         What `evaluate` returned, or any objects with `.judgments` (and `.votes`, `.scores`), or judgments tables:
         these say nothing of how a jury is aggregated, so they have no row for it. Rubric versions may
         differ; items that only one side has are left out.
@@ -66,14 +66,14 @@ def compare(
     across_modes
         Allow one judge on one side and a jury on the other.
     clusters
-        item_id -> cluster; the item by default (or `a.clusters`).
+        item_id -> cluster; the item by default (or `before.clusters`).
     rows
         ``jury``: of each criterion that has one the row of the jury alone, a third of the time; p is adjusted over
         the rows that there are.
     floor
-        Judgments of side a's prompts with twice the samples (`sample_again`, or an evaluation with more samples), for a
-        measured noise floor. By default the samples of a itself where they are twice those of b; judges that run
-        without model or service are sampled again.
+        Judgments of the prompts of `before` with twice the samples (from `sample_again`, or an evaluation with more
+        samples), for a measured noise floor. By default the samples of `before` itself, if there are twice as many
+        as in `after`; judges that run without model or service are sampled again.
 
     Returns
     -------
@@ -86,16 +86,16 @@ def compare(
           `floor_source` is ``same replies``: nothing changed by chance;
         - `change_p`: the p of both sides' samples being draws of one judge, the samples of each item and judge permuted
           between the sides (exact; 1,999 draws); NA for one sample each;
-        - `floor`, `floor_low`, `floor_high`: the share of items 0-1 whose verdict fresh samples of a's prompt change,
-          ``measured`` on twice the samples, with its 95 % interval; without these the ``range`` that the samples of one
-          judge allow (of three samples nearly useless), `floor` being NA; `floor_source` says which;
+        - `floor`, `floor_low`, `floor_high`: the share of items 0-1 whose verdict fresh samples of the first prompt
+          change, ``measured`` on twice the samples, with its 95 % interval; without these the ``range`` that the
+          samples of one judge allow (of three samples nearly useless), `floor` being NA; `floor_source` says which;
         - `chance_up_to`: the number of items that chance alone changes, up to the .975 binomial quantile at
           `floor_high`: `changed` above it is more than chance explains;
         - `difference_sd`, `item_change`: the SD that sampling gives `mean_difference`, and the root mean square change
           of one item's score (0-1), for mean scores of two samples and more;
         - `fixed`, `broke`, `against` (``labels`` or ``verdicts``), `effect` = (fixed − broke)/n with a cluster
           interval (Agresti and Min 2005), `mcnemar_p` (mid-p);
-        - `mean_difference` of `score_norm` (b − a) with a cluster interval, `sign_flip_p` by clusters;
+        - `mean_difference` of `score_norm` (after − before) with a cluster interval, `sign_flip_p` by clusters;
         - `…_holm`: p adjusted over all rows; intervals are not adjusted; `notes`.
 
     Raises
@@ -107,23 +107,23 @@ def compare(
         For a judge against a jury without `across_modes=True`, and unknown `rows`.
     """
     check_choice("rows", rows, ("all", "jury"))
-    sides = side_of(a, "side a"), side_of(b, "side b")
+    sides = side_of(before, "before"), side_of(after, "after")
     if sides[0].mode != sides[1].mode and not across_modes:
         raise ConfigError(
-            f"a was scored by a {sides[0].mode}, b by a {sides[1].mode}; set across_modes to compare them"
+            f"before was scored by a {sides[0].mode}, after by a {sides[1].mode}; set across_modes to compare them"
         )
     matched = pairs(*sides)
     if not matched and len(sides[0].votes) and len(sides[1].votes):
         raise InputError(
-            f"the sides share no rubric, criterion and judge: a is {sides[0].name}, b is {sides[1].name}; "
+            f"the sides share no rubric, criterion and judge: before is {sides[0].name}, after is {sides[1].name}; "
             "to compare different judges, compare evaluations (or folders of 'evalkit evaluate --out')"
         )
     if clusters is None:
-        clusters = getattr(a, "clusters", None)
+        clusters = getattr(before, "clusters", None)
     if rows == "jury":
         juries = {first.head[:2] for first, _ in matched if first.head[2] == JURY}
         matched = [pair for pair in matched if pair[0].head[2] == JURY or pair[0].head[:2] not in juries]
-    own = None if isinstance(a, pd.DataFrame) else getattr(a, "repeats", None)
+    own = None if isinstance(before, pd.DataFrame) else getattr(before, "repeats", None)
     repeats = _repeats(own if floor is None else floor, sides[0], by_hand=floor is not None)
     made = [_row(first, second, labels, clusters, repeats) for first, second in matched]
     table = result_table(made, _COLUMNS, texts=[*ROW, *_TEXTS], counts=_COUNTS)
@@ -153,7 +153,9 @@ def _repeats(given: Any, side: Side, *, by_hand: bool) -> pd.DataFrame | None:
     table = tables.check(given if isinstance(given, pd.DataFrame) else given.judgments, "judgments")
     heads = ["rubric", "rubric_version", "criterion", "judge"]
     if by_hand and table[heads].astype(object).merge(side.judgments[heads].astype(object).drop_duplicates()).empty:
-        raise InputError(f"floor holds no judgments of side a ({side.name}): same rubric version, criterion and judge")
+        raise InputError(
+            f"floor holds no judgments like those of before ({side.name}): same rubric version, criterion and judge"
+        )
     return table
 
 
@@ -163,7 +165,12 @@ def _row(a: Part, b: Part, labels: pd.DataFrame | None, clusters: Any, repeats: 
     kind_a, kind_b = _kinds(a, b, common)
     known = (kind_a >= 0) & (kind_b >= 0)
     row: dict[str, Any] = dict(zip(ROW, a.head, strict=True))
-    row |= {"version_a": a.version, "version_b": b.version, "n_common": len(common), "n_verdicts": int(known.sum())}
+    row |= {
+        "version_before": a.version,
+        "version_after": b.version,
+        "n_common": len(common),
+        "n_verdicts": int(known.sum()),
+    }
     row["changed"] = int((known & (kind_a != kind_b)).sum())
     notes = []
     if a.scale.to_json() != b.scale.to_json():
