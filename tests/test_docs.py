@@ -166,7 +166,7 @@ def test_the_page_lists_the_layers_that_are_enforced() -> None:
     assert ["cli", *listed.split("\n")] == kept[0]["layers"]
     rooms = {name for layer in kept[0]["layers"] for name in layer.split(" | ")}
     assert {path.name for path in (ROOT / "evalkit").iterdir() if (path / "__init__.py").exists()} == rooms
-    described = re.findall(r"^\| `(\w+)` \|", page.partition("## The rooms")[2].partition("## ")[0], re.MULTILINE)
+    described = re.findall(r"^\| `(\w+)` \|", page.partition("## The packages")[2].partition("## ")[0], re.MULTILINE)
     assert set(described) == rooms
 
 
