@@ -226,6 +226,20 @@ def test_two_metrics_share_one_budget(here: Path, server: JudgeServer) -> None:
     assert result.tests[0].status == "error"
 
 
+def test_max_calls_hold_for_all_metrics_together(here: Path, server: JudgeServer) -> None:
+    write(1, ("faithfulness", "relevancy"))
+    assert main(["ci", *FILES, "--judge", "openai:m", "--judge-base-url", server.url, "--max-calls", "1"]) == 2
+    assert len(server.seen) == 1
+    result = run_gate(
+        "eval.json", "traces.jsonl", GateOptions(judge="openai", model="m", base_url=server.url, max_calls=0)
+    )
+    assert [metric.status for metric in result.tests[0].metrics] in (["pass", "error"], ["error", "pass"])
+    assert result.notes[0].startswith("the budget of 0 calls was reached")
+    live = GateOptions(judge="openai", model="m", base_url=server.url, concurrency=1, offline=True)
+    assert run_gate("eval.json", "traces.jsonl", live).exit_code == 2, "offline: no call, whoever is named"
+    assert len(server.seen) == 1
+
+
 def test_without_a_price_a_budget_is_refused_before_anything_is_paid(here: Path, server: JudgeServer) -> None:
     write(1)
     options = GateOptions(judge="openai", model="m", base_url=server.url, budget_usd=1.0)

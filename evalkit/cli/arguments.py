@@ -20,6 +20,7 @@ __all__ = [
     "add_judging",
     "add_label_columns",
     "add_labels",
+    "add_limits",
     "add_output",
     "add_rules",
     "add_running",
@@ -138,6 +139,12 @@ def add_running(parser: Parser) -> None:
         help="call again: for everything, for what is unscored, or for what is older (Unix time or 2026-01-31T12:00)",
     )
     add_adopt(group)
+    add_limits(group)
+    group.add_argument("--replies", action="store_true", help="add the raw replies as a column to the judgments")
+
+
+def add_limits(group: Any) -> None:
+    """How much judging may spend, and how fast it may send."""
     group.add_argument("--budget-usd", metavar="USD", type=float, help="spend at most this; the rest stays unscored")
     group.add_argument("--max-calls", metavar="N", type=int, help="make at most N calls; the rest stays unscored")
     for name, what in (
@@ -150,7 +157,6 @@ def add_running(parser: Parser) -> None:
         group.add_argument(
             f"--{unit}-per-minute", metavar="N", type=float, help=f"most {unit} per minute, service, model and key"
         )
-    group.add_argument("--replies", action="store_true", help="add the raw replies as a column to the judgments")
 
 
 def add_adopt(parser: Any) -> None:

@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evalkit.cli.arguments import Commands, add_command, add_quiet
+from evalkit.cli.arguments import Commands, add_command, add_limits, add_quiet
+from evalkit.cli.judge_arguments import options_of
 from evalkit.cli.messages import tell
 from evalkit.cli.output import put_text
 from evalkit.errors import ConfigError, counted
@@ -55,7 +56,7 @@ def add(commands: Commands) -> None:
     judging.add_argument("--judge-api-key-env", metavar="NAME", help="environment variable that holds the key")
     judging.add_argument("--profile", metavar="P", help="profile: name or .yaml file (judges, samples, rules)")
     judging.add_argument("--no-promoted", action="store_true", help="refuse replies promoted from other versions")
-    judging.add_argument("--budget-usd", metavar="USD", type=float, help="spend no more than this on live calls")
+    add_limits(judging)
     judging.add_argument("--cache", metavar="DIR", help="cache folder (default: EVALKIT_CACHE, else the project's)")
     group = parser.add_argument_group("output")
     group.add_argument("--strict", action="store_true", help="flaky and warned tests fail too")
@@ -104,12 +105,10 @@ def _options(args: argparse.Namespace, judge: str | None, samples: int | None, *
         base_url=args.judge_base_url,
         api_key_env=args.judge_api_key_env,
         profile=args.profile,
-        refresh=refresh,
         no_promoted=args.no_promoted,
         strict=getattr(args, "strict", False),
-        budget_usd=args.budget_usd,
         redact=args.redact,
-        cache=None if args.cache is None else Path(args.cache),
+        **options_of(args) | {"cache": args.cache and Path(args.cache), "refresh": refresh},
     )
 
 

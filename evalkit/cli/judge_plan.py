@@ -18,7 +18,6 @@ from evalkit.cli.arguments import (
 from evalkit.cli.judge_arguments import options_of, rules_of, spec_arguments
 from evalkit.cli.messages import tell
 from evalkit.cli.output import check_output, put, put_document, put_text, read_items
-from evalkit.engine.options import Options
 from evalkit.errors import ConfigError, counted
 
 if TYPE_CHECKING:
@@ -30,13 +29,11 @@ _SHOWN = ("rubric", "rubric_version", "item_id", "criterion", "judge", "order", 
 _OUTCOME = ("error", "explanation", "reply")
 _USAGE = "ITEMS (--rubric R | --profile P) --judge J [--judge J …] [options]"
 _JUDGE_USAGE = f"{_USAGE}\n       evalkit judge --trace-file TRACES --config FILE.yaml --judge J [-o COPY] [options]"
-_DEFAULT = Options()
-# What a configuration says, or a gate cannot do: flag -> its value where it was not given.
+# What a configuration sets, or a gate cannot do: flag -> its value where it was not given.
 _NOT_OF_TRACES = {
     "rubric": None, "item_id": None, "recorded": "miss", "replies": False, "judge_temperature": None,
-    "judge_max_tokens": None, "template": None, "offline": False, "on_miss": "row", "adopt": False, "max_calls": None,
-    "concurrency": _DEFAULT.concurrency, "retries": _DEFAULT.retries, "requests_per_minute": None,
-    "tokens_per_minute": None, "json": False, "rows": 20,
+    "judge_max_tokens": None, "template": None, "offline": False, "on_miss": "row", "adopt": False, "json": False,
+    "rows": 20,
 }  # fmt: skip
 _ONLY_OF_TRACES = ("config", "redact", "judge_samples", "judge_refresh", "no_judge", "no_promoted")
 _JUDGE = """\

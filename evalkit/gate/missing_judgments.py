@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from evalkit.engine import Options, Spec, Worklist
+from evalkit.engine import Spec, Worklist
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.judging import judge_worklist
 from evalkit.engine.providers import check_ready
@@ -89,36 +89,27 @@ def check_callable(work: Worklist, asked: Asked, options: GateOptions) -> None:
             )
 
 
-def judged(
-    work: Worklist, asked: Asked, options: GateOptions, budget_usd: float | None
-) -> tuple[list[Judgment], float | None]:
-    """One judgment per trace, with `error` where there is none, and the US$ paid now (None: unknown).
+def judged(work: Worklist, asked: Asked, options: GateOptions) -> tuple[list[Judgment], float | None, int]:
+    """One judgment per trace, with `error` if there is none; the US$ paid now (None: unknown) and the replies.
 
     Call `check_callable` first: it reports configuration errors before anything is paid.
     """
-    refresh = options.refresh and asked.live
-    chosen = Options(
-        offline=not asked.live,
-        refresh=refresh,
-        cache=options.cache,
-        retries=options.retries,
-        budget_usd=budget_usd if asked.live else None,
-    )
     try:
-        table = judge_worklist(work, chosen)
+        table = judge_worklist(work, options if asked.live else replace(options, offline=True, refresh=False))
     except JudgeError as problem:
         text = f"no judge answered and nothing was scored ({REDACTED})" if options.redact else str(problem)
-        return [Judgment(asked.rubric.id, asked.rubric.version, error=f"could not be judged: {text}")] * len(
-            work.inputs
-        ), 0.0
+        return (
+            [Judgment(asked.rubric.id, asked.rubric.version, error=f"could not be judged: {text}")] * len(work.inputs),
+            0.0,
+            0,
+        )
     judgments = _judgments(work, asked, table)
     judgments = _with_misses(work, asked, judgments, options, table["error"].tolist())
     if options.no_promoted:
         judgments = _refuse_promoted(judgments, options)
-    paid = table.loc[table["source"].eq("live").fillna(value=False).to_numpy(dtype=bool)].drop_duplicates("key")[
-        "cost_usd"
-    ]
-    return judgments, None if paid.isna().any() else float(paid.sum())
+    is_live = table["source"].eq("live").fillna(value=False).to_numpy(dtype=bool)
+    paid = table.loc[is_live].drop_duplicates("key")["cost_usd"]
+    return judgments, None if paid.isna().any() else float(paid.sum()), len(paid)
 
 
 def _judgments(work: Worklist, asked: Asked, table: pd.DataFrame) -> list[Judgment]:

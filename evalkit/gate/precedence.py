@@ -6,14 +6,13 @@ import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from evalkit.core.choices import PROVIDERS
 from evalkit.core.judges import Judge, check_samples
 from evalkit.core.settings import Place, Settings
 from evalkit.core.vote_aggregate_rules import RULE_NAMES, Rules
-from evalkit.engine import Spec
+from evalkit.engine import Options, Spec
 from evalkit.engine.specification import DEFAULT_SAMPLES, named_by
 from evalkit.errors import ConfigError, EvalkitError, listed
 from evalkit.gate.config import Expected, GateConfig
@@ -27,26 +26,23 @@ _PROFILE = "profile"  # the judge that stands for all judges of the profile
 _NAMES = ("judge", "model", "samples", "temperature", "max_tokens")
 
 
-@dataclass(frozen=True, slots=True)
-class GateOptions:
-    """What the flags of `evalkit ci` say; None is "not given".
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateOptions(Options):
+    """The options of a gate: those of `judge` (`cache`, `refresh`, `budget_usd`, `concurrency` …) and its own.
+
+    `budget_usd` and `max_calls` apply to the gate as a whole. `refresh` also ignores the judgments in the traces.
 
     Attributes
     ----------
     judge, model, samples, base_url, api_key_env, profile
-        Who is asked, how often, where; the judge ``profile`` is all judges of the profile.
-    refresh
-        Ask again, whatever trace and cache hold.
+        The judge, its server and the number of samples, as the flags of ``evalkit ci`` set them; None: not set. The
+        judge ``profile`` is all judges of the profile.
     no_promoted
-        Refuse replies that were promoted from another rubric version.
+        Reject replies that were promoted from another rubric version.
     strict
         Flaky and warned tests fail too.
-    budget_usd
-        Spend no more than this on live calls.
     redact
         Replace prompts and answers by ``[REDACTED]`` in every output.
-    cache, retries
-        As for `judge`.
     """
 
     judge: str | None = None
@@ -55,13 +51,9 @@ class GateOptions:
     base_url: str | None = None
     api_key_env: str | None = None
     profile: str | None = None
-    refresh: bool = False
     no_promoted: bool = False
     strict: bool = False
-    budget_usd: float | None = None
     redact: bool = False
-    cache: Path | None = None
-    retries: int = 2
 
 
 @dataclass(frozen=True)
@@ -133,7 +125,8 @@ class Resolver:
 
     def __init__(self, config: GateConfig, options: GateOptions, environment: Mapping[str, str] | None = None) -> None:
         self._config, self._options = config, options
-        _check(options)
+        if options.samples is not None:
+            check_samples(options.samples, "--judge-samples")
         self._flags = {name: getattr(options, name) for name in _NAMES[:3] if getattr(options, name) is not None}
         self._variables = variables(os.environ if environment is None else environment)
         for place, values in (("--judge", self._flags), ("VERDICT_JUDGE", self._variables)):
@@ -221,7 +214,7 @@ class Resolver:
     def _judge(self, places: list[Place], sources: dict[str, str]) -> tuple[Judge | None, bool]:
         """The judge that is named, None for the profile's; and whether it may be asked."""
         named = [(rank, place, values["judge"]) for rank, (place, values) in enumerate(places) if "judge" in values]
-        live = bool(named) and named[0][2] != "none"
+        live = bool(named) and named[0][2] != "none" and not self._options.offline
         sources["judge"] = named[0][1] if named else "default (none)"
         models = [(rank, place, values["model"]) for rank, (place, values) in enumerate(places) if "model" in values]
         if self._options.profile is not None and self.profile is not None and self.profile.judges:
@@ -294,11 +287,3 @@ def _check_provider(text: str, place: str) -> None:
         raise ConfigError(
             f"{place}: unknown judge {text!r}; allowed are none, profile, {', '.join(PROVIDERS)}, or provider:model"
         )
-
-
-def _check(options: GateOptions) -> None:
-    if options.samples is not None:
-        check_samples(options.samples, "--judge-samples")
-    budget = options.budget_usd
-    if budget is not None and (isinstance(budget, bool) or not budget >= 0):
-        raise ConfigError(f"--budget-usd {budget} must be a number ≥ 0")

@@ -27,6 +27,14 @@ _TEXTS = {
     "profile": "profile: name or .yaml file (judges, samples, rules)",
     "cache": "cache folder (default: EVALKIT_CACHE, else the project's)",
 }
+_LIMITS: dict[str, tuple[str, type, str]] = {
+    "budget-usd": ("USD", float, "spend at most this on live calls, per process"),
+    "max-calls": ("N", int, "make at most N calls per check"),
+    "concurrency": ("N", int, "most calls in flight per service, model and key"),
+    "retries": ("N", int, "how often a failed call is tried again"),
+    "requests-per-minute": ("N", float, "most requests per minute, service, model and key"),
+    "tokens-per-minute": ("N", float, "most tokens per minute, service, model and key"),
+}
 _FLAG = re.compile(r"--(judge-[a-z-]+|judge|budget-usd|profile)\b(?!-)")
 _COUNTED = ("checks", "judgments", "live", "cost_usd", "n_unpriced")
 
@@ -37,7 +45,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     for name, text in _TEXTS.items():
         group.addoption(f"--verdict-{name}", metavar=name.upper(), help=text)
     group.addoption("--verdict-samples", metavar="K", type=int, help="samples per judge and check (default 3)")
-    group.addoption("--verdict-budget-usd", metavar="USD", type=float, help="most to spend on live calls, per process")
+    for name, (metavar, kind, text) in _LIMITS.items():
+        group.addoption(f"--verdict-{name}", metavar=metavar, type=kind, help=text)
     group.addoption("--verdict-refresh", action="store_true", help="judge again, without recorded and cached judgments")
     group.addoption("--verdict-strict", action="store_true", help="a check also fails if its samples differ")
 
@@ -135,22 +144,14 @@ class Verdict:
     def _options(self) -> Any:
         from evalkit.gate import GateOptions
 
-        option = self._config.getoption
-        cache, budget = option("--verdict-cache"), option("--verdict-budget-usd")
-        if budget is not None:
-            budget = max(0.0, budget - self._config.stash[_TALLY]["cost_usd"])
-        return GateOptions(
-            judge=option("--verdict-judge"),
-            model=option("--verdict-model"),
-            samples=option("--verdict-samples"),
-            base_url=option("--verdict-base-url"),
-            api_key_env=option("--verdict-api-key-env"),
-            profile=option("--verdict-profile"),
-            refresh=option("--verdict-refresh"),
-            strict=option("--verdict-strict"),
-            budget_usd=budget,
-            cache=None if cache is None else Path(cache),
-        )
+        names = [*_TEXTS, *_LIMITS, "samples", "refresh", "strict"]
+        options = {name.replace("-", "_"): self._config.getoption(f"--verdict-{name}") for name in names}
+        options = {name: value for name, value in options.items() if value is not None}
+        if "budget_usd" in options:
+            options["budget_usd"] = max(0.0, options["budget_usd"] - self._config.stash[_TALLY]["cost_usd"])
+        if "cache" in options:
+            options["cache"] = Path(options["cache"])
+        return GateOptions(**options)
 
     def _count(self, measured: Measured, cost_usd: float | None) -> None:
         tally, judgment = self._config.stash[_TALLY], measured.judgment

@@ -229,8 +229,11 @@ def _judge(tasks: Collection[_Task], options: GateOptions) -> float | None:
         check_callable(work, group[0].asked, options)
     cost: float | None = 0.0
     for group, work in groups:
-        left = None if options.budget_usd is None else max(0.0, options.budget_usd - (cost or 0.0))
-        judgments, paid = judged(work, group[0].asked, options, left)
+        judgments, paid, n_replies = judged(work, group[0].asked, options)
+        if options.budget_usd is not None:
+            options = replace(options, budget_usd=max(0.0, options.budget_usd - (paid or 0.0)))
+        if options.max_calls is not None:
+            options = replace(options, max_calls=max(0, options.max_calls - n_replies))
         for task, judgment in zip(group, judgments, strict=True):
             task.judgment = judgment
             if judgment.error is not None:
@@ -247,7 +250,8 @@ def _notes(tasks: Iterable[_Task], options: GateOptions) -> list[str]:
     judgments = [task.judgment for task in tasks if task.judgment is not None]
     notes = []
     if any("budget" in (one.reasons or {}) for one in judgments):
-        notes.append(f"the budget of US$ {options.budget_usd} was reached; paid replies are kept: run again with more")
+        limit = f"{options.max_calls} calls" if options.budget_usd is None else f"US$ {options.budget_usd}"
+        notes.append(f"the budget of {limit} was reached; paid replies are kept: run again with more")
     if n_late := sum((one.reasons or {}).get("timeout", 0) for one in judgments):
         notes.append(
             f"{counted(n_late, 'sample')} had no reply in time: raise settings.timeout_seconds, or run again "
