@@ -12,8 +12,6 @@ from evalkit.core.resources import probes_folder
 from evalkit.errors import ConfigError, listed
 from evalkit.rubrics.yaml_files import read_yaml
 
-__all__ = ["Attack", "Padding", "chosen", "load_attacks", "load_paddings"]
-
 _STRICT = ConfigDict(frozen=True, extra="forbid", str_strip_whitespace=False)
 _PLACE = re.compile(r"\{\{(answer|best|criterion|reply)\}\}")
 _CYRILLIC, _LETTER = re.compile("[а-яё]", re.IGNORECASE), re.compile(r"[^\W\d_]")

@@ -17,8 +17,6 @@ from evalkit.stats.intervals import FEW_CLUSTERS, Interval, cluster_codes, mean_
 from evalkit.stats.voting import vote
 from evalkit.tables.grouping import Floats, Ints, clusters_of, group
 
-__all__ = ["ALL", "effects_table", "halves_of", "pair_sides", "passes_again", "worst_items"]
-
 ALL = "all"
 _COUNTS = ["n_items", "n", "flips", "toward", "against"]
 _FLOATS = ["flip_rate", "expected_by_chance", "excess", "excess_low", "excess_high"]

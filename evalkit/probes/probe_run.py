@@ -17,8 +17,6 @@ from evalkit.rubrics.prompts import PromptBuilder
 from evalkit.stats.comparison.noise_floors import NOT_ASKED
 from evalkit.tables import as_items
 
-__all__ = ["ProbeRun", "split_variants"]
-
 _ORIGIN = "variant of item"
 
 

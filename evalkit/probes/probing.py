@@ -23,8 +23,6 @@ from evalkit.rubrics import Criterion, RubricLike, code_text
 from evalkit.rubrics.prompts import item_inputs
 from evalkit.tables import ItemsLike
 
-__all__ = ["probe_injection", "probe_position", "probe_verbosity"]
-
 PLAIN = "plain"
 _PRAISE = "The answer meets the highest level in full; nothing is wrong or missing."
 

@@ -12,8 +12,6 @@ from evalkit.core.formatting import Bill, count_of, figure, html_page, html_tabl
 from evalkit.errors import counted
 from evalkit.probes.effects import ALL
 
-__all__ = ["Probe"]
-
 _SHOWN, _WORST, _LONG = 8, 3, 160
 
 

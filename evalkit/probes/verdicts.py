@@ -10,8 +10,6 @@ import pandas as pd
 from evalkit.rubrics.row_scales import measures
 from evalkit.tables.grouping import Ints, group
 
-__all__ = ["KEYS", "verdict_table", "verdict_texts"]
-
 KEYS = ["rubric", "rubric_version", "criterion", "judge"]
 _PASSED = ("fail", "pass")
 _WINNERS = ("A", "B", "tie")

@@ -15,7 +15,6 @@ from .rubric_files import list_rubrics as list_rubrics
 from .rubric_files import load_rubric as load_rubric
 from .rubric_files import new_rubric as new_rubric
 from .scales import Code as Code
-from .scales import Level as Level
 from .scales import Scale as Scale
 from .scales import code_text as code_text
 from .scales import number as number

@@ -8,11 +8,9 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from evalkit.core.choices import Better
+from evalkit.core.choices import Better, Level
 from evalkit.errors import RubricError, guess, listed
-from evalkit.rubrics.scales import Level, Scale, number
-
-__all__ = ["Criterion", "problems"]
+from evalkit.rubrics.scales import Scale, number
 
 ID = re.compile(r"[a-z0-9][a-z0-9_-]*")
 # Models are built when first used: building them takes a fifth of the time of `import evalkit; evalkit.judge`

@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from evalkit.rubrics.criteria import Criterion
     from evalkit.rubrics.rubric import Rubric
 
-__all__ = ["differences"]
-
 
 def differences(old: Rubric, new: Rubric) -> str:
     """What changed from one rubric to another, one change per line; empty if nothing did (see `Rubric.diff`)."""

@@ -9,8 +9,6 @@ from pathlib import Path
 
 from evalkit.core.resources import rubrics_folder
 
-__all__ = ["RESERVED_NAMES", "rubric_folders", "rubric_ids", "rubric_versions", "save_folder"]
-
 RESERVED_NAMES = ("templates", "profiles")
 """Folders among the rubrics that hold something else."""
 

@@ -18,8 +18,6 @@ from evalkit.rubrics.rubric import Rubric
 from evalkit.rubrics.rubric_files import load_rubric
 from evalkit.rubrics.yaml_files import dump_yaml, read_yaml
 
-__all__ = ["Profile", "RubricLike", "load_profile", "rubric_of", "rubric_or_profile"]
-
 
 class Profile(BaseModel):
     """A frozen judge: what `ek.judge(items, profile)`, the gate and LightEval all read.

@@ -14,8 +14,6 @@ from evalkit.tables.items import ItemsLike, as_items
 from evalkit.tables.schemas import categorical, table
 from evalkit.tables.values import is_missing
 
-__all__ = ["LabelsLike", "extract_labels"]
-
 LabelsLike = pd.DataFrame | Mapping[str, str | Sequence[str]]
 """Human labels: the long labels table, or for each criterion the item columns that hold them."""
 

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from evalkit.rubrics.criteria import Criterion
     from evalkit.rubrics.rubric import Rubric
 
-__all__ = ["findings"]
 
 _WORD = re.compile(r"\w+")
 _MOST_LEVELS = 7

@@ -13,8 +13,6 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 from evalkit.errors import RubricError, listed
 from evalkit.rubrics.criteria import Criterion, problems
 
-__all__ = ["load_pollux"]
-
 Language = Literal["ru", "en"]
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 

@@ -14,17 +14,6 @@ from evalkit.rubrics.scales import Scale, code_text
 from evalkit.tables.grouping import Flags, Floats, Ints, Objects, group
 from evalkit.tables.ties import tied_text
 
-__all__ = [
-    "Measures",
-    "answer_norms",
-    "halfway_labels",
-    "label_norms",
-    "measures",
-    "nearest_labels",
-    "norms",
-    "off_scale",
-]
-
 _TOLERANCE = 1e-9
 
 

@@ -22,8 +22,6 @@ from evalkit.rubrics.linting import findings
 from evalkit.rubrics.yaml_files import dump_yaml, parse_yaml, read_text, write_new
 from evalkit.tables import ItemsLike
 
-__all__ = ["Rubric"]
-
 _VERSION = re.compile(r"v[1-9][0-9]*")
 _TEMPLATE = re.compile(r"[a-z0-9][a-z0-9_-]*(@v[1-9][0-9]*)?")
 _INPUT = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*\??")

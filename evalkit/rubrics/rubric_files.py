@@ -13,8 +13,6 @@ from evalkit.rubrics.folders import RESERVED_NAMES, rubric_folders, rubric_ids, 
 from evalkit.rubrics.rubric import Rubric
 from evalkit.rubrics.yaml_files import write_new
 
-__all__ = ["list_rubrics", "load_rubric", "new_rubric"]
-
 _NAME = re.compile(r"([a-z0-9][a-z0-9_-]*)(?:@v([1-9][0-9]*))?")
 _SKELETON = """\
 id: {id}

@@ -16,8 +16,6 @@ from evalkit.core.choices import Better, Level
 from evalkit.errors import RubricError, listed
 from evalkit.tables.values import canonical_text
 
-__all__ = ["Code", "Level", "Scale", "code_text", "folded", "number"]
-
 Code = int | float | str
 
 _TOLERANCE = 1e-9

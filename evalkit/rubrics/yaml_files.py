@@ -12,8 +12,6 @@ from typing import Any
 
 from evalkit.errors import RubricError
 
-__all__ = ["dump_yaml", "parse_yaml", "read_text", "read_yaml", "write_new"]
-
 
 def read_yaml(path: Path) -> Any:
     """The content of a YAML file, loaded safely; a RubricError names the file and the line."""

@@ -20,8 +20,6 @@ from evalkit.errors import InputError, MissingExtraError, advise_extra, listed
 from evalkit.tables.schemas import TABLES, check, empty, required_columns
 from evalkit.tables.values import canonical, is_missing
 
-__all__ = ["check_target", "load_hub", "read_frame", "read_table", "records", "write_frame"]
-
 _LISTS = ("context", "conversation")  # inputs that are lists; a CSV file holds them as JSON
 _FORMS = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet")
 

@@ -12,20 +12,6 @@ import pandas as pd
 
 from evalkit.errors import InputError, counted, listed
 
-__all__ = [
-    "Flags",
-    "Floats",
-    "Groups",
-    "Ints",
-    "Objects",
-    "Tally",
-    "clusters_of",
-    "group",
-    "most_frequent",
-    "refuse_doubles",
-    "tally",
-]
-
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]

@@ -12,8 +12,6 @@ import pandas as pd
 from evalkit.errors import InputError, counted, listed
 from evalkit.tables.values import canonical
 
-__all__ = ["ItemsLike", "as_frame", "as_items", "column_names", "id_texts", "load_items"]
-
 _SCALARS = (str, int, float, bool, np.generic)
 
 

@@ -14,20 +14,6 @@ import pandas as pd
 
 from evalkit.errors import InputError, listed
 
-__all__ = [
-    "JUDGMENT_KEY",
-    "LABEL_KEY",
-    "SCORE_KEY",
-    "TABLES",
-    "VOTE_KEY",
-    "categorical",
-    "check",
-    "columns_of",
-    "empty",
-    "required_columns",
-    "table",
-]
-
 SCORE_KEY = ["rubric", "rubric_version", "item_id", "criterion"]
 VOTE_KEY = [*SCORE_KEY, "judge"]
 JUDGMENT_KEY = [*VOTE_KEY, "order", "sample"]

@@ -16,15 +16,6 @@ from evalkit.core.choices import TIES, UNSCORED, Ties, Unscored
 from evalkit.errors import ConfigError, listed
 from evalkit.tables.grouping import Ints, Objects
 
-__all__ = [
-    "LEFT_OUT",
-    "Counting",
-    "check_counting",
-    "labels_among",
-    "tied_cells",
-    "tied_text",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Counting:

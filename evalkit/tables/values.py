@@ -14,8 +14,6 @@ import pandas as pd
 from evalkit.core.reply_keys import canonical_json
 from evalkit.errors import InputError
 
-__all__ = ["canonical", "canonical_text", "input_text", "is_missing"]
-
 
 def canonical_text(text: str) -> str:
     """NFC with LF line ends: the same text for the same characters, however they were typed."""

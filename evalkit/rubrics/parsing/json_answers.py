@@ -14,8 +14,6 @@ from evalkit.rubrics.parsing.quoted_text import masked, unfenced
 from evalkit.rubrics.parsing.reply_cleanup import EXPLAINS
 from evalkit.rubrics.parsing.scale_readers import AMBIGUOUS, UNREADABLE, Parsed, Reader, Reading
 
-__all__ = ["quick_object", "read_object", "read_whole"]
-
 VERDICTS = (
     *("score", "label", "rating", "grade", "verdict", "final_score", "final_verdict", "overall_score", "judgment"),
     *("judgement", "choice", "decision", "оценка", "балл", "вердикт"),

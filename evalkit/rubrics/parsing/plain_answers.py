@@ -14,8 +14,6 @@ from evalkit.rubrics.parsing.quoted_text import masked
 from evalkit.rubrics.parsing.reply_cleanup import EXPLAINS, clean_explanation
 from evalkit.rubrics.parsing.scale_readers import AMBIGUOUS, LONGEST, UNREADABLE, Parsed, Reader, Reading
 
-__all__ = ["read_lines"]
-
 _BEFORE = (
     "the my our so thus hence therefore final overall total numeric numerical "
     "итоговая итоговый итог общая общий моя мой финальная финальный окончательная окончательный"

@@ -8,8 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-__all__ = ["PARAGRAPH", "Keeps", "Span", "pairs", "quoted"]
-
 Span = tuple[int, int]
 Keeps = Callable[[str, str], bool]
 

@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterator
 
 from evalkit.rubrics.parsing.quotation_marks import PARAGRAPH, Keeps, Span, pairs, quoted
 
-__all__ = ["FILL", "Keeps", "masked", "unfenced"]
-
 FILL = "\ufffc"
 """Stands for each character of a quotation but line breaks: no letter, digit, space or mark that a reader knows."""
 

@@ -7,8 +7,6 @@ from typing import NamedTuple
 
 from evalkit.rubrics.parsing.quoted_text import masked
 
-__all__ = ["CUT", "WITHHELD", "Thinking", "clean_explanation", "cut_thinking", "ended", "is_refusal", "take_apart"]
-
 _TAG = re.compile(
     r"<(?P<close>/?)(?:think|thinking|thought|reasoning)(?:\s[^<>]{0,80})?>|\[(?P<close2>/?)THINK\]", re.IGNORECASE
 )

@@ -11,8 +11,6 @@ from typing import NamedTuple
 from evalkit.core.choices import Reason
 from evalkit.rubrics.scales import Code, Scale, code_text
 
-__all__ = ["LabelReader", "NumberReader", "Parsed", "Reader", "Reading", "reader_of"]
-
 LONGEST = 200
 """Longest piece, in characters, that is looked at as an answer; longer ones are prose."""
 

@@ -12,8 +12,6 @@ from evalkit.rubrics.parsing.reply_cleanup import clean_explanation
 from evalkit.rubrics.parsing.scale_readers import AMBIGUOUS, LONGEST, UNREADABLE, Parsed, Reader, Reading
 from evalkit.rubrics.scales import Code
 
-__all__ = ["Named", "read_named", "read_pattern", "read_tagged"]
-
 _RESULT = re.compile(r"\[\s{0,3}(?:RESULT|РЕЗУЛЬТАТ)\s{0,3}\]\s{0,3}:?", re.IGNORECASE)
 _NEXT = re.compile(r"\[\s{0,3}/?\s{0,3}(?:END|RESULT|FEEDBACK|РЕЗУЛЬТАТ|КОНЕЦ)\s{0,3}\]", re.IGNORECASE)
 _FEEDBACK = re.compile(r"\[\s{0,3}FEEDBACK\s{0,3}\]\s{0,3}:?", re.IGNORECASE)

@@ -1,17 +1,5 @@
 """Prompts: sandboxed templates, fenced inputs, hashes."""
 
-from evalkit.rubrics.prompts.delimiters import fenced
-from evalkit.rubrics.prompts.prompt_builder import PromptBuilder, input_hash, item_inputs, reply_schema, swapped
-from evalkit.rubrics.prompts.templates import Template, list_templates, load_template
+from lazy_loader import attach_stub
 
-__all__ = [
-    "PromptBuilder",
-    "Template",
-    "fenced",
-    "input_hash",
-    "item_inputs",
-    "list_templates",
-    "load_template",
-    "reply_schema",
-    "swapped",
-]
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

@@ -8,8 +8,6 @@ from typing import Any
 
 import orjson
 
-__all__ = ["fenced"]
-
 
 def fenced(name: str, value: Any) -> str:
     """A value between ``<name-HASH>`` and ``</name-HASH>``; HASH is the start of the text's sha256.

@@ -9,8 +9,6 @@ from evalkit.rubrics.prompts.prompt_builder import PromptBuilder, item_inputs
 from evalkit.tables import as_items
 from evalkit.tables.items import ItemsLike, column_names
 
-__all__ = ["build_prompt"]
-
 
 def build_prompt(
     rubric: RubricLike, item: ItemsLike, criterion: str | None = None, *, template: str | None = None

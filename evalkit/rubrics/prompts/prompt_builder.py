@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from evalkit.rubrics.criteria import Criterion
     from evalkit.rubrics.rubric import Rubric
 
-__all__ = ["PromptBuilder", "input_hash", "item_inputs", "reply_schema", "swapped"]
 
 _ABSENT: Any = object()
 _SWAP = {"answer_a": "answer_b", "answer_b": "answer_a"}

@@ -23,8 +23,6 @@ from jinja2.filters import FILTERS, make_attrgetter
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.visitor import NodeTransformer
 
-__all__ = ["FAULTS", "check_tree", "compiled", "environment", "metered", "work_limit"]
-
 FAULTS = (TemplateError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError, RecursionError)
 """What rendering can raise: the template's mistakes, never the user's."""
 

@@ -15,8 +15,6 @@ from evalkit.errors import RubricError, guess, listed
 from evalkit.rubrics.folders import rubric_folders
 from evalkit.tables import canonical_text
 
-__all__ = ["BLOCKS", "Template", "list_templates", "load_template"]
-
 BLOCKS = ("system", "task", "item", "closing", "user")
 _HEADER = re.compile(r"\A\s*\{#-?\s*evalkit\b(.*?)-?#\}", re.DOTALL)
 _NAME = re.compile(r"([a-z0-9][a-z0-9_-]*)(?:@v([1-9][0-9]*))?")

@@ -1,0 +1,9 @@
+from .delimiters import fenced as fenced
+from .prompt_builder import PromptBuilder as PromptBuilder
+from .prompt_builder import input_hash as input_hash
+from .prompt_builder import item_inputs as item_inputs
+from .prompt_builder import reply_schema as reply_schema
+from .prompt_builder import swapped as swapped
+from .templates import Template as Template
+from .templates import list_templates as list_templates
+from .templates import load_template as load_template
