@@ -120,9 +120,9 @@ class TestFaults:
     @pytest.mark.parametrize(
         ("fields", "message"),
         [
-            ({"sample": 3}, r"profile 'p': unknown key 'sample' \(allowed are profile, version, description, rubric"),
-            ({"samples": 0}, "samples: input should be greater than or equal to 1"),
-            ({"vote": "max"}, "vote: input should be 'mean', 'median' or 'majority'"),
+            ({"sample": 3}, r"profile 'p': unknown key 'sample'.* \(allowed: profile, version, description, rubric"),
+            ({"samples": 0}, "samples: must be greater than or equal to 1"),
+            ({"vote": "max"}, "vote: must be 'mean', 'median' or 'majority'"),
             ({"aggregate": "avg"}, "aggregate"),
             ({"quorum": 1.5}, "quorum"),
             ({"ties": "high"}, "ties"),
@@ -204,7 +204,7 @@ def test_unknown_fields_of_a_profile_cannot_be_set() -> None:
     ids=str,
 )
 def test_true_and_texts_are_no_numbers_in_a_profile(fields: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match=f"{next(iter(fields))}: input should be a valid"):
+    with pytest.raises(ConfigError, match=f"{next(iter(fields))}: must be a valid"):
         Profile(profile="p", **fields)
 
 
@@ -215,5 +215,5 @@ def test_true_and_texts_are_no_numbers_in_a_rubric(where: str) -> None:
         criterion = {"name": "a", "scale": {0: "x", 1: "y"}, "pass_at": 1}
         criterion |= {"weight": value} if where == "weight" else {}
         own = {"pass_at": value} if where == "pass_at" else {}
-        with pytest.raises(RubricError, match=f"{where}: input should be a valid number"):
+        with pytest.raises(RubricError, match=f"{where}: must be a valid number"):
             Rubric(id="r", description="x", inputs=["answer"], criteria=[criterion], **own)

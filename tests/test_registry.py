@@ -275,11 +275,11 @@ WRONG = [
     ({"pack": "p", "version": 1, "tasks": [{"task": "t", "weight": -1}]}, "weight"),
     (
         {"pack": "p", "version": 1, "tasks": [{"task": "t", "wieght": 1}]},
-        "allowed are task, fewshot, weight, overrides",
+        "allowed: task, fewshot, weight, overrides",
     ),
     (
         {"pack": "p", "version": 1, "tasks": [{"task": "t", "overrides": {"profile": "x"}}]},
-        "allowed are judge_plugin_name, judge_plugin_version, judge_profile, judge_template_id",
+        "allowed: judge_plugin_name, judge_plugin_version, judge_profile, judge_template_id",
     ),
     (
         {"pack": "p", "version": 1, "tasks": [{"task": "t", "overrides": {"judge_plugin_version": "1"}}]},
@@ -295,7 +295,7 @@ WRONG = [
         "put the version in quotes",
     ),
     ({"pack": "p", "version": 1, "tasks": []}, "tasks: a pack has at least one"),
-    ({"pack": "p", "version": 1, "tasks": [{"task": "t", "fewshot": 10**30}]}, "tasks.0.fewshot"),
+    ({"pack": "p", "version": 1, "tasks": [{"task": "t", "fewshot": 10**30}]}, "tasks[0].fewshot"),
     ({"pack": "p", "version": 1, "primary_metric": "m" * 300, "tasks": [{"task": "t"}]}, "primary_metric"),
     ({"pack": "p", "version": 1, "tasks": [{"task": f"{n:050}"} for n in range(2000)]}, "make several packs"),
     ({"pack": "p", "version": 1, "tasks": [{"task": "--push-to-hub"}]}, "it begins with a dash"),
@@ -317,17 +317,17 @@ def test_each_unknown_key_is_listed_with_the_keys_of_its_place() -> None:
     with pytest.raises(ConfigError) as caught:
         read_pack({"pack": "p", "version": 1, "discription": "", "tasks": [task]})
     said = str(caught.value).split("; unknown key ")
-    in_task = "(allowed are task, fewshot, weight, overrides; did you mean 'weight'?)"
-    in_overrides = "judge_plugin_name, judge_plugin_version, judge_profile, judge_template_id; did you mean 'judge_prof"
-    assert any(part.startswith(f"'tasks.0.weigth' {in_task}") for part in said), said
-    assert any("'tasks.0.overrides.judge_profil' (allowed are " + in_overrides in part for part in said), said
-    assert any("'discription' (allowed are pack, version, description, " in part for part in said), said
+    in_task = "did you mean 'weight'? (allowed: task, fewshot, weight, overrides)"
+    in_overrides = "did you mean 'judge_profile'? (allowed: judge_plugin_name, judge_plugin_version, judge_profile, "
+    assert any(part.startswith(f"'tasks[0].weigth'; {in_task}") for part in said), said
+    assert any(f"'tasks[0].overrides.judge_profil'; {in_overrides}" in part for part in said), said
+    assert any("'discription'; did you mean 'description'? (allowed: pack, version, " in part for part in said), said
 
 
 def test_task_spec_is_taken_for_task() -> None:
     named = read_pack({"pack": "p", "version": 1, "tasks": [{"task_spec": "t", "fewshot": 2}]})
     assert named == read_pack({"pack": "p", "version": 1, "tasks": [{"task": "t", "fewshot": 2}]})
-    with pytest.raises(ConfigError, match=r"tasks\.0: task and task_spec mean the same; give one of them"):
+    with pytest.raises(ConfigError, match=r"tasks\[0\]: task and task_spec mean the same; give one of them"):
         read_pack({"pack": "p", "version": 1, "tasks": [{"task": "t", "task_spec": "t"}]})
 
 
@@ -340,7 +340,7 @@ def test_a_wrong_pack_file_names_file_and_line(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="a pack is a mapping"):
         read_pack(path)
     path.write_text("pack: p\nversion: 1\ntasks: [{task: t, nosuch: 1}]\n")
-    with pytest.raises(ConfigError, match=r"p\.yaml: pack 'p': unknown key 'tasks.0.nosuch'"):
+    with pytest.raises(ConfigError, match=r"p\.yaml: pack 'p': unknown key 'tasks\[0\].nosuch'"):
         read_pack(path)
     with pytest.raises(ConfigError, match="cannot be read"):
         read_pack(tmp_path / "none.yaml")

@@ -100,7 +100,7 @@ def test_a_plugin_with_problems_is_listed_and_ends_with_2(here: Path) -> None:
     assert [need["met"] for need in found["needs"]] == [True, False]
     first, second = done.stderr.splitlines()
     assert first.startswith("evalkit: error: profile strict-tone: ")
-    assert "unknown key 'smaples' (allowed are profile, version, " in first
+    assert "unknown key 'smaples'; did you mean 'samples'? (allowed: profile, version, " in first
     assert second == "evalkit: error: it needs no-such-thing>=2, which is not installed"
 
 
@@ -138,8 +138,8 @@ def test_each_fault_of_plugins_is_one_line(here: Path, capsys: pytest.CaptureFix
 def test_each_fault_of_packs_is_one_line(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (here / "typo.yaml").write_text(PACK.replace("weight", "wieght"))
     told = said(capsys, "pack", "apply", "pack.yaml", "typo.yaml")
-    assert "typo.yaml: pack 'support': unknown key 'tasks.0.wieght'" in told
-    assert "allowed are task, fewshot, weight, overrides" in told
+    assert "typo.yaml: pack 'support': unknown key 'tasks[0].wieght'" in told
+    assert "allowed: task, fewshot, weight, overrides" in told
     assert "there are none" in said(capsys, "pack", "show", "support"), "no file was taken over"
     (here / "typo.yaml").write_text(PACK.replace("judge_profile", "profile"))
     assert "allowed are judge_plugin_name, judge_plugin_version, judge_profile" in said(

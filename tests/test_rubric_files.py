@@ -277,16 +277,16 @@ class TestBrokenFiles:
         [
             (
                 GOOD.replace("inputs", "input"),
-                r"v1\.yaml: rubric 'mine': .*unknown key 'input' \(allowed are id, version",
+                r"v1\.yaml: rubric 'mine': .*unknown key 'input'.* \(allowed: id, version",
             ),
             (
                 GOOD.replace("    scale", "    skale"),
-                r"criterion 'c': unknown key 'skale' .*did you mean 'scale'\?\); the key 'scale' is missing",
+                r"criterion 'c': unknown key 'skale'; did you mean 'scale'\? .*\); the key 'scale' is missing",
             ),
             # what follows from a misspelt key is not told as a fault of the codes
             (
                 GOOD.replace("    scale", "    levle: nominal\n    scale").replace("1: yes", "'yes': yes"),
-                r"criterion 'c': unknown key 'levle' \(allowed are name, .*; did you mean 'level'\?\)$",
+                r"criterion 'c': unknown key 'levle'; did you mean 'level'\? \(allowed: name, .*\)$",
             ),
             (GOOD + "id: mine\n", r'v1\.yaml, line 7: invalid YAML \(found duplicate key "id"'),
             (GOOD.replace("1: yes", "0: yes"), "line 6: invalid YAML .*duplicate key"),

@@ -8,23 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
+from evalkit.core.validation_errors import explain, problems, unknown_key
 from evalkit.errors import ConfigError, RubricError
-from evalkit.gate.config import Expected, GateConfig, GateTest, Settings, SuiteBound, TestInput
-from evalkit.gate.traces import REDACTED, find_duplicate_key
+from evalkit.gate.config import GateConfig
+from evalkit.gate.traces import find_duplicate_key
 from evalkit.rubrics.yaml_files import read_yaml
 
 __all__ = ["load_gate", "place_of"]
 
 _DUPLICATE = re.compile(r'\(found duplicate key "(.*?)".*\)', re.DOTALL)
-_MODELS: dict[str, type[BaseModel]] = {
-    "settings": Settings,
-    "tests": GateTest,
-    "suite": SuiteBound,
-    "expected": Expected,
-    "input": TestInput,
-}
+_KEYS = [name for name, field in GateConfig.model_fields.items() if not field.exclude]
 
 
 def load_gate(path: str | Path, *, redact: bool = False) -> GateConfig:
@@ -49,13 +44,14 @@ def load_gate(path: str | Path, *, redact: bool = False) -> GateConfig:
     reserved = [key for key in ("folder", "name") if key in values]
     if reserved:
         line = _line_of(path, reserved)
-        raise ConfigError(f"{path}, line {line}: unknown key {reserved[0]!r}; allowed are {_allowed(())}")
+        raise ConfigError(f"{path}, line {line}: {unknown_key(reserved[0], _KEYS)}")
     try:
         return GateConfig(**values, folder=path.parent, name=path.name)
     except ValidationError as problem:
-        raise ConfigError(_first_error(path, problem, redact=redact)) from None
+        line = _line_of(path, problems(problem, GateConfig)[0].place)
+        raise ConfigError(f"{path}, line {line}: {explain(problem, GateConfig, redact=redact)}") from None
     except TypeError:
-        raise ConfigError(f"{path}: keys must be text; allowed are {_allowed(())}") from None
+        raise ConfigError(f"{path}: keys must be text (allowed: {', '.join(_KEYS)})") from None
 
 
 def place_of(config: GateConfig, test: str) -> str:
@@ -83,29 +79,6 @@ def _read(path: Path) -> Any:
         ) from None
     except RubricError as problem:
         raise ConfigError(_DUPLICATE.sub(r"(duplicate key '\1'; keep one)", str(problem))) from None
-
-
-def _first_error(path: Path, problem: ValidationError, *, redact: bool) -> str:
-    errors = problem.errors()
-    first = errors[0]
-    where = list(first["loc"])
-    key = ".".join(str(part) for part in where) or "tests"
-    text = first["msg"].removeprefix("Value error, ")
-    if first["type"] == "extra_forbidden":
-        text = f"unknown key {where[-1]!r}; allowed are {_allowed(where[:-1])}"
-    elif first["type"] == "missing":
-        text = f"{where[-1]!r} is missing"
-    elif first["type"] != "value_error":
-        text = f"{key}: {text[0].lower()}{text[1:]}, got {REDACTED if redact else repr(first['input'])}"
-    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-    return f"{path}, line {_line_of(path, where)}: {text if key in text else f'{key}: {text}'}{more}"
-
-
-def _allowed(where: Sequence[Any]) -> str:
-    last = next((str(part) for part in reversed(where) if isinstance(part, str)), "")
-    model = _MODELS.get(last, GateConfig)
-    fields = [field.alias or name for name, field in model.model_fields.items()]
-    return ", ".join(name for name in fields if name not in ("folder", "name"))
 
 
 def _line_of(path: Path, where: Sequence[Any]) -> int:

@@ -166,6 +166,7 @@ def _checked(given: dict[str, Any], rubric: object) -> dict[str, Any]:
     """The expectation; InputError for invalid values, with the argument names of `Verdict.check`."""
     from pydantic import ValidationError
 
+    from evalkit.core.validation_errors import explain
     from evalkit.errors import InputError
     from evalkit.gate.config import CHECKS, Expected
 
@@ -178,9 +179,7 @@ def _checked(given: dict[str, Any], rubric: object) -> dict[str, Any]:
     try:
         Expected(**given)
     except ValidationError as problem:
-        error = problem.errors()[0]
-        reason = f"{error['msg'][0].lower()}{error['msg'][1:]}"
-        raise InputError(f"verdict.check got {error['loc'][0]}={error['input']!r}: {reason}") from None
+        raise InputError(f"verdict.check: {explain(problem, Expected)}") from None
     return given
 
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from evalkit.core.choices import Reason
+from evalkit.core.validation_errors import explain
 from evalkit.core.vote_aggregate_rules import Rules
 from evalkit.errors import InputError, counted
 from evalkit.gate.config import Share
@@ -64,11 +65,8 @@ def read_recorded(raw: Any, where: str, rubric: Rubric, rules: Rules = _PLAIN, *
     try:
         given = _Recorded.model_validate(raw)
     except ValidationError as problem:
-        first = problem.errors()[0]
-        key = ".".join(str(part) for part in first["loc"]) or "it"
-        value = "another value" if redact else repr(first["input"])
-        text = "is missing" if first["type"] == "missing" else f"{first['msg'].lower()}, got {value}"
-        raise InputError(f"{place}: {key}: {text}; record the trace again") from None
+        text = explain(problem, _Recorded, redact=redact)
+        raise InputError(f"{place}: {text}; record the trace again") from None
     if contradiction := _contradiction(given, rubric, rules):
         raise InputError(f"{place} contradicts itself: {contradiction}; record the trace again")
     names = [name for name in _Recorded.model_fields if name not in ("samples", "keys", "judge", "source")]

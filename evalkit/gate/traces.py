@@ -12,6 +12,7 @@ from typing import Any, Literal
 import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from evalkit.core.validation_errors import explain
 from evalkit.errors import InputError
 from evalkit.tables.values import canonical
 
@@ -125,7 +126,7 @@ def _trace(path: Path, number: int, line: bytes, *, redact: bool) -> Trace:
         given = _Line.model_validate(value)
         duplicate = find_duplicate_key(line)
     except ValidationError as problem:
-        raise InputError(f"{where}: {_first_error(problem, redact=redact)}") from None
+        raise InputError(f"{where}: {explain(problem, _Line, redact=redact)}") from None
     except (RecursionError, orjson.JSONDecodeError) as problem:
         if isinstance(problem, orjson.JSONDecodeError) and "depth" not in problem.msg:
             raise InputError(f"{where}: invalid JSON at column {problem.colno}: {problem.msg}") from None
@@ -225,16 +226,3 @@ def read_json(text: str) -> Any:
         return value
 
     return json.loads(text, object_pairs_hook=to_dict, parse_float=to_number, parse_constant=to_number)
-
-
-def _first_error(problem: ValidationError, *, redact: bool) -> str:
-    first = problem.errors()[0]
-    key = ".".join(str(part) for part in first["loc"])
-    if first["type"] == "extra_forbidden":
-        return f"unknown key {key!r}; allowed are {', '.join(_Line.model_fields)} (keys of your own belong under meta)"
-    if first["type"] == "missing":
-        return f"{key!r} is missing; a trace has schema_version, type, prompt and response (or text)"
-    if not key:
-        return "expected a JSON object"
-    value = REDACTED if redact else repr(str(first["input"])[:60])
-    return f"{key}: {first['msg'][0].lower()}{first['msg'][1:]}, got {value}"

@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from evalkit.core.choices import BACKENDS, SCORING_MODES
+from evalkit.core.validation_errors import problems
 from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES
 from evalkit.errors import ConfigError
 from evalkit.rubrics.yaml_files import dump_yaml
@@ -143,7 +144,9 @@ class RunForm:
         try:
             checked = ScoringConfig.model_validate(config)
         except ValidationError as problem:
-            yield from _by_field(problem)
+            for invalid in problems(problem, ScoringConfig):
+                field = ".".join(map(str, invalid.place)) or "judges"
+                yield field, "this is missing" if invalid.kind == "missing" else invalid.text
             return
         try:
             Scoring.of(self.scoring_mode, checked)
@@ -202,10 +205,3 @@ def _typed(values: Mapping[str, str]) -> dict[str, Any]:
         with suppress(ValueError):
             typed[name] = _NUMBERS[name](typed[name])
     return typed
-
-
-def _by_field(error: ValidationError) -> Iterator[tuple[str, str]]:
-    for detail in error.errors(include_url=False, include_context=False, include_input=False):
-        field = ".".join(str(part) for part in detail["loc"]) or "judges"
-        text = detail["msg"].removeprefix("Value error, ")
-        yield field, "this is missing" if detail["type"] == "missing" else f"{text[:1].lower()}{text[1:]}"

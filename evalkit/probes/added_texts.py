@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
 from evalkit.core.resources import probes_folder
+from evalkit.core.validation_errors import explain
 from evalkit.errors import ConfigError, listed
 from evalkit.rubrics.yaml_files import read_yaml
 
@@ -43,12 +44,7 @@ class _Text(BaseModel):
         try:
             return cls(**fields)
         except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(map(str, first["loc"])) or "it"
-            raise ConfigError(
-                f"{cls.__name__.lower()} {fields.get('name', '?')!r}: {where}: {first['msg']}; "
-                f"allowed keys are {', '.join(cls.model_fields)}"
-            ) from None
+            raise ConfigError(f"{cls.__name__.lower()} {fields.get('name', '?')!r}: {explain(error, cls)}") from None
 
 
 class Attack(_Text):

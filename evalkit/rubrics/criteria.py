@@ -3,40 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from evalkit.core.choices import Better, Level
-from evalkit.errors import RubricError, guess, listed
+from evalkit.core.validation_errors import explain, unknown_key
+from evalkit.errors import RubricError
 from evalkit.rubrics.scales import Scale, number
 
 ID = re.compile(r"[a-z0-9][a-z0-9_-]*")
 # Models are built when first used: building them takes a fifth of the time of `import evalkit; evalkit.judge`
 STRICT = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True, defer_build=True)
-
-
-def problems(error: ValidationError, allowed: Iterable[str] | Callable[[Sequence[int | str]], Iterable[str]]) -> str:
-    """A pydantic error in one line: which key, what is wrong, what is allowed (everywhere, or by the key's place)."""
-    found = []
-    # a misspelt key first: what else is wrong may well follow from it
-    for detail in sorted(error.errors(include_url=False), key=lambda one: one["type"] != "extra_forbidden"):
-        place = ".".join(str(part) for part in detail["loc"])
-        if detail["type"] == "extra_forbidden":
-            known = allowed(detail["loc"]) if callable(allowed) else allowed
-            found.append(_unknown(place, list(known)))
-        elif detail["type"] == "missing":
-            found.append(f"the key '{place}' is missing")
-        else:
-            message = detail["msg"].removeprefix("Value error, ")
-            found.append(f"{place + ': ' if place else ''}{message[:1].lower()}{message[1:]}")
-    return "; ".join(found)
-
-
-def _unknown(key: str, allowed: Sequence[str]) -> str:
-    meant = guess(key.rpartition(".")[2], allowed).strip()
-    return f"unknown key '{key}' (allowed are {', '.join(allowed)}{f'; {meant}' if meant else ''})"
 
 
 class Criterion(BaseModel):
@@ -86,7 +65,7 @@ class Criterion(BaseModel):
             super().__init__(**fields)
         except ValidationError as error:
             name = fields.get("name", "?")
-            raise RubricError(f"criterion {name!r}: {problems(error, type(self).model_fields)}") from None
+            raise RubricError(f"criterion {name!r}: {explain(error, type(self))}") from None
 
     @model_validator(mode="before")
     @classmethod
@@ -96,7 +75,7 @@ class Criterion(BaseModel):
         fields = dict(fields)
         if unknown := [str(name) for name in fields if name not in cls.model_fields]:
             # before the scale: a misspelt `level` or `pass_at` would be told as a fault of the codes
-            raise ValueError("; ".join(_unknown(name, list(cls.model_fields)) for name in unknown))
+            raise ValueError("; ".join(unknown_key(name, cls.model_fields) for name in unknown))
         try:
             scale = Scale.of(
                 fields["scale"],
@@ -141,9 +120,7 @@ class Criterion(BaseModel):
         """A changed copy; `scale` may name only the levels whose description changes (None removes one)."""
         unknown = [name for name in changes if name not in type(self).model_fields]
         if unknown:
-            raise RubricError(
-                f"unknown criterion key {listed(unknown)}; allowed are {', '.join(type(self).model_fields)}"
-            )
+            raise RubricError("; ".join(unknown_key(name, type(self).model_fields) for name in unknown))
         values = self.to_dict()
         if isinstance(changes.get("scale"), Mapping):
             values["scale"] = _merged(self.scale, changes.pop("scale"))

@@ -10,9 +10,10 @@ from pydantic import BaseModel, Field, PrivateAttr, ValidationError, field_valid
 
 from evalkit.core.formatting import html_text
 from evalkit.core.judges import MOST_SAMPLES, Judge, JudgesLike
+from evalkit.core.validation_errors import explain
 from evalkit.core.vote_aggregate_rules import AggregateRule, VoteRule, VoteTies
 from evalkit.errors import ConfigError, EvalkitError, RubricError, guess, listed
-from evalkit.rubrics.criteria import STRICT, problems
+from evalkit.rubrics.criteria import STRICT
 from evalkit.rubrics.folders import rubric_folders
 from evalkit.rubrics.rubric import Rubric
 from evalkit.rubrics.rubric_files import load_rubric
@@ -70,8 +71,7 @@ class Profile(BaseModel):
         try:
             super().__init__(**fields)
         except ValidationError as error:
-            found = problems(error, type(self).model_fields)
-            raise ConfigError(f"profile {fields.get('profile', '?')!r}: {found}") from None
+            raise ConfigError(f"profile {fields.get('profile', '?')!r}: {explain(error, type(self))}") from None
 
     @field_validator("version", mode="before")
     @classmethod

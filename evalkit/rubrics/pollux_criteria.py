@@ -10,8 +10,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
+from evalkit.core.validation_errors import explain
 from evalkit.errors import RubricError, listed
-from evalkit.rubrics.criteria import Criterion, problems
+from evalkit.rubrics.criteria import Criterion
 
 Language = Literal["ru", "en"]
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
@@ -141,7 +142,7 @@ def _entry(path: Path, key: str, value: Any) -> _Entry:
     try:
         return _Entry.model_validate(value)
     except ValidationError as error:
-        raise RubricError(f"{path}, criterion {key!r}: {problems(error, _Entry.model_fields)}") from None
+        raise RubricError(f"{path}, criterion {key!r}: {explain(error, _Entry)}") from None
 
 
 def _text(path: Path, key: str, field: str, texts: _Texts, language: Language) -> str:

@@ -14,8 +14,9 @@ from pydantic import BaseModel, Field, PrivateAttr, ValidationError, field_valid
 from evalkit.core.choices import Layout, RubricMode
 from evalkit.core.formatting import html_text
 from evalkit.core.reply_keys import digest
+from evalkit.core.validation_errors import explain
 from evalkit.errors import RubricError, guess, listed
-from evalkit.rubrics.criteria import ID, STRICT, Criterion, problems
+from evalkit.rubrics.criteria import ID, STRICT, Criterion
 from evalkit.rubrics.differences import differences
 from evalkit.rubrics.folders import RESERVED_NAMES, rubric_versions, save_folder
 from evalkit.rubrics.linting import findings
@@ -80,7 +81,7 @@ class Rubric(BaseModel):
         try:
             super().__init__(**fields)
         except ValidationError as error:
-            raise RubricError(f"rubric {fields.get('id', '?')!r}: {problems(error, type(self).model_fields)}") from None
+            raise RubricError(f"rubric {fields.get('id', '?')!r}: {explain(error, type(self))}") from None
         self._saved = self.content_hash
 
     @field_validator("criteria", mode="before")

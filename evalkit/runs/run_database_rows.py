@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from evalkit.core.validation_errors import explain
 from evalkit.errors import RegistryError
 from evalkit.runs.contract import Receipt
 from evalkit.runs.contract.task_bindings import task_name
@@ -149,7 +150,6 @@ def _receipts(run_id: str, rows: Sequence[ReceiptRow]) -> tuple[Receipt, ...]:
     try:
         return tuple(Receipt.model_validate(one) for one in contents)
     except ValidationError as problem:
-        wrong = ", ".join(sorted({".".join(map(str, one["loc"])) for one in problem.errors()}))
         raise RegistryError(
-            f"run {run_id}: its receipts are of another form ({wrong[:200]}); use the evalkit that made it"
+            f"run {run_id}: invalid receipts ({explain(problem, Receipt)}); use the evalkit version that wrote them"
         ) from None

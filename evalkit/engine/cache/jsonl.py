@@ -17,6 +17,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from evalkit.core.choices import Order
 from evalkit.core.prompts_and_replies import Reply
 from evalkit.core.reply_keys import KeyParts, canonical_json
+from evalkit.core.validation_errors import explain
 from evalkit.engine.cache.connections import Connections
 from evalkit.engine.cache.maintenance import Chosen, PruneReport, call_parts, snapshot, tally
 from evalkit.engine.cache.rows import Row, row_of
@@ -216,8 +217,7 @@ def _read(line: bytes) -> tuple[int, Row]:
 
 def _said(problem: Exception) -> str:
     if isinstance(problem, ValidationError):
-        first = problem.errors(include_url=False, include_input=False)[0]
-        return f"{'.'.join(map(str, first['loc'])) or 'the line'}: {first['msg'].lower()}"
+        return explain(problem, _Line)
     if isinstance(problem, orjson.JSONDecodeError):
         return f"no whole JSON object ({problem}); the file may be truncated"
     return str(problem)

@@ -8,6 +8,7 @@ import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
 from evalkit.core.prompts_and_replies import Reply
+from evalkit.core.validation_errors import explain
 from evalkit.errors import RubricError
 from evalkit.evaluation.suggestions.edits import Edit, Part, Refusal, text_of
 from evalkit.rubrics import Rubric
@@ -56,8 +57,10 @@ def read_edits(
     for one in given[:_MOST]:
         try:
             edit = _edit(one, rubric, criterion, edits, max_edits)
-        except (ValidationError, RubricError) as fault:
-            refused.append(Refusal(_named(one), _why(fault)))
+        except ValidationError as error:
+            refused.append(Refusal(_named(one), explain(error, _Given)))
+        except RubricError as error:
+            refused.append(Refusal(_named(one), str(error)))
         else:
             edits.append(edit)
     if not problem and not edits:
@@ -107,13 +110,6 @@ def _edit(given: Any, rubric: Rubric, criterion: str, taken: list[Edit], max_edi
     if len(taken) >= max_edits:
         raise RubricError(f"more than the {max_edits} that were asked for")
     return made
-
-
-def _why(fault: ValidationError | RubricError) -> str:
-    if isinstance(fault, RubricError):
-        return str(fault)
-    first = fault.errors(include_url=False, include_input=False)[0]
-    return f"{'.'.join(map(str, first['loc'])) or 'edit'}: {first['msg'].removeprefix('Value error, ')}"
 
 
 def _named(given: Any) -> str:

@@ -13,8 +13,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from evalkit.core.choices import ScoringMode
 from evalkit.core.files import held, whole
+from evalkit.core.validation_errors import explain
 from evalkit.errors import ConfigError, counted
-from evalkit.runs.contract.scoring_config import faults
 
 __all__ = [
     "RECEIPTS_FILE",
@@ -294,7 +294,7 @@ def _read(path: Path) -> list[Receipt]:
         values = json.loads(path.read_text(encoding="utf-8"))
         receipts = [Receipt.model_validate(one) for part in values["tasks"].values() for one in part]
     except ValidationError as problem:
-        raise ConfigError(f"{path}: {faults(problem, Receipt, {'judges': JudgeUsed})}") from None
+        raise ConfigError(f"{path}: {explain(problem, Receipt)}") from None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as problem:
         raise ConfigError(f"{path} holds no receipts: {problem}") from None
     if values.get("schema_version") != _SCHEMA:

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from evalkit.core.choices import SCORING_MODES, Backend
 from evalkit.core.judges import MOST_SAMPLES, Judge
+from evalkit.core.validation_errors import explain
 from evalkit.core.vote_aggregate_rules import AggregateRule
 from evalkit.errors import ConfigError, listed
 from evalkit.errors.secrets import is_key
@@ -24,7 +25,6 @@ __all__ = [
     "Scoring",
     "ScoringConfig",
     "asked_mode",
-    "faults",
     "json_values",
 ]
 
@@ -179,7 +179,7 @@ class ScoringConfig(_Part):
         try:
             return cls.model_validate(dict(values))
         except ValidationError as problem:
-            raise ConfigError(f"{where}: {faults(problem, cls, {'judges': JudgeConfig})}") from None
+            raise ConfigError(f"{where}: {explain(problem, cls)}") from None
 
     def to_judges(self) -> tuple[Judge, ...]:
         """The judges; those of one model that differ by their template have it in their names."""
@@ -273,25 +273,6 @@ def asked_mode(environ: Mapping[str, str] | None = None) -> str | None:
     if mode and mode not in SCORING_MODES:
         raise ConfigError(f"{MODE_VARIABLE}={mode!r} is unknown; allowed are {', '.join(SCORING_MODES)}")
     return mode or None
-
-
-def faults(error: ValidationError, model: type[BaseModel], parts: Mapping[str, type[BaseModel]]) -> str:
-    """A pydantic error in one line: which key, what is wrong, and the keys allowed at that place."""
-    said = []
-    for detail in error.errors(include_url=False, include_context=False, include_input=False):
-        place = list(detail["loc"])
-        name = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).removeprefix(".")
-        if detail["type"] == "extra_forbidden":
-            inside = parts.get(str(place[0])) if len(place) > 1 else None
-            said.append(f"unknown key '{name}'; allowed are {', '.join((inside or model).model_fields)}")
-        elif detail["type"] == "missing":
-            said.append(f"'{name}' is missing")
-        elif detail["type"] == "tuple_type":
-            said.append(f"{name}: expected a list")
-        else:
-            message = detail["msg"].removeprefix("Value error, ")
-            said.append(f"{name + ': ' if name else ''}{message[:1].lower()}{message[1:]}")
-    return "; ".join(said)
 
 
 def json_values(text: str, where: str) -> Any:

@@ -11,8 +11,9 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, RootModel, ValidationError, model_validator
 
+from evalkit.core.validation_errors import explain
 from evalkit.errors import ConfigError
-from evalkit.runs.contract.scoring_config import faults, json_values
+from evalkit.runs.contract.scoring_config import json_values
 
 __all__ = ["BINDINGS_VARIABLE", "TaskBinding", "TaskBindings", "TemplateText", "task_name"]
 
@@ -122,8 +123,7 @@ class TaskBindings(RootModel[dict[str, TaskBinding]]):
             try:
                 binding = given if isinstance(given, TaskBinding) else TaskBinding.model_validate(given)
             except ValidationError as problem:
-                said = faults(problem, TaskBinding, {"templates": TemplateText})
-                raise ConfigError(f"{where}: task {task!r}: {said}") from None
+                raise ConfigError(f"{where}: task {task!r}: {explain(problem, TaskBinding)}") from None
             if task_name(task) in found:
                 raise ConfigError(f"{where}: task {task_name(task)!r} is bound twice")
             found[task_name(task)] = binding

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from evalkit.core.reply_keys import digest
+from evalkit.core.validation_errors import explain
 from evalkit.errors import ConfigError, RubricError, listed
-from evalkit.rubrics.criteria import problems
 from evalkit.rubrics.yaml_files import dump_yaml, read_yaml
 from evalkit.runs.registry.records import Pack, PackTask
 
@@ -111,7 +111,7 @@ class PackFile(BaseModel):
         try:
             super().__init__(**fields)
         except ValidationError as error:
-            raise ConfigError(f"pack {str(fields.get('pack', '?'))[:100]!r}: {problems(error, _allowed_at)}") from None
+            raise ConfigError(f"pack {str(fields.get('pack', '?'))[:100]!r}: {explain(error, type(self))}") from None
 
     @field_validator("version", mode="before")
     @classmethod
@@ -131,14 +131,6 @@ class PackFile(BaseModel):
         if not any(entry.weight for entry in self.tasks):
             raise ValueError("tasks: all weights are 0, so that no score is left")
         return self
-
-
-def _allowed_at(place: Sequence[int | str]) -> list[str]:
-    """The keys that are allowed where an unknown key stands."""
-    model: type[BaseModel] = PackFile
-    if place[0] == "tasks":
-        model = Overrides if "overrides" in place[:-1] else TaskEntry
-    return list(model.model_fields)
 
 
 def read_pack(source: str | Path | Mapping[str, Any]) -> PackFile:

@@ -16,9 +16,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from evalkit._version import __version__
 from evalkit.core.choices import SCORING_MODES, ScoringMode
+from evalkit.core.validation_errors import explain
 from evalkit.errors import EvalkitError, MissingExtraError, RegistryError, advise_extra, listed
 from evalkit.rubrics import load_profile, load_rubric
-from evalkit.rubrics.criteria import problems
 from evalkit.rubrics.prompts import Template
 from evalkit.runs.child_process import run_command
 from evalkit.runs.contract import BINDINGS_VARIABLE, CONFIG_VARIABLE, MODE_VARIABLE, RECEIPT_VARIABLE
@@ -214,7 +214,7 @@ def _declared(given: Any, said: list[str]) -> _Declared:
     try:
         return _Declared.model_validate(given)
     except ValidationError as problem:
-        said.append(f"EVALKIT_PLUGIN: {problems(problem, _Declared.model_fields)}")
+        said.append(f"EVALKIT_PLUGIN: {explain(problem, _Declared)}")
         return _Declared()
 
 
