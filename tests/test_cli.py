@@ -235,6 +235,11 @@ def test_plan_counts_what_is_to_be_asked(run) -> None:
     assert found["judges"][0]["n_cached"] == 4
     code, out, _ = run("plan", "items.jsonl", *FAKE)
     assert out.startswith("4 items, 12 judgments: 4 cached (33%), 8 to ask")
+    assert re.search("^rubric +faithfulness@v1 +flag$", out, re.MULTILINE)
+    assert found["settings"]["rubric"] == {"value": "faithfulness@v1", "source": "flag"}
+    run("freeze", "p.yaml", *FAKE, "--quiet")
+    found = json.loads(run("plan", "items.jsonl", "--profile", "p.yaml", "--json")[1])
+    assert found["settings"]["rubric"]["source"] == "profile p"
 
 
 def test_evaluate_writes_every_table_and_prints_the_figures(run) -> None:
@@ -261,6 +266,28 @@ def test_evaluate_writes_every_table_and_prints_the_figures(run) -> None:
     assert found["summary"][0]["mean"] == pytest.approx(wanted.summary["mean"].iloc[0])
     assert [row["judge"] for row in found["alignment"]] == ["jury", "fake:strict", "fake:lenient"]
     pd.testing.assert_frame_equal(plain(pd.read_parquet("all/scores.parquet")), plain(wanted.scores), check_dtype=False)
+
+
+def test_judgments_that_exist_already_are_evaluated_without_calls(run) -> None:
+    arguments = (*FAKE, "--judge", "fake:lenient")
+    run("judge", "items.jsonl", *arguments, "-o", "j.jsonl", "--quiet")
+    expected = json.loads(run("evaluate", "items.jsonl", *arguments, "--labels", "labels.jsonl", "--json")[1])
+    for items in ((), ("items.jsonl",)):
+        code, out, err = run("evaluate", *items, "--judgments", "j.jsonl", "--labels", "labels.jsonl", "--json")
+        result = json.loads(out)
+        assert (code, result["n_items"], result["n_judgments"]) == (0, 4, 24), err
+        assert [result[name] for name in ("summary", "alignment")] == [
+            expected[name] for name in ("summary", "alignment")
+        ]
+    code, out, _ = run("evaluate", "--judgments", "j.jsonl", "--vote", "majority", "--aggregate", "min", "--out", "all")
+    settings = json.loads(Path("all/settings.json").read_text(encoding="utf-8"))
+    assert (code, settings["rules"]["vote"], settings["rules"]["aggregate"]) == (0, "majority", "min")
+    assert run("report", "--judgments", "j.jsonl", "--out", "r.html", "--quiet")[0] == 0
+    assert "Judges among themselves" in Path("r.html").read_text(encoding="utf-8")
+    code, _, err = run("evaluate", "--judgments", "j.jsonl", "--judge", "fake", "--samples", 2)
+    assert (code, "leave out --judge, --samples" in one_line(err)) == (2, True)
+    code, _, err = run("evaluate", *FAKE)
+    assert (code, "pass the items to judge, or --judgments FILE" in one_line(err)) == (2, True)
 
 
 def test_labels_in_columns_are_those_of_the_table(run) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from evalkit.cli.arguments import (
     Commands,
+    Parser,
     add_command,
     add_judging,
     add_labels,
@@ -26,6 +27,7 @@ from evalkit.cli.output import (
     put_text,
     read_items,
     read_labels,
+    read_table,
     terminal_width,
 )
 from evalkit.errors import ConfigError
@@ -33,14 +35,16 @@ from evalkit.errors import ConfigError
 if TYPE_CHECKING:
     from evalkit import Evaluation
 
-__all__ = ["add", "evaluated"]
+__all__ = ["add", "add_evaluating", "evaluated"]
 
 _TABLES = ("judgments", "votes", "scores", "rubric_scores", "summary", "disagreement", "reliability", "alignment")
-_USAGE = "ITEMS (--rubric R | --profile P) --judge J [--judge J …] [--label C=COL,…] [options]"
+_USAGE = """ITEMS (--rubric R | --profile P) --judge J [--judge J …] [--label C=COL,…] [options]
+       evalkit evaluate [ITEMS] --judgments FILE [--rubric R] [--labels FILE] [options]"""
 _END = """\
   evalkit evaluate items.jsonl --rubric faithfulness --judge openai:gpt-4o-mini --label faithfulness=ann1,ann2
   evalkit evaluate items.jsonl --profile support.yaml --out results --format csv
   evalkit evaluate items.jsonl --profile support.yaml --judge none       (only what is cached; no connection)
+  evalkit evaluate items.jsonl --judgments judgments.jsonl --labels labels.csv      (judged already; no calls)
 
 with --out DIR one file per table: items (one row per item, with everything about it), judgments, votes,
 scores, rubric_scores, summary, disagreement, reliability, and alignment where there are labels; and
@@ -50,15 +54,23 @@ settings.json: rubric, judges, samples and rules"""
 def add(commands: Commands) -> None:
     """Its parser."""
     parser = add_command(commands, "evaluate", _evaluate, "judge items and show every figure", _END, _USAGE)
-    add_judging(parser)
-    add_labels(parser)
-    add_rules(parser)
-    add_running(parser)
+    add_evaluating(parser)
     group = parser.add_argument_group("output")
     group.add_argument("-o", "--out", metavar="DIR", help="write every table into this folder")
     group.add_argument("--format", choices=("jsonl", "csv", "parquet"), default="jsonl", help="of the tables in --out")
     group.add_argument("--json", action="store_true", help="print the figures as one JSON document")
     add_quiet(group)
+
+
+def add_evaluating(parser: Parser) -> None:
+    """What `evaluate` and `report` take."""
+    add_judging(parser, needs_items=False)
+    parser.add_argument(
+        "--judgments", metavar="FILE", help="judgments that exist already: makes no calls; ITEMS may be left out"
+    )
+    add_labels(parser)
+    add_rules(parser)
+    add_running(parser)
 
 
 def _evaluate(args: argparse.Namespace) -> None:
@@ -83,16 +95,23 @@ def _evaluate(args: argparse.Namespace) -> None:
 
 
 def evaluated(args: argparse.Namespace) -> Evaluation:
-    """The evaluation that the flags of `evaluate` ask for."""
-    from evalkit import evaluate
+    """The evaluation that the flags describe: judged now, or from a judgments table."""
+    from evalkit import Evaluation, evaluate
 
     if args.labels and args.label:
         raise ConfigError("--labels names a table, --label columns of the items; choose one")
-    labels: Any = dict(args.label) or None
-    if args.labels:
-        labels = read_labels(args.labels, ())
-    arguments = spec_arguments(args) | rules_of(args)
-    return evaluate(read_items(args), labels=labels, **arguments, **options_of(args))
+    labels: Any = read_labels(args.labels, ()) if args.labels else dict(args.label) or None
+    if args.judgments is None:
+        if args.items is None:
+            raise ConfigError("ITEMS is missing: pass the items to judge, or --judgments FILE")
+        arguments = spec_arguments(args) | rules_of(args)
+        return evaluate(read_items(args), labels=labels, **arguments, **options_of(args))
+    judging = [f"--{name}" for name in ("judge", "profile", "samples", "template") if getattr(args, name)]
+    if judging:
+        raise ConfigError(f"--judgments is a table that was judged already: leave out {', '.join(judging)}")
+    judgments = read_table(args.judgments, "judgments")
+    items = judgments[["item_id"]].drop_duplicates() if args.items is None else read_items(args)
+    return Evaluation.of(judgments, items, labels, args.rubric, **rules_of(args))
 
 
 def _folder(args: argparse.Namespace) -> Path:
@@ -100,7 +119,7 @@ def _folder(args: argparse.Namespace) -> Path:
     if args.out == "-" or folder.is_file() or folder.suffix in (".jsonl", ".csv", ".parquet"):
         raise ConfigError(f"evaluate writes several tables: --out names a folder, and {args.out} is none; see --format")
     for name in ("items", *_TABLES):
-        check_output(folder / f"{name}.{args.format}", args.items, args.labels)
+        check_output(folder / f"{name}.{args.format}", args.items, args.labels, args.judgments)
     return folder
 
 

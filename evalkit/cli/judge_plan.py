@@ -127,14 +127,18 @@ def report(args: argparse.Namespace, judgments: pd.DataFrame, *, cost: bool = Tr
 
 def _plan(args: argparse.Namespace) -> None:
     from evalkit import plan
+    from evalkit.core.settings import Settings
     from evalkit.engine import Spec
 
     arguments: dict[str, Any] = spec_arguments(args)
     spec = Spec.of(**arguments, rules=rules_of(args), source="flag")
-    made = plan(read_items(args), **arguments, recorded=args.recorded, adopt=args.adopt, cache=args.cache)
+    source = "flag" if args.rubric or spec.profile is None else f"profile {spec.profile.profile}"
+    named = Settings.of((source, {"rubric": f"{spec.rubric.id}@{spec.rubric.label}"}))
+    settings = named.filled(*((spec.settings.source(name), {name: value}) for name, value in spec.settings.items()))
+    result = plan(read_items(args), **arguments, recorded=args.recorded, adopt=args.adopt, cache=args.cache)
     if args.json:
         names = ("n_items", "n_unique", "n_to_call", "usd", "usd_at_most", "cache")
-        document = {name: getattr(made, name) for name in names}
-        put_document(document | {"judges": made.table, "settings": spec.settings.to_dict()})
+        document = {name: getattr(result, name) for name in names}
+        put_document(document | {"judges": result.table, "settings": settings.to_dict()})
     else:
-        put_text(f"{made}\n\nsettings, and where each value comes from\n{spec.settings}")
+        put_text(f"{result}\n\nsettings, with the source of each value\n{settings}")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from evalkit.cli.arguments import Commands, add_command, add_judging, add_labels, add_quiet, add_rules, add_running
-from evalkit.cli.evaluate import evaluated
+from evalkit.cli.arguments import Commands, add_command, add_quiet
+from evalkit.cli.evaluate import add_evaluating, evaluated
 from evalkit.cli.judge_plan import report as report_unscored
 from evalkit.cli.messages import tell
 from evalkit.cli.output import read_side
@@ -14,7 +14,8 @@ from evalkit.errors import ConfigError
 
 __all__ = ["add"]
 
-_USAGE = "ITEMS (--rubric R | --profile P) --judge J [--judge J …] [--label C=COL,…] --out FILE.html [options]"
+_USAGE = """ITEMS (--rubric R | --profile P) --judge J [--judge J …] [--label C=COL,…] --out FILE.html [options]
+       evalkit report [ITEMS] --judgments FILE [--rubric R] [--labels FILE] --out FILE.html [options]"""
 _END = """\
   evalkit report items.jsonl --rubric faithfulness --judge openai:gpt-4o-mini --label faithfulness=ann1,ann2 \\
       --out report.html
@@ -28,10 +29,7 @@ takes the arguments of 'evalkit evaluate': what is cached is not asked again. --
 def add(commands: Commands) -> None:
     """Its parser."""
     parser = add_command(commands, "report", _report, "judge items and write every figure as one page", _END, _USAGE)
-    add_judging(parser)
-    add_labels(parser)
-    add_rules(parser)
-    add_running(parser)
+    add_evaluating(parser)
     group = parser.add_argument_group("output")
     group.add_argument("-o", "--out", metavar="FILE", required=True, help="the page, FILE.html; one there is replaced")
     group.add_argument(
