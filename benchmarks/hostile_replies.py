@@ -18,7 +18,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from evalkit.core.prompts_and_replies import Reply
 from evalkit.lighteval.pollux.replies import POLLUX_TAGGED_SCORE_RE, ReplyReader, form_of
 from evalkit.rubrics import Scale
 from evalkit.rubrics.parsing import Parsed, parser_for
@@ -347,8 +346,7 @@ def reading(form: str, text: str, finish: str | None) -> Parsed:
     scale = scale_of(form)
     if form.startswith("pollux"):
         pattern = POLLUX_TAGGED_SCORE_RE if form == "pollux tagged" else None
-        score, _, error = ReplyReader(form_of(pattern), scale).read(Reply(text, finish_reason=finish))
-        return Parsed(None if error else score, "", error or None)  # type: ignore[arg-type]
+        return ReplyReader(form_of(pattern), scale)({"text": text, "finish_reason": finish}, {})
     return parser_for(form, scale, NAME)(text, finish)
 
 

@@ -31,9 +31,10 @@ UNSCORED: dict[str, Verdict] = {reason: (math.nan, math.nan, None, -1, number) f
 class CodeReader:
     """Reads the replies of one criterion and template: parser, scale, and the scores of codes."""
 
-    __slots__ = ("_pairwise", "_parse", "_scale", "_short", "_verdicts")
+    __slots__ = ("_pairwise", "_parse", "_scale", "_short", "_verdicts", "own")
 
-    def __init__(self, form: Form, scale: Scale, name: str, pairwise: bool) -> None:
+    def __init__(self, form: Form, scale: Scale, name: str, pairwise: bool, own: Any = None) -> None:
+        self.own = own  # a prompt builder's own reader, which also gets the inputs
         self._parse: Callable[[str | None, str | None, str | None], Parsed] = parser_for(form, scale, name)
         self._scale, self._pairwise = scale, pairwise
         self._short: dict[Any, Parsed] = {}
@@ -105,13 +106,14 @@ class Columns(VerdictColumns):
         self._worklist, self._replies = worklist, replies
         spec = worklist.spec
         pairwise = spec.rubric.mode == "pairwise"
-        readers: dict[tuple[str, str], CodeReader] = {}
+        readers: dict[Any, CodeReader] = {}
         self._readers = []  # by criterion and judge
         for criterion in spec.rubric.criteria:
             for builder in spec.prompt_builders:
-                key = criterion.name, builder.form
+                own = builder.reply_reader
+                key = criterion.name, builder.form, own
                 if key not in readers:
-                    readers[key] = CodeReader(builder.form, criterion.scale, criterion.name, pairwise)
+                    readers[key] = CodeReader(builder.form, criterion.scale, criterion.name, pairwise, own)
                 self._readers.append(readers[key])
         n = worklist.n_rows
         super().__init__(n)
@@ -138,7 +140,10 @@ class Columns(VerdictColumns):
         explanations: list[str | None] = []
         for row, reply in zip(rows, replies, strict=True):
             reader = readers[row // by_judge % n_cells]
-            parsed = reader.parsed(reply)
+            if reader.own is None:
+                parsed = reader.parsed(reply)
+            else:
+                parsed = reader.own(reply, self._worklist.inputs[row // (by_judge * n_cells)])
             if parsed.error is None:
                 verdicts.append(reader.verdict(parsed.code, n_orders == 2 and row // n_samples % 2 == 1))
             else:

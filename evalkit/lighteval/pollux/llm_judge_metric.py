@@ -6,16 +6,13 @@ import logging
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 from typing import Any, Literal, get_args
 
-import orjson
 import pandas as pd
 
 from evalkit.core.choices import ENGINE_REASONS
-from evalkit.core.prompts_and_replies import Reply
 from evalkit.engine import Options, Spec, Worklist
-from evalkit.engine.cache import ReplyStore
 from evalkit.engine.judging import judge_worklist
 from evalkit.engine.providers.api_keys import NO_KEY, hold_key, key_in
 from evalkit.errors import ConfigError, JudgeError, MissingExtraError, advise_extra
@@ -165,7 +162,7 @@ class PolluxLLMJudgeMetric(SampleLevelComputation):  # type: ignore[misc,unused-
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         vars(self).update(state, _api_key=key_in(state["_api_key"]) or None)
 
-    def _settle(self) -> tuple[Spec, Options, ReplyReader]:
+    def _settle(self) -> tuple[Spec, Options]:
         """What the arguments mean. They are read at each call, since LightEval sets them from a task's parameters."""
         if not isinstance(self.criteria_name, str) or not self.criteria_name.strip():
             raise ConfigError(f"criteria_name {self.criteria_name!r} is not a criterion; give its name as text")
@@ -184,8 +181,8 @@ class PolluxLLMJudgeMetric(SampleLevelComputation):  # type: ignore[misc,unused-
         builder = PolluxPromptBuilder.about(
             self.criteria_name, self.rubrics, written_form(form), embedded=judge.provider == "fake"
         )
-        spec = Spec(builder.rubric, (judge,), (builder,), samples=1)
-        return spec, options, ReplyReader(form, builder.rubric.criteria[0].scale, reading)
+        builder = replace(builder, reader=ReplyReader(form, builder.rubric.criteria[0].scale, reading))
+        return Spec(builder.rubric, (judge,), (builder,), samples=1), options
 
     def called(self, metric: str) -> None:
         """Take the name of the metric that holds this function, for the receipt (default ``pollux``)."""
@@ -205,7 +202,7 @@ class PolluxLLMJudgeMetric(SampleLevelComputation):  # type: ignore[misc,unused-
 
         if _mode() == "deterministic":
             return
-        spec, options, _ = self._settle()
+        spec, options = self._settle()
         if options.offline:
             return
         try:
@@ -240,61 +237,47 @@ class PolluxLLMJudgeMetric(SampleLevelComputation):  # type: ignore[misc,unused-
             When replies cannot be stored.
         """
         mode, task = _mode(), docs[0].task_name if docs else ""
-        asked = filled_answers(", ".join(filter(None, [task, self._metric])), mode, responses, docs)
+        filled = filled_answers(", ".join(filter(None, [task, self._metric])), mode, responses, docs)
         if mode == "deterministic":
-            return [self._sample(math.nan, "", "deterministic") for _ in docs]
-        spec, options, reader = self._settle()
-        rows = [_row(doc, response) for doc, response in zip(docs, responses, strict=True)]
-        found = self._judged(spec, options, reader, [rows[at] for at in asked]) if asked else _Judged()
-        readings = dict(zip(asked, found.readings, strict=True))
-        samples = [
-            self._sample(*readings.get(at, (math.nan, "", "empty")), asked=at in readings) for at in range(len(rows))
-        ]
+            return [self._sample("deterministic") for _ in docs]
+        spec, options = self._settle()
+        samples = [self._sample("empty") for _ in docs]
+        table = self._judgments(spec, options, [_row(docs[at], responses[at]) for at in filled])
+        for place, at in enumerate(filled):
+            samples[at] = self._sample("judge_down") if table is None else self._judged_sample(table.iloc[place])
         if docs:
-            self._close(task, mode, spec, found, samples)
+            n_scored = 0 if table is None else int(table["error"].isna().sum())
+            origins = dict.fromkeys(("judges", "rubric", "samples", "template"), "task")
+            counts = {"n_items": len(docs), "n_scored": n_scored, "n_empty": len(docs) - len(filled)}
+            counts |= receipt_counts(spec, [] if table is None else [table], len(filled))
+            Settled(spec, origins, False, mode, None, TaskBinding()).leave_receipt(task, self._metric, **counts)
         return samples
 
-    def _judged(self, spec: Spec, options: Options, reader: ReplyReader, rows: list[dict[str, str]]) -> _Judged:
-        work = Worklist.of(spec, rows)
+    def _judgments(self, spec: Spec, options: Options, rows: list[dict[str, str]]) -> pd.DataFrame | None:
+        """The judgments table; None if there is nothing to judge, or if the judge cannot be called."""
+        if not rows:
+            return None
         try:
-            table = judge_worklist(work, options)
+            return judge_worklist(Worklist.of(spec, rows), options)
         except (JudgeError, MissingExtraError, ConfigError) as problem:  # a run's other figures must not be lost
             _log.error(
                 "%s: all %d answers stay unscored (judge_down): %s", spec.judges[0].name, len(rows), self._why(problem)
             )
-            return _Judged([(math.nan, "", "judge_down")] * len(rows))
-        keys = [bytes.fromhex(key) for key in table["key"]]
-        stored = ReplyStore.open().get_many(set(keys), recorded=options.takes_recorded)
-        readings: list[tuple[float, str, str]] = []
-        for key, reason, inputs in zip(keys, table["error"].astype(object), work.inputs, strict=True):
-            if reason in ENGINE_REASONS:
-                readings.append((math.nan, "", str(reason)))
-            else:
-                readings.append(reader.read(Reply.from_dict(orjson.loads(stored[key])), list(inputs.values())))
-        return _Judged(readings, table)
+            return None
 
     def _why(self, problem: Exception) -> str:
         if NO_KEY in str(problem):
             return "it needs a key, and this metric takes none from the environment: pass api_key=…"
         return str(problem)
 
-    def _close(self, task: str, mode: str, spec: Spec, found: _Judged, samples: Sequence[Mapping[str, Any]]) -> None:
-        """Leave the receipt."""
-        errors = [error or None for _, _, error in found.readings]
-        tables = [] if found.table is None else [found.table.assign(error=pd.array(errors, dtype=object))]
-        origins = dict.fromkeys(("judges", "rubric", "samples", "template"), "task")
-        Settled(spec, origins, False, mode, None, TaskBinding()).leave_receipt(
-            task or "",
-            self._metric,
-            n_items=len(samples),
-            n_scored=errors.count(None),
-            n_empty=len(samples) - len(errors),
-            **receipt_counts(spec, tables, len(errors)),
-        )
+    def _judged_sample(self, row: pd.Series) -> dict[str, Any]:
+        feedback = "" if pd.isna(row["explanation"]) else str(row["explanation"])
+        if pd.isna(row["error"]):
+            return self._sample("", float(row["score"]), feedback)
+        is_zero = self.on_unparsed == "zero" and row["error"] not in ENGINE_REASONS
+        return self._sample(str(row["error"]), 0.0 if is_zero else math.nan, feedback)
 
-    def _sample(self, score: float, feedback: str, error: str, *, asked: bool = False) -> dict[str, Any]:
-        if asked and error and self.on_unparsed == "zero" and error not in ENGINE_REASONS:
-            score = 0.0
+    def _sample(self, error: str, score: float = math.nan, feedback: str = "") -> dict[str, Any]:
         sample: dict[str, Any] = {"pollux_score": score, "pollux_error": error}
         return sample | {"pollux_feedback": feedback} if self.include_feedback else sample
 
@@ -306,14 +289,6 @@ class PolluxLLMJudgeMetric(SampleLevelComputation):  # type: ignore[misc,unused-
         return f"{type(self).__name__}({', '.join(shown)})"
 
     __str__ = __repr__  # LightEval's own shows every attribute
-
-
-@dataclass(frozen=True, slots=True)
-class _Judged:
-    """Score, feedback and error of each answer that the judge was asked about; no table where it could not be."""
-
-    readings: list[tuple[float, str, str]] = field(default_factory=list)
-    table: pd.DataFrame | None = None
 
 
 def _mode() -> str:

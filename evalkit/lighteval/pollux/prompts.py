@@ -154,11 +154,18 @@ def get_judge_prompt_pollux(
 
 @dataclass(frozen=True)
 class PolluxPromptBuilder(PromptBuilder):
-    """A POLLUX criterion as the engine asks for it: the prompt above in the place of a template."""
+    """A POLLUX criterion for the engine: the prompt above instead of a template, and `reader` for its replies."""
+
+    reader: Any = None
+
+    @property
+    def reply_reader(self) -> Any:
+        """The reader of the replies."""
+        return self.reader
 
     @classmethod
     def about(cls, criteria_name: str, rubrics: Mapping[Any, str], form: str, *, embedded: bool) -> PolluxPromptBuilder:
-        """The asking for one criterion; `form` is how replies are read.
+        """The builder of one criterion; `form` is the form of its replies.
 
         The prompt does not say the form, so neither do reply keys: a reply is re-read when the pattern changes. The
         `embedded` juror alone writes what the form wants.

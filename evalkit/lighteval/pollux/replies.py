@@ -9,11 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from evalkit.core.prompts_and_replies import Reply
 from evalkit.errors import ConfigError, RubricError
 from evalkit.lighteval.pollux.prompts import defuse
 from evalkit.rubrics import Criterion, Scale
-from evalkit.rubrics.parsing import check_form, parser_for
+from evalkit.rubrics.parsing import Parsed, check_form, parser_for
 from evalkit.rubrics.parsing.reply_cleanup import cut_thinking
 
 __all__ = [
@@ -185,17 +184,14 @@ class ReplyReader:
     scale: Scale
     feedback: re.Pattern[str] | None = None
 
-    def read(self, reply: Reply, shown: Sequence[str] = ()) -> tuple[float, str, str]:
-        """Score (NaN: none), feedback, and the reason why there is no score (``""``: there is one).
+    def __call__(self, reply: Mapping[str, Any], inputs: Mapping[str, str]) -> Parsed:
+        """The score of a stored reply, or why there is none; its explanation is the feedback.
 
-        `shown` are the texts of question, answer and reference: what of them the reply repeats is not its own.
+        `inputs` are question, answer and reference: what the reply repeats of them is not the judge's own words.
         """
-        text = without_quotes(reply.text or "", shown)
-        parsed = parser_for(self.form, self.scale)(text, reply.finish_reason, reply.refusal)
-        feedback = make_pollux_feedback_parser(self.feedback)(reply.text)
-        if parsed.code is None:
-            return math.nan, feedback, str(parsed.error)
-        return float(parsed.code), feedback, ""
+        text = without_quotes(reply.get("text") or "", list(inputs.values()))
+        parsed = parser_for(self.form, self.scale)(text, reply.get("finish_reason"), reply.get("refusal"))
+        return Parsed(parsed.code, make_pollux_feedback_parser(self.feedback)(reply.get("text")), parsed.error)
 
 
 def without_quotes(text: str, shown: Sequence[str]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ from evalkit.tables import input_text, is_missing
 
 if TYPE_CHECKING:
     from evalkit.rubrics.criteria import Criterion
+    from evalkit.rubrics.parsing import Parsed
     from evalkit.rubrics.rubric import Rubric
 
 
@@ -81,6 +82,11 @@ class PromptBuilder:
     def form(self) -> str:
         """How replies are to look."""
         return self.template.form
+
+    @property
+    def reply_reader(self) -> Callable[[Mapping[str, Any], Mapping[str, Any]], Parsed] | None:
+        """A function from a stored reply and the item's inputs to its score; None: replies are read by `form`."""
+        return None
 
     @cached_property
     def rubric_hashes(self) -> dict[str, str]:

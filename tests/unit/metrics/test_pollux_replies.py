@@ -8,6 +8,7 @@ import math
 import re
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import NamedTuple
 
@@ -51,9 +52,9 @@ def public_score(reply: str, pattern: re.Pattern[str]) -> float:
 def read(reply: str | Reply, pattern: str | re.Pattern[str] | None = DEFAULT, *shown: str) -> float | str:
     """The score, or the reason why there is none."""
     whole = Reply(reply, "stop") if isinstance(reply, str) else reply
-    score, _, error = ReplyReader(form_of(pattern), SCALE).read(whole, shown)
-    assert math.isnan(score) == bool(error)
-    return error or score
+    parsed = ReplyReader(form_of(pattern), SCALE)(asdict(whole), dict(enumerate(shown)))
+    assert (parsed.code is None) == bool(parsed.error)
+    return parsed.error or float(parsed.code)
 
 
 # -- where the public rule is right: 21 numbers in 13 forms, each with the value that it names
