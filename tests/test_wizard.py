@@ -26,12 +26,13 @@ from evalkit.core.judges import Judge
 from evalkit.errors import ConfigError, InputError, MissingExtraError
 from evalkit.lighteval.evaluation_rows import sample_rows
 from evalkit.lighteval.run_plan import RunPlan, TaskPlan, plan_run
-from evalkit.notebook.run_form import JUDGE_FIELDS, RunForm, choices
-from evalkit.notebook.run_payload import run_payload
+from evalkit.notebook.run_form import RunForm
 from evalkit.notebook.run_progress import Follower
 from evalkit.notebook.run_samples import SampleQuery, Samples
+from evalkit.notebook.run_view import run_payload
 from evalkit.runs import RunScore
-from evalkit.runs.contract import JudgeUsed, Receipt, ScoringConfig
+from evalkit.runs.contract import JudgeUsed, Receipt, Scoring, ScoringConfig
+from evalkit.runs.contract.scoring_config import JudgeConfig
 
 pytestmark = pytest.mark.network
 
@@ -102,19 +103,19 @@ def ended(wizard):
     ids=["server", "model", "backend", "negative", "text", "decimal", "nobody"],
 )
 def test_a_fault_stands_beside_its_field_in_the_words_of_the_contract(judge, place, said):
-    faults = dict(RunForm(pack="p", model="m", scoring_mode="judge", judges=(judge,)).errors())
+    faults = RunForm(pack="p", model="m", scoring_mode="judge", judges=(judge,)).errors()
     assert list(faults) == [place]
     assert said in faults[place]
 
 
 def test_mode_samples_and_limit_are_checked():
     one = {"judge_backend": "fake", "judge_model_name": "strict"}
-    faults = dict(RunForm(scoring_mode="jury", judges=(one,), max_samples="0").errors())
+    faults = RunForm(scoring_mode="jury", judges=(one,), max_samples="0").errors()
     assert set(faults) == {"scoring_mode", "max_samples"}
     assert "takes two judges or more" in faults["scoring_mode"]
-    assert "integer" in dict(RunForm(scoring_mode="judge", judges=(one,), samples="x").errors())["samples"]
+    assert "integer" in RunForm(scoring_mode="judge", judges=(one,), samples="x").errors()["samples"]
     # nobody reads the config of deterministic mode, so nothing in it can be wrong
-    assert list(RunForm(judges=(one, one), samples="x").errors()) == []
+    assert RunForm(judges=(one, one), samples="x").errors() == {}
     assert RunForm(judges=(one, one), samples="x").config is None
 
 
@@ -134,7 +135,8 @@ def test_a_config_comes_out_as_it_went_in_and_the_command_holds_all_of_it():
 @settings(max_examples=60, deadline=None)
 @given(
     judges=st.lists(
-        st.dictionaries(st.sampled_from([*JUDGE_FIELDS, "more"]), TEXTS | st.none() | st.integers()), max_size=3
+        st.dictionaries(st.sampled_from([*JudgeConfig.model_fields, "more"]), TEXTS | st.none() | st.integers()),
+        max_size=3,
     ),
     rest=st.fixed_dictionaries(
         dict.fromkeys(("pack", "model", "aggregation", "samples", "profile", "max_samples"), TEXTS)
@@ -142,18 +144,13 @@ def test_a_config_comes_out_as_it_went_in_and_the_command_holds_all_of_it():
     mode=st.sampled_from(["deterministic", "judge", "jury", "other"]),
 )
 def test_whatever_a_view_sends_is_a_form_with_faults_or_a_config_that_is_taken(judges, rest, mode):
-    form = RunForm.of({**rest, "judges": judges, "scoring_mode": mode, "report_disagreement": 1})
-    faults = dict(form.errors())
-    assert RunForm.of(form.to_dict()) == form
+    form = RunForm(**rest, judges=judges, scoring_mode=mode, report_disagreement=1)
+    faults = form.errors()
+    assert RunForm(**form.model_dump()) == form
     assert all(isinstance(said, str) and said for said in faults.values())
     if not faults:
-        form.scoring()  # would raise
+        Scoring.of(form.scoring_mode, form.config)  # would raise
     assert shlex.split(form.command())[:3] == ["evalkit", "run", "start"]
-
-
-def test_the_choices_are_those_of_contract_and_runner():
-    assert set(choices()) == {"scoring_mode", "judge_backend", "aggregation", "backend"}
-    assert {"custom", "accelerate"} <= set(choices()["backend"])
 
 
 # -- the plan
@@ -279,7 +276,7 @@ def test_start_pressed_twice_is_one_run(make, tmp_path):
 
 
 def typed(wizard, **changes):
-    wizard.receive({"do": "form", "form": wizard.form.to_dict() | changes, "id": "v 1"})
+    wizard.receive({"do": "form", "form": wizard.form.model_dump() | changes, "id": "v 1"})
 
 
 def test_start_pressed_again_before_the_run_was_looked_at_is_one_run(make, tmp_path, monkeypatch):
@@ -388,7 +385,7 @@ def test_a_run_that_cannot_be_starts_nothing_and_says_everything(make, registry)
     assert "pack" not in wizard.state["check"]["errors"], "on wizard it is being chosen"
     wizard.set(pack="support")
     assert "pack" not in wizard.errors
-    with pytest.raises(ConfigError, match="choose a pack and name a model"):
+    with pytest.raises(ConfigError, match="model: this is missing"):
         wizard.start()
     wizard.set(model="m")
     with pytest.raises(ConfigError, match=r"scoring_mode: .*takes two judges"):
@@ -497,23 +494,18 @@ def run_of(registry, folder, model="model_name=good,details=1", **options):
 def test_a_figure_is_shown_with_spread_and_coverage(registry, tmp_path):
     run = run_of(registry, tmp_path)
     shown = run_payload(run)
+    tables = {one["title"]: one["rows"] for one in shown["tables"]}
     # samples() of the stand-in: 6 of 8 are scored, stderr 0.1, pass rate 0.5
-    first = shown["scores"][0]
-    assert (first["task"], first["metric"], first["primary"]) == ("tone|0", "quality", True)
-    said = "pass rate 0.50 (of an unknown number of verdicts)"
-    assert (first["spread"], first["scored"], first["also"]) == ("± 0.100", "6 of 8", said)
-    scores = (*run.scores, RunScore("tone|0", "quality_n_verdicts", 4.0))
-    scores = tuple(replace(one, coverage=0.5) if one.metric == "quality_pass_rate" else one for one in scores)
-    assert run_payload(replace(run, scores=scores))["scores"][0]["also"] == "pass rate 0.50 (4 of 8 have a verdict)"
-    assert [one["metric"] for one in shown["scores"]] == ["quality", "length"] * 2
-    tiles = {one["title"]: one["value"] for one in shown["tiles"]}
-    assert tiles["Answers scored"] == "6 of 8"
-    assert tiles["Paid for judges"] == "US$ 0.0100"
-    assert tiles["Reproducible"] == "yes"
-    assert tiles["Comparable"] == run.identity[:12]
+    first = tables["scores"][0]
+    assert (first["task"], first["metric"]) == ("tone|0", "quality")
+    assert (first["stderr"], first["scored"]) == ("0.100", "6 of 8 (75%)")
+    receipt = tables["judged by (from the receipts)"][0]
+    assert (receipt["scored"], receipt["paid now"]) == ("6 of 8", "US$ 0.0100")
+    facts = dict(shown["facts"])
+    assert facts["reproducible"] == "yes"
+    assert run.identity[:12] in facts["comparable"]
     assert "median" in run.scoring_config["aggregation"]
-    judges = next(one for one in shown["tables"] if one["title"] == "judges")
-    assert [row["weight"] for row in judges["rows"]] == ["1", "2"]
+    assert [row["weight"] for row in tables["judges"]] == ["1", "2"]
     json.dumps(shown)
 
 
@@ -621,7 +613,7 @@ def test_without_details_it_is_said_why(registry, tmp_path):
     view.wait_idle()
     assert "no samples are shown" in view.state["page"]["problem"]
     assert "--save-details" in view.state["page"]["problem"]
-    assert view.state["run"]["scores"]
+    assert view.state["run"]["tables"][0]["title"] == "scores"
 
 
 def test_a_view_answers_what_is_asked_and_survives_nonsense(registry, tmp_path):
@@ -653,11 +645,10 @@ def test_without_a_kernel_scores_judges_and_samples_with_reasons_are_shown(regis
     run, evaluation = judged_run(registry, tmp_path)
     page = ek.notebook.RunView(run)._repr_html_()
     for shown in (
-        "± 0.100",
+        ">0.100<",
         "4 of 4",
         "those that need review first",
-        "class='tile'",
-        "fake:broken unscored (0 of 2 samples)",
+        "fake:broken unscored (scored 0 of 2)",
     ):
         assert shown in page
     said = evaluation.judgments.set_index(["item_id", "judge"])["explanation"]
@@ -669,7 +660,7 @@ def test_without_a_kernel_scores_judges_and_samples_with_reasons_are_shown(regis
 def test_without_a_kernel_it_is_said_why_there_are_no_samples_or_no_scores(registry, tmp_path):
     bare = ek.notebook.RunView(run_of(registry, tmp_path, "model_name=good"))._repr_html_()
     assert "no samples are shown" in bare
-    assert "± 0.100" in bare
+    assert ">0.100<" in bare
     failed = ek.notebook.RunView(run_of(registry, tmp_path, "model_name=<b>bad</b>,fail=3"))._repr_html_()
     assert "the model is not there" in failed
     assert "<b>bad" not in failed

@@ -14,8 +14,6 @@ from evalkit.notebook.version_history import Version
 from evalkit.rubrics import Rubric
 from evalkit.rubrics.judge_profiles import judge_dict
 
-__all__ = ["session_code"]
-
 
 def session_code(session: Session, items: str = "items") -> str:
     """Python that evaluates the version shown, and compares it with the same version as the tuner does.

@@ -18,8 +18,6 @@ from evalkit.rubrics.scales import Scale
 from evalkit.stats.alignment import align, confusion
 from evalkit.stats.comparison.comparison_table import chance_words
 
-__all__ = ["Cell", "Tile", "jury_alignment", "confusion_cells", "counted_labels", "make_tiles"]
-
 Mark = Literal["", "better", "worse"]
 Kind = Literal["same", "near", "false pass", "false fail", "differs", "none"]
 

@@ -13,8 +13,6 @@ from evalkit.evaluation import Evaluation
 from evalkit.rubrics import build_prompt
 from evalkit.tables import input_text
 
-__all__ = ["item_detail"]
-
 
 def item_detail(evaluation: Evaluation, item_id: str, criterion: str, cache: Path | None = None) -> dict[str, Any]:
     """What the tuner shows of one item, as plain values; texts are escaped where they are drawn, not here.

@@ -15,8 +15,6 @@ from evalkit.notebook.label_log import labels_on_scale
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.alignment.label_values import annotators_of
 
-__all__ = ["FILTERS", "PAGE", "SORTS", "Page", "Query", "Row", "page_of", "rows_of", "conflicting_verdict"]
-
 PAGE = 25
 
 

@@ -19,8 +19,6 @@ from evalkit.notebook.widget_base import NotebookWidget, new_widget
 from evalkit.stats.alignment import split_labels
 from evalkit.tables import as_items, check, empty
 
-__all__ = ["JudgmentBrowser"]
-
 _LABEL_TILES = ("Agreement with people", "Kappa", "Agreement among people", "Changed")
 """Tiles that need labels or a second version."""
 

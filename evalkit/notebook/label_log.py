@@ -18,8 +18,6 @@ from evalkit.stats.alignment.label_splits import DEV
 from evalkit.stats.alignment.label_values import read_label, with_codes
 from evalkit.tables import LABEL_KEY, categorical, table
 
-__all__ = ["ENOUGH_LABELS", "LabelLog", "drop_new_annotators", "labels_on_scale"]
-
 ENOUGH_LABELS = 10
 """Once one annotator has so many labels of a criterion, those with fewer do not count in the figures."""
 

@@ -12,8 +12,6 @@ from evalkit.rubrics import Rubric, code_text
 from evalkit.rubrics.scales import number
 from evalkit.rubrics.yaml_files import parse_yaml
 
-__all__ = ["form_of", "from_form", "from_yaml"]
-
 _FIELDS = ("name", "description", "level", "scale", "pass_at", "pass_if")
 
 

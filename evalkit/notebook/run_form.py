@@ -4,40 +4,26 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, fields
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
-from evalkit.core.choices import BACKENDS, SCORING_MODES
 from evalkit.core.validation_errors import problems
-from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES
 from evalkit.errors import ConfigError
 from evalkit.rubrics.yaml_files import dump_yaml
 from evalkit.runs.contract import Scoring, ScoringConfig
+from evalkit.runs.lighteval_command import model_facts
 
-__all__ = ["JUDGE_FIELDS", "RunForm", "choices"]
+_NUMBERS: dict[str, Callable[[str], Any]] = {"weight": float, "temperature": float, "max_tokens": int, "samples": int}
+_RULES = ("aggregation", "samples", "profile")
 
-JUDGE_FIELDS = (
-    "judge_backend", "judge_model_name", "weight", "judge_template_id", "base_url", "api_key_env", "temperature",
-    "max_tokens", "name",
-)  # fmt: skip
-"""The fields of a judge, named as in a scoring config."""
-
-_NUMBERS: dict[str, Callable[[str], Any]] = {
-    "weight": float,
-    "temperature": float,
-    "max_tokens": int,
-    "samples": int,
-    "max_samples": int,
-}
+Typed = Annotated[str, BeforeValidator(lambda value: "" if value is None else str(value).strip())]
 
 
-@dataclass(frozen=True, slots=True)
-class RunForm:
-    """A run as it is filled in: texts as typed, blank where nothing was typed.
+class RunForm(BaseModel):
+    """A run as it is filled in: strings as typed, empty if nothing was typed.
 
     Attributes
     ----------
@@ -46,9 +32,9 @@ class RunForm:
     scoring_mode
         One of `SCORING_MODES`.
     judges
-        One mapping per judge, with the names of `JUDGE_FIELDS`.
+        One mapping per judge, with the fields of `JudgeConfig`.
     aggregation, samples, profile
-        Rules; where blank, those of the profile, else the defaults.
+        Rules; if empty, those of the profile, else the defaults.
     report_disagreement
         Whether juries report their disagreement.
     max_samples
@@ -57,31 +43,24 @@ class RunForm:
     Examples
     --------
     >>> form = RunForm(pack="suite@1", model="m", scoring_mode="judge", judges=({"judge_backend": "tgi"},))
-    >>> for field, text in form.errors():
-    ...     print(field, "|", text)
-    judges.0.judge_model_name | this is missing
+    >>> form.errors()
+    {'judges.0.judge_model_name': 'this is missing'}
     """
 
-    pack: str = ""
-    model: str = ""
-    backend: str = "accelerate"
-    scoring_mode: str = "deterministic"
-    judges: tuple[Mapping[str, str], ...] = ()
-    aggregation: str = ""
+    model_config = ConfigDict(frozen=True)
+
+    pack: Typed = ""
+    model: Typed = ""
+    backend: Typed = "accelerate"
+    scoring_mode: Typed = "deterministic"
+    judges: tuple[dict[str, Typed], ...] = ()
+    aggregation: Typed = ""
     report_disagreement: bool = False
-    samples: str = ""
-    profile: str = ""
-    max_samples: str = ""
+    samples: Typed = ""
+    profile: Typed = ""
+    max_samples: Typed = ""
 
-    @classmethod
-    def of(cls, given: Mapping[str, Any]) -> RunForm:
-        """The form that the screen sends: everything is text except the judges and one flag."""
-        judges = tuple({name: _text(judge.get(name)) for name in JUDGE_FIELDS} for judge in given.get("judges") or ())
-        names = {one.name for one in fields(cls)} - {"judges", "report_disagreement"}
-        texts = {name: _text(given[name]) for name in names if name in given}
-        return cls(**texts, judges=judges, report_disagreement=bool(given.get("report_disagreement")))
-
-    def filled(self, config: Any = None, **given: Any) -> RunForm:
+    def filled(self, config: Any = None, **changes: Any) -> RunForm:
         """The same with this scoring config and these fields.
 
         Raises
@@ -89,32 +68,26 @@ class RunForm:
         ConfigError
             For an invalid config, and unknown fields.
         """
-        values = self.to_dict()
-        unknown = sorted(given.keys() - values.keys())
+        values = self.model_dump()
+        unknown = sorted(changes.keys() - values.keys())
         if unknown:
             raise ConfigError(f"unknown field {', '.join(unknown)}; a run has {', '.join(values)}")
         if config is not None:
-            values |= dict.fromkeys(ScoringConfig.model_fields) | ScoringConfig.of(config).to_dict()
-        return self.of(values | given)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, for the screen."""
-        values = {one.name: getattr(self, one.name) for one in fields(self)}
-        return values | {"judges": [dict(judge) for judge in self.judges]}
+            values |= RunForm().model_dump(include=set(ScoringConfig.model_fields)) | ScoringConfig.of(config).to_dict()
+        return RunForm.model_validate(values | changes)
 
     @property
     def config(self) -> dict[str, Any] | None:
-        """The scoring config without blank fields; None in deterministic mode."""
+        """The scoring config without empty fields; None in deterministic mode."""
         if self.scoring_mode == "deterministic":
             return None
         values: dict[str, Any] = {"judges": [_typed(judge) for judge in self.judges]} if self.judges else {}
-        rest = {name: getattr(self, name) for name in ("aggregation", "samples", "profile")}
-        values |= _typed(rest)
+        values |= _typed({name: getattr(self, name) for name in _RULES})
         return values | ({"report_disagreement": True} if self.report_disagreement else {})
 
     @property
     def limit(self) -> int | None:
-        """`max_samples` as a number; None where it is blank.
+        """`max_samples` as a number; None if it is empty.
 
         Raises
         ------
@@ -132,36 +105,29 @@ class RunForm:
         """Mode, config and limit, as `Runner.start` and `plan_run` take them."""
         return {"scoring_mode": self.scoring_mode, "scoring_config": self.config, "max_samples": self.limit}
 
-    def errors(self) -> Iterator[tuple[str, str]]:
-        """What is invalid, in the contract's words: field (``judges.0.weight``) and message."""
-        try:
-            _ = self.limit
-        except ConfigError as problem:
-            yield "max_samples", str(problem)
-        config = self.config
-        if config is None:
-            return
-        try:
-            checked = ScoringConfig.model_validate(config)
-        except ValidationError as problem:
-            for invalid in problems(problem, ScoringConfig):
-                field = ".".join(map(str, invalid.place)) or "judges"
-                yield field, "this is missing" if invalid.kind == "missing" else invalid.text
-            return
-        try:
-            Scoring.of(self.scoring_mode, checked)
-        except ConfigError as problem:
-            yield "scoring_mode", str(problem)
+    def errors(self) -> dict[str, str]:
+        """What is invalid: field (``judges.0.weight``) -> message of the contract."""
+        errors: dict[str, str] = {}
 
-    def scoring(self) -> Scoring:
-        """Mode and config, checked.
+        def check(field: str, job: Callable[[], object]) -> None:
+            try:
+                job()
+            except ConfigError as problem:
+                errors[field] = str(problem)
 
-        Raises
-        ------
-        ConfigError
-            When they are invalid.
-        """
-        return Scoring.of(self.scoring_mode, self.config)
+        check("max_samples", lambda: self.limit)
+        if self.model:
+            check("model", lambda: model_facts(self.backend, self.model))
+        if (config := self.config) is not None:
+            try:
+                checked = ScoringConfig.model_validate(config)
+            except ValidationError as problem:
+                for invalid in problems(problem, ScoringConfig):
+                    field = ".".join(map(str, invalid.place)) or "judges"
+                    errors[field] = "this is missing" if invalid.kind == "missing" else invalid.text
+                return errors
+            check("scoring_mode", lambda: Scoring.of(self.scoring_mode, checked))
+        return errors
 
     def command(self, registry: str | None = None) -> str:
         """The command line that starts the same run, config included; `registry` as ``--registry`` takes it."""
@@ -182,24 +148,8 @@ class RunForm:
         return json.dumps(config, ensure_ascii=False, indent=2) if form == "json" else dump_yaml(config)
 
 
-def choices() -> dict[str, list[str]]:
-    """The values of the fields that allow only some."""
-    from evalkit.runs.lighteval_command import BACKENDS as MODEL_BACKENDS
-
-    return {
-        "scoring_mode": list(SCORING_MODES),
-        "judge_backend": list(BACKENDS),
-        "aggregation": list(AGGREGATE_RULES),
-        "backend": list(MODEL_BACKENDS),
-    }
-
-
-def _text(value: Any) -> str:
-    return "" if value is None else str(value).strip()
-
-
 def _typed(values: Mapping[str, str]) -> dict[str, Any]:
-    """The values that are not blank, numbers as numbers; an invalid number stays text, for the contract to reject."""
+    """The values that are not empty, numbers as numbers; an invalid number stays a string that the contract rejects."""
     typed: dict[str, Any] = {name: value for name, value in values.items() if value}
     for name in typed.keys() & _NUMBERS:
         with suppress(ValueError):

@@ -14,8 +14,6 @@ from evalkit.runs.child_process import Tail
 from evalkit.runs.contract import RECEIPTS_FILE, read_receipts
 from evalkit.runs.contract.task_bindings import task_name
 
-__all__ = ["Follower"]
-
 _EVERY_S = 0.5
 _KEPT_LINES, _SHOWN_LINES = 400, 14
 _JUDGED = re.compile(r"(\d+) of (\d+) calls judged")

@@ -14,11 +14,7 @@ from evalkit.lighteval.result_tables import details_table, judgments_table
 from evalkit.runs import Run
 from evalkit.runs.contract.lighteval_output import LightevalArtifacts
 
-__all__ = ["ORDERS", "SampleQuery", "Samples"]
-
 PAGE = 25
-ORDERS = ("review", "file")
-"""How rows are sorted: unscored and lowest first, or as in the file."""
 
 _ITEM = ("question", "answer", "context", "reference", "conversation")
 _SHOWN_CHARACTERS = 160
@@ -37,7 +33,7 @@ class SampleQuery:
     search
         Text to find in question, answer or id; case does not matter.
     order
-        One of `ORDERS`.
+        ``review``: unscored and lowest first; or ``file``: as in the file.
     page
         From 0.
     """
@@ -46,17 +42,6 @@ class SampleQuery:
     search: str = ""
     order: str = "review"
     page: int = 0
-
-    @classmethod
-    def of(cls, given: Mapping[str, Any]) -> SampleQuery:
-        """The query that the screen sends; an unknown order becomes ``review``."""
-        order, page = given.get("order"), given.get("page")
-        return cls(
-            str(given.get("task") or ""),
-            str(given.get("search") or ""),
-            order if order in ORDERS else "review",
-            max(0, page) if isinstance(page, int) else 0,
-        )
 
 
 class Samples:
@@ -100,7 +85,7 @@ class Samples:
             # stable: equal figures stay in the order of the file
             rows = rows.loc[lead.sort_values(kind="stable", na_position="first").index]
         n_pages = max(1, math.ceil(len(rows) / PAGE))
-        page = min(query.page, n_pages - 1)
+        page = min(max(0, query.page), n_pages - 1)
         shown = rows.iloc[page * PAGE : (page + 1) * PAGE]
         return {
             "columns": [name.removesuffix("_norm") for name in names],

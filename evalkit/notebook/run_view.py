@@ -2,56 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import html
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
-from evalkit.errors import InputError
-from evalkit.notebook.run_html import run_page
-from evalkit.notebook.run_payload import run_payload
+from evalkit.core.formatting import html_page, html_table
+from evalkit.errors import InputError, counted
 from evalkit.notebook.run_samples import SampleQuery, Samples
-from evalkit.notebook.widget_base import NotebookWidget, Worker, new_widget
+from evalkit.notebook.widget_base import NotebookWidget, new_widget
 from evalkit.runs import Run
+from evalkit.runs.run_display import run_facts, run_tables, run_title, run_without
 
-__all__ = ["RunPanel", "RunView"]
+_HTML_TASKS, _HTML_ROWS, _HTML_REASON = 4, 5, 240
 
 
 class RunPanel(NotebookWidget):
-    """Shows one run, and its samples page by page; a worker of its own reads them."""
+    """Shows one run, and its samples page by page; samples are read in a queue of their own."""
 
     def __init__(self, owner: str) -> None:
         super().__init__(new_widget("RunWidget", owner, "'evalkit run' starts and shows runs"))
-        self._reader = Worker()
         self._samples: Samples | None = None
         self._query = SampleQuery()
 
-    def wait_idle(self, timeout_s: float = 60.0) -> bool:
-        """Wait until nothing runs in the background; False when the time was too short."""
-        return super().wait_idle(timeout_s) and self._reader.wait(timeout_s)
-
     def _show_run(self, run: Run) -> None:
         """Draw a run; its samples follow when they are read."""
-        samples = self._samples = Samples(run)
-        self._query = SampleQuery()
-        self.widget.sample = {}
-        self.widget.page = {}
+        samples = Samples(run)
+        self._clear_run()
+        self._samples = samples
         self.widget.run = run_payload(run)
         if run.status == "succeeded":
             self._read("page", lambda: self._draw_first_page(samples))
 
     def _clear_run(self) -> None:
-        self._samples = None
+        self._samples, self._query = None, SampleQuery()
         self.widget.run, self.widget.page, self.widget.sample = {}, {}, {}
 
     def _run_html(self) -> str:
-        """The run shown as static HTML; blank where none is."""
-        return "" if self._samples is None else run_page(self._samples.run, self._samples)
+        """The run shown as static HTML; blank without a run."""
+        return "" if self._samples is None else run_page(self._samples)
 
     def _actions(self) -> dict[str, Callable[[Any], object]]:
         return super()._actions() | {"query": self._set_query, "select": self._select}
 
     def _set_query(self, message: Mapping[str, Any]) -> None:
-        self._query = SampleQuery.of(message["query"])
+        self._query = SampleQuery(**message["query"])
         self._read("page", self._draw_page)
 
     def _select(self, message: Mapping[str, Any]) -> None:
@@ -81,7 +76,7 @@ class RunPanel(NotebookWidget):
             except InputError as problem:
                 self.widget.page = {"problem": f"no samples are shown: {problem}"}
 
-        self._reader.do(name, lambda: self._safely(read))
+        self._do(name, read, queue="samples")
 
 
 class RunView(RunPanel):
@@ -90,7 +85,7 @@ class RunView(RunPanel):
     Parameters
     ----------
     run
-        As `Runner.start` returns it. Samples are shown where its output is on this machine.
+        As `Runner.start` returns it. Samples are shown if its output is on this machine.
 
     Raises
     ------
@@ -119,3 +114,53 @@ class RunView(RunPanel):
 
     def _repr_html_(self) -> str:
         return self._run_html()
+
+
+def run_payload(run: Run) -> dict[str, Any]:
+    """A run as plain JSON values for the screen: the title, tables and facts that ``print(run)`` shows."""
+    without = run_without(run)
+    return {
+        "id": run.id,
+        "title": run_title(run),
+        "status": run.status,
+        "error": run.error or "",
+        "notes": [*run.notes, *([without] if without else [])],
+        "tables": [
+            {"title": title, "columns": list(dict.fromkeys(name for row in rows for name in row)), "rows": rows}
+            for title, rows in run_tables(run)
+        ],
+        "facts": [[name, value] for name, value in run_facts(run)],
+    }
+
+
+def run_page(samples: Samples) -> str:
+    """A run as HTML, and of each task the samples that need review first; all texts are escaped."""
+    run = samples.run
+    parts = list(_sample_tables(samples)) if run.status == "succeeded" else []
+    return run._repr_html_() + html_page(parts)
+
+
+def _sample_tables(samples: Samples) -> Iterator[str]:
+    try:
+        for task in samples.tasks()[:_HTML_TASKS]:
+            page = samples.page(SampleQuery(task))
+            rows = [_cells(samples, task, page["columns"], row) for row in page["rows"][:_HTML_ROWS]]
+            if rows:
+                caption = f"{task}: {len(rows)} of {counted(page['n_all'], 'sample')}, those that need review first"
+                yield html_table(rows, texts=("sample", "text", "explanations"), caption=caption)
+    except InputError as problem:
+        yield f"<p class='note'>no samples are shown: {html.escape(str(problem))}</p>"
+
+
+def _cells(samples: Samples, task: str, columns: list[str], row: Mapping[str, Any]) -> dict[str, str]:
+    judges = samples.sample(task, row["number"])["judges"]
+    explanations = "; ".join(map(_explanation, judges)) or row["error"]
+    shown = {"explanations": explanations} if explanations else {}
+    return {"sample": row["id"], **dict(zip(columns, row["figures"], strict=True)), "text": row["text"], **shown}
+
+
+def _explanation(judge: Mapping[str, Any]) -> str:
+    """A judge's first explanation, and how many of its samples have a score."""
+    text = next((sample["explanation"] or sample["error"] for sample in judge["samples"]), "")
+    score = "unscored" if judge["score"] is None else judge["score"]
+    return f"{judge['judge']} {score} (scored {judge['scored']}): {text[:_HTML_REASON]}"

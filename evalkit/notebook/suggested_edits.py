@@ -19,8 +19,6 @@ from evalkit.notebook.version_history import Version, rebase
 from evalkit.stats.alignment.label_splits import HELD_OUT
 from evalkit.stats.comparison.comparison_table import chance_words
 
-__all__ = ["Effect", "SuggestedEdit", "SuggestedEdits"]
-
 
 @dataclass(frozen=True, slots=True)
 class Effect:

@@ -19,8 +19,6 @@ from evalkit.notebook.tuning_session import Session
 from evalkit.rubrics import LabelsLike, Rubric, RubricLike
 from evalkit.tables import ItemsLike
 
-__all__ = ["RubricTuner"]
-
 _TABLES = {"judgments", "votes", "scores", "rubric_scores", "summary", "disagreement", "reliability", "cost"}
 _TABLES |= {"alignment", "wide"}
 

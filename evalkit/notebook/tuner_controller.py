@@ -24,8 +24,6 @@ from evalkit.notebook.tuning_session import Session
 from evalkit.notebook.widget_base import NotebookWidget, new_widget
 from evalkit.rubrics import Rubric
 
-__all__ = ["TunerController"]
-
 _PAID_ACTIONS = ("run", "suggest", "try")
 
 

@@ -10,8 +10,6 @@ from evalkit.errors import counted
 from evalkit.notebook.item_table import Query, Row, page_of
 from evalkit.notebook.tuning_session import Session
 
-__all__ = ["page_html", "page_text"]
-
 _ROWS = 10
 
 

@@ -17,17 +17,6 @@ from evalkit.notebook.rubric_form import form_of
 from evalkit.notebook.tuning_session import Session
 from evalkit.rubrics.prompts import list_templates
 
-__all__ = [
-    "suggestions_payload",
-    "figures_payload",
-    "draft_payload",
-    "item_payload",
-    "jury_payload",
-    "page_payload",
-    "rows_payload",
-    "unscored_lines",
-]
-
 
 def draft_payload(session: Session, revision: int, message: Mapping[str, Any]) -> dict[str, Any]:
     """The draft; the screen redraws its fields when `revision` changes.

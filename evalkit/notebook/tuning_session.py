@@ -27,8 +27,6 @@ from evalkit.rubrics import LabelsLike, Rubric, RubricLike, extract_labels
 from evalkit.stats.alignment import align
 from evalkit.tables import ItemsLike
 
-__all__ = ["Session"]
-
 
 class Session(TuningState):
     """A rubric being tuned on items: draft, jury, versions, results, labels; kept in files, without any widget.

@@ -21,8 +21,6 @@ from evalkit.rubrics import Rubric, RubricLike
 from evalkit.rubrics.judge_profiles import judge_dict
 from evalkit.tables import ItemsLike, as_items, load_items
 
-__all__ = ["TuningState", "Stopped"]
-
 _REMEMBERED = 8
 _MOST_SAMPLES = 25
 

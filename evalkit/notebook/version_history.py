@@ -17,8 +17,6 @@ from evalkit.errors import CacheError, ConfigError, RubricError
 from evalkit.rubrics import Rubric
 from evalkit.rubrics.judge_profiles import judge_dict
 
-__all__ = ["History", "Version", "rebase"]
-
 _SCHEMA = 1
 _DEFAULTS = {"description": "", "mode": "pointwise", "layout": "rubric_first", "pass_at": None}
 

@@ -9,8 +9,6 @@ from typing import Any
 
 from evalkit.errors import EvalkitError, MissingExtraError, advise_extra
 
-__all__ = ["NotebookWidget", "Worker", "new_widget"]
-
 
 def new_widget(kind: str, owner: str, instead: str) -> Any:
     """A widget of this class (``TunerWidget`` or ``RunWidget``).
@@ -86,7 +84,8 @@ class NotebookWidget:
     """
 
     def __init__(self, widget: Any) -> None:
-        self.widget, self._worker = widget, Worker()
+        self.widget = widget
+        self._queues = {name: Worker() for name in ("main", "plan", "samples")}
         self._failed_action = ""
         widget.on_msg(lambda _widget, message, _buffers: self.receive(message))
 
@@ -110,7 +109,7 @@ class NotebookWidget:
 
     def wait_idle(self, timeout_s: float = 60.0) -> bool:
         """Wait until nothing runs in the background; False when the time was too short."""
-        return self._worker.wait(timeout_s)
+        return all(worker.wait(timeout_s) for worker in self._queues.values())
 
     def _actions(self) -> dict[str, Callable[[Any], object]]:
         """Name of an action -> the function that takes its message."""
@@ -135,9 +134,9 @@ class NotebookWidget:
             if action and action == self._failed_action:
                 self._alert("")
 
-    def _do(self, name: str, job: Callable[[], object]) -> None:
+    def _do(self, name: str, job: Callable[[], object], queue: str = "main") -> None:
         # a name of its own: that an action was queued does not mean that it succeeded
-        self._worker.do(name, lambda: self._safely(job, f"worker: {name}"))
+        self._queues[queue].do(name, lambda: self._safely(job, f"worker: {name}"))
 
     def _repr_html_(self) -> str:
         raise NotImplementedError

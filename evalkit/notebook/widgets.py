@@ -7,8 +7,6 @@ from pathlib import Path
 import anywidget
 import traitlets
 
-__all__ = ["RunWidget", "TunerWidget"]
-
 _STATIC = Path(__file__).parent / "static"
 
 

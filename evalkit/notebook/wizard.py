@@ -17,8 +17,6 @@ from evalkit.runs import Run, Runner
 from evalkit.runs.contract import ScoringConfig
 from evalkit.runs.registry import Registry
 
-__all__ = ["RunWizard"]
-
 
 class RunWizard(WizardController):
     """Fill in a run of a pack, see its errors and what it costs, start it, and look at its results.
@@ -138,15 +136,13 @@ class RunWizard(WizardController):
 
 
 def _initial_form(runner: Runner, config: Any) -> RunForm:
-    """The form of the registry's newest run; with its scoring config only where none is given."""
+    """The form of the registry's newest run; with its scoring config only if none is passed."""
     table = runner.registry.runs()
     if table.empty:
         return RunForm()
     newest = runner.run(str(table["id"].iloc[-1]))
-    limit = newest.options.get("max_samples")
-    form = RunForm(
-        newest.pack, newest.model, newest.backend, newest.scoring_mode, max_samples="" if limit is None else str(limit)
-    )
+    named = {name: getattr(newest, name) for name in ("pack", "model", "backend", "scoring_mode")}
+    form = RunForm().filled(**named, max_samples=newest.options.get("max_samples"))
     if newest.scoring_config and config is None:
         with suppress(ConfigError):  # a deterministic run does not check its config
             return form.filled(newest.scoring_config)

@@ -7,23 +7,21 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from evalkit.core.choices import BACKENDS, SCORING_MODES
+from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES
 from evalkit.errors import ConfigError, EvalkitError, InputError, RegistryError
 from evalkit.lighteval.run_plan import plan_run
-from evalkit.notebook.run_form import RunForm, choices
-from evalkit.notebook.run_payload import runs_payload
+from evalkit.notebook.run_form import RunForm
 from evalkit.notebook.run_progress import Follower
 from evalkit.notebook.run_view import RunPanel
-from evalkit.notebook.widget_base import Worker
 from evalkit.rubrics.prompts import list_templates
 from evalkit.rubrics.yaml_files import write_new
 from evalkit.runs import Run, Runner
 from evalkit.runs.detached_run import start_detached
-from evalkit.runs.lighteval_command import model_facts
+from evalkit.runs.lighteval_command import BACKENDS as MODEL_BACKENDS
 
-__all__ = ["WizardController"]
-
-_PROFILES = ("conservative", "strict")
 _UNFINISHED = ("queued", "running")
+_SHOWN_RUNS = 10
 _CLOSE_WAIT_S = 60.0
 
 
@@ -36,17 +34,19 @@ class WizardController(RunPanel):
     def __init__(self, runner: Runner, form: RunForm) -> None:
         super().__init__("RunWizard")
         self.runner, self.registry, self.form = runner, runner.registry, form
-        self._planner = Worker()
         self._follower: Follower | None = None
         self._revision, self._inspected_pack = 0, ""
         self._form_message, self._starting = "", False
         self._lock = threading.RLock()  # kernel, workers and follower all check the form
         self._follower_lock = threading.RLock()  # a follower that was replaced draws nothing
-        templates = self.registry.templates()
-        self.widget.choices = choices() | {
+        self.widget.choices = {
+            "scoring_mode": list(SCORING_MODES),
+            "judge_backend": list(BACKENDS),
+            "aggregation": list(AGGREGATE_RULES),
+            "backend": list(MODEL_BACKENDS),
             "packs": _names(self.registry.packs())[::-1],
-            "templates": [*_names(templates), *list_templates()],
-            "profiles": list(_PROFILES),
+            "templates": [*_names(self.registry.templates()), *list_templates()],
+            "profiles": ["conservative", "strict"],
         }
         self._fill(form)
         self._draw_runs()
@@ -62,7 +62,7 @@ class WizardController(RunPanel):
             When the registry cannot be reached.
         """
         form = self.form
-        missing = {name: "this is missing" for name in ("pack", "model") if not getattr(form, name)}
+        errors = {name: "this is missing" for name in ("pack", "model") if not getattr(form, name)}
         if form.pack:
             name, _, version = form.pack.partition("@")
             try:
@@ -70,8 +70,8 @@ class WizardController(RunPanel):
             except RegistryError as problem:
                 if problem.__cause__ is not None:  # the database itself
                     raise
-                missing["pack"] = str(problem)
-        return missing | self._form_errors
+                errors["pack"] = str(problem)
+        return errors | form.errors()
 
     def start(self) -> Run:
         """Start the run and follow it: returns when its row is written; `wait` waits for its end.
@@ -110,23 +110,18 @@ class WizardController(RunPanel):
 
     @property
     def followed(self) -> Follower:
-        """Who reports the progress of the run; InputError when no run is followed."""
+        """What reports the progress of the run; InputError when no run is followed."""
         if self._follower is None:
-            raise InputError("no run is followed: start one, or choose one of the list")
+            raise InputError("no run is followed: start one, or choose one from the list")
         return self._follower
 
-    def wait_idle(self, timeout_s: float = 60.0) -> bool:
-        """Wait until nothing runs in the background except the run itself; False when the time was too short."""
-        return self._worker.wait(timeout_s) and self._planner.wait(timeout_s) and self._reader.wait(timeout_s)
-
     def close(self) -> None:
-        """Stop following, and wait for the background; a run that is not over continues."""
-        self._worker.wait(_CLOSE_WAIT_S)
-        self._planner.wait(_CLOSE_WAIT_S)
+        """Stop following, and wait for background work; a run that is not over continues."""
+        self.wait_idle(_CLOSE_WAIT_S)
         if self._follower is not None:
             self._follower.stop()
             self._follower.wait(_CLOSE_WAIT_S)
-        self._reader.wait(_CLOSE_WAIT_S)
+        self.wait_idle(_CLOSE_WAIT_S)
 
     # -- the form
     def _fill(self, form: RunForm) -> None:
@@ -137,25 +132,10 @@ class WizardController(RunPanel):
         self._check_form()
 
     def _draw_form(self) -> None:
-        self.widget.form = self.form.to_dict() | {"revision": self._revision, "answers": self._form_message}
-
-    @property
-    def _form_errors(self) -> dict[str, str]:
-        """What is invalid in the form, by field."""
-        errors: dict[str, str] = {}
-        for field, text in self.form.errors():
-            errors[field] = f"{errors[field]}; {text}" if field in errors else text
-        if self.form.model:
-            try:
-                model_facts(self.form.backend, self.form.model)
-            except ConfigError as problem:
-                errors["model"] = str(problem)
-        return errors
+        self.widget.form = self.form.model_dump() | {"revision": self._revision, "answers": self._form_message}
 
     def _check_errors(self) -> None:
-        if not (self.form.pack and self.form.model):
-            raise ConfigError("choose a pack and name a model first")
-        if errors := self._form_errors:
+        if errors := self.errors:
             raise ConfigError("; ".join(f"{field}: {text}" for field, text in errors.items()))
 
     def command(self) -> str:
@@ -169,9 +149,10 @@ class WizardController(RunPanel):
     def _check_form(self) -> None:
         """Show the form's own errors at once; what the pack's tasks refer to is checked in the background."""
         with self._lock:  # else an older form could be reported last
-            form, errors = self.form, self._form_errors
+            form, errors = self.form, self.form.errors()
             missing = not (form.pack and form.model)
-            plan = ["choose a pack and name a model"] if missing else [] if errors else ["counting judge calls …"]
+            inspect = form.pack == self._inspected_pack  # once inspected, the results are cached
+            counting = "importing the tasks in another process …" if inspect else "counting judge calls …"
             check = {
                 "errors": errors,
                 "ready": False,
@@ -179,14 +160,13 @@ class WizardController(RunPanel):
                 "command": self.command(),
                 "yaml": form.export("yaml"),
                 "json": form.export("json"),
-                "plan": plan,
+                "plan": ["choose a pack and a model"] if missing else [] if errors else [counting],
             }
             self.widget.check = check
             if not errors and not missing:
-                inspect = form.pack == self._inspected_pack  # once inspected, the results are cached
-                self._planner.do("plan", lambda: self._safely(lambda: self._draw_plan(form, check, inspect=inspect)))
+                self._do("plan", lambda: self._draw_plan(form, check, inspect=inspect), queue="plan")
 
-    def _draw_plan(self, form: RunForm, check: Mapping[str, Any], *, inspect: bool = False) -> None:
+    def _draw_plan(self, form: RunForm, check: Mapping[str, Any], *, inspect: bool) -> None:
         try:
             plan = plan_run(self.registry, form.pack, look=inspect, **form.settings)
         except (EvalkitError, OSError) as problem:
@@ -199,18 +179,16 @@ class WizardController(RunPanel):
 
     def _inspect_tasks(self) -> None:
         """Import the tasks in another process, for their rows and criteria."""
-        form, check = self.form, dict(self.widget.check)
-        self._inspected_pack = form.pack
-        self.widget.check = {**check, "unknown": False, "plan": ["importing the tasks in another process …"]}
-        self._planner.do("plan", lambda: self._safely(lambda: self._draw_plan(form, check, inspect=True)))
+        self._inspected_pack = self.form.pack
+        self._check_form()
 
     def _save(self, file: Path) -> None:
         if self.form.config is None:
             raise ConfigError("deterministic mode has no scoring config, so there is nothing to save")
-        if errors := self._form_errors:
+        if errors := self.form.errors():
             raise ConfigError("; ".join(f"{field}: {text}" for field, text in errors.items()))
         if file.exists():
-            raise ConfigError(f"{file} already exists and is not overwritten; name another file")
+            raise ConfigError(f"{file} already exists and is not overwritten; choose another file name")
         write_new(file, self.form.export("json" if file.suffix == ".json" else "yaml"))
 
     # -- the run
@@ -229,7 +207,8 @@ class WizardController(RunPanel):
 
     def _draw_runs(self) -> None:
         table = self.registry.runs()
-        self.widget.runs = {"rows": runs_payload(table), "n": len(table)}
+        newest = table[["id", "status", "pack", "scoring_mode", "model"]].tail(_SHOWN_RUNS).iloc[::-1]
+        self.widget.runs = {"rows": newest.astype(str).to_dict("records"), "n": len(table)}
 
     def _draw_progress(self, progress: dict[str, Any]) -> None:
         with self._follower_lock:
@@ -261,7 +240,7 @@ class WizardController(RunPanel):
         }
 
     def _set_form(self, message: Mapping[str, Any]) -> None:
-        form = RunForm.of(message["form"])
+        form = RunForm.model_validate(message["form"])
         with self._lock:
             if form != self.form:
                 self.form, self._form_message = form, str(message.get("id", ""))

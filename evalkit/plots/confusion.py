@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from evalkit.plots.figure import Picture
 
-__all__ = ["labels_of", "parts_of", "plot_confusion", "table_of"]
-
 Counts = npt.NDArray[np.int64]
 
 JURY = "jury"

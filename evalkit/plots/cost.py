@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from evalkit.plots.figure import Picture
 
-__all__ = ["plot_cost"]
-
 Measure = Literal["accuracy", "kappa", "quadratic_kappa", "spearman", "pearson"]
 _SPAN = {"accuracy": (0.0, 1.0)}
 _MARKS = "oDs^vP*X"

@@ -21,8 +21,6 @@ from matplotlib.figure import Figure
 
 from evalkit.plots.theme import LIGHT, STYLE, Palette, palette_of
 
-__all__ = ["Picture", "drawing"]
-
 _LOCK = threading.RLock()
 _NO_DATA = dict.fromkeys(("Date", "Creator", "Format", "Type"))
 _FONTS = "system-ui,-apple-system,'Segoe UI','DejaVu Sans',sans-serif"

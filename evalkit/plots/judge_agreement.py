@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from evalkit.plots.figure import Picture
 
-__all__ = ["errors_of", "plot_agreement", "plot_disagreement"]
-
 _MOST_JUDGES = 12
 _FEW = 0.02
 

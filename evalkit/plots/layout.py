@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from evalkit.plots.figure import Picture
 
-__all__ = ["MOST_PANELS", "Cell", "Key", "Panel", "check_columns", "frame", "grid", "paint_matrix", "short"]
-
 MOST_PANELS = 12
 _WIDTH, _CHARACTERS = 8.0, 96
 _LINE, _EDGE, _LEGEND = 0.19, 0.14, 0.34  # inches

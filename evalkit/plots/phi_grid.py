@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from evalkit.plots.figure import Picture
 
-__all__ = ["plot_phi_grid"]
-
 _NEED = ["rubric", "rubric_version", "criterion", "n_judges", "n_samples", "phi", "extrapolated", "n_blocks"]
 _NOTE = "framed: at most as many judges and samples as were observed; the other cells are extrapolated"
 

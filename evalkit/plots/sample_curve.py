@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from evalkit.plots.figure import Picture
 
-__all__ = ["plot_k_curve"]
-
 _KEYS_OF = ["rubric", "rubric_version", "criterion", "judge", "figure"]
 _NEED = [*_KEYS_OF, "k", "value", "low", "high", "sd_subsets", "phi", "extrapolated", "n_items", "n_samples"]
 _KEYS = (

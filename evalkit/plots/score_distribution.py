@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from evalkit.plots.figure import Picture
 
-__all__ = ["plot_scores"]
-
 _KEYS = ["rubric", "rubric_version", "criterion"]
 _MOST_BARS = 12
 _NO_RULE = "no pass rule"

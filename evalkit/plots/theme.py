@@ -7,8 +7,6 @@ from typing import Literal, get_args
 
 from evalkit.errors import ConfigError
 
-__all__ = ["DARK", "LIGHT", "STYLE", "Palette", "Theme", "palette_of"]
-
 Theme = Literal["auto", "light", "dark"]
 
 

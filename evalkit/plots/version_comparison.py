@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from evalkit.plots.figure import Picture
 
-__all__ = ["plot_versions"]
-
 _MOST_ROWS = 16
 _BAND = "band: verdicts that may change when the same prompt is sampled again (95 %); line: measured mean"
 _KEYS = (

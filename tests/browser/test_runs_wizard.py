@@ -63,7 +63,7 @@ def test_a_person_runs_a_pack_finds_the_next_run_after_a_restart_and_stops_it(no
     wizard = notebook.open(WIZARD).tuner
     start = wizard.get_by_role("button", name="Start the run")
     expect(start).to_be_disabled()
-    expect(wizard.get_by_text("choose a pack and name a model")).to_be_visible()
+    expect(wizard.get_by_text("choose a pack and a model")).to_be_visible()
     wizard.get_by_label("Pack").select_option("support@1")
     model = wizard.get_by_label("Model", exact=True).first
     model.fill("model_name=good,details=1,slow_unless=go")
@@ -110,9 +110,9 @@ def test_a_person_runs_a_pack_finds_the_next_run_after_a_restart_and_stops_it(no
     expect(start).to_be_disabled()
     (notebook.folder / "go").touch()
     view = wizard.get_by_role("region", name="Run", exact=True)
-    expect(view.get_by_text("succeeded", exact=True)).to_be_visible()
+    expect(view.get_by_role("heading")).to_contain_text("succeeded")
     row = view.locator("tbody tr").first
-    for shown in ("tone|0", "quality", "± 0.100", "6 of 8", "pass rate 0.50"):
+    for shown in ("tone|0", "quality", "0.100", "6 of 8"):
         expect(row).to_contain_text(shown)
     expect(start).to_be_enabled()
 
@@ -210,7 +210,7 @@ def test_two_views_of_one_wizard_say_the_same_and_a_double_click_starts_one_run(
     start.dblclick()
     expect(one.locator(".ekw-log")).to_contain_text("fake: begun")
     (notebook.folder / "go").touch()
-    expect(one.get_by_role("region", name="Run", exact=True).get_by_text("succeeded", exact=True)).to_be_visible()
+    expect(one.get_by_role("region", name="Run", exact=True).get_by_role("heading")).to_contain_text("succeeded")
     assert notebook.value("len(registry.runs())") == "1"
     assert page.console_errors == []
 

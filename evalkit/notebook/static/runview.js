@@ -24,13 +24,10 @@ function runPart(ctx) {
     if (!run.id) return put(".ekw-run-view", "");
     const error = run.error ? `<p class="ekw-run-error" role="alert">✗ ${esc(run.error)}</p>` : "";
     const notes = run.notes.map((note) => `<p class="ekw-note">${esc(note)}</p>`).join("");
-    const tiles = run.tiles.map((one) => `<div class="ekw-tile"><dt>${esc(one.title)}</dt><dd><b>${esc(one.value)}</b><small>${esc(one.note)}</small></dd></div>`).join("");
-    const also = run.scores.some((one) => one.also);
-    const scores = run.scores.map((one) => `<tr><th scope="row">${esc(one.task)}</th><td>${esc(one.metric)}${one.primary ? " <small>primary</small>" : ""}</td><td class="ekw-number"><b>${esc(one.value)}</b></td><td class="ekw-number">${esc(one.spread)}</td><td>${esc(one.scored)}</td>${also ? `<td>${esc(one.also)}</td>` : ""}</tr>`).join("");
-    put(".ekw-run-view", `<h3>${esc(run.title)}</h3>${error}${notes}<dl class="ekw-tiles">${tiles}</dl>
-      ${scores ? `<div class="ekw-scroll" tabindex="0" role="region" aria-label="Scores"><table><caption class="ekw-sr">Scores with spread and coverage</caption><thead><tr><th scope="col">Task</th><th scope="col">Metric</th><th scope="col">Value</th><th scope="col">Standard error</th><th scope="col">Scored</th>${also ? '<th scope="col">Also</th>' : ""}</tr></thead><tbody>${scores}</tbody></table></div>` : ""}
-      ${run.tables.map((one) => table(one.title[0].toUpperCase() + one.title.slice(1), one.columns, one.rows, one.title === "judges")).join("")}
-      <details class="ekw-box"><summary>Configuration, versions, folder</summary><dl class="ekw-inputs">${run.facts.map(([name, value]) => `<dt>${esc(name)}</dt><dd>${esc(value)}</dd>`).join("")}</dl></details>`);
+    const open = ["scores", "judges"];
+    put(".ekw-run-view", `<h3>${esc(run.title)}</h3>${error}${notes}
+      ${run.tables.map((one) => table(one.title[0].toUpperCase() + one.title.slice(1), one.columns, one.rows, open.includes(one.title))).join("")}
+      <details class="ekw-box" open><summary>Reproducibility, versions, folder</summary><dl class="ekw-inputs">${run.facts.map(([name, value]) => `<dt>${esc(name)}</dt><dd>${esc(value)}</dd>`).join("")}</dl></details>`);
   }
   // a column that starts with the name of an earlier one shows only its own part, to leave room for the text
   const short = (names, at) => {
