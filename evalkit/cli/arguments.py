@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from evalkit.core.choices import ON_MISS, RECORDED
 from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES, VOTE_RULES, VOTE_TIES
 from evalkit.engine.options import Options
+from evalkit.errors import ConfigError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from evalkit.runs import Registry
 
 __all__ = [
     "Commands",
@@ -22,12 +29,17 @@ __all__ = [
     "add_labels",
     "add_limits",
     "add_output",
+    "add_registry",
     "add_rules",
     "add_running",
     "add_what",
     "meanings",
     "moment",
+    "moments_as_text",
+    "name_version",
     "named_number",
+    "opened",
+    "seconds",
 ]
 
 Commands = Any
@@ -230,6 +242,57 @@ def add_quiet(parser: Any) -> None:
     parser.add_argument(
         "--quiet", action="store_true", help="print only warnings, errors and unscored judgments on stderr"
     )
+
+
+def add_registry(parser: argparse.ArgumentParser) -> None:
+    """``--registry``."""
+    parser.add_argument(
+        "--registry",
+        metavar="URL",
+        help="SQLite file or postgresql://… (default: EVALKIT_REGISTRY, else registry.sqlite of the cache folder)",
+    )
+
+
+@contextlib.contextmanager
+def opened(args: argparse.Namespace) -> Iterator[Registry]:
+    """The registry of ``--registry``."""
+    from evalkit.runs import Registry
+
+    registry = Registry.open(args.registry)
+    try:
+        yield registry
+    finally:
+        registry.close()
+
+
+def seconds(text: str) -> float:
+    """A time on the command line: more than 0, less than a day."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < 86400:
+        raise argparse.ArgumentTypeError(f"expected seconds, more than 0 and less than a day, got {text!r}")
+    return value
+
+
+def name_version(text: str) -> tuple[str, str | None]:
+    """``name`` or ``name@version``.
+
+    Examples
+    --------
+    >>> name_version("tone@1.0"), name_version("tone")
+    (('tone', '1.0'), ('tone', None))
+    """
+    name, separator, version = text.partition("@")
+    if not name or (separator and not version):
+        raise ConfigError(f"invalid name {text!r}: give NAME or NAME@VERSION")
+    return name, version or None
+
+
+def moments_as_text(table: pd.DataFrame) -> pd.DataFrame:
+    """`created_at` as ISO text, to the second: what JSON takes and a terminal has room for."""
+    return table.assign(created_at=[moment.isoformat(timespec="seconds") for moment in table["created_at"]])
 
 
 def named_number(text: str) -> tuple[str, float]:

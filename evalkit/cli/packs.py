@@ -6,10 +6,18 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evalkit.cli.arguments import Commands, add_command, add_output, add_quiet
+from evalkit.cli.arguments import (
+    Commands,
+    add_command,
+    add_output,
+    add_quiet,
+    add_registry,
+    moments_as_text,
+    name_version,
+    opened,
+)
 from evalkit.cli.messages import tell
 from evalkit.cli.output import check_output, put, put_document, put_text
-from evalkit.cli.registry_arguments import add_registry, moments_as_text, name_version, opened
 from evalkit.core.terminal_text import one_line
 from evalkit.errors import ConfigError, counted
 

@@ -9,10 +9,9 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from evalkit.cli.arguments import Commands, add_command, add_output, add_quiet
+from evalkit.cli.arguments import Commands, add_command, add_output, add_quiet, add_registry, opened, seconds
 from evalkit.cli.messages import tell
 from evalkit.cli.output import check_output, put, put_document, put_text
-from evalkit.cli.registry_arguments import add_registry, opened, seconds
 from evalkit.core.choices import RUN_STATUSES, SCORING_MODES
 from evalkit.errors import counted
 

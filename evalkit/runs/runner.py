@@ -13,6 +13,7 @@ from evalkit.runs.lighteval_command import LIGHTEVAL, check_flags, model_facts, 
 from evalkit.runs.lighteval_process import Heartbeat, child_environment, follow_run
 from evalkit.runs.pack_resolution import resolve
 from evalkit.runs.registry import Registry
+from evalkit.runs.registry.database import registry_settings
 from evalkit.runs.run import Run
 from evalkit.runs.run_completion import OUTCOME, close_run, kept_ending, store_ending
 from evalkit.runs.run_config import as_given, check_same
@@ -67,7 +68,7 @@ class Runner:
     ) -> None:
         self.registry = registry
         self.store = RunStore(registry, stale_s=stale_s)
-        self.folder = Path(folder) if folder is not None else registry.folder.parent / "runs"
+        self.folder = Path(registry_settings()["runs"] if folder is None else folder)
         self.command = tuple(command)
         self.heartbeat_s = heartbeat_s
         self.patience_s = patience_s

@@ -16,10 +16,11 @@ from sqlalchemy.orm import Session
 from sqlalchemy.pool import NullPool
 
 from evalkit.core.folders import default_folder, network_file_system
+from evalkit.core.settings import Settings
 from evalkit.errors import ConfigError, MissingExtraError, RegistryError, advise_extra
 from evalkit.errors.secrets import is_key
 
-__all__ = ["Database", "default_url"]
+__all__ = ["Database", "registry_settings"]
 
 FILE_NAME = "registry.sqlite"
 _BUSY_S = 30.0
@@ -30,18 +31,23 @@ _migrating = threading.Lock()
 _SCHEMES = {"postgres": "postgresql+psycopg", "postgresql": "postgresql+psycopg"}
 
 
-def default_url() -> str:
-    """`EVALKIT_REGISTRY` (a URL or the path of a file), else ``registry.sqlite`` beside the reply store.
+def registry_settings(address: str | Path | None = None) -> Settings:
+    """`registry` (a URL or the path of a file), `plugins` and `runs` (folders), each with its source.
 
     Examples
     --------
     >>> from unittest import mock
     >>> with mock.patch.dict(os.environ, EVALKIT_REGISTRY="postgresql://somebody@db.example.org/evalkit"):
-    ...     default_url()
-    'postgresql://somebody@db.example.org/evalkit'
+    ...     settings = registry_settings()
+    >>> settings["registry"], settings.source("registry")
+    ('postgresql://somebody@db.example.org/evalkit', 'EVALKIT_REGISTRY')
     """
-    named = os.environ.get("EVALKIT_REGISTRY", "").strip()
-    return named or str(default_folder() / FILE_NAME)
+    cache = default_folder()
+    return Settings.of(
+        ("argument", {"registry": None if address is None else str(address)}),
+        ("EVALKIT_REGISTRY", {"registry": os.environ.get("EVALKIT_REGISTRY", "").strip() or None}),
+        ("default", {"registry": str(cache / FILE_NAME), "plugins": cache / "plugins", "runs": cache / "runs"}),
+    )
 
 
 class Database:
@@ -158,9 +164,7 @@ def _url_of(given: str) -> URL:
     try:
         url = make_url(given)
     except (ArgumentError, ValueError):
-        raise ConfigError(
-            "EVALKIT_REGISTRY is not a URL: write postgresql://user@host/database, or a file's path"
-        ) from None
+        raise ConfigError("the registry's address is not a URL: write postgresql://user@host/database") from None
     if backend == "sqlite":
         if not url.database or url.database == ":memory:":
             raise ConfigError("a registry in memory keeps nothing; give the path of a file")

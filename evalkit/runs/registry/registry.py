@@ -23,7 +23,7 @@ from evalkit.runs.registry.benchmarks import (
     own_tasks,
     unknown_tasks,
 )
-from evalkit.runs.registry.database import Database, default_url
+from evalkit.runs.registry.database import Database, registry_settings
 from evalkit.runs.registry.database_rows import add_row, find_row, list_rows, pack_row
 from evalkit.runs.registry.database_tables import PackRow, PluginRow, RunRow, TemplateRow
 from evalkit.runs.registry.pack_files import pack_yaml, read_pack
@@ -73,7 +73,7 @@ class Registry:
         ConfigError
             For a URL that names no database that can be used.
         """
-        return cls(Database(default_url() if url is None else str(url)))
+        return cls(Database(registry_settings(url)["registry"]))
 
     def __repr__(self) -> str:
         return f"Registry({self.database.shown!r})"
@@ -309,10 +309,8 @@ class Registry:
 
     @property
     def folder(self) -> Path:
-        """Where copies of plugins from URLs are kept."""
-        from evalkit.core.folders import default_folder
-
-        return default_folder() / "plugins"
+        """The folder for copies of plugins from URLs."""
+        return Path(registry_settings()["plugins"])
 
 
 def _check_template(name: str, version: str) -> None:
