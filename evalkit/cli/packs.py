@@ -107,13 +107,13 @@ def _show(args: argparse.Namespace) -> None:
 
     pack = _pack(args)
     rows: list[dict[str, Any]] = [
-        {"task": task.task, "fewshot": task.fewshot, "weight": task.weight} | dict(task.overrides)
+        {"task": task.task, "fewshot": task.fewshot, "weight": task.weight} | task.overrides.values
         for task in pack.tasks
     ]
     if args.json:
         names = ("name", "version", "description", "primary_metric", "task_aggregation", "content_hash", "created_at")
         tasks = [
-            {"task": task.task, "fewshot": task.fewshot, "weight": task.weight, "overrides": task.overrides}
+            {"task": task.task, "fewshot": task.fewshot, "weight": task.weight, "overrides": task.overrides.values}
             for task in pack.tasks
         ]
         put_document({name: getattr(pack, name) for name in names} | {"tasks": tasks})

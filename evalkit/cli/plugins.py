@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from evalkit.cli.arguments import (
@@ -186,4 +185,4 @@ def _show(args: argparse.Namespace) -> None:
 
 
 def _plain(plugin: Plugin) -> dict[str, Any]:
-    return asdict(plugin) | {"created_at": plugin.created_at.isoformat(timespec="seconds")}
+    return plugin.model_dump() | {"created_at": plugin.created_at.isoformat(timespec="seconds")}

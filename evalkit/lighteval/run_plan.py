@@ -211,14 +211,11 @@ def _task_plan(
 
 def _imported(registry: Registry, task: PackTask) -> PluginTask | None:
     """What a task's code says of it, imported in a process of its own; None where that fails."""
-    name = task.overrides.get("judge_plugin_name")
+    name = task.overrides.judge_plugin_name
     if name is None and importlib.util.find_spec("lighteval") is None:
         return None
     try:
-        if name is None:
-            place = _own_tasks()
-        else:
-            place = registry.check_plugin(name, task.overrides.get("judge_plugin_version")).root
+        place = _own_tasks() if name is None else registry.check_plugin(name, task.overrides.judge_plugin_version).root
         found = _tasks_at(str(place), PluginLayout.at(place).file.stat().st_mtime_ns)
     except (ConfigError, RegistryError):  # resolving, or the run, says what is wrong
         return None
@@ -253,7 +250,7 @@ def _items(registry: Registry, task: PackTask, runs: Sequence[Run], seen: Plugin
 
 def _data(registry: Registry, task: PackTask) -> Path | None:
     """The folder of a task's data, as the registry's list has it; of evalkit's own also without that list."""
-    name = task.overrides.get("judge_plugin_name")
+    name = task.overrides.judge_plugin_name
     table = registry.benchmarks()
     rows = table[(table["name"] == task.task) & (table["plugin"].isna() if name is None else table["plugin"] == name)]
     if len(rows):

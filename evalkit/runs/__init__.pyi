@@ -7,8 +7,8 @@ from .registry import PackTask as PackTask
 from .registry import Plugin as Plugin
 from .registry import PluginReport as PluginReport
 from .registry import Registry as Registry
-from .run import Run as Run
 from .run_comparison import compare_runs as compare_runs
+from .run_record import Run as Run
 from .run_record import RunScore as RunScore
 from .run_record import RunTask as RunTask
 from .runner import Runner as Runner

@@ -9,9 +9,8 @@ from typing import Any
 import pandas as pd
 
 from evalkit.runs.registry import Registry
-from evalkit.runs.run import Run
 from evalkit.runs.run_display import run_reproducible
-from evalkit.runs.run_record import RunScore
+from evalkit.runs.run_record import Run, RunScore
 from evalkit.runs.run_store import RunStore
 
 __all__ = ["LEADERBOARD_COLUMNS", "leaderboard"]

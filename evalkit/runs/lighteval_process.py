@@ -11,9 +11,9 @@ from evalkit.runs.child_process import Child
 from evalkit.runs.lighteval_command import check_model_files, lighteval_environment, lighteval_words, placed_model
 from evalkit.runs.pack_resolution import relocate
 from evalkit.runs.registry import Registry
-from evalkit.runs.run import Run
 from evalkit.runs.run_database_rows import Ending
 from evalkit.runs.run_owner import OWNER_VARIABLE, RUN_VARIABLE, Owner, kill_leftovers
+from evalkit.runs.run_record import Run
 from evalkit.runs.run_results import read_findings
 from evalkit.runs.run_store import RunStore
 

@@ -71,7 +71,7 @@ def bind(search: Search, task: PackTask) -> TaskBinding | None:
     if not over:
         return None
     plugin, layout = _plugin(search, task)
-    if over.get("judge_plugin_name") and layout is None:
+    if over.judge_plugin_name and layout is None:
         return None  # said already, and nothing else can be looked up without it
     if plugin is not None and layout is not None:
         _check_mode(search, task, plugin, layout)
@@ -89,18 +89,18 @@ def bind(search: Search, task: PackTask) -> TaskBinding | None:
     texts = _templates(search, task, profile, plugin, layout)
     return TaskBinding(
         **given,
-        judge_profile=over.get("judge_profile"),
-        judge_template_id=over.get("judge_template_id"),
+        judge_profile=over.judge_profile,
+        judge_template_id=over.judge_template_id,
         templates=texts,
     )
 
 
 def _plugin(search: Search, task: PackTask) -> tuple[Plugin | None, PluginLayout | None]:
-    name = task.overrides.get("judge_plugin_name")
+    name = task.overrides.judge_plugin_name
     if name is None:
         return None, None
     try:
-        plugin = search.registry.plugin(name, task.overrides.get("judge_plugin_version"))
+        plugin = search.registry.plugin(name, task.overrides.judge_plugin_version)
     except RegistryError as problem:
         if problem.__cause__ is not None:  # the database itself
             raise
@@ -130,7 +130,7 @@ def _check_mode(search: Search, task: PackTask, plugin: Plugin, layout: PluginLa
 def _known(search: Search, task: PackTask, column: str) -> tuple[str, ...]:
     """What the plugin's check, or LightEval's list, noted of a task; empty where nobody looked."""
     table, over = search.benchmarks, task.overrides
-    name, version = over.get("judge_plugin_name"), over.get("judge_plugin_version")
+    name, version = over.judge_plugin_name, over.judge_plugin_version
     rows = table[(table["name"] == task.task) & (table["plugin"].isna() if name is None else table["plugin"] == name)]
     if version is not None:
         rows = rows[rows["plugin_version"] == version]
@@ -169,7 +169,7 @@ def _owned(plugin: Plugin | None, label: str) -> str:
 def _profile(search: Search, task: PackTask, plugin: Plugin | None, layout: PluginLayout | None) -> Profile | None:
     """The profile that judges a task; None where there is none, or where it cannot be used (said already)."""
     config = search.scoring.config
-    name = task.overrides.get("judge_profile") or (config.profile if config is not None else None)
+    name = task.overrides.judge_profile or (config.profile if config is not None else None)
     if name is None:
         return None
     try:
@@ -233,8 +233,8 @@ def _check_judges(search: Search, task: PackTask, profile: Profile | None, layou
         except ConfigError as problem:
             search.add(task, problem)
         return
-    wanted = task.overrides.get("judge_profile") or (config.profile if config is not None else None)
-    is_asked = wanted or task.overrides.get("judge_template_id")  # else its plugin may bring it without a judged metric
+    wanted = task.overrides.judge_profile or (config.profile if config is not None else None)
+    is_asked = wanted or task.overrides.judge_template_id  # else its plugin may bring it without a judged metric
     if not is_asked or (profile is None and wanted) or _code_names_judges(layout):
         return
     search.add(
@@ -276,7 +276,7 @@ def _templates(
 
 def _template_names(config: ScoringConfig | None, task: PackTask, profile: Profile | None) -> list[str]:
     """The ids that are in use: a judge's own, else the pack's, else the profile's."""
-    shared = task.overrides.get("judge_template_id") or (profile.template if profile is not None else None)
+    shared = task.overrides.judge_template_id or (profile.template if profile is not None else None)
     judges = config.judges if config is not None else ()
     own = [judge.judge_template_id for judge in judges if judge.judge_template_id]
     names = own if judges and len(own) == len(judges) else [*own, shared]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from evalkit.core.reply_keys import digest
@@ -16,6 +16,7 @@ from evalkit.runs.contract.plugin_layout import PluginLayout
 from evalkit.runs.pack_checks import Search, bind
 from evalkit.runs.registry import Pack, Registry
 from evalkit.runs.registry.benchmarks import unknown_tasks
+from evalkit.runs.registry.pack_files import Overrides
 
 __all__ = ["Resolution", "relocate", "resolve"]
 
@@ -226,10 +227,12 @@ def _check_versions(search: Search, bindings: Mapping[str, TaskBinding]) -> None
 def _check_names(search: Search, pack: Pack) -> None:
     """Unknown tasks, and names that two plugins or a group of tasks claim."""
     found = tuple(
-        task for task in pack.tasks if not task.overrides.get("judge_plugin_name") or _is_usable(search, task.overrides)
+        task for task in pack.tasks if not task.overrides.judge_plugin_name or _is_usable(search, task.overrides)
     )
     if found:
-        search.problems += unknown_tasks(replace(pack, tasks=found), search.benchmarks, search.registry.plugins())
+        search.problems += unknown_tasks(
+            pack.model_copy(update={"tasks": found}), search.benchmarks, search.registry.plugins()
+        )
     names = [task.task for task in pack.tasks]
     for task in pack.tasks:
         parts = [name for name in names if name.startswith(f"{task.task}:")]
@@ -244,8 +247,8 @@ def _check_names(search: Search, pack: Pack) -> None:
             search.add(task, f"the plugins {listed(claims)} each bring a task of this name; a run can load one of them")
 
 
-def _is_usable(search: Search, overrides: Mapping[str, str]) -> bool:
-    name, version = overrides["judge_plugin_name"], overrides.get("judge_plugin_version")
+def _is_usable(search: Search, overrides: Overrides) -> bool:
+    name, version = overrides.judge_plugin_name, overrides.judge_plugin_version
     return any(one.name == name and version in (None, one.version) for one in search.plugins.values())
 
 

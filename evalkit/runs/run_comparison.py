@@ -16,8 +16,7 @@ from evalkit.core.terminal_text import printable
 from evalkit.errors import InputError, MissingExtraError
 from evalkit.runs.contract.lighteval_output import LightevalArtifacts
 from evalkit.runs.contract.metric_names import is_count, is_of
-from evalkit.runs.run import Run
-from evalkit.runs.run_record import RunScore
+from evalkit.runs.run_record import Run, RunScore
 from evalkit.runs.run_results import has_samples, sample_values
 from evalkit.stats.intervals import Interval, change_interval, mean_interval
 

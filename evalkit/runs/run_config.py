@@ -11,7 +11,7 @@ from evalkit.errors import ConfigError, RubricError
 from evalkit.errors.secrets import without_keys
 from evalkit.rubrics.yaml_files import read_yaml
 from evalkit.runs.contract import ScoringConfig
-from evalkit.runs.run import Run
+from evalkit.runs.run_record import Run
 
 __all__ = ["as_given", "check_same"]
 

@@ -1,11 +1,11 @@
-"""Rows of a run in the database, written from what was found and read as a `Run`."""
+"""Rows of a run in the database: written from its results, and read as a `Run`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 from sqlalchemy import select
@@ -14,14 +14,11 @@ from sqlalchemy.orm import Session
 from evalkit.core.validation_errors import explain
 from evalkit.errors import RegistryError
 from evalkit.runs.contract import Receipt
-from evalkit.runs.contract.task_bindings import task_name
 from evalkit.runs.pack_resolution import Resolution
-from evalkit.runs.registry import Pack
-from evalkit.runs.registry.database_tables import PackRow, PluginRow, ReceiptRow, RunRow, RunScoreRow, RunTaskRow
-from evalkit.runs.run import Run
-from evalkit.runs.run_record import RunScore, RunTask
+from evalkit.runs.registry.database_tables import Base, PluginRow, ReceiptRow, RunRow, RunScoreRow, RunTaskRow
+from evalkit.runs.run_record import Run, RunScore, RunTask
 
-__all__ = ["Ending", "pack_id", "put_findings", "read_run", "task_rows"]
+Record = TypeVar("Record", Run, RunTask, RunScore)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,102 +51,66 @@ class Ending:
     scorers: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
-def pack_id(session: Session, pack: Pack) -> int:
-    """The key of a pack."""
-    return int(
-        session.scalars(select(PackRow.id).where(PackRow.name == pack.name, PackRow.version == pack.version)).one()
-    )
-
-
-def task_rows(session: Session, run_id: str, resolution: Resolution) -> list[RunTaskRow]:
+def task_rows(session: Session, resolution: Resolution) -> list[RunTaskRow]:
     """The tasks of a new run."""
+    plugins = {(row.name, row.version): row.id for row in session.scalars(select(PluginRow))}
     rows = []
     for position, task in enumerate(resolution.pack.tasks):
-        binding = resolution.bindings.root.get(task.task)
-        given = {} if binding is None else binding.to_dict()
-        plugin = select(PluginRow.id).where(
-            PluginRow.name == given.get("plugin"), PluginRow.version == given.get("plugin_version")
-        )
+        binding = resolution.bindings.of_task(task.task)
         rows.append(
             RunTaskRow(
-                run_id=run_id,
                 position=position,
                 task=task.spec,
                 weight=task.weight,
-                plugin_id=session.scalars(plugin).first(),
-                binding={**given, "overrides": dict(task.overrides)} if task.overrides else {},
+                plugin_id=plugins.get((binding.plugin or "", binding.plugin_version or "")),
+                binding={**binding.to_dict(), "overrides": task.overrides.values} if task.overrides else {},
             )
         )
     return rows
 
 
 def put_findings(session: Session, run_id: str, ending: Ending, now: datetime) -> None:
-    """Write what was read of a run; rows of the same task and metric are replaced."""
+    """Write what was read from a run's output, in place of what was read before."""
     run = session.get_one(RunRow, run_id)
-    run.artifacts = {**run.artifacts, "scorers": {task: dict(found) for task, found in ending.scorers.items()}}
-    tasks = {row.task: row for row in session.scalars(select(RunTaskRow).where(RunTaskRow.run_id == run_id))}
-    for one in ending.tasks:
-        tasks[one.task].receipt_state, tasks[one.task].n_samples = one.receipt_state, one.n_samples
-    scores = {
-        (row.task, row.metric): row for row in session.scalars(select(RunScoreRow).where(RunScoreRow.run_id == run_id))
-    }
-    for score in ending.scores:
-        row = scores.get((score.task, score.metric))
-        if row is None:
-            row = RunScoreRow(run_id=run_id, task=score.task, metric=score.metric)
-            session.add(row)
-        row.value, row.stderr, row.coverage = score.value, score.stderr, score.coverage
+    run.artifacts = {**run.artifacts, "scorers": {task: dict(scorers) for task, scorers in ending.scorers.items()}}
+    rows = {row.task: row for row in run.tasks}
+    for task in ending.tasks:
+        rows[task.task].receipt_state, rows[task.task].n_samples = task.receipt_state, task.n_samples
+    run.scores, run.receipts = [], []
+    session.flush()  # else rows are inserted before those of the same task are deleted
+    run.scores = [RunScoreRow(**asdict(score)) for score in ending.scores]
     receipts: dict[str, list[dict[str, Any]]] = {}
     for receipt in ending.receipts:
         receipts.setdefault(receipt.task, []).append(receipt.model_dump(mode="json"))
-    known = {row.task: row for row in session.scalars(select(ReceiptRow).where(ReceiptRow.run_id == run_id))}
-    for task, contents in receipts.items():
-        if task in known:
-            known[task].content = {"receipts": contents}
-        else:
-            session.add(ReceiptRow(run_id=run_id, task=task, content={"receipts": contents}, created_at=now))
+    run.receipts = [
+        ReceiptRow(task=task, content={"receipts": contents}, created_at=now) for task, contents in receipts.items()
+    ]
 
 
-def read_run(session: Session, row: RunRow) -> Run:
+def read_run(row: RunRow) -> Run:
     """A run with all that belongs to it."""
-    tasks = session.scalars(select(RunTaskRow).where(RunTaskRow.run_id == row.id).order_by(RunTaskRow.position)).all()
-    scores = session.scalars(select(RunScoreRow).where(RunScoreRow.run_id == row.id).order_by(RunScoreRow.id)).all()
-    receipts = session.scalars(select(ReceiptRow).where(ReceiptRow.run_id == row.id).order_by(ReceiptRow.id)).all()
-    return Run(
-        id=row.id,
+    return _read(
+        Run,
+        row,
         pack=f"{row.pack.name}@{row.pack.version}",
-        model=row.model,
-        backend=row.backend,
-        scoring_mode=row.scoring_mode,
-        scoring_config=row.scoring_config,
-        options=row.options,
-        resolution=row.resolution,
-        status=row.status,
-        error=row.error,
-        exit_code=row.exit_code,
-        artifacts=row.artifacts,
-        tasks=tuple(RunTask(one.task, one.weight, one.binding, one.receipt_state, one.n_samples) for one in tasks),
-        scores=tuple(RunScore(one.task, one.metric, one.value, one.stderr, one.coverage) for one in scores),
-        receipts=_receipts(row.id, sorted(receipts, key=lambda one: _position(one.task, tasks))),
-        rerun_of=row.rerun_of,
-        created_at=row.created_at,
-        started_at=row.started_at,
-        finished_at=row.finished_at,
+        tasks=tuple(_read(RunTask, task) for task in row.tasks),
+        scores=tuple(_read(RunScore, score) for score in row.scores),
+        receipts=_receipts(row),
         primary_metric=row.pack.primary_metric,
         task_aggregation=row.pack.task_aggregation,
     )
 
 
-def _position(task: str, tasks: Sequence[RunTaskRow]) -> int:
-    """Of the task in the pack; last where it is part of a group of tasks."""
-    return next((one.position for one in tasks if task_name(one.task) == task_name(task)), len(tasks))
+def _read(kind: type[Record], row: Base, **others: Any) -> Record:
+    """A record whose fields are the columns of a row, but for `others`."""
+    values = {field.name: getattr(row, field.name) for field in fields(kind) if field.name not in others}
+    return kind(**values, **others)
 
 
-def _receipts(run_id: str, rows: Sequence[ReceiptRow]) -> tuple[Receipt, ...]:
-    contents: Iterable[Any] = (one for row in rows for one in row.content["receipts"])
+def _receipts(row: RunRow) -> tuple[Receipt, ...]:
     try:
-        return tuple(Receipt.model_validate(one) for one in contents)
+        return tuple(Receipt.model_validate(one) for receipts in row.receipts for one in receipts.content["receipts"])
     except ValidationError as problem:
         raise RegistryError(
-            f"run {run_id}: invalid receipts ({explain(problem, Receipt)}); use the evalkit version that wrote them"
+            f"run {row.id}: invalid receipts ({explain(problem, Receipt)}); use the evalkit version that wrote them"
         ) from None

@@ -5,13 +5,15 @@ from __future__ import annotations
 import html
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from evalkit.core.formatting import count_of, figure, html_page, html_table, text_table
 from evalkit.core.terminal_text import printable
 from evalkit.runs.contract import JudgeUsed, Receipt
 from evalkit.runs.contract.metric_names import count_name, is_count, is_of, no_values
-from evalkit.runs.run_record import RunRecord, RunScore
+
+if TYPE_CHECKING:
+    from evalkit.runs.run_record import Run, RunScore
 
 __all__ = [
     "run_facts",
@@ -28,7 +30,7 @@ _ROUNDING = 1e-6
 _LEFT = ("metric", "judge", "model", "server", "by", "rubric", "template", "rules", "unscored")
 
 
-def run_text(run: RunRecord) -> str:
+def run_text(run: Run) -> str:
     """What ``print(run)`` shows."""
     parts = [run_title(run)]
     if run.error:
@@ -41,7 +43,7 @@ def run_text(run: RunRecord) -> str:
     return "\n".join(printable(part) for part in parts)
 
 
-def run_html(run: RunRecord) -> str:
+def run_html(run: Run) -> str:
     """What a notebook draws; all texts are escaped."""
     parts = [f"<h4>{html.escape(run_title(run))}</h4>"]
     if run.error:
@@ -55,7 +57,7 @@ def run_html(run: RunRecord) -> str:
     return html_page(parts)
 
 
-def run_title(run: RunRecord) -> str:
+def run_title(run: Run) -> str:
     """Which run, of what, how, and how it ended, in one line."""
     took = ""
     if run.started_at is not None and run.finished_at is not None:
@@ -65,7 +67,7 @@ def run_title(run: RunRecord) -> str:
     return f"{head}: {run.status}{took}{nothing}"
 
 
-def run_tables(run: RunRecord) -> Iterator[tuple[str, list[dict[str, str]]]]:
+def run_tables(run: Run) -> Iterator[tuple[str, list[dict[str, str]]]]:
     """Titles and rows: scores, receipts, judges; those that the run has."""
     if run.scores:
         yield "scores", _scores(run)
@@ -74,7 +76,7 @@ def run_tables(run: RunRecord) -> Iterator[tuple[str, list[dict[str, str]]]]:
         yield "judges", list(_judges(run.receipts))
 
 
-def _scores(run: RunRecord) -> list[dict[str, str]]:
+def _scores(run: Run) -> list[dict[str, str]]:
     """Figures with their standard error, the samples behind them and the share that is scored; judged ones first."""
     names = _names(run)
     rows = []
@@ -106,7 +108,7 @@ def _scored(score: RunScore, n: float | None, whole: int) -> str:
     return count_of(n if score.coverage is None else round(score.coverage * whole), whole)
 
 
-def scored_of(run: RunRecord, score: RunScore) -> tuple[float | None, int | None]:
+def scored_of(run: Run, score: RunScore) -> tuple[float | None, int | None]:
     """How many samples are behind a figure, and of how many: verdicts of a pass rate, answers that a criterion is for.
 
     None where it is not known; the means that LightEval takes over a group of tasks have a mean number, of none.
@@ -124,13 +126,13 @@ def scored_of(run: RunRecord, score: RunScore) -> tuple[float | None, int | None
     return float(round(score.coverage * n_samples)), n_samples
 
 
-def run_without(run: RunRecord) -> str:
+def run_without(run: Run) -> str:
     """A line on the figures that have no value and no coverage, as criteria that apply to no sample; blank for none."""
     names = _names(run)
     return no_values((one.task, one.metric) for one in run.scores if _is_absent(one, names[one.task]))
 
 
-def _names(run: RunRecord) -> dict[str, set[str]]:
+def _names(run: Run) -> dict[str, set[str]]:
     names: dict[str, set[str]] = {}
     for one in run.scores:
         names.setdefault(one.task, set()).add(one.metric)
@@ -200,7 +202,7 @@ def _model(judge: JudgeUsed) -> str:
     return f"{asked} (served: {', '.join(judge.served)})" if others else asked
 
 
-def run_facts(run: RunRecord) -> Iterator[tuple[str, str]]:
+def run_facts(run: Run) -> Iterator[tuple[str, str]]:
     """Names and values of what else is worth knowing: config as given, reproducible or not, versions, folder."""
     states = _by_state(run)
     if states:
@@ -222,14 +224,14 @@ def run_facts(run: RunRecord) -> Iterator[tuple[str, str]]:
         yield "folder", str(run.folder)
 
 
-def run_reproducible(run: RunRecord) -> tuple[str, str]:
+def run_reproducible(run: Run) -> tuple[str, str]:
     """``yes``, ``no`` or ``unknown``, and why; blank for yes."""
     if run.reproducible is None:
         return "unknown", f"it is not known what scores {'; '.join(run.unknown)}"
     return ("yes", "") if run.reproducible else ("no", "; ".join(run.irreproducible))
 
 
-def _by_state(run: RunRecord) -> dict[str, list[str]]:
+def _by_state(run: Run) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for one in run.tasks:
         if one.receipt_state is not None:

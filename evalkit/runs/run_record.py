@@ -1,24 +1,21 @@
-"""`RunRecord`: what a run was asked for, what it was resolved to, how it ended, its scores, and what scored them."""
+"""`Run`: what a run was asked for, what it was resolved to, how it ended, its scores, and what scored them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pandas as pd
 
 from evalkit.core.reply_keys import digest
 from evalkit.errors import listed
 from evalkit.runs.contract import Receipt
 from evalkit.runs.contract.metric_names import group_of, is_of
-
-__all__ = ["SCORE_COLUMNS", "RunRecord", "RunScore", "RunTask", "no_receipt", "scorers_of"]
-
-SCORE_COLUMNS = ("task", "metric", "value", "stderr", "coverage", "n_samples")
-_MOMENTS = ("created_at", "started_at", "finished_at")
+from evalkit.runs.run_display import run_html, run_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +69,7 @@ class RunScore:
 
 
 @dataclass(frozen=True, slots=True)
-class RunRecord:
+class Run:
     """One run of a pack with a model, as the registry holds it.
 
     Attributes
@@ -153,19 +150,9 @@ class RunRecord:
     def table(self) -> pd.DataFrame:
         """All figures: `task`, `metric`, `value`, `stderr`, `coverage` (share, 0-1), `n_samples`; NA where unknown."""
         counts = {one.task: one.n_samples for one in self.tasks}
-        rows = [
-            {
-                "task": one.task,
-                "metric": one.metric,
-                "value": one.value,
-                "stderr": one.stderr,
-                "coverage": one.coverage,
-                "n_samples": counts.get(one.task),
-            }
-            for one in self.scores
-        ]
-        kinds = {"value": "float64", "stderr": "float64", "coverage": "float64", "n_samples": "Int64"}
-        return pd.DataFrame(rows, columns=list(SCORE_COLUMNS)).astype(kinds)
+        rows = [asdict(one) | {"n_samples": counts.get(one.task)} for one in self.scores]
+        types = {"value": "float64", "stderr": "float64", "coverage": "float64", "n_samples": "Int64"}
+        return pd.DataFrame(rows, columns=["task", "metric", *types]).astype(types)
 
     def receipts_of(self, task: str) -> tuple[Receipt, ...]:
         """The receipts of a task (``name|0``), one per metric."""
@@ -261,20 +248,22 @@ class RunRecord:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON: all fields, and `identity`, `reproducible`, `unknown`, `notes` …"""
-        values = {one.name: getattr(self, one.name) for one in fields(self)}
-        values |= {name: None if values[name] is None else values[name].isoformat() for name in _MOMENTS}
-        values["tasks"] = [asdict(one) for one in self.tasks]
-        values["scores"] = [asdict(one) for one in self.scores]
-        values["receipts"] = [one.model_dump(mode="json") for one in self.receipts]
+        values: dict[str, Any] = orjson.loads(orjson.dumps(self, default=Receipt.model_dump))
         names = ("identity", "reproducible", "irreproducible", "unknown", "scored_nothing", "notes")
         return values | {name: getattr(self, name) for name in names}
+
+    def __str__(self) -> str:
+        return run_text(self)
+
+    def _repr_html_(self) -> str:
+        return run_html(self)
 
 
 def _of_group(receipts: Iterable[Receipt], group: str) -> tuple[Receipt, ...]:
     return tuple(one for one in receipts if one.task.startswith(f"{group}:"))
 
 
-def _gaps(run: RunRecord) -> Iterable[str]:
+def _gaps(run: Run) -> Iterable[str]:
     if run.status != "succeeded":
         yield f"it is {run.status}"
     if not run.artifacts.get("environment"):
@@ -304,7 +293,7 @@ def scorers_of(noted: Mapping[str, Mapping[str, Any]], task: str) -> dict[str, A
     return dict(pairs) if mine else None
 
 
-def _unknown(run: RunRecord) -> Iterable[str]:
+def _unknown(run: Run) -> Iterable[str]:
     for one in run.tasks:
         scorers = scorers_of(run.artifacts.get("scorers", {}), one.task)
         if scorers is None:
@@ -320,7 +309,7 @@ def _covers(task: str, name: str) -> bool:
 
 
 def _identity(
-    run: RunRecord, task: RunTask, receipts: Sequence[Receipt], *, judged: bool = False, unknown: bool | None = False
+    run: Run, task: RunTask, receipts: Sequence[Receipt], *, judged: bool = False, unknown: bool | None = False
 ) -> str:
     seen: dict[str, Any] = {"task": task.task, "plugin": task.binding.get("plugin_hash")}
     # a plugin may lie elsewhere on another machine: its content counts, in receipts too

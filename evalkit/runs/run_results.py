@@ -15,9 +15,8 @@ from evalkit.runs.contract import RECEIPTS_FILE, Receipt, Scorer, read_receipts,
 from evalkit.runs.contract.lighteval_output import LightevalArtifacts
 from evalkit.runs.contract.metric_names import PASS_RATE, count_name, is_count
 from evalkit.runs.contract.task_bindings import task_name
-from evalkit.runs.run import Run
 from evalkit.runs.run_database_rows import Ending
-from evalkit.runs.run_record import RunScore, RunTask, no_receipt, scorers_of
+from evalkit.runs.run_record import Run, RunScore, RunTask, no_receipt, scorers_of
 
 __all__ = ["has_samples", "read_findings", "sample_values"]
 
@@ -36,7 +35,13 @@ def read_findings(run: Run) -> Ending:
     """
     artifacts = LightevalArtifacts.at(run.output)
     place = run.output / RECEIPTS_FILE
-    receipts = tuple(read_receipts(place)) if place.is_file() else ()
+    order = [task_name(one.task) for one in run.tasks]
+    receipts = tuple(
+        sorted(
+            read_receipts(place) if place.is_file() else (),
+            key=lambda one: order.index(task_name(one.task)) if task_name(one.task) in order else len(order),
+        )
+    )
     scorers = read_scorers(place)
     missing = [one.task for one in run.tasks if not _parts(one.task, artifacts.results)]
     if missing:
@@ -197,10 +202,7 @@ def _notes(
     details: Mapping[str, pd.DataFrame | None],
 ) -> Iterator[str]:
     """What must be known before the figures are used: first what has no score at all."""
-    order = [task_name(one.task) for one in tasks]
-    places = {one.task: next((at for at, name in enumerate(order) if task_name(one.task) == name), len(order))
-              for one in receipts}  # fmt: skip
-    for receipt in sorted(receipts, key=lambda one: (not one.scored_nothing, places[one.task])):
+    for receipt in sorted(receipts, key=lambda one: not one.scored_nothing):
         yield from receipt.warnings
     for one in tasks:
         if one.receipt_state == "not_consumed":

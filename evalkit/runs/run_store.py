@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
@@ -15,11 +14,11 @@ from evalkit.errors import RegistryError, listed
 from evalkit.runs.pack_resolution import Resolution
 from evalkit.runs.registry import Registry
 from evalkit.runs.registry.database_tables import PackRow, RunRow
-from evalkit.runs.run import Run
-from evalkit.runs.run_database_rows import Ending, pack_id, put_findings, read_run, task_rows
+from evalkit.runs.run_database_rows import Ending, put_findings, read_run, task_rows
 from evalkit.runs.run_owner import Owner
+from evalkit.runs.run_record import Run
 
-__all__ = ["STALE_S", "Order", "RunStore"]
+__all__ = ["STALE_S", "RunStore"]
 
 STALE_S = 60.0
 """Seconds without a heartbeat after which a run's owner on another machine counts as gone."""
@@ -27,29 +26,6 @@ STALE_S = 60.0
 _STALE_HERE = 10  # times that, where its process is seen to be alive: it may have been suspended
 _MOST_ATTEMPTS = 2
 _WAITED = "queued"
-
-
-@dataclass(frozen=True, slots=True)
-class Order:
-    """What a run is asked to be.
-
-    Attributes
-    ----------
-    model, backend
-        What is evaluated, by which of LightEval's back ends.
-    config
-        The scoring config as it was given; None if none was.
-    options
-        `max_samples` and `flags`.
-    rerun_of
-        The run to repeat.
-    """
-
-    model: str
-    backend: str
-    config: Mapping[str, Any] | None
-    options: Mapping[str, Any]
-    rerun_of: str | None = None
 
 
 class RunStore:
@@ -67,32 +43,39 @@ class RunStore:
         self.registry = registry
         self.stale_s = stale_s
 
-    def create(self, resolution: Resolution, order: Order, artifacts: Mapping[str, Any], *, owner: Owner | None) -> str:
-        """Write the row of a new run, queued or (with an owner) running; its id."""
+    def create(self, resolution: Resolution, owner: Owner | None, artifacts: Mapping[str, Any], **values: Any) -> str:
+        """Write the row of a new run, queued or (with an owner) running; its id.
+
+        Parameters
+        ----------
+        resolution
+            Its pack, mode and bindings.
+        owner
+            The process that carries it out; None queues it.
+        artifacts
+            The first of its artifacts.
+        **values
+            Other columns: `model`, `backend`, `scoring_config` as given, `options`, `rerun_of`.
+        """
+        pack = resolution.pack
         with self.registry.database.session() as session:
             now = _now(session)
-            run_id = f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
             row = RunRow(
-                id=run_id,
-                pack_id=pack_id(session, resolution.pack),
-                model=order.model,
-                backend=order.backend,
+                id=f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}",
+                pack_id=session.scalars(select(PackRow.id).filter_by(name=pack.name, version=pack.version)).one(),
                 scoring_mode=resolution.scoring.mode,
-                scoring_config=None if order.config is None else dict(order.config),
-                options=dict(order.options),
                 resolution=resolution.to_dict(),
-                status=_WAITED if owner is None else "running",
-                artifacts=dict(artifacts) | {"queued": owner is None, "attempts": []},
-                rerun_of=order.rerun_of,
+                status=_WAITED,
+                artifacts={**artifacts, "queued": owner is None, "attempts": []},
                 cancel_wanted=False,
                 created_at=now,
+                tasks=task_rows(session, resolution),
+                **values,
             )
             session.add(row)
-            session.flush()
-            session.add_all(task_rows(session, run_id, resolution))
             if owner is not None:
                 _take(row, owner, now)
-        return run_id
+        return row.id
 
     def claim(self, owner: Owner) -> str | None:
         """Take the oldest queued run; None if there is none. No two callers get the same one."""
@@ -202,7 +185,7 @@ class RunStore:
         """
         with self.registry.database.session() as session:
             run_id = _id_of(session, name)
-            return read_run(session, session.scalars(select(RunRow).where(RunRow.id == run_id)).one())
+            return read_run(session.get_one(RunRow, run_id))
 
     def runs(self, pack: str | None = None, status: str | None = None) -> list[Run]:
         """Runs, oldest first: all, those of a pack (``name`` or ``name@version``), those of a status."""
@@ -215,7 +198,7 @@ class RunStore:
         if status is not None:
             wanted = wanted.where(RunRow.status == status)
         with self.registry.database.session() as session:
-            return [read_run(session, row) for row in session.scalars(wanted).all()]
+            return [read_run(row) for row in session.scalars(wanted).all()]
 
 
 def _now(session: Session) -> datetime:

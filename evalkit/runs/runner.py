@@ -14,13 +14,13 @@ from evalkit.runs.lighteval_process import Heartbeat, child_environment, follow_
 from evalkit.runs.pack_resolution import resolve
 from evalkit.runs.registry import Registry
 from evalkit.runs.registry.database import registry_settings
-from evalkit.runs.run import Run
 from evalkit.runs.run_completion import OUTCOME, close_run, kept_ending, store_ending
 from evalkit.runs.run_config import as_given, check_same
 from evalkit.runs.run_database_rows import Ending
 from evalkit.runs.run_owner import Owner, kill_leftovers
+from evalkit.runs.run_record import Run
 from evalkit.runs.run_results import read_findings
-from evalkit.runs.run_store import STALE_S, Order, RunStore
+from evalkit.runs.run_store import STALE_S, RunStore
 
 __all__ = ["Runner"]
 
@@ -174,12 +174,16 @@ class Runner:
         facts = model_facts(backend, model) if rerun_of is None else same_files(rerun_of.artifacts.get("model", {}))
         if rerun_of is not None:
             check_same(rerun_of, resolution.to_dict(), facts)
-        order = Order(
-            model, backend, as_given(scoring_config), {"max_samples": max_samples, "flags": check_flags(flags or {})},
-            None if rerun_of is None else rerun_of.id,
-        )  # fmt: skip
-        artifacts = {"model": facts, "notes": list(resolution.warnings)}
-        return self.store.create(resolution, order, artifacts, owner=owner)
+        return self.store.create(
+            resolution,
+            owner,
+            {"model": facts, "notes": list(resolution.warnings)},
+            model=model,
+            backend=backend,
+            scoring_config=as_given(scoring_config),
+            options={"max_samples": max_samples, "flags": check_flags(flags or {})},
+            rerun_of=None if rerun_of is None else rerun_of.id,
+        )
 
     def carry_out(
         self,

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from evalkit.errors import RegistryError
-from evalkit.runs.run import Run
 from evalkit.runs.run_owner import Owner
+from evalkit.runs.run_record import Run
 from evalkit.runs.runner import Runner
 
 __all__ = ["Worker"]

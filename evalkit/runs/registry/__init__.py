@@ -10,8 +10,9 @@ except ImportError as problem:
         f"the registry needs SQLAlchemy and Alembic; {advise_extra('registry')}; for PostgreSQL '.[registry,postgres]'"
     ) from problem
 
+from evalkit.runs.registry.pack_files import Pack, PackTask
 from evalkit.runs.registry.plugin_report import PluginReport
-from evalkit.runs.registry.records import JudgeTemplate, Pack, PackTask, Plugin
+from evalkit.runs.registry.records import JudgeTemplate, Plugin
 from evalkit.runs.registry.registry import Registry
 
 __all__ = ["JudgeTemplate", "Pack", "PackTask", "Plugin", "PluginReport", "Registry"]

@@ -17,9 +17,9 @@ from evalkit._version import __version__
 from evalkit.errors import ConfigError, RegistryError, listed
 from evalkit.runs.contract.plugin_layout import ENTRY_POINTS
 from evalkit.runs.registry.database_tables import BenchmarkRow, PluginRow
+from evalkit.runs.registry.pack_files import Pack, PackTask
 from evalkit.runs.registry.plugin_report import PluginReport, dataset_of, inspect_plugin, lighteval_tasks
 from evalkit.runs.registry.plugin_sources import locate
-from evalkit.runs.registry.records import Pack, PackTask
 
 __all__ = ["COLUMNS", "add_tasks", "benchmark_table", "entries_of", "evalkit_tasks", "own_tasks", "unknown_tasks"]
 
@@ -133,19 +133,19 @@ def unknown_tasks(pack: Pack, known: pd.DataFrame, plugins: pd.DataFrame) -> lis
 
     There is none for a task of LightEval while its list is missing, nor for one of a plugin that was not checked.
     """
-    bound = {name for task in pack.tasks if (name := task.overrides.get("judge_plugin_name")) is not None}
+    bound = {name for task in pack.tasks if (name := task.overrides.judge_plugin_name) is not None}
     return [said for task in pack.tasks if (said := _unknown(task, known, plugins, bound)) is not None]
 
 
 def _unknown(task: PackTask, known: pd.DataFrame, plugins: pd.DataFrame, bound: set[str]) -> str | None:
-    name = task.overrides.get("judge_plugin_name")
+    name = task.overrides.judge_plugin_name
     if name is None:
         return _unbound(task.task, known, bound)
     versions = plugins.loc[plugins["name"] == name, "version"].tolist()
-    version = task.overrides.get("judge_plugin_version") or next(reversed(versions), None)
+    version = task.overrides.judge_plugin_version or next(reversed(versions), None)
     if version not in versions:
         there = f"there are the versions {', '.join(versions)}" if versions else f"there are {listed(plugins['name'])}"
-        wanted = name if task.overrides.get("judge_plugin_version") is None else f"{name}@{version}"
+        wanted = name if task.overrides.judge_plugin_version is None else f"{name}@{version}"
         return f"task {task.task!r}: the plugin {wanted} is not registered; {there}"
     own = known.loc[(known["plugin"] == name) & (known["plugin_version"] == version), "name"].tolist()
     if not own or _is_among(task.task, own):

@@ -12,7 +12,7 @@ from sqlalchemy.exc import IntegrityError
 from evalkit.errors import ConfigError, RegistryError, listed
 from evalkit.runs.registry.database import Database
 from evalkit.runs.registry.database_tables import PackRow, PackTaskRow, TemplateRow
-from evalkit.runs.registry.pack_files import PackFile, hash_of
+from evalkit.runs.registry.pack_files import PackFile
 
 __all__ = ["add_row", "find_row", "list_rows", "pack_row"]
 
@@ -60,20 +60,12 @@ def pack_row(file: PackFile) -> PackRow:
             task_spec=entry.task,
             fewshot=entry.fewshot,
             weight=entry.weight,
-            overrides=entry.overrides.model_dump(exclude_none=True),
+            overrides=entry.overrides.values,
         )
         for position, entry in enumerate(file.tasks)
     ]
-    return PackRow(
-        name=file.pack,
-        version=file.version,
-        description=file.description,
-        primary_metric=file.primary_metric,
-        task_aggregation=file.task_aggregation,
-        content_hash=hash_of(file),
-        created_at=datetime.now(UTC),
-        tasks=tasks,
-    )
+    values = file.model_dump(exclude={"tasks"})
+    return PackRow(**values, tasks=tasks, content_hash=file.hash, created_at=datetime.now(UTC))
 
 
 def find_row(database: Database, kind: Any, what: str, name: str, version: str | None) -> Any:

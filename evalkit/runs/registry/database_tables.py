@@ -39,6 +39,7 @@ __all__ = [
 
 RECEIPT_STATES = ("consumed", "own_config", "not_consumed", "deterministic")
 _NAME = 200
+_PARTS = "all, delete-orphan"
 _NO_PLUGIN = text("plugin_id IS NULL")
 
 
@@ -193,6 +194,9 @@ class RunRow(Base):
     started_at: Mapped[datetime | None]
     finished_at: Mapped[datetime | None]
     pack: Mapped[PackRow] = relationship(lazy="joined")
+    tasks: Mapped[list[RunTaskRow]] = relationship(order_by="RunTaskRow.position", cascade=_PARTS)
+    scores: Mapped[list[RunScoreRow]] = relationship(order_by="RunScoreRow.id", cascade=_PARTS)
+    receipts: Mapped[list[ReceiptRow]] = relationship(order_by="ReceiptRow.id", cascade=_PARTS)
 
 
 class RunTaskRow(Base):

@@ -1,57 +1,64 @@
-"""Packs as YAML: read strictly, written so that reading gives the same pack."""
+"""Packs: read strictly from YAML, stored, and written so that reading gives the same pack."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from evalkit.core.reply_keys import digest
 from evalkit.core.validation_errors import explain
 from evalkit.errors import ConfigError, RubricError, listed
 from evalkit.rubrics.yaml_files import dump_yaml, read_yaml
-from evalkit.runs.registry.records import Pack, PackTask
+from evalkit.runs.registry.records import Record
 
-__all__ = ["PackFile", "content_of", "pack_yaml", "read_pack"]
-
-_STRICT = ConfigDict(extra="forbid", frozen=True)
+_STRICT = ConfigDict(extra="forbid", frozen=True, from_attributes=True)
+_TASK = AliasChoices("task", "task_spec")
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
 _MOST_BYTES = 100_000  # Linux takes 131,072 in one argument
 
 
 def _version_text(value: Any) -> Any:
-    """A whole number as text; of others YAML does not tell which digits were written."""
+    """A whole number as text; for other numbers YAML loses the digits that were written."""
     if isinstance(value, float):
-        # pydantic takes ValueError alone for a finding
+        # pydantic reports only ValueError
         raise ValueError(  # noqa: TRY004
             f'{value} may have been written as {value}0; put the version in quotes, as in "{value}"'
         )
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
+def _not_blank(value: str | None) -> str | None:
+    if value is not None and not value.strip():
+        raise ValueError("expected a name, got a blank; leave the key out")
+    return value
+
+
+_Name = Annotated[str | None, BeforeValidator(_version_text), AfterValidator(_not_blank)]
+
+
 class Overrides(BaseModel):
-    """What a pack says of a task's judge: a plugin, one of its profiles, a template."""
+    """What a pack sets for the judge of a task: a plugin, one of its profiles, a template. False if it sets nothing."""
 
     model_config = _STRICT
 
-    judge_plugin_name: str | None = None
-    judge_plugin_version: str | None = None
-    judge_profile: str | None = None
-    judge_template_id: str | None = None
-
-    @field_validator("*", mode="before")
-    @classmethod
-    def _text(cls, value: Any) -> Any:
-        return _version_text(value)
-
-    @field_validator("*")
-    @classmethod
-    def _not_blank(cls, value: str | None) -> str | None:
-        if value is not None and not value.strip():
-            raise ValueError("a blank text names nothing; leave the key out")
-        return value
+    judge_plugin_name: _Name = None
+    judge_plugin_version: _Name = None
+    judge_profile: _Name = None
+    judge_template_id: _Name = None
 
     @model_validator(mode="after")
     def _check(self) -> Overrides:
@@ -59,25 +66,41 @@ class Overrides(BaseModel):
             raise ValueError("judge_plugin_version needs judge_plugin_name")
         return self
 
+    def __bool__(self) -> bool:
+        return bool(self.values)
 
-class TaskEntry(BaseModel):
-    """One task of a pack's file."""
+    @property
+    def values(self) -> dict[str, str]:
+        """Name -> value of what is set."""
+        return self.model_dump(exclude_none=True)
+
+
+class PackTask(BaseModel):
+    """One task of a pack.
+
+    Attributes
+    ----------
+    task
+        LightEval's task spec without few-shot count: ``name`` or ``suite:name``.
+    fewshot
+        Examples in the prompt, ≥ 0.
+    weight
+        Relative weight in the pack's score, ≥ 0.
+    overrides
+        `judge_plugin_name`, `judge_plugin_version`, `judge_profile` and `judge_template_id`; None: not set.
+    """
 
     model_config = _STRICT
 
-    task: str = Field(min_length=1, max_length=200)
+    task: str = Field(min_length=1, max_length=200, validation_alias=_TASK)  # type: ignore[pydantic-alias]
     fewshot: int = Field(default=0, ge=0, le=1000)
     weight: float = Field(default=1.0, ge=0, allow_inf_nan=False)
     overrides: Overrides = Overrides()
 
-    @model_validator(mode="before")
-    @classmethod
-    def _spec(cls, values: Any) -> Any:
-        if not isinstance(values, Mapping) or "task_spec" not in values:
-            return values
-        if "task" in values:
-            raise ValueError("task and task_spec mean the same; give one of them")
-        return {"task": values["task_spec"]} | {name: one for name, one in values.items() if name != "task_spec"}
+    @property
+    def spec(self) -> str:
+        """As LightEval takes it: ``name|0``."""
+        return f"{self.task}|{self.fewshot}"
 
     @field_validator("task")
     @classmethod
@@ -90,40 +113,23 @@ class TaskEntry(BaseModel):
 
 
 class PackFile(BaseModel):
-    """A pack as it stands in a file; see docs for an example.
-
-    Raises
-    ------
-    ConfigError
-        For unknown keys or values outside what is allowed.
-    """
+    """A pack as it is written in a file."""
 
     model_config = _STRICT
 
-    pack: str = Field(pattern=_NAME)
-    version: str = Field(pattern=_NAME)
+    name: str = Field(pattern=_NAME, alias="pack")
+    version: Annotated[str, BeforeValidator(_version_text)] = Field(pattern=_NAME)
     description: str = ""
     primary_metric: str | None = Field(default=None, min_length=1, max_length=200)
     task_aggregation: Literal["mean", "min", "none"] = "mean"
-    tasks: tuple[TaskEntry, ...]
-
-    def __init__(self, **fields: Any) -> None:
-        try:
-            super().__init__(**fields)
-        except ValidationError as error:
-            raise ConfigError(f"pack {str(fields.get('pack', '?'))[:100]!r}: {explain(error, type(self))}") from None
-
-    @field_validator("version", mode="before")
-    @classmethod
-    def _text(cls, value: Any) -> Any:
-        return _version_text(value)
+    tasks: tuple[PackTask, ...]
 
     @model_validator(mode="after")
     def _check_tasks(self) -> PackFile:
         names = [entry.task for entry in self.tasks]
         if not names:
             raise ValueError("tasks: a pack has at least one")
-        if len(",".join(f"{entry.task}|{entry.fewshot}" for entry in self.tasks).encode()) > _MOST_BYTES:
+        if len(",".join(entry.spec for entry in self.tasks).encode()) > _MOST_BYTES:
             raise ValueError(f"tasks: the names of {len(names)} are too long for one command line; make several packs")
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
@@ -132,6 +138,40 @@ class PackFile(BaseModel):
             raise ValueError("tasks: all weights are 0, so that no score is left")
         return self
 
+    @property
+    def hash(self) -> str:
+        """sha256 of the content except the description, which changes no score."""
+        return digest(self.model_dump(mode="json", by_alias=True, exclude={"description"}))
+
+
+class Pack(Record):
+    """A registered pack.
+
+    Attributes
+    ----------
+    name, version
+        Unique together.
+    description
+        For people.
+    primary_metric
+        The metric that counts for each task; None: each task's first.
+    task_aggregation
+        How the tasks' figures become one: ``mean`` (by weight), ``min`` or ``none``.
+    tasks
+        In the order of the file.
+    content_hash
+        sha256 of the file's content without the description.
+    created_at
+        When it was applied (UTC).
+    """
+
+    description: str
+    primary_metric: str | None
+    task_aggregation: str
+    tasks: tuple[PackTask, ...]
+    content_hash: str
+    created_at: datetime
+
 
 def read_pack(source: str | Path | Mapping[str, Any]) -> PackFile:
     """A pack from a YAML file or from its content.
@@ -139,55 +179,31 @@ def read_pack(source: str | Path | Mapping[str, Any]) -> PackFile:
     Raises
     ------
     ConfigError
-        Naming file, key and what is allowed.
+        With file, key and what is allowed.
 
     Examples
     --------
     >>> read_pack({"pack": "smoke", "version": 1, "tasks": [{"task": "tool_use"}]}).tasks[0].weight
     1.0
     """
-    if isinstance(source, Mapping):
-        return PackFile(**source)
-    try:
-        content = read_yaml(Path(source))
-    except RubricError as problem:
-        raise ConfigError(str(problem)) from None
+    where, content = "", source
+    if not isinstance(source, Mapping):
+        try:
+            where, content = f"{source}: ", read_yaml(Path(source))
+        except RubricError as problem:
+            raise ConfigError(str(problem)) from None
     if not isinstance(content, Mapping):
-        raise ConfigError(f"{source}: a pack is a mapping with pack, version and tasks, not {type(content).__name__}")
+        raise ConfigError(f"{where}a pack is a mapping with pack, version and tasks, not {type(content).__name__}")
     try:
-        return PackFile(**{str(key): value for key, value in content.items()})
-    except ConfigError as problem:
-        raise ConfigError(f"{source}: {problem}") from None
-
-
-def content_of(file: PackFile) -> dict[str, Any]:
-    """All that makes a pack what it is, defaults written out."""
-    return file.model_dump(mode="json", exclude_none=False)
-
-
-def hash_of(file: PackFile) -> str:
-    """sha256 of the pack's content but its description, which changes no score."""
-    return digest({name: value for name, value in content_of(file).items() if name != "description"})
+        return PackFile.model_validate({str(key): value for key, value in content.items()})
+    except ValidationError as error:
+        name = str(content.get("pack", "?"))[:100]
+        raise ConfigError(f"{where}pack {name!r}: {explain(error, PackFile)}") from None
 
 
 def pack_yaml(pack: Pack) -> str:
     """The pack as a file that `read_pack` takes; keys at their defaults left out."""
-    values: dict[str, Any] = {"pack": pack.name, "version": pack.version}
-    if pack.description:
-        values["description"] = pack.description
-    if pack.primary_metric is not None:
-        values["primary_metric"] = pack.primary_metric
-    values["task_aggregation"] = pack.task_aggregation
-    values["tasks"] = [_entry(task) for task in pack.tasks]
-    return dump_yaml(values)
-
-
-def _entry(task: PackTask) -> dict[str, Any]:
-    values: dict[str, Any] = {"task": task.task}
-    if task.fewshot:
-        values["fewshot"] = task.fewshot
-    if task.weight != 1.0:
-        values["weight"] = task.weight
-    if task.overrides:
-        values["overrides"] = dict(task.overrides)
-    return values
+    file = PackFile.model_validate(
+        {"pack": pack.name, **pack.model_dump(exclude={"name", "content_hash", "created_at"})}
+    )
+    return dump_yaml(file.model_dump(mode="json", by_alias=True, exclude_defaults=True))

@@ -26,10 +26,10 @@ from evalkit.runs.registry.benchmarks import (
 from evalkit.runs.registry.database import Database, registry_settings
 from evalkit.runs.registry.database_rows import add_row, find_row, list_rows, pack_row
 from evalkit.runs.registry.database_tables import PackRow, PluginRow, RunRow, TemplateRow
-from evalkit.runs.registry.pack_files import pack_yaml, read_pack
+from evalkit.runs.registry.pack_files import Pack, pack_yaml, read_pack
 from evalkit.runs.registry.plugin_report import PluginReport, inspect_plugin
 from evalkit.runs.registry.plugin_sources import content_hash, locate, requirements_of
-from evalkit.runs.registry.records import JudgeTemplate, Pack, Plugin
+from evalkit.runs.registry.records import JudgeTemplate, Plugin
 
 __all__ = ["Registry"]
 
@@ -114,7 +114,7 @@ class Registry:
             requirements=requirements_of(layout),
             created_at=datetime.now(UTC),
         )
-        return Plugin.of(add_row(self.database, row, same=("storage_uri", "plugin_type")))
+        return Plugin.model_validate(add_row(self.database, row, same=("storage_uri", "plugin_type")))
 
     def check_plugin(self, name: str, version: str | None = None) -> PluginLayout:
         """Where a plugin's code is on this machine, after a look whether it is what was registered; nothing is run.
@@ -241,7 +241,7 @@ class Registry:
             content_hash=template.hash,
             created_at=datetime.now(UTC),
         )
-        return JudgeTemplate.of(add_row(self.database, row, same=("response_schema",)))
+        return JudgeTemplate.model_validate(add_row(self.database, row, same=("response_schema",)))
 
     def apply_pack(self, source: str | Path | Mapping[str, Any]) -> Pack:
         """Take a pack over from a YAML file or its content; the same content again changes nothing.
@@ -253,22 +253,22 @@ class Registry:
         ConfigError
             For a file that breaks the rules, or a version that exists with other content.
         """
-        pack = Pack.of(add_row(self.database, pack_row(read_pack(source))))
+        pack = Pack.model_validate(add_row(self.database, pack_row(read_pack(source))))
         for said in unknown_tasks(pack, self.benchmarks(), self.plugins()):
             warnings.warn(f"pack {pack.label}: {said}", EvalkitWarning, stacklevel=2)
         return pack
 
     def plugin(self, name: str, version: str | None = None) -> Plugin:
         """A plugin by name and version; without a version the one registered last."""
-        return Plugin.of(find_row(self.database, PluginRow, "plugin", name, version))
+        return Plugin.model_validate(find_row(self.database, PluginRow, "plugin", name, version))
 
     def template(self, name: str, version: str | None = None) -> JudgeTemplate:
         """A judge template by name and version; without a version the highest."""
-        return JudgeTemplate.of(find_row(self.database, TemplateRow, "judge template", name, version))
+        return JudgeTemplate.model_validate(find_row(self.database, TemplateRow, "judge template", name, version))
 
     def pack(self, name: str, version: str | None = None) -> Pack:
         """A pack by name and version; without a version the one applied last."""
-        return Pack.of(find_row(self.database, PackRow, "pack", name, version))
+        return Pack.model_validate(find_row(self.database, PackRow, "pack", name, version))
 
     def pack_yaml(self, name: str, version: str | None = None) -> str:
         """A pack as the text of a YAML file, which `apply_pack` takes."""
