@@ -11,7 +11,9 @@ from pandas.testing import assert_frame_equal
 from evalkit import tables
 from evalkit.errors import ConfigError, InputError
 from evalkit.rubrics import Rubric
-from evalkit.stats.aggregation import aggregate, combine, summarize
+from evalkit.stats.aggregation.aggregating import aggregate
+from evalkit.stats.aggregation.combining_criteria import combine
+from evalkit.stats.aggregation.summaries import summarize
 from evalkit.stats.voting import vote
 
 

@@ -13,7 +13,8 @@ from pandas.testing import assert_frame_equal
 from evalkit import tables
 from evalkit.errors import InputError
 from evalkit.rubrics import Scale
-from evalkit.stats.agreement import disagreement, reliability
+from evalkit.stats.agreement.disagreements import disagreement
+from evalkit.stats.agreement.reliabilities import reliability
 from evalkit.stats.voting import vote
 
 # Krippendorff 2011, "Computing Krippendorff's alpha-reliability", example C: four observers, twelve units.

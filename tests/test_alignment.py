@@ -15,9 +15,9 @@ from pandas.testing import assert_frame_equal
 from evalkit import tables
 from evalkit.errors import ConfigError, EvalkitWarning, InputError
 from evalkit.rubrics import Scale
-from evalkit.stats.aggregation import aggregate
-from evalkit.stats.alignment import align
+from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.alignment.agreement_measures import FIGURES
+from evalkit.stats.alignment.judge_alignment import align
 from evalkit.stats.voting import vote
 
 pytestmark = pytest.mark.long

@@ -15,8 +15,10 @@ from test_alignment import labels_of, votes_of
 from evalkit import tables
 from evalkit.errors import ConfigError, InputError
 from evalkit.rubrics import Scale
-from evalkit.stats.aggregation import aggregate
-from evalkit.stats.alignment import alt_test, confusion, split_labels
+from evalkit.stats.aggregation.aggregating import aggregate
+from evalkit.stats.alignment.alternative_annotator import alt_test
+from evalkit.stats.alignment.confusion_matrices import confusion
+from evalkit.stats.alignment.label_splits import split_labels
 from evalkit.stats.voting import vote
 
 PLAIN = Scale.of(dict.fromkeys(range(1, 6), ""))

@@ -14,9 +14,10 @@ from test_alignment import FIVE, labels_of, votes_of
 from evalkit import tables
 from evalkit.errors import ConfigError, InputError
 from evalkit.rubrics import Scale
-from evalkit.stats.aggregation import aggregate
-from evalkit.stats.alignment import corrected_mean, held_out_looks, pass_threshold, split_labels
-from evalkit.stats.alignment.corrected_means import power_tuned
+from evalkit.stats.aggregation.aggregating import aggregate
+from evalkit.stats.alignment.corrected_means import corrected_mean, power_tuned
+from evalkit.stats.alignment.label_splits import held_out_looks, split_labels
+from evalkit.stats.alignment.pass_thresholds import pass_threshold
 from evalkit.stats.intervals import bounded_interval, mean_interval
 
 PLAIN = Scale.of(dict.fromkeys(range(1, 6), ""))

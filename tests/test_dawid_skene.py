@@ -15,7 +15,7 @@ from pandas.testing import assert_frame_equal
 from evalkit import tables
 from evalkit.errors import ConfigError
 from evalkit.rubrics import Scale
-from evalkit.stats.aggregation import aggregate
+from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.aggregation.dawid_skene import estimate, too_few_items
 from evalkit.stats.voting import vote
 

@@ -14,7 +14,7 @@ from pandas.testing import assert_frame_equal
 import evalkit as ek
 from evalkit import tables
 from evalkit.errors import InputError
-from evalkit.stats.aggregation import aggregate
+from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.aggregation.pairwise_wins import win_rates
 from evalkit.stats.comparison.position_orders import position_inconsistency
 from evalkit.stats.intervals import mean_interval, rate_interval

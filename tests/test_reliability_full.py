@@ -15,7 +15,9 @@ from pandas.testing import assert_frame_equal
 from evalkit import tables
 from evalkit.errors import ConfigError, InputError
 from evalkit.rubrics import Scale
-from evalkit.stats.agreement import judge_agreement, phi_grid, reliability
+from evalkit.stats.agreement.judge_pairs import judge_agreement
+from evalkit.stats.agreement.phi_grids import phi_grid
+from evalkit.stats.agreement.reliabilities import reliability
 from evalkit.stats.voting import vote
 
 pytestmark = pytest.mark.long

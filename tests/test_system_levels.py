@@ -17,7 +17,8 @@ from test_alignment import BINARY, labels_of, one, votes_of
 
 from evalkit import tables
 from evalkit.errors import CacheError, ConfigError, InputError
-from evalkit.stats.alignment import align, held_out_looks, split_labels
+from evalkit.stats.alignment.judge_alignment import align
+from evalkit.stats.alignment.label_splits import held_out_looks, split_labels
 
 pytestmark = pytest.mark.long
 

@@ -18,13 +18,17 @@ from evalkit.core.choices import Ties, Unscored
 from evalkit.errors import ConfigError, InputError
 from evalkit.notebook import figure_tiles as boards
 from evalkit.rubrics import Rubric
-from evalkit.stats.aggregation import aggregate
+from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.aggregation.combining_criteria import combine
 from evalkit.stats.aggregation.judge_contributions import jury_value
 from evalkit.stats.aggregation.pairwise_wins import win_rates
 from evalkit.stats.aggregation.summaries import summarize
-from evalkit.stats.agreement import judge_agreement, reliability
-from evalkit.stats.alignment import align, alt_test, confusion, pass_threshold
+from evalkit.stats.agreement.judge_pairs import judge_agreement
+from evalkit.stats.agreement.reliabilities import reliability
+from evalkit.stats.alignment.alternative_annotator import alt_test
+from evalkit.stats.alignment.confusion_matrices import confusion
+from evalkit.stats.alignment.judge_alignment import align
+from evalkit.stats.alignment.pass_thresholds import pass_threshold
 from evalkit.stats.comparison.position_orders import position_inconsistency
 from evalkit.stats.voting import vote
 from evalkit.tables.ties import check_counting

@@ -49,7 +49,7 @@ def run(out: TextIO | None = None) -> None:
     from evalkit.engine import explain, plan
     from evalkit.evaluation import evaluate, load_example, show
     from evalkit.rubrics import build_prompt, load_rubric
-    from evalkit.stats.comparison import compare
+    from evalkit.stats.comparison.comparisons import compare
 
     cache = default_folder() / "demo"
     page = _Page(sys.stdout if out is None else out)

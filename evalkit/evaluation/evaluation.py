@@ -19,9 +19,12 @@ from evalkit.evaluation.sampling_again import sample_again
 from evalkit.evaluation.wide_table import joined
 from evalkit.rubrics import LabelsLike, Rubric, RubricLike, rubric_of
 from evalkit.rubrics.prompts import input_hash, item_inputs, swapped
-from evalkit.stats.aggregation import aggregate, combine, summarize
-from evalkit.stats.agreement import disagreement, reliability
-from evalkit.stats.alignment import align
+from evalkit.stats.aggregation.aggregating import aggregate
+from evalkit.stats.aggregation.combining_criteria import combine
+from evalkit.stats.aggregation.summaries import summarize
+from evalkit.stats.agreement.disagreements import disagreement
+from evalkit.stats.agreement.reliabilities import reliability
+from evalkit.stats.alignment.judge_alignment import align
 from evalkit.stats.voting import vote
 from evalkit.tables import ItemsLike, as_items, check
 

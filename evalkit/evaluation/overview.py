@@ -13,7 +13,7 @@ import pandas as pd
 
 from evalkit.core.formatting import count_of, figure, html_page, html_table, html_tiles, text_table
 from evalkit.errors import counted
-from evalkit.stats.aggregation import summarize
+from evalkit.stats.aggregation.summaries import summarize
 from evalkit.stats.intervals import cluster_codes, mean_interval
 from evalkit.tables.grouping import clusters_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from evalkit.engine.specification import Spec
-from evalkit.stats.aggregation import aggregate
+from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.voting import vote
 from evalkit.tables import table
 

@@ -19,7 +19,8 @@ from evalkit.gate.traces import read_traces
 from evalkit.gate.verdict_keys import rubric_hash, rules_hash, verdict_key
 from evalkit.rubrics import Rubric, load_rubric
 from evalkit.rubrics.prompts import input_hash, item_inputs
-from evalkit.stats.aggregation import aggregate, combine
+from evalkit.stats.aggregation.aggregating import aggregate
+from evalkit.stats.aggregation.combining_criteria import combine
 from evalkit.stats.voting import vote
 from evalkit.tables import ItemsLike, as_items, check
 

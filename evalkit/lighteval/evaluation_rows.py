@@ -15,7 +15,7 @@ from evalkit.errors import RubricError, listed
 from evalkit.evaluation import Evaluation
 from evalkit.evaluation.wide_table import explanations
 from evalkit.rubrics import Rubric
-from evalkit.stats.agreement import reliability
+from evalkit.stats.agreement.reliabilities import reliability
 
 __all__ = [
     "EMPTY_ANSWER",

@@ -14,7 +14,7 @@ from evalkit.evaluation.wide_table import joined_tables
 from evalkit.lighteval.evaluation_rows import judgments_of
 from evalkit.runs.contract import Receipt
 from evalkit.runs.contract.metric_names import is_count, is_of, no_values
-from evalkit.stats.aggregation import aggregate
+from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.voting import vote
 
 __all__ = ["details_table", "judgments_table", "results_cells", "results_table"]

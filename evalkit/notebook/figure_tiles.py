@@ -15,7 +15,8 @@ from evalkit.evaluation.suggestions import change_of
 from evalkit.notebook.item_table import conflicting_verdict
 from evalkit.notebook.label_log import ENOUGH_LABELS, drop_new_annotators, labels_on_scale
 from evalkit.rubrics.scales import Scale
-from evalkit.stats.alignment import align, confusion
+from evalkit.stats.alignment.confusion_matrices import confusion
+from evalkit.stats.alignment.judge_alignment import align
 from evalkit.stats.comparison.comparison_table import chance_words
 
 Mark = Literal["", "better", "worse"]

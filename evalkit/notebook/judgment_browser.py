@@ -16,7 +16,7 @@ from evalkit.notebook.item_details import item_detail
 from evalkit.notebook.item_table import Query, Row, page_of, rows_of
 from evalkit.notebook.tuner_payload import rows_payload, unscored_lines
 from evalkit.notebook.widget_base import NotebookWidget, new_widget
-from evalkit.stats.alignment import split_labels
+from evalkit.stats.alignment.label_splits import split_labels
 from evalkit.tables import as_items, check, empty
 
 _LABEL_TILES = ("Agreement with people", "Kappa", "Agreement among people", "Changed")

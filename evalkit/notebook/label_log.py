@@ -13,8 +13,7 @@ import pandas as pd
 
 from evalkit.errors import CacheError, InputError
 from evalkit.rubrics import Rubric, Scale
-from evalkit.stats.alignment import split_labels
-from evalkit.stats.alignment.label_splits import DEV
+from evalkit.stats.alignment.label_splits import DEV, split_labels
 from evalkit.stats.alignment.label_values import read_label, with_codes
 from evalkit.tables import LABEL_KEY, categorical, table
 

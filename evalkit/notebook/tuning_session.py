@@ -24,7 +24,7 @@ from evalkit.notebook.label_log import LabelLog, drop_new_annotators, labels_on_
 from evalkit.notebook.suggested_edits import SuggestedEdits
 from evalkit.notebook.tuning_state import Stopped, TuningState
 from evalkit.rubrics import LabelsLike, Rubric, RubricLike, extract_labels
-from evalkit.stats.alignment import align
+from evalkit.stats.alignment.judge_alignment import align
 from evalkit.tables import ItemsLike
 
 

@@ -15,8 +15,8 @@ from evalkit.plots.confusion import labels_of, parts_of, table_of
 from evalkit.plots.layout import Cell, Panel, frame, grid, paint_matrix, short
 from evalkit.plots.theme import Palette, Theme
 from evalkit.rubrics.scales import Scale
-from evalkit.stats.aggregation import aggregate
-from evalkit.stats.agreement import disagreement
+from evalkit.stats.aggregation.aggregating import aggregate
+from evalkit.stats.agreement.disagreements import disagreement
 from evalkit.stats.alignment.label_values import Reading, read_label
 from evalkit.stats.intervals import cluster_codes, mean_interval
 from evalkit.tables.grouping import Floats, clusters_of

@@ -12,7 +12,7 @@ from evalkit.core.formatting import count_of, figure
 from evalkit.plots.layout import Key, Panel, frame, grid, short
 from evalkit.plots.theme import Palette, Theme
 from evalkit.rubrics.scales import Scale, code_text
-from evalkit.stats.aggregation import summarize
+from evalkit.stats.aggregation.summaries import summarize
 from evalkit.tables.grouping import Flags, Floats, Objects, group
 
 if TYPE_CHECKING:

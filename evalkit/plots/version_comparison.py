@@ -11,8 +11,8 @@ from evalkit.core.formatting import count_of, figure
 from evalkit.errors import InputError, counted
 from evalkit.plots.layout import Key, Panel, frame, grid, short
 from evalkit.plots.theme import Palette, Theme
-from evalkit.stats.comparison import compare
 from evalkit.stats.comparison.comparison_table import Comparison, chance_words
+from evalkit.stats.comparison.comparisons import compare
 from evalkit.stats.intervals import cluster_codes, mean_interval
 from evalkit.tables.grouping import clusters_of
 

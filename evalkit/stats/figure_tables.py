@@ -11,8 +11,6 @@ from evalkit import tables
 from evalkit.errors import counted
 from evalkit.stats.intervals import FEW_CLUSTERS, Interval
 
-__all__ = ["figure_row", "interval_columns", "joined", "note_few_clusters", "result_table"]
-
 
 def result_table(
     rows: Sequence[Mapping[str, Any]],

@@ -24,8 +24,6 @@ from evalkit.stats.voting import vote
 from evalkit.tables.grouping import Flags, Floats
 from evalkit.tables.ties import LEFT_OUT, Counting, check_counting
 
-__all__ = ["k_curve"]
-
 CurveMethod = Literal["mean", "median"]
 _FLOATS = ["value", "low", "high", "sd_subsets", "prefix", "exact", "phi"]
 _COLUMNS = [*KEYS, "judge", "figure", "k", *_FLOATS, "extrapolated", "n_items", "n_samples", "n_draws", "notes"]

@@ -25,7 +25,7 @@ from evalkit.plots import (
     plot_versions,
 )
 from evalkit.plots.theme import STYLE as PLOT_STYLE
-from evalkit.stats.comparison import compare
+from evalkit.stats.comparison.comparisons import compare
 
 __all__ = ["report"]
 

@@ -12,8 +12,7 @@ import pandas as pd
 from evalkit.errors import InputError
 from evalkit.evaluation.evaluation import Evaluation
 from evalkit.rubrics.scales import Scale
-from evalkit.stats.alignment import split_labels
-from evalkit.stats.alignment.label_splits import DEV, take_part
+from evalkit.stats.alignment.label_splits import DEV, split_labels, take_part
 from evalkit.stats.alignment.label_values import annotators_of, with_codes
 from evalkit.tables import LABEL_KEY, check, input_text, is_missing
 from evalkit.tables.grouping import Ints

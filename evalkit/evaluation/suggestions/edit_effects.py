@@ -11,10 +11,10 @@ import pandas as pd
 from evalkit.errors import ConfigError, InputError
 from evalkit.evaluation.evaluation import Evaluation
 from evalkit.evaluation.suggestions.cases import groups_of
-from evalkit.stats.alignment import align, split_labels
-from evalkit.stats.alignment.label_splits import DEV, HELD_OUT
+from evalkit.stats.alignment.judge_alignment import align
+from evalkit.stats.alignment.label_splits import DEV, HELD_OUT, split_labels
 from evalkit.stats.alignment.label_values import with_codes
-from evalkit.stats.comparison import compare
+from evalkit.stats.comparison.comparisons import compare
 from evalkit.tables import LABEL_KEY, categorical, check
 
 __all__ = ["change_of", "measure_edit"]

@@ -29,7 +29,7 @@ from evalkit.lighteval.progress import ProgressLog
 from evalkit.rubrics import Criterion, Rubric
 from evalkit.rubrics.prompts import PromptBuilder
 from evalkit.runs.contract import Scoring
-from evalkit.stats.agreement import reliability
+from evalkit.stats.agreement.reliabilities import reliability
 
 __all__ = ["PolluxScore", "pollux_metric"]
 

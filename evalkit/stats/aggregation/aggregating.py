@@ -18,12 +18,10 @@ from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES, AVERAGES, Aggrega
 from evalkit.errors import ConfigError, listed
 from evalkit.rubrics.row_scales import Measures, answer_norms, halfway_labels, measures, nearest_labels
 from evalkit.stats.aggregation.dawid_skene_scores import Ballots, posteriors
-from evalkit.stats.agreement import item_disagreement
+from evalkit.stats.agreement.disagreements import item_disagreement
 from evalkit.tables import SCORE_KEY, VOTE_KEY
 from evalkit.tables.grouping import Flags, Floats, Groups, Ints, Objects, group, most_frequent, refuse_doubles, tally
 from evalkit.tables.ties import labels_among, tied_cells
-
-__all__ = ["aggregate"]
 
 _NEED = [*VOTE_KEY, "score", "label", "passed", "level", "scale"]
 _TINY = 1e-9

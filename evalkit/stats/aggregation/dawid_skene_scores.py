@@ -15,8 +15,6 @@ from evalkit.stats.aggregation.dawid_skene import Matrix, estimate, too_few_item
 from evalkit.tables.grouping import Flags, Floats, Ints, Objects, group
 from evalkit.tables.ties import tied_cells
 
-__all__ = ["Ballots", "Posteriors", "posteriors"]
-
 _FEWEST_JUDGES, _MOST_LEVELS = 3, 5
 _TINY = 1e-9
 

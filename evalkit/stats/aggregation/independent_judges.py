@@ -9,8 +9,6 @@ from evalkit.stats.intervals import jackknife_groups
 from evalkit.stats.leave_one_out import unit_sums, without_each
 from evalkit.tables.grouping import Floats, Ints
 
-__all__ = ["effective_judges"]
-
 Matrix = npt.NDArray[np.float64]
 
 

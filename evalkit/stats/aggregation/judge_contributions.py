@@ -25,8 +25,6 @@ from evalkit.tables import ItemsLike
 from evalkit.tables.grouping import Flags, Floats, Ints
 from evalkit.tables.ties import Counting, check_counting
 
-__all__ = ["jury_value"]
-
 WorthFigure = Literal["accuracy", "kappa", "quadratic_kappa", "pearson", "spearman", "kendall", "mae"]
 _ON_KINDS = ("accuracy", "kappa")
 _COLUMNS = [*KEYS, "judge", "figure", "value", "low", "high", "without", *interval_columns(["effect", "n_eff"]), "best"]

@@ -15,8 +15,6 @@ from evalkit.stats.intervals import FEW_CLUSTERS, cluster_codes, mean_interval
 from evalkit.tables import ItemsLike, as_items
 from evalkit.tables.grouping import Floats, clusters_of, group, refuse_doubles
 
-__all__ = ["win_rates"]
-
 _KEYS = ["rubric", "rubric_version", "criterion", "judge"]
 _COUNTS = ["wins", "losses", "ties", "n_items", "n_scored"]
 

@@ -14,8 +14,6 @@ from evalkit.rubrics.scales import Scale
 from evalkit.stats.intervals import FEW_CLUSTERS, Interval, cluster_codes, mean_interval, rate_interval
 from evalkit.tables.grouping import Ints, clusters_of, group, refuse_doubles
 
-__all__ = ["summarize"]
-
 _NEED = ["rubric", "rubric_version", "item_id", "score", "score_norm", "passed", "status"]
 
 

@@ -14,8 +14,6 @@ import numpy.typing as npt
 from evalkit.stats.leave_one_out import ratio, unit_sums, without_each
 from evalkit.tables.grouping import Flags, Floats, Ints
 
-__all__ = ["Labels", "fleiss_kappa", "gwet_ac", "quadratic_weights"]
-
 Matrix = npt.NDArray[np.float64]
 
 

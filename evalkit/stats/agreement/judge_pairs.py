@@ -19,8 +19,6 @@ from evalkit.stats.leave_one_out import ratio, sums_without_each
 from evalkit.tables.grouping import Flags, Floats
 from evalkit.tables.ties import Counting, check_counting
 
-__all__ = ["judge_agreement"]
-
 Matrix = npt.NDArray[np.float64]
 Sums = Callable[[Floats], Floats]
 _FIGURES = ["percent_agreement", "cohen_kappa", "quadratic_kappa"]

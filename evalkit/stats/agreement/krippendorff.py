@@ -17,8 +17,6 @@ from evalkit.stats.intervals import few_others
 from evalkit.stats.leave_one_out import ratio, unit_sums, without_each
 from evalkit.tables.grouping import Flags, Floats, Ints, tally
 
-__all__ = ["Cells", "Metric", "alpha", "pairable", "percent_agreement"]
-
 Metric = Literal["nominal", "ordinal", "interval"]
 
 

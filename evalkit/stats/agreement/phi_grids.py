@@ -14,8 +14,6 @@ from evalkit.stats.agreement.reliabilities import figure_with_interval, spread_c
 from evalkit.stats.agreement.variance_components import dependability
 from evalkit.stats.figure_tables import joined, result_table
 
-__all__ = ["phi_grid"]
-
 _COLUMNS = [*CRITERION_KEY, "n_judges", "n_samples", "phi", "phi_low", "phi_high", "extrapolated", "n_blocks", "notes"]
 
 

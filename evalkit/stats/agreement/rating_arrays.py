@@ -23,7 +23,6 @@ from evalkit.tables.ties import labels_among
 
 _UNUSED = ("explanation", "reply", "key", "model", "source", "latency_s", "cost_usd")
 
-__all__ = ["CRITERION_KEY", "Answered", "Voted", "answered", "checked", "voted"]
 
 CRITERION_KEY = ["rubric", "rubric_version", "criterion"]
 

@@ -18,8 +18,6 @@ from evalkit.stats.intervals import Transform, jackknife
 from evalkit.tables.grouping import Floats
 from evalkit.tables.ties import check_counting
 
-__all__ = ["figure_with_interval", "reliability", "spread_components"]
-
 _COUNTS = ["n_items", "n_pairable", "n_judges", "n_samples", "n_blocks", "n_clusters"]
 _FIGURES = ["alpha_single", "alpha_vote", "percent_agreement", "phi"]
 _SPREAD = ["spread_item", "spread_judge", "spread_item_judge", "spread_sample"]

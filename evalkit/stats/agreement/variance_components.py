@@ -10,8 +10,6 @@ import numpy.typing as npt
 from evalkit.stats.leave_one_out import unit_sums, without_each
 from evalkit.tables.grouping import Floats, Ints
 
-__all__ = ["Components", "components", "dependability"]
-
 
 @dataclass(frozen=True, slots=True)
 class Components:

@@ -18,18 +18,6 @@ from evalkit.stats.leave_one_out import ratio, sums_without_each
 from evalkit.tables.grouping import Flags, Floats, Ints, tally
 from evalkit.tables.ties import LEFT_OUT, Counting
 
-__all__ = [
-    "FIGURES",
-    "OF_CLASSES",
-    "Answers",
-    "Table",
-    "average",
-    "compare_answers",
-    "compare_each",
-    "counted_rows",
-    "kinds_table",
-]
-
 FIGURES = (
     "accuracy",
     "false_pass_rate",

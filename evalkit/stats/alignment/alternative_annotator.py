@@ -22,8 +22,6 @@ from evalkit.stats.figure_tables import joined, result_table
 from evalkit.tables.grouping import Flags, Floats, Ints
 from evalkit.tables.ties import Counting, check_counting
 
-__all__ = ["AltTest", "alt_test"]
-
 ScoringOption = Literal["accuracy", "rmse"]
 
 _FALSE_DISCOVERIES = 0.05

@@ -14,8 +14,6 @@ from evalkit.stats.alignment.rater_panels import KEYS, Panel, checked, panels
 from evalkit.stats.figure_tables import result_table
 from evalkit.tables.ties import Counting, check_counting
 
-__all__ = ["confusion"]
-
 _TEXTS = [*KEYS, "judge", "label_judge", "label_human", "reason"]
 _COLUMNS = [*_TEXTS[:-1], "n", "share", "reason"]
 

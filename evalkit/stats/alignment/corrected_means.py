@@ -20,8 +20,6 @@ from evalkit.stats.figure_tables import figure_row, interval_columns, joined, no
 from evalkit.stats.intervals import Interval, bounded_interval, mean_interval
 from evalkit.tables.grouping import Flags, Floats, Ints
 
-__all__ = ["corrected_mean", "power_tuned"]
-
 FigureOption = Literal["score", "passed"]
 
 _FEWEST = 30

@@ -29,8 +29,6 @@ from evalkit.stats.intervals import mean_interval
 from evalkit.tables.grouping import Flags, Ints
 from evalkit.tables.ties import LEFT_OUT, Counting, check_counting
 
-__all__ = ["align"]
-
 LevelOption = Literal["corpus", "group", "system"]
 IntervalOption = Literal["jackknife", "bootstrap"]
 

@@ -17,8 +17,6 @@ from evalkit.stats.alignment.agreement_measures import Answers, modal
 from evalkit.tables import LABEL_KEY, check
 from evalkit.tables.grouping import Flags, Ints, refuse_doubles
 
-__all__ = ["Annotators", "annotators_of", "kind_of_labels", "read_label", "with_codes"]
-
 Reference = Literal["mean", "majority"]
 
 

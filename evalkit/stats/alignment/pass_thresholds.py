@@ -21,8 +21,6 @@ from evalkit.stats.figure_tables import joined, result_table
 from evalkit.tables.grouping import Flags, Floats, Ints, clusters_of
 from evalkit.tables.ties import Counting, check_counting
 
-__all__ = ["pass_threshold"]
-
 ObjectiveOption = Literal["accuracy", "balanced_accuracy"]
 Weights = npt.NDArray[np.float64]
 

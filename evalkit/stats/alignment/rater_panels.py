@@ -19,8 +19,6 @@ from evalkit.tables import LABEL_KEY, SCORE_KEY, VOTE_KEY
 from evalkit.tables.grouping import Flags, Floats, Ints, clusters_of, group, refuse_doubles
 from evalkit.tables.ties import labels_among
 
-__all__ = ["KEYS", "JURY", "Panel", "checked", "panels"]
-
 KEYS = ["rubric", "rubric_version", "criterion"]
 JURY = "jury"
 Kinds = Literal["rule", "label", "passed"]

@@ -23,8 +23,6 @@ from evalkit.stats.intervals import Interval, Transform, jackknife, jackknife_gr
 from evalkit.tables.grouping import Floats, Ints
 from evalkit.tables.ties import LEFT_OUT, Counting
 
-__all__ = ["TRANSFORM", "Found", "Level", "figures", "figures_once", "inside_groups", "system_names"]
-
 LevelName = Literal["corpus", "group", "system"]
 Found = dict[str, tuple[float, Interval | None]]
 

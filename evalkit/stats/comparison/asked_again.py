@@ -10,8 +10,6 @@ import pandas as pd
 from evalkit.stats.comparison.significance import Outcomes
 from evalkit.tables.grouping import Flags, Ints, group
 
-__all__ = ["Again", "asked_again"]
-
 _SLOT = ["item_id", "judge", "order", "sample"]
 
 

@@ -30,8 +30,6 @@ from evalkit.stats.figure_tables import figure_row, interval_columns, joined, no
 from evalkit.stats.intervals import Interval, change_interval, cluster_codes, mean_interval
 from evalkit.tables.grouping import Floats, Ints, clusters_of, group, refuse_doubles
 
-__all__ = ["Comparison", "compare"]
-
 _COUNTS = ["n_common", "n_verdicts", "changed", "n_asked_again", "fixed", "broke"]
 _SAMPLING = ["change_p", "change_p_holm", "chance_up_to", *interval_columns(["floor"])]
 _CHANGES = [*interval_columns(["effect"]), "mcnemar_p", "mcnemar_p_holm"]

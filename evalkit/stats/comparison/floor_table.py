@@ -14,8 +14,6 @@ from evalkit.stats.comparison.noise_floors import NOT_MEASURED, Floor, changed_h
 from evalkit.stats.comparison.sides import NEED, Part, by_keys, parts_of, side_of
 from evalkit.stats.figure_tables import result_table
 
-__all__ = ["check_half_width", "items_for", "noise_floor"]
-
 _KEYS = ["rubric", "rubric_version", "criterion", "judge"]
 _FLOATS = ["rate", "low", "high"]
 _COUNTS = ["n_items", "n_samples", "n_wanted"]

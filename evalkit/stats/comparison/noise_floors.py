@@ -24,17 +24,6 @@ from evalkit.stats.intervals import Interval, bounded_interval, cluster_codes, c
 from evalkit.tables import JUDGMENT_KEY
 from evalkit.tables.grouping import Flags, Floats, Ints, clusters_of, group
 
-__all__ = ["NOT_ASKED", "NOT_MEASURED", "NO_REPEATS", "NO_RULE", "Decide", "Floor"]
-__all__ += [
-    "changed_halves",
-    "chance_limit",
-    "design_effect",
-    "flip_rate_range",
-    "measured_floor",
-    "range_floor",
-    "verdict_codes",
-]
-
 NO_REPEATS = "one sample each: cannot tell change from noise"
 NO_RULE = "no pass rule and no second set of samples: the noise floor is not known"
 NOT_MEASURED = "noise floor not measured"

@@ -15,8 +15,6 @@ from evalkit.stats.intervals import Interval, cluster_codes, mean_interval, rate
 from evalkit.stats.voting import shown_first, vote
 from evalkit.tables.grouping import Floats, clusters_of, group
 
-__all__ = ["position_inconsistency", "refuse_pointwise"]
-
 _KEYS = ["rubric", "rubric_version", "criterion", "judge"]
 _FIGURES = ["agreement", "inconsistency", "flip_rate", "first_rate"]
 _COUNTS = ["n_items", "n_scored", "n_judgments"]

@@ -13,14 +13,12 @@ from evalkit.core.formatting import Bill
 from evalkit.core.vote_aggregate_rules import Rules
 from evalkit.errors import InputError, listed
 from evalkit.rubrics.scales import Scale
-from evalkit.stats.aggregation import aggregate
+from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.comparison.comparison_table import JURY
 from evalkit.stats.comparison.noise_floors import Decide
 from evalkit.stats.voting import vote
 from evalkit.tables import JUDGMENT_KEY
 from evalkit.tables.grouping import group, refuse_doubles
-
-__all__ = ["NEED", "ROW", "Part", "Side", "by_keys", "pairs", "parts_of", "side_of"]
 
 ROW = ["rubric", "criterion", "judge"]
 NEED = [*JUDGMENT_KEY, "passed", "error", "level", "scale"]
@@ -67,6 +65,7 @@ def side_of(given: Any, name: str) -> Side:
 
 
 def judges_of(votes: pd.DataFrame) -> list[str]:
+    """The names of the judges, in order of first appearance."""
     return [str(name) for name in votes["judge"].unique()]
 
 
