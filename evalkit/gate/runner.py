@@ -258,7 +258,8 @@ def _notes(tasks: Iterable[_Task], options: GateOptions) -> list[str]:
             "to call for the missing ones only"
         )
     keys = {bytes.fromhex(key) for one in judgments if one.source == "cache" for key in one.keys}
-    if n_promoted := ReplyStore.open(options.cache).counts_for(keys)["promoted"] if keys else 0:
+    store = ReplyStore.open(options.cache)
+    if n_promoted := len(store.get_many(keys)) - len(store.get_many(keys, promoted=False)):
         notes.append(
             f"{counted(n_promoted, 'reply was', 'replies were')} promoted from another rubric version; "
             "--no-promoted rejects them"

@@ -2,81 +2,91 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import sqlite3
 import threading
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Protocol
 from urllib.parse import quote
 
 from evalkit.engine.cache import sqlite_schema as schema
-from evalkit.engine.cache.forks import at_work
 from evalkit.errors import CacheError
 
-__all__ = ["Connections"]
+__all__ = ["Connections", "gate", "stores"]
 
 _BUSY_S = 60.0
 _CHECKPOINT_WAIT_MS = 200
 _MMAP_BYTES = 1 << 28  # reading a million rows is no slower than with more, and takes less memory
+_FORK_WAIT_S = 5.0
 
-
-class _Seen(NamedTuple):
-    """Which file was seen at the path; the later fields count where SQLite takes no locks."""
-
-    device: int
-    inode: int
-    changed_ns: int = 0
-    size: int = 0
-    has_log: bool = False
+Identity = tuple[int, ...]
+"""Device and inode of a file; if SQLite takes no locks, also its time of change, its size, and whether it has a log."""
 
 
 class Connections:
     """The connections of one process to one store file.
 
-    Readers come from a pool; nothing is opened, nor the file made, before it is needed. The file's
-    identity is looked at for every use: a store that was removed or replaced is opened
-    again, instead of writing into a file that has no name any more. So is its schema number: a store that a
-    newer evalkit has written is neither written to nor is its log moved into it, which SQLite does when the
+    Readers come from a pool. Nothing is opened, and the file is not created, before it is needed.
+
+    Each use checks the file's identity: if a store was removed or replaced, the new file is opened, instead of
+    writing into one that no longer has a name. Each use also checks the schema number: evalkit does not write to a
+    store that a newer evalkit has written, and does not move its log into the file. SQLite would do that when the
     last connection that can write is closed.
     """
 
     def __init__(self, path: Path, *, read_only: bool) -> None:
         self.path = path
         self.read_only = read_only
-        self._start()
-
-    def _start(self) -> None:
         self._guard = threading.RLock()
-        self._seen: _Seen | None = None
+        self._seen: Identity | None = None
         self._idle: list[sqlite3.Connection] = []
         self._used: dict[int, sqlite3.Connection] = {}
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[sqlite3.Connection | None]:
-        """A connection to read with; None while there is no file. SQLite's errors are raised as CacheError."""
+        """A connection for reading; None while there is no file. SQLite's errors are raised as CacheError.
+
+        The file is checked first, and an older one is migrated.
+        """
         with self.using():
-            taken = self._take()
-            if taken is None:
+            with self._guard:
+                seen = self._check_identity()
+                connection = None
+                if seen is not None:
+                    connection = self._idle.pop() if self._idle else self._connect()
+                    self._used[id(connection)] = connection
+            if connection is None:
                 yield None
                 return
-            connection, seen = taken
             try:
-                self._refuse_newer(connection)
+                try:
+                    schema.refuse_newer(self.path, connection)
+                except CacheError:
+                    self.close()  # so that nothing stays open, and the next use checks again
+                    raise
                 yield connection
             finally:
-                self._give_back(connection, seen)
+                with self._guard:
+                    if self._used.pop(id(connection), None) is None:
+                        pass  # taken before a fork: it belongs to the parent
+                    elif seen == self._seen:
+                        self._idle.append(connection)
+                    else:
+                        self.let_go(connection)
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """A connection of its own inside one write transaction, for upkeep; the file is made if it is missing."""
+        """A separate connection inside one write transaction, for maintenance; a missing file is created."""
         with self.writer() as connection, schema.transaction(self.path, connection):
             yield connection
 
     @contextlib.contextmanager
     def writer(self) -> Iterator[sqlite3.Connection]:
-        """A connection of its own to write with; the file is made if it is missing."""
+        """A separate connection for writing; a missing file is created."""
         with self.using():
             connection, _ = self.open_writer()
             try:
@@ -85,7 +95,7 @@ class Connections:
                 self.let_go(connection)
 
     def compact(self) -> None:
-        """Give the space of removed rows back, as far as the disk and other processes allow."""
+        """Free the space of removed rows, as far as the disk and other processes allow."""
         with self.writer() as connection, contextlib.suppress(sqlite3.OperationalError):
             schema.refuse_newer(self.path, connection)
             connection.execute("VACUUM")
@@ -93,30 +103,29 @@ class Connections:
 
     @contextlib.contextmanager
     def using(self) -> Iterator[None]:
-        """Around every use of SQLite: it prevents a fork, and turns errors into CacheError."""
+        """Around every use of SQLite: prevents a fork, and turns SQLite's errors into CacheError."""
         try:
-            with at_work():
+            with gate:
                 yield
         except sqlite3.Error as problem:
             raise schema.cache_error(self.path, problem) from problem
 
     @staticmethod
     def checkpoint(connection: sqlite3.Connection) -> None:
-        """Move the log into the file, unless others read it just now or a newer evalkit has written it."""
+        """Move the log into the file, unless others are reading it or a newer evalkit has written it."""
         if schema.schema_of(connection) > schema.SCHEMA:
             return
         connection.execute(f"PRAGMA busy_timeout = {_CHECKPOINT_WAIT_MS}")
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
-    def open_writer(self) -> tuple[sqlite3.Connection, object]:
-        """A new connection to write with, and the identity of its file (compare with `identity()`)."""
-        with self.using():
-            self.make()
-            connection = self._connect()
-            connection.execute("PRAGMA mmap_size = 0")
-            connection.execute("PRAGMA synchronous = FULL")
-            connection.execute("PRAGMA fullfsync = ON")
-            return connection, self.identity()
+    def open_writer(self) -> tuple[sqlite3.Connection, Identity | None]:
+        """A new connection for writing, and the identity of its file (compare with `identity()`)."""
+        self.make()
+        connection = self._connect()
+        connection.execute("PRAGMA mmap_size = 0")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA fullfsync = ON")
+        return connection, self.identity()
 
     def let_go(self, connection: sqlite3.Connection) -> None:
         """Close a connection; the log of a newer evalkit's store stays, as long as one that only reads is open."""
@@ -130,117 +139,156 @@ class Connections:
             schema.schema_of(reader)  # only now it holds its lock
             connection.close()
 
-    def check(self) -> None:
-        """Look whether the file, if there is one, is a store that can be used; an older one is migrated."""
+    def make(self) -> None:
+        """Check the file, and create a missing one."""
+        with self.reading() as connection:
+            if connection is not None:
+                return
+            schema.create(self.path)
         with self.reading():
             pass
 
-    def make(self) -> None:
-        """As `check`; a missing file is made."""
-        self.check()
-        if self.identity() is None:
-            with self.using():
-                schema.create(self.path)
-            self.check()
-
-    def identity(self) -> _Seen | None:
-        """Which file lies at the path now; None if none."""
+    def identity(self) -> Identity | None:
+        """Which file is at the path now; None if there is none."""
         try:
-            found = self.path.stat()
+            file = self.path.stat()
         except FileNotFoundError:
             return None
         except OSError as problem:
             raise schema.cache_error(self.path, problem) from problem
-        if self._locks():
-            return _Seen(found.st_dev, found.st_ino)
-        return _Seen(found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size, self._log_size() > 0)
+        if self._takes_locks():
+            return file.st_dev, file.st_ino
+        return file.st_dev, file.st_ino, file.st_mtime_ns, file.st_size, schema.log_size(self.path) > 0
 
     def close(self) -> None:
-        """Close what is idle; connections in use are closed when they are given back."""
+        """Close idle connections; those in use are closed when they are given back."""
         with self.using(), self._guard:
             self._seen = None
-            self._close_idle()
+            while self._idle:
+                self.let_go(self._idle.pop())
 
-    def _take(self) -> tuple[sqlite3.Connection, _Seen] | None:
-        with self._guard:
-            seen = self._look()
-            if seen is None:
-                return None
-            connection = self._idle.pop() if self._idle else self._connect()
-            self._used[id(connection)] = connection
-            return connection, seen
-
-    def _give_back(self, connection: sqlite3.Connection, seen: _Seen) -> None:
-        with self._guard:
-            if self._used.pop(id(connection), None) is None:
-                return  # taken before a fork: it is the parent's
-            if seen == self._seen:
-                self._idle.append(connection)
-            else:
-                self.let_go(connection)
-
-    def _look(self) -> _Seen | None:
+    def _check_identity(self) -> Identity | None:
+        """The file's identity; another file than before is checked, and migrated if it is older."""
         seen = self.identity()
         if seen == self._seen:
             return seen
-        self._seen = None
-        self._close_idle()
-        if seen is not None:
-            self._check(schema.check_file(self.path))
-            self._seen = seen = self.identity()
-        return seen
-
-    def _check(self, found: int) -> None:
-        if self.read_only and found < schema.SCHEMA:
+        self.close()
+        if seen is None:
+            return None
+        number = schema.check_file(self.path)
+        if self.read_only and number < schema.SCHEMA:
             raise CacheError(
-                f"{self.path} is of schema {found} and this evalkit reads {schema.SCHEMA}: "
+                f"{self.path} is of schema {number} and this evalkit reads {schema.SCHEMA}: "
                 "open it once where it can be written, so that it is migrated"
             )
-        if self._log_size():  # the number may stand there alone, and who may write would move it into the file
+        if schema.log_size(self.path):  # the number may be there alone, and a writer would move it into the file
             with contextlib.closing(self._connect("mode=ro")) as connection:
                 schema.refuse_newer(self.path, connection)
         with contextlib.closing(self._connect()) as connection:
             if not self.read_only and schema.schema_of(connection) < schema.SCHEMA:
                 schema.migrate(self.path, connection)
             schema.check_objects(self.path, connection)
+        self._seen = self.identity()
+        return self._seen
 
-    def _refuse_newer(self, connection: sqlite3.Connection) -> None:
-        try:
-            schema.refuse_newer(self.path, connection)
-        except CacheError:
-            with self._guard:  # so that nothing stays open, and the next use looks again
-                self._seen = None
-                self._close_idle()
-            raise
-
-    def _connect(self, mode: str | None = None) -> sqlite3.Connection:
-        place = f"file:{quote(os.fsencode(self.path))}?{mode or self._mode()}"
-        connection = sqlite3.connect(place, uri=True, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
+    def _connect(self, mode: str = "") -> sqlite3.Connection:
+        if not mode:
+            mode = "mode=rw"
+            if self.read_only:
+                mode = "mode=ro" if self._takes_locks() or schema.log_size(self.path) else "immutable=1"
+        uri = f"file:{quote(os.fsencode(self.path))}?{mode}"
+        connection = sqlite3.connect(uri, uri=True, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
         connection.execute("PRAGMA trusted_schema = OFF")
         connection.execute(f"PRAGMA mmap_size = {_MMAP_BYTES}")
         return connection
 
-    def _mode(self) -> str:
-        if not self.read_only:
-            return "mode=rw"
-        return "mode=ro" if self._locks() or self._log_size() else "immutable=1"
-
-    def _locks(self) -> bool:
-        # without write access SQLite cannot make the memory it shares with writers, and must not look for it
+    def _takes_locks(self) -> bool:
+        # without write access SQLite cannot create the memory it shares with writers, and must not look for it
         return not self.read_only or os.access(self.path.parent, os.W_OK)
-
-    def _log_size(self) -> int:
-        try:
-            return schema.log_of(self.path).stat().st_size
-        except OSError:
-            return 0
-
-    def _close_idle(self) -> None:
-        while self._idle:
-            self.let_go(self._idle.pop())
 
     def abandon_after_fork(self) -> list[sqlite3.Connection]:
         """In the child: forget the parent's connections; they must never be used nor closed here."""
         inherited = [*self._idle, *self._used.values()]
-        self._start()
+        self._guard, self._seen = threading.RLock(), None
+        self._idle, self._used = [], {}
         return inherited
+
+
+class _Gate:
+    """Held around every use of SQLite, by any number of threads. A fork waits for them, and no other enters.
+
+    A fork copies SQLite's mutexes as they are: one that another thread has locked at that moment stays
+    locked in the child permanently (seen within seconds under load).
+    """
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        self._changed = threading.Condition()
+        self._inside: dict[int, int] = {}  # how often, by thread
+        self._forking = False
+        self.opening = threading.RLock()
+        """The lock under which stores are opened."""
+
+    def __enter__(self) -> None:
+        me = threading.get_ident()
+        with self._changed:
+            # a thread that is inside already must not wait for a fork that waits for it
+            while self._forking and me not in self._inside:
+                self._changed.wait()
+            self._inside[me] = self._inside.get(me, 0) + 1
+
+    def __exit__(self, *_: object) -> None:
+        me = threading.get_ident()
+        with self._changed:
+            depth = self._inside.pop(me, 0) - 1
+            if depth > 0:
+                self._inside[me] = depth
+            elif self._forking:
+                self._changed.notify_all()
+
+    def before_fork(self) -> None:
+        me = threading.get_ident()
+        with self._changed:
+            self._changed.wait_for(lambda: not self._forking)
+            self._forking = True
+            # with a limit: an export may take minutes, and the child may never need a reply
+            self._changed.wait_for(lambda: not self._inside.keys() - {me}, timeout=_FORK_WAIT_S)
+
+    def after_fork(self) -> None:
+        with self._changed:
+            self._forking = False
+            self._changed.notify_all()
+
+
+class _Store(Protocol):
+    def abandon_after_fork(self) -> list[sqlite3.Connection]: ...
+    def close(self) -> None: ...
+
+
+gate = _Gate()
+stores: weakref.WeakSet[_Store] = weakref.WeakSet()
+"""The open stores: closed when the process ends, and reset in a forked child."""
+
+
+@atexit.register
+def _close_all() -> None:
+    for store in list(stores):
+        store.close()
+
+
+def _reset_in_child() -> None:
+    gate.reset()
+    inherited = [connection for store in list(stores) for connection in store.abandon_after_fork()]
+    if not inherited:
+        return
+    import ctypes
+
+    for connection in inherited:
+        # SQLite forbids using or closing a connection across a fork: one reference too many keeps it open
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=gate.before_fork, after_in_parent=gate.after_fork, after_in_child=_reset_in_child)

@@ -34,10 +34,6 @@ class Counters:
     """
 
     def __init__(self) -> None:
-        self.reset()
-
-    def reset(self) -> None:
-        """Back to zero (also in a forked child, whose parent's lock may have been held)."""
         self._lock = threading.Lock()
         self._counts = Counts(hits=0, misses=0, joins=0, stored=0, saved_usd=0.0)
 

@@ -19,7 +19,8 @@ from evalkit.core.prompts_and_replies import Reply
 from evalkit.core.reply_keys import KeyParts, canonical_json
 from evalkit.core.validation_errors import explain
 from evalkit.engine.cache.connections import Connections
-from evalkit.engine.cache.maintenance import Chosen, PruneReport, call_parts, snapshot, tally
+from evalkit.engine.cache.lookups import call_parts
+from evalkit.engine.cache.maintenance import Chosen, PruneReport, snapshot, tally
 from evalkit.engine.cache.rows import Row, row_of
 from evalkit.engine.cache.sqlite_schema import place, transaction
 from evalkit.errors import CacheError, counted

@@ -1,18 +1,21 @@
-"""Questions to the store that are answered by reading: values in bulk, by content, counts, the nearest entry."""
+"""The reading half of `ReplyStore`: replies in bulk, by content, counts, the nearest entry, facts."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Collection, Iterator
-from typing import Any, TypedDict
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
 
 import orjson
 
-from evalkit.core.reply_keys import KeyParts
-from evalkit.engine.cache.rows import key_function, shared_json
-from evalkit.engine.cache.writer import chunks, marks
+from evalkit.core.reply_keys import KeyParts, sample_keys
+from evalkit.engine.cache.connections import Connections
+from evalkit.engine.cache.rows import shared_json
 
-__all__ = ["KeyCounts", "by_content", "count", "known_facts", "nearest", "texts_of", "values"]
+__all__ = ["Lookups", "call_id", "call_parts", "rows_in"]
+
+_KEYS_PER_QUERY = 900  # old SQLite builds take no more than 999 parameters
+_OTHER_SAMPLES = 32
 
 _VALUES = "SELECT key, value FROM replies WHERE key IN ({}) ORDER BY key, generation"
 _MARKED = (
@@ -23,126 +26,139 @@ _BY_CONTENT = (
     "SELECT key, created, source, promoted_from IS NOT NULL, value, content_key FROM replies "
     "WHERE content_key IN ({}) ORDER BY key, generation"
 )
-_COUNT = "SELECT count(*) FROM replies WHERE call_id = ?"
-_OTHER_SAMPLES = 32
-
-_Newest = tuple[float, str, int, bytes]
-"""Time of receipt, source, whether promoted, value."""
 
 
-class KeyCounts(TypedDict):
-    """How many of some keys are stored, by what their newest reply is; a promoted one counts twice."""
+class Lookups:
+    """What a store answers by reading."""
 
-    stored: int
-    live: int
-    recorded: int
-    promoted: int
+    _connections: Connections
+    _learnt: dict[tuple[str, str], dict[str, Any]]
 
+    def get_many(
+        self, keys: Collection[bytes], *, since: float | None = None, recorded: bool = True, promoted: bool = True
+    ) -> dict[bytes, bytes]:
+        """The stored replies of many keys, as JSON bytes (`Reply.from_dict` of it is the reply).
 
-def values(
-    connection: sqlite3.Connection, keys: Collection[bytes], *, since: float | None, recorded: bool, promoted: bool
-) -> dict[bytes, bytes]:
-    """The newest value of each key that counts as present."""
-    wanted = sorted(keys)  # in order, pages of the index are visited once
-    found: dict[bytes, bytes] = {}
-    if since is None and recorded and promoted:
-        for portion in chunks(wanted):
-            # of several generations the last one read, the newest, stays
-            found.update(connection.execute(_VALUES.format(marks(portion)), portion))
-        return found
-    counts = _filter(since, recorded, promoted)
-    return {key: newest[3] for key, newest in _newest(connection, wanted).items() if counts(newest)}
+        Only the newest generation of a key counts.
 
+        Parameters
+        ----------
+        keys
+            Reply keys, 32 bytes each, in any order.
+        since
+            Unix time: a reply received before it does not count as present.
+        recorded, promoted
+            False: a reply that was recorded by hand, or taken over by `promote`, does not count.
 
-def count(connection: sqlite3.Connection, keys: Collection[bytes], *, since: float | None) -> KeyCounts:
-    """How many of the keys are stored, and as what."""
-    counts = _filter(since, True, True)
-    newest = [row for row in _newest(connection, sorted(keys)).values() if counts(row)]
-    live = sum(row[1] == "live" for row in newest)
-    promoted = sum(row[2] for row in newest)
-    return KeyCounts(stored=len(newest), live=live, recorded=len(newest) - live, promoted=promoted)
-
-
-def _newest(connection: sqlite3.Connection, wanted: list[bytes]) -> dict[bytes, _Newest]:
-    return {
-        key: row
-        for portion in chunks(wanted)
-        for key, *row in connection.execute(_MARKED.format(marks(portion)), portion)
-    }
-
-
-def _filter(since: float | None, recorded: bool, promoted: bool) -> Callable[[_Newest], bool]:
-    def counts(row: _Newest) -> bool:
-        return (since is None or row[0] >= since) and (recorded or row[1] != "recorded") and (promoted or not row[2])
-
-    return counts
-
-
-def by_content(
-    connection: sqlite3.Connection, content_keys: Collection[bytes], *, since: float | None, recorded: bool
-) -> dict[bytes, tuple[bytes, bytes]]:
-    """Content key -> (key, value) of the reply of that content which was received last.
-
-    Among equals the origin comes before its promoted copy, then the smaller key: the same answer for everybody.
-    """
-    newest: dict[bytes, tuple[bytes, _Newest]] = {}
-    for portion in chunks(sorted(content_keys)):
-        for key, *row, content_key in connection.execute(_BY_CONTENT.format(marks(portion)), portion):
-            newest[key] = content_key, tuple(row)
-    counts = _filter(since, recorded, True)
-    best: dict[bytes, tuple[tuple[float, bool], bytes, bytes]] = {}
-    for key in sorted(newest):
-        content_key, row = newest[key]
-        rank = row[0], not row[2]
-        if counts(row) and (content_key not in best or rank > best[content_key][0]):
-            best[content_key] = rank, key, row[3]
-    return {content_key: (key, value) for content_key, (_, key, value) in best.items()}
-
-
-def nearest(connection: sqlite3.Connection, parts: KeyParts) -> dict[str, tuple[object, object]] | None:
-    """In which fields the most similar stored entry of this input differs: ``{field: (stored, asked)}``.
-
-    No index is needed: the key of each known combination of shared parts is computed for this input
-    and looked up. Other samples count only where this sample is stored under no combination.
-    """
-    asked = orjson.loads(shared_json(parts))
-    calls = [call.encode() for (call,) in connection.execute("SELECT parts FROM calls ORDER BY call_id DESC")]
-    others = [sample for sample in range(max(_OTHER_SAMPLES, parts.sample)) if sample != parts.sample]
-    for samples in ([parts.sample], others):
-        candidates = {
-            key_function(call)(parts.input_hash, parts.order, n): (call, n) for call in calls for n in samples
+        Returns
+        -------
+        dict
+            Key -> JSON; keys that are not present are absent.
+        """
+        with self._connections.reading() as connection:
+            if connection is None or not keys:
+                return {}
+            ordered = sorted(keys)  # so that pages of the index are visited once
+            if since is None and recorded and promoted:
+                return dict(rows_in(connection, _VALUES, ordered))  # the newest generation is read last, and stays
+            newest = {key: row for key, *row in rows_in(connection, _MARKED, ordered)}
+        return {
+            key: value
+            for key, (created, source, is_promoted, value) in newest.items()
+            if (since is None or created >= since)
+            and (recorded or source != "recorded")
+            and (promoted or not is_promoted)
         }
-        there = values(connection, candidates, since=None, recorded=True, promoted=True)
-        # candidates are in order of preference: newest combination first, then the smaller sample
-        differences = [_difference(*candidates[key], asked, parts) for key in candidates if key in there]
-        if differences:
-            return min(differences, key=len)
-    return None
+
+    def get_by_content(
+        self, content_keys: Collection[bytes], *, since: float | None = None, recorded: bool = True
+    ) -> dict[bytes, tuple[bytes, bytes]]:
+        """Replies to an unchanged criterion of another rubric version: content key -> (origin's key, JSON).
+
+        If several versions have one, the reply received last is taken; among equals the origin before its promoted
+        copy, then the smaller key, so that everybody gets the same one.
+        """
+        with self._connections.reading() as connection:
+            if connection is None or not content_keys:
+                return {}
+            newest = {key: row for key, *row in rows_in(connection, _BY_CONTENT, sorted(content_keys))}
+        best: dict[bytes, tuple[tuple[float, bool], bytes, bytes]] = {}
+        for key, (created, source, is_promoted, value, content_key) in sorted(newest.items()):
+            rank = created, not is_promoted
+            counts = (since is None or created >= since) and (recorded or source != "recorded")
+            if counts and (content_key not in best or rank > best[content_key][0]):
+                best[content_key] = rank, key, value
+        return {content_key: (key, value) for content_key, (_, key, value) in best.items()}
+
+    def nearest(self, parts: KeyParts) -> dict[str, tuple[object, object]] | None:
+        """How a missing reply differs from the most similar stored one: ``{field: (stored, requested)}``.
+
+        Only replies to the same input count; None if there is none. Among equally similar ones, the combination of
+        shared parts that was used first most recently. Other samples count only if this sample is not stored under
+        any combination.
+        """
+        requested = orjson.loads(shared_json(parts))
+        others = [sample for sample in range(max(_OTHER_SAMPLES, parts.sample)) if sample != parts.sample]
+        with self._connections.reading() as connection:
+            calls = {} if connection is None else call_parts(connection)
+        # no index is needed: the key of this input is computed for each known combination, the newest first
+        combinations = [calls[number] for number in sorted(calls, reverse=True)]
+        for samples in ([parts.sample], others):
+            candidates = {
+                key: (shared, sample)
+                for shared in combinations
+                for sample, key in zip(
+                    samples,
+                    sample_keys(KeyParts.from_dict(shared))(parts.input_hash, parts.order, samples),
+                    strict=True,
+                )
+            }
+            stored = self.get_many(candidates)
+            differences = []
+            for shared, sample in (candidates[key] for key in candidates if key in stored):
+                names = [name for name in KeyParts.__slots__ if shared[name] != requested[name]]
+                fields: dict[str, tuple[object, object]] = {name: (shared[name], requested[name]) for name in names}
+                if sample != parts.sample:
+                    fields["sample"] = sample, parts.sample
+                differences.append(fields)
+            if differences:
+                return min(differences, key=len)
+        return None
+
+    def texts_of(self, rubric: str, version: str, *, count: bool = False) -> dict[tuple[str, str], int]:
+        """(template hash, rubric hash) -> replies of a version; 0 for each without `count`, which reads all of them."""
+        counts: dict[tuple[str, str], int] = {}
+        with self._connections.reading() as connection:
+            for number, parts in ({} if connection is None else call_parts(connection)).items():
+                if (parts["rubric"], parts["rubric_version"]) == (rubric, version):
+                    assert connection is not None
+                    query = "SELECT count(*) FROM replies WHERE call_id = ?"
+                    (n,) = connection.execute(query, (number,)).fetchone() if count else (0,)
+                    pair = parts["template_hash"], parts["rubric_hash"]
+                    counts[pair] = counts.get(pair, 0) + n
+        return counts
+
+    def facts(self, service: str, model: str) -> dict[str, Any]:
+        """What was learnt about a service and model: name -> JSON value."""
+        query = "SELECT name, value FROM facts WHERE service = ? AND model = ? ORDER BY name"
+        with self._connections.reading() as connection:
+            rows = [] if connection is None else connection.execute(query, (service, model)).fetchall()
+        return {name: orjson.loads(value) for name, value in rows} | self._learnt.get((service, model), {})
 
 
-def _difference(call: bytes, sample: int, asked: dict[str, Any], parts: KeyParts) -> dict[str, tuple[object, object]]:
-    stored = orjson.loads(call)
-    fields = {name: (stored[name], asked[name]) for name in KeyParts.__slots__ if stored[name] != asked[name]}
-    if sample != parts.sample:
-        fields["sample"] = sample, parts.sample
-    return fields
+def rows_in(connection: sqlite3.Connection, query: str, keys: Sequence[bytes]) -> Iterator[tuple[Any, ...]]:
+    """The rows of a query with ``IN ({})``, for as many keys at a time as one query can take."""
+    for start in range(0, len(keys), _KEYS_PER_QUERY):
+        some = keys[start : start + _KEYS_PER_QUERY]
+        yield from connection.execute(query.format(",".join("?" * len(some))), some)
 
 
-def texts_of(connection: sqlite3.Connection, rubric: str, version: str, *, count: bool) -> dict[tuple[str, str], int]:
-    """(template hash, rubric hash) -> replies of a rubric's version, all generations; not counted unless `count`."""
-    found: dict[tuple[str, str], int] = {}
-    for number, text in connection.execute("SELECT call_id, parts FROM calls").fetchall():
-        parts = orjson.loads(text)
-        if (parts["rubric"], parts["rubric_version"]) == (rubric, version):
-            pair = parts["template_hash"], parts["rubric_hash"]
-            (n,) = connection.execute(_COUNT, (number,)).fetchone() if count else (0,)
-            found[pair] = found.get(pair, 0) + n
-    return found
+def call_parts(connection: sqlite3.Connection) -> dict[int, dict[str, Any]]:
+    """The shared key parts by `call_id`."""
+    return {number: orjson.loads(parts) for number, parts in connection.execute("SELECT call_id, parts FROM calls")}
 
 
-def known_facts(connection: sqlite3.Connection, service: str, model: str) -> dict[str, Any]:
-    """What was learnt of a service and model."""
-    rows: Iterator[tuple[str, str]] = connection.execute(
-        "SELECT name, value FROM facts WHERE service = ? AND model = ? ORDER BY name", (service, model)
-    )
-    return {name: orjson.loads(value) for name, value in rows}
+def call_id(connection: sqlite3.Connection, parts: str) -> int:
+    """The id of shared key parts, given as JSON; unknown ones get one."""
+    connection.execute("INSERT OR IGNORE INTO calls (parts) VALUES (?)", (parts,))
+    return int(connection.execute("SELECT call_id FROM calls WHERE parts = ?", (parts,)).fetchone()[0])

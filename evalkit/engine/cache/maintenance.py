@@ -1,23 +1,22 @@
-"""Looking after a store: which replies are chosen, statistics, promotion, removal."""
+"""Maintenance of a store: which replies are chosen, statistics, promotion."""
 
 from __future__ import annotations
 
 import contextlib
 import sqlite3
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypedDict
 
-import orjson
-
 from evalkit.core.reply_keys import canonical_json
 from evalkit.engine.cache.counters import Counts
-from evalkit.engine.cache.rows import key_function
+from evalkit.engine.cache.lookups import call_id, call_parts
+from evalkit.engine.cache.rows import key_makers
 from evalkit.engine.cache.sqlite_schema import log_of
 from evalkit.errors import CacheError, counted
 
-__all__ = ["Chosen", "JudgeStats", "PruneReport", "RubricStats", "Stats", "call_parts", "promote", "stats", "tally"]
+__all__ = ["Chosen", "PruneReport", "Stats", "promote", "snapshot", "stats", "tally"]
 
 _TALLY = (
     "SELECT count(*), count(DISTINCT key), total(length(value)), "
@@ -37,30 +36,16 @@ _PROMOTE = (
     "WHERE NOT EXISTS (SELECT 1 FROM replies WHERE key = ?)"
 )
 
-_Group = tuple[int, str, int, int, float]
-"""Id of the shared parts, source, whether promoted, number of replies, US$."""
 
-
-class JudgeStats(TypedDict):
-    """Replies of one judge; US$ of those whose price is known."""
-
-    provider: str
-    service: str
-    model: str
-    n_replies: int
-    cost_usd: float
-
-
-class RubricStats(TypedDict):
-    """Replies to one rubric version."""
-
-    rubric: str
-    rubric_version: str
-    n_replies: int
+_JUDGE, _RUBRIC = ("provider", "service", "model"), ("rubric", "rubric_version")
 
 
 class Stats(TypedDict):
-    """What a store holds: all generations count as replies; promoted ones cost nothing again."""
+    """What is in a store: all generations count as replies; promoted ones cost nothing again.
+
+    `judges` has one dict per `provider`, `service` and `model`, and `rubrics` one per `rubric` and `rubric_version`,
+    each with `n_replies` and `cost_usd` (of the replies whose price is known).
+    """
 
     path: str
     n_bytes: int
@@ -70,8 +55,8 @@ class Stats(TypedDict):
     n_recorded: int
     n_promoted: int
     cost_usd: float
-    judges: list[JudgeStats]
-    rubrics: list[RubricStats]
+    judges: list[dict[str, Any]]
+    rubrics: list[dict[str, Any]]
     session: Counts
 
 
@@ -135,7 +120,7 @@ class PruneReport:
     n_bytes: int
     cost_usd: float
     applied: bool = False
-    exported_to: Path | None = field(default=None)
+    exported_to: Path | None = None
 
     def __str__(self) -> str:
         size = f"{counted(self.n_replies, 'reply', 'replies')} of {counted(self.n_keys, 'key')}"
@@ -143,11 +128,6 @@ class PruneReport:
         if self.applied:
             return f"removed {what}; they are kept in {self.exported_to}"
         return f"would remove {what}; nothing was removed: apply does it"
-
-
-def call_parts(connection: sqlite3.Connection) -> dict[int, dict[str, Any]]:
-    """The shared key parts by `call_id`."""
-    return {number: orjson.loads(parts) for number, parts in connection.execute("SELECT call_id, parts FROM calls")}
 
 
 @contextlib.contextmanager
@@ -174,8 +154,8 @@ def tally(connection: sqlite3.Connection | None, chosen: Chosen) -> PruneReport:
 
 
 def stats(connection: sqlite3.Connection | None, path: Path, session: Counts) -> Stats:
-    """Statistics of the whole store; zeros where there is no file."""
-    groups: list[_Group] = []
+    """Statistics of the whole store; zeros if there is no file."""
+    groups: list[tuple[int, str, int, int, float]] = []
     calls: dict[int, dict[str, Any]] = {}
     n_keys = 0
     if connection is not None:
@@ -183,39 +163,26 @@ def stats(connection: sqlite3.Connection | None, path: Path, session: Counts) ->
             calls = call_parts(connection)
             groups = connection.execute(_GROUPS).fetchall()
             (n_keys,) = connection.execute("SELECT count(*) FROM (SELECT DISTINCT key FROM replies)").fetchone()
-    judges, rubrics = _by_judge_and_rubric(groups, calls)
+    sums: dict[tuple[str, ...], dict[tuple[str, ...], dict[str, Any]]] = {_JUDGE: {}, _RUBRIC: {}}
+    for number, _, _, n, cost in groups:
+        for names, entries in sums.items():
+            named = {name: calls[number][name] for name in names}
+            entry = entries.setdefault(tuple(named.values()), named | {"n_replies": 0, "cost_usd": 0.0})
+            entry["n_replies"] += n
+            entry["cost_usd"] += cost
     return Stats(
         path=str(path),
-        n_bytes=sum(place.stat().st_size for place in (path, log_of(path)) if place.exists()),
+        n_bytes=sum(file.stat().st_size for file in (path, log_of(path)) if file.exists()),
         n_replies=sum(n for *_, n, _ in groups),
         n_keys=n_keys,
         n_live=sum(n for _, source, _, n, _ in groups if source == "live"),
         n_recorded=sum(n for _, source, _, n, _ in groups if source == "recorded"),
         n_promoted=sum(n for _, _, promoted, n, _ in groups if promoted),
         cost_usd=sum(cost for *_, cost in groups),
-        judges=judges,
-        rubrics=rubrics,
+        judges=[entry for _, entry in sorted(sums[_JUDGE].items())],
+        rubrics=[entry for _, entry in sorted(sums[_RUBRIC].items())],
         session=session,
     )
-
-
-def _by_judge_and_rubric(
-    groups: Iterable[_Group], calls: Mapping[int, dict[str, Any]]
-) -> tuple[list[JudgeStats], list[RubricStats]]:
-    judges: dict[tuple[str, ...], JudgeStats] = {}
-    rubrics: dict[tuple[str, ...], RubricStats] = {}
-    for call_id, _, _, n, cost in groups:
-        parts = calls[call_id]
-        judge = parts["provider"], parts["service"], parts["model"]
-        by_judge = judges.setdefault(
-            judge, JudgeStats(provider=judge[0], service=judge[1], model=judge[2], n_replies=0, cost_usd=0.0)
-        )
-        by_judge["n_replies"] += n
-        by_judge["cost_usd"] += cost
-        rubric = parts["rubric"], parts["rubric_version"]
-        by_rubric = rubrics.setdefault(rubric, RubricStats(rubric=rubric[0], rubric_version=rubric[1], n_replies=0))
-        by_rubric["n_replies"] += n
-    return [judges[name] for name in sorted(judges)], [rubrics[name] for name in sorted(rubrics)]
 
 
 def promote(
@@ -223,22 +190,16 @@ def promote(
 ) -> int:
     """Copy the newest replies to unchanged criteria to another rubric version, in an open transaction."""
     n_written = 0
-    for call_id, parts in call_parts(connection).items():
-        if (parts["rubric"], parts["rubric_version"]) != (rubric, from_version):
+    for origin, parts in call_parts(connection).items():
+        of_version = (parts["rubric"], parts["rubric_version"]) == (rubric, from_version)
+        if not of_version or parts["rubric_hash"] not in rubric_hashes:
             continue
-        if parts["rubric_hash"] in rubric_hashes:
-            n_written += _promote_call(connection, call_id, {**parts, "rubric_version": to_version})
+        call = canonical_json(parts | {"rubric_version": to_version})
+        number, (keys_of, _) = call_id(connection, call.decode()), key_makers(call)
+        newest = {key: row for key, *row in connection.execute(_ORIGINS, (origin,))}
+        copies = []
+        for input_hash, order, sample, *rest in newest.values():
+            (key,) = keys_of(input_hash.hex(), order, (sample,))
+            copies.append((key, number, input_hash, order, sample, *rest, key))
+        n_written += connection.executemany(_PROMOTE, copies).rowcount
     return n_written
-
-
-def _promote_call(connection: sqlite3.Connection, origin: int, parts: dict[str, Any]) -> int:
-    call = canonical_json(parts)
-    connection.execute("INSERT OR IGNORE INTO calls (parts) VALUES (?)", (call.decode(),))
-    (call_id,) = connection.execute("SELECT call_id FROM calls WHERE parts = ?", (call.decode(),)).fetchone()
-    key = key_function(call)
-    newest = {row[0]: row[1:] for row in connection.execute(_ORIGINS, (origin,))}
-    copies = (
-        (new := key(input_hash.hex(), order, sample), call_id, input_hash, order, sample, *rest, new)
-        for input_hash, order, sample, *rest in newest.values()
-    )
-    return connection.executemany(_PROMOTE, copies).rowcount

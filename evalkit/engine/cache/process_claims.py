@@ -94,10 +94,6 @@ class Claims:
         self._works = False
         _log.info("%s cannot be locked (%s): two processes may ask for the same sample", self._path, problem)
 
-    def abandon_after_fork(self) -> None:
-        """A forked child holds none of the parent's claims."""
-        self._file, self._held = None, set()  # the parent's descriptor stays open here, which costs nothing
-
     def close(self) -> None:
         """Let the file and every claim go."""
         file, self._file = self._file, None

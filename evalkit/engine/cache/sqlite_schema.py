@@ -28,6 +28,7 @@ __all__ = [
     "check_objects",
     "create",
     "log_of",
+    "log_size",
     "migrate",
     "place",
     "refuse_newer",
@@ -104,33 +105,39 @@ def cache_error(path: Path, problem: sqlite3.Error | OSError) -> CacheError:
 
 
 def check_file(path: Path) -> int:
-    """The schema number of the store at `path`, read off the file's first bytes alone.
+    """The schema number of the store at `path`, read from the file's first bytes alone.
 
-    SQLite is not let near a file before this: opening could already write to it. A newer number may stand in the log
+    SQLite does not see a file before this check: opening could already write to it. A newer number may be in the log
     alone: see `refuse_newer`.
 
     Raises
     ------
     CacheError
-        If the file is foreign, truncated or of a newer evalkit.
+        If the file is foreign, truncated or was written by a newer evalkit.
     """
-    for attempt in (0, 1, 2):
-        header, size = _first_bytes(path)
-        problem = _problem_of(header, size, _has_log(path))
-        if problem is None:
-            return int(struct.unpack_from(">I", header, 60)[0])
+    for attempt in range(3):
+        try:
+            with path.open("rb") as file:
+                header, size = file.read(100), os.fstat(file.fileno()).st_size
+        except OSError as problem:
+            raise cache_error(path, problem) from problem
+        page_size, pages, schema, application = struct.unpack(">16xH10xI28xI4xI28x", header.ljust(100, b"\0"))
+        whole = max(100, pages * (65536 if page_size == 1 else page_size))
+        if not header.startswith(_MAGIC) and not (len(header) < 100 and _MAGIC.startswith(header[:16])):
+            problem_text = f"is not a SQLite file: {_ELSEWHERE}"
+        elif len(header) == 100 and application != APPLICATION_ID:
+            problem_text = f"is a SQLite file of another program (application id {application:#x}): {_ELSEWHERE}"
+        elif schema > SCHEMA:
+            problem_text = _newer(schema)
+        # with a log beside it a shorter file is right: its end may still be in the log
+        elif len(header) < 100 or (size < whole and not log_size(path)):
+            problem_text = f"is truncated to {size} of {whole} bytes: restore it, or move it away and import an export"
+        else:
+            return int(schema)
         # another process may be writing its log into the file at this moment
         if attempt < 2:
             time.sleep(0.05)
-    raise CacheError(f"{path} {problem}; it was left untouched")
-
-
-def _first_bytes(path: Path) -> tuple[bytes, int]:
-    try:
-        with path.open("rb") as file:
-            return file.read(100), os.fstat(file.fileno()).st_size
-    except OSError as problem:
-        raise cache_error(path, problem) from problem
+    raise CacheError(f"{path} {problem_text}; it was left untouched")
 
 
 def log_of(path: Path) -> Path:
@@ -138,41 +145,17 @@ def log_of(path: Path) -> Path:
     return path.with_name(f"{path.name}-wal")
 
 
-def _has_log(path: Path) -> bool:
+def log_size(path: Path) -> int:
+    """Bytes in the log of a store; 0 if it has no log."""
     try:
-        return log_of(path).stat().st_size > 0
+        return log_of(path).stat().st_size
     except OSError:
-        return False
-
-
-def _problem_of(header: bytes, size: int, has_log: bool) -> str | None:
-    elsewhere = _ELSEWHERE
-    if len(header) < 100 and _MAGIC.startswith(header[:16]):
-        return f"is truncated to {size} bytes: restore it, or move it away and import an export"
-    if not header.startswith(_MAGIC):
-        return f"is not a SQLite file: {elsewhere}"
-    page_size, pages, schema, application = *struct.unpack_from(">H", header, 16), *_numbers(header)
-    if application != APPLICATION_ID:
-        return f"is a SQLite file of another program (application id {application:#x}): {elsewhere}"
-    if schema > SCHEMA:
-        return _newer(schema)
-    whole = pages * (65536 if page_size == 1 else page_size)
-    # with a log beside it a shorter file is right: its end may still be in the log
-    if size < whole and not has_log:
-        return f"is truncated to {size} of {whole} bytes: restore it, or move it away and import an export"
-    return None
+        return 0
 
 
 def _newer(schema: int) -> str:
     newer = f"schema {schema}, this one reads up to {SCHEMA}"
     return f"was written by a newer evalkit ({newer}): upgrade evalkit, or {_ELSEWHERE}"
-
-
-def _numbers(header: bytes) -> tuple[int, int, int]:
-    def number(offset: int) -> int:
-        return int(struct.unpack_from(">I", header, offset)[0])
-
-    return number(28), number(60), number(68)
 
 
 def check_objects(path: Path, connection: sqlite3.Connection) -> None:
@@ -185,8 +168,7 @@ def check_objects(path: Path, connection: sqlite3.Connection) -> None:
     for kind, name in sorted(found ^ _OBJECTS):
         state = "holds" if (kind, name) in found else "lacks"
         raise CacheError(
-            f"{path} {state} the {kind} {name!r}, so it was not written by evalkit; it was left untouched: "
-            "move it away or set EVALKIT_CACHE to another folder"
+            f"{path} {state} the {kind} {name!r}, so it was not written by evalkit; it was left untouched: {_ELSEWHERE}"
         )
 
 
@@ -196,12 +178,16 @@ def create(path: Path) -> None:
     It is built under another name and linked into place whole, so that no process ever sees half a file.
     """
     fresh = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    folder, log = path.parent, log_of(path)
     try:
-        _make_folder(path.parent)
-        log = log_of(path)
+        if not folder.is_dir():
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            # replies may be private: a folder that evalkit made is not committed by accident
+            with contextlib.suppress(FileExistsError), (folder / ".gitignore").open("x", encoding="utf-8") as file:
+                file.write("# made by evalkit: share replies with `evalkit cache export`\n*\n")
         # in this order: another process makes its log only after the file
         if log.exists() and not path.exists():
-            raise CacheError(f"{log} lies there without its {path.name}: restore that file, or remove the log")
+            raise CacheError(f"{log} is there without its {path.name}: restore that file, or remove the log")
         _build(fresh)
         with contextlib.suppress(FileExistsError):
             place(fresh, path)
@@ -211,15 +197,6 @@ def create(path: Path) -> None:
         for end in ("", "-wal", "-shm", "-journal"):
             with contextlib.suppress(OSError):
                 fresh.with_name(f"{fresh.name}{end}").unlink()
-
-
-def _make_folder(folder: Path) -> None:
-    if folder.is_dir():
-        return
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    # replies may be private: a folder that evalkit made is not committed by accident
-    with contextlib.suppress(FileExistsError), (folder / ".gitignore").open("x", encoding="utf-8") as file:
-        file.write("# made by evalkit: share replies with `evalkit cache export`\n*\n")
 
 
 def _build(path: Path) -> None:
@@ -232,13 +209,10 @@ def _build(path: Path) -> None:
 
 
 def _make_private(path: Path, mode: int = 0o600) -> None:
-    """Make an empty file with these rights, whatever the umask; SQLite gives its log those of the file."""
-    number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        if hasattr(os, "fchmod") and mode != 0o600:
-            os.fchmod(number, mode)
-    finally:
-        os.close(number)
+    """Make an empty file with these permissions, whatever the umask; SQLite gives its log those of the file."""
+    path.touch(0o600, exist_ok=False)
+    if mode != 0o600:
+        path.chmod(mode)
 
 
 def place(fresh: Path, path: Path) -> None:
@@ -275,7 +249,12 @@ def migrate(path: Path, connection: sqlite3.Connection) -> None:
         if found >= SCHEMA:
             return
         copy = path.with_name(f"{path.stem}.schema{found}{path.suffix}")
-        _copy(path, copy)
+        part = copy.with_name(f".{copy.name}.{os.getpid()}.part")
+        part.unlink(missing_ok=True)
+        _make_private(part, path.stat().st_mode & 0o666)
+        with contextlib.closing(sqlite3.connect(path)) as source, contextlib.closing(sqlite3.connect(part)) as target:
+            source.backup(target)
+        part.replace(copy)
         try:
             for number in range(found, SCHEMA):
                 MIGRATIONS[number](connection)
@@ -313,12 +292,3 @@ def transaction(path: Path, connection: sqlite3.Connection) -> Iterator[None]:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
-
-
-def _copy(path: Path, copy: Path) -> None:
-    part = copy.with_name(f".{copy.name}.{os.getpid()}.part")
-    part.unlink(missing_ok=True)
-    _make_private(part, path.stat().st_mode & 0o666)
-    with contextlib.closing(sqlite3.connect(path)) as source, contextlib.closing(sqlite3.connect(part)) as target:
-        source.backup(target)
-    part.replace(copy)

@@ -21,11 +21,10 @@ from typing import TYPE_CHECKING, Any
 from evalkit.core.folders import default_folder, network_file_system
 from evalkit.core.prompts_and_replies import Reply
 from evalkit.core.reply_keys import KeyParts, canonical_json
-from evalkit.engine.cache import lookups
 from evalkit.engine.cache import maintenance as upkeep
-from evalkit.engine.cache.connections import Connections
+from evalkit.engine.cache.connections import Connections, gate, stores
 from evalkit.engine.cache.counters import Counters
-from evalkit.engine.cache.forks import look_after, opening
+from evalkit.engine.cache.lookups import Lookups
 from evalkit.engine.cache.process_claims import Claims
 from evalkit.engine.cache.rows import Row, row_of
 from evalkit.engine.cache.sqlite_schema import FILE_NAME
@@ -44,7 +43,7 @@ _LEAST_FREE_BYTES = 1 << 20
 _open: dict[tuple[Path, bool], ReplyStore] = {}
 
 
-class ReplyStore:
+class ReplyStore(Lookups):
     """Raw replies of judges by reply key, kept permanently; `ReplyStore.open` returns one.
 
     A key has generations: a refresh appends one, the newest counts, and nothing is removed but by
@@ -83,8 +82,8 @@ class ReplyStore:
         self.claims = Claims(folder)
         self._connections = Connections(self.path, read_only=self.read_only)
         self._writer = Writer(self._connections, self.counters)
-        self._learnt: dict[tuple[str, str], dict[str, Any]] = {}
-        look_after(self)
+        self._learnt = {}
+        stores.add(self)
 
     @classmethod
     def open(cls, cache: Path | str | None = None, *, read_only: bool = False) -> ReplyStore:
@@ -105,15 +104,23 @@ class ReplyStore:
             If the file there is foreign, truncated, damaged or of a newer evalkit, or would lie on a
             network file system. The file is left untouched.
         """
-        place = (default_folder() if cache is None else Path(cache).expanduser()).resolve()
-        with opening():
-            store = _open.get((place, read_only))
+        folder = (default_folder() if cache is None else Path(cache).expanduser()).resolve()
+        with gate.opening:
+            store = _open.get((folder, read_only))
             # a folder whose permissions were corrected is to be writable without a new process
             if store is None or store.read_only != (read_only or not _can_write(store.path)):
-                _refuse_place(place)
-                store = cls(place, read_only=read_only)
-                store._connections.check()
-                _open[place, read_only] = store
+                if folder.exists() and not folder.is_dir():
+                    raise CacheError(f"cache folder {folder} is a file; set EVALKIT_CACHE to a folder")
+                network = network_file_system(folder)
+                if network is not None:
+                    raise CacheError(
+                        f"cache folder {folder} is on a network file system ({network}), where SQLite's log does not "
+                        "work and replies could be lost; set EVALKIT_CACHE to a local folder, and transfer replies by "
+                        "export and import"
+                    )
+                store = cls(folder, read_only=read_only)
+                with store._connections.reading():  # checks the file, if there is one
+                    _open[folder, read_only] = store
         return store
 
     def __repr__(self) -> str:
@@ -121,65 +128,6 @@ class ReplyStore:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _reopened, (str(self.folder), self.read_only)
-
-    def get_many(
-        self, keys: Collection[bytes], *, since: float | None = None, recorded: bool = True, promoted: bool = True
-    ) -> dict[bytes, bytes]:
-        """The stored replies of many keys, as JSON bytes (`Reply.from_dict` of it is the reply).
-
-        Only the newest generation of a key is looked at.
-
-        Parameters
-        ----------
-        keys
-            Reply keys, 32 bytes each, in any order.
-        since
-            Unix time: a reply received before it does not count as present.
-        recorded, promoted
-            False: a reply that was recorded by hand, or taken over by `promote`, does not count.
-
-        Returns
-        -------
-        dict
-            Key -> JSON; keys that are not present are absent.
-        """
-        with self._connections.reading() as connection:
-            if connection is None or not keys:
-                return {}
-            return lookups.values(connection, keys, since=since, recorded=recorded, promoted=promoted)
-
-    def get_by_content(
-        self, content_keys: Collection[bytes], *, since: float | None = None, recorded: bool = True
-    ) -> dict[bytes, tuple[bytes, bytes]]:
-        """Replies to an unchanged criterion of another rubric version: content key -> (origin's key, JSON).
-
-        Where several versions hold one, the reply received last is taken.
-        """
-        with self._connections.reading() as connection:
-            if connection is None or not content_keys:
-                return {}
-            return lookups.by_content(connection, content_keys, since=since, recorded=recorded)
-
-    def counts_for(self, keys: Collection[bytes], *, since: float | None = None) -> lookups.KeyCounts:
-        """How many of the keys are `stored`, and of these `live`, `recorded` and (besides) `promoted`."""
-        with self._connections.reading() as connection:
-            if connection is None:
-                return lookups.KeyCounts(stored=0, live=0, recorded=0, promoted=0)
-            return lookups.count(connection, keys, since=since)
-
-    def nearest(self, parts: KeyParts) -> dict[str, tuple[object, object]] | None:
-        """What separates a missing reply from the most similar stored one: ``{field: (stored, asked)}``.
-
-        Only replies to the same input count; None if there is none. Among equally similar ones, the
-        combination that was used first most recently.
-        """
-        with self._connections.reading() as connection:
-            return None if connection is None else lookups.nearest(connection, parts)
-
-    def texts_of(self, rubric: str, version: str, *, count: bool = False) -> dict[tuple[str, str], int]:
-        """(template hash, rubric hash) -> replies of a version; 0 for each without `count`, which reads all of them."""
-        with self._connections.reading() as connection:
-            return {} if connection is None else lookups.texts_of(connection, rubric, version, count=count)
 
     def put(
         self, parts: KeyParts, reply: Reply, *, overwrite: bool = False, newer_than: float | None = None
@@ -253,12 +201,6 @@ class ReplyStore:
                 f"the disk of reply store {self.path} is full ({free} bytes left), so replies could not be kept: "
                 "free some space or set EVALKIT_CACHE to a folder elsewhere"
             )
-
-    def facts(self, service: str, model: str) -> dict[str, Any]:
-        """What was learnt of a service and model: name -> JSON value."""
-        with self._connections.reading() as connection:
-            stored = {} if connection is None else lookups.known_facts(connection, service, model)
-        return {**stored, **self._learnt.get((service, model), {})}
 
     def learn(self, service: str, model: str, name: str, value: Any) -> Future[list[bytes]]:
         """Remember something of a service and model; `facts` shows it at once, the future says when it is on disk."""
@@ -418,9 +360,12 @@ class ReplyStore:
 
     def abandon_after_fork(self) -> list[sqlite3.Connection]:
         """Reset the store in the child; returns the parent's connections, which must never be used nor closed here."""
-        self.counters.reset()
-        self.claims.abandon_after_fork()
-        return self._connections.abandon_after_fork() + self._writer.abandon_after_fork()
+        connections = self._connections.abandon_after_fork()
+        if self._writer.connection is not None:
+            connections.append(self._writer.connection)
+        self.counters, self.claims = Counters(), Claims(self.folder)
+        self._writer = Writer(self._connections, self.counters)
+        return connections
 
     def close(self) -> None:
         """Finish writing, move SQLite's log into the file, let the file go. A later use opens it again."""
@@ -434,17 +379,6 @@ def _can_write(path: Path) -> bool:
         return os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
     existing = next(folder for folder in path.parents if folder.exists())
     return existing.is_dir() and os.access(existing, os.W_OK)
-
-
-def _refuse_place(folder: Path) -> None:
-    if folder.exists() and not folder.is_dir():
-        raise CacheError(f"cache folder {folder} is a file; set EVALKIT_CACHE to a folder")
-    network = network_file_system(folder)
-    if network is not None:
-        raise CacheError(
-            f"cache folder {folder} is on a network file system ({network}), where SQLite's log does not work and "
-            "replies could be lost; set EVALKIT_CACHE to a local folder, and carry replies over by export and import"
-        )
 
 
 def _reopened(folder: str, read_only: bool) -> ReplyStore:
