@@ -170,18 +170,18 @@ def test_certificates_that_are_not_there_are_named(store: ReplyStore, monkeypatc
 def test_a_good_server_is_found_good() -> None:
     with judge_server(models=["m", "other"], always={"content": '{"score": 1}'}) as server:
         report = check_server(Judge("openai", "m", base_url=server.url))
-        assert len(server.paid) == report.n_calls == 3
+        assert len(server.paid) == report.n_calls == 2
     assert (report.reachable, report.answers, report.model_listed, report.models) == (True, True, True, ["m", "other"])
-    assert (report.n, report.json_schema, report.logprobs) == ("works", "works", "ignored")
+    assert (report.n, report.json_schema) == ("works", "works")
     assert (report.refused, report.problems) == ([], [])
     assert "n               works" in str(report)
 
 
 def test_what_a_model_refuses_is_named_and_does_not_count_as_a_fault() -> None:
-    with judge_server(refuses=("n", "max_tokens", "response_format", "logprobs")) as server:
+    with judge_server(refuses=("n", "max_tokens", "response_format")) as server:
         report = check_server(Judge("openai", "m", base_url=server.url))
         assert len(server.paid) == report.n_calls == 2
-    assert (report.n, report.json_schema, report.logprobs) == ("refused", "refused", "refused")
+    assert (report.n, report.json_schema) == ("refused", "refused")
     assert sorted(report.refused) == ["max_tokens", "n", "response_format"]
     assert report.problems == []
 
@@ -224,7 +224,7 @@ def test_a_server_is_looked_at_through_a_library_too(provider: str, library: str
         report = check_server(Judge(provider, model, base_url=server.url))
         assert len(server.paid) == report.n_calls == 2
     assert (report.reachable, report.answers, report.n, report.json_schema) == (True, True, "works", "works")
-    assert (report.logprobs, report.models, report.model_listed, report.problems) == ("not tried", [], None, [])
+    assert (report.models, report.model_listed, report.problems) == ([], None, [])
     with judge_server(refuses=("n", "max_tokens", "response_format")) as server:
         report = check_server(Judge(provider, model, base_url=server.url))
         assert len(server.paid) == report.n_calls == 2

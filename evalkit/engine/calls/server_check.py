@@ -1,13 +1,10 @@
-"""`check_server`: whether a judge's server can be reached, and which features of the protocol work there."""
+"""`check_server`: whether a judge's server can be reached, and which features of the protocol it supports."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
-
-import orjson
 
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Message, Prompt, Reply, Request
@@ -15,13 +12,11 @@ from evalkit.core.reply_keys import KeyParts
 from evalkit.engine.calls.event_loop import LoopThread
 from evalkit.engine.providers import check_ready, connect
 from evalkit.engine.providers.client import ProviderError
-from evalkit.engine.providers.openai_replies import json_of, problem_of
-from evalkit.errors import ConfigError, JudgeError
-
-__all__ = ["ServerReport", "Works", "check_server"]
+from evalkit.engine.providers.openai_replies import json_of
+from evalkit.errors import ConfigError, JudgeError, listed
 
 Works = Literal["works", "refused", "ignored", "failed", "not tried"]
-"""``ignored``: the server answers as if it had not been asked for it."""
+"""``ignored``: the server answers, but does not do what it was asked to do."""
 
 _SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -47,22 +42,21 @@ class ServerReport:
     judge, base_url
         The judge, and the address of its server.
     reachable
-        Whether anything answered there.
+        Whether the server answered at all.
     models
-        Names that the server lists; empty where it lists none.
+        Names of the models that the server lists (only for ``openai``).
     model_listed
-        Whether the judge's model is among them; None where there is no list.
+        Whether the judge's model is among them; None if there is no list.
     answers
         Whether the model answers a chat completion.
     seconds
-        How long its first answer took.
-    n, json_schema, logprobs
-        Several replies in one request, replies bound to a schema, probabilities of tokens (checked only for
-        ``openai``, as is the list of models).
+        Duration of its first answer.
+    n, json_schema
+        Whether one request can return several replies, and whether replies follow a JSON schema.
     refused
         Parameters that the model refuses; evalkit leaves them out automatically.
     n_calls
-        Answers that may be on the bill: 3 at most, of a few tokens each.
+        Answers that may be billed: at most 2, of a few tokens each.
     problems
         What is wrong, in words.
     """
@@ -76,39 +70,36 @@ class ServerReport:
     seconds: float | None = None
     n: Works = "not tried"
     json_schema: Works = "not tried"
-    logprobs: Works = "not tried"
     refused: list[str] = field(default_factory=list)
     n_calls: int = 0
     problems: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
-        listed = ", ".join(self.models[:12]) + (f" and {len(self.models) - 12} more" if len(self.models) > 12 else "")
-        lines = {
+        rows = {
             "reachable": "yes" if self.reachable else "no",
-            "models": listed or "no list",
+            "models": listed(self.models, most=12) if self.models else "no list",
             "model answers": "no" if self.seconds is None else f"yes, in {self.seconds:.2f} s",
             "n": self.n,
             "json schema": self.json_schema,
-            "logprobs": self.logprobs,
             "refused": ", ".join(self.refused) or "nothing",
             "answers billed": f"{self.n_calls} at most",
         }
-        head = [f"{self.judge} at {self.base_url}", *(f"  {name:<15} {value}" for name, value in lines.items())]
-        return "\n".join([*head, *(f"  problem: {problem}" for problem in self.problems)])
+        lines = [f"{self.judge} at {self.base_url}", *(f"  {name:<15} {value}" for name, value in rows.items())]
+        return "\n".join([*lines, *(f"  problem: {problem}" for problem in self.problems)])
 
 
 def check_server(judge: Judge | str) -> ServerReport:
-    """Check whether a judge's server answers, which models it has, and which features of the protocol work.
+    """Check whether a judge's server answers, which models it has, and which features of the protocol it supports.
 
-    Costs at most three tiny calls: one for ``n``, one for a JSON schema, one for ``logprobs``. Nothing is stored.
-    Judges of ``litellm`` and ``inference-providers`` are asked through their library, twice at most.
+    Costs at most two tiny calls: one for ``n``, one for a JSON schema. Nothing is stored. The list of models is
+    requested only for ``openai``: the libraries of the other providers do not offer it.
 
     Raises
     ------
     ConfigError
-        For a judge without a server: ``transformers``, ``vllm``, ``fake``.
+        For a judge without a server: ``transformers``, ``vllm``, ``function``, ``fake``.
     MissingExtraError
-        When the judge's library is not installed.
+        If the judge's library is not installed.
 
     Examples
     --------
@@ -119,7 +110,7 @@ def check_server(judge: Judge | str) -> ServerReport:
     judge = Judge.of(judge)
     if judge.provider not in _ADDRESSES:
         raise ConfigError(
-            f"judge '{judge.name}' has no server, it computes in this process; providers with a server are "
+            f"judge '{judge.name}' has no server, it runs in this process; providers with a server: "
             f"{', '.join(_ADDRESSES)}"
         )
     report = ServerReport(judge.name, judge.base_url or _ADDRESSES[judge.provider])
@@ -129,162 +120,81 @@ def check_server(judge: Judge | str) -> ServerReport:
         report.problems.append(str(error))
         return report
     LoopThread.get().check_may_wait()
-    check = _check_openai if judge.provider == "openai" else _check_library
-    LoopThread.get().submit(check(judge, report)).result()
+    LoopThread.get().submit(_Check(judge, report).run()).result()
     return report
 
 
-async def _check_library(judge: Judge, report: ServerReport) -> None:
-    """The two calls of a judge that another library calls: it shows answers, but not the protocol."""
-    adapt: dict[str, str | None] = {}
-    started = time.perf_counter()
-    found = await _ask_through_library(judge, report, adapt, n=2)
-    if found is None:
-        report.n = "refused" if "n" in adapt else "failed"
-        return
-    report.reachable = report.answers = True
-    report.seconds = time.perf_counter() - started
-    report.n = "refused" if "n" in adapt else "works" if len(found) > 1 else "ignored"
-    found = await _ask_through_library(judge, report, adapt, schema=True)
-    if "response_format" in adapt:
-        report.json_schema = "refused"
-    else:
-        report.json_schema = "failed" if found is None else "works" if _is_bound(found[0].text) else "ignored"
+class _Check:
+    """The requests of one check; parameters that the model refuses are left out of the following ones."""
 
-
-async def _ask_through_library(
-    judge: Judge, report: ServerReport, adapt: dict[str, str | None], *, n: int = 1, schema: bool = False
-) -> list[Reply] | None:
-    """Replies, or None; what is refused goes into `adapt`."""
-    request = _request(judge.replace(max_tokens=min(judge.max_tokens or 64, 64)), schema=schema)
-    client = connect(judge)
-    for _ in range(_TRIES):
-        try:
-            replies = await client.ask(request, 1 if "n" in adapt else n, adapt=adapt)
-        except ProviderError as problem:
-            report.n_calls += problem.maybe_paid
-            report.reachable |= problem.status is not None
-            name = str(problem.parameter)
-            if problem.kind != "refused_parameter" or name in adapt:
-                report.problems.append(problem.detail)
-                return None
-            _note_refused(name, adapt, report)
-        else:
-            report.n_calls += 1
-            return replies
-    return None
-
-
-def _note_refused(name: str, adapt: dict[str, str | None], report: ServerReport) -> None:
-    adapt[name] = "max_completion_tokens" if name == "max_tokens" else None
-    report.refused.append(name)
-
-
-def _is_bound(text: object) -> bool:
-    """Whether a reply is what the schema asks for."""
-    reply = json_of(text.encode("utf-8", "replace")) if isinstance(text, str) else None
-    return isinstance(reply, dict) and set(reply) == {"score"}
-
-
-async def _check_openai(judge: Judge, report: ServerReport) -> None:
-    from evalkit.engine.providers.openai import OpenAIClient
-
-    client = connect(judge)
-    assert isinstance(client, OpenAIClient)
-    try:
-        await _list_models(client, judge, report)
-        check = _OpenAICheck(client, judge, report)
-        await check.ask_n()
-        if report.answers:
-            await check.ask_schema()
-            await check.ask_logprobs()
-    except ProviderError as problem:
-        report.problems.append(problem.detail)
-
-
-async def _list_models(client: Any, judge: Judge, report: ServerReport) -> None:
-    answer = await client.send("/models", None, timeout_s=judge.timeout_s, method="GET")
-    report.reachable = True
-    found = json_of(answer.content)
-    rows = found.get("data") if isinstance(found, dict) else None
-    if answer.status == 200 and isinstance(rows, list):
-        report.models = sorted(row["id"] for row in rows if isinstance(row, dict) and isinstance(row.get("id"), str))
-        # Google lists its models as models/NAME
-        report.model_listed = bool({judge.model, f"models/{judge.model}"} & set(report.models))
-        if not report.model_listed and report.models:
-            report.problems.append(f"the server does not list the model {judge.model!r}")
-
-
-class _OpenAICheck:
-    """The three calls; what a model refuses is left out of the next ones."""
-
-    def __init__(self, client: Any, judge: Judge, report: ServerReport) -> None:
-        self._client, self._report = client, report
+    def __init__(self, judge: Judge, report: ServerReport) -> None:
         self._judge = judge.replace(max_tokens=min(judge.max_tokens or 64, 64))
+        self._report = report
+        self._client: Any = None
         self._adapt: dict[str, str | None] = {}
 
-    async def ask_n(self) -> None:
-        started = time.perf_counter()
-        found = await self._ask(n=2)
+    async def run(self) -> None:
+        """Fill in the report."""
         report = self._report
-        report.n = "refused" if "n" in self._adapt else "failed"
-        if found is not None:
-            report.answers, report.seconds = True, time.perf_counter() - started
-            if "n" not in self._adapt:
-                report.n = "works" if len(found) > 1 else "ignored"
+        self._client = connect(self._judge)  # on the loop thread: its connections belong to the loop
+        try:
+            if self._judge.provider == "openai":
+                await self._list_models()
+            started = time.perf_counter()
+            report.n = await self._try("n", n=2)
+            if report.answers:
+                report.seconds = time.perf_counter() - started
+                report.json_schema = await self._try("response_format", schema=_SCHEMA)
+        except ProviderError as problem:
+            report.problems.append(problem.detail)
 
-    async def ask_schema(self) -> None:
-        found = await self._ask(schema=True)
-        works: Works = "failed"
-        if "response_format" in self._adapt:
-            works = "refused"
-        elif found is not None:
-            message = found[0].get("message")
-            works = "works" if isinstance(message, dict) and _is_bound(message.get("content")) else "ignored"
-        self._report.json_schema = works
+    async def _list_models(self) -> None:
+        report, judge = self._report, self._judge
+        answer = await self._client.send("/models", None, timeout_s=judge.timeout_s, method="GET")
+        report.reachable = True
+        content = json_of(answer.content)
+        rows = content.get("data") if isinstance(content, dict) else None
+        if answer.status == 200 and isinstance(rows, list):
+            names = (row.get("id") for row in rows if isinstance(row, dict))
+            report.models = sorted(name for name in names if isinstance(name, str))
+            # Google lists its models as models/NAME
+            report.model_listed = bool({judge.model, f"models/{judge.model}"} & set(report.models))
+            if report.models and not report.model_listed:
+                report.problems.append(f"the server does not list the model {judge.model!r}")
 
-    async def ask_logprobs(self) -> None:
-        found = await self._ask(extra={"logprobs": True})
-        if found is None:
-            self._report.logprobs = "refused"
-        else:
-            self._report.logprobs = "works" if found[0].get("logprobs") else "ignored"
-
-    async def _ask(
-        self, *, n: int = 1, schema: bool = False, extra: Mapping[str, Any] | None = None
-    ) -> list[dict[str, Any]] | None:
-        """The choices of an answer; None where the server refuses, which is noted unless `extra` was the reason."""
-        from evalkit.engine.providers.openai import request_body
-
-        request = _request(self._judge, schema=schema)
+    async def _try(self, parameter: str, *, n: int = 1, schema: dict[str, Any] | None = None) -> Works:
+        """Send a request that uses a parameter; whether the parameter works."""
+        report, judge = self._report, self._judge
+        form = "number" if schema is None else "json"
+        messages = (Message("user", _QUESTION),)
+        prompt = Prompt(messages, form, schema, "doctor", "v1", "doctor", "doctor@v1", "ordinal", (0, 1), {})
+        parts = KeyParts(
+            judge.provider, judge.service, judge.model, "doctor", "v1", "", "", judge.temperature, None, {}
+        )
+        request = Request(judge, prompt, parts, (0,))
         for _ in range(_TRIES):
-            body, _sent = request_body(request, 1 if "n" in self._adapt else n, self._adapt)
-            body |= extra or {}
-            answer = await self._client.send("/chat/completions", orjson.dumps(body), timeout_s=self._judge.timeout_s)
-            if 200 <= answer.status < 300:
-                self._report.n_calls += 1
-                found = json_of(answer.content)
-                choices = found.get("choices") if isinstance(found, dict) else None
-                if isinstance(choices, list) and choices and all(isinstance(choice, dict) for choice in choices):
-                    return choices
-                said = "HTML" if answer.content.lstrip()[:1] == b"<" else "something else"
-                self._report.problems.append(
-                    f"the server answers with {said} instead of a chat completion: is base_url right?"
+            try:
+                replies: list[Reply] = await self._client.ask(
+                    request, 1 if "n" in self._adapt else n, adapt=self._adapt
                 )
-                return None
-            problem = problem_of(answer, request, body)
-            if problem.kind != "refused_parameter" or problem.parameter in self._adapt:
-                if extra is None:
-                    self._report.problems.append(problem.detail)
-                return None
-            _note_refused(str(problem.parameter), self._adapt, self._report)
-        return None
+            except ProviderError as problem:
+                report.n_calls += problem.maybe_paid
+                report.reachable |= problem.status is not None
+                name = str(problem.parameter)
+                if problem.kind != "refused_parameter" or name in self._adapt:
+                    report.problems.append(problem.detail)
+                    break
+                self._adapt[name] = "max_completion_tokens" if name == "max_tokens" else None
+                report.refused.append(name)
+            else:
+                report.n_calls += 1
+                report.reachable = report.answers = True
+                if parameter in self._adapt:
+                    return "refused"
+                return "works" if len(replies) == n and (schema is None or _follows_schema(replies[0])) else "ignored"
+        return "refused" if parameter in self._adapt else "failed"
 
 
-def _request(judge: Judge, *, schema: bool) -> Request:
-    prompt = Prompt(
-        (Message("user", _QUESTION),), "json" if schema else "number", _SCHEMA if schema else None,
-        "doctor", "v1", "doctor", "doctor@v1", "ordinal", (0, 1), {},
-    )  # fmt: skip
-    parts = KeyParts(judge.provider, judge.service, judge.model, "doctor", "v1", "", "", judge.temperature, None, {})
-    return Request(judge, prompt, parts, (0,))
+def _follows_schema(reply: Reply) -> bool:
+    values = json_of((reply.text or "").encode("utf-8", "replace"))
+    return isinstance(values, dict) and set(values) == set(_SCHEMA["properties"])
