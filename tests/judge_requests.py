@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from concurrent.futures import Future
 from typing import Any
 
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Message, Prompt, Request
 from evalkit.core.reply_keys import KeyParts
+from evalkit.engine.cache.store import ReplyStore
+from evalkit.engine.calls.event_loop import LoopThread
+from evalkit.engine.calls.outcomes import Outcome
+from evalkit.engine.calls.scheduler import Scheduler
+from evalkit.engine.options import Options
 
 SCHEMA = {
     "type": "object",
@@ -30,3 +37,9 @@ def request_of(
         judge.max_tokens, dict(judge.params), input_hash=f"{item:064d}",
     )  # fmt: skip
     return Request(judge, prompt, parts, samples)
+
+
+def submit(requests: Sequence[Request], store: ReplyStore, options: Options | None = None) -> Future[list[Outcome]]:
+    """Start a run of calls without waiting for it."""
+    scheduler = Scheduler(requests, store, options or Options())
+    return LoopThread.get().submit(scheduler.run(), on_cancel=scheduler.stop)

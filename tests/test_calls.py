@@ -18,16 +18,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from judge_requests import request_of
+from judge_requests import request_of, submit
 from servers import JudgeServer, judge_server
 
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Reply
 from evalkit.engine import Options
 from evalkit.engine.cache.store import ReplyStore
-from evalkit.engine.calls import LoopThread, Outcome, Progress, afetch, fetch, submit
 from evalkit.engine.calls import retries as breakers
 from evalkit.engine.calls.budget import upper_bound
+from evalkit.engine.calls.event_loop import LoopThread
+from evalkit.engine.calls.fetching import afetch, fetch
+from evalkit.engine.calls.outcomes import Outcome, Progress
 from evalkit.errors import CacheError, ConfigError, EvalkitWarning, JudgeError
 
 pytestmark = pytest.mark.network
@@ -523,7 +525,7 @@ from pathlib import Path
 from judge_requests import request_of
 from evalkit.engine.cache.store import ReplyStore
 from evalkit.engine import Options
-from evalkit.engine.calls import fetch
+from evalkit.engine.calls.fetching import fetch
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Reply
 judge = Judge("openai", "m", base_url=sys.argv[1])
@@ -569,7 +571,7 @@ import os, sys
 from pathlib import Path
 from judge_requests import request_of
 from evalkit.engine.cache.store import ReplyStore
-from evalkit.engine.calls import fetch
+from evalkit.engine.calls.fetching import fetch
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Reply
 judge = Judge("openai", "m", base_url=sys.argv[1])

@@ -210,7 +210,7 @@ LEAVES = (
     JUDGE
     + """
 from pathlib import Path
-from evalkit.engine.calls import submit
+from judge_requests import submit
 from evalkit.engine.specification import Spec
 from evalkit.engine.worklist import Worklist
 work = Worklist.of(Spec.of(rubric, judge, 1), items[:6])
@@ -302,7 +302,7 @@ FORKS = (
     + """
 import os
 from pathlib import Path
-from evalkit.engine.calls import submit
+from judge_requests import submit
 from evalkit.engine.specification import Spec
 from evalkit.engine.worklist import Worklist
 work = Worklist.of(Spec.of(rubric, judge, 1), items[:40])

@@ -15,7 +15,7 @@ import evalkit as ek
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Reply, token_count
 from evalkit.engine.cache.rows import encoded
-from evalkit.engine.calls import LoopThread
+from evalkit.engine.calls.event_loop import LoopThread
 from evalkit.engine.providers import check_ready, connect
 from evalkit.engine.providers.client import ProviderError
 from evalkit.errors import ConfigError, JudgeError, MissingExtraError

@@ -19,7 +19,7 @@ from servers import judge_server
 
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Reply, Request
-from evalkit.engine.calls import LoopThread
+from evalkit.engine.calls.event_loop import LoopThread
 from evalkit.engine.providers import check_ready, connect
 from evalkit.engine.providers.client import ProviderError
 from evalkit.engine.providers.openai import _headers_for, request_body

@@ -16,7 +16,7 @@ from judge_requests import SCHEMA, request_of
 import evalkit as ek
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Message, Reply, Request
-from evalkit.engine.calls import LoopThread
+from evalkit.engine.calls.event_loop import LoopThread
 from evalkit.engine.providers import check_ready, connect
 from evalkit.engine.providers.client import ProviderError
 from evalkit.engine.providers.local_models import release_models

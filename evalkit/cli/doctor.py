@@ -54,7 +54,7 @@ def _doctor(args: argparse.Namespace) -> None:
 
 def _server(args: argparse.Namespace) -> Any:
     from evalkit.core.judges import Judge
-    from evalkit.engine.calls import check_server
+    from evalkit.engine.calls.server_check import check_server
 
     given = {"base_url": args.judge_base_url, "api_key_env": args.judge_api_key_env}
     judge = Judge.of(args.judge)

@@ -7,45 +7,6 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple, get_args
 
-__all__ = [
-    "BACKENDS",
-    "BETTER",
-    "ENGINE_REASONS",
-    "LAYOUTS",
-    "LEVELS",
-    "MISSING_CRITERIA",
-    "ON_MISS",
-    "ORDERS",
-    "PLUGIN_TYPES",
-    "PROVIDERS",
-    "REASONS",
-    "RECORDED",
-    "REFERENCES",
-    "RUBRIC_MODES",
-    "RUN_STATUSES",
-    "SCORING_MODES",
-    "TIES",
-    "UNSCORED",
-    "Backend",
-    "Better",
-    "Layout",
-    "Level",
-    "MissingCriteria",
-    "OnMiss",
-    "Order",
-    "PluginType",
-    "Provider",
-    "Reason",
-    "Recorded",
-    "Reference",
-    "RubricMode",
-    "RunStatus",
-    "ScoringMode",
-    "Ties",
-    "Unscored",
-]
-
-
 # -- who judges
 
 

@@ -16,8 +16,6 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["held", "whole", "write_whole"]
-
 
 @contextmanager
 def whole(path: str | Path, *, mode: int | None = None) -> Iterator[BinaryIO]:

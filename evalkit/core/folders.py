@@ -7,8 +7,6 @@ import re
 import sys
 from pathlib import Path
 
-__all__ = ["default_folder", "network_file_system"]
-
 # fmt: off
 _NETWORK = {
     "9p", "acfs", "afpfs", "afs", "beegfs", "ceph", "cifs", "coda", "davfs", "gfs", "gfs2", "glusterfs", "gpfs",

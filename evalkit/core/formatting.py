@@ -15,18 +15,6 @@ import pandas as pd
 from evalkit.core.terminal_text import one_line
 from evalkit.errors import counted
 
-__all__ = [
-    "Bill",
-    "count_of",
-    "figure",
-    "html_page",
-    "html_table",
-    "html_text",
-    "html_tiles",
-    "in_notebook",
-    "text_table",
-]
-
 
 def in_notebook() -> bool:
     """Whether this process is the kernel of a notebook.

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     Ask: TypeAlias = Callable[[Prompt], str | Reply | Awaitable[str | Reply]]
     """A function that judges: a Prompt in, the text of a reply or a Reply out, at once or awaited."""
 
-__all__ = ["MOST_SAMPLES", "Judge", "JudgeLike", "JudgesLike", "Params", "check_samples", "host_of"]
-
 MOST_SAMPLES = 1000
 """Most samples that a judge is asked for an item: more is a slip of the keys, which would be paid."""
 

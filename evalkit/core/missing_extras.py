@@ -9,8 +9,6 @@ from lazy_loader import attach_stub
 
 from evalkit.errors import MissingExtraError, advise_extra
 
-__all__ = ["Absent", "attach_names"]
-
 
 def attach_names(
     package: str, file: str, **extras: str

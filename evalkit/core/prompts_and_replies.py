@@ -12,15 +12,6 @@ from evalkit.core.formatting import html_text
 from evalkit.core.judges import Judge
 from evalkit.core.reply_keys import KeyParts
 
-__all__ = [
-    "Failure",
-    "Message",
-    "Prompt",
-    "Reply",
-    "Request",
-    "token_count",
-]
-
 _MOST_TOKENS = 2**31 - 1
 
 

@@ -12,8 +12,6 @@ from typing import Any
 
 import orjson
 
-__all__ = ["KEY_SCHEMA", "KeyParts", "canonical_json", "digest", "recorded_hash", "sample_keys"]
-
 KEY_SCHEMA = 1
 """Number of the key's form. It is a part of every key: another form can never meet an old row."""
 

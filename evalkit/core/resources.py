@@ -6,8 +6,6 @@ from pathlib import Path
 
 from evalkit.errors import ConfigError
 
-__all__ = ["examples_folder", "probes_folder", "rubrics_folder"]
-
 _PACKAGE = Path(__file__).resolve().parents[1]
 
 

@@ -6,8 +6,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Place", "Settings"]
-
 Place = tuple[str, Mapping[str, Any]]
 """Where values come from (``argument``, ``flag``, ``variable``, ``profile strict``, ``default``), and what it names."""
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["one_line", "printable"]
-
 
 def printable(text: str, keep: str = "\n") -> str:
     r"""The text with every character that is not printable replaced, except those of `keep`.

@@ -11,8 +11,6 @@ from evalkit.errors.secrets import is_key
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
 
-__all__ = ["Problem", "explain", "problems", "unknown_key"]
-
 _MOST_PROBLEMS = 3
 _MOST_CHARACTERS = 60
 _EXPECTED = {

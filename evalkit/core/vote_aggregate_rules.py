@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["AGGREGATE_RULES", "AVERAGES", "RULE_NAMES", "VOTE_RULES", "VOTE_TIES", "AggregateRule", "Rules", "VoteRule",
-           "VoteTies", "check_choice", "check_share"]  # fmt: skip
-
 VoteRule = Literal["mean", "median", "majority"]
 VOTE_RULES: Mapping[VoteRule, str] = {
     "mean": "mean of the scored samples",

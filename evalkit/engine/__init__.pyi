@@ -1,6 +1,6 @@
 from .cache import ReplyStore as ReplyStore
 from .cache.joblib_memory import ReplyMemory as ReplyMemory
-from .calls import check_server as check_server
+from .calls.server_check import check_server as check_server
 from .importing import import_judgments as import_judgments
 from .judging import ajudge as ajudge
 from .judging import judge as judge

@@ -152,7 +152,7 @@ def judge_worklist(worklist: Worklist, options: Options) -> pd.DataFrame:
     """`judge` for a work list that exists already."""
     run = _Run.open(worklist, options)
     if run.missing and not options.offline:
-        from evalkit.engine.calls import fetch
+        from evalkit.engine.calls.fetching import fetch
 
         requests = run.requests()
         with run.calling() as on_progress:
@@ -177,7 +177,7 @@ async def ajudge(
     chosen = Options(**(options | {"offline": True} if is_none(judges) else options))
     run = _Run.open(Worklist.of(spec, items, item_id), chosen)
     if run.missing and not chosen.offline:
-        from evalkit.engine.calls import afetch
+        from evalkit.engine.calls.fetching import afetch
 
         requests = run.requests()
         with run.calling() as on_progress:

@@ -209,8 +209,8 @@ def _prices(work: Worklist, store: ReplyStore, at: int, missing: list[int], know
     """Expected and highest US$ of a judge's missing replies."""
     if not missing:
         return 0.0, 0.0
-    from evalkit.engine.calls import price_of
     from evalkit.engine.calls.budget import upper_bound
+    from evalkit.engine.providers.prices import price_of
 
     judge = work.spec.judges[at]
     price = price_of(judge)

@@ -10,8 +10,6 @@ from functools import lru_cache
 from typing import Any, NoReturn
 from urllib.parse import unquote
 
-__all__ = ["Secret", "find_key", "forget_locals", "is_key", "watch_key", "without_keys"]
-
 _NAMES = frozenset({
     "bearer", "credential", "jwt", "key", "pass", "passphrase", "passwd", "pwd", "sig", "token",
 })  # fmt: skip

@@ -11,8 +11,6 @@ from evalkit.engine.options import Options
 from evalkit.engine.providers.prices import price_of
 from evalkit.errors import ConfigError
 
-__all__ = ["Budget", "upper_bound"]
-
 
 def upper_bound(request: Request, n: int, price: tuple[float, float]) -> float:
     """The most US$ that a request for `n` replies can cost: every byte of the prompt a token, every reply full."""

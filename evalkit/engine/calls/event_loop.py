@@ -15,8 +15,6 @@ from typing import Any, ClassVar, TypeVar
 
 from evalkit.errors import JudgeError
 
-__all__ = ["LoopThread"]
-
 T = TypeVar("T")
 _EXIT_WAIT_S = 3.0
 

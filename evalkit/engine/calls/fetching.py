@@ -1,4 +1,4 @@
-"""Ask judges for replies: `fetch` waits, `afetch` awaits, `submit` returns a future."""
+"""Get replies from judges: `fetch` waits for them, `afetch` awaits them."""
 
 from __future__ import annotations
 
@@ -23,8 +23,6 @@ from evalkit.errors import EvalkitWarning
 
 if TYPE_CHECKING:
     from evalkit.engine.cache.store import ReplyStore
-
-__all__ = ["afetch", "ending_signals", "fetch", "submit"]
 
 _TICK_S = 0.1
 _GRACE_S = 5.0
@@ -82,7 +80,13 @@ def fetch(
         scheduler = Scheduler(requests, store, options, newer_than=newer_than)
         future = thread.submit(scheduler.run())
         try:
-            outcomes = _wait(future, scheduler, on_progress)
+            while on_progress is not None:
+                with contextlib.suppress(TimeoutError):
+                    future.exception(_TICK_S)
+                on_progress(scheduler.progress)
+                if future.done():
+                    break
+            outcomes = future.result()
         except BaseException as reason:
             if not future.done():
                 thread.loop.call_soon_threadsafe(scheduler.stop)
@@ -93,68 +97,19 @@ def fetch(
         return outcomes
 
 
-def _wait(future: Future[list[Outcome]], scheduler: Scheduler, on_progress: OnProgress | None) -> list[Outcome]:
-    while on_progress is not None:
-        with contextlib.suppress(TimeoutError):
-            future.exception(_TICK_S)
-        on_progress(scheduler.progress)
-        if future.done():
-            break
-    return future.result()
-
-
 def _leave(
     thread: LoopThread, future: Future[list[Outcome]], scheduler: Scheduler, on_progress: OnProgress | None
 ) -> None:
-    """Wait a moment for what is in flight, so that it is not paid twice; another signal ends the wait."""
+    """Wait a moment for the calls in flight, so that they are not paid twice; another signal ends the wait."""
     try:
         if on_progress is not None:
             scheduler.stopped = True  # so that it can be shown now: the loop thread may be busy
             on_progress(scheduler.progress)
-        with contextlib.suppress(Exception):  # the caller raises what happened first
+        with contextlib.suppress(Exception):  # the caller raises the error that came first
             future.result(_GRACE_S)
     finally:
         if not future.done():
             thread.release(future)
-
-
-def submit(
-    requests: Sequence[Request],
-    store: ReplyStore,
-    options: Options = _DEFAULTS,
-    *,
-    newer_than: float | None = None,
-    on_progress: OnProgress | None = None,
-) -> Future[list[Outcome]]:
-    """As `fetch`, without waiting; `on_progress` is called on the loop thread.
-
-    Cancelling the future drops what was not sent; what is in flight comes to its end and is stored.
-    """
-    scheduler = Scheduler(requests, store, options, newer_than=newer_than)
-
-    async def run() -> list[Outcome]:
-        if on_progress is None:
-            outcomes = await scheduler.run()
-        else:
-            outcomes = await _reporting(scheduler, on_progress)
-        for note in scheduler.notes:  # a warning would be raised or shown in the wrong thread
-            _log.warning(note)
-        return outcomes
-
-    return LoopThread.get().submit(run(), on_cancel=scheduler.stop)
-
-
-async def _reporting(scheduler: Scheduler, on_progress: OnProgress) -> list[Outcome]:
-    running = asyncio.ensure_future(scheduler.run())
-    try:
-        while not running.done():
-            await asyncio.wait({running}, timeout=_TICK_S)
-            on_progress(scheduler.progress)
-    except BaseException:
-        scheduler.stop()
-        await asyncio.wait({running})
-        raise
-    return running.result()
 
 
 async def afetch(

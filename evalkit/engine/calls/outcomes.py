@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 
 from evalkit.core.prompts_and_replies import Failure
 
-__all__ = ["Outcome", "Progress"]
-
 
 @dataclass(frozen=True, slots=True)
 class Outcome:

@@ -8,8 +8,6 @@ from typing import Any
 
 from evalkit.core.prompts_and_replies import Failure, Request
 
-__all__ = ["CallFailedError", "ClaimedElsewhereError", "PendingCall"]
-
 
 class ClaimedElsewhereError(Exception):
     """Another run or process is asking for a call's samples just now."""

@@ -9,8 +9,6 @@ from weakref import WeakKeyDictionary
 from evalkit.core.judges import Judge
 from evalkit.engine.options import Options
 
-__all__ = ["RateLimiter", "rate_limiter_of"]
-
 _MOST = 4096
 
 _limiters: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[tuple[str, str, str | None], RateLimiter]] = (

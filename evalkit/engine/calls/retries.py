@@ -9,8 +9,6 @@ from evalkit.core.choices import Reason
 from evalkit.core.prompts_and_replies import Failure
 from evalkit.engine.providers.client import ProviderError
 
-__all__ = ["FAILURES_TO_OPEN", "Breaker", "Wait", "reason_of", "wait_of"]
-
 FIRST_WAIT_S = 0.5
 LONGEST_WAIT_S = 30.0
 LONGEST_RETRY_AFTER_S = 300.0

@@ -9,8 +9,6 @@ from weakref import WeakKeyDictionary
 from evalkit.core.prompts_and_replies import Failure
 from evalkit.engine.cache.in_flight import InFlight
 
-__all__ = ["SampleKey", "is_of_its_run", "samples_in_flight"]
-
 SampleKey = tuple[str, bytes, float | None]
 """Store, reply key and `newer_than`."""
 

@@ -22,8 +22,6 @@ from evalkit.engine.providers import check_ready
 if TYPE_CHECKING:
     from evalkit.engine.cache.store import ReplyStore
 
-__all__ = ["Scheduler"]
-
 _REQUESTS_PER_TURN = 200
 
 

@@ -29,8 +29,6 @@ from evalkit.errors import CacheError, EvalkitError
 if TYPE_CHECKING:
     from evalkit.engine.calls.scheduler import Scheduler
 
-__all__ = ["Workers"]
-
 _RATE_LIMIT_PATIENCE = 4
 _ADAPT = "adapt."
 _FIRST_LOOK_S = 0.05

@@ -9,8 +9,6 @@ from secrets import token_hex
 from evalkit.errors import ConfigError
 from evalkit.errors.secrets import Secret, watch_key
 
-__all__ = ["NO_KEY", "hold_key", "key_in", "key_source"]
-
 _PREFIX = "EVALKIT_GIVEN_KEY_"
 NO_KEY = "EVALKIT_NO_KEY_GIVEN"
 """Stands for a key that was not given: never looked up in the environment."""

@@ -11,8 +11,6 @@ from evalkit.core.prompts_and_replies import Reply, Request
 if TYPE_CHECKING:
     from evalkit.engine.cache.store import ReplyStore
 
-__all__ = ["Client", "ProblemKind", "ProviderError", "RunSettings"]
-
 ProblemKind = Literal[
     "timeout",
     "connection",

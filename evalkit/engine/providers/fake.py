@@ -17,8 +17,6 @@ from evalkit.core.prompts_and_replies import Prompt, Reply, Request
 from evalkit.engine.providers.written_verdicts import Code, verdict_fields, write_reply
 from evalkit.errors import ConfigError, guess
 
-__all__ = ["PERSONAS", "FakeClient", "check", "connect"]
-
 PERSONAS = {
     "strict": "gives lower scores",
     "lenient": "gives higher scores",

@@ -20,8 +20,6 @@ from evalkit.engine.providers.prices import cost_of, price_of
 from evalkit.errors import InputError
 from evalkit.errors.secrets import without_keys
 
-__all__ = ["FunctionClient", "check", "connect"]
-
 _BUGS = (TypeError, NameError, AttributeError, ImportError, NotImplementedError)
 """Errors of the function itself: asking again would bring the same."""
 

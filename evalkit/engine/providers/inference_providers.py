@@ -21,8 +21,6 @@ from evalkit.engine.providers.prices import price_of
 from evalkit.engine.providers.transport import Answer
 from evalkit.errors.secrets import Secret, forget_locals
 
-__all__ = ["InferenceProvidersClient", "check", "connect"]
-
 _ROUTER = "https://router.huggingface.co"
 # Parameters that the client has by name; all others travel in `extra_body`
 _NAMED = (

@@ -9,8 +9,6 @@ from evalkit.core.judges import Judge
 from evalkit.engine.providers.api_keys import key_in
 from evalkit.errors import ConfigError, JudgeError, MissingExtraError, advise_extra, listed
 
-__all__ = ["check_extra", "check_key", "check_params"]
-
 _SET_BY_EVALKIT = ("messages", "model", "n", "stream")
 
 

@@ -24,8 +24,6 @@ from evalkit.engine.providers.transport import Answer
 from evalkit.errors import ConfigError, JudgeError, listed
 from evalkit.errors.secrets import Secret, forget_locals, without_keys
 
-__all__ = ["LiteLLMClient", "check", "connect"]
-
 # What LiteLLM reads from a call beside the model's parameters: these are evalkit's to decide
 _NOT_PARAMS = ("timeout", "num_retries", "max_retries", "caching", "cache", "fallbacks", "api_base", "base_url",
                "mock_response", "custom_llm_provider", "drop_params")  # fmt: skip

@@ -26,8 +26,6 @@ from evalkit.engine.providers.model_interface import ENDING, Model, Written, sto
 from evalkit.engine.providers.prices import cost_of, price_of, shares
 from evalkit.errors import ConfigError, listed
 
-__all__ = ["LocalClient", "check_local", "release_models"]
-
 _BATCH = 8
 _EXIT_WAIT_S = 10.0
 # What decides which model is loaded, and where

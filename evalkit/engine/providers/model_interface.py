@@ -12,8 +12,6 @@ from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Message, Request
 from evalkit.engine.providers.client import ProviderError
 
-__all__ = ["ENDING", "MOST_TOKENS", "Model", "Written", "seed_of", "stops_of", "without_system"]
-
 ENDING = threading.Event()
 """Set when the process ends: a model breaks off what it computes, since a library that is still at it aborts."""
 

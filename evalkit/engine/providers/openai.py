@@ -26,8 +26,6 @@ from evalkit.engine.providers.prices import price_of
 from evalkit.engine.providers.transport import Answer, Transport, proxy_of
 from evalkit.errors.secrets import Secret
 
-__all__ = ["OpenAIClient", "check", "close_all", "connect", "request_body"]
-
 OWN_HOST = "api.openai.com"
 _OWN_URL = f"https://{OWN_HOST}/v1"
 _ACCOUNTS = {"openai-organization": "OPENAI_ORG_ID", "openai-project": "OPENAI_PROJECT_ID"}

@@ -20,8 +20,6 @@ from evalkit.engine.providers.prices import cost_of, shares
 from evalkit.engine.providers.transport import Answer
 from evalkit.errors.secrets import Secret, without_keys
 
-__all__ = ["json_of", "problem_of", "replies_of", "without_prompt"]
-
 _DROPPABLE = ("temperature", "max_tokens", "response_format", "n")
 _REFUSES = re.compile(
     r"unsupported|not support|unknown|unrecognized|unexpected|not permitted|not allowed|extra (?:fields|inputs)|"

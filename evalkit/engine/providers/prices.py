@@ -7,8 +7,6 @@ from functools import lru_cache
 
 from evalkit.core.judges import Judge
 
-__all__ = ["cost_of", "price_of", "shares"]
-
 _PROVIDER_IDS = {"api.openai.com": "openai"}
 
 

@@ -15,8 +15,6 @@ from evalkit.engine.providers.local_models import LocalClient, check_local
 from evalkit.engine.providers.model_interface import ENDING, MOST_TOKENS, Written, seed_of, stops_of, without_system
 from evalkit.errors import ConfigError
 
-__all__ = ["check", "connect"]
-
 _SAMPLING = ("top_p", "top_k", "min_p", "repetition_penalty", "no_repeat_ngram_size")
 _PARAMS = (*_SAMPLING, "stop", "seed", "dtype", "revision", "chat_template_kwargs")
 _DTYPES = ("auto", "float32", "float16", "bfloat16")

@@ -19,8 +19,6 @@ from evalkit.engine.providers.client import ProviderError
 from evalkit.errors import ConfigError
 from evalkit.errors.secrets import Secret, forget_locals, without_keys
 
-__all__ = ["MOST_BYTES", "Answer", "Transport", "proxy_of"]
-
 MOST_BYTES = 16 << 20
 """Most bytes of an answer that are read, and most that a compressed one may become: 16 MiB."""
 

@@ -22,8 +22,6 @@ from evalkit.engine.providers.local_models import LocalClient, check_local
 from evalkit.engine.providers.model_interface import ENDING, MOST_TOKENS, Written, seed_of, stops_of, without_system
 from evalkit.errors import ConfigError, listed
 
-__all__ = ["VllmModel", "check", "connect"]
-
 _SAMPLING = ("top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty")
 _LOADING = ("dtype", "quantization", "revision")
 _PARAMS = (*_SAMPLING, "stop", "seed", *_LOADING, "chat_template_kwargs")

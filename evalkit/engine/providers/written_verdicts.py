@@ -10,8 +10,6 @@ import orjson
 
 from evalkit.core.prompts_and_replies import Prompt
 
-__all__ = ["Code", "verdict_fields", "write_reply"]
-
 Code = int | float | str
 
 _TAGGED = "[FEEDBACK] {text} [RESULT] {code} [END]"

@@ -174,7 +174,7 @@ def _stored(request: Request, cache: Any, *, offline: bool) -> Reply | None:
 
 def _asked(request: Request, cache: Any, *, refresh: bool, limits: dict[str, Any], on_progress: Any) -> Reply:
     from evalkit.engine import Options
-    from evalkit.engine.calls import fetch
+    from evalkit.engine.calls.fetching import fetch
 
     store = ReplyStore.open(cache)
     store.check_writable()
