@@ -109,7 +109,7 @@ MISUSE = {
     "the same judge twice": ("jury", config(ONE, ONE), "two are called"),
     "a list": ("judge", [ONE], "expected a mapping"),
     "no JSON": ("judge", "{judges: []}", "invalid JSON"),
-    "no file": ("judge", "jury.yml.bak", "there is no scoring config at"),
+    "no file": ("judge", "jury.yml.bak", "expected a mapping, a JSON text"),
 }
 
 
@@ -132,7 +132,7 @@ def test_a_broken_variable_is_named():
 
 @pytest.mark.parametrize("given", ["judges: [] " * 40, "x" * 300], ids=["yaml", "word"])
 def test_a_text_that_is_no_file_is_told_however_long_it_is(given):
-    with pytest.raises(ConfigError, match="there is no scoring config at"):
+    with pytest.raises(ConfigError, match="expected a mapping, a JSON text"):
         ScoringConfig.of(given)
 
 
@@ -205,7 +205,10 @@ def test_what_scores_each_metric_is_noted_beside_the_receipts(tmp_path: Path):
     write_receipt(receipt("a|0"), place)
     assert read_scorers(place) == noted
     [beside] = [file for file in tmp_path.glob("*.json") if file != place]
-    for text, said in (('{"a|0": {"x": "sure"}}', "unknown scorer 'sure'; allowed are judge"), ("[1]", "not a note")):
+    for text, said in (
+        ('{"a|0": {"x": "sure"}}', "must be 'judge', 'deterministic' or 'unknown', got 'sure'"),
+        ("[1]", "not a note"),
+    ):
         beside.write_text(text)
         with pytest.raises(ConfigError, match=said):
             read_scorers(place)

@@ -132,15 +132,6 @@ def test_two_versions_of_one_plugin_are_refused(local: Registry, tmp_path: Path)
     assert "plugin 'tone' is needed in the versions '1', '2' (tasks 'a', 'b')" in said(local)
 
 
-MODES = 'EVALKIT_PLUGIN = {"scoring_modes": {"a": ["judge"]}}\nTASKS_TABLE = []\nraise RuntimeError("never run")\n'
-
-
-def test_a_mode_that_is_not_served_is_seen_without_running_the_plugin(local: Registry, tmp_path: Path) -> None:
-    with_plugin(local, tmp_path, bound("a", judge_profile="tone-strict"), bound("b"), code=MODES)
-    assert "task 'a': plugin tone@1 does not serve the mode 'jury' for it; it serves 'judge'" in said(local)
-    assert len(resolve(local, local.pack("support"), "judge", JUDGE).bindings) == 2
-
-
 def test_what_a_check_of_the_plugin_found_counts(local: Registry, tmp_path: Path) -> None:
     from evalkit.runs.registry.benchmarks import add_tasks
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Iterator, Mapping
+import re
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal
 
 import pandas as pd
@@ -21,7 +19,7 @@ from evalkit.runs.registry import PackTask, Plugin, Registry
 __all__ = ["Search", "bind"]
 
 Place = Literal["registry", "plugin", "folders"]
-_NAMES_JUDGES = frozenset({"judges", "judge", "judge_model_name", "profile"})
+_NAMES_JUDGES = re.compile(r"\b(judges?|judge_model_name|profile)\s*=")
 
 
 @dataclass(slots=True)
@@ -74,7 +72,7 @@ def bind(search: Search, task: PackTask) -> TaskBinding | None:
     if over.judge_plugin_name and layout is None:
         return None  # said already, and nothing else can be looked up without it
     if plugin is not None and layout is not None:
-        _check_mode(search, task, plugin, layout)
+        _check_mode(search, task, plugin)
     given: dict[str, Any] = {
         "plugin": plugin and plugin.name,
         "plugin_version": plugin and plugin.version,
@@ -118,9 +116,9 @@ def _plugin(search: Search, task: PackTask) -> tuple[Plugin | None, PluginLayout
     return plugin, search.layouts[plugin.label]
 
 
-def _check_mode(search: Search, task: PackTask, plugin: Plugin, layout: PluginLayout) -> None:
-    modes = _known(search, task, "scoring_modes") or _declared(layout).get(task.task)
-    if isinstance(modes, (list, tuple)) and modes and search.scoring.mode not in modes:
+def _check_mode(search: Search, task: PackTask, plugin: Plugin) -> None:
+    modes = _known(search, task, "scoring_modes")
+    if modes and search.scoring.mode not in modes:
         search.add(
             task,
             f"plugin {plugin.label} does not serve the mode {search.scoring.mode!r} for it; it serves {listed(modes)}",
@@ -136,29 +134,6 @@ def _known(search: Search, task: PackTask, column: str) -> tuple[str, ...]:
         rows = rows[rows["plugin_version"] == version]
     said = rows[column].dropna()
     return tuple(str(said.iloc[-1]).split(", ")) if len(said) else ()
-
-
-def _declared(layout: PluginLayout) -> Mapping[str, Any]:
-    """Task -> modes of the literal ``EVALKIT_PLUGIN`` in a plugin's module, read without running it."""
-    for node in _nodes(layout.file):
-        names = (
-            node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
-        )
-        if any(isinstance(name, ast.Name) and name.id == "EVALKIT_PLUGIN" for name in names):
-            try:
-                found = ast.literal_eval(node.value)  # type: ignore[attr-defined]
-            except (ValueError, TypeError):
-                return {}
-            modes = found.get("scoring_modes", {}) if isinstance(found, dict) else {}
-            return modes if isinstance(modes, dict) else {}
-    return {}
-
-
-def _nodes(file: Path) -> Iterator[ast.AST]:
-    try:
-        yield from ast.walk(ast.parse(file.read_text(encoding="utf-8")))
-    except (OSError, SyntaxError, ValueError):
-        return  # its own import will say so, with the line
 
 
 def _owned(plugin: Plugin | None, label: str) -> str:
@@ -249,7 +224,7 @@ def _code_names_judges(layout: PluginLayout | None) -> bool:
     if layout is None:
         return False
     files = layout.folder.rglob("*.py") if layout.file.name == "__init__.py" else [layout.file]
-    return any(isinstance(node, ast.keyword) and node.arg in _NAMES_JUDGES for file in files for node in _nodes(file))
+    return any(_NAMES_JUDGES.search(file.read_text(encoding="utf-8", errors="replace")) for file in files)
 
 
 def _templates(

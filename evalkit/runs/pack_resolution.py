@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from evalkit.core.choices import SCORING_MODES
 from evalkit.core.reply_keys import digest
 from evalkit.errors import ConfigError, EvalkitError, RegistryError, listed
 from evalkit.rubrics import load_profile
@@ -94,10 +95,10 @@ def resolve(
     try:
         scoring = Scoring.of(mode, config)
     except ConfigError as problem:
-        first, scoring = [str(problem)], _as_far_as_read(mode, config)
+        first, scoring = [str(problem)], Scoring(mode if mode in SCORING_MODES else "deterministic")
     search = Search(registry, scoring, first, benchmarks=registry.benchmarks())
     search.is_looking = look
-    search.is_config_read = not first or scoring.config is not None
+    search.is_config_read = not first
     bindings = {task.task: found for task in pack.tasks if (found := bind(search, task)) is not None}
     _check_versions(search, bindings)
     _check_names(search, pack)
@@ -192,16 +193,6 @@ def _changed_templates(kept: Mapping[str, Any]) -> Iterator[str]:
             continue
         if now != then:
             yield f"template {label!r} changed since the run was made; start a new run"
-
-
-def _as_far_as_read(mode: str, config: Any) -> Scoring:
-    """What can still be checked against, where mode and config do not fit: the mode, and the config if it is one."""
-    if mode not in ("judge", "jury"):
-        return Scoring()
-    try:
-        return Scoring(mode, None if config is None else ScoringConfig.of(config))
-    except ConfigError:
-        return Scoring(mode)
 
 
 def _said(pack: Pack, problems: list[str]) -> str:

@@ -7,39 +7,25 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from evalkit.core.choices import ScoringMode
 from evalkit.core.files import held, whole
 from evalkit.core.validation_errors import explain
 from evalkit.errors import ConfigError, counted
 
-__all__ = [
-    "RECEIPTS_FILE",
-    "RECEIPT_VARIABLE",
-    "JudgeUsed",
-    "Receipt",
-    "Scorer",
-    "check_receipts",
-    "read_receipts",
-    "read_scorers",
-    "receipt_place",
-    "write_receipt",
-    "write_scorers",
-]
-
 RECEIPT_VARIABLE = "EVALUATOR_RECEIPT_PATH"
 RECEIPTS_FILE = "receipts.json"
 """Where, in LightEval's output folder, a run has its receipts."""
-_SCHEMA = 1
 _COUNTS = ("n_items", "n_scored", "n_empty", "n_judgments", "n_unscored", "n_live", "n_cached")
 _NO_IDENTITY = ("base_url", "n_judgments", "n_scored", "reasons", "served")
 
 
 Scorer = Literal["judge", "deterministic", "unknown"]
 """What scores a metric: a judge of evalkit, known code that asks no model, or something that evalkit does not know."""
+_SCORERS = TypeAdapter(dict[str, dict[str, Scorer]])
 
 
 class _Part(BaseModel):
@@ -189,6 +175,11 @@ class Receipt(_Part):
         return [*nothing, *(f"{where}: {said}" for judge in self.judges if (said := judge.lost))]
 
 
+class _ReceiptsFile(_Part):
+    schema_version: Literal[1] = 1
+    tasks: dict[str, list[Receipt]]
+
+
 def receipt_place(environ: Mapping[str, str] | None = None) -> Path | None:
     """The file of ``EVALUATOR_RECEIPT_PATH``; None where it is not set."""
     text = (os.environ if environ is None else environ).get(RECEIPT_VARIABLE, "").strip()
@@ -224,13 +215,13 @@ def write_receipt(receipt: Receipt, path: Path | None = None) -> None:
     if place is None:
         return
     with _held(place):
-        before = _read(place) if place.exists() else []
-        tasks: dict[str, list[Any]] = {}
-        for one in [*before, receipt]:
-            if one is receipt or (one.task, one.metric) != (receipt.task, receipt.metric):
-                tasks.setdefault(one.task, []).append(one.model_dump(mode="json"))
+        tasks: dict[str, list[Receipt]] = {}
+        for other in _read(place) if place.exists() else []:
+            if (other.task, other.metric) != (receipt.task, receipt.metric):
+                tasks.setdefault(other.task, []).append(other)
+        tasks.setdefault(receipt.task, []).append(receipt)
         with whole(place) as out:
-            out.write(json.dumps({"schema_version": _SCHEMA, "tasks": tasks}, ensure_ascii=False, indent=1).encode())
+            out.write(_ReceiptsFile(tasks=tasks).model_dump_json(indent=1).encode())
 
 
 def write_scorers(scorers: Mapping[str, Mapping[str, Scorer]], path: Path | None = None) -> None:
@@ -260,46 +251,36 @@ def read_receipts(path: str | Path) -> list[Receipt]:
 
 
 def read_scorers(path: str | Path) -> dict[str, dict[str, Scorer]]:
-    """Task -> metric -> what scores it, as noted beside a file of receipts; empty where nothing is.
+    """Task -> metric -> what scores it, as noted beside a file of receipts; empty if nothing is noted.
 
     Raises
     ------
     ConfigError
-        When what stands there is something else, or is cut short.
+        When the file holds something else, or is cut short.
     """
     file = _scorers_file(Path(path))
     if not file.is_file():
         return {}
     try:
-        values = json.loads(file.read_text(encoding="utf-8"))
-        found = {task: {name: _scorer(one) for name, one in part.items()} for task, part in values.items()}
-    except (OSError, ValueError, AttributeError) as problem:
-        raise ConfigError(f"{file}: not a note of what scores each metric: {problem}") from None
-    return found
+        return _SCORERS.validate_json(file.read_bytes())
+    except (OSError, ValidationError) as problem:
+        raise ConfigError(f"{file}: not a note of what scores each metric: {_said(problem)}") from None
 
 
 def _scorers_file(place: Path) -> Path:
     return place.with_name(f"{place.stem}.scorers.json")
 
 
-def _scorer(given: Any) -> Scorer:
-    if given not in get_args(Scorer):
-        raise ValueError(f"unknown scorer {given!r}; allowed are {', '.join(get_args(Scorer))}")
-    found: Scorer = given
-    return found
-
-
 def _read(path: Path) -> list[Receipt]:
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-        receipts = [Receipt.model_validate(one) for part in values["tasks"].values() for one in part]
-    except ValidationError as problem:
-        raise ConfigError(f"{path}: {explain(problem, Receipt)}") from None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as problem:
-        raise ConfigError(f"{path} holds no receipts: {problem}") from None
-    if values.get("schema_version") != _SCHEMA:
-        raise ConfigError(f"{path}: schema_version {values.get('schema_version')!r} is not known; {_SCHEMA} is")
-    return receipts
+        tasks = _ReceiptsFile.model_validate_json(path.read_bytes()).tasks
+    except (OSError, ValidationError) as problem:
+        raise ConfigError(f"{path}: not a file of receipts: {_said(problem)}") from None
+    return [receipt for receipts in tasks.values() for receipt in receipts]
+
+
+def _said(problem: OSError | ValidationError) -> str:
+    return explain(problem, _ReceiptsFile) if isinstance(problem, ValidationError) else str(problem)
 
 
 @contextmanager

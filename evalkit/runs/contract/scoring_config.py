@@ -15,18 +15,9 @@ from evalkit.core.choices import SCORING_MODES, Backend
 from evalkit.core.judges import MOST_SAMPLES, Judge
 from evalkit.core.validation_errors import explain
 from evalkit.core.vote_aggregate_rules import AggregateRule
-from evalkit.errors import ConfigError, listed
+from evalkit.errors import ConfigError, RubricError, listed
 from evalkit.errors.secrets import is_key
-
-__all__ = [
-    "CONFIG_VARIABLE",
-    "MODE_VARIABLE",
-    "JudgeConfig",
-    "Scoring",
-    "ScoringConfig",
-    "asked_mode",
-    "json_values",
-]
+from evalkit.rubrics.yaml_files import read_text, read_yaml
 
 MODE_VARIABLE = "EVALUATOR_SCORING_MODE"
 CONFIG_VARIABLE = "EVALUATOR_SCORING_CONFIG"
@@ -63,12 +54,12 @@ class JudgeConfig(_Part):
 
     judge_model_name: str = Field(min_length=1)
     judge_backend: Backend
-    max_tokens: int | None = Field(default=None, ge=1, strict=True)
-    weight: float | None = Field(default=None, ge=0, allow_inf_nan=False, strict=True)
+    max_tokens: int | None = Field(default=None, ge=1)
+    weight: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     judge_template_id: str | None = Field(default=None, min_length=1)
     base_url: str | None = None
     api_key_env: str | None = None
-    temperature: float | None = Field(default=None, ge=0, allow_inf_nan=False, strict=True)
+    temperature: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     name: str | None = Field(default=None, min_length=1)
 
     @model_validator(mode="before")
@@ -132,18 +123,11 @@ class ScoringConfig(_Part):
         By `of`: what is wrong, and what is allowed.
     """
 
-    judges: tuple[JudgeConfig, ...] = ()
+    judges: tuple[JudgeConfig, ...] = Field(default=(), strict=False)
     aggregation: AggregateRule = "mean"
     report_disagreement: bool = False
-    samples: int | None = Field(default=None, ge=1, le=MOST_SAMPLES, strict=True)
+    samples: int | None = Field(default=None, ge=1, le=MOST_SAMPLES)
     profile: str | None = Field(default=None, min_length=1)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _judges_as_list(cls, values: Any) -> Any:
-        if isinstance(values, Mapping) and isinstance(values.get("judges"), list):
-            return {**values, "judges": tuple(values["judges"])}
-        return values
 
     @model_validator(mode="after")
     def _can_score(self) -> Self:
@@ -169,9 +153,7 @@ class ScoringConfig(_Part):
         """
         if isinstance(given, cls):
             return given
-        if isinstance(given, Path) or (isinstance(given, str) and not given.lstrip().startswith(("{", "["))):
-            where, given = str(given), _file(Path(given))
-        values = json_values(given, where) if isinstance(given, str) else given
+        where, values = read_config(given, where)
         if not isinstance(values, Mapping):
             raise ConfigError(
                 f"{where}: expected a mapping with {', '.join(cls.model_fields)}, got a {type(values).__name__}"
@@ -299,20 +281,23 @@ def json_values(text: str, where: str) -> Any:
         ) from None
 
 
-def _file(path: Path) -> Any:
-    from evalkit.rubrics.yaml_files import read_yaml
+def read_config(given: Any, where: str) -> tuple[str, Any]:
+    """Where a config comes from, and its values: of a JSON text, of a JSON or YAML file, or `given` itself.
 
+    Raises
+    ------
+    ConfigError
+        When the text or file cannot be read.
+    """
+    if not isinstance(given, (str, Path)):
+        return where, given
+    if str(given).lstrip().startswith(("{", "[")):
+        return where, json_values(str(given), where)
+    path = Path(given)
     try:
-        there = path.is_file()
-    except OSError:  # a text that is longer than a file's name may be
-        there = False
-    if not there:
+        values = read_yaml(path) if path.suffix in (".yaml", ".yml") else json_values(read_text(path), str(path))
+    except RubricError as problem:
         raise ConfigError(
-            f"there is no scoring config at {str(path)[:200]}; give a JSON or YAML file, a JSON text or a mapping"
-        )
-    if path.suffix not in (".yaml", ".yml"):
-        return json_values(path.read_text(encoding="utf-8"), str(path))
-    try:
-        return read_yaml(path)
-    except ValueError as problem:
-        raise ConfigError(str(problem)) from None
+            f"{where}: {str(problem)[:300]}; expected a mapping, a JSON text, or a JSON or YAML file"
+        ) from None
+    return str(path), values
