@@ -140,9 +140,9 @@ def test_matrix_marks_and_filter_go_by_one_rule_the_verdict(tmp_path):
     assert session.page().counts["wrong"] == 2
     columns = list(dict.fromkeys((cell.jury, cell.verdict) for cell in session.cells()))
     assert columns == [("0", ""), ("1", ""), ("1", "pass"), ("2", "")]
-    session.query = Query.of({"cell": ["2", "1", "pass"]})
+    session.query = Query(cell=("2", "1", "pass"))
     assert [row.item_id for row in session.page().rows] == ["a"]
-    session.query = Query.of({"cell": ["2", "1", ""]})
+    session.query = Query(cell=("2", "1", ""))
     assert session.page().rows == []
 
 
@@ -987,7 +987,7 @@ def test_a_person_tunes_by_messages(tuner, tmp_path):
     assert [tile["moved"] for tile in board["tiles"] if tile["title"] == "Changed"] == [
         "▲ 1 fixed ▼ 0 broke on dev labels"
     ]
-    do(tuner, do="query", query={"filter": "wrong", "cell": ["2", "1"]})
+    do(tuner, do="query", query={"filter": "wrong", "cell": ["2", "1", ""]})
     assert [row["item_id"] for row in tuner.state["page"]["rows"]] == ["d"]
     do(tuner, do="select", item_id="d")
     assert tuner.state["item"]["labels"] == {"ann": "2"}
@@ -1347,7 +1347,7 @@ def test_the_worker_does_the_newest_of_a_name_and_ends():
 
 
 def test_pages_are_cut_and_counted():
-    rows = [Row(f"{at:03d}", "", {}, False, "1", True, "ok", (), float("nan"), "", None, None) for at in range(53)]
+    rows = [Row(f"{at:03d}", "", {}, False, "1", True, "ok", (), None, "", None, None) for at in range(53)]
     page = page_of(rows, Query(sort="item", down=False, page=2), 25)
     assert ([row.item_id for row in page.rows], page.n_pages, page.n) == (["050", "051", "052"], 3, 53)
     assert page.counts["all"] == page.counts["unlabelled"] == 53

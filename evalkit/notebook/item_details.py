@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,6 @@ from evalkit.engine import replies
 from evalkit.errors import CacheMiss, EvalkitError
 from evalkit.evaluation import Evaluation
 from evalkit.rubrics import build_prompt
-from evalkit.tables import input_text
 
 
 def item_detail(evaluation: Evaluation, item_id: str, criterion: str, cache: Path | None = None) -> dict[str, Any]:
@@ -34,7 +34,7 @@ def item_detail(evaluation: Evaluation, item_id: str, criterion: str, cache: Pat
     items = evaluation.items
     item = items[items["item_id"] == item_id].iloc[0]
     rubric = evaluation.rubric
-    inputs = [(name, _text(item[name])) for name in rubric.input_names if name in items.columns]
+    inputs = [(name, shown_text(item[name])) for name in rubric.input_names if name in items.columns]
     try:
         prompt = str(build_prompt(rubric, item, criterion)) if evaluation.spec is not None else ""
     except EvalkitError as problem:
@@ -42,9 +42,9 @@ def item_detail(evaluation: Evaluation, item_id: str, criterion: str, cache: Pat
     judged = evaluation.judgments
     mine = judged[(judged["item_id"] == item_id) & (judged["criterion"] == criterion)]
     try:
-        raw = replies(mine, cache=cache).astype(object).tolist()
+        mine = mine.assign(reply=replies(mine, cache=cache).to_numpy(dtype=object))
     except CacheMiss:
-        raw = [None] * len(mine)  # they are in another cache
+        mine = mine.assign(reply=None)  # they are in another cache
     votes = evaluation.votes
     votes = votes[(votes["item_id"] == item_id) & (votes["criterion"] == criterion)]
     return {
@@ -52,41 +52,31 @@ def item_detail(evaluation: Evaluation, item_id: str, criterion: str, cache: Pat
         "criterion": criterion,
         "inputs": [pair for pair in inputs if pair[1]],
         "prompt": prompt,
-        "judges": [_judge(str(vote["judge"]), vote, mine, raw) for _, vote in votes.iterrows()],
+        "judges": [_judge(vote, mine) for _, vote in votes.iterrows()],
     }
 
 
-def _judge(name: str, vote: pd.Series, judgments: pd.DataFrame, raw: list[Any]) -> dict[str, Any]:
-    at = [number for number, judge in enumerate(judgments["judge"].astype(str)) if judge == name]
-    rows = judgments.iloc[at]
-    samples = [
-        {
-            "order": _plain(row["order"]),
-            "label": _plain(row["label"]),
-            "passed": None if pd.isna(row["passed"]) else bool(row["passed"]),
-            "explanation": _plain(row["explanation"]),
-            "error": _plain(row["error"]),
-            "reply": _plain(raw[place]),
-            "source": _plain(row["source"]),
-        }
-        for place, (_, row) in zip(at, rows.iterrows(), strict=True)
-    ]
-    return {
-        "judge": name,
-        "label": _plain(vote["label"]),
-        "score": None if pd.isna(vote["score"]) else round(float(vote["score"]), 2),
-        "passed": None if pd.isna(vote["passed"]) else bool(vote["passed"]),
-        "reason": _plain(vote["reason"]),
-        "samples": samples,
-    }
+def _judge(vote: pd.Series, judgments: pd.DataFrame) -> dict[str, Any]:
+    mine = judgments[(judgments["judge"] == vote["judge"]).to_numpy()]
+    samples = plain(mine[["order", "label", "passed", "explanation", "error", "reply", "source"]])
+    shown = plain(vote.to_frame().T[["judge", "label", "score", "passed", "reason"]])[0]
+    return shown | {"score": shown["score"] and round(shown["score"], 2), "samples": samples}
 
 
-def _plain(value: Any) -> str | None:
-    return None if value is None or pd.isna(value) else str(value)
+def plain(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """The rows of a table, missing values as None."""
+    values = table.astype(object)
+    return values.where(values.notna(), None).to_dict("records")  # type: ignore[return-value]
 
 
-def _text(value: Any) -> str:
+def shown_text(value: Any) -> str:
+    """A value of an item as it is shown: empty if missing; a list or conversation as paragraphs."""
     if value is None or (pd.api.types.is_scalar(value) and pd.isna(value)):
         return ""
-    shown = value if isinstance(value, str) else input_text(value)
-    return shown if isinstance(shown, str) else "\n\n".join(map(str, shown))
+    parts = value if pd.api.types.is_list_like(value) and not isinstance(value, Mapping) else [value]
+    return "\n\n".join(
+        f"{part['role']}: {part['content']}"
+        if isinstance(part, Mapping) and {"role", "content"} <= part.keys()
+        else str(part)
+        for part in parts
+    )

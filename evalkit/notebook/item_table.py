@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,7 +31,7 @@ class Row:
     votes
         (judge, label, verdict) per judge.
     split
-        Disagreement, 0-1, or NaN.
+        Disagreement, 0-1, or None.
     change
         From the version compared with: ``fixed``, ``broke`` (by the majority of people), ``now passes``, ``now fails``
         (without labels), ``changed`` (without pass rule), or empty.
@@ -51,7 +51,7 @@ class Row:
     passed: bool | None
     status: str
     votes: tuple[tuple[str, str | None, bool | None], ...]
-    split: float
+    split: float | None
     change: str
     people_passed: bool | None
     wrong: bool | None
@@ -60,20 +60,19 @@ class Row:
     @property
     def urgency(self) -> float:
         """How much it needs review: wrong, newly broken, unscored, split."""
-        split = 0.0 if np.isnan(self.split) else self.split
         broke = self.change in ("broke", "now fails")
-        return 8 * bool(self.wrong) + 4 * broke + 2 * (self.status != "ok") + split
+        return 8 * bool(self.wrong) + 4 * broke + 2 * (self.status != "ok") + (self.split or 0.0)
 
 
-FILTERS: dict[str, tuple[str, Callable[[Row], bool]]] = {
-    "all": ("All", lambda row: True),  # noqa: ARG005
-    "wrong": ("Jury ≠ people", lambda row: bool(row.wrong)),
-    "split": ("Judges disagree", lambda row: row.split > 0),
-    "changed": ("Changed", lambda row: bool(row.change)),
-    "broke": ("Broke", lambda row: row.change == "broke"),
-    "fixed": ("Fixed", lambda row: row.change == "fixed"),
-    "unscored": ("Not fully scored", lambda row: row.status != "ok"),
-    "unlabelled": ("No label", lambda row: not row.people and not row.held),
+FILTERS: dict[str, Callable[[Row], bool]] = {
+    "all": lambda row: True,  # noqa: ARG005
+    "wrong": lambda row: bool(row.wrong),
+    "split": lambda row: bool(row.split),
+    "changed": lambda row: bool(row.change),
+    "broke": lambda row: row.change == "broke",
+    "fixed": lambda row: row.change == "fixed",
+    "unscored": lambda row: row.status != "ok",
+    "unlabelled": lambda row: not row.people and not row.held,
 }
 
 SORTS: dict[str, Callable[[Row], Any]] = {
@@ -81,14 +80,17 @@ SORTS: dict[str, Callable[[Row], Any]] = {
     "item": lambda row: row.item_id,
     "people": lambda row: sorted(row.people.values()),
     "jury": lambda row: row.jury or "",
-    "split": lambda row: -1.0 if np.isnan(row.split) else row.split,
+    "split": lambda row: -1.0 if row.split is None else row.split,
     "change": lambda row: row.change,
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """Which rows to show: filter, cell of the matrix (human, jury, conflicting verdict), search, order, page."""
+    """Which rows to show: filter, cell of the matrix (human, jury, conflicting verdict), search, order, page.
+
+    The screen sends one as a mapping, its cell as a list.
+    """
 
     filter: str = "all"
     cell: tuple[str, str | None, str] | None = None
@@ -96,19 +98,6 @@ class Query:
     sort: str = "review"
     down: bool = True
     page: int = 0
-
-    @classmethod
-    def of(cls, given: Mapping[str, Any]) -> Query:
-        """The query that the screen sends."""
-        cell = given.get("cell")
-        return cls(
-            filter=str(given.get("filter", "all")),
-            cell=None if not cell else (str(cell[0]), None if cell[1] is None else str(cell[1]), "".join(cell[2:])),
-            search=str(given.get("search", "")),
-            sort=str(given.get("sort", "review")),
-            down=bool(given.get("down", True)),
-            page=int(given.get("page", 0)),
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +150,7 @@ def rows_of(
             passed=None if pd.isna(passed[at]) else bool(passed[at]),
             status="unscored" if pd.isna(status[at]) else str(status[at]),
             votes=votes.get(item, ()),
-            split=float(apart[at]),
+            split=None if np.isnan(apart[at]) else float(apart[at]),
             change="" if last is None else _change(int(last[at]), int(now[at]), int(truth[at]), scale),
             people_passed=bool(truth[at]) if scale.has_rule and truth[at] >= 0 else None,
             wrong=None if truth[at] < 0 or now[at] < 0 else bool(truth[at] != now[at]),
@@ -233,19 +222,14 @@ def _texts(evaluation: Evaluation) -> list[str]:
 
 
 def _short(value: Any) -> str:
-    if value is None or (isinstance(value, float) and np.isnan(value)):
-        return ""
-    text = value if isinstance(value, str) else str(value)
-    return " ".join(text[:300].split())
+    return "" if value is None or value is pd.NA or value != value else " ".join(str(value)[:300].split())
 
 
 def page_of(rows: list[Row], query: Query, size: int = PAGE) -> Page:
     """The page that a query asks for; beyond the last page, the last one."""
     matching = [row for row in rows if _in_cell(row, query.cell) and _matches(row, query.search)]
-    counts = {name: sum(map(keeps, matching)) for name, (_, keeps) in FILTERS.items()}
-    _, keeps = FILTERS.get(query.filter, FILTERS["all"])
-    kept = [row for row in matching if keeps(row)]
-    kept.sort(key=SORTS.get(query.sort, SORTS["review"]), reverse=query.down)
+    counts = {name: sum(map(keeps, matching)) for name, keeps in FILTERS.items()}
+    kept = sorted(filter(FILTERS[query.filter], matching), key=SORTS[query.sort], reverse=query.down)
     n_pages = max(1, -(-len(kept) // size))
     page = min(max(0, query.page), n_pages - 1)
     return Page(kept[page * size : (page + 1) * size], len(kept), page, n_pages, counts)

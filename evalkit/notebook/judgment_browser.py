@@ -14,7 +14,7 @@ from evalkit.evaluation import Evaluation, show
 from evalkit.notebook.figure_tiles import make_tiles
 from evalkit.notebook.item_details import item_detail
 from evalkit.notebook.item_table import Query, Row, page_of, rows_of
-from evalkit.notebook.tuner_payload import rows_payload, unscored_lines
+from evalkit.notebook.tuner_payload import unscored_lines
 from evalkit.notebook.widget_base import NotebookWidget, new_widget
 from evalkit.stats.alignment.label_splits import split_labels
 from evalkit.tables import as_items, check, empty
@@ -93,8 +93,8 @@ class JudgmentBrowser(NotebookWidget):
         self._draw_page()
 
     def _draw_page(self) -> None:
-        page = rows_payload(page_of(self.rows, self._query), len(self._browsed.items))
-        self.widget.page = page | {"query": asdict(self._query), "judged": True}
+        page = asdict(page_of(self.rows, self._query))
+        self.widget.page = page | {"n_items": len(self._browsed.items), "query": asdict(self._query), "judged": True}
 
     def _draw_item(self) -> None:
         detail = item_detail(self._browsed, self._selected, self._criterion, self._cache) if self._selected else {}
@@ -114,7 +114,7 @@ class JudgmentBrowser(NotebookWidget):
             self._draw_item()
 
     def _set_query(self, message: Mapping[str, Any]) -> None:
-        self._query = Query.of(message["query"])
+        self._query = Query(**message["query"])
         self._draw_page()
 
     def _select(self, message: Mapping[str, Any]) -> None:

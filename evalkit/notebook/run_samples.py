@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from evalkit.core.formatting import figure
 from evalkit.lighteval.result_tables import details_table, judgments_table
+from evalkit.notebook.item_details import shown_text
 from evalkit.runs import Run
 from evalkit.runs.contract.lighteval_output import LightevalArtifacts
 
@@ -101,16 +103,18 @@ class Samples:
         table, judgments = self._table(task)
         row = table.loc[number]
         mine = judgments[judgments["item_id"].astype(str) == f"{task}/{row['item_id']}"]
-        texts = [name for name in _text_columns(table, judged=not mine.empty) if _text(row[name])]
+        texts = {str(name): text for name, value in row.items() if (text := shown_text(value))}
+        # explanations are shown with their judges, if those are known
+        suffixes = tuple(suffix for suffix in _TEXTS if mine.empty or suffix != "_explanation")
         leads = _figures(self.run, task, table)
         others = sorted(set(_plain_figures(table)) - set(leads))
         return {
             "task": task,
             "number": int(number),
             "id": str(row["item_id"]),
-            "inputs": [[name, _text(row[name])] for name in _ITEM if name in table.columns and _text(row[name])],
+            "inputs": [[name, texts[name]] for name in _ITEM if name in texts],
             "figures": [[name, _value(row[name])] for name in [*leads, *others]],
-            "texts": [[name, _text(row[name])] for name in texts],
+            "texts": [[name, text] for name, text in texts.items() if name.endswith(suffixes)],
             "judges": [_judge(key, rows) for key, rows in mine.groupby(["criterion", "judge"], observed=True)],
         }
 
@@ -125,7 +129,7 @@ class Samples:
 def _matches(table: pd.DataFrame, search: str) -> pd.Series:
     if not search:
         return pd.Series(data=True, index=table.index)
-    texts = table["question"].map(_text) + "\n" + table["answer"].map(_text) + "\n" + table["item_id"].map(_text)
+    texts = table[["question", "answer", "item_id"]].astype(object).map(shown_text).agg("\n".join, axis="columns")
     return texts.str.casefold().str.contains(search.casefold(), regex=False)
 
 
@@ -143,26 +147,13 @@ def _figures(run: Run, task: str, table: pd.DataFrame) -> list[str]:
 
 def _plain_figures(table: pd.DataFrame) -> list[str]:
     """The columns that hold figures or verdicts of the whole sample."""
-    return [
-        str(name)
-        for name in table.columns
-        if name not in ("task", "item_id", *_ITEM) and all(map(_is_figure, table[name].dropna()))
-    ]
-
-
-def _text_columns(table: pd.DataFrame, *, judged: bool) -> list[str]:
-    """The columns with texts about the whole sample; explanations are shown with their judges, if those are known."""
-    suffixes = tuple(suffix for suffix in _TEXTS if not judged or suffix != "_explanation")
-    return [str(name) for name in table.columns if str(name).endswith(suffixes)]
-
-
-def _is_figure(value: Any) -> bool:
-    return isinstance(value, (bool, int, float)) or (hasattr(value, "dtype") and value.dtype.kind in "biuf")
+    names = [str(name) for name in table.columns if name not in ("task", "item_id", *_ITEM)]
+    return [name for name in names if all(isinstance(value, (Real, np.bool_)) for value in table[name].dropna())]
 
 
 def _row(number: Any, row: pd.Series, names: list[str]) -> dict[str, Any]:
-    errors = [_text(row[name]) for name in row.index if str(name).endswith("_error")]
-    text = f"{_text(row['question'])} → {_text(row['answer']) or '(empty answer)'}"
+    errors = [shown_text(row[name]) for name in row.index if str(name).endswith("_error")]
+    text = f"{shown_text(row['question'])} → {shown_text(row['answer']) or '(empty answer)'}"
     return {
         "number": int(number),
         "id": str(row["item_id"]),
@@ -179,32 +170,14 @@ def _judge(key: Any, rows: pd.DataFrame) -> dict[str, Any]:
         "judge": str(key[1]),
         "score": None if scores.empty else figure(float(scores.mean())),
         "scored": f"{len(scores)} of {len(rows)}",
-        "samples": [
-            {name: _text(row[name]) for name in ("label", "explanation", "error")} for _, row in rows.iterrows()
-        ],
+        "samples": rows[["label", "explanation", "error"]].astype(object).map(shown_text).to_dict("records"),
     }
 
 
 def _value(value: Any) -> str:
     """A figure as text; a verdict in words."""
-    if value is None or (pd.api.types.is_scalar(value) and pd.isna(value)):
+    if pd.isna(value):
         return "NA"
-    if hasattr(value, "item"):
-        value = value.item()
-    if isinstance(value, bool):
+    if isinstance(value, (bool, np.bool_)):
         return "pass" if value else "fail"
-    return f"{value:d}" if isinstance(value, int) else figure(float(value), digits=3)
-
-
-def _text(value: Any) -> str:
-    if value is None or (pd.api.types.is_scalar(value) and pd.isna(value)):
-        return ""
-    if isinstance(value, str):
-        return value
-    parts = value if pd.api.types.is_list_like(value) and not isinstance(value, Mapping) else [value]
-    return "\n\n".join(
-        f"{part['role']}: {part['content']}"
-        if isinstance(part, Mapping) and {"role", "content"} <= part.keys()
-        else str(part)
-        for part in parts
-    )
+    return f"{value:d}" if isinstance(value, Integral) else figure(float(value), digits=3)

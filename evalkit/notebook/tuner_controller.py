@@ -231,7 +231,7 @@ class TunerController(NotebookWidget):
         self._draw("page", "item", "figures")
 
     def _query(self, message: Mapping[str, Any]) -> None:
-        self.session.query = Query.of(message["query"])
+        self.session.query = Query(**message["query"])
         self._draw("page")
 
     def _select(self, message: Mapping[str, Any]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
@@ -12,7 +11,6 @@ import pandas as pd
 from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES
 from evalkit.engine import explain
 from evalkit.errors import counted
-from evalkit.notebook.item_table import FILTERS, Page
 from evalkit.notebook.rubric_form import form_of
 from evalkit.notebook.tuning_session import Session
 from evalkit.rubrics.prompts import list_templates
@@ -113,21 +111,10 @@ def _diff_of(session: Session) -> list[str]:
 
 def page_payload(session: Session) -> dict[str, Any]:
     """One page of rows, and the query that it answers."""
-    return rows_payload(session.page(), len(session.items)) | {
+    return asdict(session.page()) | {
+        "n_items": len(session.items),
         "query": asdict(session.query),
         "judged": session.evaluation is not None,
-    }
-
-
-def rows_payload(page: Page, n_items: int) -> dict[str, Any]:
-    """One page of rows."""
-    return {
-        "rows": [asdict(row) | {"split": None if math.isnan(row.split) else round(row.split, 2)} for row in page.rows],
-        "n": page.n,
-        "page": page.page,
-        "n_pages": page.n_pages,
-        "n_items": n_items,
-        "filters": [[name, title, page.counts.get(name, 0)] for name, (title, _) in FILTERS.items()],
     }
 
 

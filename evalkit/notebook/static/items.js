@@ -3,6 +3,11 @@ const COLUMNS = [
   ["item", "Item"], ["people", "People"], ["jury", "Jury"], [null, "Judges"], ["split", "Disagreement"], ["change", "Change"], [null, "Text"],
 ];
 
+const FILTERS = {
+  all: "All", wrong: "Jury ≠ people", split: "Judges disagree", changed: "Changed", broke: "Broke", fixed: "Fixed",
+  unscored: "Not fully scored", unlabelled: "No label",
+};
+
 function itemsPart(ctx) {
   const { root, find, put, get } = ctx;
   const verdict = (passed) => (passed === true ? "pass" : passed === false ? "fail" : "none");
@@ -23,7 +28,7 @@ function itemsPart(ctx) {
     }
     const active = document.activeElement === find("[data-search]");
     const known = get("figures").browse ? ["all", "split", "unscored"] : null; // the others need labels or a second version
-    const tools = page.filters.filter(([name]) => !known || known.includes(name)).map(([name, title, n]) => `<button data-do="filter" data-key="filter ${esc(name)}" data-name="${esc(name)}" aria-pressed="${name === query.filter}" ${n || name === query.filter || name === "all" ? "" : "disabled"}>${esc(title)} <i>${+n}</i></button>`).join("");
+    const tools = Object.entries(FILTERS).filter(([name]) => !known || known.includes(name)).map(([name, title]) => [name, title, page.counts[name]]).map(([name, title, n]) => `<button data-do="filter" data-key="filter ${esc(name)}" data-name="${esc(name)}" aria-pressed="${name === query.filter}" ${n || name === query.filter || name === "all" ? "" : "disabled"}>${esc(title)} <i>${+n}</i></button>`).join("");
     if (!active) put(".ekw-tools", `${tools}<input type="search" data-search data-key="search" aria-label="Search items" placeholder="Search" value="${esc(query.search)}">`);
     const head = COLUMNS.map(([key, title]) => key
       ? `<th scope="col" aria-sort="${query.sort === key ? (query.down ? "descending" : "ascending") : "none"}"><button data-do="sort" data-key="sort ${key}" data-name="${key}">${title}${query.sort === key ? (query.down ? " ▼" : " ▲") : ""}</button></th>`
