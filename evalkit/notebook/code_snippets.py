@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pprint import pformat
-from typing import Any
 
 from evalkit.core.judges import Judge
 from evalkit.core.vote_aggregate_rules import Rules
 from evalkit.notebook.label_log import drop_new_annotators
 from evalkit.notebook.tuning_session import Session
-from evalkit.notebook.version_history import Version
+from evalkit.notebook.version_history import DEFAULTS, Version
 from evalkit.rubrics import Rubric
 from evalkit.rubrics.judge_profiles import judge_dict
 
@@ -69,30 +68,8 @@ def _judge(judge: Judge) -> str:
 
 
 def _rubric(base: Rubric, rubric: Rubric) -> str:
-    """The rubric as an edit of the version that it started from, if that has the same criteria."""
-    start = f"ek.load_rubric({f'{base.id}@{base.version}'!r})"
-    old, new = base.to_dict(), rubric.to_dict()
-    if base.names != rubric.names:
-        return f"ek.Rubric(**{pformat(new, sort_dicts=False, width=110)})"
-    edits = [
-        f".edit({one.name!r}, {_named(changed)})"
-        for had, one in zip(base.criteria, rubric.criteria, strict=True)
-        if (changed := _changes(had.to_dict(), one.to_dict()))
-    ]
-    whole = {key: new.get(key, "") for key in ("description", "template") if new.get(key) != old.get(key)}
-    if whole:
-        edits.append(f".edit({_named(whole)})")
-    return start + "".join(edits)
-
-
-def _changes(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
-    found = {key: new.get(key) for key in {**old, **new} if key != "scale" and new.get(key) != old.get(key)}
-    if "description" in found:
-        found["description"] = found["description"] or ""
-    levels: dict[Any, Any] = {code: None for code in old["scale"] if code not in new["scale"]}
-    levels |= {code: text for code, text in new["scale"].items() if old["scale"].get(code) != text}
-    return found | ({"scale": levels} if levels else {})
-
-
-def _named(values: dict[str, Any]) -> str:
-    return ", ".join(f"{key}={value!r}" for key, value in values.items())
+    """The rubric as an edit of the version that it started from."""
+    old, new = ({**DEFAULTS, **version.to_dict()} for version in (base, rubric))
+    changes = {key: value for key, value in new.items() if value != old[key]}
+    edit = f".edit(**{pformat(changes, sort_dicts=False, width=110)})" if changes else ""
+    return f"ek.load_rubric({f'{base.id}@{base.version}'!r}){edit}"

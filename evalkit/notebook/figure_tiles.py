@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import pandas as pd
@@ -32,10 +32,6 @@ class Tile:
     note: str
     moved: str = ""
     mark: Mark = ""
-
-    def to_dict(self) -> dict[str, str]:
-        """Plain values."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +71,11 @@ def make_tiles(
     rows
         `jury_alignment` of the two.
     """
-    dev = _dev(evaluation, labels, criterion)
-    if against is not None and criterion in against.rubric.names:
-        dev = labels_on_scale(dev, against.rubric.criterion(criterion).scale)
-    found = [*_people(*rows, name, _counted(evaluation, labels, criterion)[1]), _split(evaluation, criterion)]
-    found.append(_changed(evaluation, dev, criterion, against, name))
-    return [*found, *_scored(evaluation, criterion), _cost(evaluation)]
+    rubrics = [shown.rubric for shown in (evaluation, against) if shown and criterion in shown.rubric.names]
+    dev = labels_on_scale(_dev(labels), criterion, *rubrics)
+    tiles = [*_people(*rows, name, _counted(evaluation, labels, criterion)[1]), _split(evaluation, criterion)]
+    tiles.append(_changed(evaluation, dev, criterion, against, name))
+    return [*tiles, *_scored(evaluation, criterion), _cost(evaluation)]
 
 
 def jury_alignment(evaluation: Evaluation | None, labels: pd.DataFrame, criterion: str) -> pd.Series | None:
@@ -94,20 +89,14 @@ def jury_alignment(evaluation: Evaluation | None, labels: pd.DataFrame, criterio
     return align(scores, dev, clusters=evaluation.clusters).iloc[0]
 
 
-def _fitting(evaluation: Evaluation, labels: pd.DataFrame, criterion: str) -> pd.DataFrame:
-    mine = labels[(labels["criterion"] == criterion).to_numpy()]
-    return labels_on_scale(mine, evaluation.rubric.criterion(criterion).scale)
-
-
-def _dev(evaluation: Evaluation, labels: pd.DataFrame, criterion: str) -> pd.DataFrame:
-    """The dev labels of a criterion that are on its scale."""
-    return _fitting(evaluation, labels[(labels["part"] == "dev").to_numpy()], criterion)
+def _dev(labels: pd.DataFrame) -> pd.DataFrame:
+    return labels[(labels["part"] == "dev").to_numpy()]
 
 
 def _counted(evaluation: Evaluation, labels: pd.DataFrame, criterion: str) -> tuple[pd.DataFrame, list[str]]:
     """The dev labels that count, and the annotators who have not given enough labels."""
-    mine, few = drop_new_annotators(_fitting(evaluation, labels, criterion))
-    return mine[(mine["part"] == "dev").to_numpy()], few
+    mine, few = drop_new_annotators(labels_on_scale(labels, criterion, evaluation.rubric))
+    return _dev(mine), few
 
 
 def _people(row: pd.Series | None, last: pd.Series | None, name: str, few: list[str]) -> list[Tile]:
@@ -221,7 +210,7 @@ def confusion_cells(evaluation: Evaluation, labels: pd.DataFrame, criterion: str
 
     A jury's label has two columns where its verdict sometimes differs from what the label implies.
     """
-    dev = _dev(evaluation, labels, criterion)
+    dev = labels_on_scale(_dev(labels), criterion, evaluation.rubric)
     scores = evaluation.scores[evaluation.scores["criterion"] == criterion]
     if dev.empty or scores.empty:
         return []

@@ -117,7 +117,7 @@ def rows_of(
     """One row per item, in the order of the items."""
     scale = evaluation.rubric.criterion(criterion).scale
     ids = pd.Index(evaluation.items["item_id"], dtype=object)
-    mine = labels_on_scale(labels[(labels["criterion"] == criterion).to_numpy()], scale)
+    mine = labels_on_scale(labels, criterion, evaluation.rubric)
     dev, held = mine[mine["part"] == "dev"], set(mine.loc[mine["part"] == "held-out", "item_id"])
     given: dict[str, dict[str, str]] = {}
     for item, who, label in dev[["item_id", "annotator", "label"]].astype(str).itertuples(index=False):

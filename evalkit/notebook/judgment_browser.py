@@ -88,7 +88,7 @@ class JudgmentBrowser(NotebookWidget):
             "browse": True,
             "criteria": list(self._browsed.rubric.names),
             "criterion": self._criterion,
-            "tiles": [tile.to_dict() for tile in tiles if tile.title not in _LABEL_TILES],
+            "tiles": [asdict(tile) for tile in tiles if tile.title not in _LABEL_TILES],
         }
         self._draw_page()
 

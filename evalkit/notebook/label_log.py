@@ -24,12 +24,12 @@ _Key = tuple[str, str, str]
 _FIELDS = ("item_id", "criterion", "annotator", "text")
 
 
-def labels_on_scale(labels: pd.DataFrame, *scales: Scale) -> pd.DataFrame:
-    """The labels that are on all of the scales; an edit may have removed the level of a label."""
-    known = {
-        text: all(read_label(str(text), scale) is not None for scale in scales) for text in labels["label"].unique()
-    }
-    return labels[labels["label"].map(known).to_numpy(dtype=bool)]
+def labels_on_scale(labels: pd.DataFrame, criterion: str, *rubrics: Rubric) -> pd.DataFrame:
+    """The labels of a criterion that are on its scale in each rubric; an edit may have removed the level of a label."""
+    mine = labels[(labels["criterion"] == criterion).to_numpy()]
+    scales = [rubric.criterion(criterion).scale for rubric in rubrics]
+    known = {text: all(read_label(str(text), scale) is not None for scale in scales) for text in mine["label"].unique()}
+    return mine[mine["label"].map(known).to_numpy(dtype=bool)]
 
 
 def drop_new_annotators(labels: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from pydantic import TypeAdapter, ValidationError
 
 from evalkit.core.formatting import figure
-from evalkit.errors import InputError, RubricError, counted
+from evalkit.errors import InputError, counted
 from evalkit.evaluation import Evaluation
 from evalkit.evaluation.suggestions import Edit, measure_edit, suggest_edits
 from evalkit.notebook.label_log import drop_new_annotators
@@ -126,20 +128,11 @@ class SuggestedEdits:
         rows[number] = replace(rows[number], key=key, effects=effects)
         return replace(self, rows=tuple(rows))
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, for the state file."""
-        return asdict(self)
-
     @classmethod
     def from_dict(cls, values: Any, versions: Mapping[str, Version]) -> SuggestedEdits:
-        """Read back; empty, if their version is missing or their form is unknown."""
-        try:
-            if values["base"] not in versions:
-                return cls()
-            rows = tuple(
-                SuggestedEdit(Edit(**row["edit"]), row["key"], tuple(Effect(**one) for one in row["effects"]))
-                for row in values["rows"]
-            )
-            return cls(**(values | {"rows": rows, "notes": tuple(values["notes"])}))
-        except (KeyError, TypeError, RubricError):
-            return cls()
+        """Read back what `asdict` gives; empty, if their version is missing or their form is unknown."""
+        with suppress(ValidationError):
+            suggested = TypeAdapter(SuggestedEdits).validate_python(values)
+            if suggested.base in versions:
+                return suggested
+        return cls()

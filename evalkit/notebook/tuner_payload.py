@@ -60,7 +60,7 @@ def figures_payload(session: Session) -> dict[str, Any]:
     return {
         "criteria": list(names),
         "criterion": session.shown_criterion,
-        "tiles": [tile.to_dict() for tile in session.tiles()],
+        "tiles": [asdict(tile) for tile in session.tiles()],
         "cells": [asdict(cell) for cell in session.cells()],
         "split": bool((session.label_log.table["part"] == "held-out").any()),
         "held_out": session.held_out,

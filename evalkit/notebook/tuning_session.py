@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -106,7 +106,7 @@ class Session(TuningState):
 
     def state(self) -> dict[str, Any]:
         """What a restart restores, as plain values."""
-        return super().state() | {"annotator": self.annotator, "suggested": self.suggested.to_dict()}
+        return super().state() | {"annotator": self.annotator, "suggested": asdict(self.suggested)}
 
     def invalidate(self) -> None:
         """Drop what was computed for the version shown so far."""
@@ -141,13 +141,8 @@ class Session(TuningState):
 
     def labels_of(self, criterion: str) -> pd.DataFrame:
         """The labels of a criterion that are on its scale in the version shown, with their parts."""
-        table = self.label_log.table
-        mine = table[(table["criterion"] == criterion).to_numpy()]
-        return (
-            mine
-            if self.evaluation is None
-            else labels_on_scale(mine, self.evaluation.rubric.criterion(criterion).scale)
-        )
+        rubrics = [] if self.evaluation is None else [self.evaluation.rubric]
+        return labels_on_scale(self.label_log.table, criterion, *rubrics)
 
     @property
     def n_off_scale(self) -> int:
@@ -157,11 +152,9 @@ class Session(TuningState):
 
     def cells(self) -> list[Cell]:
         """The cells of the confusion matrix, on dev labels."""
-        return (
-            []
-            if self.evaluation is None
-            else confusion_cells(self.evaluation, self.label_log.table, self.shown_criterion)
-        )
+        if self.evaluation is None:
+            return []
+        return confusion_cells(self.evaluation, self.label_log.table, self.shown_criterion)
 
     def rows(self) -> list[Row]:
         """One row per item; empty before the first run."""

@@ -18,7 +18,7 @@ from evalkit.rubrics import Rubric
 from evalkit.rubrics.judge_profiles import judge_dict
 
 _SCHEMA = 1
-_DEFAULTS = {"description": "", "mode": "pointwise", "layout": "rubric_first", "pass_at": None}
+DEFAULTS = {"description": "", "mode": "pointwise", "layout": "rubric_first", "pass_at": None}
 
 
 def rebase(base: Rubric, values: Mapping[str, Any]) -> Rubric:
@@ -29,12 +29,11 @@ def rebase(base: Rubric, values: Mapping[str, Any]) -> Rubric:
     RubricError
         When the values are no valid rubric, or of another id.
     """
-    given = {str(key): value for key, value in values.items()}
-    if given.get("id", base.id) != base.id:
-        raise RubricError(f"the id must stay {base.id!r} while the rubric is tuned; got {given['id']!r}")
-    given.pop("id", None)
-    given.pop("version", None)
-    return base.edit(**(_DEFAULTS | given))
+    fields = {str(key): value for key, value in values.items()}
+    rubric_id, _ = fields.pop("id", base.id), fields.pop("version", None)
+    if rubric_id != base.id:
+        raise RubricError(f"the id must stay {base.id!r} while the rubric is tuned; got {rubric_id!r}")
+    return base.edit(**(DEFAULTS | fields))
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +61,7 @@ class Version:
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for the file."""
         return {
+            "key": self.key,
             "base": self.base.to_dict(),
             "rubric": self.rubric.to_dict(),
             "judges": [judge_dict(judge) for judge in self.judges],
@@ -107,17 +107,11 @@ class History:
             When it cannot be read, or another program wrote it.
         """
         values = self._stored()
-        self.versions = self._versions(values, rubric_id)
         self.state = dict(values.get("state", {}))
-
-    def _versions(self, values: Mapping[str, Any], rubric_id: str) -> dict[str, Version]:
-        found = {}
         for stored in values.get("versions", []):
             if stored["base"]["id"] == rubric_id:
                 with suppress(RubricError, ConfigError):  # written by an evalkit with other rules
-                    version = Version.from_dict(stored, self.known)
-                    found[version.key] = version
-        return found
+                    self.versions[stored["key"]] = Version.from_dict(stored, self.known)
 
     def _stored(self) -> dict[str, Any]:
         try:
@@ -128,12 +122,6 @@ class History:
             raise CacheError(f"{self.path} was not written by this version of evalkit; move it away to start again")
         return values
 
-    def _holds(self, stored: Mapping[str, Any]) -> bool:
-        try:
-            return Version.from_dict(stored, self.known).key in self.versions
-        except (RubricError, ConfigError):
-            return False
-
     def write(self) -> None:
         """Write the file, including versions that another kernel added meanwhile.
 
@@ -142,7 +130,7 @@ class History:
         CacheError
             When it cannot be written; the old file stays.
         """
-        others = [stored for stored in self._stored().get("versions", []) if not self._holds(stored)]
+        others = [stored for stored in self._stored().get("versions", []) if stored["key"] not in self.versions]
         mine = [version.to_dict() for version in self.versions.values()]
         values = {"schema": _SCHEMA, "versions": [*others, *mine], "state": self.state}
         text = orjson.dumps(values, option=orjson.OPT_NON_STR_KEYS)
