@@ -10,17 +10,6 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from evalkit.errors import listed
 
-__all__ = [
-    "CHECKS",
-    "Expected",
-    "GateConfig",
-    "GateTest",
-    "Settings",
-    "Share",
-    "SuiteBound",
-    "TestInput",
-]
-
 CHECKS = ("must_contain", "regex", "json_schema")
 """Metrics that need no judge."""
 

@@ -16,8 +16,6 @@ from evalkit.gate.config import GateConfig
 from evalkit.gate.traces import find_duplicate_key
 from evalkit.rubrics.yaml_files import read_yaml
 
-__all__ = ["load_gate", "place_of"]
-
 _DUPLICATE = re.compile(r'\(found duplicate key "(.*?)".*\)', re.DOTALL)
 _KEYS = [name for name, field in GateConfig.model_fields.items() if not field.exclude]
 

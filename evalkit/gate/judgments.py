@@ -12,8 +12,6 @@ import pandas as pd
 from evalkit.core.choices import ENGINE_REASONS
 from evalkit.rubrics import Rubric
 
-__all__ = ["Judgment", "agreement_of", "judge_blocks", "judgment_of", "plain_columns"]
-
 _COSTS = ("prompt_tokens", "completion_tokens", "cost_usd")
 _COLUMNS = ("criterion", "judge", "sample", "passed", "error", "explanation", "source", "key", *_COSTS)
 

@@ -9,8 +9,6 @@ from evalkit.gate.config import GateTest
 from evalkit.gate.traces import REDACTED, Trace
 from evalkit.tables.values import canonical_text
 
-__all__ = ["Match", "match"]
-
 
 @dataclass(frozen=True, slots=True)
 class Match:

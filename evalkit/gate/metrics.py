@@ -18,8 +18,6 @@ from evalkit.gate.results import Measured, MetricResult, Status, worst
 from evalkit.gate.traces import REDACTED, read_json
 from evalkit.tables.values import canonical_text
 
-__all__ = ["check_answer", "compile_check", "measure", "over_repeats"]
-
 _TINY = 1e-9
 _SECONDS = 5.0  # of computing, for one check of one answer
 

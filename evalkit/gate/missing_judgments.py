@@ -23,8 +23,6 @@ from evalkit.gate.traces import REDACTED, Trace
 from evalkit.gate.verdict_keys import verdict_key, verdict_parts
 from evalkit.rubrics.prompts import input_hash, item_inputs
 
-__all__ = ["check_callable", "input_hashes", "judged", "keys_of", "work_of"]
-
 _MOST_NEAREST = 20
 
 

@@ -19,8 +19,6 @@ from evalkit.gate.config import Expected, GateConfig
 from evalkit.gate.config_files import place_of
 from evalkit.rubrics import Profile, Rubric, load_profile, load_rubric
 
-__all__ = ["Asked", "GateOptions", "Resolver"]
-
 _PROFILE = "profile"  # the judge that stands for all judges of the profile
 
 _NAMES = ("judge", "model", "samples", "temperature", "max_tokens")

@@ -16,8 +16,6 @@ import pytest
 if TYPE_CHECKING:
     from evalkit.gate import Judgment, Measured, Trace
 
-__all__ = ["Verdict", "verdict"]
-
 _TEXTS = {
     "judge": "the judge: provider:model, fake, profile (all judges of the profile), or none (default): recorded or "
     "cached judgments only",

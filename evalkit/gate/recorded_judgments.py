@@ -16,8 +16,6 @@ from evalkit.gate.judgments import Judgment, agreement_of, judge_blocks
 from evalkit.gate.verdict_keys import rules_hash
 from evalkit.rubrics import Rubric, Scale
 
-__all__ = ["RECORDED", "read_recorded"]
-
 _SLACK = 1e-3
 _TINY = 1e-9
 _PLAIN = Rules()

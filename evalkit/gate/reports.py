@@ -12,8 +12,6 @@ from evalkit.core.terminal_text import printable
 from evalkit.errors import counted
 from evalkit.gate.results import STATUSES, GateResult, Measured, TestResult
 
-__all__ = ["as_json", "as_junit", "as_markdown", "as_text"]
-
 _NO_XML = re.compile(r"[^\t\n\r\x20-\uD7FF\uE000-\uFFFD\U00010000-\U0010FFFF]")
 _LINE, _PAGE = 200, 600  # characters shown of a text
 _BAD = ("fail", "flaky", "warn")

@@ -8,8 +8,6 @@ from typing import Literal
 
 from evalkit.gate.judgments import Judgment
 
-__all__ = ["STATUSES", "GateResult", "Measured", "MetricResult", "Status", "SuiteResult", "TestResult", "worst"]
-
 Status = Literal["error", "fail", "flaky", "warn", "pass"]
 STATUSES: tuple[Status, ...] = ("error", "fail", "flaky", "warn", "pass")
 """Worst first."""

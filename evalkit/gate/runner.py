@@ -23,8 +23,6 @@ from evalkit.gate.suites import compare_baseline, measure_suite, read_baseline
 from evalkit.gate.traces import REDACTED, Trace, read_traces
 from evalkit.gate.verdict_keys import difference
 
-__all__ = ["run_gate"]
-
 _PLAIN = GateOptions()
 
 

@@ -19,8 +19,6 @@ from evalkit.gate.results import Status, SuiteResult, TestResult
 from evalkit.stats.comparison.significance import holm, mcnemar_midp, sign_flip
 from evalkit.stats.intervals import mean_interval, rate_interval
 
-__all__ = ["FEWEST", "compare_baseline", "measure_suite", "read_baseline"]
-
 FEWEST = 20
 """The fewest tests for a suite bound: with fewer, an interval is too wide to be useful."""
 _LEVEL = 0.05

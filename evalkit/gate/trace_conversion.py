@@ -24,8 +24,6 @@ from evalkit.stats.aggregation.combining_criteria import combine
 from evalkit.stats.voting import vote
 from evalkit.tables import ItemsLike, as_items, check
 
-__all__ = ["from_traces", "to_traces"]
-
 _OWN = ("item_id", "question", "answer", "context")
 _CARRIED = {"model": str, "provider": str, "attempt": int, "meta": Mapping}
 _RECORDED = (

@@ -15,8 +15,6 @@ from evalkit.errors import InputError
 from evalkit.gate.recorded_judgments import RECORDED
 from evalkit.gate.traces import REDACTED
 
-__all__ = ["enrich", "stamp_of"]
-
 _HIDDEN = json.dumps(REDACTED)
 _SHOWN = ("schema_version", "type", "request_id", "model", "provider", "attempt", "meta")
 _NOTHING = ("null", "{}", "[]")

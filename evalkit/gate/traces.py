@@ -16,8 +16,6 @@ from evalkit.core.validation_errors import explain
 from evalkit.errors import InputError
 from evalkit.tables.values import canonical
 
-__all__ = ["REDACTED", "Trace", "find_duplicate_key", "read_json", "read_traces"]
-
 REDACTED = "[REDACTED]"
 """Replaces texts that must not be shown."""
 

@@ -10,8 +10,6 @@ from evalkit.core.vote_aggregate_rules import Rules
 from evalkit.engine import Spec
 from evalkit.rubrics import Rubric
 
-__all__ = ["difference", "rubric_hash", "rules_hash", "verdict_key", "verdict_parts"]
-
 
 def verdict_parts(spec: Spec, rules: Rules, input_hash: str) -> dict[str, Any]:
     """The parts of a verdict's key, as plain values."""

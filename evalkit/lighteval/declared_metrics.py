@@ -12,8 +12,6 @@ from evalkit.errors import ConfigError
 from evalkit.rubrics import Profile, Rubric, load_profile
 from evalkit.rubrics.judge_profiles import rubric_or_profile
 
-__all__ = ["Declared", "profile_of"]
-
 
 @dataclass(frozen=True)
 class Declared:

@@ -17,18 +17,6 @@ from evalkit.evaluation.wide_table import explanations
 from evalkit.rubrics import Rubric
 from evalkit.stats.agreement.reliabilities import reliability
 
-__all__ = [
-    "EMPTY_ANSWER",
-    "TIED",
-    "check_rubric",
-    "corpus_row",
-    "is_scored",
-    "judgments_of",
-    "mean_row",
-    "sample_rows",
-    "unjudged_row",
-]
-
 EMPTY_ANSWER = "empty_answer"
 """`_error` of a sample whose answer was empty: it is not judged as a bad one, for a failed call looks the same."""
 

@@ -12,8 +12,6 @@ from evalkit.lighteval.unicode_repair import repaired
 from evalkit.rubrics import Rubric
 from evalkit.tables import is_missing
 
-__all__ = ["Fields", "answer_of", "check_fields", "items_of"]
-
 Fields = Mapping[str, str | Callable[[Any], Any]]
 """Input of the rubric -> key in `doc.specific`, or a function of the doc."""
 

@@ -13,8 +13,6 @@ from evalkit.errors import EvalkitError, MissingExtraError, advise_extra
 from evalkit.runs.contract import CONFIG_VARIABLE, Scoring, TaskBindings, check_receipts, receipt_place
 from evalkit.runs.lighteval_command import TASKS_MODULE
 
-__all__ = ["launch", "settle_environment", "with_custom_tasks"]
-
 _log = logging.getLogger("evalkit")
 _TAKE_TASKS = ("accelerate", "baseline", "custom", "endpoint", "sglang", "tasks", "vllm")
 

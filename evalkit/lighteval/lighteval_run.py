@@ -32,8 +32,6 @@ from evalkit.runs.lighteval_command import (
     model_facts,
 )
 
-__all__ = ["LightevalRun", "run_lighteval"]
-
 _log = logging.getLogger("evalkit")
 _SHOWN = ("evalkit: ", "--- ", "judged")
 """What a line of the log holds that is shown as progress."""

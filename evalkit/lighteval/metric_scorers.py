@@ -12,8 +12,6 @@ from typing import Any
 
 from evalkit.runs.contract import Scorer
 
-__all__ = ["scorer_of"]
-
 _KNOWN = (
     "builtins", "math", "numpy", "re", "statistics", "string",
     "evalkit.lighteval", "lighteval.metrics", "lighteval.utils.language",

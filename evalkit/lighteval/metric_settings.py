@@ -24,8 +24,6 @@ from evalkit.runs.contract import Receipt, Scoring, TaskBinding, TaskBindings, w
 from evalkit.runs.contract.plugin_layout import PluginLayout
 from evalkit.runs.contract.receipts import JudgeUsed
 
-__all__ = ["Settled", "judges_used", "leave_receipt", "place_of", "settle", "without_place"]
-
 _log = logging.getLogger("evalkit")
 
 

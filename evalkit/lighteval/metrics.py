@@ -32,8 +32,6 @@ from evalkit.lighteval.metric_settings import Settled, judges_used, place_of, se
 from evalkit.lighteval.progress import ProgressLog
 from evalkit.runs.contract import Scoring, TaskBindings
 
-__all__ = ["RubricScore", "batched_metric", "filled_answers", "judge_metric", "jury_metric", "receipt_counts"]
-
 _log = logging.getLogger("evalkit")
 
 

@@ -22,8 +22,6 @@ from evalkit.lighteval.metric_settings import place_of, without_place
 from evalkit.lighteval.unicode_repair import repair_document, repair_response, repaired_sample
 from evalkit.runs.contract import write_scorers
 
-__all__ = ["prepare"]
-
 _log = logging.getLogger("evalkit")
 
 _FETCHES_AT_IMPORT = ("tiny_benchmarks",)

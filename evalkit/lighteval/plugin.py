@@ -13,8 +13,6 @@ from evalkit.errors import ConfigError, EvalkitError, listed
 from evalkit.runs.contract import TaskBindings
 from evalkit.runs.contract.plugin_layout import ENTRY_POINTS, PluginLayout
 
-__all__ = ["TASKS_TABLE", "gather"]
-
 
 def gather(bindings: TaskBindings | None = None) -> list[Any]:
     """The tasks (``LightevalTaskConfig``) of the plugins that a run is to see.

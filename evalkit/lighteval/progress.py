@@ -6,8 +6,6 @@ import logging
 import time
 from typing import Any
 
-__all__ = ["ProgressLog"]
-
 _log = logging.getLogger(__name__)
 _EVERY_S = 5.0
 

@@ -17,8 +17,6 @@ from evalkit.runs.contract.metric_names import is_count, is_of, no_values
 from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.voting import vote
 
-__all__ = ["details_table", "judgments_table", "results_cells", "results_table"]
-
 _BESIDE = ("stderr", "n", "coverage", "pass_rate", "n_verdicts", "alpha", "n_unscored", "n_empty")
 _WHOLE = ("n", "n_verdicts", "n_unscored", "n_empty")
 _COLUMNS = ["task", "metric", "value", *_BESIDE]

@@ -22,8 +22,6 @@ from evalkit.runs.registry import PackTask
 from evalkit.runs.registry.plugin_report import PluginTask, inspect_plugin
 from evalkit.runs.run_store import RunStore
 
-__all__ = ["RunPlan", "TaskPlan", "plan_run"]
-
 
 @dataclass(frozen=True, slots=True)
 class TaskPlan:

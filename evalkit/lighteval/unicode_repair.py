@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["repair_document", "repair_response", "repaired", "repaired_sample"]
-
 
 def repaired(value: Any) -> Any:
     r"""The same with U+FFFD for each half of a surrogate pair, in texts, lists and mappings; whole pairs are joined.

@@ -12,8 +12,6 @@ from typing import Any
 from evalkit.errors import ConfigError, RubricError
 from evalkit.rubrics import Criterion, load_pollux
 
-__all__ = ["PolluxCriteria", "as_gate", "criterion_of", "slug_of"]
-
 _SCOPES = {"task": "task_type", "subtask1": "task_subtype", "subtask2": "task_subsubtype"}
 _LEVEL = re.compile(r"^\s*([+-]?\d+(?:[.,]\d+)?)\s*[:.)—–-]\s*(.*)$")
 _GENERAL = ("general-purpose", "общее")

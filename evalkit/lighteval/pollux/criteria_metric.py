@@ -31,8 +31,6 @@ from evalkit.rubrics.prompts import PromptBuilder
 from evalkit.runs.contract import Scoring
 from evalkit.stats.agreement.reliabilities import reliability
 
-__all__ = ["PolluxScore", "pollux_metric"]
-
 _log = logging.getLogger("evalkit")
 _TOTALS = ("budget_usd", "max_calls")
 _AT_ONCE = 8  # criteria under way; the calls among them are limited by the engine, which all share

@@ -13,8 +13,6 @@ from evalkit.engine.providers.api_keys import NO_KEY, hold_key
 from evalkit.errors import ConfigError, listed
 from evalkit.errors.secrets import Secret
 
-__all__ = ["BACKEND_OPTIONS", "PolluxJudge"]
-
 _OWN_URL = "https://api.openai.com/v1"
 _OWN_HOSTS = ("api.openai.com", "router.huggingface.co")
 _IN_PROCESS = ("transformers", "vllm", "fake")

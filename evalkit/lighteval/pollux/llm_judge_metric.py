@@ -33,8 +33,6 @@ except ModuleNotFoundError as problem:
 from evalkit.lighteval.metric_settings import Settled
 from evalkit.lighteval.metrics import filled_answers, receipt_counts
 
-__all__ = ["PolluxLLMJudgeMetric"]
-
 _log = logging.getLogger("evalkit")
 OnUnparsed = Literal["nan", "zero"]
 

@@ -17,8 +17,6 @@ from evalkit.rubrics import Criterion, Rubric, code_text
 from evalkit.rubrics.prompts import PromptBuilder, Template
 from evalkit.rubrics.scales import number
 
-__all__ = ["PolluxPromptBuilder", "_build_pollux_prompt_text", "defuse", "get_judge_prompt_pollux"]
-
 _TITLES = {
     "question": "Задание для оценки",
     "gold": "Эталонный ответ",

@@ -15,19 +15,6 @@ from evalkit.rubrics import Criterion, Scale
 from evalkit.rubrics.parsing import Parsed, check_form, parser_for
 from evalkit.rubrics.parsing.reply_cleanup import cut_thinking
 
-__all__ = [
-    "POLLUX_DEFAULT_FEEDBACK_RE",
-    "POLLUX_DEFAULT_SCORE_RE",
-    "POLLUX_TAGGED_FEEDBACK_RE",
-    "POLLUX_TAGGED_SCORE_RE",
-    "Pattern",
-    "ReplyReader",
-    "make_pollux_feedback_parser",
-    "make_pollux_score_parser",
-    "parse_pollux_feedback",
-    "process_judge_response_pollux",
-]
-
 Pattern = str | re.Pattern[str]
 
 POLLUX_DEFAULT_SCORE_RE = re.compile(r"^\s*(\d+(?:[.,]\d+)?)\s*$")

@@ -11,8 +11,6 @@ import orjson
 from evalkit.lighteval.evaluation_rows import EMPTY_ANSWER, TIED, is_scored, mean_row
 from evalkit.rubrics import Criterion
 
-__all__ = ["RESERVED", "Missing", "PolluxPart", "corpus_of", "part_of", "pollux_corpus", "sample_row", "score_answer"]
-
 Missing = Literal["na", "renormalise"]
 PolluxPart = dict[str, Any]
 """What came out for one criterion of one answer: `score` (rubric units), `share` (score / maximum of the scale; None

@@ -11,8 +11,6 @@ from lighteval.tasks.lighteval_task import LightevalTaskConfig
 from evalkit.lighteval.tasks.sources import Place
 from evalkit.lighteval.tasks.unjudged_metrics import answered_metric
 
-__all__ = ["make_config"]
-
 
 def make_config(
     name: str,

@@ -16,8 +16,6 @@ from lighteval.tasks.requests import Doc
 from evalkit.errors import ConfigError
 from evalkit.lighteval.tasks.sources import HUB, check_row
 
-__all__ = ["READERS", "Reader"]
-
 Row = Mapping[str, Any]
 Reader = Callable[..., "Doc | None"]
 """Row and task name -> document; None leaves the row out."""

@@ -11,8 +11,6 @@ from typing import Any
 
 from evalkit.errors import InputError, listed
 
-__all__ = ["RULES", "RULE_KEYS", "check_rules", "is_kept", "read_json", "script_share"]
-
 RULE_KEYS = ("rules_kept", "rules_all_kept")
 
 _BULLET = re.compile(r"^\s*[-*•–]\s+\S")

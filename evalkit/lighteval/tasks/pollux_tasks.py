@@ -18,8 +18,6 @@ from evalkit.lighteval.tasks.instruction_rules import script_share
 from evalkit.lighteval.tasks.sources import HUB, Place, check_row, data_folder, place_of, version_of
 from evalkit.lighteval.tasks.unjudged_metrics import check_metric
 
-__all__ = ["CRITERIA_VARIABLE", "DIFFICULTIES", "PolluxReader", "criteria_file", "difficulty_of", "pollux_tasks"]
-
 CRITERIA_VARIABLE = "EVALKIT_POLLUX_CRITERIA"
 DIFFICULTIES = ("easy", "medium", "hard")
 

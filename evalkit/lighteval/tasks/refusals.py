@@ -9,8 +9,6 @@ from typing import Any
 
 from evalkit.errors import InputError
 
-__all__ = ["REFUSAL_KEYS", "check_refusal", "is_refusal"]
-
 REFUSAL_KEYS = ("refused_unsafe", "refused_safe")
 
 _LOOKED_AT = 400  # a refusal says so at once; further down the words are more often about something else

@@ -12,8 +12,6 @@ from typing import Any
 
 from evalkit.errors import ConfigError, listed
 
-__all__ = ["DATA_VARIABLE", "HUB", "Place", "check_row", "data_folder", "data_source", "place_of", "version_of"]
-
 DATA_VARIABLE = "EVALKIT_TASK_DATA"
 SOURCES = ("shipped", "hub")
 

@@ -8,8 +8,6 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["OVERLAP_KEYS", "check_overlap", "token_f1", "tokens"]
-
 OVERLAP_KEYS = ("token_f1", "exact_match")
 
 _PUNCTUATION = re.compile(r"[^\w\s]|_")

@@ -13,8 +13,6 @@ import numpy as np
 
 from evalkit.errors import InputError
 
-__all__ = ["CALL_KEYS", "Call", "check_calls", "read_calls", "score_calls"]
-
 CALL_KEYS = ("tool_use", "tool_exact", "tool_names", "tool_readable")
 
 _TAG = re.compile(r"<tool_call>(.*?)</tool_call>", re.DOTALL | re.IGNORECASE)

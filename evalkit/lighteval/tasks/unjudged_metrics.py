@@ -14,8 +14,6 @@ from evalkit.lighteval.evaluation_rows import EMPTY_ANSWER, mean_row
 from evalkit.lighteval.items import answer_of
 from evalkit.lighteval.metrics import batched_metric
 
-__all__ = ["Check", "CheckScore", "answered_metric", "check_metric"]
-
 Check = Callable[[str, Any], tuple[Mapping[str, float], str]]
 """Answer and document -> figures (NaN: not known, or not asked of this document) and a note on what was found."""
 
