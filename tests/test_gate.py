@@ -197,7 +197,7 @@ def test_a_suite_that_would_check_nothing_is_refused(more: dict, said: str) -> N
 
 def test_a_judge_that_is_none_is_told_even_where_none_is_needed() -> None:
     checks = {"id": "t", "expected": {"type": "must_contain", "value": "30"}}
-    with pytest.raises(ConfigError, match="VERDICT_JUDGE: unknown judge 'opanai'; allowed are none, profile, openai"):
+    with pytest.raises(ConfigError, match="VERDICT_JUDGE: unknown judge 'opanai'; allowed: none, profile, openai"):
         run_gate(config(checks), [trace()], environment={"VERDICT_JUDGE": "opanai"})
 
 

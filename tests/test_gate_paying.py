@@ -351,7 +351,7 @@ def test_a_provider_alone_asks_no_judges_of_others(
     before = Path("traces.jsonl").read_bytes()
     assert main([command, *FILES, *flags, "--judge", judge]) == 2
     said = capsys.readouterr().err
-    assert f"--judge {judge} asks no judge but those of '{judge}'" in said
+    assert f"--judge {judge} calls only judges of '{judge}'" in said
     assert "--judge profile" in said
     assert (judge == "fake") == ("--judge fake:strict" in said)
     assert (server.seen, Path("traces.jsonl").read_bytes()) == ([], before), "nobody was asked, nothing written"
@@ -371,7 +371,7 @@ def test_what_makes_a_run_live_asks_only_whom_it_names(
     for variable in ("fake", "fake:strict", "openai", "openai:m"):
         monkeypatch.setenv("VERDICT_JUDGE", variable)
         assert main(list(asked)) == 2
-        assert f"VERDICT_JUDGE={variable} asks no judge but" in capsys.readouterr().err
+        assert f"VERDICT_JUDGE={variable} calls only judges of '" in capsys.readouterr().err
     monkeypatch.setenv("VERDICT_JUDGE", "profile")
     assert main([*asked, "--judge-model", "m"]) == 2, "the flag names another judge than the profile's"
     assert server.seen == []
@@ -397,7 +397,7 @@ def test_the_judge_profile_needs_one_with_judges(here: Path, capsys: pytest.Capt
         assert main(["ci", *FILES, "--judge", "profile", *flags]) == 2
         assert said in capsys.readouterr().err
     assert main(["ci", *FILES, "--judge", "profile:m"]) == 2
-    assert "unknown judge 'profile:m'; allowed are none, profile, openai" in capsys.readouterr().err
+    assert "unknown judge 'profile:m'; allowed: none, profile, openai" in capsys.readouterr().err
     settings = json.loads(Path("eval.json").read_text()) | {"settings": {"judge": "profile"}, "profile": "two.yaml"}
     Path("two.yaml").write_text(
         "profile: two\njudges: [{provider: fake, model: strict}, {provider: fake, model: first}]\n"

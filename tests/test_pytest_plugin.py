@@ -145,7 +145,9 @@ def test_a(verdict):
     (tmp_path / "desk.yaml").write_text(f"profile: desk\n{judges[:-1]}, {{provider: openai, model: m}}]\n")
     code, said = ran(tmp_path, test, "--verdict-profile", "desk.yaml", "--verdict-judge", "fake")
     assert code == 1
-    assert "--verdict-judge profile asks all of a profile, --verdict-judge fake:strict tries without them" in said
+    assert (
+        "--verdict-judge profile calls all judges of a profile, --verdict-judge fake:strict tries without them" in said
+    )
 
 
 def test_a_rubric_with_a_reference_and_options_by_variable(tmp_path: Path) -> None:

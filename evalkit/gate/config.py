@@ -50,7 +50,7 @@ def _one_or_more(value: Any) -> Any:
     return value if isinstance(value, (list, tuple)) or value is None else [value]
 
 
-class _JudgeFields(BaseModel):
+class JudgeFields(BaseModel):
     """The judge's fields, for settings and for one expectation."""
 
     model_config = _STRICT
@@ -62,7 +62,7 @@ class _JudgeFields(BaseModel):
     max_tokens: Whole | None = None
 
 
-class Settings(_JudgeFields):
+class Settings(JudgeFields):
     """Defaults for all tests: judge, samples, timeout in seconds, server."""
 
     timeout_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 60.0
@@ -71,7 +71,7 @@ class Settings(_JudgeFields):
     api_key_env: str | None = None
 
 
-class Expected(_JudgeFields):
+class Expected(JudgeFields):
     """One expectation: a judge metric (the id of any rubric) or a check that needs no judge.
 
     must_contain needs `value` (one text or several), regex `pattern`, json_schema `schema` or `schema_file`.
@@ -92,7 +92,7 @@ class Expected(_JudgeFields):
         given |= {"schema"} if self.schema_ is not None else set()
         allowed = needs.get(self.type, ())
         if self.type in CHECKS:
-            fields = (*_JudgeFields.model_fields, "min_score", "rubric_version")
+            fields = (*JudgeFields.model_fields, "min_score", "rubric_version")
             judged = [name for name in fields if getattr(self, name) is not None]
             if judged:
                 raise ValueError(f"{self.type} needs no judge, so {listed(judged)} must be left out")

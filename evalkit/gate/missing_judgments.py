@@ -18,7 +18,7 @@ from evalkit.engine.reply_lookup import nearest
 from evalkit.errors import ConfigError, JudgeError, counted
 from evalkit.evaluation import Evaluation
 from evalkit.gate.judgments import Judgment, judgment_of, plain_columns
-from evalkit.gate.precedence import Asked, GateOptions
+from evalkit.gate.precedence import GateOptions, Resolved
 from evalkit.gate.traces import REDACTED, Trace
 from evalkit.gate.verdict_keys import verdict_key, verdict_parts
 from evalkit.rubrics.prompts import input_hash, item_inputs
@@ -33,7 +33,7 @@ def work_of(spec: Spec, traces: Sequence[Trace]) -> Worklist:
 
 
 def keys_of(
-    work: Worklist, asked: Asked, held: Sequence[Collection[str]] | None = None
+    work: Worklist, asked: Resolved, held: Sequence[Collection[str]] | None = None
 ) -> list[tuple[tuple[str, ...], str, dict[str, Any]]]:
     """For each trace the reply keys, the verdict key, and its parts.
 
@@ -52,14 +52,14 @@ def keys_of(
     return found
 
 
-def input_hashes(asked: Asked, traces: Sequence[Trace]) -> list[str]:
+def input_hashes(asked: Resolved, traces: Sequence[Trace]) -> list[str]:
     """For each trace the hash of the rubric's inputs, as in its reply keys: copies share it."""
     items = [trace.item for trace in traces]
     columns = {name: [item.get(name) for item in items] for name in asked.rubric.input_names}
     return [input_hash(inputs) for inputs in item_inputs(asked.rubric, columns, len(items))]
 
 
-def check_callable(work: Worklist, asked: Asked, options: GateOptions) -> None:
+def check_callable(work: Worklist, asked: Resolved, options: GateOptions) -> None:
     """Check that each judge whose replies are not all cached can be called; makes no calls.
 
     Raises
@@ -87,7 +87,7 @@ def check_callable(work: Worklist, asked: Asked, options: GateOptions) -> None:
             )
 
 
-def judged(work: Worklist, asked: Asked, options: GateOptions) -> tuple[list[Judgment], float | None, int]:
+def judged(work: Worklist, asked: Resolved, options: GateOptions) -> tuple[list[Judgment], float | None, int]:
     """One judgment per trace, with `error` if there is none; the US$ paid now (None: unknown) and the replies.
 
     Call `check_callable` first: it reports configuration errors before anything is paid.
@@ -110,7 +110,7 @@ def judged(work: Worklist, asked: Asked, options: GateOptions) -> tuple[list[Jud
     return judgments, None if paid.isna().any() else float(paid.sum()), len(paid)
 
 
-def _judgments(work: Worklist, asked: Asked, table: pd.DataFrame) -> list[Judgment]:
+def _judgments(work: Worklist, asked: Resolved, table: pd.DataFrame) -> list[Judgment]:
     combined = Evaluation(work.items, work.spec.rubric, asked.rules, table).rubric_scores
     passed, score = combined["passed"].tolist(), combined["score_norm"].tolist()
     columns, size = plain_columns(table), len(table) // max(1, len(work.inputs))
@@ -131,7 +131,7 @@ def _judgments(work: Worklist, asked: Asked, table: pd.DataFrame) -> list[Judgme
 
 
 def _with_misses(
-    work: Worklist, asked: Asked, judgments: list[Judgment], options: GateOptions, errors: list[Any]
+    work: Worklist, asked: Resolved, judgments: list[Judgment], options: GateOptions, errors: list[Any]
 ) -> list[Judgment]:
     """The judgments; where a sample is not cached and no judge may be called, an error names the nearest entry."""
     store, n_looked_up, checked = ReplyStore.open(options.cache), 0, list[Judgment]()

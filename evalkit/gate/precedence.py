@@ -1,27 +1,30 @@
-"""Which judge, how many samples: flag > variable > the test's expectation > settings > profile > default."""
+"""The settings of each expectation: flag > variable > the test's expectation > settings > profile > default."""
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from pydantic import ValidationError
+
 from evalkit.core.choices import PROVIDERS
 from evalkit.core.judges import Judge, check_samples
 from evalkit.core.settings import Place, Settings
+from evalkit.core.validation_errors import explain
 from evalkit.core.vote_aggregate_rules import RULE_NAMES, Rules
 from evalkit.engine import Options, Spec
 from evalkit.engine.specification import DEFAULT_SAMPLES, named_by
 from evalkit.errors import ConfigError, EvalkitError, listed
-from evalkit.gate.config import Expected, GateConfig
+from evalkit.gate.config import Expected, GateConfig, JudgeFields
+from evalkit.gate.config import Settings as GateSettings
 from evalkit.gate.config_files import place_of
-from evalkit.rubrics import Profile, Rubric, load_profile, load_rubric
+from evalkit.rubrics import Rubric, load_profile, load_rubric
 
-_PROFILE = "profile"  # the judge that stands for all judges of the profile
-
-_NAMES = ("judge", "model", "samples", "temperature", "max_tokens")
+_PROFILE = "profile"  # as the name of a judge: all judges of the profile
+_VARIABLES = {name: f"VERDICT_JUDGE_{name.upper()}" for name in JudgeFields.model_fields} | {"judge": "VERDICT_JUDGE"}
+_SHOWN = (*JudgeFields.model_fields, "rubric_version", "timeout_seconds", "base_url", "api_key_env")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,19 +58,19 @@ class GateOptions(Options):
 
 
 @dataclass(frozen=True)
-class Asked:
-    """One expectation with everything resolved.
+class Resolved:
+    """The settings of one expectation.
 
     Attributes
     ----------
     rubric, samples, rules
-        By what, how often, and how samples become a verdict.
+        The rubric, the samples per judge, and how samples become a verdict.
     spec
-        With the judges, or None where no judge is named: then only the trace counts.
+        With the judges; None if no judge is named: then only the judgments in the traces count.
     live
-        Whether a judge may be asked.
+        Whether a judge may be called.
     sources
-        Field -> where its value came from.
+        Setting -> where its value came from.
     """
 
     rubric: Rubric
@@ -79,209 +82,172 @@ class Asked:
 
     @property
     def n_samples(self) -> int:
-        """How many samples a judgment has: k of each judge."""
+        """The number of samples of a judgment, over all judges."""
         return self.samples * (1 if self.spec is None else len(self.spec.judges))
 
     @property
     def group(self) -> tuple[Any, ...]:
-        """What expectations share that are judged in one go."""
+        """Expectations with equal groups are judged in one run."""
         judges = () if self.spec is None else tuple((judge.identity, judge.weight) for judge in self.spec.judges)
         return self.rubric.id, self.rubric.version, self.samples, judges, self.live
 
 
 def variables(environment: Mapping[str, str]) -> dict[str, Any]:
-    """The values of ``VERDICT_JUDGE…``; ConfigError for one that is none.
+    """The values of ``VERDICT_JUDGE…``; ConfigError for an invalid one.
 
     Examples
     --------
     >>> variables({"VERDICT_JUDGE_SAMPLES": "5"})
     {'samples': 5}
     """
-    found: dict[str, Any] = {}
-    for name in _NAMES:
-        variable = "VERDICT_JUDGE" if name == "judge" else f"VERDICT_JUDGE_{name.upper()}"
-        text = environment.get(variable, "").strip()
-        if text:
-            found[name] = text if name in ("judge", "model") else _number(variable, name, text)
-    return found
-
-
-def _number(variable: str, name: str, text: str) -> float | int:
-    least = 0 if name == "temperature" else 1
+    texts = {name: environment.get(variable, "").strip() for name, variable in _VARIABLES.items()}
     try:
-        value = float(text) if name == "temperature" else int(text)
-    except ValueError:
-        value = math.nan
-    if not value >= least or math.isinf(value):
-        kind = "number" if name == "temperature" else "whole number"
-        raise ConfigError(f"{variable}={text!r} is no {kind} ≥ {least}; correct or unset it")
-    return value
+        fields = JudgeFields.model_validate({name: text for name, text in texts.items() if text}, strict=False)
+    except ValidationError as problem:
+        name = str(problem.errors()[0]["loc"][0])
+        text = f"{_VARIABLES[name]}={texts[name]!r} is invalid ({explain(problem, JudgeFields)})"
+        raise ConfigError(f"{text}; correct or unset it") from None
+    return fields.model_dump(exclude_none=True)
 
 
 class Resolver:
-    """Resolves expectations of one configuration; rubrics and specs are made once."""
+    """Resolves the expectations of one configuration; rubrics and specs are made once."""
 
     def __init__(self, config: GateConfig, options: GateOptions, environment: Mapping[str, str] | None = None) -> None:
         self._config, self._options = config, options
         if options.samples is not None:
             check_samples(options.samples, "--judge-samples")
-        self._flags = {name: getattr(options, name) for name in _NAMES[:3] if getattr(options, name) is not None}
-        self._variables = variables(os.environ if environment is None else environment)
-        for place, values in (("--judge", self._flags), ("VERDICT_JUDGE", self._variables)):
-            if "judge" in values:
-                _check_provider(values["judge"], place)
-        self.profile = self._profile()
-        self._made: dict[Any, Asked] = {}
+        flags = {name: getattr(options, name) for name in ("judge", "model", "samples", "base_url", "api_key_env")}
+        by_variables = variables(os.environ if environment is None else environment)
+        self._places: list[Place] = [("flag", flags), ("variable", by_variables)]
+        _check_judge(options.judge, "--judge")
+        _check_judge(by_variables.get("judge"), "VERDICT_JUDGE")
+        name = options.profile
+        if name is None and config.profile is not None:
+            path = config.folder / config.profile
+            name = str(path) if path.is_file() else config.profile
+        self.profile = None if name is None else load_profile(name)
+        self._resolved: dict[Any, Resolved] = {}
 
-    def _profile(self) -> Profile | None:
-        if self._options.profile is not None:
-            return load_profile(self._options.profile)
-        named = self._config.profile
-        if named is None:
-            return None
-        beside = self._config.folder / named
-        return load_profile(beside if beside.is_file() else named)
-
-    def of(self, test: str, expected: Expected) -> Asked:
-        """One expectation resolved.
+    def of(self, test: str, expected: Expected) -> Resolved:
+        """The settings of one expectation.
 
         Raises
         ------
         ConfigError
             Naming configuration and test.
         """
-        known = (expected.type, expected.rubric_version, *(getattr(expected, name) for name in _NAMES))
-        if known not in self._made:
+        own = {name: getattr(expected, name) for name in (*JudgeFields.model_fields, "rubric_version")}
+        known = (expected.type, *own.values())
+        if known not in self._resolved:
+            in_file: list[Place] = [(f"expected of {expected.type}", own)]
+            in_file.append(("settings", self._config.settings.model_dump(exclude_unset=True)))
             try:
-                self._made[known] = self._of(expected)
+                self._resolved[known] = self._resolve(expected.type, [*self._places, *in_file])
             except EvalkitError as problem:
                 raise ConfigError(
                     f"{place_of(self._config, test)}, test {test!r}, {expected.type}: {problem}"
                 ) from None
-        return self._made[known]
+        return self._resolved[known]
 
-    def _places(self, expected: Expected) -> list[Place]:
-        said = ((f"expected of {expected.type}", expected), ("settings", self._config.settings))
-        files = [(name, {key: getattr(of, key) for key in _NAMES if getattr(of, key) is not None}) for name, of in said]
-        return [("flag", self._flags), ("variable", self._variables), *files]
-
-    def _of(self, expected: Expected) -> Asked:
-        places, profile = self._places(expected), self.profile
-        settings = Settings.of(*places, *named_by(profile)).filled(("default", {"samples": DEFAULT_SAMPLES}))
-        sources = {name: settings.source(name) for name in _NAMES[2:] if name in settings}
-        rubric = self._rubric(expected, sources)
-        judge, live = self._judge(places, sources)
+    def _resolve(self, rubric_id: str, places: list[Place]) -> Resolved:
+        default = {"judge": "none", "samples": DEFAULT_SAMPLES, "timeout_seconds": GateSettings().timeout_seconds}
+        settings = Settings.of(*places, *named_by(self.profile)).filled(("default", default))
+        rubric, version_source = self._rubric(rubric_id, settings)
+        judges, model_source = self._judges(places)
+        is_of_profile = str(model_source).startswith("profile ")
+        live = settings["judge"] != "none" and not self._options.offline
+        if live and not (is_of_profile and settings["judge"] == _PROFILE):
+            _refuse_others(settings, judges)
+        sources = {name: settings.source(name) for name in _SHOWN if name in settings}
+        sources |= {"rubric_version": version_source} | ({} if model_source is None else {"model": model_source})
         changes = {name: settings[name] for name in ("temperature", "max_tokens") if name in settings}
-        lacks = sources.get("model") == "missing"  # no fault before a call is needed
-        judges: list[Judge] = [judge] if judge is not None else [] if profile is None or lacks else list(profile.judges)
-        if live:
-            self._refuse_others(places, judges, sources)
-        judges = [self._served(one.replace(**changes), own=judge is not None, sources=sources) for one in judges]
-        spec = Spec.resolve(rubric, settings.changed("judges", judges), profile=profile) if judges else None
-        rules = Rules(**{name: settings[name] for name in RULE_NAMES if name in settings})
-        return Asked(rubric, settings["samples"], rules, spec, live, sources)
-
-    def _served(self, judge: Judge, *, own: bool, sources: dict[str, str]) -> Judge:
-        settings, options = self._config.settings, self._options
-        sources["timeout_seconds"] = "settings" if "timeout_seconds" in settings.model_fields_set else "default"
-        changes: dict[str, Any] = {"timeout_s": settings.timeout_seconds}
+        changes["timeout_s"] = settings["timeout_seconds"]
         for name in ("base_url", "api_key_env"):
-            value = getattr(options, name) or (getattr(settings, name) if own else None)
-            if value is not None and judge.is_llm:
-                sources[name] = "flag" if getattr(options, name) else "settings"
-                changes[name] = value
-        return judge.replace(**changes)
+            if is_of_profile and sources.get(name) == "settings":  # meant for the judges that the file names
+                del sources[name]
+            elif name in settings:
+                changes[name] = settings[name]
+        settings = settings.changed("judges", [judge.replace(**_for(judge, changes)) for judge in judges])
+        spec = Spec.resolve(rubric, settings, profile=self.profile) if judges else None
+        rules = Rules(**{name: settings[name] for name in RULE_NAMES if name in settings})
+        return Resolved(rubric, settings["samples"], rules, spec, live, sources)
 
-    def _rubric(self, expected: Expected, sources: dict[str, str]) -> Rubric:
-        version = expected.rubric_version or self._config.settings.rubric_version
-        sources["rubric_version"] = (
-            f"expected of {expected.type}" if expected.rubric_version else "settings" if version else "newest"
-        )
-        own = None if self.profile is None or self.profile.rubric is None else self.profile.rubric.partition("@")
-        if own is not None and self.profile is not None and own[0] == expected.type and version in (None, own[2]):
-            sources["rubric_version"] = f"profile {self.profile.profile}"
-            rubric = self.profile.load()
+    def _rubric(self, rubric_id: str, settings: Settings) -> tuple[Rubric, str]:
+        """The rubric, and where its version came from."""
+        version, profile = settings.get("rubric_version"), self.profile
+        own_id, _, own_version = str(profile and profile.rubric).partition("@")
+        if profile is not None and own_id == rubric_id and version in (None, own_version):
+            rubric, source = profile.load(), f"profile {profile.profile}"
         else:
-            rubric = load_rubric(f"{expected.type}@{version}" if version else expected.type)
+            rubric = load_rubric(f"{rubric_id}@{version}" if version else rubric_id)
+            source = settings.sources.get("rubric_version", "newest")
         if rubric.mode == "pairwise":
             raise ConfigError(f"rubric {rubric.id!r} compares two answers; a gate judges one")
         if rubric.pass_at is None and not any(criterion.scale.has_rule for criterion in rubric.criteria):
             raise ConfigError(f"rubric {rubric.id!r} has no pass rule, so there is no verdict; give it pass_at")
-        return rubric
+        return rubric, source
 
-    def _judge(self, places: list[Place], sources: dict[str, str]) -> tuple[Judge | None, bool]:
-        """The judge that is named, None for the profile's; and whether it may be asked."""
-        named = [(rank, place, values["judge"]) for rank, (place, values) in enumerate(places) if "judge" in values]
-        live = bool(named) and named[0][2] != "none" and not self._options.offline
-        sources["judge"] = named[0][1] if named else "default (none)"
-        models = [(rank, place, values["model"]) for rank, (place, values) in enumerate(places) if "model" in values]
-        if self._options.profile is not None and self.profile is not None and self.profile.judges:
-            # a profile that a flag names comes before variables and files: another flag alone changes its judges
-            named, models = ([one for one in given if one[0] == 0] for given in (named, models))
-            sources["model"] = f"profile {self.profile.profile}"
-        who = next(((rank, text) for rank, _, text in named if text != "none"), None)
-        if who is None:
-            if not models:
-                return None, live
-            sources["model"] = models[0][1]
-            return Judge("openai", models[0][2]), live
-        provider, _, model = who[1].partition(":")
-        _check_provider(who[1], "judge")
-        if provider == _PROFILE:
-            if models and models[0][0] <= who[0]:
-                raise ConfigError(
-                    f"judge 'profile' asks the profile's judges, and {models[0][1]} names the model "
-                    f"{models[0][2]!r}: keep one"
-                )
-            sources["model"] = f"profile {self._with_judges().profile}"
-            return None, live
-        mine = [(place, name) for rank, place, name in models if provider != "fake" or rank <= who[0]]
-        if model and mine and models[0][0] <= who[0]:
-            raise ConfigError(
-                f"judge {who[1]!r} names a model, and so does {models[0][1]} ({models[0][2]!r}): keep one"
+    def _judges(self, places: list[Place]) -> tuple[list[Judge], str | None]:
+        """The judges, and where their model came from (``missing``: a provider is named without a model)."""
+        profile = self.profile
+        own = [] if profile is None else list(profile.judges)
+        own_source = None if profile is None or not own else f"profile {profile.profile}"
+        if own and self._options.profile is not None:
+            places = places[:1]  # only a flag changes the judges of a profile that a flag names
+        named = Settings.of(
+            *(
+                (place, {**values, "judge": None} if values.get("judge") == "none" else values)
+                for place, values in places
             )
-        if not model and mine:
-            sources["model"], model = mine[0]
-        own = () if self.profile is None else self.profile.judges
-        if not model and self.profile is not None and any(provider in ("fake", one.provider) for one in own):
-            sources["model"] = f"profile {self.profile.profile}"
-            return None, live
-        if not model and provider == "fake":
-            model = "strict"
-        if not model:
-            sources["model"] = "missing"
-            return None, live
-        return Judge.of(f"{provider}:{model}"), live
-
-    def _with_judges(self) -> Profile:
-        if self.profile is None:
-            raise ConfigError("judge 'profile' asks a profile's judges, and there is no profile; name one: --profile P")
-        if not self.profile.judges:
-            raise ConfigError(
-                f"judge 'profile' asks a profile's judges, and {self.profile.profile!r} names none; "
-                "name one with --judge provider:model"
-            )
-        return self.profile
-
-    def _refuse_others(self, places: list[Place], judges: list[Judge], sources: Mapping[str, str]) -> None:
-        """Whoever names a provider's judges asks no others, whatever else the profile has (docs/adr/0011)."""
-        place, said = next((place, values["judge"]) for place, values in places if "judge" in values)
-        provider = said.partition(":")[0]
-        others = [one.name for one in judges if one.provider != provider]
-        if provider == _PROFILE:
-            others = [] if sources.get("model", "").startswith("profile ") else others
-        if not others:
-            return
-        shown = {"flag": f"--judge {said}", "variable": f"VERDICT_JUDGE={said}"}.get(place, f"judge: {said} of {place}")
-        named = "--judge fake:strict tries without them" if provider == "fake" else f"--judge {provider}:MODEL one"
-        raise ConfigError(
-            f"{shown} asks no judge but those of '{provider}', and {listed(others)} "
-            f"{'is' if len(others) == 1 else 'are'} among those to ask; --judge profile asks all of a profile, {named}"
         )
+        text, model = named.get("judge"), named.get("model")
+        if text is None:
+            return (own, own_source) if model is None else ([Judge("openai", model)], named.source("model"))
+        _check_judge(text, "judge")
+        provider, _, own_model = text.partition(":")
+        order = [place for place, _ in places]
+        is_changed = model is not None and order.index(named.source("model")) <= order.index(named.source("judge"))
+        if is_changed and (own_model or provider == _PROFILE):
+            raise ConfigError(
+                f"judge {text!r} takes no other model, and {named.source('model')} names the model {model!r}: keep one"
+            )
+        if own_model:
+            return [Judge.of(text)], named.source("judge")
+        if model is not None and provider != _PROFILE and (is_changed or provider != "fake"):
+            return [Judge.of(f"{provider}:{model}")], named.source("model")
+        if provider == _PROFILE and not own:
+            lack = "there is no profile; name one: --profile P"
+            if profile is not None:
+                lack = f"{profile.profile!r} names none; name one with --judge provider:model"
+            raise ConfigError(f"judge 'profile' calls the judges of a profile, and {lack}")
+        if any(provider in (_PROFILE, "fake", judge.provider) for judge in own):
+            return own, own_source
+        return ([Judge.of("fake:strict")], "default") if provider == "fake" else ([], "missing")
 
 
-def _check_provider(text: str, place: str) -> None:
-    if text not in ("none", _PROFILE) and text.partition(":")[0] not in PROVIDERS:
+def _for(judge: Judge, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The changes that apply to a judge: only an LLM has a server."""
+    return {name: value for name, value in changes.items() if judge.is_llm or name not in ("base_url", "api_key_env")}
+
+
+def _refuse_others(settings: Settings, judges: list[Judge]) -> None:
+    """Raise if a judge of another provider than the named one would be called (docs/adr/0011)."""
+    text, place = settings["judge"], settings.source("judge")
+    provider = text.partition(":")[0]
+    others = [judge.name for judge in judges if judge.provider != provider]
+    if not others:
+        return
+    shown = {"flag": f"--judge {text}", "variable": f"VERDICT_JUDGE={text}"}.get(place, f"judge: {text} of {place}")
+    other = "--judge fake:strict tries without them" if provider == "fake" else f"--judge {provider}:MODEL calls one"
+    raise ConfigError(
+        f"{shown} calls only judges of {provider!r}, and the judges include {listed(others)}; "
+        f"--judge profile calls all judges of a profile, {other}"
+    )
+
+
+def _check_judge(text: str | None, place: str) -> None:
+    if text not in (None, "none", _PROFILE) and str(text).partition(":")[0] not in PROVIDERS:
         raise ConfigError(
-            f"{place}: unknown judge {text!r}; allowed are none, profile, {', '.join(PROVIDERS)}, or provider:model"
+            f"{place}: unknown judge {text!r}; allowed: none, profile, {', '.join(PROVIDERS)}, or provider:model"
         )

@@ -16,7 +16,7 @@ from evalkit.gate.judgments import Judgment
 from evalkit.gate.matching import Match, match
 from evalkit.gate.metrics import check_answer, compile_check, measure, over_repeats
 from evalkit.gate.missing_judgments import check_callable, input_hashes, judged, keys_of, work_of
-from evalkit.gate.precedence import Asked, GateOptions, Resolver
+from evalkit.gate.precedence import GateOptions, Resolved, Resolver
 from evalkit.gate.recorded_judgments import read_recorded
 from evalkit.gate.results import GateResult, Measured, MetricResult, TestResult, worst
 from evalkit.gate.suites import compare_baseline, measure_suite, read_baseline
@@ -33,7 +33,7 @@ class _Task:
     `rejected` says why the judgment recorded in the trace does not count.
     """
 
-    asked: Asked
+    asked: Resolved
     trace: Trace
     rejected: str = ""
     judgment: Judgment | None = None
@@ -280,7 +280,7 @@ def _new_judgments(tasks: Iterable[_Task]) -> dict[int, dict[str, Judgment]]:
 def _test(
     config: GateConfig,
     number: int,
-    asked: list[Asked | None],
+    asked: list[Resolved | None],
     match_: Match,
     tasks: Mapping[tuple[int, int, int], _Task],
     checks: Mapping[tuple[str, int], Any],
