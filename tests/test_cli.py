@@ -337,7 +337,7 @@ def test_groups_are_the_units_of_intervals(run) -> None:
         (["--judge", "none"], "no profile names any; name the judge, and judge offline"),
         (["--judge", "none", "--profile", "strict"], "no profile names any"),
         (["--judge", "none", "--judge", "fake"], "--judge none makes no calls, so it stands alone"),
-        (["--judge", "fake", "--judge", "fake:strict"], "are the same one"),
+        (["--judge", "fake", "--judge", "fake:strict"], "are the same"),
         (["--judge", "fake", "--judge-model", "m"], "--judge-model goes with a --judge that names no model"),
         (["--judge", "fake", "--judge-base-url", "http://localhost:1"], "runs inside evalkit and has no server"),
         (["--judge-temperature", "0"], "there is no --judge"),

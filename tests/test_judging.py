@@ -17,7 +17,7 @@ import evalkit as ek
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Reply
 from evalkit.core.reply_keys import KeyParts
-from evalkit.engine import Options, Spec, judge_chunk
+from evalkit.engine import Options, Spec, Worklist, judge_worklist
 from evalkit.engine.cache import ReplyStore
 from evalkit.errors import CacheMiss, ConfigError, EvalkitWarning, InputError, RubricError
 from evalkit.tables import columns_of
@@ -312,11 +312,11 @@ class TestChecks:
         assert len(table) == 2
 
     def test_the_same_judge_twice_is_refused(self):
-        with pytest.raises(ConfigError, match="are the same one"):
+        with pytest.raises(ConfigError, match="are the same"):
             ek.judge(rows(), two_criteria(), [Judge("fake", "strict"), Judge("fake", "strict", name="b")])
         with pytest.raises(ConfigError, match="two judges are called"):
             ek.judge(rows(), two_criteria(), [Judge("fake", "strict", name="a"), Judge("fake", "lenient", name="a")])
-        with pytest.raises(ConfigError, match="are the same one"):  # the rubric's own template, named or not
+        with pytest.raises(ConfigError, match="are the same"):  # the rubric's own template, named or not
             ek.judge(
                 rows(), two_criteria(), [Judge("fake", "strict"), Judge("fake", "strict", name="b", template="default")]
             )
@@ -383,7 +383,7 @@ class TestEverywhere:
         assert live(more) == 8
 
     def test_ajudge_refuses_unknown_options(self):
-        with pytest.raises(TypeError, match="unexpected speed"):
+        with pytest.raises(TypeError, match="unexpected keyword argument 'speed'"):
             asyncio.run(ek.ajudge(rows(), two_criteria(), FAKE, speed=1))
 
     def test_from_several_threads_each_reply_is_asked_once(self):
@@ -401,8 +401,8 @@ class TestEverywhere:
 
     def test_a_chunk_can_be_sent_to_another_process(self):
         spec = Spec.of(two_criteria(), [FAKE], 2)
-        sent = pickle.loads(pickle.dumps((spec, rows(), Options())))
-        assert len(judge_chunk(*sent)) == 4 * 2 * 2
+        sent = pickle.loads(pickle.dumps((Worklist.of(spec, rows()), Options())))
+        assert len(judge_worklist(*sent)) == 4 * 2 * 2
 
 
 def test_a_profile_names_rubric_judges_and_samples(tmp_path):

@@ -278,7 +278,7 @@ class TestSamples:
     def test_more_samples_than_there_are_is_said_once(self):
         items = list(self.ITEMS)
         ek.record(items, RUBRIC, WHO, [["1"], ["4", "5"]])
-        told = r"3 samples asked for, but fewer recorded: 3 of 6 replies are missing \(judge 'who'\)"
+        told = r"3 of 6 replies are missing \(cache_miss\): fewer than 3 samples were recorded"
         with pytest.warns(ek.errors.EvalkitWarning, match=told) as caught:
             table = ek.judge(items, RUBRIC, WHO, samples=3, offline=True)
         assert len(caught) == 1

@@ -4,7 +4,7 @@ from .calls.server_check import check_server as check_server
 from .importing import import_judgments as import_judgments
 from .judging import ajudge as ajudge
 from .judging import judge as judge
-from .judging import judge_chunk as judge_chunk
+from .judging import judge_worklist as judge_worklist
 from .options import Options as Options
 from .planning import Plan as Plan
 from .planning import plan as plan

@@ -13,8 +13,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
+from inspect import signature
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, ParamSpec, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -28,17 +29,19 @@ from evalkit.engine.progress import ProgressBar
 from evalkit.engine.reply_lookup import StoredReplies, nearest, warn_changed_text
 from evalkit.engine.specification import Spec, is_none
 from evalkit.engine.worklist import Worklist, gc_paused
-from evalkit.errors import CacheMiss, EvalkitWarning, JudgeError, counted, listed
+from evalkit.errors import CacheMiss, EvalkitWarning, JudgeError, counted
 from evalkit.rubrics import RubricLike
 from evalkit.tables import ItemsLike
 
-__all__ = ["ajudge", "judge", "judge_chunk", "judge_worklist"]
+__all__ = ["ajudge", "judge", "judge_worklist"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 _CHUNK = 20_000
 _log = logging.getLogger("evalkit")
 
 _DOWN = ("judge_down", "server_error")
-_NOT_OPTIONS = ("samples", "template", "item_id")
 
 
 def judge(
@@ -130,26 +133,15 @@ def judge(
     """
     spec = Spec.of(rubric, judges, samples, template)
     options = Options(
-        offline or is_none(judges), on_miss, recorded, refresh, adopt, None if cache is None else Path(cache),
+        offline or is_none(judges), on_miss, recorded, refresh, adopt, cache,
         concurrency, retries, budget_usd, max_calls, progress, replies,
         requests_per_minute, tokens_per_minute,
     )  # fmt: skip
     return judge_worklist(Worklist.of(spec, items, item_id), options)
 
 
-def judge_chunk(
-    spec: Spec,
-    items: ItemsLike,
-    options: Options = Options(),  # noqa: B008  # frozen
-    *,
-    item_id: str | None = None,
-) -> pd.DataFrame:
-    """`judge` with resolved arguments, which can be pickled: one unit of work for a cluster."""
-    return judge_worklist(Worklist.of(spec, items, item_id), options)
-
-
 def judge_worklist(worklist: Worklist, options: Options) -> pd.DataFrame:
-    """`judge` for a work list that exists already."""
+    """`judge` with resolved arguments, which can be pickled: one unit of work for a cluster."""
     run = _Run.open(worklist, options)
     if run.missing and not options.offline:
         from evalkit.engine.calls.fetching import fetch
@@ -160,21 +152,24 @@ def judge_worklist(worklist: Worklist, options: Options) -> pd.DataFrame:
     return run.columns.table(run.kept)
 
 
-async def ajudge(
-    items: ItemsLike, rubric: RubricLike, judges: JudgesLike | None = None, **options: Any
-) -> pd.DataFrame:
+def _with_arguments_of(function: Callable[P, Any]) -> Callable[[Callable[..., R]], Callable[P, R]]:
+    """Give a function that takes any arguments the signature of another, for editors, type checkers and `help`."""
+
+    def decorate(wrapped: Callable[..., R]) -> Callable[P, R]:
+        wrapped.__signature__ = signature(function)  # type: ignore[attr-defined]
+        return wrapped
+
+    return decorate
+
+
+@_with_arguments_of(judge)
+async def ajudge(*args: Any, **options: Any) -> pd.DataFrame:
     """`judge` for callers with a running event loop: ``await ek.ajudge(…)``; same arguments, same table."""
-    unknown = [name for name in options if name not in (*_NOT_OPTIONS, *Options.__slots__)]
-    if unknown:
-        raise TypeError(
-            f"ajudge() got unexpected {', '.join(unknown)}; allowed are "
-            f"{', '.join((*_NOT_OPTIONS, *Options.__slots__))}"
-        )
-    samples, template, item_id = (options.pop(name, None) for name in _NOT_OPTIONS)
+    named = signature(judge).bind(*args, **options).arguments
+    items, rubric, judges = named.pop("items"), named.pop("rubric"), named.pop("judges", None)
+    samples, template, item_id = (named.pop(name, None) for name in ("samples", "template", "item_id"))
     spec = Spec.of(rubric, judges, samples, template)
-    if options.get("cache") is not None:
-        options["cache"] = Path(options["cache"])
-    chosen = Options(**(options | {"offline": True} if is_none(judges) else options))
+    chosen = Options(**(named | {"offline": True} if is_none(judges) else named))
     run = _Run.open(Worklist.of(spec, items, item_id), chosen)
     if run.missing and not chosen.offline:
         from evalkit.engine.calls.fetching import afetch
@@ -299,37 +294,30 @@ class _Run:
     def _miss_offline(self) -> None:
         """Give the missing rows the error `cache_miss`, or raise."""
         if self.options.on_miss == "raise":
-            raise CacheMiss(self._miss_message())
-        if self.kept is None and self.columns.recorded.any():
-            self._warn_fewer_recorded()
-        self.columns.fail(self.missing, [self.keys[row] for row in self.missing], ["cache_miss"] * len(self.missing))
-
-    def _warn_fewer_recorded(self) -> None:
-        found, recorded = self._cells()
-        n_missing = (~found & recorded.any(axis=(-1, -2), keepdims=True)).sum(axis=(0, 1, 3, 4))
-        names = [judge.name for judge, n in zip(self.worklist.spec.judges, n_missing, strict=True) if n]
-        if names:
-            n, n_rows = int(n_missing.sum()), counted(self.worklist.n_rows, "reply", "replies")
-            warnings.warn(
-                f"{counted(self.worklist.spec.samples, 'sample')} asked for, but fewer recorded: {n} of {n_rows} are "
-                f"missing (judge {listed(names)}), error 'cache_miss'; without samples all recorded samples are used",
-                EvalkitWarning,
-                stacklevel=6,
+            row = self.missing[0]
+            item = self.worklist.items["item_id"].iloc[self.worklist.place(row)[0]]
+            near = nearest(self.worklist, self.store, row) or {}
+            differences = [f"{name}: cached at {cached!r}, asked {asked!r}" for name, (cached, asked) in near.items()]
+            difference = "; ".join(differences) or (
+                "nothing is stored for this input, and nothing recorded for this item id"
             )
-
-    def _miss_message(self) -> str:
-        row = self.missing[0]
-        item = self.worklist.items["item_id"].iloc[self.worklist.place(row)[0]]
-        near = nearest(self.worklist, self.store, row)
-        difference = (
-            "nothing is stored for this input, and nothing recorded for this item id"
-            if not near
-            else "; ".join(f"{name}: cached at {cached!r}, asked {asked!r}" for name, (cached, asked) in near.items())
-        )
-        return (
-            f"{len(self.missing)} of {counted(self.worklist.n_rows, 'judgment is', 'judgments are')} not in the cache "
-            f"at {self.store.folder} (first: item {item!r}; {difference}); run without offline to ask the judges"
-        )
+            raise CacheMiss(
+                f"{len(self.missing)} of {counted(self.worklist.n_rows, 'judgment is', 'judgments are')} not in the "
+                f"cache at {self.store.folder} (first: item {item!r}; {difference}); run without offline to call the "
+                "judges"
+            )
+        if self.kept is None and self.columns.recorded.any():
+            has_reply, recorded = self._cells()
+            n_missing = int((~has_reply & recorded.any(axis=(-1, -2), keepdims=True)).sum())
+            if n_missing:
+                warnings.warn(
+                    f"{n_missing} of {counted(self.worklist.n_rows, 'reply', 'replies')} are missing (cache_miss): "
+                    f"fewer than {counted(self.worklist.spec.samples, 'sample')} were recorded; without samples= all "
+                    "recorded samples are used",
+                    EvalkitWarning,
+                    stacklevel=5,
+                )
+        self.columns.fail(self.missing, [self.keys[row] for row in self.missing], ["cache_miss"] * len(self.missing))
 
     def requests(self) -> list[Request]:
         """What to call for. The first prompt of each judge is rendered here: an invalid template costs nothing."""

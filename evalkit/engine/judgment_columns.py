@@ -151,26 +151,24 @@ class Columns(VerdictColumns):
             explanations.append(parsed.explanation or None)
         where = np.asarray(rows, dtype=np.int64)
         self.put(where, verdicts)
-        self._read_bills(where, replies, source)
         self._texts["explanation"].append((where, pd.array(explanations, dtype="str")))
         self._texts["key"].append((where, pd.array([key.hex() for key in keys], dtype="str")))
         if self._replies:
             self._texts["reply"].append((where, pd.array([reply.get("text") for reply in replies], dtype="str")))
-
-    def _read_bills(self, where: Any, replies: list[dict[str, Any]], source: str | None) -> None:
-        """Model, tokens, cost, latency and source of these rows; a reply holds only what is known."""
-        models, nan = self._models, math.nan
+        # a reply contains only what is known
+        models = self._models
         names = [reply.get("model") for reply in replies]
         self._model[where] = [-1 if name is None else models.setdefault(name, len(models)) for name in names]
-        self._cost[where] = [reply.get("cost_usd", nan) for reply in replies]
-        for name, column in (("prompt_tokens", self._prompt), ("completion_tokens", self._completion)):
-            stated = [reply.get(name) for reply in replies]
+        self._cost[where] = [reply.get("cost_usd", math.nan) for reply in replies]
+        self._latency[where] = [reply.get("latency_s", math.nan) for reply in replies]
+        for field, column in (("prompt_tokens", self._prompt), ("completion_tokens", self._completion)):
+            stated = [reply.get(field) for reply in replies]
             column[where] = counts = [-1 if (n := token_count(value)) is None else n for value in stated]
             # an older evalkit stored any number that a server stated, and a price by it
-            self._cost[where[[n < 0 and value is not None for n, value in zip(counts, stated, strict=True)]]] = nan
-        self._latency[where] = [reply.get("latency_s", nan) for reply in replies]
-        given, recorded = _SOURCES.index(source or "cache"), _SOURCES.index("recorded")
-        self._source[where] = [recorded if reply.get("source") == "recorded" else given for reply in replies]
+            unknown = where[[n < 0 and value is not None for n, value in zip(counts, stated, strict=True)]]
+            self._cost[unknown] = math.nan
+        unrecorded, recorded = _SOURCES.index(source or "cache"), _SOURCES.index("recorded")
+        self._source[where] = [recorded if reply.get("source") == "recorded" else unrecorded for reply in replies]
 
     def fail(self, rows: Sequence[int], keys: Sequence[bytes], reasons: Sequence[str]) -> None:
         """Note for these rows why they have no reply."""

@@ -55,7 +55,7 @@ class Options:
     recorded: Recorded = "miss"
     refresh: Refresh = False
     adopt: bool = False
-    cache: Path | None = None
+    cache: str | Path | None = None
     concurrency: int = 64
     retries: int = 5
     budget_usd: float | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
@@ -54,17 +54,10 @@ class StoredReplies:
 
     def chunks(self) -> Iterator[tuple[int, list[bytes], list[Hit | None]]]:
         """First row, keys, and the stored reply of each row, some thousand rows at a time."""
-        keys, first = self.worklist.keys(), 0
-        own = self.worklist.recorded_keys() if self.recorded else iter(())
+        keys, own, first = self.worklist.keys(), self.worklist.keys(recorded=True), 0
         while chunk := list(islice(keys, _CHUNK)):
-            hits: list[Hit | None]
-            if self.recorded:
-                rows = range(first, first + len(chunk))
-                hits = self._merged(rows, chunk, list(islice(own, len(chunk))), self._by_key)
-            else:
-                found = self.store.get_many(set(chunk), since=self.since, recorded=False)
-                hits = [(key, found[key]) if key in found else None for key in chunk]
-            yield first, chunk, hits
+            own_chunk = list(islice(own, len(chunk))) if self.recorded else None
+            yield first, chunk, self._hits(range(first, first + len(chunk)), chunk, own_chunk)
             first += len(chunk)
 
     def recorded_samples(self) -> int:
@@ -82,28 +75,30 @@ class StoredReplies:
 
     def of_content(self, rows: Collection[int]) -> dict[int, Hit]:
         """Replies of other versions of the rubric with the same prompt, for those of the rows that have one."""
-        wanted = set(rows)
-        if not wanted:
+        missing = set(rows)
+        if not missing:
             return {}
-        keys_of = {row: key for row, key in enumerate(self.worklist.keys(content=True)) if row in wanted}
-        keys = list(keys_of.values())
-        if not self.recorded:
-            found = self.store.get_by_content(set(keys), since=self.since, recorded=False)
-            return {row: found[key] for row, key in keys_of.items() if key in found}
-        own = [key for row, key in enumerate(self.worklist.recorded_keys(content=True)) if row in wanted]
-        hits = self._merged(keys_of, keys, own, self._by_content)
+        keys_of = {row: key for row, key in enumerate(self.worklist.keys(content=True)) if row in missing}
+        own = None
+        if self.recorded:
+            own_keys = self.worklist.keys(content=True, recorded=True)
+            own = [key for row, key in enumerate(own_keys) if row in missing]
+        hits = self._hits(keys_of, list(keys_of.values()), own, content=True)
         return {row: hit for row, hit in zip(keys_of, hits, strict=True) if hit is not None}
 
-    def _merged(
-        self,
-        rows: Iterable[int],
-        keys: Sequence[bytes],
-        own: Sequence[bytes],
-        get: Callable[[set[bytes]], Mapping[bytes, Hit]],
+    def _hits(
+        self, rows: Iterable[int], keys: Sequence[bytes], own: Sequence[bytes] | None, *, content: bool = False
     ) -> list[Hit | None]:
-        """The reply of each row, where recorded replies count: that of its content, or its own."""
-        found = get({*keys, *own})
-        pairs = zip(rows, map(found.get, keys), map(found.get, own), strict=True)
+        """The reply of each row: that of its content or, if recorded replies count, the one of its item (`own`)."""
+        requested, stored = {*keys, *(own or ())}, dict[bytes, Hit]()
+        if content:
+            stored = self.store.get_by_content(requested, since=self.since, recorded=self.recorded)
+        else:
+            values = self.store.get_many(requested, since=self.since, recorded=self.recorded)
+            stored = {key: (key, value) for key, value in values.items()}
+        if own is None:
+            return [stored.get(key) for key in keys]
+        pairs = zip(rows, map(stored.get, keys), map(stored.get, own), strict=True)
         return [
             shared if mine is None and not self._shared else self._of(row, shared, mine) for row, shared, mine in pairs
         ]
@@ -119,13 +114,6 @@ class StoredReplies:
             return mine
         return shared
 
-    def _by_key(self, keys: set[bytes]) -> dict[bytes, Hit]:
-        found = self.store.get_many(keys, since=self.since, recorded=True)
-        return {key: (key, value) for key, value in found.items()}
-
-    def _by_content(self, keys: set[bytes]) -> dict[bytes, Hit]:
-        return self.store.get_by_content(keys, since=self.since, recorded=True)
-
 
 def is_recorded(value: bytes) -> bool:
     """Whether a stored reply was recorded."""
@@ -138,8 +126,8 @@ def _received(hit: Hit) -> float:
 
 def nearest(worklist: Worklist, store: ReplyStore, row: int) -> dict[str, tuple[object, object]] | None:
     """In which parts of the key the most similar stored reply differs: ``{part: (stored, asked)}``, or None."""
-    found = [store.nearest(worklist.recorded_parts_of(row)), store.nearest(worklist.parts_of(row))]
-    return min((near for near in found if near), key=len, default=None)
+    differences = [store.nearest(worklist.parts_of(row, recorded=recorded)) for recorded in (True, False)]
+    return min((difference for difference in differences if difference), key=len, default=None)
 
 
 def warn_changed_text(spec: Spec, store: ReplyStore) -> None:

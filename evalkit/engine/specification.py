@@ -143,12 +143,9 @@ class Spec:
         settings = settings.filled(
             ("rubric", {"template": rubric.template}), ("default", {"samples": DEFAULT_SAMPLES} | asdict(Rules()))
         )
-        judges = _panel(settings.get("judges"))
+        judges, prompt_builders = _panel(settings.get("judges"), settings["template"], rubric, templates or {})
         samples = check_samples(settings["samples"])
         rules = Rules(**{name: settings[name] for name in RULE_NAMES if name in settings})
-        names = [judge.template or settings["template"] for judge in judges]
-        prompt_builders = tuple(PromptBuilder.of(rubric, (templates or {}).get(name, name)) for name in names)
-        _check_panel(judges, prompt_builders)
         cold = [judge.name for judge in judges if judge.temperature == 0]
         if cold and samples > 1:
             warnings.warn(
@@ -175,26 +172,28 @@ def named_by(profile: Profile | None, source: str | None = None) -> list[Place]:
     return [(source or f"profile {profile.profile}", named | {"judges": named.get("judges") or None})]
 
 
-def _panel(judges: Any) -> tuple[Judge, ...]:
-    if judges is None or (isinstance(judges, (list, tuple)) and not judges):
-        raise ConfigError("name a judge, as in 'openai:gpt-4o-mini', or 'fake:strict' to try without a model")
+def _panel(
+    judges: Any, template: str, rubric: Rubric, templates: Mapping[str, Template]
+) -> tuple[tuple[Judge, ...], tuple[PromptBuilder, ...]]:
+    """The judges, each with the builder of its prompts; their names and identities are unique."""
     if isinstance(judges, (str, Judge, Mapping)) or not isinstance(judges, Iterable):
-        judges = [judges]
-    return tuple(Judge.of(judge) for judge in judges)
-
-
-def _check_panel(judges: tuple[Judge, ...], prompt_builders: tuple[PromptBuilder, ...]) -> None:
+        judges = [] if judges is None else [judges]
+    panel = tuple(Judge.of(judge) for judge in judges)
+    if not panel:
+        raise ConfigError("name a judge, as in 'openai:gpt-4o-mini', or 'fake:strict' to try without a model")
+    builders: list[PromptBuilder] = []
     identities: dict[Any, str] = {}
-    names: set[str] = set()
-    for judge, builder in zip(judges, prompt_builders, strict=True):
+    for judge in panel:
+        name = judge.template or template
+        builders.append(builder := PromptBuilder.of(rubric, templates.get(name, name)))
         identity = (judge.provider, judge.service, judge.model, judge.temperature, judge.max_tokens, judge.params,
                     builder.template.hash)  # fmt: skip
         if identity in identities:
             raise ConfigError(
-                f"judges {identities[identity]!r} and {judge.name!r} are the same one (same model, service, template "
-                "and parameters): they would agree perfectly; set samples to ask one judge several times"
+                f"judges {identities[identity]!r} and {judge.name!r} are the same (same model, service, template and "
+                "parameters): they would agree perfectly; set samples to call one judge several times"
             )
-        if judge.name in names:
+        if judge.name in identities.values():
             raise ConfigError(f"two judges are called {judge.name!r}; give one of them another name=")
         identities[identity] = judge.name
-        names.add(judge.name)
+    return panel, tuple(builders)

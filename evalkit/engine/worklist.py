@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import math
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -127,25 +127,22 @@ class Worklist:
         """The order in the reply key: "BA" of (x, y) is the same draw as "AB" of (y, x), swapped before the key."""
         return ("AB", "AB") if self.spec.rubric.mode == "pairwise" else (None,)
 
-    def keys(self, *, content: bool = False) -> Iterator[bytes]:
-        """The key (32 bytes) of each row, in order; `content` asks for content keys."""
-        return self._keys(self.hashes, self._key_orders, content)
+    def keys(self, *, content: bool = False, recorded: bool = False) -> Iterator[bytes]:
+        """The key (32 bytes) of each row, in order; with `content` its content key.
 
-    def recorded_keys(self, *, content: bool = False) -> Iterator[bytes]:
-        """As `keys`, of the replies that were recorded for each item alone."""
-        return self._keys((self.recorded_hashes(at) for at in range(len(self.ids))), self.spec.orders, content)
+        With `recorded` the keys of the replies that were recorded for each item alone.
+        """
+        makers = [sample_keys(parts, content=content) for row in self.parts for parts in row]
+        orders, samples = self.spec.orders if recorded else self._key_orders, range(self.spec.samples)
+        for item, hashes in enumerate(self.hashes):
+            own = self.recorded_hashes(item) if recorded else hashes
+            for maker in makers:
+                for shown, order in zip(own, orders, strict=True):
+                    yield from maker(shown, order, samples)
 
     def recorded_hashes(self, item: int) -> list[str]:
         """Input hash of an item's recorded replies in each order."""
         return [recorded_hash(shown, self.ids[item]) for shown in self.hashes[item]]
-
-    def _keys(self, hashes: Iterable[list[str]], orders: Sequence[str | None], content: bool) -> Iterator[bytes]:
-        makers = [sample_keys(parts, content=content) for row in self.parts for parts in row]
-        samples = range(self.spec.samples)
-        for item in hashes:
-            for maker in makers:
-                for shown, order in zip(item, orders, strict=True):
-                    yield from maker(shown, order, samples)
 
     def place(self, row: int) -> tuple[int, int, int, int, int]:
         """Item, criterion, judge, order and sample of a row."""
@@ -156,15 +153,12 @@ class Worklist:
         item, criterion = divmod(row, n_criteria)
         return item, criterion, judge, order, sample
 
-    def parts_of(self, row: int) -> KeyParts:
-        """The full key parts of a row."""
+    def parts_of(self, row: int, *, recorded: bool = False) -> KeyParts:
+        """The full key parts of a row; with `recorded` those of the reply recorded for the item alone."""
         item, criterion, judge, order, sample = self.place(row)
-        return self.parts[criterion][judge].of(self.hashes[item][order], self._key_orders[order], sample)
-
-    def recorded_parts_of(self, row: int) -> KeyParts:
-        """As `parts_of`, of the reply that was recorded for the item alone."""
-        item, criterion, judge, order, sample = self.place(row)
-        return self.parts[criterion][judge].of(self.recorded_hashes(item)[order], self.spec.orders[order], sample)
+        hashes = self.recorded_hashes(item) if recorded else self.hashes[item]
+        orders = self.spec.orders if recorded else self._key_orders
+        return self.parts[criterion][judge].of(hashes[order], orders[order], sample)
 
     def requests(self, rows: list[int]) -> list[Request]:
         """The requests for these rows; their prompts are rendered when they are sent.

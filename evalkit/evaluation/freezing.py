@@ -250,7 +250,7 @@ def promote(rubric: str, old: str | None = None, new: str | None = None, *, cach
 def _promote(evaluation: Evaluation, spec: Spec, saved: Rubric, folder: Path, cache: str | Path | None) -> None:
     """Let every reply of the evaluation count for the saved version: its own, and those it adopted."""
     work = Worklist.of(spec, evaluation.items)
-    asked = {*map(bytes.hex, work.keys()), *map(bytes.hex, work.recorded_keys())}
+    asked = {*map(bytes.hex, work.keys()), *map(bytes.hex, work.keys(recorded=True))}
     adopted = not set(evaluation.judgments["key"]) <= asked
     others = [f"v{number}" for number in rubric_versions(saved.id, [folder])] if adopted else []
     hashes = {value for builder in spec.prompt_builders for value in builder.rubric_hashes.values()}

@@ -39,7 +39,7 @@ def keys_of(
 
     A recorded reply has a key of its own, which replaces the shared one where it is among the keys `held`.
     """
-    keys, recorded = list(map(bytes.hex, work.keys())), map(bytes.hex, work.recorded_keys() if held else ())
+    keys, recorded = list(map(bytes.hex, work.keys())), map(bytes.hex, work.keys(recorded=True) if held else ())
     size = len(keys) // max(1, len(work.inputs))
     found = []
     for at, hashes in enumerate(work.hashes):
