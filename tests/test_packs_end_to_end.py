@@ -130,7 +130,7 @@ def check_comparisons(shell: Shell, ids: list[str]) -> None:
     assert not [metric for _, metric in again if metric.endswith(("_n", "_n_empty", "_n_unscored"))], "counts"
     other = shell("run", "compare", ids[1], ids[2])
     assert "not comparable: scoring modes judge and jury" in other
-    assert "scored in another way; paired" in other
+    assert "scored differently; paired" in other
 
 
 def check_leaderboard(shell: Shell, ids: list[str]) -> None:

@@ -299,7 +299,7 @@ ENDS = [
     ("fail=137", "LightEval was killed by signal 9"),
     ("cut=results", "is truncated or not JSON"),
     ("cut=details,details=1", "is truncated or not a parquet file"),
-    ("cut=receipts", "holds no receipts"),
+    ("cut=receipts", "not a file of receipts: invalid JSON"),
     ("lose=tone", r"has no results of 'tone\|0'; it has 'plain\|0'"),
 ]
 
@@ -610,7 +610,7 @@ def test_what_is_scored_in_another_way_is_not_comparable(local: Registry, tmp_pa
     c = runner.start("support", "model_name=m", scoring_mode="judge", scoring_config=JUDGE)
     d = runner.start("support", "model_name=m", scoring_mode="jury", scoring_config=JURY, max_samples=4)
     other = compare_runs(a, b)
-    assert other.reasons == ("tone|0: other judges, rubric, template, plugin or rules",)
+    assert other.reasons == ("tone|0: different judges, rubric, template, plugin or rules",)
     assert other.table.set_index(["task", "metric"])["comparable"].to_dict()["plain|0", "quality"]
     assert not other.table.set_index(["task", "metric"])["comparable"].to_dict()["tone|0", "quality"]
     assert compare_runs(a, c).reasons[0] == "scoring modes jury and judge"
@@ -621,8 +621,8 @@ def test_what_is_scored_in_another_way_is_not_comparable(local: Registry, tmp_pa
     }
     assert touched["tone|0", "length"], "no judge touches it, and the rest is the same"
     assert touched["plain|0", "quality"], "not bound: nobody was asked about it"
-    assert compare_runs(a, d).reasons[0] == "numbers of samples None and 4"
-    assert set(compare_runs(a, d).table["notes"].str.partition(";")[0]) == {"other numbers of samples"}
+    assert compare_runs(a, d).reasons[0] == "different max_samples: None and 4"
+    assert set(compare_runs(a, d).table["notes"].str.partition(";")[0]) == {"different max_samples: None and 4"}
     table = leaderboard(local, "support")
     assert len(set(table["scored_as"])) == 4, "nothing of these is ranked against another"
     assert table["rank"].tolist() == [1, 1, 1, 1]
@@ -636,7 +636,7 @@ def test_versions_of_lighteval_are_no_comparison_and_no_spread_is_no_interval(lo
     old = dataclasses.replace(a, artifacts={**a.artifacts, "environment": environment})
     assert old.identity != a.identity
     found = compare_runs(old, a)
-    assert found.reasons == (f"LightEval 0.12.0 and {a.lighteval}",)
+    assert found.reasons == (f"different LightEval: 0.12.0 and {a.lighteval}",)
     assert not found.table["comparable"].any()
     flat = dataclasses.replace(a, scores=tuple(dataclasses.replace(one, stderr=0.0) for one in a.scores))
     row = compare_runs(flat, flat).table.set_index("metric").loc["quality"]

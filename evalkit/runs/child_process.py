@@ -19,8 +19,6 @@ from typing import IO, Any, Self
 
 from evalkit.errors import ConfigError
 
-__all__ = ["Child", "Tail", "run_command"]
-
 _GUARD = Path(__file__).with_name("process_guard.py")
 _STEP_S = 0.1
 _END_WAIT_S = 3.0

@@ -18,8 +18,6 @@ from evalkit.errors import ConfigError, EvalkitError, RegistryError
 from evalkit.runs.registry import Registry
 from evalkit.runs.runner import Runner
 
-__all__ = ["start_detached"]
-
 _started: list[subprocess.Popen[str]] = []
 """Kept so that those that ended can be waited for: nothing else needs them."""
 

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import platform
 import socket
-import sys
-from functools import lru_cache
 from importlib.metadata import distributions
-from pathlib import Path
 from typing import Any
 
 from evalkit._version import __version__
-
-__all__ = ["environment_facts"]
 
 
 def environment_facts() -> dict[str, Any]:
@@ -24,25 +19,12 @@ def environment_facts() -> dict[str, Any]:
     >>> facts["packages"]["pandas"][0].isdigit()
     True
     """
+    # `name` and `version` of a distribution would each read its whole file again
+    packages = ((one["Name"], one["Version"]) for one in (known.metadata for known in distributions()))
     return {
         "evalkit": __version__,
         "python": platform.python_version(),
         "system": platform.platform(),
         "host": socket.gethostname(),
-        "packages": dict(_packages(tuple(_changed(path) for path in sys.path))),
+        "packages": dict(sorted((name.lower(), version) for name, version in packages if name)),
     }
-
-
-def _changed(path: str) -> tuple[str, int]:
-    """A folder and when something was last put into it: a worker may outlive what is installed."""
-    try:
-        return path, Path(path).stat().st_mtime_ns
-    except OSError:
-        return path, 0
-
-
-@lru_cache(maxsize=1)
-def _packages(_: tuple[tuple[str, int], ...]) -> tuple[tuple[str, str], ...]:
-    # `name` and `version` of a distribution would each read its whole file again
-    known = (one.metadata for one in distributions())
-    return tuple(sorted({str(one["Name"]).lower(): str(one["Version"]) for one in known if one["Name"]}.items()))

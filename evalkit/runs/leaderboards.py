@@ -13,8 +13,6 @@ from evalkit.runs.run_display import run_reproducible
 from evalkit.runs.run_record import Run, RunScore
 from evalkit.runs.run_store import RunStore
 
-__all__ = ["LEADERBOARD_COLUMNS", "leaderboard"]
-
 LEADERBOARD_COLUMNS = (
     "scored_as", "pack", "scoring_mode", "judged_by", "rank", "model", "run", "score", "stderr", "coverage", "n_tasks",
     "tasks", "reproducible", "notes",

@@ -21,19 +21,6 @@ from evalkit.runs.contract import (
     TaskBindings,
 )
 
-__all__ = [
-    "BACKENDS",
-    "LIGHTEVAL",
-    "TASKS_MODULE",
-    "check_flags",
-    "check_model_files",
-    "lighteval_environment",
-    "lighteval_words",
-    "model_facts",
-    "placed_model",
-    "same_files",
-]
-
 BACKENDS: Mapping[str, tuple[str, ...]] = {
     "accelerate": ("accelerate",),
     "vllm": ("vllm",),

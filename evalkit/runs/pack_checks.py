@@ -16,8 +16,6 @@ from evalkit.runs.contract import Scoring, ScoringConfig, TaskBinding, TemplateT
 from evalkit.runs.contract.plugin_layout import PluginLayout
 from evalkit.runs.registry import PackTask, Plugin, Registry
 
-__all__ = ["Search", "bind"]
-
 Place = Literal["registry", "plugin", "folders"]
 _NAMES_JUDGES = re.compile(r"\b(judges?|judge_model_name|profile)\s*=")
 

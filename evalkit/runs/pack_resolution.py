@@ -19,8 +19,6 @@ from evalkit.runs.registry import Pack, Registry
 from evalkit.runs.registry.benchmarks import unknown_tasks
 from evalkit.runs.registry.pack_files import Overrides
 
-__all__ = ["Resolution", "relocate", "resolve"]
-
 
 @dataclass(frozen=True, slots=True)
 class Resolution:

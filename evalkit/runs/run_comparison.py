@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -15,27 +16,19 @@ from evalkit.core.formatting import figure, html_page, html_table, text_table
 from evalkit.core.terminal_text import printable
 from evalkit.errors import InputError, MissingExtraError
 from evalkit.runs.contract.lighteval_output import LightevalArtifacts
-from evalkit.runs.contract.metric_names import is_count, is_of
+from evalkit.runs.contract.metric_names import PASS_RATE, is_of
 from evalkit.runs.run_record import Run, RunScore
 from evalkit.runs.run_results import has_samples, sample_values
 from evalkit.stats.intervals import Interval, change_interval, mean_interval
 
-__all__ = ["RunComparison", "compare_runs"]
-
-COLUMNS = (
-    "task",
-    "metric",
-    "before",
-    "after",
-    "difference",
-    "low",
-    "high",
-    "n_pairs",
-    "coverage_before",
-    "coverage_after",
-    "comparable",
-    "notes",
-)
+TYPES = {
+    **dict.fromkeys(("task", "metric"), "object"),
+    **dict.fromkeys(("before", "after", "difference", "low", "high"), "float64"),
+    "n_pairs": "Int64",
+    **dict.fromkeys(("coverage_before", "coverage_after"), "float64"),
+    "comparable": "bool",
+    "notes": "object",
+}
 _Z = 1.959964  # normal, two-sided 95 %
 
 
@@ -80,10 +73,10 @@ class RunComparison:
 def compare_runs(before: Run, after: Run) -> RunComparison:
     """The differences between two runs, after − before.
 
-    Where both kept their details on this machine, samples are paired by document and the interval is that of the
-    mean of their differences (t, one cluster per sample; of verdicts by Agresti and Min 2005; samples that one side did
-    not score are left out and counted). Else it is made from both standard errors, as if the samples were not the
-    same, which is too wide.
+    If both kept their details on this machine, samples are paired by document and the interval is that of the mean of
+    their differences (t, one cluster per sample; of verdicts by Agresti and Min 2005; samples that one side did not
+    score are left out and counted). Otherwise it comes from both standard errors, as if the samples were not the same,
+    which makes it too wide.
 
     Parameters
     ----------
@@ -95,127 +88,81 @@ def compare_runs(before: Run, after: Run) -> RunComparison:
     InputError
         When one did not succeed.
     """
-    for run in (before, after):
+    runs = (before, after)
+    for run in runs:
         if run.status != "succeeded":
             raise InputError(f"run {run.id} is {run.status}; only runs that succeeded can be compared")
-    first, second = _scores(before), _scores(after)
-    alike = {
-        task: before.identities.get(task) == after.identities.get(task)
-        for task in {**before.identities, **after.identities}
-    }
-    details = (_Samples(before), _Samples(after))
+    differences = list(_differences(before, after))
+    scores = [{(one.task, one.metric): one for one in run.scores if not run.is_count(one)} for run in runs]
+    samples = [_sample_reader(run) for run in runs]
     rows = [
-        _row(
-            key,
-            first.get(key),
-            second.get(key),
-            details,
-            _unlike(before, after, *key),
-            _aside(before, after, *key),
-        )
-        for key in dict.fromkeys([*first, *second])
+        _row(key, runs, [side.get(key) for side in scores], [read(*key) for read in samples], differences)
+        for key in dict.fromkeys([*scores[0], *scores[1]])
     ]
-    table = pd.DataFrame(rows, columns=list(COLUMNS)).astype({"n_pairs": "Int64", "comparable": "bool"})
-    return RunComparison(before, after, table, tuple(_reasons(before, after, alike)))
+    table = pd.DataFrame(rows, columns=list(TYPES)).astype(TYPES)
+    return RunComparison(before, after, table, tuple(_reasons(before, after, differences)))
 
 
-class _Samples:
-    """Details of a run, read once a task; None where they are not here."""
+def _sample_reader(run: Run) -> Callable[[str, str], pd.Series | None]:
+    """Task and metric -> sample values by document; None without details, or if two documents are equal."""
 
-    def __init__(self, run: Run) -> None:
-        self._frames: dict[str, pd.DataFrame | None] = {}
+    @cache
+    def details(task: str) -> pd.DataFrame | None:
         try:
-            self._artifacts: LightevalArtifacts | None = LightevalArtifacts.at(run.output)
-        except InputError:
-            self._artifacts = None
-
-    def values(self, task: str, metric: str) -> pd.Series | None:
-        """Sample values by document; None without details, or where documents cannot be told apart."""
-        if task not in self._frames:
-            self._frames[task] = self._read(task)
-        frame = self._frames[task]
-        # a pass rate is the mean of its samples' verdicts
-        metric = f"{metric.removesuffix('_pass_rate')}_passed" if metric.endswith("_pass_rate") else metric
-        if frame is None or not has_samples(frame, metric):
-            return None
-        names = [_document(doc) for doc in frame["doc"]]
-        values = sample_values(frame, metric)
-        values.index = pd.Index(names, dtype=object)
-        return values if values.index.is_unique else None
-
-    def _read(self, task: str) -> pd.DataFrame | None:
-        if self._artifacts is None:
-            return None
-        try:
-            return self._artifacts.details(task)
+            return LightevalArtifacts.at(run.output).details(task)
         except (InputError, MissingExtraError):
             return None
 
+    def values(task: str, metric: str) -> pd.Series | None:
+        frame = details(task)
+        # a pass rate is the mean of its samples' verdicts
+        metric = f"{metric.removesuffix(PASS_RATE)}_passed" if metric.endswith(PASS_RATE) else metric
+        if frame is None or not has_samples(frame, metric):
+            return None
+        series = sample_values(frame, metric).set_axis([_document(doc) for doc in frame["doc"]])
+        return series if series.index.is_unique else None
+
+    return values
+
 
 def _document(doc: Any) -> str:
-    """A document's place and question: places alone would pair what is not the same."""
+    """A document's place and question: places alone would pair different documents."""
     return f"{doc.get('id')}\x00{doc.get('query')}" if isinstance(doc, dict) else str(doc)
 
 
 def _row(
     key: tuple[str, str],
-    a: RunScore | None,
-    b: RunScore | None,
-    details: tuple[_Samples, _Samples],
-    unlike: str,
-    aside: str,
+    runs: tuple[Run, Run],
+    scores: Sequence[RunScore | None],
+    samples: Sequence[pd.Series | None],
+    differences: Sequence[str],
 ) -> dict[str, Any]:
-    task, metric = key
-    values = [math.nan if one is None or one.value is None else one.value for one in (a, b)]
-    row: dict[str, Any] = {
-        "task": task, "metric": metric, "before": values[0], "after": values[1], "difference": values[1] - values[0],
-        "low": math.nan, "high": math.nan, "n_pairs": None, "coverage_before": _share(a), "coverage_after": _share(b),
-        "comparable": not unlike, "notes": "; ".join(filter(None, [unlike, aside])),
-    }  # fmt: skip
-    if math.isnan(row["difference"]):
-        return {
-            **row,
-            "notes": "one run has no such figure" if a is None or b is None else "one run has nothing scored",
-        }
-    paired = _paired(details[0].values(task, metric), details[1].values(task, metric), row["difference"])
-    interval, n_pairs, note = paired or _unpaired(a, b)
-    notes = [row["notes"], note if interval.reason is None else interval.reason]
-    return {
-        **row,
-        "low": interval.low,
-        "high": interval.high,
-        "n_pairs": n_pairs,
-        "notes": "; ".join(filter(None, notes)),
-    }
+    identities = [run.figure_identity(*key) for run in runs]
+    notes = [*differences, *(["scored differently"] if identities[0] != identities[1] else [])]
+    comparable = not notes
+    values = [math.nan if score is None or score.value is None else score.value for score in scores]
+    difference = values[1] - values[0]
+    interval, n_pairs = Interval.none(""), None
+    if math.isnan(difference):
+        notes = ["one run has no such figure" if None in scores else "one run has nothing scored"]
+    else:
+        interval, n_pairs, note = _paired(samples[0], samples[1], difference) or _unpaired(scores[0], scores[1])
+        notes += [*_cautions(runs, *key), note if interval.reason is None else interval.reason]
+    coverages = [None if score is None else score.coverage for score in scores]
+    notes_text = "; ".join(filter(None, notes))
+    cells = (*key, *values, difference, interval.low, interval.high, n_pairs, *coverages, comparable, notes_text)
+    return dict(zip(TYPES, cells, strict=True))
 
 
-def _unlike(a: Run, b: Run, task: str, metric: str) -> str:
-    """How a figure was made otherwise in two runs, by what touches it; blank: in the same way."""
-    return "; ".join(
-        said
-        for said, differs in (
-            ("other numbers of samples", a.options.get("max_samples") != b.options.get("max_samples")),
-            ("other flags", _options(a)[1] != _options(b)[1]),
-            ("other versions of LightEval", a.lighteval != b.lighteval),
-            ("scored in another way", a.figure_identity(task, metric) != b.figure_identity(task, metric)),
-        )
-        if differs
-    )
-
-
-def _aside(a: Run, b: Run, task: str, metric: str) -> str:
-    """What two figures that are scored in one way may still differ by: who nobody knows, and who scored nothing."""
-    found = [run.scored_by_unknown(task, metric) for run in (a, b)]
-    notes = ["it is not known what scores it"] if True in found else []
-    for run in (a, b):
-        down = [judge.name for one in run.receipts_of(task) if is_of(metric, [one.metric])
-                for judge in one.judges if judge.is_down]  # fmt: skip
-        notes += [f"{', '.join(down)} scored nothing in {run.id}"] if down else []
-    return "; ".join(notes)
-
-
-def _share(score: RunScore | None) -> float:
-    return math.nan if score is None or score.coverage is None else score.coverage
+def _cautions(runs: tuple[Run, Run], task: str, metric: str) -> Iterator[str]:
+    """Why two figures may differ although they are scored in the same way."""
+    if any(run.scored_by_unknown(task, metric) for run in runs):
+        yield "it is not known what scores it"
+    for run in runs:
+        receipts = [receipt for receipt in run.receipts_of(task) if is_of(metric, [receipt.metric])]
+        down = [judge.name for receipt in receipts for judge in receipt.judges if judge.is_down]
+        if down:
+            yield f"{', '.join(down)} scored nothing in {run.id}"
 
 
 def _paired(a: pd.Series | None, b: pd.Series | None, difference: float) -> tuple[Interval, int, str] | None:
@@ -248,34 +195,28 @@ def _unpaired(a: RunScore | None, b: RunScore | None) -> tuple[Interval, None, s
     return Interval(middle - half, middle + half), None, "not paired: too wide"
 
 
-def _scores(run: Run) -> dict[tuple[str, str], RunScore]:
-    """Figures by task and metric; counts of samples are no scores, and stand in the coverage."""
-    names: dict[str, set[str]] = {}
-    for one in run.scores:
-        names.setdefault(one.task, set()).add(one.metric)
-    return {(one.task, one.metric): one for one in run.scores if not is_count(one.metric, names[one.task])}
+def _differences(before: Run, after: Run) -> Iterator[str]:
+    """How the settings differ that change every figure."""
+    settings: dict[str, list[Any]] = {
+        "max_samples": [run.options.get("max_samples") for run in (before, after)],
+        "flags": [run.options.get("flags") or {} for run in (before, after)],
+        "LightEval": [run.lighteval for run in (before, after)],
+    }
+    for name, (first, second) in settings.items():
+        if first != second:
+            yield f"different {name}: {first} and {second}"
 
 
-def _options(run: Run) -> tuple[Any, Any]:
-    return run.options.get("max_samples"), run.options.get("flags") or {}
-
-
-def _reasons(a: Run, b: Run, alike: dict[str, bool]) -> Iterator[str]:
-    if a.scoring_mode != b.scoring_mode:
-        yield f"scoring modes {a.scoring_mode} and {b.scoring_mode}"
-    if a.options.get("max_samples") != b.options.get("max_samples"):
-        yield f"numbers of samples {a.options.get('max_samples')} and {b.options.get('max_samples')}"
-    if _options(a)[1] != _options(b)[1]:
-        yield "flags of LightEval differ"
-    if a.lighteval != b.lighteval:
-        yield f"LightEval {a.lighteval or 'of no known version'} and {b.lighteval or 'of no known version'}"
-    for task, same in alike.items():
-        if not same and task not in b.identities:
-            yield f"{task} is only in {a.id}"
-        elif not same and task not in a.identities:
-            yield f"{task} is only in {b.id}"
-        elif not same and a.scoring_mode == b.scoring_mode:
-            yield f"{task}: other judges, rubric, template, plugin or rules"
+def _reasons(before: Run, after: Run, differences: Iterable[str]) -> Iterator[str]:
+    first, second = before.identities, after.identities
+    if before.scoring_mode != after.scoring_mode:
+        yield f"scoring modes {before.scoring_mode} and {after.scoring_mode}"
+    yield from differences
+    for task in dict.fromkeys([*first, *second]):
+        if task not in first or task not in second:
+            yield f"{task} is only in {after.id if task in second else before.id}"
+        elif first[task] != second[task] and before.scoring_mode == after.scoring_mode:
+            yield f"{task}: different judges, rubric, template, plugin or rules"
 
 
 def _title(a: Run, b: Run) -> str:

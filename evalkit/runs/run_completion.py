@@ -16,8 +16,6 @@ from evalkit.runs.run_owner import Owner
 from evalkit.runs.run_results import read_findings
 from evalkit.runs.run_store import RunStore
 
-__all__ = ["OUTCOME", "close_run", "kept_ending", "store_ending"]
-
 OUTCOME = "outcome.json"
 """In the run's folder: how it ended, where the registry could not be reached."""
 

@@ -12,8 +12,6 @@ from evalkit.runs.contract import ScoringConfig
 from evalkit.runs.contract.scoring_config import read_config
 from evalkit.runs.run_record import Run
 
-__all__ = ["as_given", "check_same"]
-
 
 def as_given(config: Any) -> Mapping[str, Any] | None:
     """A scoring config as it was given, with nothing filled in and no keys; in deterministic mode it is not checked."""

@@ -4,38 +4,25 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from evalkit.core.formatting import count_of, figure, html_page, html_table, text_table
 from evalkit.core.terminal_text import printable
 from evalkit.runs.contract import JudgeUsed, Receipt
-from evalkit.runs.contract.metric_names import count_name, is_count, is_of, no_values
+from evalkit.runs.contract.metric_names import count_name, is_of, no_values
 
 if TYPE_CHECKING:
     from evalkit.runs.run_record import Run, RunScore
 
-__all__ = [
-    "run_facts",
-    "run_html",
-    "run_reproducible",
-    "run_tables",
-    "run_text",
-    "run_title",
-    "run_without",
-    "scored_of",
-]
-
 _ROUNDING = 1e-6
+_RULES = ("samples", "vote", "ties", "min_self_agreement", "aggregation", "quorum")
 _LEFT = ("metric", "judge", "model", "server", "by", "rubric", "template", "rules", "unscored")
 
 
 def run_text(run: Run) -> str:
-    """What ``print(run)`` shows."""
-    parts = [run_title(run)]
-    if run.error:
-        parts.append(run.error)
-    parts += [f"note: {one}" for one in run.notes]
+    """The text that ``print(run)`` shows."""
+    parts = [run_title(run), *_warnings(run)]
     for title, rows in run_tables(run):
         rest = run_without(run) if title == "scores" else ""
         parts.append("\n".join(filter(None, [f"\n{title}", text_table(rows, left=_LEFT), rest])))
@@ -44,17 +31,21 @@ def run_text(run: Run) -> str:
 
 
 def run_html(run: Run) -> str:
-    """What a notebook draws; all texts are escaped."""
-    parts = [f"<h4>{html.escape(run_title(run))}</h4>"]
-    if run.error:
-        parts.append(f"<p>{html.escape(run.error)}</p>")
-    parts += [f"<p class='note'>note: {html.escape(one)}</p>" for one in run.notes]
+    """The tables that a notebook shows; all texts are escaped."""
+    parts = [f"<h4>{html.escape(run_title(run))}</h4>", *_paragraphs(_warnings(run))]
     for title, rows in run_tables(run):
-        rest = run_without(run) if title == "scores" else ""
         parts.append(html_table(rows, texts=_LEFT, caption=title))
-        parts += [f"<p class='note'>{html.escape(rest)}</p>"] if rest else []
-    parts += [f"<p class='note'>{html.escape(name)}: {html.escape(value)}</p>" for name, value in run_facts(run)]
+        parts += _paragraphs([run_without(run)] if title == "scores" else [])
+    parts += _paragraphs(f"{name}: {value}" for name, value in run_facts(run))
     return html_page(parts)
+
+
+def _warnings(run: Run) -> list[str]:
+    return [*([run.error] if run.error else []), *(f"note: {note}" for note in run.notes)]
+
+
+def _paragraphs(lines: Iterable[str]) -> list[str]:
+    return [f"<p class='note'>{html.escape(line)}</p>" for line in lines if line]
 
 
 def run_title(run: Run) -> str:
@@ -78,28 +69,19 @@ def run_tables(run: Run) -> Iterator[tuple[str, list[dict[str, str]]]]:
 
 def _scores(run: Run) -> list[dict[str, str]]:
     """Figures with their standard error, the samples behind them and the share that is scored; judged ones first."""
-    names = _names(run)
+    tasks = list(dict.fromkeys(one.task for one in run.scores))
+    judged = {task: run.judged(task) for task in tasks}
     rows = []
-    judged = {task: run.judged(task) for task in names}
-    order = {task: at for at, task in enumerate(names)}
-    for one in sorted(run.scores, key=lambda one: (order[one.task], not is_of(one.metric, judged[one.task]))):
-        counts = is_count(one.metric, names[one.task])
-        if _is_absent(one, names[one.task]) or (
-            counts and (one.metric.endswith(("_n", "_n_verdicts")) or not one.value)
-        ):
-            continue  # below the table; beside its figure; or none was empty
-        n, whole = scored_of(run, one)
-        covered = "NA" if one.coverage is None else f"{one.coverage:.0%}"
-        rows.append(
-            {
-                "task": one.task,
-                "metric": one.metric,
-                "value": _whole(one.value) if counts else figure(one.value, digits=3),
-                "stderr": "" if counts else figure(one.stderr, digits=3),
-                "n": "" if counts else _whole(n),
-                "scored": "" if counts else covered if whole is None else f"{_scored(one, n, whole)} ({covered})",
-            }
-        )
+    for one in sorted(run.scores, key=lambda one: (tasks.index(one.task), not is_of(one.metric, judged[one.task]))):
+        row = {"task": one.task, "metric": one.metric, "value": figure(one.value, digits=3)}
+        if run.is_count(one):
+            if one.value and not one.metric.endswith(("_n", "_n_verdicts")):  # those are beside their figure
+                rows.append(row | {"value": _whole(one.value), "stderr": "", "n": "", "scored": ""})
+        elif not _is_absent(run, one):
+            n, whole = scored_of(run, one)
+            covered = "NA" if one.coverage is None else f"{one.coverage:.0%}"
+            scored = covered if whole is None else f"{_scored(one, n, whole)} ({covered})"
+            rows.append(row | {"stderr": figure(one.stderr, digits=3), "n": _whole(n), "scored": scored})
     return rows
 
 
@@ -128,19 +110,11 @@ def scored_of(run: Run, score: RunScore) -> tuple[float | None, int | None]:
 
 def run_without(run: Run) -> str:
     """A line on the figures that have no value and no coverage, as criteria that apply to no sample; blank for none."""
-    names = _names(run)
-    return no_values((one.task, one.metric) for one in run.scores if _is_absent(one, names[one.task]))
+    return no_values((one.task, one.metric) for one in run.scores if _is_absent(run, one))
 
 
-def _names(run: Run) -> dict[str, set[str]]:
-    names: dict[str, set[str]] = {}
-    for one in run.scores:
-        names.setdefault(one.task, set()).add(one.metric)
-    return names
-
-
-def _is_absent(score: RunScore, names: Collection[str]) -> bool:
-    return score.value is None and score.coverage is None and not is_count(score.metric, names)
+def _is_absent(run: Run, score: RunScore) -> bool:
+    return score.value is None and score.coverage is None and not run.is_count(score)
 
 
 def _whole(value: float | None) -> str:
@@ -150,14 +124,7 @@ def _whole(value: float | None) -> str:
 
 
 def _receipt(receipt: Receipt) -> dict[str, str]:
-    rules = {
-        "samples": receipt.samples,
-        "vote": receipt.vote,
-        "ties": receipt.ties,
-        "min_self_agreement": receipt.min_self_agreement,
-        "aggregation": receipt.aggregation,
-        "quorum": receipt.quorum,
-    }
+    rules = {name: getattr(receipt, name) for name in _RULES}
     plugin = f"{receipt.plugin}@{receipt.plugin_version}" if receipt.plugin else ""
     profile = f"{receipt.profile}@{receipt.profile_version}" if receipt.profile else ""
     return {

@@ -10,8 +10,6 @@ import socket
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["OWNER_VARIABLE", "RUN_VARIABLE", "Owner", "kill_leftovers"]
-
 RUN_VARIABLE = "EVALKIT_RUN_ID"
 """Set in the processes of a run, to its id."""
 OWNER_VARIABLE = "EVALKIT_RUN_OWNER"
@@ -77,19 +75,16 @@ class Owner:
         return _started(self.pid) != self.started
 
 
-def kill_leftovers(run_id: str, owner: Owner) -> int:
-    """Kill what is left of a run whose owner died with its guard: processes that carry its id and nonce; how many.
+def kill_leftovers(run_id: str, nonce: str) -> None:
+    """Kill what is left of a run whose owner died with its guard: processes with its id and its owner's nonce.
 
     Not by the run's id alone: another process may have taken the run over a moment ago, and have its own at work.
     """
-    marks = {f"{RUN_VARIABLE}={run_id}".encode(), f"{OWNER_VARIABLE}={owner.nonce}".encode()}
-    n_killed = 0
+    marks = {f"{RUN_VARIABLE}={run_id}".encode(), f"{OWNER_VARIABLE}={nonce}".encode()}
     for place in Path("/proc").glob("[0-9]*/environ"):
         with contextlib.suppress(OSError):
             if marks <= set(place.read_bytes().split(b"\0")):
                 os.kill(int(place.parent.name), signal.SIGKILL)
-                n_killed += 1
-    return n_killed
 
 
 def _boot() -> str:

@@ -14,7 +14,7 @@ import pandas as pd
 from evalkit.core.reply_keys import digest
 from evalkit.errors import listed
 from evalkit.runs.contract import Receipt
-from evalkit.runs.contract.metric_names import group_of, is_of
+from evalkit.runs.contract.metric_names import group_of, is_count, is_of
 from evalkit.runs.run_display import run_html, run_text
 
 
@@ -153,6 +153,10 @@ class Run:
         rows = [asdict(one) | {"n_samples": counts.get(one.task)} for one in self.scores]
         types = {"value": "float64", "stderr": "float64", "coverage": "float64", "n_samples": "Int64"}
         return pd.DataFrame(rows, columns=["task", "metric", *types]).astype(types)
+
+    def is_count(self, score: RunScore) -> bool:
+        """Whether a figure is a number of samples, not a score."""
+        return is_count(score.metric, [one.metric for one in self.scores if one.task == score.task])
 
     def receipts_of(self, task: str) -> tuple[Receipt, ...]:
         """The receipts of a task (``name|0``), one per metric."""

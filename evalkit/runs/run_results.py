@@ -18,8 +18,6 @@ from evalkit.runs.contract.task_bindings import task_name
 from evalkit.runs.run_database_rows import Ending
 from evalkit.runs.run_record import Run, RunScore, RunTask, no_receipt, scorers_of
 
-__all__ = ["has_samples", "read_findings", "sample_values"]
-
 _BESIDE = ("_stderr", "_coverage")
 
 

@@ -18,8 +18,6 @@ from evalkit.runs.run_database_rows import Ending, put_findings, read_run, task_
 from evalkit.runs.run_owner import Owner
 from evalkit.runs.run_record import Run
 
-__all__ = ["STALE_S", "RunStore"]
-
 STALE_S = 60.0
 """Seconds without a heartbeat after which a run's owner on another machine counts as gone."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from evalkit.errors import ConfigError, EvalkitError, RegistryError
 from evalkit.runs.contract import ScoringConfig
 from evalkit.runs.installed_packages import environment_facts
 from evalkit.runs.lighteval_command import LIGHTEVAL, check_flags, model_facts, same_files
-from evalkit.runs.lighteval_process import Heartbeat, child_environment, follow_run
+from evalkit.runs.lighteval_process import child_environment, follow_run
 from evalkit.runs.pack_resolution import resolve
 from evalkit.runs.registry import Registry
 from evalkit.runs.registry.database import registry_settings
@@ -22,7 +23,7 @@ from evalkit.runs.run_record import Run
 from evalkit.runs.run_results import read_findings
 from evalkit.runs.run_store import STALE_S, RunStore
 
-__all__ = ["Runner"]
+_LOST = Ending("failed", "another process took it over")
 
 
 class Runner:
@@ -229,13 +230,23 @@ class Runner:
     ) -> Ending:
         folder = self.folder / run_id
         if not self.store.note(run_id, owner, folder=str(folder), environment=environment_facts()):
-            return Ending("failed", "another process took it over")
+            return _LOST
         run = self.store.run(run_id)
         if on_start is not None:
             on_start(run)
-        heartbeat = Heartbeat(self.store, run_id, owner, self.heartbeat_s)
-        environment = child_environment(self.registry, run, owner)
-        return follow_run(run, self.command, environment, heartbeat, give_back, on_line)
+        environment = child_environment(self.registry, run, owner.nonce)
+        beat = partial(self._beat, run_id, owner)
+        return follow_run(run, self.command, environment, beat, self.heartbeat_s, give_back, on_line)
+
+    def _beat(self, run_id: str, owner: Owner) -> Ending | None:
+        """Report that the owner is alive. A database that is away for a while stops nothing."""
+        try:
+            state = self.store.beat(run_id, owner)
+        except RegistryError:
+            return None
+        if state == "cancel":
+            return Ending("cancelled", "cancelled while it ran")
+        return _LOST if state == "lost" else None
 
     def recover(self) -> list[Run]:
         """Close runs whose process is gone; those that a worker had are queued once more.
@@ -252,7 +263,7 @@ class Runner:
         found = []
         for run_id, owner in self.store.stale():
             if owner.is_near():
-                kill_leftovers(run_id, owner)
+                kill_leftovers(run_id, owner.nonce)
             ending = kept_ending(self.store, self.folder / run_id, run_id)
             if ending is not None:
                 done: object = store_ending(self.store, run_id, owner, ending)

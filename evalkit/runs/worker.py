@@ -13,8 +13,6 @@ from evalkit.runs.run_owner import Owner
 from evalkit.runs.run_record import Run
 from evalkit.runs.runner import Runner
 
-__all__ = ["Worker"]
-
 
 class Worker:
     """Carries out queued runs. Any number of workers, on any machines that reach the registry, share one queue.

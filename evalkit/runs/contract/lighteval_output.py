@@ -13,8 +13,6 @@ import pandas as pd
 
 from evalkit.errors import InputError, MissingExtraError, advise_extra, listed
 
-__all__ = ["LightevalArtifacts"]
-
 _COLUMNS = ("doc", "metric", "model_response")
 _SHOTS = re.compile(r"(.+):(\d+)")
 

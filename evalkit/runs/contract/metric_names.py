@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-__all__ = ["PASS_RATE", "count_name", "group_of", "is_count", "is_of", "no_values"]
-
 PASS_RATE = "_pass_rate"  # noqa: S105
 """End of the name of a figure whose base is the samples with a verdict, not those with a score."""
 

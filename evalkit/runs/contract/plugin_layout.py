@@ -12,8 +12,6 @@ from typing import Any
 
 from evalkit.errors import ConfigError, listed
 
-__all__ = ["ENTRY_POINTS", "PluginLayout", "read_project"]
-
 ENTRY_POINTS = "evalkit.plugins"
 """Group of entry points by which installed bundles name their modules."""
 

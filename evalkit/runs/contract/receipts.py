@@ -280,7 +280,7 @@ def _read(path: Path) -> list[Receipt]:
 
 
 def _said(problem: OSError | ValidationError) -> str:
-    return explain(problem, _ReceiptsFile) if isinstance(problem, ValidationError) else str(problem)
+    return explain(problem, _ReceiptsFile, redact=True) if isinstance(problem, ValidationError) else str(problem)
 
 
 @contextmanager

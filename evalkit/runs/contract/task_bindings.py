@@ -15,8 +15,6 @@ from evalkit.core.validation_errors import explain
 from evalkit.errors import ConfigError
 from evalkit.runs.contract.scoring_config import json_values
 
-__all__ = ["BINDINGS_VARIABLE", "TaskBinding", "TaskBindings", "TemplateText", "task_name"]
-
 BINDINGS_VARIABLE = "EVALKIT_TASK_BINDINGS"
 _MOST_BYTES = 100_000  # Linux takes 131,072 in one variable, its name included
 

@@ -21,8 +21,6 @@ from evalkit.runs.registry.pack_files import Pack, PackTask
 from evalkit.runs.registry.plugin_report import PluginReport, dataset_of, inspect_plugin, lighteval_tasks
 from evalkit.runs.registry.plugin_sources import locate
 
-__all__ = ["COLUMNS", "add_tasks", "benchmark_table", "entries_of", "evalkit_tasks", "own_tasks", "unknown_tasks"]
-
 COLUMNS = ("name", "source", "plugin", "plugin_version", "scoring_modes", "fields", "rubrics", "dataset", "created_at")
 LIGHTEVAL = "lighteval"
 """What the source of LightEval's own tasks starts with."""

@@ -20,8 +20,6 @@ from evalkit.core.settings import Settings
 from evalkit.errors import ConfigError, MissingExtraError, RegistryError, advise_extra
 from evalkit.errors.secrets import is_key
 
-__all__ = ["Database", "registry_settings"]
-
 FILE_NAME = "registry.sqlite"
 _BUSY_S = 30.0
 # Serialises migrations of two processes on PostgreSQL; any number that nobody else locks

@@ -14,8 +14,6 @@ from evalkit.runs.registry.database import Database
 from evalkit.runs.registry.database_tables import PackRow, PackTaskRow, TemplateRow
 from evalkit.runs.registry.pack_files import PackFile
 
-__all__ = ["add_row", "find_row", "list_rows", "pack_row"]
-
 
 def add_row(database: Database, row: Any, same: tuple[str, ...] = ()) -> Any:
     """The row, added; or the one of its name and version that is there.

@@ -23,20 +23,6 @@ from sqlalchemy.types import TypeDecorator
 
 from evalkit.core.choices import PLUGIN_TYPES, RUN_STATUSES, SCORING_MODES
 
-__all__ = [
-    "Base",
-    "BenchmarkRow",
-    "PackRow",
-    "PackTaskRow",
-    "PluginRow",
-    "ReceiptRow",
-    "RunRow",
-    "RunScoreRow",
-    "RunTaskRow",
-    "TemplateRow",
-    "UtcTime",
-]
-
 RECEIPT_STATES = ("consumed", "own_config", "not_consumed", "deterministic")
 _NAME = 200
 _PARTS = "all, delete-orphan"

@@ -25,8 +25,6 @@ from evalkit.runs.contract import BINDINGS_VARIABLE, CONFIG_VARIABLE, MODE_VARIA
 from evalkit.runs.contract.plugin_layout import PluginLayout
 from evalkit.runs.registry.plugin_sources import requirements_of
 
-__all__ = ["Need", "Part", "PluginReport", "PluginTask", "dataset_of", "inspect_plugin", "lighteval_tasks"]
-
 _DISTRIBUTION = "evalkit-jury"
 _LIGHTEVAL_WAIT_S = 600.0
 _IMPORT = Path(__file__).with_name("plugin_import.py")

@@ -20,8 +20,6 @@ from evalkit.errors import ConfigError
 from evalkit.runs.child_process import run_command
 from evalkit.runs.contract.plugin_layout import PluginLayout, read_project
 
-__all__ = ["Place", "content_hash", "fetched", "locate", "requirements_of"]
-
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 _URL = re.compile(r"(git\+)?(https?|file|ssh)(\+\w+)?://")
 _COMMIT = re.compile(r"[0-9a-f]{40}")

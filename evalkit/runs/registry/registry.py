@@ -31,8 +31,6 @@ from evalkit.runs.registry.plugin_report import PluginReport, inspect_plugin
 from evalkit.runs.registry.plugin_sources import content_hash, locate, requirements_of
 from evalkit.runs.registry.records import JudgeTemplate, Plugin
 
-__all__ = ["Registry"]
-
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _TEMPLATE = re.compile(r"[a-z0-9][a-z0-9_-]{0,99}")  # what `load_template` takes
 
