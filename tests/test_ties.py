@@ -2,7 +2,6 @@
 
 import gzip
 import json
-from types import SimpleNamespace
 from typing import get_args
 
 import numpy as np
@@ -16,7 +15,8 @@ from evalkit import tables
 from evalkit.cli import main
 from evalkit.core.choices import Ties, Unscored
 from evalkit.errors import ConfigError, InputError
-from evalkit.notebook import figure_tiles as boards
+from evalkit.notebook.figure_tiles import confusion_cells
+from evalkit.notebook.item_table import Row
 from evalkit.rubrics import Rubric
 from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.aggregation.combining_criteria import combine
@@ -506,15 +506,13 @@ def test_an_annotator_of_three_labels_does_not_count_like_one_of_forty():
     assert "annotators count" not in str(only(align(votes, labels[labels["annotator"] == "ann"]))["notes"])
 
 
-def test_the_tuners_matrix_counts_tied_and_unscored_items_in_one_cell(monkeypatch):
+def test_the_tuners_matrix_counts_tied_and_unscored_items_in_one_cell():
     # the page shows one cell per pair of labels: with two for "no label" the second would be lost
-    votes = votes_of(
-        {("a", "j"): ["art"], ("b", "j"): ["art", "law"], ("d", "j"): ["!empty"], ("e", "j"): ["law"]}, NAMES
-    )
-    labels = pd.DataFrame({"item_id": list("abde"), "criterion": "c", "annotator": "x", "label": ["art"] * 4})
-    monkeypatch.setattr(boards, "_dev", lambda *given: given[1])
-    rubric = SimpleNamespace(criterion=lambda _: SimpleNamespace(scale=NAMES))
-    cells = boards.confusion_cells(SimpleNamespace(scores=aggregate(votes), rubric=rubric), labels, "c")
+    rows = [
+        Row(item, "", {"x": "art"}, False, jury, None, status, (), None, "", None, None)
+        for item, jury, status in (("a", "art", "ok"), ("b", None, "tied"), ("d", None, "unscored"), ("e", "law", "ok"))
+    ]
+    cells = confusion_cells(rows, NAMES)
     pairs = [(cell.human, cell.jury) for cell in cells]
     assert len(set(pairs)) == len(pairs)
     assert {pair: cell.n for pair, cell in zip(pairs, cells, strict=True) if cell.n} == {

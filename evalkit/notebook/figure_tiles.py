@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import pandas as pd
 
@@ -12,13 +13,14 @@ from evalkit.core.formatting import count_of, figure
 from evalkit.errors import counted
 from evalkit.evaluation import Evaluation
 from evalkit.evaluation.suggestions import change_of
-from evalkit.notebook.item_table import conflicting_verdict
+from evalkit.notebook.item_table import Row
 from evalkit.notebook.label_log import ENOUGH_LABELS, drop_new_annotators, labels_on_scale
 from evalkit.rubrics.scales import Scale
-from evalkit.stats.alignment.confusion_matrices import confusion
 from evalkit.stats.alignment.judge_alignment import align
+from evalkit.stats.alignment.label_values import read_label
 from evalkit.stats.comparison.comparison_table import chance_words
 
+_VERDICTS = {True: "true", False: "false", None: None}
 Mark = Literal["", "better", "worse"]
 Kind = Literal["same", "near", "false pass", "false fail", "differs", "none"]
 
@@ -36,7 +38,7 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """How many items have the human label `human` and the jury's label `jury` (None: no label).
+    """Number of human labels `human` of items with the jury's label `jury` (None: no label).
 
     `kind` compares verdicts where the criterion has a pass rule; `verdict` is the jury's where its label says another.
     """
@@ -205,37 +207,35 @@ def counted_labels(evaluation: Evaluation, labels: pd.DataFrame) -> pd.DataFrame
     return pd.concat(parts, ignore_index=True)
 
 
-def confusion_cells(evaluation: Evaluation, labels: pd.DataFrame, criterion: str) -> list[Cell]:
-    """The confusion matrix of one criterion on the dev labels; empty without labels.
+def confusion_cells(rows: Sequence[Row], scale: Scale) -> list[Cell]:
+    """The confusion matrix of the dev labels in these rows; empty without labels.
 
-    A jury's label has two columns where its verdict sometimes differs from what the label implies.
+    A jury's label has two columns if its verdict sometimes differs from what the label implies.
     """
-    dev = labels_on_scale(_dev(labels), criterion, evaluation.rubric)
-    scores = evaluation.scores[evaluation.scores["criterion"] == criterion]
-    if dev.empty or scores.empty:
-        return []
-    scale = evaluation.rubric.criterion(criterion).scale
-    answers = zip(scores["label"].astype(object), scores["passed"].astype(object), strict=True)
-    conflicts = pd.Series([conflicting_verdict(label, passed, scale) for label, passed in answers], index=scores.index)
-    if set(dev["label"].astype(str)) <= {"true", "false"}:
-        conflicts[:] = ""  # people gave verdicts, so verdicts are counted
-    cells: list[Cell] = []
-    for verdict in ("", "pass", "fail", "no verdict"):
-        part = scores[(conflicts == verdict).to_numpy()]
-        if len(part):
-            table = confusion(part, dev).astype({"label_judge": object, "label_human": object})
-            # tied and unscored items share the cell without a label
-            counts = table.groupby(["label_judge", "label_human"], dropna=False, sort=False)["n"].sum()
-            rows = counts.reset_index().to_dict("records")
-            shown = {str(row["label_judge"]) for row in rows if row["n"] or not verdict}
-            cells += [_cell(row, verdict, scale) for row in rows if str(row["label_judge"]) in shown]
-    order = {label: at for at, label in enumerate(dict.fromkeys([*scale.labels, *(cell.jury for cell in cells)]))}
-    return sorted(cells, key=lambda cell: (cell.jury is None, order[cell.jury]))
+    people = {label for row in rows for label in row.people.values()}
+    by_verdict = people <= {"true", "false"}  # people gave verdicts, so verdicts are counted
+    readings = {label: label if by_verdict else _level(label, scale) for label in people}
+    counts: Counter[tuple[str | None, str | None, str]] = Counter()
+    for row in rows:
+        jury, verdict = (_VERDICTS[row.passed], "") if by_verdict else (row.jury, row.conflicts.get("", ""))
+        counts.update((readings[label], jury, verdict) for label in row.people.values())
+    names = ["false", "true"] if by_verdict else list(scale.labels)
+    if scale.level == "interval":
+        names = sorted({name for human, jury, _ in counts for name in (human, jury) if name is not None}, key=float)
+    columns = {(name, "") for name in names} | {(jury, verdict) for _, jury, verdict in counts}
+    ranks = {name: rank for rank, name in enumerate([*names, None])}
+    return [
+        Cell(human, jury, counts[human, jury, verdict], _kind(human, jury, verdict, scale), verdict)
+        for jury, verdict in sorted(columns, key=lambda column: (ranks[column[0]], column[1]))
+        for human in names
+        if people
+    ]
 
 
-def _cell(row: Mapping[Any, Any], verdict: str, scale: Scale) -> Cell:
-    human, jury = str(row["label_human"]), None if pd.isna(row["label_judge"]) else str(row["label_judge"])
-    return Cell(human, jury, int(row["n"]), _kind(human, jury, verdict, scale), verdict)
+def _level(label: str, scale: Scale) -> str | None:
+    """The level that a person's label is, or None: a number between the levels, or a verdict among levels."""
+    reading = read_label(label, scale)
+    return None if reading is None else reading.label
 
 
 def _kind(human: str, jury: str | None, verdict: str, scale: Scale) -> Kind:

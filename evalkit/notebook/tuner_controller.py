@@ -7,19 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from evalkit.core.formatting import Bill
-from evalkit.errors import ConfigError, counted
+from evalkit.engine import Options
+from evalkit.errors import counted
 from evalkit.notebook.code_snippets import session_code
 from evalkit.notebook.item_table import Query
 from evalkit.notebook.rubric_form import from_form, from_yaml
-from evalkit.notebook.tuner_payload import (
-    draft_payload,
-    figures_payload,
-    item_payload,
-    jury_payload,
-    page_payload,
-    suggestions_payload,
-    unscored_lines,
-)
+from evalkit.notebook.tuner_payload import PAYLOADS, unscored_lines
 from evalkit.notebook.tuning_session import Session
 from evalkit.notebook.widget_base import NotebookWidget, new_widget
 from evalkit.rubrics import Rubric
@@ -50,20 +43,10 @@ class TunerController(NotebookWidget):
     # -- drawing
     def _draw(self, *names: str) -> None:
         """Redraw these parts of the screen."""
-        session, widget = self.session, self.widget
-        with session.lock:
-            if "draft" in names:
-                widget.draft = draft_payload(session, self._revision, self._draft_message)
-            if "jury" in names:
-                widget.jury = jury_payload(session, self._jury_message)
-            if "figures" in names:
-                widget.figures = figures_payload(session)
-            if "page" in names:
-                widget.page = page_payload(session)
-            if "item" in names:
-                widget.item = item_payload(session)
-            if "suggestions" in names:
-                widget.suggestions = suggestions_payload(session)
+        messages = {"draft": (self._revision, self._draft_message), "jury": (self._jury_message,)}
+        with self.session.lock:
+            for name in names:
+                setattr(self.widget, name, PAYLOADS[name](self.session, *messages.get(name, ())))
 
     def _redraw_draft(self) -> None:
         """Redraw the fields of the rubric, which was changed elsewhere."""
@@ -173,18 +156,16 @@ class TunerController(NotebookWidget):
     def _start_run(self) -> None:
         version = self.session.next_version()  # an error appears before anything is shown as running
         self._start(
-            "run",
-            "looking up the cache …",
-            lambda: self._draw_run(self.session.run(self._show_progress, version)),
+            "run", "reading the cache …", lambda: self._draw_run(self.session.run(self._show_progress, version))
         )
 
     def _start_trying(self, message: Mapping[str, Any]) -> None:
         number = int(message["number"])
-        self._start(
-            "run",
-            "looking up the cache …",
-            lambda: self._draw_run(self.session.try_edit(number, self._show_progress), "suggestions"),
-        )
+
+        def run() -> str:
+            return self._draw_run(self.session.try_edit(number, self._show_progress), "suggestions")
+
+        self._start("run", "reading the cache …", run)
 
     def _start_suggesting(self, message: Mapping[str, Any]) -> None:
         judge = str(message["judge"]).strip()
@@ -194,7 +175,7 @@ class TunerController(NotebookWidget):
             self._draw("suggestions")
             return self.session.suggested.head
 
-        self._start("suggest", f"asking {judge} for edits …", suggest)
+        self._start("suggest", f"waiting for edits by {judge} …", suggest)
 
     def _edit(self, message: Mapping[str, Any], make: Callable[[Rubric, Rubric], Rubric]) -> None:
         with self.session.lock:  # the worker may save meanwhile
@@ -207,7 +188,9 @@ class TunerController(NotebookWidget):
         self._jury_message = str(message.get("id", ""))
         try:
             weights = {name: float(weight) for name, weight in message["active"].items()}
-            budget = _budget(message.get("budget_usd"))
+            typed = message.get("budget_usd")
+            budget = None if typed in (None, "") else float(typed)
+            Options(budget_usd=budget)  # raises for an invalid budget
             self.session.set_jury(weights, int(message["samples"]), message["aggregate"])
             self.session.budget_usd = budget
             self.session.save_state()
@@ -271,12 +254,3 @@ class TunerController(NotebookWidget):
             return  # a second click would count another look
         self.session.look_held_out()
         self._draw("figures")
-
-
-def _budget(value: Any) -> float | None:
-    if value in (None, ""):
-        return None
-    budget = float(value)
-    if not 0 <= budget < float("inf"):
-        raise ConfigError(f"the budget must be a number of US$ ≥ 0, got {value}; leave it blank for no limit")
-    return budget

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -118,11 +118,6 @@ def page_payload(session: Session) -> dict[str, Any]:
     }
 
 
-def item_payload(session: Session) -> dict[str, Any]:
-    """The selected item; empty where none is selected."""
-    return session.detail(session.selected) if session.selected else {}
-
-
 def suggestions_payload(session: Session) -> dict[str, Any]:
     """The suggested edits, and the judges that can be asked for more."""
     suggested = session.suggested
@@ -140,6 +135,17 @@ def suggestions_payload(session: Session) -> dict[str, Any]:
         ],
         "held": bool((session.label_log.table["part"] == "held-out").any()),
     }
+
+
+PAYLOADS: dict[str, Callable[..., dict[str, Any]]] = {
+    "draft": draft_payload,
+    "jury": jury_payload,
+    "figures": figures_payload,
+    "page": page_payload,
+    "item": lambda session: session.detail(session.selected),
+    "suggestions": suggestions_payload,
+}
+"""Part of the screen -> what it shows of a session; the draft and the jury also take their last message."""
 
 
 def unscored_lines(judgments: pd.DataFrame) -> list[str]:

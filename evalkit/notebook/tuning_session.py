@@ -154,7 +154,7 @@ class Session(TuningState):
         """The cells of the confusion matrix, on dev labels."""
         if self.evaluation is None:
             return []
-        return confusion_cells(self.evaluation, self.label_log.table, self.shown_criterion)
+        return confusion_cells(self.rows(), self.evaluation.rubric.criterion(self.shown_criterion).scale)
 
     def rows(self) -> list[Row]:
         """One row per item; empty before the first run."""
