@@ -180,7 +180,7 @@ def test_calls_refused_together_halve_the_width_once_and_successes_win_it_back()
     async def work() -> list[int | None]:
         limiter, most = RateLimiter(), []
         for _ in range(8):
-            assert limiter.enter_now(Options())
+            await limiter.enter(Options(), 0)
         epoch = limiter.epoch
         for _ in range(8):
             limiter.leave()
@@ -203,8 +203,9 @@ def test_a_narrow_limit_still_lets_one_through() -> None:
         limiter = RateLimiter()
         for _ in range(10):
             limiter.refused(0.0, limiter.epoch)
-        assert limiter.enter_now(Options())
-        assert not limiter.enter_now(Options())
+        await limiter.enter(Options(), 0)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(limiter.enter(Options(), 0), 0.05)
         return limiter.most
 
     assert asyncio.run(work()) == 1

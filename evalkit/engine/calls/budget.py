@@ -69,24 +69,18 @@ class Budget:
         """US$ to reserve for a request for `n` replies."""
         return 0.0 if self._options.budget_usd is None else upper_bound(request, n, price)
 
-    def reserve_now(self, usd: float) -> bool:
-        """Reserve one call of at most `usd` if it fits now."""
-        most_usd, most_calls = self._options.budget_usd, self._options.max_calls
-        if most_calls is not None and self.calls + self._reserved_calls >= most_calls:
-            return False
-        if most_usd is not None and self.usd + self._reserved_usd + usd > most_usd:
-            return False
-        self._reserved_usd += usd
-        self._reserved_calls += 1
-        return True
-
     async def reserve(self, usd: float) -> bool:
-        """Reserve one call of at most `usd`; False if it does not fit even when all calls in flight have settled."""
-        while not self.reserve_now(usd):
+        """Reserve one call of at most `usd`; False if it does not fit even after all calls in flight have settled."""
+        most_usd, most_calls = self._options.budget_usd, self._options.max_calls
+        while (most_calls is not None and self.calls + self._reserved_calls >= most_calls) or (
+            most_usd is not None and self.usd + self._reserved_usd + usd > most_usd
+        ):
             if not self._reserved_calls:
                 return False
             self._settled.clear()
             await self._settled.wait()
+        self._reserved_usd += usd
+        self._reserved_calls += 1
         return True
 
     def settle(self, reserved: float, usd: float, *, billed: bool) -> None:

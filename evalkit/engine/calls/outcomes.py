@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
 from dataclasses import dataclass, field
 
 from evalkit.core.prompts_and_replies import Failure
@@ -17,9 +17,9 @@ class Outcome:
     failure: Failure | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Progress:
-    """Counters of a run at one moment.
+    """Counters of a run.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class Progress:
     """
 
     done: int = 0
-    failed: Mapping[str, int] = field(default_factory=dict)
+    failed: Counter[str] = field(default_factory=Counter)
     total: int = 0
     in_flight: int = 0
     cost_usd: float = 0.0

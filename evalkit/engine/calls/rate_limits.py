@@ -55,15 +55,6 @@ class RateLimiter:
         most = self.most
         return self.in_flight < (concurrency if most is None else min(concurrency, most))
 
-    def enter_now(self, options: Options) -> bool:
-        """Count a call as in flight if it need not wait for anything; whether that was so."""
-        if self._waiting or not self._has_room(options.concurrency) or self._paused_until > self._clock():
-            return False
-        if options.requests_per_minute is not None or options.tokens_per_minute is not None:
-            return False
-        self.in_flight += 1
-        return True
-
     async def enter(self, options: Options, tokens: int) -> None:
         """Wait for room, then for the end of a pause and for the pace; count the call as in flight."""
         if self._waiting or not self._has_room(options.concurrency):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -43,8 +43,10 @@ class Scheduler:
 
     Attributes
     ----------
+    counts
+        The counters of the run, which change.
     stopped
-        Whether nothing more is to be sent.
+        Whether no new calls are sent.
     notes
         Warnings to be issued once, at the end.
     """
@@ -61,8 +63,6 @@ class Scheduler:
         self._path = str(store.path)
         self.stopped = False
         self.notes: list[str] = []
-        self.maybe_paid = 0
-        self.in_flight = 0
         limited = options.budget_usd is not None or options.max_calls is not None
         self.budget = Budget(options) if limited else None
         # by identity first: hashing a judge for each request takes longer than looking at it
@@ -71,11 +71,7 @@ class Scheduler:
             check_ready(judge)
             if self.budget is not None:
                 self.budget.check(judge)
-        self._total = sum(len(request.samples) for request in requests)
-        self._done = 0
-        self._failed: Counter[str] = Counter()
-        self._cost = 0.0
-        self._n_unpriced = 0
+        self.counts = Progress(total=sum(len(request.samples) for request in requests))
         self._mine: dict[SampleKey, int] = {}
         self._all_resolved = asyncio.Event()
         self._error: BaseException | None = None
@@ -85,16 +81,7 @@ class Scheduler:
     @property
     def progress(self) -> Progress:
         """The counters at this moment."""
-        return Progress(
-            done=self._done,
-            failed=self._failed.copy(),
-            total=self._total,
-            in_flight=self.in_flight,
-            cost_usd=self._cost,
-            n_unpriced=self._n_unpriced,
-            maybe_paid=self.maybe_paid,
-            stopped=self.stopped,
-        )
+        return replace(self.counts, failed=self.counts.failed.copy(), stopped=self.stopped)
 
     def stop(self) -> None:
         """Send nothing more; what is in flight comes to its end."""
@@ -111,12 +98,12 @@ class Scheduler:
 
     async def run(self) -> list[Outcome]:
         """Ask for everything; see `evalkit.engine.calls.fetch`."""
-        if not self._total:
+        if not self.counts.total:
             return []
         self.store.check_writable()
         workers = {judge: Workers(judge, self) for judge in dict.fromkeys(self._judges.values())}
         self._workers = {number: workers[judge] for number, judge in self._judges.items()}
-        outcomes: list[Outcome | None] = [None] * self._total
+        outcomes: list[Outcome | None] = [None] * self.counts.total
         samples = (
             (number, sample, key)
             for number, request in enumerate(self.requests)
@@ -186,7 +173,7 @@ class Scheduler:
                 outcomes[slot.place] = outcome
             elif self.stopped:
                 outcomes[slot.place] = Outcome(slot.key, failure=Failure("stopped"))
-                self._failed["stopped"] += 1
+                self.counts.failed["stopped"] += 1
             else:
                 again.append(slot)
         if stopping is not None:
@@ -195,9 +182,9 @@ class Scheduler:
 
     def _count(self, failure: Failure | None, times: int = 1) -> None:
         if failure is None:
-            self._done += times
+            self.counts.done += times
         else:
-            self._failed[failure.reason] += times
+            self.counts.failed[failure.reason] += times
 
     def _count_joined(self, future: asyncio.Future[Outcome]) -> None:
         failure = future.result().failure
@@ -212,9 +199,9 @@ class Scheduler:
     def paid(self, reply: Reply) -> None:
         """Count what a reply cost."""
         if reply.cost_usd is None:
-            self._n_unpriced += 1
+            self.counts.n_unpriced += 1
         else:
-            self._cost += reply.cost_usd
+            self.counts.cost_usd += reply.cost_usd
 
     def resolve(self, key: bytes, outcome: Outcome) -> None:
         """Report what became of a sample that this run asked for."""

@@ -51,11 +51,8 @@ class Workers:
         concurrency = scheduler.options.concurrency
         self._most = min(concurrency, self._client.max_concurrency or concurrency)
         self._queue: deque[PendingCall] = deque()
-        self._ready: deque[PendingCall] = deque()
-        self._rendering = False
         self._later: dict[PendingCall, asyncio.TimerHandle] = {}
         self._workers: set[asyncio.Task[None]] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
         self._waiting: set[asyncio.Task[Any]] = set()
         self._n_storing = 0
         self._breaker = Breaker()
@@ -69,7 +66,7 @@ class Workers:
         self._start_worker()
 
     def _start_worker(self) -> None:
-        if (self._ready or self._queue) and len(self._workers) < self._most:
+        if self._queue and len(self._workers) < self._most:
             self._workers.add(asyncio.ensure_future(self._work()))
 
     def stop(self) -> None:
@@ -82,8 +79,7 @@ class Workers:
         later, self._later = self._later, {}
         for timer in later.values():
             timer.cancel()
-        calls = [*later, *self._ready, *self._queue]
-        self._ready.clear()
+        calls = [*later, *self._queue]
         self._queue.clear()
         for call in calls:
             self._fail(call, failure)
@@ -99,12 +95,8 @@ class Workers:
         worker = asyncio.current_task()
         assert worker is not None
         try:
-            while self._ready or self._queue:
-                call = (self._ready or self._queue).popleft()
-                if self._queue and not self._rendering and len(self._ready) <= self._most // 2:
-                    self._rendering = True
-                    self._tasks.add(task := asyncio.ensure_future(self._render_ahead()))
-                    task.add_done_callback(self._tasks.discard)
+            while self._queue:
+                call = self._queue.popleft()
                 if len(call.request.keys) > 1 and not self._may_ask_n:
                     self._put_back(call.singly())
                     continue
@@ -124,22 +116,9 @@ class Workers:
         return self._n_works is not False and "n" not in self._adapt
 
     def _put_back(self, calls: Sequence[PendingCall]) -> None:
-        self._ready.extendleft(reversed(calls))
+        self._queue.extendleft(reversed(calls))
         for _ in calls:
             self._start_worker()
-
-    async def _render_ahead(self) -> None:
-        """Render the next prompts while calls are in flight: the time between two rounds of replies is free."""
-        try:
-            while self._queue and len(self._ready) < self._most:
-                call = self._queue.popleft()
-                self._ready.append(call)
-                call.request.prompt  # noqa: B018  # renders
-                await asyncio.sleep(0)
-        except Exception as error:  # noqa: BLE001  # as in `_work`; `fail` ends the call
-            self._scheduler.fail(error)
-        finally:
-            self._rendering = False
 
     async def _process(self, call: PendingCall) -> None:
         try:
@@ -163,34 +142,45 @@ class Workers:
     async def _send(self, call: PendingCall) -> list[Reply]:
         """Send one request, within budget, pace and concurrency; no replies if others have brought them meanwhile.
 
-        Where several replies at once are no longer asked for, it asks for the first sample alone.
+        If the model does not return several replies per request, the request is for the first sample alone.
         """
-        scheduler = self._scheduler
-        self._check_open()
-        budget, reserved = scheduler.budget, 0.0
+        scheduler, request = self._scheduler, call.request
+        budget, options, reserved, tokens = scheduler.budget, scheduler.options, 0.0, 0
         if budget is not None:
-            reserved = await self._reserve(call)
+            with self._wakeable():
+                reserved = 0.0 if budget.is_used_up else budget.bound(request, len(request.keys), self._price)
+                if budget.is_used_up or not await budget.reserve(reserved):
+                    raise CallFailedError(Failure("budget", budget.spent()))
         spent, billed = 0.0, False
         try:
-            if not self._limiter.enter_now(scheduler.options):
-                await self._wait_for_turn(call)
+            if options.tokens_per_minute is not None:
+                tokens = request.prompt.n_bytes // 4 + len(request.keys) * (self.judge.max_tokens or 0)
+            with self._wakeable():
+                await self._limiter.enter(options, tokens)
             try:
                 self._check_open()
                 if not self._claim(call):
                     return []
-                scheduler.in_flight += 1
+                scheduler.counts.in_flight += 1
                 call.epoch, call.adapt = self._limiter.epoch, self._adapt.copy()  # only now: much may have been learnt
                 try:
-                    replies = await self._ask(call)
+                    n = len(call.request.keys) if self._may_ask_n else 1
+                    replies = await self._client.ask(call.request, n, adapt=call.adapt)
+                except (ProviderError, EvalkitError):
+                    raise
+                except Exception as error:  # an answer that cannot be read, in whatever way, costs this call alone
+                    _log.exception("%s: an answer could not be read", self.judge.name)
+                    detail = f"the answer could not be read ({type(error).__name__})"
+                    raise ProviderError("malformed", detail, maybe_paid=True) from error
                 finally:
-                    scheduler.in_flight -= 1
+                    scheduler.counts.in_flight -= 1
             finally:
                 self._limiter.leave()
             costs = [reply.cost_usd for reply in replies]
             spent, billed = reserved if None in costs else sum(cost or 0.0 for cost in costs), True
         except ProviderError as problem:
             spent, billed = reserved, problem.maybe_paid
-            scheduler.maybe_paid += problem.maybe_paid
+            scheduler.counts.maybe_paid += problem.maybe_paid
             raise
         except asyncio.CancelledError:
             spent, billed = reserved, True  # at the end of the process: it was sent, whether it was billed is unknown
@@ -201,39 +191,6 @@ class Workers:
         self._breaker.answered = True
         self._limiter.succeeded()
         return replies
-
-    async def _ask(self, call: PendingCall) -> list[Reply]:
-        """Ask the client; an answer that it cannot read, in whatever way, costs this call and not the run."""
-        request = call.request
-        try:
-            return await self._client.ask(request, len(request.keys) if self._may_ask_n else 1, adapt=call.adapt)
-        except (ProviderError, EvalkitError):
-            raise
-        except Exception as error:
-            _log.exception("%s: an answer could not be read", self.judge.name)
-            detail = f"the answer could not be read ({type(error).__name__})"
-            raise ProviderError("malformed", detail, maybe_paid=True) from error
-
-    async def _reserve(self, call: PendingCall) -> float:
-        """US$ reserved for a call."""
-        budget = self._scheduler.budget
-        assert budget is not None
-        if budget.is_used_up:
-            raise CallFailedError(Failure("budget", budget.spent()))
-        usd = budget.bound(call.request, len(call.request.keys), self._price)
-        if not budget.reserve_now(usd):
-            with self._wakeable():
-                if not await budget.reserve(usd):
-                    raise CallFailedError(Failure("budget", budget.spent()))
-        return usd
-
-    async def _wait_for_turn(self, call: PendingCall) -> None:
-        options, tokens = self._scheduler.options, 0
-        if options.tokens_per_minute is not None:
-            request = call.request
-            tokens = request.prompt.n_bytes // 4 + len(request.keys) * (self.judge.max_tokens or 0)
-        with self._wakeable():
-            await self._limiter.enter(options, tokens)
 
     def _check_open(self) -> None:
         if self._scheduler.stopped:
@@ -267,8 +224,7 @@ class Workers:
         if self._scheduler.store.claims.take(keys):
             call.claimed = keys
             left = self._take_stored(call)
-            if call.request.keys != keys:
-                self._release(call, but=call.request.keys)
+            self._release(call, [key for key in keys if key not in call.request.keys])
             return left
         if call.waiting_since is None:
             call.waiting_since = now
@@ -276,10 +232,12 @@ class Workers:
             raise ClaimedElsewhereError
         return self._take_stored(call)
 
-    def _release(self, call: PendingCall, but: Sequence[bytes] = ()) -> None:
-        """Let others ask for a call's samples, but for some."""
-        self._scheduler.store.claims.release(key for key in call.claimed if key not in but)
-        call.claimed = tuple(key for key in call.claimed if key in but)
+    def _release(self, call: PendingCall, keys: Sequence[bytes] | None = None) -> None:
+        """Let others request a call's samples: those with these keys, or all."""
+        released = call.claimed if keys is None else [key for key in call.claimed if key in keys]
+        if released:
+            self._scheduler.store.claims.release(released)
+            call.claimed = tuple(key for key in call.claimed if key not in released)
 
     def _take_stored(self, call: PendingCall) -> bool:
         """Take what another thread or process has stored since the run began; False if nothing is left to ask for."""
@@ -318,7 +276,7 @@ class Workers:
             storing.append(stored)
         n_asked, n_got = len(request.keys), len(replies)
         if n_got < n_asked:
-            self._release(call, but=request.keys[:n_got])
+            self._release(call, request.keys[n_got:])
             rest = call.singly(n_got)
             if scheduler.stopped:
                 for part in rest:
@@ -332,15 +290,14 @@ class Workers:
 
     def _stored(self, call: PendingCall, key: bytes, stored: asyncio.Future[bytes]) -> None:
         self._n_storing -= 1
-        error = None if stored.cancelled() else stored.exception()
-        if stored.cancelled() or error is not None:
-            self._not_stored(call, key, error)
+        if stored.cancelled() or stored.exception() is not None:
+            self._not_stored(call, key, None if stored.cancelled() else stored.exception())
         else:
-            self._release(call, but=[other for other in call.claimed if other != key])
+            self._release(call, [key])
             self._scheduler.resolve(key, Outcome(key, value=stored.result()))
 
     def _not_stored(self, call: PendingCall, key: bytes, error: BaseException | None) -> None:
-        self._release(call, but=[other for other in call.claimed if other != key])
+        self._release(call, [key])
         if error is not None:
             self._scheduler.fail(error)
         self._scheduler.resolve(key, Outcome(key, failure=Failure("stopped", "the reply could not be stored")))
