@@ -51,6 +51,7 @@ class Workers:
         concurrency = scheduler.options.concurrency
         self._most = min(concurrency, self._client.max_concurrency or concurrency)
         self._queue: deque[PendingCall] = deque()
+        self._n_rendered = 0  # so many of the next calls have their prompt
         self._later: dict[PendingCall, asyncio.TimerHandle] = {}
         self._workers: set[asyncio.Task[None]] = set()
         self._waiting: set[asyncio.Task[Any]] = set()
@@ -92,11 +93,13 @@ class Workers:
             self._scheduler.resolve(key, Outcome(key, failure=own))
 
     async def _work(self) -> None:
-        worker = asyncio.current_task()
+        worker, loop = asyncio.current_task(), asyncio.get_running_loop()
         assert worker is not None
         try:
             while self._queue:
                 call = self._queue.popleft()
+                self._n_rendered = max(0, self._n_rendered - 1)
+                loop.call_soon(self._render_next)  # runs when this call has been sent
                 if len(call.request.keys) > 1 and not self._may_ask_n:
                     self._put_back(call.singly())
                     continue
@@ -117,8 +120,18 @@ class Workers:
 
     def _put_back(self, calls: Sequence[PendingCall]) -> None:
         self._queue.extendleft(reversed(calls))
+        self._n_rendered += len(calls)
         for _ in calls:
             self._start_worker()
+
+    def _render_next(self) -> None:
+        """Render one more of the next prompts while calls are in flight: then it takes no time between two rounds."""
+        if self._n_rendered < min(len(self._queue), self._most):
+            try:
+                self._queue[self._n_rendered].request.prompt  # noqa: B018  # renders
+            except Exception as error:  # noqa: BLE001  # as in `_work`; `fail` ends the call
+                self._scheduler.fail(error)
+            self._n_rendered += 1
 
     async def _process(self, call: PendingCall) -> None:
         try:
