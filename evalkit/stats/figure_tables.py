@@ -1,40 +1,59 @@
-"""Tables of figures: their columns and types, a figure beside its interval, and the notes of a row."""
+"""Tables of figures: their columns and types, a figure with its interval, and the notes of a row."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from evalkit import tables
 from evalkit.errors import counted
-from evalkit.stats.intervals import FEW_CLUSTERS, Interval
+from evalkit.stats.intervals import FEW_CLUSTERS, Interval, Transform, jackknife
+from evalkit.tables.grouping import Floats
+
+CRITERION_KEY = ["rubric", "rubric_version", "criterion"]
+JUDGE_KEY = [*CRITERION_KEY, "judge"]
+
+_TEXTS = {*JUDGE_KEY, "judge_a", "judge_b", "annotator", "figure", "form", "metric", "vote_metric", "method", "scoring"}
+_TEXTS |= {"objective", "test", "label_judge", "label_human", "reason", "system", "opponent", "source", "floor_source"}
+_TEXTS |= {"version_before", "version_after", "against", "ties", "unscored", "notes"}
+_FLAGS = {"same_items", "best", "extrapolated"}
+_NOT_COUNTS = ("n_eff", "n_eff_low", "n_eff_high")
 
 
 def result_table(
-    rows: Sequence[Mapping[str, Any]],
-    columns: Sequence[str],
-    *,
-    texts: Iterable[str],
-    counts: Iterable[str] = (),
-    others: Mapping[str, str] | None = None,
+    rows: Sequence[Mapping[str, Any]], columns: Sequence[str], others: Mapping[str, str] | None = None
 ) -> pd.DataFrame:
-    """A table with these columns: categories of text, whole numbers, `others` by their types, all else floats.
+    """A table with these columns; the name of a column decides its type.
+
+    Texts become categories, names that begin with ``n_`` (and ``n``) whole numbers, and most others floats; `others`
+    lists the types of columns that differ from this (``object``: as pandas infers it).
 
     Examples
     --------
-    >>> table = result_table([{"judge": "j", "n": 3}], ["judge", "n", "value"], texts=["judge"], counts=["n"])
+    >>> table = result_table([{"judge": "j", "n_items": 3}], ["judge", "n_items", "value"])
     >>> [str(dtype) for dtype in table.dtypes]
     ['category', 'int64', 'float64']
     """
-    texts = set(texts)
-    types = dict.fromkeys([name for name in columns if name not in texts], "float64")
-    types |= dict.fromkeys(counts, "int64") | dict(others or {})
-    table = pd.DataFrame(rows, columns=list(columns)).astype(types)
-    for name in texts.intersection(columns):
-        table[name] = tables.categorical(table[name])
-    return table
+    others = others or {}
+    # column by column: `astype` of the whole table takes longer than many figures
+    made = {name: _column(name, [row.get(name) for row in rows], others.get(name)) for name in columns}
+    return pd.DataFrame(made, copy=False)
+
+
+def _column(name: str, values: list[Any], kind: str | None) -> Any:
+    if kind is not None:
+        return values if kind == "object" else pd.array(values, dtype=kind)
+    if name in _TEXTS:
+        return tables.categorical(values)
+    if name in _FLAGS:
+        return np.array(values, dtype=bool)
+    if name == "n" or (name.startswith("n_") and name not in _NOT_COUNTS):
+        counts = pd.array([None if pd.isna(value) else value for value in values], dtype="Int64")
+        return counts if counts.isna().any() else counts.to_numpy(dtype=np.int64)
+    return np.array(values, dtype=np.float64)  # None becomes NaN
 
 
 def interval_columns(names: Iterable[str]) -> list[str]:
@@ -55,12 +74,23 @@ def figure_row(name: str, value: float, interval: Interval, notes: list[str] | N
     return {name: value, f"{name}_low": interval.low, f"{name}_high": interval.high}
 
 
+def jackknife_row(name: str, values: Floats, transform: Transform, notes: list[str], why: str) -> dict[str, float]:
+    """A figure with its jackknife interval; `values` is the figure on all items, then without each unit.
+
+    The reason for a missing figure (`why`) or a missing interval is added to `notes`.
+    """
+    if np.isnan(values[0]):
+        notes.append(f"{name}: {why}")
+        return {name: np.nan}
+    return figure_row(name, float(values[0]), jackknife(float(values[0]), values[1:], transform=transform), notes)
+
+
 def note_few_clusters(n_clusters: int, notes: list[str], noun: str = "cluster") -> None:
-    """Add a note where an interval comes from under ten clusters."""
+    """Add a note if an interval comes from fewer than ten clusters."""
     if n_clusters < FEW_CLUSTERS:
         notes.append(f"only {counted(n_clusters, noun)}")
 
 
 def joined(notes: Iterable[str | None]) -> str | None:
-    """The notes of a row as one text; None where there are none."""
+    """The notes of a row as one text; None if there are none."""
     return "; ".join(note for note in notes if note) or None

@@ -16,9 +16,9 @@ from evalkit.core.vote_aggregate_rules import check_choice
 from evalkit.errors import ConfigError, InputError, listed
 from evalkit.rubrics.row_scales import Measures, nearest_labels
 from evalkit.stats.alignment.agreement_measures import FIGURES, Answers, compare_each
-from evalkit.stats.alignment.rater_panels import KEYS, Panel, checked, panels
+from evalkit.stats.alignment.rater_panels import Panel, checked, panels
 from evalkit.stats.alignment.system_levels import TRANSFORM
-from evalkit.stats.figure_tables import joined, note_few_clusters, result_table
+from evalkit.stats.figure_tables import JUDGE_KEY, joined, note_few_clusters, result_table
 from evalkit.stats.intervals import jackknife, jackknife_groups
 from evalkit.stats.voting import vote
 from evalkit.tables.grouping import Flags, Floats
@@ -26,7 +26,7 @@ from evalkit.tables.ties import LEFT_OUT, Counting, check_counting
 
 CurveMethod = Literal["mean", "median"]
 _FLOATS = ["value", "low", "high", "sd_subsets", "prefix", "exact", "phi"]
-_COLUMNS = [*KEYS, "judge", "figure", "k", *_FLOATS, "extrapolated", "n_items", "n_samples", "n_draws", "notes"]
+_COLUMNS = [*JUDGE_KEY, "figure", "k", *_FLOATS, "extrapolated", "n_items", "n_samples", "n_draws", "notes"]
 _KS = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50)
 _SHARES = ("accuracy", "false_pass_rate", "false_fail_rate")
 _BAND_DRAWS = 20
@@ -120,8 +120,7 @@ def k_curve(
             rows += [
                 panel.head | {"judge": judge} | row for row in _rows(own, panel, figures, ks, method, draws, counting)
             ]
-    counts, texts = ["k", "n_items", "n_samples", "n_draws"], [*KEYS, "judge", "figure", "notes"]
-    return result_table(rows, _COLUMNS, texts=texts, counts=counts, others={"extrapolated": "bool"})
+    return result_table(rows, _COLUMNS, {"k": "int64"})
 
 
 def _check_options(figures: Sequence[str] | None, ks: Sequence[int] | None, method: str, draws: int) -> None:

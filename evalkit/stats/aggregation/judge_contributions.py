@@ -18,8 +18,15 @@ from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.aggregation.independent_judges import effective_judges
 from evalkit.stats.aggregation.model_families import JuryFamilies, jury_families, models_of
 from evalkit.stats.alignment.agreement_measures import Answers, compare_each, counted_rows
-from evalkit.stats.alignment.rater_panels import KEYS, Panel, checked, panels
-from evalkit.stats.figure_tables import interval_columns, joined, note_few_clusters, result_table
+from evalkit.stats.alignment.rater_panels import Panel, checked, panels
+from evalkit.stats.figure_tables import (
+    CRITERION_KEY,
+    JUDGE_KEY,
+    interval_columns,
+    joined,
+    note_few_clusters,
+    result_table,
+)
 from evalkit.stats.intervals import Interval, Transform, jackknife, jackknife_groups
 from evalkit.tables import ItemsLike
 from evalkit.tables.grouping import Flags, Floats, Ints
@@ -27,7 +34,7 @@ from evalkit.tables.ties import Counting, check_counting
 
 WorthFigure = Literal["accuracy", "kappa", "quadratic_kappa", "pearson", "spearman", "kendall", "mae"]
 _ON_KINDS = ("accuracy", "kappa")
-_COLUMNS = [*KEYS, "judge", "figure", "value", "low", "high", "without", *interval_columns(["effect", "n_eff"]), "best"]
+_COLUMNS = [*JUDGE_KEY, "figure", "value", "low", "high", "without", *interval_columns(["effect", "n_eff"]), "best"]
 _COLUMNS += ["n_judges", "n_items"]
 _COLUMNS += ["n_left_out", "same_items", "ties", "unscored", "notes"]
 _NEED = ["rubric", "rubric_version", "item_id", "criterion", "score", "label", "passed", "tied", "level", "scale"]
@@ -148,9 +155,7 @@ def jury_value(
         rows += _rows(panel, figure, reference, families, counting)
     for sentence in families.sentences():
         warnings.warn(f"{sentence}: their mistakes do not average out", EvalkitWarning, stacklevel=2)
-    texts = [*KEYS, "judge", "figure", "ties", "unscored", "notes"]
-    counts, flags = ["n_judges", "n_items", "n_left_out"], dict.fromkeys(["best", "same_items"], "bool")
-    return result_table(rows, _COLUMNS, texts=texts, counts=counts, others=flags)
+    return result_table(rows, _COLUMNS)
 
 
 def _weighed(frame: pd.DataFrame, weights: Mapping[str, float] | None) -> pd.DataFrame:
@@ -162,7 +167,7 @@ def _weighed(frame: pd.DataFrame, weights: Mapping[str, float] | None) -> pd.Dat
 
 
 def _can(rest: pd.DataFrame, method: str) -> bool:
-    return method != "dawid_skene" or bool(rest.groupby(KEYS, observed=True)["judge"].nunique().min() > 2)
+    return method != "dawid_skene" or bool(rest.groupby(CRITERION_KEY, observed=True)["judge"].nunique().min() > 2)
 
 
 def _plain(part: pd.DataFrame) -> pd.DataFrame:

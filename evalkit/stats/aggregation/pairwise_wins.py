@@ -10,12 +10,11 @@ import pandas as pd
 
 from evalkit import tables
 from evalkit.errors import InputError, counted, listed
-from evalkit.stats.figure_tables import figure_row, interval_columns, joined, result_table
+from evalkit.stats.figure_tables import JUDGE_KEY, figure_row, interval_columns, joined, result_table
 from evalkit.stats.intervals import FEW_CLUSTERS, cluster_codes, mean_interval
 from evalkit.tables import ItemsLike, as_items
 from evalkit.tables.grouping import Floats, clusters_of, group, refuse_doubles
 
-_KEYS = ["rubric", "rubric_version", "criterion", "judge"]
 _COUNTS = ["wins", "losses", "ties", "n_items", "n_scored"]
 
 
@@ -79,20 +78,20 @@ def win_rates(
     value = _values(frame)
     first, second = (known[name].reindex(frame["item_id"]).to_numpy(dtype=object) for name in (system_a, system_b))
     # each item is seen from both sides
-    heads = pd.concat([frame[_KEYS]] * 2, ignore_index=True)
+    heads = pd.concat([frame[JUDGE_KEY]] * 2, ignore_index=True)
     heads["system"], heads["opponent"] = np.concatenate([first, second]), np.concatenate([second, first])
     heads = heads.assign(_value=np.concatenate([value, 1 - value]), _unit=np.concatenate([units, units]))
     rows: list[dict[str, Any]] = []
-    judging = group(heads, _KEYS)
+    judging = group(heads, JUDGE_KEY)
     for number in range(len(judging)):
         own = heads.loc[judging.codes == number]
         for system, met in sorted(own.groupby("system"), key=lambda pair: str(pair[0])):
             rows.append(_row(met, system, "all"))
             against = sorted(met.groupby("opponent"), key=lambda pair: str(pair[0]))
             rows.extend(_row(part, system, str(opponent)) for opponent, part in against)
-    keys = [*_KEYS, "system", "opponent"]
+    keys = [*JUDGE_KEY, "system", "opponent"]
     columns = [*keys, *interval_columns(["win_rate"]), *_COUNTS, "notes"]
-    return result_table(rows, columns, texts=[*keys, "notes"], counts=_COUNTS)
+    return result_table(rows, columns, dict.fromkeys(["wins", "losses", "ties"], "int64"))
 
 
 def _checked(judged: Any) -> pd.DataFrame:
@@ -152,7 +151,7 @@ def _row(part: pd.DataFrame, system: Any, opponent: str) -> dict[str, Any]:
     notes = [interval.reason] if interval.reason is not None else []
     n_units = len(np.unique(units))
     notes += [f"only {n_units} clusters"] if 1 < n_units < FEW_CLUSTERS else []
-    row = {key: part[key].iloc[0] for key in _KEYS} | {"system": str(system), "opponent": opponent}
+    row = {key: part[key].iloc[0] for key in JUDGE_KEY} | {"system": str(system), "opponent": opponent}
     row |= figure_row("win_rate", float(value.mean()) if len(value) else np.nan, interval)
     return row | {
         "wins": int((value == 1).sum()),

@@ -12,9 +12,15 @@ import numpy.typing as npt
 import pandas as pd
 
 from evalkit.core.choices import Ties, Unscored
-from evalkit.stats.agreement.rating_arrays import CRITERION_KEY, Answered, Voted, answered, checked, voted
-from evalkit.stats.agreement.reliabilities import figure_with_interval
-from evalkit.stats.figure_tables import interval_columns, joined, note_few_clusters, result_table
+from evalkit.stats.agreement.rating_arrays import Answered, Voted, answered, checked, voted
+from evalkit.stats.figure_tables import (
+    CRITERION_KEY,
+    interval_columns,
+    jackknife_row,
+    joined,
+    note_few_clusters,
+    result_table,
+)
 from evalkit.stats.leave_one_out import ratio, sums_without_each
 from evalkit.tables.grouping import Flags, Floats
 from evalkit.tables.ties import Counting, check_counting
@@ -36,8 +42,6 @@ _COLUMNS = [
     "unscored",
     "notes",
 ]
-_COUNTS = ["n", "n_tied", "n_left_out"]
-_TEXTS = ["judge_a", "judge_b", "ties", "unscored", "notes"]
 
 
 def judge_agreement(
@@ -101,8 +105,7 @@ def judge_agreement(
     counting = check_counting("judge_agreement", ties, unscored)
     form = "samples" if "sample" in getattr(judged, "columns", ()) else "votes"
     rows = [row for data in answered(checked(judged, form), form, clusters) for row in _rows(data, counting)]
-    texts = [*CRITERION_KEY, *_TEXTS]
-    return result_table(rows, _COLUMNS, texts=texts, counts=_COUNTS, others={"same_items": "bool"})
+    return result_table(rows, _COLUMNS)
 
 
 def _rows(data: Answered, counting: Counting) -> Iterator[dict[str, Any]]:
@@ -142,14 +145,14 @@ def _pair(
     place[units] = np.arange(len(units))
     sums = partial(sums_without_each, unit=place[unit[named]], n_units=len(units))
     agreed, kappa = _on_labels(shares[0], shares[1], sums)
-    row |= figure_with_interval("percent_agreement", agreed, "logit", notes, "no item has a label of both")
+    row |= jackknife_row("percent_agreement", agreed, "logit", notes, "no item has a label of both")
     why = "both sides are constant and equal" if named.any() else "no item has a label of both"
-    row |= figure_with_interval("cohen_kappa", kappa, "atanh", notes, why)
+    row |= jackknife_row("cohen_kappa", kappa, "atanh", notes, why)
     if data.scale.level != "nominal":
         sums = partial(sums_without_each, unit=place[unit[scored]], n_units=len(units))
         quadratic = _on_scores(votes.score[scored, one], votes.score[scored, other], sums)
         why = "both sides are constant and equal" if scored.sum() > 1 else "fewer than two items"
-        row |= figure_with_interval("quadratic_kappa", quadratic, "atanh", notes, why)
+        row |= jackknife_row("quadratic_kappa", quadratic, "atanh", notes, why)
     note_few_clusters(len(units), notes)
     return row | {"notes": joined(notes)}
 

@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 
 from evalkit.errors import ConfigError
-from evalkit.stats.agreement.rating_arrays import CRITERION_KEY, Answered, answered, checked
-from evalkit.stats.agreement.reliabilities import figure_with_interval, spread_components
+from evalkit.stats.agreement.rating_arrays import Answered, answered, checked
+from evalkit.stats.agreement.reliabilities import spread_components
 from evalkit.stats.agreement.variance_components import dependability
-from evalkit.stats.figure_tables import joined, result_table
+from evalkit.stats.figure_tables import CRITERION_KEY, jackknife_row, joined, result_table
 
 _COLUMNS = [*CRITERION_KEY, "n_judges", "n_samples", "phi", "phi_low", "phi_high", "extrapolated", "n_blocks", "notes"]
 
@@ -74,8 +74,7 @@ def phi_grid(
             raise ConfigError(f"phi_grid got {name}={given!r}; it takes whole numbers ≥ 1, as in {name}=(1, 2, 3)")
     found = answered(checked(judgments, "samples"), "samples", clusters)
     rows = [row for data in found for row in _rows(data, judges, samples)]
-    counts, texts = ["n_judges", "n_samples", "n_blocks"], [*CRITERION_KEY, "notes"]
-    return result_table(rows, _COLUMNS, texts=texts, counts=counts, others={"extrapolated": "bool"})
+    return result_table(rows, _COLUMNS)
 
 
 def _rows(data: Answered, judges: Sequence[int], samples: Sequence[int]) -> Iterator[dict[str, Any]]:
@@ -91,7 +90,7 @@ def _rows(data: Answered, judges: Sequence[int], samples: Sequence[int]) -> Iter
                 notes.append("phi: one sample each says nothing about more of them")
             else:
                 values = dependability(found, n_judges, n_samples)
-                row |= figure_with_interval("phi", values, "logit", notes, "nothing varies")
+                row |= jackknife_row("phi", values, "logit", notes, "nothing varies")
                 if found.cut[0]:
                     notes.append("a negative component was set to 0")
             yield data.head | row | {"notes": joined(notes)}

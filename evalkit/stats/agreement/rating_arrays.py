@@ -16,15 +16,13 @@ from evalkit.errors import InputError
 from evalkit.rubrics.row_scales import Measures, answer_norms, measures, nearest_labels
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.agreement.krippendorff import Cells, Metric
+from evalkit.stats.figure_tables import CRITERION_KEY
 from evalkit.stats.intervals import cluster_codes, jackknife_groups
 from evalkit.tables import JUDGMENT_KEY, VOTE_KEY
 from evalkit.tables.grouping import Flags, Floats, Ints, clusters_of, group, refuse_doubles, tally
 from evalkit.tables.ties import labels_among
 
 _UNUSED = ("explanation", "reply", "key", "model", "source", "latency_s", "cost_usd")
-
-
-CRITERION_KEY = ["rubric", "rubric_version", "criterion"]
 
 
 def checked(judged: pd.DataFrame, form: str) -> pd.DataFrame:

@@ -11,11 +11,16 @@ import pandas as pd
 from evalkit.core.choices import Ties
 from evalkit.stats.agreement.chance_corrected import Labels, fleiss_kappa, gwet_ac, quadratic_weights
 from evalkit.stats.agreement.krippendorff import Cells, Metric, alpha, pairable, percent_agreement
-from evalkit.stats.agreement.rating_arrays import CRITERION_KEY, Answered, Voted, answered, checked, voted
+from evalkit.stats.agreement.rating_arrays import Answered, Voted, answered, checked, voted
 from evalkit.stats.agreement.variance_components import Components, components, dependability
-from evalkit.stats.figure_tables import figure_row, interval_columns, joined, note_few_clusters, result_table
-from evalkit.stats.intervals import Transform, jackknife
-from evalkit.tables.grouping import Floats
+from evalkit.stats.figure_tables import (
+    CRITERION_KEY,
+    interval_columns,
+    jackknife_row,
+    joined,
+    note_few_clusters,
+    result_table,
+)
 from evalkit.tables.ties import check_counting
 
 _COUNTS = ["n_items", "n_pairable", "n_judges", "n_samples", "n_blocks", "n_clusters"]
@@ -110,8 +115,7 @@ def reliability(
     found = list(answered(checked(judged, form), form, clusters, half=ties == "half"))
     order = _FULL_COLUMNS if full else _COLUMNS
     rows = [data.head | _row(data, full=full) | {"ties": ties, "n_tied": data.n_tied} for data in found]
-    texts = [*CRITERION_KEY, "form", "metric", "vote_metric", "ties", "notes"]
-    return result_table(rows, order, texts=texts, counts=[name for name in order if name.startswith("n_")])
+    return result_table(rows, order)
 
 
 def _row(data: Answered, *, full: bool) -> dict[str, Any]:
@@ -125,27 +129,14 @@ def _row(data: Answered, *, full: bool) -> dict[str, Any]:
     if row["n_pairable"] == 0:
         notes.append("no item was scored by two judges" if data.n_judges > 1 else "one judge: nothing to compare")
     else:
-        row |= figure_with_interval(name, alpha(data.cells, data.metric), "atanh", notes, "nothing varies")
+        row |= jackknife_row(name, alpha(data.cells, data.metric), "atanh", notes, "nothing varies")
         shares = percent_agreement(data.labels)
-        row |= figure_with_interval("percent_agreement", shares, "logit", notes, "no item has two labels")
+        row |= jackknife_row("percent_agreement", shares, "logit", notes, "no item has two labels")
     row |= _spread(data, notes)
     if full:
         row |= _full(data, notes, pairs=row["n_pairable"] > 0)
     note_few_clusters(data.n_clusters, notes)
     return row | {"notes": joined(notes)}
-
-
-def figure_with_interval(
-    name: str, values: Floats, transform: Transform, notes: list[str], why: str
-) -> dict[str, float]:
-    """A figure with its interval; `values` is the figure on all items, then without each unit.
-
-    Why one of them is NA is added to `notes`; `why` stands for an undefined figure.
-    """
-    if np.isnan(values[0]):
-        notes.append(f"{name}: {why}")
-        return {name: np.nan}
-    return figure_row(name, float(values[0]), jackknife(float(values[0]), values[1:], transform=transform), notes)
 
 
 def spread_components(data: Answered) -> tuple[Components | None, int, str | None]:
@@ -168,7 +159,7 @@ def _spread(data: Answered, notes: list[str]) -> dict[str, Any]:
     parts = [found.item, found.judge, found.both, found.sample]
     row: dict[str, Any] = {name: float(part[0]) for name, part in zip(_SPREAD, parts, strict=True)}
     values = dependability(found, data.n_judges, data.n_samples)
-    return row | figure_with_interval("phi", values, "logit", notes, "nothing varies") | {"n_blocks": n_blocks}
+    return row | jackknife_row("phi", values, "logit", notes, "nothing varies") | {"n_blocks": n_blocks}
 
 
 def _full(data: Answered, notes: list[str], *, pairs: bool) -> dict[str, Any]:
@@ -180,18 +171,18 @@ def _full(data: Answered, notes: list[str], *, pairs: bool) -> dict[str, Any]:
         return row
     if data.form == "samples":
         values = alpha(_vote_cells(votes, data, row["vote_metric"]), row["vote_metric"])
-        row |= figure_with_interval("alpha_vote", values, "atanh", notes, "nothing varies, or no item has two votes")
+        row |= jackknife_row("alpha_vote", values, "atanh", notes, "nothing varies, or no item has two votes")
     if data.scale.level == "interval":
         notes.append("fleiss_kappa, gwet_ac1, gwet_ac2: an interval scale has no levels to count")
         return row
     labels = _counted(votes, data)
     why = "nothing varies" if row["n_complete"] else "no item has a label of every judge"
-    row |= figure_with_interval("fleiss_kappa", fleiss_kappa(labels), "atanh", notes, why)
+    row |= jackknife_row("fleiss_kappa", fleiss_kappa(labels), "atanh", notes, why)
     same = np.eye(len(data.scale))
-    row |= figure_with_interval("gwet_ac1", gwet_ac(labels, same), "atanh", notes, "no item has two labels")
+    row |= jackknife_row("gwet_ac1", gwet_ac(labels, same), "atanh", notes, "no item has two labels")
     if data.scale.level == "ordinal":
         near = quadratic_weights(np.array([float(code) for code in data.scale.codes]))
-        row |= figure_with_interval("gwet_ac2", gwet_ac(labels, near), "atanh", notes, "no item has two labels")
+        row |= jackknife_row("gwet_ac2", gwet_ac(labels, near), "atanh", notes, "no item has two labels")
     return row
 
 

@@ -17,8 +17,8 @@ from evalkit.rubrics.scales import number
 from evalkit.stats.alignment.agreement_measures import Answers, same_rows, tie_sets
 from evalkit.stats.alignment.label_splits import HELD_OUT, PartOption, count_look, take_part
 from evalkit.stats.alignment.label_values import Annotators
-from evalkit.stats.alignment.rater_panels import KEYS, Panel, checked, panels
-from evalkit.stats.figure_tables import joined, result_table
+from evalkit.stats.alignment.rater_panels import Panel, checked, panels
+from evalkit.stats.figure_tables import JUDGE_KEY, joined, result_table
 from evalkit.tables.grouping import Flags, Floats, Ints
 from evalkit.tables.ties import Counting, check_counting
 
@@ -28,9 +28,9 @@ _FALSE_DISCOVERIES = 0.05
 _FEW_ITEMS = 30
 _FEW_PEOPLE = 3
 _PAIR = 2
-_EACH = [*KEYS, "judge", "annotator", "n_items", "judge_rate", "annotator_rate", "difference"]
+_EACH = [*JUDGE_KEY, "annotator", "n_items", "judge_rate", "annotator_rate", "difference"]
 _EACH += ["test", "p", "p_adjusted", "wins", "notes"]
-_WHOLE = [*KEYS, "judge", "scoring", "epsilon", "n_annotators", "n_tested", "winning_rate", "advantage_probability"]
+_WHOLE = [*JUDGE_KEY, "scoring", "epsilon", "n_annotators", "n_tested", "winning_rate", "advantage_probability"]
 _WHOLE += ["passes", "n_items", "n_tied", "n_unscored", "n_left_out", "same_items", "ties", "unscored", "notes"]
 
 
@@ -188,10 +188,10 @@ def alt_test(
             each.extend(head | one for one in rows)
             row["notes"] = joined([chosen, row["notes"]])
             whole.append(head | row)
-    summary = _framed(whole, _WHOLE, {"passes": "boolean", "same_items": "bool"})
+    summary = result_table(whole, _WHOLE, {"passes": "boolean"})
     if part == HELD_OUT:
         summary = count_look(summary, said)
-    return AltTest(summary, _framed(each, _EACH, {"wins": "boolean"}))
+    return AltTest(summary, result_table(each, _EACH, {"wins": "boolean"}))
 
 
 def _as_label(answers: Answers, panel: Panel) -> Answers:
@@ -339,9 +339,3 @@ def _summed(rows: list[dict[str, Any]]) -> dict[str, Any]:
         notes.append(f"{counted(alike, 'annotator')} decided by sign: no variance")
     found = {"n_tested": len(tested), "winning_rate": rate, "advantage_probability": advantage}
     return found | {"passes": rate >= 0.5, "notes": "; ".join(notes)}
-
-
-def _framed(rows: list[dict[str, Any]], columns: list[str], types: dict[str, str]) -> pd.DataFrame:
-    texts = [*KEYS, "judge", "annotator", "scoring", "test", "ties", "unscored", "notes"]
-    counts = [name for name in columns if name.startswith("n_")]
-    return result_table(rows, columns, texts=texts, counts=counts, others=types)

@@ -10,12 +10,11 @@ import pandas as pd
 from evalkit.core.choices import Ties, Unscored
 from evalkit.stats.alignment.agreement_measures import Answers, kinds_table
 from evalkit.stats.alignment.label_splits import PartOption, take_part
-from evalkit.stats.alignment.rater_panels import KEYS, Panel, checked, panels
-from evalkit.stats.figure_tables import result_table
+from evalkit.stats.alignment.rater_panels import Panel, checked, panels
+from evalkit.stats.figure_tables import JUDGE_KEY, result_table
 from evalkit.tables.ties import Counting, check_counting
 
-_TEXTS = [*KEYS, "judge", "label_judge", "label_human", "reason"]
-_COLUMNS = [*_TEXTS[:-1], "n", "share", "reason"]
+_COLUMNS = [*JUDGE_KEY, "label_judge", "label_human", "n", "share", "reason"]
 
 
 def confusion(
@@ -75,7 +74,7 @@ def confusion(
     for panel in panels(frame, said, kinds="label"):
         for judge, (answers, there) in panel.judges.items():
             rows.extend(panel.head | {"judge": judge} | row for row in _counts(panel, answers, there, counting))
-    return result_table(rows, _COLUMNS, texts=_TEXTS, counts=[] if ties == "half" else ["n"])
+    return result_table(rows, _COLUMNS, {"n": "float64"} if ties == "half" else None)
 
 
 def _counts(panel: Panel, answers: Answers, there: Any, counting: Counting) -> list[dict[str, Any]]:

@@ -15,8 +15,8 @@ from evalkit.core.vote_aggregate_rules import check_choice
 from evalkit.errors import ConfigError, InputError, counted, listed
 from evalkit.stats.alignment.agreement_measures import Answers
 from evalkit.stats.alignment.label_splits import HELD_OUT, PartOption, count_look, take_part
-from evalkit.stats.alignment.rater_panels import KEYS, Panel, checked, panels
-from evalkit.stats.figure_tables import figure_row, interval_columns, joined, note_few_clusters, result_table
+from evalkit.stats.alignment.rater_panels import Panel, checked, panels
+from evalkit.stats.figure_tables import JUDGE_KEY, figure_row, interval_columns, joined, note_few_clusters, result_table
 from evalkit.stats.intervals import Interval, bounded_interval, mean_interval
 from evalkit.tables.grouping import Flags, Floats, Ints
 
@@ -27,7 +27,7 @@ _NOTHING = 1e-20
 _TWO = 2
 _COUNTS = ["n_items", "n_labelled", "n_unlabelled", "n_unscored", "n_clusters"]
 _FLOATS = interval_columns(["mean", "naive", "human"])
-_COLUMNS = [*KEYS, "judge", "figure", *_FLOATS, "power", "method", *_COUNTS, "notes"]
+_COLUMNS = [*JUDGE_KEY, "figure", *_FLOATS, "power", "method", *_COUNTS, "notes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ def corrected_mean(
         for judge, (answers, there) in panel.judges.items():
             row = _row(panel, answers, there & ~apart, figure, unscored, chosen)
             rows.append(panel.head | {"judge": judge, "figure": figure} | row)
-    made = result_table(rows, _COLUMNS, texts=[*KEYS, "judge", "figure", "method", "notes"], counts=_COUNTS)
+    made = result_table(rows, _COLUMNS)
     return count_look(made, said, cache) if wanted == HELD_OUT else made
 
 

@@ -14,17 +14,23 @@ from typing import Any, Literal, get_args
 import numpy as np
 import pandas as pd
 
-from evalkit import tables
 from evalkit.core.choices import REFERENCES, Reference, Ties, Unscored
 from evalkit.core.vote_aggregate_rules import check_choice
 from evalkit.errors import ConfigError, EvalkitWarning, InputError, listed
 from evalkit.stats.alignment.agreement_measures import FIGURES, OF_CLASSES, Answers, counted_rows, same_rows
 from evalkit.stats.alignment.label_splits import HELD_OUT, PartOption, count_look, take_part
 from evalkit.stats.alignment.label_values import Annotators
-from evalkit.stats.alignment.rater_panels import KEYS, Panel, checked, panels
+from evalkit.stats.alignment.rater_panels import Panel, checked, panels
 from evalkit.stats.alignment.system_levels import Found, Level, figures_once, inside_groups, system_names
 from evalkit.stats.alignment.system_levels import figures as figures_at
-from evalkit.stats.figure_tables import figure_row, interval_columns, joined, note_few_clusters
+from evalkit.stats.figure_tables import (
+    CRITERION_KEY,
+    figure_row,
+    interval_columns,
+    joined,
+    note_few_clusters,
+    result_table,
+)
 from evalkit.stats.intervals import mean_interval
 from evalkit.tables.grouping import Flags, Ints
 from evalkit.tables.ties import LEFT_OUT, Counting, check_counting
@@ -163,7 +169,7 @@ def align(
     frame, said = checked(judged, labels)
     said, chosen = take_part(said, part)
     frame = _with_by(frame, by)
-    keys = [*KEYS, *([_by_name(by)] if by is not None else [])]
+    keys = [*CRITERION_KEY, *([_by_name(by)] if by is not None else [])]
     systems_of = system_names(frame, systems) if systems is not None else None
     options = _Options(reference, counting, level, interval, tuple(FIGURES if figures is None else figures))
     rows: list[dict[str, Any]] = []
@@ -470,19 +476,5 @@ def _framed(rows: list[dict[str, Any]], keys: list[str], options: _Options) -> p
     columns = [*keys, "judge", *_COUNTS, *extra, *floats, *_CHOICES, "notes"]
     if len(set(columns)) < len(columns):
         raise ConfigError(f"figures={list(options.figures)!r} give two columns of one name; ask for them one at a time")
-    made = {name: _column(name, [row.get(name) for row in rows], floats) for name in columns}
-    return pd.DataFrame(made, copy=False)
-
-
-def _column(name: str, values: list[Any], floats: list[str]) -> Any:
-    """Column by column: `astype` of the whole table takes longer than all its figures."""
-    if name in floats:
-        return np.array(values, dtype=np.float64)  # None becomes NaN
-    if name == "same_items":
-        return np.array(values, dtype=bool)
-    if name in (*KEYS, "judge", "ties", "unscored", "notes"):
-        return tables.categorical(values)
-    if name not in (*_COUNTS, *_OF_LEVELS):
-        return values
-    counts = pd.array([None if pd.isna(value) else value for value in values], dtype="Int64")
-    return counts.to_numpy(dtype=np.int64) if name in _COUNTS and not counts.isna().any() else counts
+    others = {name: "object" for name in keys if name not in CRITERION_KEY}
+    return result_table(rows, columns, others)

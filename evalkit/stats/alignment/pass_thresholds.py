@@ -16,8 +16,8 @@ from evalkit.errors import ConfigError
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.alignment.agreement_measures import Answers, same_rows
 from evalkit.stats.alignment.label_splits import PartOption, take_part
-from evalkit.stats.alignment.rater_panels import KEYS, Panel, checked, panels
-from evalkit.stats.figure_tables import joined, result_table
+from evalkit.stats.alignment.rater_panels import Panel, checked, panels
+from evalkit.stats.figure_tables import JUDGE_KEY, joined, result_table
 from evalkit.tables.grouping import Flags, Floats, Ints, clusters_of
 from evalkit.tables.ties import Counting, check_counting
 
@@ -26,8 +26,7 @@ Weights = npt.NDArray[np.float64]
 
 _FLOATS = ["cut", "pass_at", "in_sample", "out_of_fold", "optimism", "present", "cut_lowest", "cut_highest"]
 _COUNTS = ["n_items", "n_labelled", "n_left_out", "n_tied", "n_folds"]
-_TEXTS = ["ties", "unscored", "notes"]
-_COLUMNS = [*KEYS, "judge", "objective", *_FLOATS, *_COUNTS, "same_items", *_TEXTS]
+_COLUMNS = [*JUDGE_KEY, "objective", *_FLOATS, *_COUNTS, "same_items", "ties", "unscored", "notes"]
 _FEWEST = 2
 _SAME = 1e-9
 
@@ -128,8 +127,7 @@ def pass_threshold(
             row = _row(panel, answers, there, names, folds, objective, counting)
             row["notes"] = joined([chosen, row.get("notes")])
             rows.append(panel.head | {"judge": judge, "objective": objective, "same_items": same} | row)
-    texts = [*KEYS, "judge", "objective", *_TEXTS]
-    return result_table(rows, _COLUMNS, texts=texts, counts=_COUNTS, others={"same_items": "bool"})
+    return result_table(rows, _COLUMNS)
 
 
 def _row(

@@ -14,12 +14,12 @@ from evalkit.errors import InputError, listed
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.alignment.agreement_measures import Answers
 from evalkit.stats.alignment.label_values import Annotators, annotators_of, kind_of_labels, kinds_of
+from evalkit.stats.figure_tables import CRITERION_KEY
 from evalkit.stats.intervals import cluster_codes
 from evalkit.tables import LABEL_KEY, SCORE_KEY, VOTE_KEY
 from evalkit.tables.grouping import Flags, Floats, Ints, clusters_of, group, refuse_doubles
 from evalkit.tables.ties import labels_among
 
-KEYS = ["rubric", "rubric_version", "criterion"]
 JURY = "jury"
 Kinds = Literal["rule", "label", "passed"]
 _VERDICTS = {"false": 0, "true": 1}
@@ -100,7 +100,7 @@ def panels(
     Parameters
     ----------
     keys
-        What tells panels apart; `KEYS` by default, those beyond may be NA.
+        What tells panels apart; `CRITERION_KEY` by default, those beyond may be NA.
     clusters
         item_id -> cluster; the item by default.
     kinds
@@ -112,9 +112,9 @@ def panels(
     InputError
         For a label that is not on its scale.
     """
-    keys = keys or KEYS
+    keys = keys or CRITERION_KEY
     units = clusters_of(frame["item_id"], clusters)
-    groups = group(frame, keys, may_miss=keys[len(KEYS) :])
+    groups = group(frame, keys, may_miss=keys[len(CRITERION_KEY) :])
     order = np.argsort(groups.codes, kind="stable")
     for at in np.split(order, np.cumsum(groups.count())[:-1]) if len(groups) else []:
         piece = frame.iloc[at]

@@ -30,12 +30,10 @@ from evalkit.stats.figure_tables import figure_row, interval_columns, joined, no
 from evalkit.stats.intervals import Interval, change_interval, cluster_codes, mean_interval
 from evalkit.tables.grouping import Floats, Ints, clusters_of, group, refuse_doubles
 
-_COUNTS = ["n_common", "n_verdicts", "changed", "n_asked_again", "fixed", "broke"]
 _SAMPLING = ["change_p", "change_p_holm", "chance_up_to", *interval_columns(["floor"])]
 _CHANGES = [*interval_columns(["effect"]), "mcnemar_p", "mcnemar_p_holm"]
 _CHANGES += ["mean_difference", "difference_low", "difference_high", "difference_sd", "item_change"]
 _CHANGES += ["sign_flip_p", "sign_flip_p_holm"]
-_TEXTS = ["version_before", "version_after", "floor_source", "against", "notes"]
 _COLUMNS = [*ROW, "version_before", "version_after", "n_common", "n_verdicts", "changed", "n_asked_again", *_SAMPLING]
 _COLUMNS += ["floor_source", "fixed", "broke", "against", *_CHANGES, "notes"]
 
@@ -124,7 +122,7 @@ def compare(
     own = None if isinstance(before, pd.DataFrame) else getattr(before, "repeats", None)
     repeats = _repeats(own if floor is None else floor, sides[0], by_hand=floor is not None)
     made = [_row(first, second, labels, clusters, repeats) for first, second in matched]
-    table = result_table(made, _COLUMNS, texts=[*ROW, *_TEXTS], counts=_COUNTS)
+    table = result_table(made, _COLUMNS, dict.fromkeys(["changed", "fixed", "broke"], "int64"))
     for name in ("change_p", "mcnemar_p", "sign_flip_p"):
         table[f"{name}_holm"] = holm(table[name].to_numpy())
     items = [set(side.votes["item_id"].unique()) for side in sides]

@@ -12,11 +12,9 @@ from evalkit.errors import ConfigError
 from evalkit.stats.comparison.comparison_table import JURY
 from evalkit.stats.comparison.noise_floors import NOT_MEASURED, Floor, changed_halves, measured_floor, range_floor
 from evalkit.stats.comparison.sides import NEED, Part, by_keys, parts_of, side_of
-from evalkit.stats.figure_tables import result_table
+from evalkit.stats.figure_tables import JUDGE_KEY, result_table
 
-_KEYS = ["rubric", "rubric_version", "criterion", "judge"]
-_FLOATS = ["rate", "low", "high"]
-_COUNTS = ["n_items", "n_samples", "n_wanted"]
+_COLUMNS = [*JUDGE_KEY, "rate", "low", "high", "source", "n_items", "n_samples", "n_wanted", "notes"]
 _Z2 = 3.84
 
 
@@ -82,14 +80,11 @@ def noise_floor(
     for part in _parts(judgments):
         k = samples or int(part.judgments["sample"].nunique())
         floor = _floor(part, k, repeats, clusters)
-        wanted = -1 if math.isnan(floor.spread) else items_for(floor.spread, half_width)
-        row: dict[str, Any] = dict(zip(_KEYS, (part.head[0], part.version, *part.head[1:]), strict=True))
+        wanted = None if math.isnan(floor.spread) else items_for(floor.spread, half_width)
+        row: dict[str, Any] = dict(zip(JUDGE_KEY, (part.head[0], part.version, *part.head[1:]), strict=True))
         row |= {"rate": floor.rate, "low": floor.low, "high": floor.high, "source": floor.source}
         rows.append(row | {"n_items": floor.n_items, "n_samples": k, "n_wanted": wanted, "notes": floor.note})
-    columns, counts = [*_KEYS, *_FLOATS, "source", *_COUNTS, "notes"], dict.fromkeys(_COUNTS, "Int64")
-    made = result_table(rows, columns, texts=[*_KEYS, "source", "notes"], others=counts)
-    made["n_wanted"] = made["n_wanted"].mask(made["n_wanted"] < 0)
-    return made
+    return result_table(rows, _COLUMNS, {"n_wanted": "Int64"})
 
 
 def check_half_width(half_width: float) -> None:

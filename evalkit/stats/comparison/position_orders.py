@@ -10,12 +10,11 @@ import pandas as pd
 
 from evalkit import tables
 from evalkit.errors import InputError, counted
-from evalkit.stats.figure_tables import figure_row, interval_columns, joined, note_few_clusters, result_table
+from evalkit.stats.figure_tables import JUDGE_KEY, figure_row, interval_columns, joined, note_few_clusters, result_table
 from evalkit.stats.intervals import Interval, cluster_codes, mean_interval, rate_interval
 from evalkit.stats.voting import shown_first, vote
 from evalkit.tables.grouping import Floats, clusters_of, group
 
-_KEYS = ["rubric", "rubric_version", "criterion", "judge"]
 _FIGURES = ["agreement", "inconsistency", "flip_rate", "first_rate"]
 _COUNTS = ["n_items", "n_scored", "n_judgments"]
 
@@ -66,7 +65,7 @@ def position_inconsistency(
     votes = vote(frame)
     units = cluster_codes(clusters_of(votes["item_id"], clusters))
     first, placed = shown_first(frame), cluster_codes(clusters_of(frame["item_id"], clusters))
-    groups, samples = group(votes, _KEYS), group(frame, _KEYS)
+    groups, samples = group(votes, JUDGE_KEY), group(frame, JUDGE_KEY)
     flipped = votes["order_flip"]
     known = flipped.notna().to_numpy()
     flips = flipped.fillna(value=False).to_numpy(dtype=np.float64)
@@ -74,12 +73,12 @@ def position_inconsistency(
     for number, at in enumerate(groups.first):
         mine = groups.codes == number
         own = (samples.codes == number) & ~np.isnan(first)
-        row = {key: votes[key].iloc[at] for key in _KEYS}
+        row = {key: votes[key].iloc[at] for key in JUDGE_KEY}
         row |= _row(flips[mine], known[mine], units[mine])
         row |= _rate("first_rate", first[own], mean_interval(first[own], placed[own], bounds=(0.0, 1.0)))
         rows.append(row | {"n_judgments": int(own.sum())})
-    columns = [*_KEYS, *interval_columns(_FIGURES), *_COUNTS, "notes"]
-    return result_table(rows, columns, texts=[*_KEYS, "notes"], counts=_COUNTS)
+    columns = [*JUDGE_KEY, *interval_columns(_FIGURES), *_COUNTS, "notes"]
+    return result_table(rows, columns)
 
 
 def refuse_pointwise(judgments: pd.DataFrame) -> None:
