@@ -16,7 +16,7 @@ from evalkit.engine.worklist import Worklist
 from evalkit.errors import ConfigError, InputError, listed
 from evalkit.evaluation.inputs import spec_of
 from evalkit.stats.comparison.comparison_table import JURY
-from evalkit.stats.comparison.floor_table import check_half_width, items_for, noise_floor
+from evalkit.stats.comparison.floor_table import check_half_width, items_for
 from evalkit.stats.comparison.noise_floors import Floor, changed_halves, measured_floor
 from evalkit.stats.comparison.sides import parts_of, side_of
 
@@ -27,6 +27,7 @@ __all__ = ["plan_again", "sample_again"]
 
 _SPREAD = 0.65
 """Variance of the share of changing halves, per floor: between .4 and .7 for most judges of three samples."""
+_FLOOR = 0.1
 _ROUNDS = 4
 
 
@@ -86,7 +87,7 @@ def sample_again(
         if n_items is not None or n == len(ids):
             break
         floors = _shown(evaluation, judgments)
-        widest = max((floor.high - floor.low for floor in floors if floor.source is not None), default=0.0) / 2
+        widest = max((floor.ends.high - floor.ends.low for floor in floors), default=0.0) / 2
         if widest <= half_width or not floors:
             break
         spread = max(floor.spread for floor in floors)
@@ -97,8 +98,7 @@ def sample_again(
 def plan_again(evaluation: Evaluation, *, half_width: float = 0.03, n_items: int | None = None) -> Plan:
     """What `sample_again` would take. Nothing is called.
 
-    How many items it takes depends on the floor, which is not known before: here it is guessed as the middle of
-    the range that the samples allow, .1 where there is none.
+    How many items it takes depends on the floor, which is not known before: here a floor of .1 is assumed.
 
     Examples
     --------
@@ -110,9 +110,7 @@ def plan_again(evaluation: Evaluation, *, half_width: float = 0.03, n_items: int
     check_half_width(half_width)
     ids = _drawn(evaluation)
     if n_items is None:
-        known = noise_floor(evaluation.judgments, clusters=evaluation.clusters)
-        middle = ((known["low"] + known["high"]) / 2).fillna(0.1).max() if len(known) else 0.1
-        n_items = min(len(ids), items_for(math.sqrt(_SPREAD * middle), half_width))
+        n_items = min(len(ids), items_for(math.sqrt(_SPREAD * _FLOOR), half_width))
     work = _work(evaluation, ids[: _checked(n_items, len(ids))])
     return plan_worklist(work, cache=evaluation.options.cache)
 

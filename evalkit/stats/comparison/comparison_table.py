@@ -35,7 +35,6 @@ def chance_words(row: Any, *, p: bool = True) -> str:
     if row["floor_source"] == SAME:
         return SAME
     limit = "by chance unknown" if np.isnan(row["chance_up_to"]) else f"by chance up to {row['chance_up_to']:.0f}"
-    limit += " (not measured)" if row["floor_source"] == "range" else ""
     if not p:
         return limit
     return "cannot tell change from noise" if np.isnan(row["change_p"]) else f"{limit}, p {_p(row['change_p'])}"
@@ -93,19 +92,15 @@ class Comparison:
 
     def text(self, width: int | None = None) -> str:
         """As `print` shows it; for a terminal of `width` columns lines are wrapped, and a jury's row stands first."""
-        if width is None:
-            return "\n".join([*self._heads(), "", text_table(self._rows()), *self._notes()])
-        criteria = self.table["criterion"].astype(str)
-        order = dict(zip(criteria.unique(), range(len(self.table)), strict=False))
-        judges = self.table["judge"].astype(str)
-        ranks = [(order[one], judge != JURY) for one, judge in zip(criteria, judges, strict=True)]
-        rows = [row for _, row in sorted(zip(ranks, self._rows(), strict=True), key=lambda pair: pair[0])]
-        table = text_table(rows, width=width)  # what has no room is left out at its end
-        heads, notes = (
-            [textwrap.fill(line, width, subsequent_indent="  ") for line in lines]
-            for lines in (self._heads(), self._notes())
-        )
-        return "\n".join([*heads, "", table, *notes])
+        heads, rows, notes = self._heads(), self._rows(), self._notes()
+        if width is not None:
+            # rows without room are left out at the end
+            order = np.lexsort([self.table["judge"].ne(JURY), pd.factorize(self.table["criterion"])[0]])
+            rows = [rows[at] for at in order]
+            heads, notes = (
+                [textwrap.fill(line, width, subsequent_indent="  ") for line in lines] for lines in (heads, notes)
+            )
+        return "\n".join([*heads, "", text_table(rows, width=width), *notes])
 
     def __str__(self) -> str:
         return self.text()

@@ -16,18 +16,16 @@ from evalkit.stats.comparison.asked_again import asked_again
 from evalkit.stats.comparison.comparison_table import JURY, SAME, Comparison
 from evalkit.stats.comparison.noise_floors import (
     NO_REPEATS,
-    NO_RULE,
-    NOT_MEASURED,
     Floor,
     chance_limit,
     changed_halves,
     measured_floor,
-    range_floor,
+    verdict_codes,
 )
-from evalkit.stats.comparison.sides import ROW, Part, Side, pairs, side_of
+from evalkit.stats.comparison.sides import ROW, Part, Side, judgments_of, pairs, side_of
 from evalkit.stats.comparison.significance import holm, mcnemar_midp, permuted_samples, sign_flip
 from evalkit.stats.figure_tables import figure_row, interval_columns, joined, note_few_clusters, result_table
-from evalkit.stats.intervals import Interval, change_interval, cluster_codes, mean_interval
+from evalkit.stats.intervals import change_interval, cluster_codes, mean_interval
 from evalkit.tables.grouping import Floats, Ints, clusters_of, group, refuse_doubles
 
 _SAMPLING = ["change_p", "change_p_holm", "chance_up_to", *interval_columns(["floor"])]
@@ -83,8 +81,7 @@ def compare(
         - `change_p`: the p of both sides' samples being draws of one judge, the samples of each item and judge permuted
           between the sides (exact; 1,999 draws); NA for one sample each;
         - `floor`, `floor_low`, `floor_high`: the share of items 0-1 whose verdict fresh samples of the first prompt
-          change, ``measured`` on twice the samples, with its 95 % interval; without these the ``range`` that the
-          samples of one judge allow (of three samples nearly useless), `floor` being NA; `floor_source` says which;
+          change, ``measured`` on twice the samples (`floor_source`), with its 95 % interval; NA without these;
         - `chance_up_to`: the number of items that chance alone changes, up to the .975 binomial quantile at
           `floor_high`: `changed` above it is more than chance explains;
         - `difference_sd`, `item_change`: the SD that sampling gives `mean_difference`, and the root mean square change
@@ -119,8 +116,7 @@ def compare(
     if rows == "jury":
         juries = {first.head[:2] for first, _ in matched if first.head[2] == JURY}
         matched = [pair for pair in matched if pair[0].head[2] == JURY or pair[0].head[:2] not in juries]
-    own = None if isinstance(before, pd.DataFrame) else getattr(before, "repeats", None)
-    repeats = _repeats(own if floor is None else floor, sides[0], by_hand=floor is not None)
+    repeats = getattr(before, "repeats", None) if floor is None else _repeats(floor, sides[0])
     made = [_row(first, second, labels, clusters, repeats) for first, second in matched]
     table = result_table(made, _COLUMNS, dict.fromkeys(["changed", "fixed", "broke"], "int64"))
     for name in ("change_p", "mcnemar_p", "sign_flip_p"):
@@ -137,18 +133,11 @@ def compare(
     )
 
 
-def _repeats(given: Any, side: Side, *, by_hand: bool) -> pd.DataFrame | None:
-    """The judgments to measure the floor on; InputError where those given are of other prompts."""
-    if given is None:
-        return None
-    if not isinstance(given, pd.DataFrame) and not hasattr(given, "judgments"):
-        raise InputError(
-            f"floor is no judgments table and has no .judgments, got {type(given).__name__}; pass what sample_again "
-            "or evaluate returned"
-        )
-    table = tables.check(given if isinstance(given, pd.DataFrame) else given.judgments, "judgments")
+def _repeats(floor: Any, side: Side) -> pd.DataFrame:
+    """The judgments to measure the floor on; InputError if they are of other prompts."""
+    table = judgments_of(floor, "floor")
     heads = ["rubric", "rubric_version", "criterion", "judge"]
-    if by_hand and table[heads].astype(object).merge(side.judgments[heads].astype(object).drop_duplicates()).empty:
+    if table[heads].astype(object).merge(side.judgments[heads].astype(object).drop_duplicates()).empty:
         raise InputError(
             f"floor holds no judgments like those of before ({side.name}): same rubric version, criterion and judge"
         )
@@ -186,17 +175,10 @@ def _row(a: Part, b: Part, labels: pd.DataFrame | None, clusters: Any, repeats: 
 
 
 def _kinds(a: Part, b: Part, common: pd.Index) -> tuple[Ints, Ints]:
-    """Verdicts (0, 1) where both sides have a pass rule, else labels; −1 for none."""
-    if a.scale.has_rule and b.scale.has_rule:
-        return _verdicts(a, common), _verdicts(b, common)
-    texts = [part.rows["label"].reindex(common).astype(object) for part in (a, b)]
-    codes, _ = pd.factorize(pd.concat(texts))
-    return codes[: len(common)].astype(np.int64), codes[len(common) :].astype(np.int64)
-
-
-def _verdicts(part: Part, common: pd.Index) -> Ints:
-    passed = part.rows["passed"].reindex(common)
-    return np.where(passed.isna(), -1, passed.fillna(value=False).to_numpy(dtype=np.int64))
+    """Verdicts (0, 1) if both sides have a pass rule, else labels; −1 for none."""
+    both = pd.concat([part.rows[["passed", "label"]].astype(object).reindex(common) for part in (a, b)])
+    codes = verdict_codes(both, rule=a.scale.has_rule and b.scale.has_rule)
+    return codes[: len(common)], codes[len(common) :]
 
 
 def _sampling(a: Part, b: Part, common: pd.Index, clusters: Any, repeats: pd.DataFrame | None) -> dict[str, Any]:
@@ -212,22 +194,18 @@ def _sampling(a: Part, b: Part, common: pd.Index, clusters: Any, repeats: pd.Dat
     if np.isnan(row["change_p"]):
         return row | {"note": NO_REPEATS}
     floor = _floor(a, b, again.judges, clusters, repeats)
-    row |= figure_row("floor", floor.rate, Interval(floor.low, floor.high)) | {"floor_source": floor.source}
-    return row | {"chance_up_to": chance_limit(len(again.items), floor), "note": floor.note}
+    row |= figure_row("floor", floor.rate, floor.ends) | {"floor_source": "measured" if floor.n_items else None}
+    return row | {"chance_up_to": chance_limit(len(again.items), floor), "note": floor.ends.reason}
 
 
 def _floor(a: Part, b: Part, judges: tuple[str, ...], clusters: Any, repeats: pd.DataFrame | None) -> Floor:
-    """Measured on samples of the baseline, its own where they are enough, else the range that they allow."""
-    rule = a.scale.has_rule and b.scale.has_rule
+    """Measured on the samples of the baseline: `repeats`, else its own."""
+    if a.decide is None:
+        return Floor()
     k = min(_samples(part.judgments, judges) for part in (a, b))
     table = a.judgments if repeats is None else a.mine(repeats)
-    if a.decide is not None and _samples(table, judges) >= 2 * k:
-        changed = changed_halves(table, k, judges, a.decide, rule=rule)
-        if len(changed):
-            return measured_floor(changed, clusters)
-    if a.head[2] != JURY and rule:
-        return range_floor(a.judgments, clusters)
-    return Floor(note=NOT_MEASURED if rule else NO_RULE)
+    rule = a.scale.has_rule and b.scale.has_rule
+    return measured_floor(changed_halves(table, k, judges, a.decide, rule=rule), clusters)
 
 
 def _samples(judgments: pd.DataFrame, judges: tuple[str, ...]) -> int:

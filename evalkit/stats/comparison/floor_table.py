@@ -10,11 +10,11 @@ import pandas as pd
 from evalkit import tables
 from evalkit.errors import ConfigError
 from evalkit.stats.comparison.comparison_table import JURY
-from evalkit.stats.comparison.noise_floors import NOT_MEASURED, Floor, changed_halves, measured_floor, range_floor
+from evalkit.stats.comparison.noise_floors import Floor, changed_halves, measured_floor
 from evalkit.stats.comparison.sides import NEED, Part, by_keys, parts_of, side_of
 from evalkit.stats.figure_tables import JUDGE_KEY, result_table
 
-_COLUMNS = [*JUDGE_KEY, "rate", "low", "high", "source", "n_items", "n_samples", "n_wanted", "notes"]
+_COLUMNS = [*JUDGE_KEY, "rate", "low", "high", "n_items", "n_samples", "n_wanted", "notes"]
 _Z2 = 3.84
 
 
@@ -23,8 +23,7 @@ def noise_floor(
 ) -> pd.DataFrame:
     """How many verdicts change when every item is sampled again with the same prompt.
 
-    k samples per item do not say how often a vote of k samples changes; that takes 2k. With 2k the floor is measured,
-    with fewer there is the range that they allow, and no more.
+    k samples per item do not show how often a vote of k samples changes; this takes 2k samples.
 
     Parameters
     ----------
@@ -45,9 +44,8 @@ def noise_floor(
         One row per `rubric, rubric_version, criterion, judge`:
 
         - `rate` 0-1: mean share of items whose verdict (without pass rule: label) differs between random halves of 2k
-          samples, with its 95 % interval `low`, `high`; `source` ``measured``. Else `rate` is NA, and `low`, `high` are
-          the smallest and largest share that k samples allow; `source` ``range`` (one judge with a pass rule);
-        - `n_items` it comes from, `n_samples` (k), `n_wanted`: items to measure for this half-width; `notes`.
+          samples, with its 95 % interval `low`, `high`; NA if no item has 2k samples;
+        - `n_items` measured, `n_samples` (k), `n_wanted`: items to measure for this half-width; `notes`.
 
     Raises
     ------
@@ -63,8 +61,8 @@ def noise_floor(
     ...     "judge": ["j"] * 12, "sample": [0, 1, 2] * 2 + [3, 4, 5] * 2, "score": [1.0] * 12, "label": ["1"] * 12,
     ...     "passed": [True] * 12, "level": ["ordinal"] * 12,
     ...     "scale": ['{"codes":[0,1],"better":"high","pass_at":1}'] * 12})
-    >>> noise_floor(judgments, samples=3)[["judge", "rate", "source", "n_items"]].values.tolist()
-    [['j', 0.0, 'measured', 2]]
+    >>> noise_floor(judgments, samples=3)[["judge", "rate", "n_items"]].values.tolist()
+    [['j', 0.0, 2]]
     """
     check_half_width(half_width)
     spec = getattr(judgments, "spec", None)
@@ -82,8 +80,8 @@ def noise_floor(
         floor = _floor(part, k, repeats, clusters)
         wanted = None if math.isnan(floor.spread) else items_for(floor.spread, half_width)
         row: dict[str, Any] = dict(zip(JUDGE_KEY, (part.head[0], part.version, *part.head[1:]), strict=True))
-        row |= {"rate": floor.rate, "low": floor.low, "high": floor.high, "source": floor.source}
-        rows.append(row | {"n_items": floor.n_items, "n_samples": k, "n_wanted": wanted, "notes": floor.note})
+        row |= {"rate": floor.rate, "low": floor.ends.low, "high": floor.ends.high, "notes": floor.ends.reason}
+        rows.append(row | {"n_items": floor.n_items, "n_samples": k, "n_wanted": wanted})
     return result_table(rows, _COLUMNS, {"n_wanted": "Int64"})
 
 
@@ -111,11 +109,7 @@ def _floor(part: Part, k: int, repeats: pd.DataFrame | None, clusters: Any) -> F
             changed = changed_halves(table, k, judges, part.decide, rule=part.scale.has_rule)
             if len(changed):
                 return measured_floor(changed, clusters)
-    if part.head[2] == JURY:
-        return Floor(note=NOT_MEASURED)
-    several = int(part.judgments["sample"].nunique()) != k
-    first = part.judgments.loc[(part.judgments["sample"] < k).to_numpy()] if several else part.judgments
-    return range_floor(first, clusters)
+    return Floor()
 
 
 def items_for(spread: float, half_width: float) -> int:

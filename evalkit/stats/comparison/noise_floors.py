@@ -1,9 +1,8 @@
-"""How many verdicts sampling alone changes: measured from twice the samples, or the range that the samples allow.
+"""How many verdicts sampling alone changes, measured from twice the samples.
 
-With k samples per item the share of items whose vote fresh samples would change is not known: it depends on the
-distribution of the probability to pass over items up to its 2k-th moment, and k samples fix the first k. So it is
-measured on items with 2k samples. From k samples there is only a range: all shares that some distribution with nearly
-the best likelihood gives.
+With k samples per item, the share of items whose vote would change with fresh samples cannot be estimated: it depends
+on the distribution of the probability to pass over items up to its 2k-th moment, and k samples determine the first k.
+So it is measured on items with 2k samples.
 """
 
 from __future__ import annotations
@@ -11,30 +10,24 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from evalkit.errors import counted
-from evalkit.rubrics.row_scales import measures
 from evalkit.stats.intervals import Interval, bounded_interval, cluster_codes, cluster_variance, wilson
 from evalkit.tables import JUDGMENT_KEY
-from evalkit.tables.grouping import Flags, Floats, Ints, clusters_of, group
+from evalkit.tables.grouping import Flags, Ints, clusters_of, group
 
 NO_REPEATS = "one sample each: cannot tell change from noise"
-NO_RULE = "no pass rule and no second set of samples: the noise floor is not known"
 NOT_MEASURED = "noise floor not measured"
+_UNKNOWN = Interval.none(NOT_MEASURED)
 NOT_ASKED = ("cache_miss", "budget", "judge_down", "stopped")
 """Errors of judgments that nobody was asked for."""
 
 _ROUNDS, _FEWEST_ROUNDS, _WORK = 20, 4, 1_200
-_ALLOWED = 3.84
 _MOST_PER_CLUSTER = 1.6
-_TANGENTS = 40
-_DEEPEST = 8.0  # e⁻⁸ of its share: no cell with an item in it falls lower
 
 _USED = ("score", "score_norm", "label", "passed", "error", "weight", "level", "scale")
 
@@ -49,26 +42,19 @@ class Floor:
     Attributes
     ----------
     rate
-        0-1; NaN where it was not measured.
-    low, high
-        Its 95 % interval (measured), or the range that the samples allow.
-    source
-        ``measured`` or ``range``; None where nothing is known.
+        0-1; NaN if it was not measured.
+    ends
+        Its 95 % interval.
     n_items
-        The items it comes from.
+        The number of items on which it was measured.
     spread
         The standard deviation over items, for the number of items to measure.
-    note
-        Why something is NaN, or what to know of it.
     """
 
     rate: float = math.nan
-    low: float = math.nan
-    high: float = math.nan
-    source: str | None = None
+    ends: Interval = _UNKNOWN
     n_items: int = 0
     spread: float = math.nan
-    note: str | None = None
 
 
 def chance_limit(n: int, floor: Floor) -> float:
@@ -76,17 +62,14 @@ def chance_limit(n: int, floor: Floor) -> float:
 
     Examples
     --------
-    >>> chance_limit(100, Floor(high=0.05, source="measured"))
+    >>> chance_limit(100, Floor(ends=Interval(0.01, 0.05)))
     10.0
     """
     from scipy.special import bdtr
 
-    if math.isnan(floor.high) or n < 1:
+    if math.isnan(floor.ends.high) or n < 1:
         return math.nan
-    return float(np.searchsorted(bdtr(np.arange(n), n, floor.high), 0.975))
-
-
-# -- measured
+    return float(np.searchsorted(bdtr(np.arange(n), n, floor.ends.high), 0.975))
 
 
 def changed_halves(
@@ -176,7 +159,7 @@ def measured_floor(changed: pd.Series, clusters: Any) -> Floor:
     """
     values = changed.to_numpy(dtype=np.float64)
     if not len(values):
-        return Floor(note=NOT_MEASURED)
+        return Floor()
     units = cluster_codes(clusters_of(pd.Series(changed.index, dtype="str"), clusters))
     rate, (variance, n_clusters) = float(values.mean()), cluster_variance(values, units)
     if n_clusters < 2:
@@ -187,104 +170,4 @@ def measured_floor(changed: pd.Series, clusters: Any) -> Floor:
         n_eff = min(rate * (1 - rate) / variance, _MOST_PER_CLUSTER * n_clusters)
         error = math.sqrt(rate * (1 - rate) / n_eff)
         ends = bounded_interval(rate, error, bounds=(0.0, 1.0), freedom=n_clusters - 1)
-    return Floor(rate, ends.low, ends.high, "measured", len(values), float(values.std()), ends.reason)
-
-
-# -- the range that k samples allow
-
-
-def range_floor(judgments: pd.DataFrame, clusters: Any) -> Floor:
-    """The range from the judgments of one judge and criterion; NaN with the reason without a pass rule or repeats."""
-    cells = group(judgments, ["item_id"])
-    if not len(cells):
-        return Floor(note=NOT_MEASURED)
-    if judgments["order"].notna().any() or not measures(judgments).has_rule.all():
-        return Floor(note=NO_RULE)
-    scored = judgments["error"].isna().to_numpy()
-    passed = scored & judgments["passed"].fillna(value=False).to_numpy(dtype=bool)
-    k, n = int(cells.count().max()), cells.count(scored)
-    if k < 2:
-        return Floor(note=NO_REPEATS)
-    whole = n == k
-    if not whole.any():
-        return Floor(note="no item with all samples scored: the noise floor is not known")
-    x = cells.count(passed)[whole]
-    items = judgments["item_id"].iloc[cells.first[whole]]
-    units = cluster_codes(clusters_of(items, clusters))
-    low, high = flip_rate_range(tuple(np.bincount(x, minlength=k + 1).tolist()), design_effect(x, units))
-    missing = 1 - float(whole.mean())
-    low, high = (1 - missing) * low, (1 - missing) * high + missing
-    note = f"{NOT_MEASURED}: {counted(k, 'sample')} allow {low:.2f} to {high:.2f}"
-    note += ", which says nearly nothing" if high - low > 0.1 else ""
-    return Floor(math.nan, low, high, "range", len(x), note=note)
-
-
-def design_effect(x: Ints, units: Ints) -> float:
-    """How much less the items say than independent ones, over all counts together (Rao and Scott 1981); at least 1."""
-    shares = [(x == value).astype(np.float64) for value in np.unique(x)]
-    plain = sum(float(share.mean() * (1 - share.mean())) for share in shares) / max(len(x) - 1, 1)
-    return (
-        max(1.0, sum(cluster_variance(share, units)[0] for share in shares) / plain)
-        if plain > 0
-        else (len(x) / len(np.unique(units)))
-    )
-
-
-@lru_cache(maxsize=256)
-def flip_rate_range(counts: tuple[int, ...], design_effect: float = 1.0) -> tuple[float, float]:
-    """The smallest and the largest share of changing votes among distributions with nearly the best likelihood.
-
-    Parameters
-    ----------
-    counts
-        Number of items with 0, 1, … k passed samples.
-    design_effect
-        Items per independent item.
-
-    Returns
-    -------
-    tuple
-        Extremes of Σ w(p) D(p), D(p) = 2 P(pass) P(fail) of a vote of k samples, over weights w on a grid of p
-        with n_eff Σ share_j log q_j(w) at least its maximum − 3.84. A linear program: log is the least of its
-        tangents.
-
-    Examples
-    --------
-    >>> low, high = flip_rate_range((40, 0, 0, 40))
-    >>> low < 0.001, high < 0.2
-    (True, True)
-    """
-    from scipy.optimize import linprog
-
-    k = len(counts) - 1
-    p = np.sin(np.linspace(0, np.pi / 2, 121)) ** 2
-    binomial = np.array([math.comb(k, j) * p**j * (1 - p) ** (k - j) for j in range(k + 1)])
-    passing = binomial[[j for j in range(k + 1) if 2 * j > k]].sum(axis=0)
-    failing = binomial[[j for j in range(k + 1) if 2 * j < k]].sum(axis=0)
-    seen = np.flatnonzero(counts)
-    share = np.array(counts, dtype=np.float64)[seen] / sum(counts)
-    n_eff = sum(counts) / design_effect
-    lines, bounds = [], []
-    for at, (j, of) in enumerate(zip(seen, share, strict=True)):
-        width = math.sqrt(2 * _ALLOWED / (n_eff * of))
-        steps = np.concatenate([np.linspace(-3, 3, _TANGENTS) * width, [-6 * width, 6 * width]])
-        touch = np.unique(np.minimum(of * np.exp(np.clip(steps, -_DEEPEST, None)), 1.0))
-        own = np.zeros((len(touch), len(seen)))
-        own[:, at] = 1.0
-        lines.append(np.hstack([-binomial[j] / touch[:, None], own]))
-        bounds.append(np.log(touch) - 1)
-    above, limit = np.vstack(lines), np.concatenate(bounds)
-    likelihood = np.concatenate([np.zeros(len(p)), share])
-    whole = np.concatenate([np.ones(len(p)), np.zeros(len(seen))])[None, :]
-    allowed = [(0.0, None)] * len(p) + [(None, 0.0)] * len(seen)
-
-    def best(goal: Floats, rows: Floats, ends: Floats) -> float:
-        found = linprog(goal, rows, ends, whole, [1.0], allowed, method="highs")
-        return math.nan if found.fun is None else float(found.fun)
-
-    least = best(-likelihood, above, limit) + _ALLOWED / n_eff  # of the negative
-    rows, ends = np.vstack([above, -likelihood]), np.append(limit, least + 1e-9)
-    change = np.concatenate([2 * passing * failing, np.zeros(len(seen))])
-    low, high = best(change, rows, ends), -best(-change, rows, ends)
-    most = float(change.max())  # what is known where the solver fails
-    return (0.0, most) if math.isnan(low + high) else (max(0.0, low), min(most, high))
+    return Floor(rate, ends, len(values), float(values.std()))

@@ -38,16 +38,29 @@ class Side:
     bill: Bill
 
 
-def side_of(given: Any, name: str) -> Side:
-    """A side from a judgments table or an evaluation; InputError says what is wrong with it."""
-    judgments = given if isinstance(given, pd.DataFrame) else getattr(given, "judgments", None)
+def judgments_of(source: Any, name: str) -> pd.DataFrame:
+    """The judgments of a table or an evaluation; InputError if there are none."""
+    judgments = source if isinstance(source, pd.DataFrame) else getattr(source, "judgments", None)
     if judgments is None or "sample" not in judgments.columns:
-        raise InputError(f"{name} is no judgments table and has no .judgments; pass what judge or evaluate returned")
-    judgments = tables.check(judgments, "judgments", need=NEED)
+        raise InputError(
+            f"{name} is not a judgments table and has no .judgments (got {type(source).__name__}); "
+            "pass what judge, evaluate or sample_again returned"
+        )
+    return tables.check(judgments, "judgments", need=NEED)
+
+
+def side_of(source: Any, name: str) -> Side:
+    """A side from a judgments table or an evaluation.
+
+    Raises
+    ------
+    InputError
+        If it has no judgments, a row is there twice, or it holds several versions of a rubric.
+    """
+    judgments = judgments_of(source, name)
     refuse_doubles(judgments, JUDGMENT_KEY, "judgments", may_miss=["order"])
-    votes = getattr(given, "votes", None) if not isinstance(given, pd.DataFrame) else None
+    votes, scores = (getattr(source, table, None) for table in ("votes", "scores"))
     votes = vote(judgments) if votes is None else tables.check(votes, "votes")
-    scores = getattr(given, "scores", None) if not isinstance(given, pd.DataFrame) else None
     scores = None if scores is None else tables.check(scores, "scores")
     try:
         refuse_doubles(votes, ["rubric", "criterion", "item_id", "judge"], "votes")
@@ -59,7 +72,7 @@ def side_of(given: Any, name: str) -> Side:
     heads = votes[["rubric", "rubric_version"]].drop_duplicates().itertuples(index=False)
     rubrics = ", ".join(f"{rubric}@{version}" for rubric, version in heads)
     shown = ", ".join(judges[:4]) + (f" and {len(judges) - 4} more" if len(judges) > 4 else "")
-    rules = getattr(given, "rules", None)
+    rules = getattr(source, "rules", None)
     used = judgments[[name for name in _USED if name in judgments]]
     return Side(used, votes, scores, rules, f"{rubrics}, {mode} {shown}", mode, Bill.of(judgments))
 
