@@ -6,7 +6,7 @@ Long, but one thing: all methods fill the same columns by the same rules for wha
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from evalkit import tables
 from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES, AVERAGES, AggregateRule, check_choice, check_share
 from evalkit.errors import ConfigError, listed
 from evalkit.rubrics.row_scales import Measures, answer_norms, halfway_labels, measures, nearest_labels
-from evalkit.stats.aggregation.dawid_skene_scores import Ballots, posteriors
+from evalkit.stats.aggregation.dawid_skene_scores import posteriors
 from evalkit.stats.agreement.disagreements import item_disagreement
 from evalkit.tables import SCORE_KEY, VOTE_KEY
 from evalkit.tables.grouping import Flags, Floats, Groups, Ints, Objects, group, most_frequent, refuse_doubles, tally
@@ -109,23 +109,31 @@ def aggregate(
     under = jury.scored_weight <= quorum * jury.total_weight + _TINY * jury.total_weight
     if quorum == 1.0:
         under = jury.scored_weight < jury.total_weight * (1 - _TINY)
-    made = _estimated(jury, pieces) if method == "dawid_skene" else _reached(jury, measured, method)
     # Judges who all are tied give an item without any answer: a tie, and no estimate.
     silent = (jury.groups.count(jury.answered) == 0) & (jury.groups.count(jury.scored) > 0)
-    under |= made.unknown & ~silent
-    made = replace(made, tied=made.tied | silent)
-    score, label, passed, verdict = made.score, made.label, made.passed, made.verdict
-    score[under], label[under], made.among[under] = np.nan, None, None
+    if method == "dawid_skene":
+        votes_cast = {"item": jury.groups.codes, "judge": jury.judge, "label": jury.names[jury.label]}
+        fitted = posteriors(pieces, pd.DataFrame(votes_cast | {"score": jury.score}))
+        score, label, tied, among = fitted.score, fitted.label, fitted.tied, fitted.among
+        passed, verdict = fitted.verdict()
+        under |= fitted.unknown & ~silent
+        methods, options = np.full(len(whole), method, dtype=object), np.where(fitted.one_coin, "one_coin", None)
+    else:
+        score, label, tied, among = _middle(jury, measured, method)
+        passed, verdict = _verdict(jury, measured, method)
+        methods, options = _methods(method, measured), np.full(len(whole), None, dtype=object)
+    tied = tied | silent
+    score[under], label[under], among[under] = np.nan, None, None
     passed[under] = pd.NA
     columns: dict[str, Any] = {key: pieces[key].array for key in [*SCORE_KEY, "level", "scale"]}
     columns |= {"score": score, "score_norm": answer_norms(score, label, measured), "label": tables.categorical(label)}
     columns |= {"passed": passed, "n_judges": jury.groups.count(), "n_scored": jury.groups.count(jury.scored)}
-    columns["tied"] = ~under & (made.tied | (verdict == "tied"))
+    columns["tied"] = ~under & (tied | (verdict == "tied"))
     columns["disagreement"] = item_disagreement(jury.groups, jury.measured, jury.norm, jury.label, jury.answered)
-    columns |= _status(jury, under, made.tied, verdict, score, label)
-    columns["method"] = tables.categorical(made.method)
-    columns["options"] = tables.categorical(made.options)
-    columns["tied_labels"] = tables.categorical(made.among)
+    columns |= _status(jury, under, tied, verdict, score, label)
+    columns["method"] = tables.categorical(methods)
+    columns["options"] = tables.categorical(options)
+    columns["tied_labels"] = tables.categorical(among)
     return tables.table("scores", columns)
 
 
@@ -206,36 +214,6 @@ def _jury(frame: pd.DataFrame, whole: Groups, weight: Floats, method: str) -> _J
         groups.total(weight),
         groups.total(weight, answered | tied),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Made:
-    """What came out, one entry per item and criterion; `unknown` where there can be nothing."""
-
-    score: Floats
-    label: Objects
-    tied: Flags
-    passed: BooleanArray
-    verdict: Objects
-    unknown: Flags
-    method: Objects
-    options: Objects
-    among: Objects
-
-
-def _reached(jury: _Jury, measured: Measures, method: str) -> _Made:
-    n_groups = len(jury.groups)
-    known, no_options = np.zeros(n_groups, dtype=bool), np.full(n_groups, None, dtype=object)
-    (score, label, tied, among), verdict = _middle(jury, measured, method), _verdict(jury, measured, method)
-    return _Made(score, label, tied, *verdict, known, _methods(method, measured), no_options, among)
-
-
-def _estimated(jury: _Jury, heads: pd.DataFrame) -> _Made:
-    found = posteriors(heads, Ballots(jury.groups.codes, jury.judge, jury.label, jury.score, jury.names))
-    method = np.full(len(found.score), "dawid_skene", dtype=object)
-    options = np.full(len(found.score), None, dtype=object)
-    options[found.one_coin] = "one_coin"
-    return _Made(found.score, found.label, found.tied, *found.verdict(), found.unknown, method, options, found.among)
 
 
 def _middle(jury: _Jury, measured: Measures, method: str) -> tuple[Floats, Objects, Flags, Objects]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,29 +16,6 @@ from evalkit.tables.ties import tied_cells
 
 _FEWEST_JUDGES, _MOST_LEVELS = 3, 5
 _TINY = 1e-9
-
-
-@dataclass(frozen=True, slots=True)
-class Ballots:
-    """One entry per vote.
-
-    Attributes
-    ----------
-    item
-        The place of its item (and criterion) among the heads.
-    judge, label
-        Numbers from 0; −1 for no label.
-    score
-        In rubric units; NaN for none.
-    names
-        Texts of the labels.
-    """
-
-    item: Ints
-    judge: Ints
-    label: Ints
-    score: Floats
-    names: Objects
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +55,15 @@ class Posteriors:
             return BooleanArray(self.chance > 0.5, half | np.isnan(self.chance)), verdict
 
 
-def posteriors(heads: pd.DataFrame, ballots: Ballots) -> Posteriors:
+def posteriors(heads: pd.DataFrame, ballots: pd.DataFrame) -> Posteriors:
     """Fit each rubric, version and criterion by itself.
 
     Parameters
     ----------
     heads
         `rubric, rubric_version, criterion, level, scale` of each item and criterion.
+    ballots
+        One row per vote: `item` (its row in `heads`), `judge`, `label` (None if missing) and `score`.
 
     Raises
     ------
@@ -93,42 +71,25 @@ def posteriors(heads: pd.DataFrame, ballots: Ballots) -> Posteriors:
         For fewer than three judges, more than five levels, or an interval scale.
     """
     n_heads = len(heads)
-    made = Posteriors(
-        np.full(n_heads, np.nan),
-        np.full(n_heads, None, dtype=object),
-        np.zeros(n_heads, dtype=bool),
-        np.full(n_heads, np.nan),
-        np.ones(n_heads, dtype=bool),
-        np.zeros(n_heads, dtype=bool),
-        np.full(n_heads, None, dtype=object),
-    )
-    for at, scale, rows in _criteria(heads, ballots):
-        places = {name: place for place, name in enumerate(scale.labels)}
-        label = np.array([*(places.get(str(name), -1) for name in ballots.names[:-1]), -1])[ballots.label[rows]]
-        said = rows[label >= 0]
-        item, items = pd.factorize(ballots.item[said], sort=True)
-        judge, judges = pd.factorize(ballots.judge[said], sort=True)
-        one_coin = too_few_items(len(items), len(judges), len(scale))
-        made.one_coin[at] = one_coin
-        if len(judges) < _FEWEST_JUDGES:
-            continue
-        fitted = estimate(
-            item.astype(np.int64), judge.astype(np.int64), label[label >= 0], len(scale), one_coin=one_coin
-        )
-        _fill(made, items, fitted.posterior, scale, _codes(scale, ballots, said))
-    return made
-
-
-def _criteria(heads: pd.DataFrame, ballots: Ballots) -> Iterator[tuple[Ints, Scale, Ints]]:
-    """Places of the heads, scale, and places of the ballots of each criterion."""
+    none, no = np.full(n_heads, None, dtype=object), np.zeros(n_heads, dtype=bool)
+    unknown = np.full(n_heads, np.nan)
+    made = Posteriors(unknown, none, no, unknown.copy(), ~no, no.copy(), none.copy())
     groups = group(heads, ["rubric", "rubric_version", "criterion", "level", "scale"])
-    of_ballot = groups.codes[ballots.item]
+    of_ballot = groups.codes[ballots["item"]]
     for number, first in enumerate(groups.first):
-        head = heads.iloc[int(first)]
+        head, own = heads.iloc[int(first)], ballots.loc[of_ballot == number]
         scale = Scale.from_json(str(head["level"]), str(head["scale"]))
-        rows = np.flatnonzero(of_ballot == number)
-        _refuse(str(head["criterion"]), scale, len(np.unique(ballots.judge[rows])))
-        yield np.flatnonzero(groups.codes == number), scale, rows
+        _refuse(str(head["criterion"]), scale, own["judge"].nunique())
+        said = own.loc[own["label"].isin(scale.labels)]
+        item, items = pd.factorize(said["item"].to_numpy(), sort=True)
+        judge, judges = pd.factorize(said["judge"].to_numpy(), sort=True)
+        one_coin = too_few_items(len(items), len(judges), len(scale))
+        made.one_coin[groups.codes == number] = one_coin
+        if len(judges) >= _FEWEST_JUDGES:
+            label = pd.Index(scale.labels).get_indexer(pd.Index(said["label"])).astype(np.int64)
+            fitted = estimate(item.astype(np.int64), judge.astype(np.int64), label, len(scale), one_coin=one_coin)
+            _fill(made, items, fitted.posterior, scale, _codes(scale, said))
+    return made
 
 
 def _refuse(criterion: str, scale: Scale, n_judges: int) -> None:
@@ -141,12 +102,12 @@ def _refuse(criterion: str, scale: Scale, n_judges: int) -> None:
         raise ConfigError(f"{what} needs {_FEWEST_JUDGES} judges or more, here are {n_judges}; use 'mean'")
 
 
-def _codes(scale: Scale, ballots: Ballots, said: Ints) -> Floats:
-    """The number that each label stands for; of pairs the score that votes with that label have; else NaN."""
+def _codes(scale: Scale, said: pd.DataFrame) -> Floats:
+    """The number that each label stands for; for pairs the score of votes with that label; else NaN."""
     if scale.level != "nominal":
         return np.array([float(code) for code in scale.codes])
-    paired = said[~np.isnan(ballots.score[said])]
-    by_label = dict(zip(ballots.names[ballots.label[paired]], ballots.score[paired], strict=True))
+    paired = said.loc[said["score"].notna()]
+    by_label = dict(zip(paired["label"], paired["score"], strict=True))
     return np.array([by_label.get(name, np.nan) for name in scale.labels])
 
 
