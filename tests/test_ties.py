@@ -340,7 +340,9 @@ def test_a_table_that_does_not_say_what_ties_is_refused_for_half_alone():
     old, labels = judged(SAID).drop(columns="tied_labels"), labels_of(GOLD)
     assert only(align(old, labels))["accuracy"] == pytest.approx(4 / 5)
     assert only(align(old, labels, ties="wrong"))["accuracy"] == pytest.approx(4 / 7)
-    with pytest.raises(InputError, match=r"ties='half' got 2 ties of a table .*make it again with vote or aggregate"):
+    with pytest.raises(
+        InputError, match=r"ties='half' got 2 tied answers of a table .*create it again with vote or aggregate"
+    ):
         align(old, labels, ties="half")
     verdicts = votes_of({("i00", "j"): [0, 1], ("i01", "j"): [1]}, BINARY).drop(columns="tied_labels")
     assert only(align(verdicts, labels_of([1, 1]), ties="half"))["accuracy"] == pytest.approx(0.75)

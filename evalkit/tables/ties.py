@@ -13,7 +13,7 @@ import numpy as np
 import orjson
 
 from evalkit.core.choices import TIES, UNSCORED, Ties, Unscored
-from evalkit.errors import ConfigError, listed
+from evalkit.errors import ConfigError, InputError, listed
 from evalkit.tables.grouping import Ints, Objects
 
 
@@ -48,6 +48,14 @@ def check_counting(
             reason = f": {why}" if why and given in choices else ""
             raise ConfigError(f"{function} got {name}={given!r}; allowed are {listed(allowed)}{reason}")
     return Counting(ties, unscored)
+
+
+def unknown_ties(n: int) -> InputError:
+    """The error for ``ties="half"`` on a table that does not store which labels are tied."""
+    return InputError(
+        f"ties='half' got {n} tied answers of a table that does not store which labels are tied (column tied_labels); "
+        "create it again with vote or aggregate, or choose ties='na' or 'wrong'"
+    )
 
 
 def tied_text(labels: Sequence[str]) -> str:

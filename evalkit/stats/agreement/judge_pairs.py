@@ -12,7 +12,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from evalkit.core.choices import Ties, Unscored
-from evalkit.stats.agreement.rating_arrays import Answered, Voted, answered, checked, voted
+from evalkit.stats.agreement.rating_arrays import Answered, answered, checked
+from evalkit.stats.alignment.agreement_measures import moments
 from evalkit.stats.figure_tables import (
     CRITERION_KEY,
     interval_columns,
@@ -22,6 +23,7 @@ from evalkit.stats.figure_tables import (
     result_table,
 )
 from evalkit.stats.leave_one_out import ratio, sums_without_each
+from evalkit.stats.voting import vote
 from evalkit.tables.grouping import Flags, Floats
 from evalkit.tables.ties import Counting, check_counting
 
@@ -103,54 +105,55 @@ def judge_agreement(
     [['x', 'y', 0.75, 0.5, 4]]
     """
     counting = check_counting("judge_agreement", ties, unscored)
-    form = "samples" if "sample" in getattr(judged, "columns", ()) else "votes"
-    rows = [row for data in answered(checked(judged, form), form, clusters) for row in _rows(data, counting)]
-    return result_table(rows, _COLUMNS)
+    if "sample" in getattr(judged, "columns", ()):
+        judged = vote(checked(judged, "samples"))
+    found = answered(checked(judged, "votes"), "votes", clusters, half=ties == "half")
+    return result_table([row for data in found for row in _rows(data, counting)], _COLUMNS)
 
 
 def _rows(data: Answered, counting: Counting) -> Iterator[dict[str, Any]]:
-    votes = voted(data)
-    asked = np.zeros(votes.label.shape, dtype=bool)
-    asked[data.items, data.judges] = True
-    named, tied = votes.label >= 0, votes.tied
+    asked = data.grid(values=True, fill=False)
+    named, tied = data.grid(data.rows["label"].notna(), fill=False), data.grid(data.tied, fill=False)
     counted = named | (tied & (counting.ties != "na")) | (~named & ~tied & (counting.unscored == "wrong"))
     counted &= asked
-    pairs = list(combinations(range(data.n_judges), 2))
+    shares, pairs = _shares(data), list(combinations(range(data.n_judges), 2))
     both = [counted[:, one] & counted[:, other] for one, other in pairs]
     choices: dict[str, Any] = {"ties": counting.ties, "unscored": counting.unscored}
     choices["same_items"] = all(np.array_equal(rows, both[0]) for rows in both)
-    for (one, other), rows in zip(pairs, both, strict=True):
-        row: dict[str, Any] = {"judge_a": data.names[one], "judge_b": data.names[other]}
-        of_both = asked[:, one] & asked[:, other]
-        row |= {"n_tied": int((of_both & (tied[:, one] | tied[:, other])).sum())}
-        row |= {"n_left_out": int((of_both & ~rows).sum())}
-        either = int((asked[:, one] | asked[:, other]).sum())
-        shares = [votes.shares(judge, half=counting.ties == "half")[rows] for judge in (one, other)]
-        yield data.head | row | choices | _pair(votes, one, other, rows, shares, either, data)
+    for pair, rows in zip(pairs, both, strict=True):
+        row: dict[str, Any] = {"judge_a": data.names[pair[0]], "judge_b": data.names[pair[1]]}
+        of_both = asked[:, pair].all(axis=1)
+        row |= {"n_tied": int((of_both & tied[:, pair].any(axis=1)).sum()), "n_left_out": int((of_both & ~rows).sum())}
+        either = int(asked[:, pair].any(axis=1).sum())
+        yield data.head | row | choices | _pair(data, pair, rows, shares, either)
 
 
-def _pair(
-    votes: Voted, one: int, other: int, named: Flags, shares: list[Matrix], either: int, data: Answered
-) -> dict[str, Any]:
-    unit, n_units = data.cells.unit, data.cells.n_units
-    scored = ~np.isnan(votes.score[:, [one, other]]).any(axis=1)
+def _shares(data: Answered) -> Matrix:
+    """Labels as items × judges × kinds; a tie that is spread over t labels is 1/t of each."""
+    cells = data.labels
+    shares = np.zeros((data.n_items, data.n_judges, int(cells.answer.max(initial=-1)) + 1))
+    np.add.at(shares, (cells.item, cells.judge, cells.answer), 1.0)
+    return shares / np.maximum(shares.sum(axis=2, keepdims=True), 1)
+
+
+def _pair(data: Answered, pair: tuple[int, int], named: Flags, shares: Matrix, either: int) -> dict[str, Any]:
+    scores = data.grid(data.rows["score"], np.nan)[:, pair]
+    scored = ~np.isnan(scores).any(axis=1) & (data.scale.level != "nominal")
     there = named | scored
     n = int(there.sum())
     notes: list[str] = []
     row: dict[str, Any] = {"n": n, "coverage": n / either}
     if not n:
         return row | {"notes": "no item was scored by both"}
-    units = np.unique(unit[there])
-    place = np.full(n_units, -1, dtype=np.int64)
-    place[units] = np.arange(len(units))
-    sums = partial(sums_without_each, unit=place[unit[named]], n_units=len(units))
-    agreed, kappa = _on_labels(shares[0], shares[1], sums)
+    unit = np.zeros(data.n_items, dtype=np.int64)
+    units, unit[there] = np.unique(data.cells.unit[there], return_inverse=True)
+    sums = partial(sums_without_each, unit=unit[named], n_units=len(units))
+    agreed, kappa = _on_labels(shares[named, pair[0]], shares[named, pair[1]], sums)
     row |= jackknife_row("percent_agreement", agreed, "logit", notes, "no item has a label of both")
     why = "both sides are constant and equal" if named.any() else "no item has a label of both"
     row |= jackknife_row("cohen_kappa", kappa, "atanh", notes, why)
     if data.scale.level != "nominal":
-        sums = partial(sums_without_each, unit=place[unit[scored]], n_units=len(units))
-        quadratic = _on_scores(votes.score[scored, one], votes.score[scored, other], sums)
+        quadratic = moments(*scores[scored].T, unit[scored], len(units) + 1)["quadratic_kappa"]
         why = "both sides are constant and equal" if scored.sum() > 1 else "fewer than two items"
         row |= jackknife_row("quadratic_kappa", quadratic, "atanh", notes, why)
     note_few_clusters(len(units), notes)
@@ -164,13 +167,3 @@ def _on_labels(one: Matrix, other: Matrix, sums: Sums) -> tuple[Floats, Floats]:
         chance += sums(mine) * sums(theirs)
     # (p_o − p_e)/(1 − p_e), both sides times n².
     return ratio(agreed, n), ratio(n * agreed - chance, n**2 - chance)
-
-
-def _on_scores(one: Floats, other: Floats, sums: Sums) -> Floats:
-    middle = float(one.mean()) if len(one) else 0.0  # squares around it lose no digits
-    one, other = one - middle, other - middle
-    n = sums(np.ones(len(one)))
-    ma, mb = ratio(sums(one), n), ratio(sums(other), n)
-    saa, sbb, sab = ratio(sums(one**2), n), ratio(sums(other**2), n), ratio(sums(one * other), n)
-    spread = saa - ma**2 + sbb - mb**2 + (ma - mb) ** 2
-    return ratio(2 * (sab - ma * mb), np.where(n > 1.5, spread, 0.0))

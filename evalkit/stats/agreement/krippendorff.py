@@ -45,6 +45,12 @@ class Cells:
     unit: Ints
     n_units: int
 
+    def by_cell(self) -> tuple[Ints, Ints, Ints]:
+        """The item of each cell, the cell of each entry, and the number of entries per cell."""
+        n_judges = int(self.judge.max(initial=0)) + 1
+        seen, cell, size = np.unique(self.item * n_judges + self.judge, return_inverse=True, return_counts=True)
+        return seen // n_judges, cell.astype(np.int64), size.astype(np.int64)
+
     def paired(self) -> Cells:
         """Only the items that two or more judges scored."""
         keep = pairable(self.item, self.judge, len(self.unit))[self.item]
@@ -94,11 +100,9 @@ def _varies(cells: Cells, metric: Metric) -> bool:
 
 def _shares(cells: Cells) -> tuple[Ints, Ints, Floats]:
     """Entries (cell, answer, share) with the item of each cell."""
-    n_judges = int(cells.judge.max()) + 1 if len(cells.judge) else 1
-    seen, cell = np.unique(cells.item * n_judges + cells.judge, return_inverse=True)
-    size = np.bincount(cell)
-    found = tally(cell, cells.answer, len(seen))
-    return seen[found.group] // n_judges, found.value, found.weight / size[found.group]
+    item, cell, size = cells.by_cell()
+    found = tally(cell, cells.answer, len(item))
+    return item[found.group], found.value, found.weight / size[found.group]
 
 
 def _agreement(cells: Cells) -> tuple[Floats, Floats]:
@@ -115,7 +119,7 @@ def _agreement(cells: Cells) -> tuple[Floats, Floats]:
 def _dense(cells: Cells) -> npt.NDArray[np.float64]:
     """n_c: total share of each answer, per unit."""
     item, answer, share = _shares(cells)
-    width = int(cells.answer.max()) + 1 if len(cells.answer) else 1
+    width = int(cells.answer.max(initial=0)) + 1
     place = cells.unit[item] * width + answer
     sums = np.bincount(place, weights=share, minlength=cells.n_units * width).astype(np.float64)
     return sums.reshape(cells.n_units, width)
@@ -132,18 +136,15 @@ def _nominal(cells: Cells) -> Floats:
 
 def _interval(cells: Cells) -> Floats:
     n_items = len(cells.unit)
-    n_judges = int(cells.judge.max()) + 1 if len(cells.judge) else 1
-    seen, cell = np.unique(cells.item * n_judges + cells.judge, return_inverse=True)
-    size = np.maximum(np.bincount(cell, minlength=len(seen)), 1)
+    item, cell, size = cells.by_cell()
     centered = cells.value - (cells.value.mean() if len(cells.value) else 0.0)
-    mean = np.bincount(cell, weights=centered, minlength=len(seen)) / size
-    square = np.bincount(cell, weights=centered**2, minlength=len(seen)) / size
-    item = seen // n_judges
+    mean = np.bincount(cell, weights=centered, minlength=len(item)) / size
+    square = np.bincount(cell, weights=centered**2, minlength=len(item)) / size
 
     def total(values: Floats) -> Floats:
         return np.bincount(item, weights=values, minlength=n_items).astype(np.float64)
 
-    judges = total(np.ones(len(seen)))
+    judges = total(np.ones(len(item)))
     cross = (total(mean) ** 2 - total(mean**2)) / np.maximum(judges - 1, 1)
     sums = unit_sums(np.stack([judges, total(square), cross, total(mean)], axis=1), cells.unit, cells.n_units)
     rows = without_each(sums)
@@ -154,7 +155,7 @@ def _interval(cells: Cells) -> Floats:
 
 def _ordinal(cells: Cells) -> Floats:
     # Krippendorff's ordinal distance is the squared difference of midranks, and those change with each unit.
-    width = int(cells.answer.max()) + 1 if len(cells.answer) else 1
+    width = int(cells.answer.max(initial=0)) + 1
     totals, coincidence = _dense(cells), _coincidences(cells, width)
     rows = without_each(np.hstack([totals, coincidence]))
     counts, pairs = rows[:, :width], rows[:, width:].reshape(-1, width, width)
@@ -170,11 +171,8 @@ def _ordinal(cells: Cells) -> Floats:
 def _coincidences(cells: Cells, width: int) -> npt.NDArray[np.float64]:
     """o_cc' per unit, as rows of width × width."""
     n_items = len(cells.unit)
-    n_judges = int(cells.judge.max()) + 1 if len(cells.judge) else 1
-    seen, cell = np.unique(cells.item * n_judges + cells.judge, return_inverse=True)
-    shares = np.bincount(cell * width + cells.answer, minlength=len(seen) * width).reshape(-1, width)
-    shares = shares / np.maximum(shares.sum(axis=1, keepdims=True), 1)
-    item = seen // n_judges
+    item, cell, size = cells.by_cell()
+    shares = np.bincount(cell * width + cells.answer, minlength=len(item) * width).reshape(-1, width) / size[:, None]
     judges = np.bincount(item, minlength=n_items)
     whole = np.stack([np.bincount(item, weights=column, minlength=n_items) for column in shares.T], axis=1)
     scale = 1 / np.maximum(judges - 1, 1)

@@ -12,15 +12,14 @@ import pandas as pd
 
 from evalkit import tables
 from evalkit.core.vote_aggregate_rules import AVERAGES
-from evalkit.errors import InputError
-from evalkit.rubrics.row_scales import Measures, answer_norms, measures, nearest_labels
+from evalkit.rubrics.row_scales import answer_norms, measures
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.agreement.krippendorff import Cells, Metric
 from evalkit.stats.figure_tables import CRITERION_KEY
 from evalkit.stats.intervals import cluster_codes, jackknife_groups
 from evalkit.tables import JUDGMENT_KEY, VOTE_KEY
-from evalkit.tables.grouping import Flags, Floats, Ints, clusters_of, group, refuse_doubles, tally
-from evalkit.tables.ties import labels_among
+from evalkit.tables.grouping import Flags, Floats, Ints, clusters_of, group, refuse_doubles
+from evalkit.tables.ties import labels_among, unknown_ties
 
 _UNUSED = ("explanation", "reply", "key", "model", "source", "latency_s", "cost_usd")
 
@@ -92,16 +91,22 @@ class Answered:
         return len(self.names)
 
     @property
-    def n_tied(self) -> int:
-        """Votes without a label because of a tie."""
+    def tied(self) -> Flags:
+        """Per row: has a vote no label because of a tie?"""
         if self.form == "samples" or "tied" not in self.rows:
-            return 0
-        return int((self.rows["tied"] & self.rows["label"].isna()).sum())
+            return np.zeros(len(self.rows), dtype=bool)
+        return self.rows["tied"].to_numpy(dtype=bool) & self.rows["label"].isna().to_numpy()
 
     @property
     def n_samples(self) -> int:
         """The most rows of one judge on one item."""
         return int(np.bincount(self.items * self.n_judges + self.judges).max())
+
+    def grid(self, values: Any, fill: Any) -> npt.NDArray[Any]:
+        """Values of the rows as items × judges."""
+        grid = np.full((self.n_items, self.n_judges), fill)
+        grid[self.items, self.judges] = values
+        return grid
 
     def blocks(self) -> tuple[npt.NDArray[np.float64], Ints]:
         """`score_norm` of the complete items (items × judges × samples), and which items those are."""
@@ -145,18 +150,11 @@ def _spread(rows: pd.DataFrame) -> tuple[pd.DataFrame, Ints]:
     tied = rows["tied"].to_numpy(dtype=bool) & label.isna().to_numpy() if "tied" in rows else np.zeros(len(rows), bool)
     cells = rows["tied_labels"].astype(object) if "tied_labels" in rows else pd.Series(None, rows.index, dtype=object)
     names = [labels_among(cell) if tie else (own,) for own, cell, tie in zip(label, cells, tied, strict=True)]
-    _refuse_unknown(bool(tied.any()) and not all(names))
+    if tied.any() and not all(names):
+        raise unknown_ties(sum(not one for one in names))
     places = np.repeat(np.arange(len(rows)), [len(one) for one in names])
     wide = rows.iloc[places]
     return wide.assign(label=tables.categorical([name for one in names for name in one])), places
-
-
-def _refuse_unknown(unknown: bool) -> None:
-    if unknown:
-        raise InputError(
-            "ties='half' got a tied vote of a table that does not hold among which labels it is (column tied_labels); "
-            "make it again with vote, or choose ties='na' or 'wrong'"
-        )
 
 
 def _answered(rows: pd.DataFrame, clusters: pd.Series, form: str) -> Answered:
@@ -179,7 +177,7 @@ def _answered(rows: pd.DataFrame, clusters: pd.Series, form: str) -> Answered:
     answer = label if scale.level == "nominal" else _ranks(value, scored)
     cells = Cells(items[scored], judges[scored], answer[scored], np.nan_to_num(value[scored]), unit, n_units)
     named = scored if form == "samples" else label >= 0
-    kinds = answer if form == "samples" else label
+    kinds = answer if form == "samples" else _places(rows["label"], scale)
     labels = Cells(items[named], judges[named], kinds[named], np.zeros(int(named.sum())), unit, n_units)
     k = int(rows["n_samples"].max()) if form == "votes" and "n_samples" in rows else 0
     head = {key: rows[key].iloc[0] for key in CRITERION_KEY}
@@ -208,108 +206,7 @@ def _norm(rows: pd.DataFrame, score: Floats) -> Floats:
     return answer_norms(score, texts, measures(rows))
 
 
-@dataclass(frozen=True, slots=True)
-class Voted:
-    """One vote per judge and item: items × judges.
-
-    Attributes
-    ----------
-    score
-        In rubric units; NaN for none, and on nominal scales.
-    label
-        Place of the label among the scale's codes (interval: among the values seen); −1 for none or a tie.
-    ties
-        (item, judge) of a tied vote -> the places that are equal; none where an older table does not hold them.
-    tied
-        Where votes are tied.
-    """
-
-    score: npt.NDArray[np.float64]
-    label: npt.NDArray[np.int64]
-    tied: npt.NDArray[np.bool_]
-    ties: dict[tuple[int, int], tuple[int, ...]]
-
-    @property
-    def n_kinds(self) -> int:
-        """Number of places that occur."""
-        return max([int(self.label.max(initial=-1)), *(max(places, default=-1) for places in self.ties.values())]) + 1
-
-    def shares(self, judge: int, *, half: bool) -> npt.NDArray[np.float64]:
-        """One judge's label per item as shares of the kinds; a tie is 1/t each if `half`, else nothing.
-
-        Raises
-        ------
-        InputError
-            For `half` where it is not known among which labels a tie is.
-        """
-        label = self.label[:, judge]
-        shares: npt.NDArray[np.float64] = (label[:, None] == np.arange(self.n_kinds)).astype(np.float64)
-        for item in np.flatnonzero(self.tied[:, judge]) if half else ():
-            places = self.ties.get((int(item), judge), ())
-            _refuse_unknown(not places)
-            shares[item, list(places)] = 1 / len(places)
-        return shares
-
-
-def voted(data: Answered) -> Voted:
-    """The votes as they are; samples by their mean and the code nearest to it, nominal ones by their majority."""
-    shape = (data.n_items, data.n_judges)
-    cell = data.items * data.n_judges + data.judges
-    score, label = np.full(shape[0] * shape[1], np.nan), np.full(shape[0] * shape[1], -1, dtype=np.int64)
-    ties: dict[int, tuple[int, ...]] = {}
-    if data.form == "votes":
-        score[cell] = data.rows["score"].to_numpy(dtype=np.float64)
-        label[cell] = _places(data.rows["label"], data.scale)
-        ties = _ties(data, cell)
-    elif data.scale.level == "nominal":
-        seen = _places(data.rows["label"], data.scale)
-        rows = data.scored & (seen >= 0)
-        counts = tally(cell[rows], seen[rows], len(label))
-        top = counts.modal()
-        single = np.bincount(counts.group[top], minlength=len(label)) == 1
-        kept, lost = top & single[counts.group], top & ~single[counts.group]
-        label[counts.group[kept]] = counts.value[kept]
-        for at, value in zip(counts.group[lost].tolist(), counts.value[lost].tolist(), strict=True):
-            ties[at] = (*ties.get(at, ()), value)
-    else:
-        n = np.bincount(cell[data.scored], minlength=len(score))
-        total = np.bincount(cell[data.scored], weights=data.cells.value, minlength=len(score))
-        score[n > 0] = total[n > 0] / n[n > 0]
-        texts, tied = nearest_labels(score, Measures(np.zeros(len(score), dtype=np.int64), (data.scale,)))
-        places = _order(pd.Series(tables.categorical(texts)), data.scale)
-        label = np.array([places.get(text, -1) for text in texts], dtype=np.int64)
-        for at in np.flatnonzero(tied).tolist():
-            ties[at] = tuple(places.setdefault(name, len(places)) for name in data.scale.around(float(score[at])))
-    if data.scale.level == "nominal":
-        score[:] = np.nan
-    pairs = {divmod(at, data.n_judges): among for at, among in ties.items()}
-    is_tied = np.zeros(shape, dtype=bool)
-    for item, judge in pairs:
-        is_tied[item, judge] = True
-    return Voted(score.reshape(shape), label.reshape(shape), is_tied, pairs)
-
-
-def _ties(data: Answered, cell: Ints) -> dict[int, tuple[int, ...]]:
-    """The places among which each tied vote is; none where the table does not hold them."""
-    rows = data.rows
-    if "tied" not in rows:
-        return {}
-    at = np.flatnonzero(rows["tied"].to_numpy(dtype=bool) & rows["label"].isna().to_numpy())
-    cells = rows["tied_labels"].astype(object).iloc[at] if "tied_labels" in rows else [None] * len(at)
-    places = _order(rows["label"], data.scale)
-    return {
-        int(cell[row]): tuple(places.setdefault(name, len(places)) for name in labels_among(among))
-        for row, among in zip(at, cells, strict=True)
-    }
-
-
-def _order(labels: pd.Series, scale: Scale) -> dict[str, int]:
-    """The place of each label."""
-    names = labels.cat.categories if scale.level == "interval" else scale.labels
-    return {str(name): place for place, name in enumerate(names)}
-
-
 def _places(labels: pd.Series, scale: Scale) -> Ints:
-    order = _order(labels, scale)
-    places = [order.get(str(name), -1) for name in labels.cat.categories]
-    return np.array([*places, -1], dtype=np.int64)[labels.cat.codes.to_numpy()]
+    """The place of each label on the scale (interval scales: among the labels that occur); −1 for none."""
+    names = labels.cat.categories if scale.level == "interval" else pd.Index(scale.labels)
+    return names.get_indexer(pd.Index(labels.astype(object))).astype(np.int64)

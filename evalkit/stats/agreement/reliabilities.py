@@ -10,8 +10,8 @@ import pandas as pd
 
 from evalkit.core.choices import Ties
 from evalkit.stats.agreement.chance_corrected import Labels, fleiss_kappa, gwet_ac, quadratic_weights
-from evalkit.stats.agreement.krippendorff import Cells, Metric, alpha, pairable, percent_agreement
-from evalkit.stats.agreement.rating_arrays import Answered, Voted, answered, checked, voted
+from evalkit.stats.agreement.krippendorff import alpha, pairable, percent_agreement
+from evalkit.stats.agreement.rating_arrays import Answered, answered, checked
 from evalkit.stats.agreement.variance_components import Components, components, dependability
 from evalkit.stats.figure_tables import (
     CRITERION_KEY,
@@ -21,6 +21,7 @@ from evalkit.stats.figure_tables import (
     note_few_clusters,
     result_table,
 )
+from evalkit.stats.voting import vote
 from evalkit.tables.ties import check_counting
 
 _COUNTS = ["n_items", "n_pairable", "n_judges", "n_samples", "n_blocks", "n_clusters"]
@@ -112,16 +113,25 @@ def reliability(
     but = ("ties=wrong", "ties=half") if form == "samples" else ("ties=wrong",)
     why = "judgments count as shares of labels" if ties == "half" else "among judges no label is right"
     check_counting("reliability", ties, but=but, why=why)
-    found = list(answered(checked(judged, form), form, clusters, half=ties == "half"))
+    frame = checked(judged, form)
+    found = list(answered(frame, form, clusters, half=ties == "half"))
+    by_vote = {}
+    if full:
+        votes = checked(vote(frame), "votes") if form == "samples" else frame
+        by_vote = {tuple(data.head.values()): data for data in answered(votes, "votes", clusters)}
     order = _FULL_COLUMNS if full else _COLUMNS
-    rows = [data.head | _row(data, full=full) | {"ties": ties, "n_tied": data.n_tied} for data in found]
+    rows = [
+        data.head
+        | _row(data, by_vote.get(tuple(data.head.values())), order)
+        | {"ties": ties, "n_tied": int(data.tied.sum())}
+        for data in found
+    ]
     return result_table(rows, order)
 
 
-def _row(data: Answered, *, full: bool) -> dict[str, Any]:
+def _row(data: Answered, votes: Answered | None, columns: list[str]) -> dict[str, Any]:
     notes: list[str] = []
-    names = [name for name in (_FULL_COLUMNS if full else _COLUMNS) if name not in CRITERION_KEY]
-    row: dict[str, Any] = dict.fromkeys(names, np.nan)
+    row: dict[str, Any] = dict.fromkeys((name for name in columns if name not in CRITERION_KEY), np.nan)
     row |= {"form": data.form, "metric": data.metric, "n_items": data.n_items, "n_judges": data.n_judges}
     row |= {"n_samples": data.k or data.n_samples, "n_clusters": data.n_clusters}
     row["n_pairable"] = int(pairable(data.cells.item, data.cells.judge, data.n_items).sum())
@@ -133,8 +143,8 @@ def _row(data: Answered, *, full: bool) -> dict[str, Any]:
         shares = percent_agreement(data.labels)
         row |= jackknife_row("percent_agreement", shares, "logit", notes, "no item has two labels")
     row |= _spread(data, notes)
-    if full:
-        row |= _full(data, notes, pairs=row["n_pairable"] > 0)
+    if votes is not None:
+        row |= _full(data, votes, notes, pairs=row["n_pairable"] > 0)
     note_few_clusters(data.n_clusters, notes)
     return row | {"notes": joined(notes)}
 
@@ -162,37 +172,28 @@ def _spread(data: Answered, notes: list[str]) -> dict[str, Any]:
     return row | jackknife_row("phi", values, "logit", notes, "nothing varies") | {"n_blocks": n_blocks}
 
 
-def _full(data: Answered, notes: list[str], *, pairs: bool) -> dict[str, Any]:
-    votes = voted(data)
-    row: dict[str, Any] = {"vote_metric": data.metric, "n_complete": int((votes.label >= 0).all(axis=1).sum())}
-    if data.form == "samples":
-        row["vote_metric"] = "nominal" if data.scale.level == "nominal" else "interval"
+def _full(data: Answered, votes: Answered, notes: list[str], *, pairs: bool) -> dict[str, Any]:
+    """Figures on one vote per judge; alpha on votes only if `data` are samples."""
+    cells, scale = votes.labels, data.scale
+    counts = np.zeros((votes.n_items, len(scale)))
+    if scale.level != "interval":
+        np.add.at(counts, (cells.item, cells.answer), 1.0)
+    labels = Labels(counts, votes.n_judges, cells.unit, cells.n_units)
+    n_labels = np.bincount(cells.item, minlength=votes.n_items)
+    row: dict[str, Any] = {"vote_metric": votes.metric, "n_complete": int((n_labels == votes.n_judges).sum())}
     if not pairs:
         return row
     if data.form == "samples":
-        values = alpha(_vote_cells(votes, data, row["vote_metric"]), row["vote_metric"])
+        values = alpha(votes.cells, votes.metric)
         row |= jackknife_row("alpha_vote", values, "atanh", notes, "nothing varies, or no item has two votes")
-    if data.scale.level == "interval":
+    if scale.level == "interval":
         notes.append("fleiss_kappa, gwet_ac1, gwet_ac2: an interval scale has no levels to count")
         return row
-    labels = _counted(votes, data)
     why = "nothing varies" if row["n_complete"] else "no item has a label of every judge"
     row |= jackknife_row("fleiss_kappa", fleiss_kappa(labels), "atanh", notes, why)
-    same = np.eye(len(data.scale))
-    row |= jackknife_row("gwet_ac1", gwet_ac(labels, same), "atanh", notes, "no item has two labels")
-    if data.scale.level == "ordinal":
-        near = quadratic_weights(np.array([float(code) for code in data.scale.codes]))
-        row |= jackknife_row("gwet_ac2", gwet_ac(labels, near), "atanh", notes, "no item has two labels")
+    weights = {"gwet_ac1": np.eye(len(scale))}
+    if scale.level == "ordinal":
+        weights["gwet_ac2"] = quadratic_weights(np.array([float(code) for code in scale.codes]))
+    for name, near in weights.items():
+        row |= jackknife_row(name, gwet_ac(labels, near), "atanh", notes, "no item has two labels")
     return row
-
-
-def _vote_cells(votes: Voted, data: Answered, metric: Metric) -> Cells:
-    item, judge = np.nonzero(votes.label >= 0 if metric == "nominal" else ~np.isnan(votes.score))
-    value = np.zeros(len(item)) if metric == "nominal" else votes.score[item, judge]
-    answer = votes.label[item, judge] if metric == "nominal" else np.zeros(len(item), dtype=np.int64)
-    return Cells(item.astype(np.int64), judge.astype(np.int64), answer, value, data.cells.unit, data.cells.n_units)
-
-
-def _counted(votes: Voted, data: Answered) -> Labels:
-    counts = np.stack([(votes.label == place).sum(axis=1) for place in range(len(data.scale))], axis=1)
-    return Labels(counts.astype(np.float64), data.n_judges, data.cells.unit, data.cells.n_units)

@@ -12,11 +12,10 @@ from types import MappingProxyType
 import numpy as np
 import numpy.typing as npt
 
-from evalkit.errors import InputError
 from evalkit.stats.intervals import FEWEST_OTHERS, few_others
 from evalkit.stats.leave_one_out import ratio, sums_without_each
 from evalkit.tables.grouping import Flags, Floats, Ints, tally
-from evalkit.tables.ties import LEFT_OUT, Counting
+from evalkit.tables.ties import LEFT_OUT, Counting, unknown_ties
 
 FIGURES = (
     "accuracy",
@@ -161,7 +160,7 @@ def _compared(one: Answers, reference: Answers, unit: Ints, n_units: int, option
     found = _kinds(table, unit[table.item], rows, options)
     both = ~np.isnan(one.score) & ~np.isnan(reference.score)
     x, y, unit = one.score[both], reference.score[both], unit[both]
-    scores = _moments(x, y, unit, rows) | _ranked(x, y, unit, rows)
+    scores = moments(x, y, unit, rows) | _ranked(x, y, unit, rows)
     if n_units and any(few_others(np.round(side, 10), unit) for side in (x, y)):
         for name in ("quadratic_kappa", "pearson", "spearman", "kendall"):
             scores[name][1:] = np.nan
@@ -210,10 +209,7 @@ def tie_sets(one: Answers, tied: Ints, *, verdicts: bool) -> list[Ints]:
         return [np.array([0, 1])] * len(tied)
     among = np.full(len(tied), -1) if one.among is None else one.among[tied]
     if (among < 0).any():
-        raise InputError(
-            f"ties='half' got {int((among < 0).sum())} ties of a table that does not hold among which labels they are "
-            "(column tied_labels); make it again with vote or aggregate, or choose ties='na' or 'wrong'"
-        )
+        raise unknown_ties(int((among < 0).sum()))
     return [np.array(one.sets[number], dtype=np.int64) for number in among]
 
 
@@ -261,7 +257,8 @@ def _of_classes(
     return values
 
 
-def _moments(x: Floats, y: Floats, unit: Ints, rows: int) -> dict[str, Floats]:
+def moments(x: Floats, y: Floats, unit: Ints, rows: int) -> dict[str, Floats]:
+    """Quadratic kappa (Lin's concordance), Pearson's r, mean absolute difference and bias of two score vectors."""
     # Differences, and values around one middle, so that squares lose no digits.
     gap = x - y
     middle = float(y.mean()) if len(y) else 0.0
