@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from evalkit.stats.agreement.krippendorff import Cells, alpha
-from evalkit.stats.alignment.agreement_measures import Answers, compare_answers
+from evalkit.stats.alignment.agreement_measures import Answers, KindOptions, compare_each
 from evalkit.stats.alignment.corrected_means import power_tuned
 from evalkit.stats.alignment.system_levels import TRANSFORM
 from evalkit.stats.intervals import Interval, bounded_interval, change_interval, jackknife, mean_interval, rate_interval
@@ -75,7 +75,8 @@ def cells(sample: Sample, n_units: int) -> Cells:
 def truths(cuts: tuple[float, ...], *, clustered: bool) -> dict[str, float]:
     """The figures of the whole population; they do not depend on clusters but for chance."""
     whole = drawn(np.random.default_rng(1), POPULATION, cuts, clustered=clustered)
-    made = compare_answers(*sides(whole), np.zeros(POPULATION, dtype=np.int64), 0, verdicts=True)
+    judge, person = sides(whole)
+    made = compare_each(judge, [person], np.zeros(POPULATION, dtype=np.int64), 0, KindOptions(verdicts=True))
     one = Sample(whole.judge, whole.second, whole.person, np.zeros(POPULATION, dtype=np.int64))
     return {
         "mean": whole.judge.mean(),
@@ -107,7 +108,8 @@ def corrected(sample: Sample, n: int) -> Interval:
 def intervals(draw: np.random.Generator, n: int, cuts: tuple[float, ...], *, clustered: bool) -> dict[str, Interval]:
     sample = drawn(draw, n, cuts, clustered=clustered)
     n_units = int(sample.unit.max()) + 1
-    made = compare_answers(*sides(sample), sample.unit, n_units, verdicts=True)
+    judge, person = sides(sample)
+    made = compare_each(judge, [person], sample.unit, n_units, KindOptions(verdicts=True))
     reliable = alpha(cells(sample, n_units), "ordinal")
     scores = sample.judge.astype(float)
     whole = drawn(draw, n * (1 + UNLABELLED), cuts, clustered=clustered)

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalkit.stats.intervals import (
-    bootstrap,
     bounded_interval,
     change_interval,
     cluster_codes,
@@ -174,13 +173,13 @@ def test_a_distance_has_an_interval_above_zero():
     ],
 )
 def test_kappas_and_correlations_need_three_clusters_that_differ(person, clusters, expected):
-    from evalkit.stats.alignment.agreement_measures import Answers, compare_answers
+    from evalkit.stats.alignment.agreement_measures import Answers, KindOptions, compare_each
 
     judge = np.array([0, 1, 0, 0] + [1] * 25 + [0])
     unit = np.arange(30) if clusters is None else np.array(clusters)
     none = np.zeros(30, dtype=bool)
     one, other = (Answers(codes, codes.astype(float), none) for codes in (judge, np.array(person)))
-    made = compare_answers(one, other, unit, int(unit.max()) + 1, verdicts=True)
+    made = compare_each(one, [other], unit, int(unit.max()) + 1, KindOptions(verdicts=True))
     for name in ("kappa", "quadratic_kappa", "pearson", "spearman", "kendall"):
         assert np.isfinite(made[name][0])
         assert jackknife(float(made[name][0]), made[name][1:]).reason == expected
@@ -215,20 +214,6 @@ def test_cluster_codes_do_not_depend_on_the_order_of_rows():
     names = pd.Series(["b", "a", "c", "a"])
     assert cluster_codes(names).tolist() == [1, 0, 2, 0]
     assert cluster_codes(names[::-1]).tolist() == [0, 2, 0, 1]
-
-
-def test_bootstrap_covers_and_is_reproducible():
-    values = np.random.default_rng(0).normal(size=60)
-    clusters = np.repeat(np.arange(20), 3)
-    made = bootstrap(lambda rows: float(values[rows].mean()), clusters, rounds=500)
-    again = bootstrap(lambda rows: float(values[rows].mean()), clusters, rounds=500)
-    assert made == again
-    # A clustered mean: the percentile interval is close to the cluster interval.
-    expected = mean_interval(values, clusters)
-    assert made.low == pytest.approx(expected.low, abs=0.1)
-    assert made.high == pytest.approx(expected.high, abs=0.1)
-    assert bootstrap(lambda rows: math.nan, clusters, rounds=20).reason.startswith("not defined")
-    assert bootstrap(lambda rows: 1.0, np.zeros(3, dtype=int), rounds=20).reason == "fewer than two clusters"
 
 
 def test_the_jackknife_covers_a_correlation():

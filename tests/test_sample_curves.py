@@ -93,7 +93,7 @@ def test_prefix_and_whole_are_votes_and_align(method, scale):
     made = k_curve(table, labels, method=method, figures=names, ks=[1, 2, 4, 6], draws=4)
     for k, part in made.groupby("k"):
         few = table[table["sample"] < k].reset_index(drop=True)
-        found = align(vote(few, method=method), labels, interval="jackknife").iloc[0]
+        found = align(vote(few, method=method), labels).iloc[0]
         assert part["prefix"].tolist() == pytest.approx([found[name] for name in names], abs=1e-9)
     whole = made[made["k"] == 6]
     assert whole["value"].tolist() == pytest.approx(whole["prefix"].tolist())
@@ -110,7 +110,7 @@ def test_nominal_labels_take_the_majority():
     made = k_curve(table, labels, ks=[1, 2, 3])
     for k, row in made.set_index("k").iterrows():
         few = table[table["sample"] < k].reset_index(drop=True)
-        assert row["prefix"] == pytest.approx(align(vote(few), labels, interval=None)["accuracy"].iloc[0])
+        assert row["prefix"] == pytest.approx(align(vote(few), labels, intervals=False)["accuracy"].iloc[0])
     assert made["figure"].tolist() == ["accuracy"] * 3
     assert made["phi"].isna().all()
 

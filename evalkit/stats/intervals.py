@@ -1,4 +1,4 @@
-"""Confidence intervals over clusters: jackknife, cluster errors of a mean, Wilson, bootstrap; NA with a reason.
+"""Confidence intervals over clusters: jackknife, cluster errors of a mean, Wilson; NA with a reason.
 
 The unit is the cluster (`group_id`, else the item), taken with all its criteria, judges and samples. Judges
 are fixed: no interval here speaks of other judges than those that were asked. All intervals are 95 %. They stand
@@ -8,7 +8,7 @@ in one file so that the reasons for having none are the same for all.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -17,27 +17,6 @@ import numpy.typing as npt
 import pandas as pd
 
 from evalkit.tables.grouping import Floats, Ints
-
-__all__ = [
-    "FEWEST_OTHERS",
-    "FEW_CLUSTERS",
-    "TOO_LITTLE",
-    "Interval",
-    "Transform",
-    "bootstrap",
-    "bounded_interval",
-    "change_interval",
-    "cluster_codes",
-    "cluster_variance",
-    "few_others",
-    "jackknife",
-    "jackknife_groups",
-    "mean_interval",
-    "percentiles",
-    "rate_interval",
-    "resamples",
-    "wilson",
-]
 
 Transform = Literal["atanh", "logit", "log", "none"]
 
@@ -342,45 +321,3 @@ def rate_interval(flags: Floats, clusters: Ints) -> Interval:
         return wilson(rate, n_clusters)
     deff = max(1.0, variance / (rate * (1 - rate) / (n - 1)))
     return wilson(rate, n / deff)
-
-
-def resamples(clusters: Ints, *, rounds: int = 2000) -> Iterator[Ints]:
-    """Row positions of resampled clusters, `rounds` times, drawn with a fixed seed; none for one cluster."""
-    order = np.argsort(clusters, kind="stable")
-    _, start, size = np.unique(clusters[order], return_index=True, return_counts=True)
-    draw = np.random.default_rng(0)
-    for _ in range(rounds if len(size) > 1 else 0):
-        chosen = draw.integers(0, len(size), len(size))
-        sizes = size[chosen]
-        ends = np.cumsum(sizes)
-        rows = np.arange(ends[-1]) + np.repeat(start[chosen] - (ends - sizes), sizes)
-        yield order[rows]
-
-
-def percentiles(values: Floats, value: float) -> Interval:
-    """The percentile interval of a figure `value` from its resampled `values`."""
-    if math.isnan(value):
-        return Interval.none("the figure is not defined")
-    if not len(values):
-        return Interval.none("fewer than two clusters")
-    known = values[np.isfinite(values)]
-    if len(known) < (1 - _MOST_UNDEFINED) * len(values):
-        return Interval.none("not defined in over 5 % of the resamples")
-    low, high = np.quantile(known, [1 - _TAIL, _TAIL])
-    return Interval(float(low), float(high))
-
-
-def bootstrap(figure: Callable[[Ints], float], clusters: Ints, *, rounds: int = 2000) -> Interval:
-    """The percentile interval of a figure over resampled clusters.
-
-    Parameters
-    ----------
-    figure
-        The figure on the rows of these positions; NaN where it is not defined.
-    clusters
-        The cluster of each row.
-    rounds
-        Number of resamples, drawn with a fixed seed.
-    """
-    found = np.array([figure(rows) for rows in resamples(clusters, rounds=rounds)])
-    return percentiles(found, 0.0)

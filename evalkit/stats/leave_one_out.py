@@ -7,8 +7,6 @@ import numpy.typing as npt
 
 from evalkit.tables.grouping import Floats, Ints
 
-__all__ = ["ratio", "sums_without_each", "unit_sums", "without_each"]
-
 Matrix = npt.NDArray[np.float64]
 
 

@@ -15,7 +15,7 @@ from evalkit.core.choices import Ties, Unscored
 from evalkit.core.vote_aggregate_rules import check_choice
 from evalkit.errors import ConfigError, InputError, listed
 from evalkit.rubrics.row_scales import Measures, nearest_labels
-from evalkit.stats.alignment.agreement_measures import FIGURES, Answers, compare_each
+from evalkit.stats.alignment.agreement_measures import FIGURES, Answers, KindOptions, compare_each
 from evalkit.stats.alignment.rater_panels import Panel, checked, panels
 from evalkit.stats.alignment.system_levels import TRANSFORM
 from evalkit.stats.figure_tables import JUDGE_KEY, joined, note_few_clusters, result_table
@@ -258,7 +258,7 @@ def _drawn(cube: _Cube, k: int, panel: Panel, method: str, draws: int, counting:
 
     def figures(one: _Cube, units: int) -> dict[str, Floats]:
         answers = _voted(one, k, panel, method).take(rows)
-        return compare_each(answers, people, unit, units, verdicts=panel.verdicts, counting=counting)
+        return compare_each(answers, people, unit, units, KindOptions(panel.verdicts, counting))
 
     prefix = {name: float(values[0]) for name, values in figures(cube, 0).items()}
     made: list[dict[str, Floats]] = []

@@ -44,8 +44,6 @@ from evalkit.tables.grouping import (
 )
 from evalkit.tables.ties import tied_cells
 
-__all__ = ["shown_first", "vote"]
-
 _NEED = [*JUDGMENT_KEY, "score", "label", "passed", "error", "level", "scale"]
 
 

@@ -17,8 +17,6 @@ from evalkit.rubrics import Rubric
 from evalkit.tables import SCORE_KEY
 from evalkit.tables.grouping import Flags, Floats, Groups, Objects, group, refuse_doubles
 
-__all__ = ["combine"]
-
 _NEED = [*SCORE_KEY, "score", "score_norm", "label", "passed", "reason", "status"]
 _TINY = 1e-9
 _NO_ROW = "not_judged"

@@ -19,8 +19,6 @@ import numpy.typing as npt
 
 from evalkit.tables.grouping import Ints
 
-__all__ = ["Estimate", "estimate", "too_few_items"]
-
 Matrix = npt.NDArray[np.float64]
 
 _SMOOTHING = 0.01

@@ -17,7 +17,7 @@ from evalkit.errors import ConfigError, EvalkitWarning
 from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.aggregation.independent_judges import effective_judges
 from evalkit.stats.aggregation.model_families import JuryFamilies, jury_families, models_of
-from evalkit.stats.alignment.agreement_measures import Answers, compare_each, counted_rows
+from evalkit.stats.alignment.agreement_measures import Answers, KindOptions, compare_each, counted_rows
 from evalkit.stats.alignment.rater_panels import Panel, checked, panels
 from evalkit.stats.figure_tables import (
     CRITERION_KEY,
@@ -233,14 +233,9 @@ def _known(panel: Panel, judge: str, name: str, counting: Counting) -> Flags:
 
 def _values(answers: Answers, rows: Flags, over: _Over, unit: Ints, n_units: int) -> Floats:
     """The figure against the people: on all, then without each unit."""
-    return compare_each(
-        answers.take(rows),
-        [one.take(rows) for one in over.people],
-        unit,
-        n_units,
-        verdicts=over.panel.verdicts,
-        counting=over.counting,
-    )[over.name]
+    people = [one.take(rows) for one in over.people]
+    options = KindOptions(over.panel.verdicts, over.counting)
+    return compare_each(answers.take(rows), people, unit, n_units, options)[over.name]
 
 
 def _units(panel: Panel, rows: Flags) -> tuple[Ints, int]:

@@ -11,8 +11,6 @@ import pandas as pd
 from evalkit.errors import InputError, counted, listed
 from evalkit.tables import ItemsLike, as_items
 
-__all__ = ["JuryFamilies", "family", "jury_families", "models_of"]
-
 # Token of a model's name -> family: those of one house, trained on much the same.
 _FAMILIES = dict.fromkeys(["gpt", "chatgpt", "davinci", "o"], "gpt")
 _FAMILIES |= dict.fromkeys(["gemini", "gemma", "palm", "bard"], "gemini")

@@ -12,8 +12,6 @@ from evalkit.rubrics.row_scales import Measures, label_norms, measures, norms
 from evalkit.tables import SCORE_KEY, VOTE_KEY
 from evalkit.tables.grouping import Flags, Floats, Groups, Ints, group, refuse_doubles, tally
 
-__all__ = ["disagreement", "item_disagreement"]
-
 _NEED = [*VOTE_KEY, "score", "label", "level", "scale"]
 
 

@@ -6,8 +6,7 @@ Long, but one thing: all figures leave out the same units, by the same sums.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from types import MappingProxyType
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -33,7 +32,6 @@ OF_CLASSES = ("balanced_accuracy", "macro_f1")
 """Computed on request, as are ``f1_<label>``."""
 
 _MOST_CELLS = 4_000_000
-_NO_CLASSES: Mapping[str, int] = MappingProxyType({})
 Matrix = npt.NDArray[np.float64]
 Weighted = tuple[Floats, Floats]
 
@@ -82,38 +80,34 @@ def same_rows(counted: Iterable[Flags]) -> bool:
     return all(np.array_equal(one, rows[0]) for one in rows)
 
 
-def compare_answers(
-    one: Answers, reference: Answers, unit: Ints, n_units: int, *, verdicts: bool, counting: Counting = LEFT_OUT
-) -> dict[str, Floats]:
-    """`compare_each` with one reference."""
-    return compare_each(one, [reference], unit, n_units, verdicts=verdicts, counting=counting)
+@dataclass(frozen=True, slots=True)
+class KindOptions:
+    """How verdicts or labels are compared.
 
-
-def compare_each(
-    one: Answers,
-    references: Sequence[Answers],
-    unit: Ints,
-    n_units: int,
-    *,
-    verdicts: bool,
-    counting: Counting = LEFT_OUT,
-    extra: Sequence[str] = (),
-    classes: Mapping[str, int] = _NO_CLASSES,
-) -> dict[str, Floats]:
-    """All figures of `one`, averaged over the references against which they are defined, by their numbers of items.
-
-    Parameters
+    Attributes
     ----------
-    unit, n_units
-        Which of the units each item is left out with; `n_units` 0 leaves nothing out.
     verdicts
         Are the kinds verdicts (0 fail, 1 pass)? Else they are labels, without false passes and fails.
     counting
-        How ties of `one`, and items without an answer of `one`, count in the figures on kinds. All of these figures
-        are of one table of kinds: ``half`` spreads a tie over its t cells, 1/t each; what is ``wrong`` stands in a
-        row of its own, which no reference has.
+        How ties of the judge, and items without an answer of the judge, count. All figures on kinds are from one table
+        of kinds: ``half`` spreads a tie over its t cells, 1/t each; an error is in a row of its own, which the
+        reference never has.
     extra, classes
-        Figures of classes that are wanted too, and the code of each class.
+        The figures of classes to compute too, and the code of each class.
+    """
+
+    verdicts: bool
+    counting: Counting = LEFT_OUT
+    extra: tuple[str, ...] = ()
+    classes: Mapping[str, int] = field(default_factory=dict)
+
+
+def compare_each(
+    one: Answers, references: Sequence[Answers], unit: Ints, n_units: int, options: KindOptions
+) -> dict[str, Floats]:
+    """All figures of `one`, averaged over the references against which they are defined, by their numbers of items.
+
+    `unit` is the unit with which each item is left out; if `n_units` is 0, nothing is left out.
 
     Returns
     -------
@@ -128,9 +122,8 @@ def compare_each(
     InputError
         For ``half`` where it is not known among which labels a tie is.
     """
-    options = _Options(verdicts, counting, tuple(extra), classes)
     found = [_compared(one, reference, unit, n_units, options) for reference in references]
-    return average(found, [*FIGURES, *extra], n_units)
+    return average(found, [*FIGURES, *options.extra], n_units)
 
 
 def average(found: Sequence[Mapping[str, Weighted]], names: Sequence[str], n_units: int) -> dict[str, Floats]:
@@ -146,15 +139,7 @@ def average(found: Sequence[Mapping[str, Weighted]], names: Sequence[str], n_uni
     return averaged
 
 
-@dataclass(frozen=True, slots=True)
-class _Options:
-    verdicts: bool
-    counting: Counting
-    extra: tuple[str, ...]
-    classes: Mapping[str, int]
-
-
-def _compared(one: Answers, reference: Answers, unit: Ints, n_units: int, options: _Options) -> dict[str, Weighted]:
+def _compared(one: Answers, reference: Answers, unit: Ints, n_units: int, options: KindOptions) -> dict[str, Weighted]:
     rows = n_units + 1
     table = kinds_table(one, reference.kind, verdicts=options.verdicts, counting=options.counting)
     found = _kinds(table, unit[table.item], rows, options)
@@ -213,7 +198,7 @@ def tie_sets(one: Answers, tied: Ints, *, verdicts: bool) -> list[Ints]:
     return [np.array(one.sets[number], dtype=np.int64) for number in among]
 
 
-def _kinds(table: Table, unit: Ints, rows: int, options: _Options) -> dict[str, Weighted]:
+def _kinds(table: Table, unit: Ints, rows: int, options: KindOptions) -> dict[str, Weighted]:
     said, true, weight = table.said, table.true, table.weight
 
     def total(flags: Flags) -> Floats:

@@ -17,11 +17,18 @@ import pandas as pd
 from evalkit.core.choices import REFERENCES, Reference, Ties, Unscored
 from evalkit.core.vote_aggregate_rules import check_choice
 from evalkit.errors import ConfigError, EvalkitWarning, InputError, listed
-from evalkit.stats.alignment.agreement_measures import FIGURES, OF_CLASSES, Answers, counted_rows, same_rows
+from evalkit.stats.alignment.agreement_measures import (
+    FIGURES,
+    OF_CLASSES,
+    Answers,
+    KindOptions,
+    counted_rows,
+    same_rows,
+)
 from evalkit.stats.alignment.label_splits import HELD_OUT, PartOption, count_look, take_part
 from evalkit.stats.alignment.label_values import Annotators
 from evalkit.stats.alignment.rater_panels import Panel, checked, panels
-from evalkit.stats.alignment.system_levels import Found, Level, figures_once, inside_groups, system_names
+from evalkit.stats.alignment.system_levels import Found, Level, figures_once, group_means, inside_groups, system_names
 from evalkit.stats.alignment.system_levels import figures as figures_at
 from evalkit.stats.figure_tables import (
     CRITERION_KEY,
@@ -36,7 +43,6 @@ from evalkit.tables.grouping import Flags, Ints
 from evalkit.tables.ties import LEFT_OUT, Counting, check_counting
 
 LevelOption = Literal["corpus", "group", "system"]
-IntervalOption = Literal["jackknife", "bootstrap"]
 
 _CEILINGS = ("accuracy", "kappa", "quadratic_kappa", "spearman")
 _COUNTS = ["n_items", "n_scored", "n_verdicts", "n_labelled", "n_annotators", "n_clusters", "n_tied_references"]
@@ -58,7 +64,7 @@ def align(
     unscored: Unscored = "drop",
     by: str | Mapping[str, Any] | pd.Series | None = None,
     level: LevelOption = "corpus",
-    interval: IntervalOption | None = "jackknife",
+    intervals: bool = True,
     clusters: Mapping[str, Any] | pd.Series | None = None,
     systems: Mapping[str, Any] | pd.Series | pd.DataFrame | str | None = None,
     part: PartOption | None = None,
@@ -98,9 +104,9 @@ def align(
         side is constant or n < 3 left out (no Fisher z), with `n_groups` and `n_groups_used`, and a warning
         where under 80 % are used; ``system``: the figures of the systems' mean scores, on the items that
         judge and annotator both scored, with `n_systems`. Ceilings are of the same level.
-    interval
-        ``jackknife`` (default) over clusters, ``bootstrap`` (2,000 rounds, slow; corpus level), or None: figures
-        alone, fast. Between systems too it is the clusters that are left out: it says nothing of other systems.
+    intervals
+        Whether to compute intervals (a jackknife over clusters); False is faster. For ``level="system"`` too the
+        clusters are left out, so that the interval does not cover the choice of systems.
     clusters
         item_id -> cluster; the item by default. `Evaluation` takes its items' groups and equal contents:
         `clusters=evaluation.clusters` gives the intervals that it shows.
@@ -164,14 +170,14 @@ def align(
     [['j', 0.75, 0.5, 0.5, 4]]
     """
     counting = check_counting("align", ties, unscored)
-    _check_options(reference, level, interval, figures)
-    _check_level(level, interval, clusters, systems, counting)
+    _check_options(reference, level, figures)
+    _check_level(level, clusters, systems, counting)
     frame, said = checked(judged, labels)
     said, chosen = take_part(said, part)
     frame = _with_by(frame, by)
     keys = [*CRITERION_KEY, *([_by_name(by)] if by is not None else [])]
     systems_of = system_names(frame, systems) if systems is not None else None
-    options = _Options(reference, counting, level, interval, tuple(FIGURES if figures is None else figures))
+    options = _Options(reference, counting, level, intervals, tuple(FIGURES if figures is None else figures))
     rows: list[dict[str, Any]] = []
     for panel in panels(frame, said, keys=keys, clusters=clusters):
         rows.extend(panel.head | row for row in _rows(panel, options, systems_of, chosen))
@@ -192,7 +198,7 @@ class _Options:
     reference: str
     counting: Counting
     level: str
-    interval: str | None
+    intervals: bool
     figures: tuple[str, ...]
 
     @property
@@ -201,11 +207,9 @@ class _Options:
         return tuple(name for name in self.figures if name in OF_CLASSES or name.startswith(_F1))
 
 
-def _check_options(reference: str, level: str, interval: str | None, figures: Sequence[str] | None) -> None:
+def _check_options(reference: str, level: str, figures: Sequence[str] | None) -> None:
     check_choice("reference", reference, REFERENCES)
     check_choice("level", level, get_args(LevelOption))
-    if interval is not None:
-        check_choice("interval", interval, get_args(IntervalOption))
     known = (*FIGURES, *OF_CLASSES, _FIRST)
     unknown = [name for name in figures or () if name not in known and not str(name).startswith(_F1)]
     if isinstance(figures, str) or unknown or len(set(figures or ())) < len(figures or ()):
@@ -214,7 +218,7 @@ def _check_options(reference: str, level: str, interval: str | None, figures: Se
         )
 
 
-def _check_level(level: str, interval: str | None, clusters: Any, systems: Any, counting: Counting) -> None:
+def _check_level(level: str, clusters: Any, systems: Any, counting: Counting) -> None:
     if level == "system" and counting != LEFT_OUT:
         raise ConfigError(
             f"level='system' compares mean scores, which ties={counting.ties!r}, unscored={counting.unscored!r} "
@@ -224,8 +228,6 @@ def _check_level(level: str, interval: str | None, clusters: Any, systems: Any, 
         raise ConfigError("level='group' needs clusters=: which group each item_id belongs to")
     if level == "system" and systems is None:
         raise ConfigError("level='system' needs systems=: items with a system_id, or item_id -> system")
-    if level != "corpus" and interval == "bootstrap":
-        raise ConfigError(f"interval='bootstrap' is for level='corpus'; level={level!r} has 'jackknife' or None")
 
 
 def _by_name(by: Any) -> str:
@@ -252,9 +254,8 @@ def _rows(
     system = np.zeros(0, dtype=np.int64)
     if systems_of is not None:
         system = pd.factorize(pd.Series(panel.items).map(systems_of), sort=True)[0].astype(np.int64)
-    level = Level(
-        options.level, panel.unit, system, panel.verdicts, extra=options.extra, classes=_classes(panel, options)
-    )
+    kinds = KindOptions(panel.verdicts, extra=options.extra, classes=_classes(panel, options))
+    level = Level(options.level, panel.unit, system, kinds)
     row: dict[str, Any] = {"n_annotators": len(annotators.names), "ties": options.counting.ties}
     row["unscored"] = options.counting.unscored
     if options.reference != "each":
@@ -315,8 +316,13 @@ def _judge_row(panel: Panel, judge: str, level: Level, options: _Options, chosen
         why = "every labelled item is tied" if row["n_scored"] else "no item has both a label and a score"
         return row | {"notes": "; ".join([*notes, why if row["n_labelled"] else "no labels"])}
     references = [one.take(used) for one in _references(annotators, options)]
-    at_level = replace(level.take(used), counting=options.counting)
-    found = figures_at(answers.take(used), references, at_level, options.interval)
+    at_level = _counted(level.take(used), options)
+    if options.level == "group":
+        inside = inside_groups(answers.take(used), references, at_level)
+        found = group_means(inside, at_level, intervals=options.intervals)
+        row |= _group_counts(inside, options, notes)
+    else:
+        found = figures_at(answers.take(used), references, at_level, intervals=options.intervals)
     found = {name: value for name, value in found.items() if name in options.figures}
     for name, (value, ends) in found.items():
         row[name] = value
@@ -324,14 +330,11 @@ def _judge_row(panel: Panel, judge: str, level: Level, options: _Options, chosen
             row |= figure_row(name, value, ends)
     if options.reference != "each" and len(annotators.names) > 1:
         row |= _as_peer(answers, annotators, level, options)
-    if options.level == "group":
-        correlated = bool(set(_CORRELATIONS) & set(options.figures))
-        row |= _group_counts(answers.take(used), references, at_level, notes, correlated=correlated)
-    elif options.level == "system":
+    if options.level == "system":
         row |= _system_counts(level.system[used], notes)
     notes += _reasons(found, panel, references, counted[used], options)
     notes += _unequal(references, options)
-    if options.interval is not None:
+    if options.intervals:
         note_few_clusters(row["n_clusters"], notes)
     return row | {"notes": joined(notes)}
 
@@ -347,7 +350,7 @@ def _first_rate(panel: Panel, judge: str, labelled: Flags, options: _Options, no
     values, unit = (np.repeat(one[there], n[there]) for one in (share, panel.unit))
     ends = mean_interval(values, unit, bounds=(0.0, 1.0))
     row = figure_row(_FIRST, float(values.mean()), ends, notes)
-    return row if options.interval is not None else {_FIRST: row[_FIRST]}
+    return row if options.intervals else {_FIRST: row[_FIRST]}
 
 
 def _unequal(references: list[Answers], options: _Options) -> list[str]:
@@ -365,12 +368,14 @@ def _references(annotators: Annotators, options: _Options) -> list[Answers]:
     return [annotators.together("mean" if options.reference == "mean" else "majority")]
 
 
-def _group_counts(
-    answers: Answers, references: list[Answers], level: Level, notes: list[str], *, correlated: bool
-) -> dict[str, int]:
-    inside = inside_groups(answers, references, level)
+def _counted(level: Level, options: _Options) -> Level:
+    """The level with ties and unscored answers of the judge counted as chosen."""
+    return replace(level, options=replace(level.options, counting=options.counting))
+
+
+def _group_counts(inside: Any, options: _Options, notes: list[str]) -> dict[str, int]:
     used = int((~np.isnan(inside[:, FIGURES.index("pearson")])).sum())
-    if correlated and used < _ENOUGH_GROUPS * len(inside):
+    if set(_CORRELATIONS) & set(options.figures) and used < _ENOUGH_GROUPS * len(inside):
         notes.append(f"only {used} of {len(inside)} groups could be used: a side is constant or n < 3 in the others")
     return {"n_groups": len(inside), "n_groups_used": used}
 
@@ -417,7 +422,7 @@ def _as_peer(answers: Answers, annotators: Annotators, level: Level, options: _O
         own = annotators.answers(one)
         said = (own.kind >= 0) | ~np.isnan(own.score)
         (reference,) = _references(annotators.without(one), options)
-        at_level = replace(level.take(said), counting=options.counting)
+        at_level = _counted(level.take(said), options)
         found.append((figures_once(answers.take(said), reference.take(said), at_level), int(said.sum())))
     return _means(found, "as_peer", options)
 

@@ -21,8 +21,6 @@ from evalkit.errors import CacheError, InputError, listed
 from evalkit.tables import LABEL_KEY
 from evalkit.tables.grouping import clusters_of
 
-__all__ = ["DEV", "FEWEST", "HELD_OUT", "PartOption", "count_look", "held_out_looks", "split_labels", "take_part"]
-
 PartOption = Literal["dev", "held-out"]
 DEV, HELD_OUT = "dev", "held-out"
 FEWEST = 50

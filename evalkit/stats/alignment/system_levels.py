@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,23 +15,19 @@ from evalkit.stats.alignment.agreement_measures import (
     FIGURES,
     OF_CLASSES,
     Answers,
+    KindOptions,
     average,
-    compare_answers,
     compare_each,
 )
-from evalkit.stats.intervals import Interval, Transform, jackknife, jackknife_groups, percentiles, resamples
+from evalkit.stats.intervals import Interval, Transform, jackknife, jackknife_groups
 from evalkit.tables.grouping import Floats, Ints
-from evalkit.tables.ties import LEFT_OUT, Counting
 
-LevelName = Literal["corpus", "group", "system"]
 Found = dict[str, tuple[float, Interval | None]]
 
 TRANSFORM: dict[str, Transform] = dict.fromkeys(FIGURES, "atanh")
 TRANSFORM |= {"accuracy": "logit", "false_pass_rate": "logit", "false_fail_rate": "logit", "mae": "log", "bias": "none"}
 TRANSFORM |= dict.fromkeys(OF_CLASSES, "logit")
 """How the jackknife takes each figure; F1 of a class as a share."""
-
-_NOTHING = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,25 +42,22 @@ class Level:
         The cluster of each item.
     system
         The system of each item, −1 for none; empty at other levels.
-    verdicts, counting, extra, classes
-        As in `compare_each`.
+    options
+        How verdicts or labels are compared.
     """
 
     name: str
     unit: Ints
     system: Ints
-    verdicts: bool
-    counting: Counting = LEFT_OUT
-    extra: tuple[str, ...] = ()
-    classes: Mapping[str, int] = field(default_factory=dict)
+    options: KindOptions
 
     @property
     def figures(self) -> list[str]:
         """The figures that are computed."""
-        return [*FIGURES, *self.extra]
+        return [*FIGURES, *self.options.extra]
 
     def take(self, rows: Any) -> Level:
-        """The level on some items, units numbered afresh."""
+        """The level on some items, with units numbered again."""
         unit = np.unique(self.unit[rows], return_inverse=True)[1].astype(np.int64)
         system = self.system[rows] if self.name == "system" else self.system
         return replace(self, unit=unit, system=system)
@@ -98,100 +91,54 @@ def system_names(frame: pd.DataFrame, systems: Mapping[str, Any] | pd.Series | p
     return dict(zip(pairs["item_id"], pairs["system_id"], strict=True))
 
 
-def figures(answers: Answers, references: list[Answers], level: Level, interval: str | None) -> Found:
-    """Every figure against the references, averaged over them, with its interval where one is asked for."""
-    if level.name == "group":
-        return _grouped(answers, references, level, interval)
+def figures(answers: Answers, references: list[Answers], level: Level, *, intervals: bool) -> Found:
+    """Every figure against the references, averaged over them, on the corpus or between systems."""
+    unit, n_units = jackknife_groups(level.unit)
+    n_units = n_units if intervals else 0
     if level.name == "system":
-        return _between_systems(answers, references, level, interval)
-    if interval != "jackknife":
-        plain = _averaged(answers, references, level, level.unit, 0)
-        found: Found = {name: (float(values[0]), None) for name, values in plain.items()}
-        return _bootstrapped(found, answers, references, level) if interval == "bootstrap" else found
-    left_out, n_units = jackknife_groups(level.unit)
-    return _jackknifed(_averaged(answers, references, level, left_out, n_units), interval)
+        each = [_system_figures(answers, one, level, unit, n_units) for one in references]
+        values = average(each, level.figures, n_units)
+    else:
+        values = compare_each(answers, references, unit, n_units, level.options)
+    return {name: _found(name, float(one[0]), one[1:] if intervals else None) for name, one in values.items()}
+
+
+def _found(name: str, value: float, leave_out: Floats | None) -> tuple[float, Interval | None]:
+    if leave_out is None:
+        return value, None
+    return value, jackknife(value, leave_out, transform=TRANSFORM.get(name, "logit"))
 
 
 def figures_once(one: Answers, other: Answers, level: Level) -> dict[str, float]:
     """The figures of one against one other, at this level, without intervals."""
-    return {name: value for name, (value, _) in figures(one, [other], level, None).items()}
-
-
-def _jackknifed(made: dict[str, Floats], interval: str | None) -> Found:
-    return {
-        name: (
-            float(values[0]),
-            None
-            if interval is None
-            else jackknife(float(values[0]), values[1:], transform=TRANSFORM.get(name, "logit")),
-        )
-        for name, values in made.items()
-    }
-
-
-def _averaged(answers: Answers, references: list[Answers], level: Level, unit: Ints, n_units: int) -> dict[str, Floats]:
-    return compare_each(
-        answers,
-        references,
-        unit,
-        n_units,
-        verdicts=level.verdicts,
-        counting=level.counting,
-        extra=level.extra,
-        classes=level.classes,
-    )
-
-
-def _bootstrapped(found: Found, answers: Answers, references: list[Answers], level: Level) -> Found:
-    rounds = []
-    for rows in resamples(level.unit):
-        part = [one.take(rows) for one in references]
-        made = _averaged(answers.take(rows), part, level, level.unit[rows], 0)
-        rounds.append([float(made[name][0]) for name in level.figures])
-    columns = np.array(rounds).T if rounds else np.empty((len(level.figures), 0))
-    return {
-        name: (found[name][0], percentiles(column, found[name][0]))
-        for name, column in zip(level.figures, columns, strict=True)
-    }
-
-
-# -- inside groups
+    if level.name == "group":
+        found = group_means(inside_groups(one, [other], level), level, intervals=False)
+    else:
+        found = figures(one, [other], level, intervals=False)
+    return {name: value for name, (value, _) in found.items()}
 
 
 def inside_groups(answers: Answers, references: list[Answers], level: Level) -> npt.NDArray[np.float64]:
     """Figures inside each group: groups × figures."""
     order = np.argsort(level.unit, kind="stable")
-    pieces = np.split(order, np.cumsum(np.bincount(level.unit))[:-1])
     rows = []
-    for piece in pieces:
+    for piece in np.split(order, np.cumsum(np.bincount(level.unit))[:-1]):
         part = [one.take(piece) for one in references]
         unit = np.zeros(len(piece), dtype=np.int64)
-        made = _averaged(answers.take(piece), part, level, unit, 0)
-        rows.append([float(made[name][0]) for name in level.figures])
+        values = compare_each(answers.take(piece), part, unit, 0, level.options)
+        rows.append([float(values[name][0]) for name in level.figures])
     return np.array(rows)
 
 
-def _grouped(answers: Answers, references: list[Answers], level: Level, interval: str | None) -> Found:
-    inside = inside_groups(answers, references, level)
+def group_means(inside: npt.NDArray[np.float64], level: Level, *, intervals: bool) -> Found:
+    """The unweighted mean of each figure over the groups in which it is defined."""
     found: Found = {}
     for name, column in zip(level.figures, inside.T, strict=True):
         used = column[~np.isnan(column)]
         value = float(used.mean()) if len(used) else np.nan
-        ends = None
-        if interval is not None:
-            others = (used.sum() - used) / max(len(used) - 1, 1)
-            ends = jackknife(value, others, transform=TRANSFORM.get(name, "logit"))
-        found[name] = (value, ends)
+        others = (used.sum() - used) / max(len(used) - 1, 1)
+        found[name] = _found(name, value, others if intervals else None)
     return found
-
-
-# -- between systems
-
-
-def _between_systems(answers: Answers, references: list[Answers], level: Level, interval: str | None) -> Found:
-    unit, n_units = jackknife_groups(level.unit) if interval is not None else (_NOTHING, 0)
-    each = [_system_figures(answers, one, level, unit, n_units) for one in references]
-    return _jackknifed(average(each, level.figures, n_units), interval)
 
 
 def _system_figures(
@@ -201,7 +148,7 @@ def _system_figures(
     both = ~np.isnan(one.score) & ~np.isnan(other.score) & (level.system >= 0)
     n_systems = int(level.system.max(initial=-1)) + 1
     system = level.system[both]
-    cell = (unit[both] * n_systems + system) if n_units else _NOTHING
+    cell = unit[both] * n_systems + system
     sums = []
     for values in (np.ones(int(both.sum())), one.score[both], other.score[both]):
         whole = np.bincount(system, weights=values, minlength=n_systems)[None, :]
@@ -211,7 +158,7 @@ def _system_figures(
         sums.append(whole)
     made = np.array([_on_means(n, x, y) for n, x, y in zip(*sums, strict=True)])
     n_items, nothing = sums[0].sum(axis=1), np.full(n_units + 1, np.nan)
-    found = dict(zip(FIGURES, made.T, strict=True)) | dict.fromkeys(level.extra, nothing)
+    found = dict(zip(FIGURES, made.T, strict=True)) | dict.fromkeys(level.options.extra, nothing)
     return {name: (values, n_items) for name, values in found.items()}
 
 
@@ -219,5 +166,5 @@ def _on_means(n: Floats, x: Floats, y: Floats) -> list[float]:
     seen = n > 0.5
     none, tied = np.full(int(seen.sum()), -1), np.zeros(int(seen.sum()), dtype=bool)
     left, right = (Answers(none, side[seen] / n[seen], tied) for side in (x, y))
-    made = compare_answers(left, right, np.zeros(len(none), dtype=np.int64), 0, verdicts=False)
+    made = compare_each(left, [right], np.zeros(len(none), dtype=np.int64), 0, KindOptions(verdicts=False))
     return [float(made[name][0]) for name in FIGURES]

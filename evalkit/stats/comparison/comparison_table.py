@@ -13,8 +13,6 @@ import pandas as pd
 from evalkit.core.formatting import Bill, figure, html_page, html_table, text_table
 from evalkit.errors import counted
 
-__all__ = ["JURY", "SAME", "Comparison", "chance_words"]
-
 JURY = "jury"
 SAME = "same replies"
 _LEVEL = 0.05

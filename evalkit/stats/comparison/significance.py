@@ -9,8 +9,6 @@ import numpy as np
 
 from evalkit.tables.grouping import Floats, Ints
 
-__all__ = ["Outcomes", "holm", "mcnemar_midp", "permuted_samples", "sign_flip"]
-
 _DRAWS = 10_000
 _PERMUTATIONS = 1_999
 _MOST_CELLS = 4_000_000
