@@ -232,11 +232,11 @@ def test_templates_are_pinned_and_the_judges_own_comes_first():
     profile = ek.freeze(evaluation, "p.yaml")
     assert profile.template == "number@v1"
     assert [judge.template for judge in profile.judges] == [None, "tagged@v1"]
-    forms = [builder.form for builder in replayed("p.yaml").spec.prompt_builders]
+    forms = [builder.template.form for builder in replayed("p.yaml").spec.prompt_builders]
     assert forms == ["number", "tagged"]
     # the call's template comes before the profile's, a judge's before both
     called = ek.evaluate(ROWS, "p.yaml", template="default@v1", samples=1)
-    assert [builder.form for builder in called.spec.prompt_builders] == ["json", "tagged"]
+    assert [builder.template.form for builder in called.spec.prompt_builders] == ["json", "tagged"]
 
 
 def test_conservative_rules_survive_freezing():

@@ -149,7 +149,7 @@ class TestWhatIsPaid:
         rubric = two_criteria()
         old = ek.judge(rows(), rubric, FAKE)
         new = rubric.edit(version="v2")
-        hashes = {rubric.prompt_hash(criterion) for criterion in rubric.criteria}
+        hashes = set(rubric.prompt_hashes.values())
         assert ReplyStore.open().promote("pair", "v1", "v2", hashes) == len(old)
         table = ek.judge(rows(), new, FAKE)
         assert live(table) == 0

@@ -374,7 +374,7 @@ def test_each_problem_of_a_plugin_is_named(tmp_path: Path) -> None:
         "task tone: its prompt function fails on a row after line 1 of test.jsonl: KeyError: 'context'",
         "profile strict-tone: ",
         "unknown key 'smaples'",
-        "template tone@v2: template tone@v2 has no header",
+        "template tone@v2: template tone@v2: the header is missing",
         "rubric tone@v2: ",
         "by its place it must be tone@v2",
     ):

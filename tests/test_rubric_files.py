@@ -343,7 +343,7 @@ def test_dump_keeps_the_order_and_long_lines():
         (lambda: load_rubric("nothing-like-it"), "rubric 'nothing-like-it' not found; available are"),
         (lambda: load_rubric("faithfulness").criterion("faithfullness"), "did you mean 'faithfulness'\\? it has"),
         (lambda: load_profile("strickt"), "no profile 'strickt'; did you mean 'strict'\\? there are"),
-        (lambda: load_template("defualt"), "no template 'defualt'; did you mean 'default"),
+        (lambda: load_template("defualt"), "template 'defualt' not found; did you mean 'default"),
         (lambda: Judge.of("fakee:strict"), "provider 'fakee'; did you mean 'fake'\\? allowed are openai"),
         (lambda: FakeClient(Judge.of("fake:lenent")), "persona 'lenent' of the fake judge; did you mean 'lenient'\\?"),
     ],

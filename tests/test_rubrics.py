@@ -73,15 +73,15 @@ class TestRubricRules:
         [
             ({"critera": []}, r"rubric 'r': unknown key 'critera'.* \(allowed: id, version, description"),
             ({"criteria": []}, "criteria"),
-            ({"criteria": {"one": {}}}, "criteria is a list of criteria"),
-            ({"criteria": ["one"]}, "criterion 1 must be a mapping with name and scale"),
+            ({"criteria": {"one": {}}}, "criteria: expected a list, got a mapping"),
+            ({"criteria": ["one"]}, "expected a mapping, got 'one'"),
             (
                 {"criteria": [{"name": "x", "scale": {0: "", 1: ""}, "wieght": 1}]},
                 "criterion 'x': unknown key 'wieght'",
             ),
             (
                 {"criteria": [{"name": "x", "scale": SCALE}, {"name": "x ", "scale": SCALE}]},
-                "two criteria have one name",
+                "two criteria have the same name",
             ),
             ({"criteria_per_call": "all"}, "'all' is reserved and not there yet; use 'one'"),
             ({"id": "My Rubric"}, "'My Rubric' is not of the form lower-case letters"),
@@ -164,17 +164,17 @@ class TestHashes:
     def test_an_edit_to_one_criterion(self, changes, reaches):
         before = rubric()
         after = before.edit("one", **changes)
-        one, two = after.criteria
-        assert (after.prompt_hash(one) != before.prompt_hash(before.criteria[0])) is reaches
-        assert after.prompt_hash(two) == before.prompt_hash(before.criteria[1])
+        one, two = after.names
+        assert (after.prompt_hashes[one] != before.prompt_hashes[before.names[0]]) is reaches
+        assert after.prompt_hashes[two] == before.prompt_hashes[two]
         assert after.content_hash != before.content_hash
 
     @pytest.mark.parametrize(("changes", "reaches"), RUBRIC_EDITS)
     def test_an_edit_to_the_rubric(self, changes, reaches):
         before = rubric()
         after = before.edit(**changes)
-        for old, new in zip(before.criteria, after.criteria, strict=True):
-            assert (after.prompt_hash(new) != before.prompt_hash(old)) is reaches
+        for old, new in zip(before.names, after.names, strict=True):
+            assert (after.prompt_hashes[new] != before.prompt_hashes[old]) is reaches
         moved = set(changes) & {"id", "version"}
         assert (after.content_hash != before.content_hash) is not bool(moved)
 
@@ -189,10 +189,9 @@ class TestHashes:
         assert other == rubric()
 
     def test_kinds_of_codes_are_told_apart(self):
-        numbers = criterion(scale={0: "x", 1: "y"})
-        texts = criterion(scale={"0": "x", "1": "y"}, level="nominal")
-        made = rubric()
-        assert made.prompt_hash(numbers) != made.prompt_hash(texts)
+        numbers = rubric(criteria=[criterion(scale={0: "x", 1: "y"})])
+        texts = rubric(criteria=[criterion(scale={"0": "x", "1": "y"}, level="nominal")])
+        assert list(numbers.prompt_hashes.values()) != list(texts.prompt_hashes.values())
 
 
 class TestLabel:
@@ -243,7 +242,7 @@ class TestEdit:
             (None, {"scale": {1: "x"}}, r"unknown rubric key 'scale'.*name it first: rubric.edit\('criterion'"),
             ("one", {"scale": {2: None}}, "pass_at 2 is not on the scale"),
             ("one", {"scale": {"x": "y"}}, "'x' of an ordinal scale is not a number"),
-            ("one", {"name": "two"}, "two criteria have one name"),
+            ("one", {"name": "two"}, "two criteria have the same name"),
         ],
     )
     def test_faults(self, name, changes, message):

@@ -431,7 +431,7 @@ def test_a_template_of_the_project_that_changed_while_its_run_waited_fails_the_r
     third = queued()
     mine.unlink()
     Worker(runner).work(once=True)
-    assert "there is no template 'mine@v1'" in str(runner.run(third).error)
+    assert "template 'mine@v1' not found" in str(runner.run(third).error)
 
 
 def test_profiles_of_one_label_in_plugin_and_project_are_both_kept(

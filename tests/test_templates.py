@@ -68,18 +68,20 @@ class TestLookUp:
 
     @pytest.mark.parametrize("name", ["nothing", "default@v9"])
     def test_missing_lists_what_is_there(self, name):
-        with pytest.raises(RubricError, match=rf"no template '{name}'; there are .*'default@v1'.*\(in .*templates"):
+        with pytest.raises(
+            RubricError, match=rf"template '{name}' not found; available: .*'default@v1'.*\(searched .*templates"
+        ):
             load_template(name)
 
     @pytest.mark.parametrize("name", ["../default", "Default", "default@1", "default@v0", "", "a/b"])
     def test_bad_names(self, name):
-        with pytest.raises(RubricError, match="is no template name"):
+        with pytest.raises(RubricError, match="invalid template name"):
             load_template(name)
 
     def test_a_file_that_is_no_text(self, folder, tmp_path):
         folder("mine", 1, "")
         (tmp_path / "templates" / "mine" / "v1.jinja").write_bytes(b"\xff\xfe")
-        with pytest.raises(RubricError, match=r"v1\.jinja cannot be read"):
+        with pytest.raises(RubricError, match=r"v1\.jinja is not UTF-8 text"):
             load_template("mine")
 
 
@@ -92,12 +94,12 @@ class TestHeader:
     @pytest.mark.parametrize(
         ("source", "message"),
         [
-            ("no header", "t@v1 has no header; it starts with"),
-            ("{# evalkit\nfrom: json\n#}", "unknown header key 'from'; allowed are form, description"),
-            ("{# evalkit\ndescription: x\n#}", "form None is unknown; allowed are json, tagged, number, label, regex"),
-            ("{# evalkit\nform: xml\n#}", "form 'xml' is unknown"),
-            ("{# evalkit\nform\n#}", "header line 'form' is not 'key: value'"),
-            ("{# evalkit\nform: regex:(\n#}", "pattern of form 'regex:\\(' is wrong"),
+            ("no header", "t@v1: the header is missing; a template starts with"),
+            ("{# evalkit\nfrom: json\n#}", "unknown reply form ''; allowed: json"),
+            ("{# evalkit\ndescription: x\n#}", "unknown reply form ''; allowed: json, tagged, number, label, regex"),
+            ("{# evalkit\nform: json\nfrom: x\n#}", "unknown header key 'from'; allowed: form, description"),
+            ("{# evalkit\nform: xml\n#}", "unknown reply form 'xml'"),
+            ("{# evalkit\nform: regex:(\n#}", "'regex:\\(' is not a valid regular expression"),
         ],
     )
     def test_faults(self, source, message):
@@ -119,14 +121,14 @@ class TestBlocks:
     @pytest.mark.parametrize(
         ("source", "message"),
         [
-            ("{% block user %}x{% endblock %}" + SHOWN, "text or settings outside its blocks"),
-            ("{% block taks %}x{% endblock %}" + SHOWN, "unknown block 'taks'; allowed are system, task, item"),
-            ("{% block task %}" + SHOWN + "{% endblock %}", "needs either the block user or the blocks task and item"),
+            ("{% block user %}x{% endblock %}" + SHOWN, "text or settings outside the blocks"),
+            ("{% block taks %}x{% endblock %}" + SHOWN, "the blocks taks do not fit together; expected user, or task"),
+            ("{% block task %}" + SHOWN + "{% endblock %}", "the blocks task do not fit together"),
             ("{% block user %}{% endblock %}{% block task %}{% endblock %}{% block item %}" + SHOWN + "{% endblock %}",
-             "needs either"),
+             "do not fit together"),
             ("{% block task %}{% block closing %}x{% endblock %}{% endblock %}{% block item %}" + SHOWN
              + "{% endblock %}", "block inside another"),
-            ("{% set n = 1 %}{% block user %}" + SHOWN + "{% endblock %}", "outside its blocks"),
+            ("{% set n = 1 %}{% block user %}" + SHOWN + "{% endblock %}", "outside the blocks"),
         ],
     )  # fmt: skip
     def test_faults(self, source, message):
@@ -159,7 +161,7 @@ class TestBlocks:
 
     def test_a_block_cannot_call_another(self):
         source = "{% block task %}{{ self.item() }}{% endblock %}{% block item %}" + SHOWN + "{% endblock %}"
-        with pytest.raises(RubricError, match="the method 'item' is not allowed"):
+        with pytest.raises(RubricError, match="'item' cannot be called"):
             rendered(source)
 
     def test_a_text_that_is_set_works_where_it_is_used(self):
@@ -180,22 +182,19 @@ class TestWhatItSees:
 
     @pytest.mark.parametrize(
         "source",
-        ["{{ anwser }}", "{{ cycler }}", "{{ lipsum() }}", "{{ dict(a=1) }}", "{{ namespace }}", "{{ item_id }}",
-         "{% for i in range(9) %}x{% endfor %}"],
+        ["{{ anwser }}", "{{ cycler }}", "{{ namespace }}", "{{ item_id }}"],
     )  # fmt: skip
     def test_an_undeclared_name(self, source):
         with pytest.raises(RubricError, match=r"which it does not see; it sees rubric, criterion, fence"):
             rendered(SHOWN + source)
 
     def test_fencing_what_is_no_input(self):
-        with pytest.raises(RubricError, match="fences 'nope', which is no input"):
+        with pytest.raises(RubricError, match="fences 'nope', which is not an input"):
             rendered(SHOWN + "{% set name = 'nope' %}{{ fence(name) }}")
 
     @pytest.mark.parametrize("how", ["include 'x'", "import 'x' as x", "from 'x' import y", "extends 'x'"])
     def test_another_template(self, how):
-        with pytest.raises(
-            RubricError, match="line 4: a template includes no other one; its hash would not cover that"
-        ):
+        with pytest.raises(RubricError, match=r"line 4: '[a-z]+' is not allowed; allowed tags: "):
             rendered(SHOWN + "{% " + how + " %}")
 
     @pytest.mark.parametrize("field", ["pass_at", "weight", "critical", "better", "scale.codes"])
@@ -238,11 +237,11 @@ class TestSandbox:
 
     def test_chance(self):
         # the reply's key holds the template's hash, not what it rendered to
-        with pytest.raises(RubricError, match="the filter 'random' is not allowed; allowed are abs, "):
+        with pytest.raises(RubricError, match="unknown filter 'random'; allowed: abs, "):
             rendered(SHOWN + "{{ [1, 2, 3]|random }}")
 
     def test_faults_while_rendering_are_told(self):
-        for source in ("{{ 1 // 0 }}", "{{ 'a' + 1 }}", "{{ rubric.inputs[9] }}", "{{ 'a'|round }}"):
+        for source in ("{{ 1 is divisibleby 0 }}", "{{ 'a'|abs }}", "{{ rubric.inputs[9] }}"):
             with pytest.raises(RubricError, match="template t@v1"):
                 rendered(SHOWN + source)
 
@@ -257,9 +256,9 @@ class TestSandbox:
     def test_common_tools_are_there(self):
         text = rendered(
             SHOWN + "{{ 'a_b'|replace('_', ' ')|title }} {{ criterion.scale|map(attribute='code')|join(' | ') }} "
-            "{{ criterion.name.upper() }} {{ 3 * 2 }}"
+            "{{ criterion.name|upper }}"
         )
-        assert text.endswith("A B 0 | 1 C 6")
+        assert text.endswith("A B 0 | 1 C")
 
 
 DOUBLED = "{% set x = answer %}" + 60 * "{% set x = WORD %}" + "{{ x }}"
@@ -271,64 +270,64 @@ class TestBounds:
     @pytest.mark.parametrize(
         ("source", "message"),
         [
-            (DOUBLED.replace("WORD", "x ~ x"), "makes too much"),
-            (DOUBLED.replace("WORD", "x + x"), "makes too much"),
-            (DOUBLED.replace("WORD", "x|replace('s', 'sss')"), "makes too much"),
-            (DOUBLED.replace("WORD", "x.replace('', 'sss')"), "makes too much"),
-            (DOUBLED.replace("WORD", "x|list|join(x)"), "makes too much"),
-            (DOUBLED.replace("WORD", "x.join(x)"), "makes too much"),
-            (DOUBLED.replace("WORD", "(x|tojson)"), "makes too much"),
-            (DOUBLED.replace("WORD", "x|list|map('replace', 's', x)|join"), "makes too much"),
-            ("{{ 'ssssssssss'" + 10 * "|replace('s', 'ssssssssss')" + " }}", "makes too much"),
-            ("{% set x = [1, 1] %}" + 60 * "{% set x = [x, x] %}" + "{{ x|string }}", "holds constants alone"),
-            ("{{ [answer, question]|join }}", "holds constants alone"),
+            ("{% set x = answer %}" + 60 * "{% set x %}{{ x }}{{ x }}{% endset %}" + "{{ x }}", "too much work"),
+            ("{% set x = answer %}" + 60 * "{% set x | upper %}{{ x }}{{ x }}{% endset %}", "too much work"),
+            (DOUBLED.replace("WORD", "x|replace('s', 'sss')"), "too much work"),
+            (DOUBLED.replace("WORD", "x|replace('', x)"), "too much work"),
+            (DOUBLED.replace("WORD", "x|list|join(x)"), "too much work"),
+            (4 * "{% for a in rubric.inputs|list|map('list')|first %}" + "{{ '" + 90_000 * "x" + "' }}"
+             + 4 * "{% endfor %}", "too much work"),
+            ("{% set l = answer|replace('', 100000 * question) %}", "'\\*' is not allowed"),
+            (DOUBLED.replace("WORD", "(x|tojson)"), "too much work"),
+            (DOUBLED.replace("WORD", "x|list|map('replace', 's', x)|join"), "too much work"),
+            ("{{ 'ssssssssss'" + 10 * "|replace('s', 'ssssssssss')" + " }}", "too much work"),
+            ("{% set x = [1, 1] %}" + 60 * "{% set x = [x, x] %}" + "{{ x|string }}", "may contain only constants"),
+            ("{{ [answer, question]|join }}", "may contain only constants"),
             ("".join(f"{{% for a{n} in [1, 2, 3, 4] %}}" for n in range(9)) + "x" + 9 * "{% endfor %}", "4 loops"),
-            (4 * "{% for a in 'a b c d e f g h i j k l m n o'.split() %}" + "x" + 4 * "{% endfor %}", "makes too much"),
-            ("{% for a in answer %}{{ a }}{% endfor %}", "a loop goes over a list, .*not over a str"),
-            ("{% for a in rubric.inputs recursive %}{{ loop(a) }}{% endfor %}", "a recursive loop is not allowed"),
-            ("{% macro m() %}{{ m() }}{{ m() }}{% endmacro %}{{ m() }}", "'macro' is not allowed; allowed are the"),
+            (4 * "{% for a in 'abcdefghijklmno'|list %}" + "x" + 4 * "{% endfor %}", "too much work"),
+            ("{% for a in answer %}{{ a }}{% endfor %}", "a loop needs a list, .*got a str"),
+            ("{% for a in rubric.inputs recursive %}{{ loop(a) }}{% endfor %}", "'loop' cannot be called"),
+            ("{% macro m() %}x{% endmacro %}", "'macro' is not allowed; allowed tags: block, for"),
             ("{% filter upper %}x{% endfilter %}", "'filter' is not allowed"),
-            ("{% set x | upper %}x{% endset %}", "a filter over a block is not allowed"),
-            ("{% autoescape true %}x{% endautoescape %}", "'autoescape' is not allowed"),
-            ("{{ 'a' * 999999999 }}", "takes small numbers alone"),
-            ("{{ [1] * 999999999 }}", "takes small numbers alone"),
-            ("{{ 999999999 * 999999999 }}", "takes small numbers alone"),
-            ("{{ 9 ** 9 ** 9 }}", r"'\*\*' is not allowed; .*the operators \+ - \* / // % ~"),
-            ("{{ '%999999999d' % 1 }}", "takes small numbers alone"),
-            ("{{ 'a'|center(999999999) }}", "the filter 'center' is not allowed"),
-            ("{{ 'a'|indent(999999999) }}", "the filter 'indent' is not allowed"),
-            ("{{ 'a'|wordwrap(1, wrapstring=answer) }}", "the filter 'wordwrap' is not allowed"),
-            ("{{ '%s'|format(answer) }}", "the filter 'format' is not allowed"),
-            ("{{ 'a'.ljust(999999999) }}", "the method 'ljust' is not allowed; allowed are capitalize, "),
-            ("{{ '{:999999999}'.format(1) }}", "the method 'format' is not allowed"),
-            ("{{ 'a\\tb'.expandtabs(999999999) }}", "the method 'expandtabs' is not allowed"),
-            ("{{ [1]|tojson(999999999) }}", "an indent of 0 to 8"),
-            ("{{ 1|round(999999999, 'ceil') }}", "a precision of 0 to 15"),
-            ("{{ answer.split(*['s']) }}", "before an argument are not allowed"),
-            ("{{ answer is filter }}", "the test 'filter' is not allowed; allowed are boolean, "),
+            ("{% autoescape true %}x{% endautoescape %}", "'scope' is not allowed"),
+            ("{{ 'a' * 999999999 }}", r"'\*' is not allowed; .*operators: only comparisons, and, or, not"),
+            ("{{ 9 ** 9 ** 9 }}", r"'\*\*' is not allowed"),
+            ("{{ '%999999999d' % 1 }}", "'%' is not allowed"),
+            ("{{ answer ~ answer }}", "'concat' is not allowed"),
+            ("{{ 'a'|center(999999999) }}", "unknown filter 'center'"),
+            ("{{ 'a'|indent(999999999) }}", "unknown filter 'indent'"),
+            ("{{ 'a'|wordwrap(1, wrapstring=answer) }}", "unknown filter 'wordwrap'"),
+            ("{{ '%s'|format(answer) }}", "unknown filter 'format'"),
+            ("{{ 'a'.ljust(999999999) }}", "'ljust' cannot be called; only fence"),
+            ("{{ '{:999999999}'.format(1) }}", "'format' cannot be called"),
+            ("{{ 'a\\tb'.expandtabs(999999999) }}", "'expandtabs' cannot be called"),
+            ("{{ [1]|tojson(999999999) }}", "takes 1 positional argument"),
+            ("{{ 1|round(999999999, 'ceil') }}", "unknown filter 'round'"),
+            ("{{ answer.split(*['s']) }}", "'split' cannot be called"),
+            ("{{ answer is filter }}", "unknown test 'filter'; allowed: boolean, "),
             ("{{ " + 5000 * "(" + "1" + 5000 * ")" + " }}", "cannot be read"),
             ("{{ " + 5000 * "1" + " }}", "cannot be read"),
-            (99 * "{% if 1 %}" + "x" + 99 * "{% endif %}", "nested too deeply; allowed are 4 loops and 40"),
-            ("{{ 1" + 99 * " + 1" + " }}", "nested too deeply"),
-            ("x" * 100_001, "has 100,0.. characters; at most 100,000 are read"),
+            (99 * "{% if 1 %}" + "x" + 99 * "{% endif %}", "nested too deeply; allowed: 4 loops and 40"),
+            ("{{ " + 99 * "not " + "1 }}", "nested too deeply"),
+            ("x" * 100_001, "has 100,0.. characters; at most 100,000 are allowed"),
         ],
     )  # fmt: skip
     def test_bombs(self, source, message):
         with pytest.raises(RubricError, match=f"template t@v1.*{message}"):
             rendered(SHOWN + source)
 
-    @pytest.mark.parametrize("word", ["x ~ x", "x|replace('s', 'sss')", "x.join(x)"])
+    @pytest.mark.parametrize("word", ["x|replace('s', 'sss')", "x|list|join(x)"])
     def test_memory(self, word):
         tracemalloc.start()
         try:
-            with pytest.raises(RubricError, match="makes too much"):
+            with pytest.raises(RubricError, match="too much work"):
                 rendered(SHOWN + DOUBLED.replace("WORD", word))
             assert tracemalloc.get_traced_memory()[1] < 64 << 20
         finally:
             tracemalloc.stop()
 
     def test_the_line_is_that_of_the_source(self):
-        for source in ("{{ x }}", "{% macro a() %}{% endmacro %}", "{{ 1 // 0 }}"):
+        for source in ("{{ x }}", "{% macro a() %}{% endmacro %}", "{{ rubric.inputs[9] }}"):
             with pytest.raises(RubricError, match="template t@v1, line 7: "):
                 rendered("one\n{% set x = fence %}\n" + SHOWN + "\n" + source + "\nlast")
 
@@ -355,16 +354,13 @@ def _templates() -> st.SearchStrategy[str]:
     names = st.sampled_from(["answer", "question", "x", "y", "criterion.name"])
     constants = st.sampled_from(["'s'", "''", "'so '", "'abcdefgh'", "3"])
     lists = st.sampled_from(["context", "rubric.inputs", "criterion.scale|map(attribute='text')", "[1, 2, 3]",
-                             "x.split('s')", "answer|list", "'a b c'.split()"])  # fmt: skip
+                             "x|list", "answer|list", "'a b c'|list"])  # fmt: skip
     values = st.recursive(
         names | constants,
         lambda inner: st.one_of(
-            st.tuples(inner, inner).map(" ~ ".join).map("({})".format),
-            st.tuples(inner, inner).map(lambda pair: f"({pair[0]}|string + {pair[1]}|string)"),
             st.tuples(inner, inner, inner).map(lambda three: "{}|string|replace({}, {})".format(*three)),
-            st.tuples(inner, inner, inner).map(lambda three: "({}|string).replace({}, {})".format(*three)),
             st.tuples(lists, inner).map("|join({})".join).map(lambda text: text.replace("|join", "|join", 1)),
-            st.tuples(inner, st.sampled_from(["upper", "tojson", "e", "title", "list|join", "trim", "length"])).map(
+            st.tuples(inner, st.sampled_from(["upper", "tojson", "title", "list|join", "trim", "length"])).map(
                 lambda pair: "({})|{}".format(*pair)
             ),
             inner.map("({})[1:]".format),
@@ -376,6 +372,9 @@ def _templates() -> st.SearchStrategy[str]:
         st.just("text "),
         values.map("{{{{ {} }}}}".format),
         st.tuples(st.sampled_from("xy"), values).map(lambda pair: "{{% set {} = {} %}}".format(*pair)),
+        st.tuples(st.sampled_from("xy"), values, values).map(
+            lambda three: "{{% set {} %}}{{{{ {} }}}}{{{{ {} }}}}{{% endset %}}".format(*three)
+        ),
     )
     bodies = st.recursive(
         plain,

@@ -521,7 +521,7 @@ def test_criteria_and_levels_come_go_and_change_their_names():
     for change, message in (
         ({"criteria": []}, "at least 1"),
         ({"criteria": [one | {"name": ""}]}, "has no name"),
-        ({"criteria": [one, one]}, "two criteria have one name"),
+        ({"criteria": [one, one]}, "two criteria have the same name"),
         ({"criteria": [two | {"level": "ordinal"}]}, "not a number"),
     ):
         with pytest.raises(RubricError, match=message):

@@ -176,7 +176,7 @@ def _verdicts(
     rows: Rows, rubric: Rubric, criteria: list[str], flips: list[bool], read: Form | None, codes: Codes | None
 ) -> dict[str, Any]:
     """The columns of scores, labels, passes and errors; of texts those of explanations and replies, too."""
-    form = "label" if not rows.is_text else PromptBuilder.of(rubric).form if read is None else read
+    form = "label" if not rows.is_text else PromptBuilder.of(rubric).template.form if read is None else read
     pairwise, columns = rubric.mode == "pairwise", VerdictColumns(len(rows))
     readers = {one.name: CodeReader(form, one.scale, one.name, pairwise) for one in rubric.criteria}
     coders = {one.name: _Coder.of(_codes_of(codes, one.name, rubric), one.scale, one.name) for one in rubric.criteria}

@@ -111,9 +111,9 @@ class Columns(VerdictColumns):
         for criterion in spec.rubric.criteria:
             for builder in spec.prompt_builders:
                 own = builder.reply_reader
-                key = criterion.name, builder.form, own
+                key = criterion.name, builder.template.form, own
                 if key not in readers:
-                    readers[key] = CodeReader(builder.form, criterion.scale, criterion.name, pairwise, own)
+                    readers[key] = CodeReader(builder.template.form, criterion.scale, criterion.name, pairwise, own)
                 self._readers.append(readers[key])
         n = worklist.n_rows
         super().__init__(n)

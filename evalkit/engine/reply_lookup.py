@@ -141,7 +141,9 @@ def warn_changed_text(spec: Spec, store: ReplyStore) -> None:
     if rubric.edited:
         return
     known = store.texts_of(rubric.id, rubric.version)
-    own = {(asking.template.hash, text) for asking in spec.prompt_builders for text in asking.rubric_hashes.values()}
+    own = {
+        (asking.template.hash, text) for asking in spec.prompt_builders for text in asking.rubric.prompt_hashes.values()
+    }
     templates = {template for template, _ in own}
     others = [pair for pair in known if pair[0] in templates and pair not in own]
     if not others or own <= set(known) or not _is_file(spec):

@@ -111,7 +111,7 @@ class Worklist:
                     model=judge.model,
                     rubric=rubric.id,
                     rubric_version=rubric.version,
-                    rubric_hash=builder.rubric_hashes[criterion.name],
+                    rubric_hash=builder.rubric.prompt_hashes[criterion.name],
                     template_hash=builder.template.hash,
                     temperature=judge.temperature,
                     max_tokens=judge.max_tokens,

@@ -15,7 +15,7 @@ from evalkit.errors import ConfigError, EvalkitError, EvalkitWarning, InputError
 from evalkit.evaluation.evaluation import Evaluation
 from evalkit.evaluation.inputs import spec_of
 from evalkit.rubrics import Profile, Rubric, RubricLike, list_rubrics, load_profile, load_rubric
-from evalkit.rubrics.folders import rubric_versions, save_folder
+from evalkit.rubrics.folders import file_versions, save_folder
 from evalkit.rubrics.judge_profiles import profile_yaml
 from evalkit.rubrics.yaml_files import write_new
 
@@ -236,12 +236,12 @@ def promote(rubric: str, old: str | None = None, new: str | None = None, *, cach
     store = ReplyStore.open(cache)
     if old is None or new is None:
         after = load_rubric(rubric)
-        hashes = {after.prompt_hash(criterion) for criterion in after.criteria}
+        hashes = set(after.prompt_hashes.values())
         known = list_rubrics()
         others = known.loc[known["id"].eq(after.id) & known["version"].ne(after.version), "version"]
         return sum(store.promote(after.id, version, after.version, hashes) for version in reversed(others.tolist()))
     before, after = load_rubric(f"{rubric}@{old}"), load_rubric(f"{rubric}@{new}")
-    hashes = {before.prompt_hash(one) for one in before.criteria} & {after.prompt_hash(one) for one in after.criteria}
+    hashes = set(before.prompt_hashes.values()) & set(after.prompt_hashes.values())
     if not hashes:
         raise RubricError(f"no criterion of {rubric} asks the same in {old} and {new}: there is nothing to promote")
     return store.promote(rubric, old, new, hashes)
@@ -252,8 +252,8 @@ def _promote(evaluation: Evaluation, spec: Spec, saved: Rubric, folder: Path, ca
     work = Worklist.of(spec, evaluation.items)
     asked = {*map(bytes.hex, work.keys()), *map(bytes.hex, work.keys(recorded=True))}
     adopted = not set(evaluation.judgments["key"]) <= asked
-    others = [f"v{number}" for number in rubric_versions(saved.id, [folder])] if adopted else []
-    hashes = {value for builder in spec.prompt_builders for value in builder.rubric_hashes.values()}
+    others = [f"v{number}" for number in file_versions(saved.id, further=[folder])] if adopted else []
+    hashes = set(spec.rubric.prompt_hashes.values())
     for version in dict.fromkeys([spec.rubric.version, *others]):
         if version != saved.version:
             ReplyStore.open(cache).promote(saved.id, version, saved.version, hashes)

@@ -37,7 +37,7 @@ def verdict_parts(spec: Spec, rules: Rules, input_hash: str) -> dict[str, Any]:
 
 def rubric_hash(rubric: Rubric) -> str:
     """sha256 of all that reaches the prompt of each criterion."""
-    return digest([rubric.prompt_hash(criterion) for criterion in rubric.criteria])
+    return digest(list(rubric.prompt_hashes.values()))
 
 
 def rules_hash(rubric: Rubric, rules: Rules, weights: Sequence[float]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
@@ -16,6 +16,16 @@ from evalkit.rubrics.scales import Scale, number
 ID = re.compile(r"[a-z0-9][a-z0-9_-]*")
 # Models are built when first used: building them takes a fifth of the time of `import evalkit; evalkit.judge`
 STRICT = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True, defer_build=True)
+
+
+def file_values(model: BaseModel, always: Iterable[str]) -> dict[str, Any]:
+    """The fields of a model for a file, in order: those of `always`, and others that are not the default."""
+    values = {
+        name: getattr(model, name)
+        for name, field in type(model).model_fields.items()
+        if name in always or getattr(model, name) != field.default
+    }
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
 
 class Criterion(BaseModel):
@@ -103,18 +113,8 @@ class Criterion(BaseModel):
         return self
 
     def to_dict(self) -> dict[str, Any]:
-        """The criterion as it stands in a rubric file, defaults left out."""
-        values: dict[str, Any] = {"name": self.name}
-        if self.description:
-            values["description"] = self.description
-        values["level"] = self.level
-        values["scale"] = dict(self.scale)
-        defaults = {"pass_at": None, "pass_if": None, "better": "high", "steps": (), "weight": 1.0, "critical": False}
-        for key, default in defaults.items():
-            value = getattr(self, key)
-            if value != default:
-                values[key] = list(value) if isinstance(value, tuple) else value
-        return values
+        """The criterion as in a rubric file, defaults left out."""
+        return file_values(self, ("name", "level")) | {"scale": dict(self.scale)}
 
     def edit(self, **changes: Any) -> Criterion:
         """A changed copy; `scale` may name only the levels whose description changes (None removes one)."""
@@ -129,18 +129,6 @@ class Criterion(BaseModel):
         if changes.get("pass_if") is not None:
             values.pop("pass_at", None)
         return Criterion(**(values | changes))
-
-    @property
-    def prompt_content(self) -> dict[str, Any]:
-        """All of the criterion that can reach a prompt; pass rule and weight cannot."""
-        return {
-            "name": self.name,
-            "description": self.description,
-            "steps": list(self.steps),
-            "level": self.level,
-            "codes": list(self.scale.codes),
-            "texts": list(self.scale.texts),
-        }
 
     @classmethod
     def from_pollux(cls, name: str, rubrics: Mapping[Any, str], **fields: Any) -> Criterion:

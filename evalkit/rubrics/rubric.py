@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,9 +16,9 @@ from evalkit.core.formatting import html_text
 from evalkit.core.reply_keys import digest
 from evalkit.core.validation_errors import explain
 from evalkit.errors import RubricError, guess, listed
-from evalkit.rubrics.criteria import ID, STRICT, Criterion
+from evalkit.rubrics.criteria import ID, STRICT, Criterion, file_values
 from evalkit.rubrics.differences import differences
-from evalkit.rubrics.folders import RESERVED_NAMES, rubric_versions, save_folder
+from evalkit.rubrics.folders import RESERVED_NAMES, file_versions, save_folder
 from evalkit.rubrics.linting import findings
 from evalkit.rubrics.yaml_files import dump_yaml, parse_yaml, read_text, write_new
 from evalkit.tables import ItemsLike
@@ -69,8 +69,8 @@ class Rubric(BaseModel):
     template: str = "default"
     layout: Layout = "rubric_first"
     criteria_per_call: Literal["one"] = "one"
-    criteria: tuple[Criterion, ...] = Field(min_length=1)
     pass_at: float | None = Field(default=None, ge=0, le=1, strict=True)
+    criteria: tuple[Criterion, ...]
     _saved: str = PrivateAttr(default="")
 
     def __init__(self, **fields: Any) -> None:
@@ -83,24 +83,6 @@ class Rubric(BaseModel):
         except ValidationError as error:
             raise RubricError(f"rubric {fields.get('id', '?')!r}: {explain(error, type(self))}") from None
         self._saved = self.content_hash
-
-    @field_validator("criteria", mode="before")
-    @classmethod
-    def _criteria(cls, criteria: Any) -> Any:
-        if not isinstance(criteria, (list, tuple)):
-            raise ValueError("criteria is a list of criteria, each with a name and a scale")  # noqa: TRY004  # pydantic reports ValueErrors alone
-        made = []
-        for number_, fields in enumerate(criteria):
-            if isinstance(fields, Criterion):
-                made.append(fields)
-                continue
-            if not isinstance(fields, Mapping):
-                raise ValueError(f"criterion {number_ + 1} must be a mapping with name and scale")  # noqa: TRY004  # as above
-            try:
-                made.append(Criterion(**{str(key): value for key, value in fields.items()}))
-            except RubricError as problem:
-                raise ValueError(str(problem)) from None
-        return tuple(made)
 
     @field_validator("id", "version", "template")
     @classmethod
@@ -131,9 +113,10 @@ class Rubric(BaseModel):
 
     @model_validator(mode="after")
     def _check_whole(self) -> Rubric:
-        names = [criterion.name for criterion in self.criteria]
-        if len(set(names)) < len(names):
-            raise ValueError(f"two criteria have one name among {listed(names)}")
+        if not self.criteria:
+            raise ValueError("criteria is empty; a rubric needs one or more, each with name and scale")
+        if len(set(self.names)) < len(self.names):
+            raise ValueError(f"two criteria have the same name among {listed(self.names)}")
         if self.mode == "pairwise":
             missing = {"answer_a", "answer_b"} - set(self.required_inputs)
             if missing:
@@ -148,17 +131,17 @@ class Rubric(BaseModel):
         return self
 
     # -- what it holds
-    @property
+    @cached_property
     def input_names(self) -> tuple[str, ...]:
         """All declared inputs, without the mark of optional ones."""
         return tuple(name.removesuffix("?") for name in self.inputs)
 
-    @property
+    @cached_property
     def required_inputs(self) -> tuple[str, ...]:
         """The inputs that every item must have."""
         return tuple(name for name in self.inputs if not name.endswith("?"))
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """The criteria's names, in order."""
         return tuple(criterion.name for criterion in self.criteria)
@@ -177,7 +160,7 @@ class Rubric(BaseModel):
         )
 
     # -- identity
-    @property
+    @cached_property
     def content_hash(self) -> str:
         """sha256 of everything but id and version."""
         values = self.to_dict()
@@ -198,17 +181,27 @@ class Rubric(BaseModel):
         """The version as tables show it: ``v3``, or ``v3+1a2b3c4d`` (start of the content hash) when edited."""
         return f"{self.version}+{self.content_hash[:8]}" if self.edited else self.version
 
-    def prompt_hash(self, criterion: Criterion) -> str:
-        """sha256 of what reaches the prompt of one criterion, id and version left out."""
-        return digest(
-            {
-                "description": self.description,
-                "mode": self.mode,
-                "inputs": list(self.inputs),
-                "layout": self.layout,
-                "criterion": criterion.prompt_content,
+    @cached_property
+    def prompt_hashes(self) -> dict[str, str]:
+        """Criterion -> sha256 of what reaches its prompt; id, version, pass rule and weight do not."""
+        shared = {
+            "description": self.description,
+            "mode": self.mode,
+            "inputs": list(self.inputs),
+            "layout": self.layout,
+        }
+        hashes = {}
+        for criterion in self.criteria:
+            content = {
+                "name": criterion.name,
+                "description": criterion.description,
+                "steps": list(criterion.steps),
+                "level": criterion.level,
+                "codes": list(criterion.scale.codes),
+                "texts": list(criterion.scale.texts),
             }
-        )
+            hashes[criterion.name] = digest(shared | {"criterion": content})
+        return hashes
 
     def __str__(self) -> str:
         return dump_yaml(self.to_dict())
@@ -218,20 +211,9 @@ class Rubric(BaseModel):
 
     # -- change
     def to_dict(self) -> dict[str, Any]:
-        """The rubric as it stands in its file, defaults left out."""
-        values: dict[str, Any] = {"id": self.id, "version": self.version}
-        if self.description:
-            values["description"] = self.description
-        if self.mode != "pointwise":
-            values["mode"] = self.mode
-        values["inputs"] = list(self.inputs)
-        values["template"] = self.template
-        if self.layout != "rubric_first":
-            values["layout"] = self.layout
-        if self.pass_at is not None:
-            values["pass_at"] = self.pass_at
-        values["criteria"] = [criterion.to_dict() for criterion in self.criteria]
-        return values
+        """The rubric as in its file, defaults left out."""
+        values = file_values(self, ("id", "version", "inputs", "template"))
+        return values | {"criteria": [criterion.to_dict() for criterion in self.criteria]}
 
     def edit(self, criterion: str | None = None, **changes: Any) -> Rubric:
         """A changed copy of the same version: of one criterion if it is named, else of the rubric's own keys.
@@ -331,7 +313,7 @@ class Rubric(BaseModel):
         target = save_folder(rubrics_folder)
         own = int(self.version[1:])
         while True:
-            versions = rubric_versions(self.id, [target])
+            versions = file_versions(self.id, further=[target])
             newest = max(versions, default=0)
             if newest:
                 last = Rubric.of_file(versions[newest])

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from evalkit.errors import RubricError, guess, listed
-from evalkit.rubrics.folders import RESERVED_NAMES, rubric_folders, rubric_ids, rubric_versions, save_folder
+from evalkit.rubrics.folders import RESERVED_NAMES, file_versions, rubric_folders, rubric_ids, save_folder
 from evalkit.rubrics.rubric import Rubric
 from evalkit.rubrics.yaml_files import write_new
 
@@ -55,7 +55,7 @@ def load_rubric(name: str | Path) -> Rubric:
     match = _NAME.fullmatch(name) if isinstance(name, str) else None
     if not match:
         raise RubricError(f"invalid rubric name {name!r}: give id, id@version (as in support@v3) or a .yaml file")
-    versions = rubric_versions(match[1])
+    versions = file_versions(match[1])
     if not versions:
         ids = rubric_ids()
         raise RubricError(
@@ -86,7 +86,7 @@ def list_rubrics() -> pd.DataFrame:
     """
     rows = []
     for name in rubric_ids():
-        for number, path in rubric_versions(name).items():
+        for number, path in file_versions(name).items():
             row: dict[str, Any] = {"id": name, "version": f"v{number}", "path": str(path)}
             try:
                 rubric = Rubric.of_file(path)
@@ -132,7 +132,7 @@ def new_rubric(name: str, *, like: str | Path | None = None, rubrics_folder: str
         raise RubricError(f"invalid rubric id {name!r}: use lower-case letters, digits, '_', '-', as in support_tone")
     target = save_folder(rubrics_folder)
     while True:
-        versions = rubric_versions(name, [target])
+        versions = file_versions(name, further=[target])
         newest = max(versions, default=0)
         version = f"v{newest + 1}"
         path = target / name / f"{version}.yaml"

@@ -92,8 +92,8 @@ def _facts(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
     yield "rubric hash", evaluation.rubric.content_hash
     for label, template in _templates(evaluation).items():
         yield f"template hash, {label}", template.hash
-    for builder in () if spec is None else spec.prompt_builders[:1]:
-        for criterion, value in builder.rubric_hashes.items():
+    if spec is not None:
+        for criterion, value in spec.rubric.prompt_hashes.items():
             yield f"what is asked, {criterion}", value
     yield "hash of all reply keys", _digest(evaluation.judgments["key"].dropna())
     yield "evalkit", __version__

@@ -153,7 +153,7 @@ def _request(judge: Judge, prompt: Prompt, rubric: Rubric, draw: int) -> Request
         model=judge.model,
         rubric=ID,
         rubric_version="v1",
-        rubric_hash=rubric.prompt_hash(rubric.criterion(prompt.criterion)),
+        rubric_hash=rubric.prompt_hashes[prompt.criterion],
         template_hash=TEMPLATE_HASH,
         temperature=judge.temperature,
         max_tokens=judge.max_tokens,

@@ -192,7 +192,7 @@ class PolluxPromptBuilder(PromptBuilder):
         )
         return Prompt(
             messages=tuple(Message(**message) for message in messages),
-            form=self.form,
+            form=self.template.form,
             schema=None,
             rubric=self.rubric.id,
             rubric_version=self.rubric.version,

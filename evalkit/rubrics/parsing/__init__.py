@@ -59,12 +59,12 @@ def check_form(form: str) -> None:
     >>> check_form(r"regex:Verdict: (\d)")
     >>> check_form("xml")
     Traceback (most recent call last):
-    evalkit.errors.RubricError: unknown reply form 'xml'; allowed are json, tagged, number, label, regex:PATTERN
+    evalkit.errors.RubricError: unknown reply form 'xml'; allowed: json, tagged, number, label, regex:PATTERN
     """
     if isinstance(form, str) and form.startswith("regex:"):
         _pattern(form)
     elif form not in FORMS[:-1]:
-        raise RubricError(f"unknown reply form {form!r}; allowed are {', '.join(FORMS)}")
+        raise RubricError(f"unknown reply form {form!r}; allowed: {', '.join(FORMS)}")
 
 
 def _pattern(form: str) -> re.Pattern[str]:
@@ -73,7 +73,7 @@ def _pattern(form: str) -> re.Pattern[str]:
         pattern = re.compile(source)
     except re.error as problem:
         raise RubricError(
-            f"the reply form {form!r} is no regular expression: {problem}; write it as for Python's re module"
+            f"the reply form {form!r} is not a valid regular expression for Python's re module: {problem}"
         ) from None
     if "score" not in pattern.groupindex and pattern.groups != 1:
         raise RubricError(

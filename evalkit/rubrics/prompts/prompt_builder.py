@@ -12,7 +12,6 @@ from evalkit.core.reply_keys import digest
 from evalkit.errors import RubricError, listed
 from evalkit.rubrics.prompts.delimiters import fenced
 from evalkit.rubrics.prompts.templates import Template, load_template
-from evalkit.rubrics.scales import code_text
 from evalkit.tables import input_text, is_missing
 
 if TYPE_CHECKING:
@@ -21,12 +20,11 @@ if TYPE_CHECKING:
     from evalkit.rubrics.rubric import Rubric
 
 
-_ABSENT: Any = object()
 _SWAP = {"answer_a": "answer_b", "answer_b": "answer_a"}
 
 
 @dataclass(frozen=True, slots=True)
-class _Step:
+class _LevelView:
     """One level of a scale, as templates see it."""
 
     code: str
@@ -41,7 +39,7 @@ class _CriterionView:
     description: str
     level: str
     steps: tuple[str, ...]
-    scale: tuple[_Step, ...]
+    scale: tuple[_LevelView, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,34 +77,29 @@ class PromptBuilder:
         return cls(rubric, template)
 
     @property
-    def form(self) -> str:
-        """How replies are to look."""
-        return self.template.form
-
-    @property
     def reply_reader(self) -> Callable[[Mapping[str, Any], Mapping[str, Any]], Parsed] | None:
-        """A function from a stored reply and the item's inputs to its score; None: replies are read by `form`."""
+        """A function from a stored reply and the item's inputs to its score; None: replies are read by the form."""
         return None
 
     @cached_property
-    def rubric_hashes(self) -> dict[str, str]:
-        """Criterion -> sha256 of what reaches its prompt."""
-        return {criterion.name: self.rubric.prompt_hash(criterion) for criterion in self.rubric.criteria}
-
-    @cached_property
-    def _label(self) -> str:
-        return self.rubric.label
-
-    @cached_property
-    def _known(self) -> dict[tuple[Any, ...], tuple[Criterion, dict[str, str]]]:
-        """Rendered blocks that show nothing of an item, by criterion (kept: its id stays its own) and inputs."""
+    def _prepared(self) -> dict[tuple[str, ...], tuple[dict[str, Any], dict[str, str]]]:
+        """By criterion and names of inputs: what the template sees of the rubric, and blocks without an item."""
+        self.template.check(self.rubric.input_names)
         return {}
 
     def prompt(self, criterion: Criterion, inputs: Mapping[str, Any]) -> Prompt:
         """The prompt for one criterion and one item's inputs."""
-        self.template.check(self.rubric.input_names)
-        known = self._known.setdefault((id(criterion), *inputs), (criterion, {}))[1]
-        blocks = self.template.blocks(self._variables(criterion, inputs), known)
+        prepared = self._prepared.get((criterion.name, *inputs))
+        if prepared is None:
+            prepared = self._prepared[criterion.name, *inputs] = (self._views(criterion, inputs), {})
+        views, known = prepared
+
+        def fence(name: str) -> str:
+            if name not in self.rubric.input_names:
+                raise RubricError(f"template {self.template.label} fences {name!r}, which is not an input")
+            return fenced(name, inputs[name]) if name in inputs else ""
+
+        blocks = self.template.blocks({**inputs, **views, "fence": fence}, known)
         if "user" in blocks:
             parts = [blocks["user"]]
         else:
@@ -117,10 +110,10 @@ class PromptBuilder:
             messages.insert(0, Message("system", blocks["system"]))
         return Prompt(
             messages=tuple(messages),
-            form=self.form,
-            schema=reply_schema(criterion) if self.form == "json" else None,
+            form=self.template.form,
+            schema=reply_schema(criterion) if self.template.form == "json" else None,
             rubric=self.rubric.id,
-            rubric_version=self._label,
+            rubric_version=self.rubric.label,
             criterion=criterion.name,
             template=self.template.label,
             level=criterion.level,
@@ -129,22 +122,14 @@ class PromptBuilder:
             texts=criterion.scale.texts,
         )
 
-    def _variables(self, criterion: Criterion, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        names = self.rubric.input_names
-
-        def fence(name: str) -> str:
-            if name not in names:
-                raise RubricError(f"template {self.template.label} fences {name!r}, which is no input of the rubric")
-            return fenced(name, inputs[name]) if name in inputs else ""
-
-        scale = tuple(_Step(code_text(code), text) for code, text in criterion.scale.items())
+    def _views(self, criterion: Criterion, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        names = tuple(name for name in self.rubric.input_names if name in inputs)
+        levels = tuple(_LevelView(*pair) for pair in zip(criterion.scale.labels, criterion.scale.texts, strict=True))
         return {
-            **inputs,
-            "rubric": _RubricView(self.rubric.description.strip(), tuple(name for name in names if name in inputs)),
+            "rubric": _RubricView(self.rubric.description.strip(), names),
             "criterion": _CriterionView(
-                criterion.name, criterion.description.strip(), criterion.level, criterion.steps, scale
+                criterion.name, criterion.description.strip(), criterion.level, criterion.steps, levels
             ),
-            "fence": fence,
         }
 
 
@@ -153,34 +138,18 @@ def item_inputs(rubric: Rubric, columns: Mapping[str, Sequence[Any]], n_items: i
 
     A blank optional input counts as missing: a CSV file has no other way to express that.
     """
-    shown = {
-        declared.removesuffix("?"): _shown(columns[declared.removesuffix("?")], declared)
-        for declared in rubric.inputs
-        if declared.removesuffix("?") in columns
-    }
-    if not shown:
-        return [{} for _ in range(n_items)]
-    rows = zip(*shown.values(), strict=True)
-    if any(value is _ABSENT for column in shown.values() for value in column):
-        return [{name: value for name, value in zip(shown, row, strict=True) if value is not _ABSENT} for row in rows]
-    return [dict(zip(shown, row, strict=True)) for row in rows]
-
-
-def _shown(column: Sequence[Any], declared: str) -> list[Any]:
-    """The values of a declared input as they are shown and hashed; `_ABSENT` where an item has none."""
-    optional, name = declared.endswith("?"), declared.removesuffix("?")
-    if name != "context" and all(type(value) is str for value in column):
-        return [value or _ABSENT for value in column] if optional else list(column)
-    made = []
-    for value in column:
-        if is_missing(value):
-            made.append(_ABSENT)
-            continue
-        shown = value if isinstance(value, str) else input_text(value)
-        if name == "context":
-            shown = [] if shown in ("", [""]) else [shown] if isinstance(shown, str) else shown
-        made.append(_ABSENT if optional and shown in ("", []) else shown)
-    return made
+    rows: list[dict[str, Any]] = [{} for _ in range(n_items)]
+    for declared in rubric.inputs:
+        name, optional = declared.removesuffix("?"), declared.endswith("?")
+        for row, value in zip(rows, columns.get(name, ()), strict=False):
+            if is_missing(value):
+                continue
+            shown = value if isinstance(value, str) else input_text(value)
+            if name == "context":
+                shown = [] if shown in ("", [""]) else [shown] if isinstance(shown, str) else shown
+            if not optional or shown not in ("", []):
+                row[name] = shown
+    return rows
 
 
 def swapped(inputs: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,101 +1,83 @@
-"""What templates may do: the constructs, filters and methods that are allowed, and a limit on the work of rendering."""
+"""What templates may use, and a limit on the work of rendering them: templates come from other people."""
 
 from __future__ import annotations
 
 import contextlib
-import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from functools import lru_cache, wraps
-from typing import Any
+from typing import Any, NamedTuple
 
-from jinja2 import (
-    StrictUndefined,
-    TemplateError,
-    TemplateSyntaxError,
-    nodes,
-    pass_context,
-    pass_environment,
-    pass_eval_context,
-)
+from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError, meta, nodes, pass_context, pass_environment
 from jinja2.exceptions import SecurityError
-from jinja2.filters import FILTERS, make_attrgetter
+from jinja2.filters import make_attrgetter
 from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.utils import htmlsafe_json_dumps
 from jinja2.visitor import NodeTransformer
 
-FAULTS = (TemplateError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError, RecursionError)
-"""What rendering can raise: the template's mistakes, never the user's."""
+ERRORS = (TemplateError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError, RecursionError)
+"""What rendering can raise: mistakes of the template, never of the user."""
 
 _DEEPEST, _MOST_LOOPS = 40, 4
 _NODE = 20  # the work of one construct in a loop, in characters
 _WORK = 200_000
 _WORK_PER_CHARACTER = 20
 
-# What templates may call. Left out is what depends on chance (random), on the machine (pprint), or makes a text of
-# any length from a short one (center, indent, wordwrap, format): templates come from other people.
+# Not allowed: filters that depend on chance (random) or on the machine (pprint), or that make a string of any length
+# from a short one (center, indent, wordwrap, format). Without operators on strings and methods, only filters make new
+# strings, and each of them is counted.
 _FILTERS = (
-    "abs", "capitalize", "count", "d", "default", "e", "escape", "first", "float", "int", "items", "join", "last",
-    "length", "list", "lower", "map", "max", "min", "reject", "rejectattr", "replace", "reverse", "round", "safe",
-    "select", "selectattr", "sort", "string", "title", "tojson", "trim", "truncate", "unique", "upper", "wordcount",
-)  # fmt: skip
-_METHODS = (
-    "capitalize", "count", "endswith", "find", "get", "items", "join", "keys", "lower", "lstrip", "replace", "rstrip",
-    "split", "splitlines", "startswith", "strip", "title", "upper", "values",
+    "abs", "capitalize", "count", "d", "default", "first", "float", "int", "items", "join", "last", "length", "list",
+    "lower", "map", "max", "min", "reject", "rejectattr", "replace", "reverse", "select", "selectattr", "sort",
+    "string", "title", "tojson", "trim", "truncate", "unique", "upper", "wordcount",
 )  # fmt: skip
 _TESTS = (
     "boolean", "defined", "divisibleby", "eq", "equalto", "even", "false", "float", "ge", "gt", "in", "integer",
     "iterable", "le", "lower", "lt", "mapping", "ne", "none", "number", "odd", "sequence", "string", "true",
     "undefined", "upper", "==", "!=", "<", "<=", ">", ">=",
 )  # fmt: skip
-_TAGS = ("block", "for", "if", "set", "with")
 _NODES = (
     nodes.Template, nodes.Output, nodes.TemplateData, nodes.Block, nodes.For, nodes.If, nodes.Assign,
-    nodes.AssignBlock, nodes.With, nodes.Name, nodes.Const, nodes.List, nodes.Tuple, nodes.Dict, nodes.Pair,
-    nodes.Keyword, nodes.Getattr, nodes.Getitem, nodes.Slice, nodes.Compare, nodes.Operand, nodes.CondExpr,
-    nodes.Filter, nodes.Test, nodes.Call, nodes.Concat, nodes.Add, nodes.Sub, nodes.Mul, nodes.Div, nodes.FloorDiv,
-    nodes.Mod, nodes.Neg, nodes.Pos, nodes.And, nodes.Or, nodes.Not,
+    nodes.AssignBlock, nodes.Name, nodes.Const, nodes.List, nodes.Tuple, nodes.Keyword, nodes.Getattr, nodes.Getitem,
+    nodes.Slice, nodes.Compare, nodes.Operand, nodes.CondExpr, nodes.Filter, nodes.Test, nodes.Call, nodes.Neg,
+    nodes.And, nodes.Or, nodes.Not,
 )  # fmt: skip
-_CALLED = {"Macro": "macro", "CallBlock": "call", "FilterBlock": "filter", "Pow": "**", "NSRef": "set of a field",
-           "Scope": "autoescape"}  # fmt: skip
-# Filters that the transformed source uses; no template can name them: they are looked for before the transformation
-_CHARGED, _JOINED, _EACH = "charged", "joined", "each"
+_LAYOUTS = ({"user"}, {"task", "item"}, {"task", "item", "closing"})  # the blocks of a template, without `system`
+# Filters that the compiled source uses; no template can name them: they are added after its names are checked
+_CHARGED, _EACH = "charged", "each"
 
 
 class _Work:
-    """Characters that one rendering has read and written, against what it may.
+    """Characters that one rendering may still read and write.
 
     A thread that renders cannot be stopped from outside, so every construct that can make much from little counts
-    what it is about to do, before it does it.
+    its work before doing it.
     """
 
-    def __init__(self, variables: Mapping[str, Any], n_source: int) -> None:
-        self._variables, self._n_source = variables, n_source
-        self._left, self._is_extended = _WORK, False
+    def __init__(self, left: int) -> None:
+        self._left = left
 
     def charge(self, amount: int) -> None:
         self._left -= amount
-        if self._left < 0 and not self._is_extended:  # only now: most prompts need no look at the item's size
-            self._is_extended = True
-            self._left += work_limit(_size(self._variables) + self._n_source) - _WORK
         if self._left < 0:
             raise SecurityError(
-                f"the template makes too much of what it is given: it may read and write {_WORK:,} characters and "
-                f"{_WORK_PER_CHARACTER} for each one of item, rubric and template; let it loop less and double no text"
+                f"the template does too much work: it may read and write {_WORK:,} characters, and "
+                f"{_WORK_PER_CHARACTER} for each one of item, rubric and template; use fewer loops and shorter strings"
             )
 
 
 _work: ContextVar[_Work] = ContextVar("work of a rendering")
 
 
-def work_limit(n_given: int) -> int:
-    """Most characters that a template may read and write, given that many of item, rubric and template."""
-    return _WORK + _WORK_PER_CHARACTER * n_given
+def work_limit(n_characters: int) -> int:
+    """Most characters that a template may read and write, for so many in item, rubric and template."""
+    return _WORK + _WORK_PER_CHARACTER * n_characters
 
 
 @contextlib.contextmanager
 def metered(variables: Mapping[str, Any], n_source: int) -> Iterator[None]:
-    """Count the work of what is rendered inside; SecurityError where it is more than `work_limit`."""
-    token = _work.set(_Work(variables, n_source))
+    """Count the work of the rendering inside; SecurityError if it exceeds `work_limit`."""
+    token = _work.set(_Work(work_limit(_size(variables) + n_source)))
     try:
         yield
     finally:
@@ -103,20 +85,18 @@ def metered(variables: Mapping[str, Any], n_source: int) -> Iterator[None]:
 
 
 def _size(value: Any) -> int:
-    """Characters that a value holds, and eight for each element of a list, which takes memory too."""
+    """Characters in a value, and eight for each element of a list, which takes memory too."""
     if isinstance(value, str):
         return len(value)
     if isinstance(value, (list, tuple)):
         return 8 * len(value) + sum(map(_size, value))
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         return 8 * len(value) + sum(_size(name) + _size(field) for name, field in value.items())
     fields = getattr(type(value), "__dataclass_fields__", ())  # the views of rubric and criterion
     return sum(_size(getattr(value, name)) for name in fields) or 8
 
 
 def _charged(value: Any) -> Any:
-    if isinstance(value, Iterator) or type(value).__name__ in ("dict_items", "dict_keys", "dict_values"):
-        value = list(value)
     _work.get().charge(_size(value))
     return value
 
@@ -124,10 +104,7 @@ def _charged(value: Any) -> Any:
 @pass_context  # which also keeps constants from being joined when a template is compiled
 def _shown(_: Any, value: Any) -> Any:
     """What `{{ … }}` shows."""
-    if isinstance(value, str):
-        _work.get().charge(len(value))
-        return value
-    if isinstance(value, (int, float, StrictUndefined)):
+    if isinstance(value, (str, int, float, StrictUndefined)):
         return value
     raise SecurityError(f"a {type(value).__name__} cannot be shown; show an input by fence('NAME')")
 
@@ -136,17 +113,11 @@ def _text(value: Any) -> str:
     return str(_shown(None, value))
 
 
-def _joined(parts: list[Any]) -> str:
-    texts = [_text(part) for part in parts]
-    return "".join(texts)
-
-
 def _each(values: Any, cost: int) -> Any:
-    values = _charged(values)
-    if not isinstance(values, (list, tuple, Mapping, StrictUndefined)):
+    if not isinstance(values, (list, tuple, StrictUndefined)):
         raise SecurityError(
-            "a loop goes over a list, as rubric.inputs, criterion.scale or an input that is one, "
-            f"not over a {type(values).__name__}"
+            "a loop needs a list, such as rubric.inputs, criterion.scale or an input that is a list; "
+            f"got a {type(values).__name__}"
         )
     _work.get().charge(cost * len(values))
     return values
@@ -155,38 +126,17 @@ def _each(values: Any, cost: int) -> Any:
 def _replace(text: Any, old: Any, new: Any, count: int | None = None) -> str:
     text, old, new = _text(text), _text(old), _text(new)
     times = text.count(old) if count is None or count < 0 else min(count, text.count(old))
-    _work.get().charge(times * len(new))
+    _work.get().charge(len(text) + times * len(new))
     return str(text.replace(old, new, times))
 
 
 @pass_environment
 def _join(environment: Any, values: Any, between: Any = "", attribute: Any = None) -> str:
     if attribute is not None:
-        values = map(make_attrgetter(environment, attribute), _charged(values))
-    return _glued(between, values)
-
-
-def _glued(between: Any, values: Any) -> str:
-    texts, between = [_text(value) for value in _charged(values)], _text(between)
-    _work.get().charge(len(between) * len(texts))
+        values = map(make_attrgetter(environment, attribute), values)
+    texts, between = [_text(value) for value in values], _text(between)
+    _work.get().charge(_size(texts) + len(between) * len(texts))
     return str(between.join(texts))
-
-
-@pass_eval_context
-def _tojson(context: Any, value: Any, indent: int | None = None) -> str:
-    if indent is not None and not 0 <= indent <= 8:
-        raise SecurityError("the filter 'tojson' takes an indent of 0 to 8")
-    return str(FILTERS["tojson"](context, value, indent))
-
-
-def _round(value: Any, precision: int = 0, method: str = "common") -> Any:
-    if not 0 <= precision <= 15:
-        raise SecurityError("the filter 'round' takes a precision of 0 to 15")
-    return FILTERS["round"](value, precision, method)
-
-
-def _escape(value: Any) -> str:
-    return str(FILTERS["escape"](_text(value)))
 
 
 def _limited(plain: Callable[..., Any]) -> Callable[..., Any]:
@@ -194,12 +144,13 @@ def _limited(plain: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(plain)  # keeps what Jinja reads off it: which of context and environment comes first
     def limited(*args: Any, **kwargs: Any) -> Any:
-        given = [*(args[1:] if hasattr(plain, "jinja_pass_arg") else args), *kwargs.values()]
-        amount = sum(map(_size, given))
-        if given and isinstance(given[0], (list, tuple)):
-            amount += len(given[0]) * (_NODE + sum(map(_size, given[1:])))
+        values = [*(args[1:] if hasattr(plain, "jinja_pass_arg") else args), *kwargs.values()]
+        amount = sum(map(_size, values))
+        if values and isinstance(values[0], (list, tuple)):
+            amount += len(values[0]) * (_NODE + sum(map(_size, values[1:])))
         _work.get().charge(amount)
-        return _charged(plain(*args, **kwargs))
+        result = plain(*args, **kwargs)
+        return _charged(list(result) if isinstance(result, Iterator) else result)
 
     return limited
 
@@ -207,48 +158,16 @@ def _limited(plain: Callable[..., Any]) -> Callable[..., Any]:
 class _Sandbox(ImmutableSandboxedEnvironment):
     """No way to Python, to chance, or to more text than the template and the item hold."""
 
-    intercepted_binops = frozenset({"+", "*", "**", "%"})
-
-    def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
-        numbers = isinstance(left, (int, float)) and isinstance(right, (int, float))
-        if operator == "+" and not numbers:
-            if not (isinstance(left, str) and isinstance(right, str)):
-                raise SecurityError("the operator '+' takes two numbers or two texts")
-            return _joined([left, right])
-        if operator != "+" and not (numbers and abs(left) < 10**6 and abs(right) < 10**6):
-            raise SecurityError(f"the operator {operator!r} takes small numbers alone")
-        return super().call_binop(context, operator, left, right)
-
     def getattr(self, obj: Any, attribute: str) -> Any:
         # fields of the views that a template gets; the sandbox's own way costs most of a prompt's time
         known = attribute in getattr(type(obj), "__dataclass_fields__", ())
         return getattr(obj, attribute) if known else super().getattr(obj, attribute)
 
-    def is_safe_callable(self, obj: Any) -> bool:
-        name = getattr(obj, "__name__", "")
-        return inspect.isfunction(obj) if name == "fence" else inspect.isbuiltin(obj) and name in _METHODS
-
-    def call(self, context: Any, obj: Any, /, *args: Any, **kwargs: Any) -> Any:
-        owner, name = getattr(obj, "__self__", None), getattr(obj, "__name__", "")
-        if isinstance(owner, str) and self.is_safe_callable(obj):
-            _work.get().charge(sum(map(_size, (owner, *args, *kwargs.values()))))
-            if name == "replace":
-                return _replace(owner, *args, **kwargs)
-            if name == "join":
-                return _glued(owner, *args)
-        return _charged(super().call(context, obj, *args, **kwargs))
-
-
-_OWN = {
-    "replace": _replace, "join": _join, "tojson": _limited(_tojson), "round": _limited(_round), "string": _text,
-    "safe": _text, "e": _escape, "escape": _escape, _CHARGED: _charged, _JOINED: _joined, _EACH: _each,
-}  # fmt: skip
-
 
 @lru_cache(maxsize=1)
-def environment() -> ImmutableSandboxedEnvironment:
-    """Where templates are compiled: allowed filters and tests alone, no globals."""
-    made = _Sandbox(
+def _environment() -> ImmutableSandboxedEnvironment:
+    """Where templates are compiled: only the allowed filters and tests, no globals."""
+    environment = _Sandbox(
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -256,21 +175,66 @@ def environment() -> ImmutableSandboxedEnvironment:
         finalize=_shown,
         optimized=False,  # constants would be computed before anything is counted
     )
-    made.globals.clear()
-    made.filters = {name: _limited(made.filters[name]) for name in _FILTERS} | _OWN
-    made.tests = {name: made.tests[name] for name in _TESTS}
-    return made
+    environment.globals.clear()
+    environment.filters = {name: _limited(environment.filters[name]) for name in _FILTERS}
+    own = {"replace": _replace, "join": _join, "string": _text, _CHARGED: _charged, _EACH: _each}
+    environment.filters |= own | {"tojson": _limited(lambda value: str(htmlsafe_json_dumps(value)))}
+    environment.tests = {name: environment.tests[name] for name in _TESTS}
+    return environment
 
 
-def check_tree(tree: nodes.Template) -> None:
-    """TemplateSyntaxError, with the line, for a construct that templates may not use."""
+class Syntax(NamedTuple):
+    """A checked and compiled source.
+
+    Attributes
+    ----------
+    template
+        Jinja's template, whose rendering is counted.
+    names
+        The names that it reads: variables, and inputs that it fences by name.
+    uses_all
+        Whether it loops over all inputs.
+    reads
+        For each block the names in it; without blocks the whole source is the block ``user``.
+    """
+
+    template: Any
+    names: frozenset[str]
+    uses_all: bool
+    reads: dict[str, frozenset[str]]
+
+
+def compiled(source: str) -> Syntax:
+    """Check and compile a source.
+
+    Raises
+    ------
+    TemplateSyntaxError
+        With the line, for a construct or a block that templates may not use.
+    """
+    tree = _environment().parse(source)
+    _check_tree(tree)
+    _check_blocks(tree)
+    names = set(meta.find_undeclared_variables(tree))
+    for call in tree.find_all(nodes.Call):
+        names |= {arg.value for arg in call.args if isinstance(arg, nodes.Const) and isinstance(arg.value, str)}
+    looped = [node.iter for node in tree.find_all(nodes.For) if isinstance(node.iter, nodes.Getattr)]
+    uses_all = any((getattr(part.node, "name", ""), part.attr) == ("rubric", "inputs") for part in looped)
+    blocks: dict[str, nodes.Node] = {block.name: block for block in tree.find_all(nodes.Block)} or {"user": tree}
+    reads = {name: frozenset(part.name for part in block.find_all(nodes.Name)) for name, block in blocks.items()}
+    counted = _Metering().visit(tree)
+    counted.set_environment(_environment())
+    return Syntax(_environment().from_string(counted), frozenset(names), uses_all, reads)
+
+
+def _check_tree(tree: nodes.Template) -> None:
     waiting: list[tuple[nodes.Node, int, int, int]] = [(tree, 0, 0, 1)]
     while waiting:  # without recursion: depth is what is looked for
         node, depth, loops, line = waiting.pop()
         line, loops = node.lineno or line, loops + isinstance(node, nodes.For)
         if depth > _DEEPEST or loops > _MOST_LOOPS:
             raise TemplateSyntaxError(
-                f"nested too deeply; allowed are {_MOST_LOOPS} loops and {_DEEPEST} constructs within each other", line
+                f"nested too deeply; allowed: {_MOST_LOOPS} loops and {_DEEPEST} constructs within each other", line
             )
         if problem := _problem(node):
             raise TemplateSyntaxError(problem, line)
@@ -278,63 +242,61 @@ def check_tree(tree: nodes.Template) -> None:
 
 
 def _problem(node: nodes.Node) -> str | None:
-    """Why a template may not hold this node, and what it may instead."""
+    """Why a template may not contain this node, and what is allowed."""
     kind = type(node).__name__
-    if isinstance(node, (nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends)):
-        return "a template includes no other one; its hash would not cover that"
     if not isinstance(node, _NODES):
-        what, allowed = _CALLED.get(kind, kind.lower()), ", ".join(_TAGS)
-        return f"'{what}' is not allowed; allowed are the tags {allowed} and the operators + - * / // % ~"
-    if isinstance(node, nodes.For) and node.recursive:
-        return "a recursive loop is not allowed; loop over a list, as criterion.scale"
-    if isinstance(node, nodes.Filter):
-        if node.node is None:
-            return "a filter over a block is not allowed; apply it to a value, as in {{ name | upper }}"
-        return _unknown("filter", node.name, _FILTERS)
-    if isinstance(node, nodes.Test):
-        return _unknown("test", node.name, _TESTS)
-    if isinstance(node, nodes.Call):
-        if node.dyn_args is not None or node.dyn_kwargs is not None:
-            return "'*' and '**' before an argument are not allowed; name the arguments one by one"
-        if isinstance(node.node, nodes.Name):  # fence, or a name that templates do not see
-            return None
-        return _unknown("method", getattr(node.node, "attr", kind), _METHODS)
-    literal = isinstance(node, (nodes.List, nodes.Pair)) or (isinstance(node, nodes.Tuple) and node.ctx == "load")
+        name = getattr(node, "operator", kind.removesuffix("Block").lower())
+        return f"'{name}' is not allowed; allowed tags: block, for, if, set; operators: only comparisons, and, or, not"
+    if isinstance(node, (nodes.Filter, nodes.Test)):
+        allowed = _FILTERS if isinstance(node, nodes.Filter) else _TESTS
+        return None if node.name in allowed else f"unknown {kind.lower()} {node.name!r}; allowed: {', '.join(allowed)}"
+    if isinstance(node, nodes.Call) and getattr(node.node, "name", "") != "fence":
+        name = getattr(node.node, "attr", getattr(node.node, "name", kind))
+        return f"{name!r} cannot be called; only fence(…) can, and filters replace methods: {{{{ name | upper }}}}"
+    literal = isinstance(node, nodes.List) or (isinstance(node, nodes.Tuple) and node.ctx == "load")
     if literal and not all(isinstance(part, (nodes.Const, nodes.Neg)) for part in node.iter_child_nodes()):
-        return "a list, tuple or mapping in a template holds constants alone; name the values one by one"
+        return "a list or tuple in a template may contain only constants"
     return None
 
 
-def _unknown(kind: str, name: str, allowed: tuple[str, ...]) -> str | None:
-    return None if name in allowed else f"the {kind} {name!r} is not allowed; allowed are {', '.join(allowed)}"
+def _check_blocks(tree: nodes.Template) -> None:
+    blocks = list(tree.find_all(nodes.Block))
+    if not blocks:
+        return
+    names = {block.name for block in blocks}
+    if names - {"system"} not in _LAYOUTS:
+        raise TemplateSyntaxError(
+            f"the blocks {', '.join(sorted(names))} do not fit together; expected user, or task and item with an "
+            "optional closing; and an optional system",
+            blocks[0].lineno,
+        )
+    for node in tree.body:
+        blank = (
+            isinstance(node, nodes.Output) and not "".join(getattr(part, "data", "x") for part in node.nodes).strip()
+        )
+        if not blank and not isinstance(node, nodes.Block):
+            raise TemplateSyntaxError("text or settings outside the blocks are never used", node.lineno)
+    if len(blocks) > sum(isinstance(node, nodes.Block) for node in tree.body):
+        raise TemplateSyntaxError("a block inside another one would be sent twice", blocks[0].lineno)
 
 
 class _Metering(NodeTransformer):
-    """Puts a count before everything that Jinja itself does not let us intercept."""
+    """Charges every value that is looked up, and every round of a loop, before it is used."""
 
     def generic_visit(self, node: nodes.Node, *args: Any, **kwargs: Any) -> nodes.Node:
         node = super().generic_visit(node, *args, **kwargs)
-        if isinstance(node, nodes.Concat):
-            return _filter(nodes.List(node.nodes, lineno=node.lineno), _JOINED)
-        if isinstance(node, nodes.Getitem) and isinstance(node.arg, nodes.Slice):
-            node.node = _filter(node.node, _CHARGED)
-        elif isinstance(node, nodes.For):
-            parts = node.find_all(nodes.Node)
-            cost = sum(len(part.data) if isinstance(part, nodes.TemplateData) else _NODE for part in parts)
+        if isinstance(node, nodes.For):
+            texts = [getattr(part, "data", getattr(part, "value", None)) for part in node.find_all(nodes.Node)]
+            cost = sum(_NODE + (len(text) if isinstance(text, str) else 0) for text in texts)
             node.iter = _filter(node.iter, _EACH, nodes.Const(cost))
-        elif isinstance(node, (nodes.Operand, nodes.Compare)):
-            node.expr = _filter(node.expr, _CHARGED)
-        elif isinstance(node, nodes.Test):
-            node.node, node.args = _filter(node.node, _CHARGED), [_filter(value, _CHARGED) for value in node.args]
+        elif isinstance(node, (nodes.Getattr, nodes.Getitem)):
+            if isinstance(node.node, nodes.Filter) and node.node.name == _CHARGED:
+                node.node = node.node.node  # type: ignore[assignment]  # only the last value of a chain is read in full
+            return _filter(node, _CHARGED)
+        elif isinstance(node, nodes.Call) or (isinstance(node, nodes.Name) and node.ctx == "load"):
+            return _filter(node, _CHARGED)
         return node
 
 
 def _filter(node: Any, name: str, *args: nodes.Expr) -> nodes.Filter:
     return nodes.Filter(node, name, list(args), [], None, None, lineno=node.lineno)
-
-
-def compiled(tree: nodes.Template) -> Any:
-    """A checked tree as a template whose rendering is counted."""
-    tree = _Metering().visit(tree)
-    tree.set_environment(environment())
-    return environment().from_string(tree)
