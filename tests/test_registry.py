@@ -86,12 +86,12 @@ def test_nothing_is_overwritten(registry: Registry) -> None:
 
 
 def test_what_is_not_there_is_named_with_what_is(registry: Registry) -> None:
-    with pytest.raises(RegistryError, match=r"there is no pack 'support'; there are none"):
+    with pytest.raises(RegistryError, match=r"pack 'support' not found; available: none"):
         registry.pack("support")
     registry.apply_pack(PACK)
-    with pytest.raises(RegistryError, match=r"there is no pack support@9; there are the versions 1"):
+    with pytest.raises(RegistryError, match=r"pack support@9 not found; available versions: 1"):
         registry.pack("support", "9")
-    with pytest.raises(RegistryError, match=r"there is no pack 'suport'; there are 'support'"):
+    with pytest.raises(RegistryError, match=r"pack 'suport' not found; available: 'support'"):
         registry.pack("suport")
 
 
@@ -109,10 +109,10 @@ def test_templates_are_those_of_rubrics_and_the_highest_version_counts(registry:
         registry.add_template("plain", "v3", "no header")
     with pytest.raises(RubricError, match="plain@v3, line 2"):
         registry.add_template("plain", "v3", "{# evalkit\nform: number #}{{ answer")
-    with pytest.raises(ConfigError, match="v1, v2 and so on, not '3'"):
+    with pytest.raises(ConfigError, match="invalid template version '3': expected v1, v2 and so on"):
         registry.add_template("plain", "3", TEMPLATE)
     for name in ("Plain", "plain@v1", "a b", ""):
-        with pytest.raises(ConfigError, match="is not a name for a template"):
+        with pytest.raises(ConfigError, match="invalid template name"):
             registry.add_template(name, "v1", TEMPLATE)
     with pytest.raises(ConfigError, match="of type object"):
         registry.add_template("plain", "v4", TEMPLATE, {"type": "array"})
@@ -137,7 +137,7 @@ def test_a_plugin_is_registered_with_the_hash_of_its_files(registry: Registry, t
     assert registry.plugin("mine").version == "1.1"
     with pytest.raises(ConfigError, match="plugin type 'tasks' is unknown; allowed are task, metric, bundle"):
         registry.register_plugin("mine", "2", str(folder), "tasks")
-    with pytest.raises(ConfigError, match="is not a name for a plugin"):
+    with pytest.raises(ConfigError, match="invalid plugin name"):
         registry.register_plugin("../mine", "2", str(folder))
     with pytest.raises(ConfigError, match=r"there is no plugin at 'no\.such\.package'"):
         registry.register_plugin("mine", "2", "no.such.package")
@@ -215,8 +215,8 @@ def test_a_pack_is_warned_of_tasks_that_nobody_knows(registry: Registry, tmp_pat
     with pytest.warns(EvalkitWarning) as told:
         registry.apply_pack(absent)
     assert [str(one.message) for one in told] == [
-        "pack p@2: task 'tone': the plugin tone@2 is not registered; there are the versions 1.0",
-        "pack p@2: task 'gsm8k': the plugin tune is not registered; there are 'tone'",
+        "pack p@2: task 'tone': the plugin tone@2 is not registered; available versions: 1.0",
+        "pack p@2: task 'gsm8k': the plugin tune is not registered; available: 'tone'",
     ]
 
 

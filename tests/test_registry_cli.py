@@ -113,16 +113,16 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: object, code: int = 2) 
 
 
 def test_each_fault_of_plugins_is_one_line(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "there are none" in said(capsys, "plugin", "show", "tone")
+    assert "available: none" in said(capsys, "plugin", "show", "tone")
     assert "no plugin is registered under that name" in said(capsys, "plugin", "check", "tone")
     assert "there is no plugin at 'nowhere'" in said(capsys, "plugin", "register", "tone", "1.0", "nowhere")
     assert main(["plugin", "register", "tone", "1.0", "tone_plugin", "--quiet"]) == 0
     assert capsys.readouterr().err == ""
-    assert "there are the versions 1.0" in said(capsys, "plugin", "show", "tone@2")
-    assert "give NAME or NAME@VERSION" in said(capsys, "plugin", "show", "tone@")
+    assert "available versions: 1.0" in said(capsys, "plugin", "show", "tone@2")
+    assert "plugin tone@ not found; available versions: 1.0" in said(capsys, "plugin", "show", "tone@")
     assert "invalid choice: 'tasks'" in said(capsys, "plugin", "register", "x", "1", "tone_plugin", "--type", "tasks")
     assert "expected seconds" in said(capsys, "plugin", "check", "tone", "--timeout", "-1")
-    assert "is not a name for a plugin" in said(capsys, "plugin", "register", "a b", "1", "tone_plugin")
+    assert "invalid plugin name" in said(capsys, "plugin", "register", "a b", "1", "tone_plugin")
     assert "is not a name for a plugin" in said(capsys, "plugin", "new", "A b")
     (here / "tone_plugin" / "__init__.py").write_text("x = 1\n")
     assert "already, with another content_hash" in said(capsys, "plugin", "register", "tone", "1.0", "tone_plugin")
@@ -140,19 +140,19 @@ def test_each_fault_of_packs_is_one_line(here: Path, capsys: pytest.CaptureFixtu
     told = said(capsys, "pack", "apply", "pack.yaml", "typo.yaml")
     assert "typo.yaml: pack 'support': unknown key 'tasks[0].wieght'" in told
     assert "allowed: task, fewshot, weight, overrides" in told
-    assert "there are none" in said(capsys, "pack", "show", "support"), "no file was taken over"
+    assert "available: none" in said(capsys, "pack", "show", "support"), "no file was taken over"
     (here / "typo.yaml").write_text(PACK.replace("judge_profile", "profile"))
-    assert "allowed are judge_plugin_name, judge_plugin_version, judge_profile" in said(
+    assert "allowed: judge_plugin_name, judge_plugin_version, judge_profile" in said(
         capsys, "pack", "apply", "typo.yaml"
     )
     assert "none.yaml cannot be read" in said(capsys, "pack", "apply", "none.yaml")
     told = said(capsys, "pack", "apply", "pack.yaml", code=0)
-    assert "warning: pack support@1: task 'tone': the plugin tone is not registered; there are none" in told
+    assert "warning: pack support@1: task 'tone': the plugin tone is not registered; available: none" in told
     assert "evalkit pack tasks --refresh" in told
     (here / "other.yaml").write_text(PACK.replace("fewshot: 3", "fewshot: 4"))
     assert "nothing is overwritten" in said(capsys, "pack", "apply", "other.yaml")
     assert "pack.yaml is there already" in said(capsys, "pack", "export", "support", "-o", "pack.yaml")
-    assert "there are the versions 1" in said(capsys, "pack", "export", "support@7")
+    assert "available versions: 1" in said(capsys, "pack", "export", "support@7")
     assert main(["pack", "list"]) == 0
     assert main(["pack", "show", "support"]) == 0
     out = capsys.readouterr().out
@@ -176,7 +176,7 @@ def test_templates_come_from_the_registry_and_the_rubric_folders(
     assert main(["template", "show", "default@v1", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["source"] == "rubric folders"
     told = said(capsys, "template", "show", "none")
-    assert "there are 'number' in the registry" in told
+    assert "in the registry: judge template 'none' not found; available: 'number'" in told
     assert "'default@v1'" in told
     (here / "wrong.jinja").write_text("no header")
     assert "has no header" in said(capsys, "template", "add", "x", "v1", "wrong.jinja")

@@ -101,9 +101,9 @@ def test_every_problem_of_a_pack_is_in_one_message(local: Registry, tmp_path: Pa
         [
             "takes two judges or more and the scoring config names one",
             "'missing-profile'; there are 'conservative', 'strict'; a path to a .yaml file works too (nor has its",
-            "template 'nowhere@v3' not found; searched registry: there is no judge template 'nowhere'",
-            "task 'b': there is no plugin 'absent'; there are 'tone'",
-            "task 'c': there is no plugin tone@9; there are the versions 1",
+            "template 'nowhere@v3' not found; searched registry: judge template 'nowhere' not found",
+            "task 'b': plugin 'absent' not found; available: 'tone'",
+            "task 'c': plugin tone@9 not found; available versions: 1",
         ],
         1,
     ):
@@ -452,7 +452,7 @@ def test_wrong_orders_start_nothing(local: Registry, tmp_path: Path) -> None:
     local.apply_pack(pack())
     runner = runner_of(local, tmp_path)
     for message, options in [
-        ("back end 'tpu' is unknown; allowed are accelerate", {"backend": "tpu"}),
+        ("unknown back end 'tpu'; allowed: accelerate", {"backend": "tpu"}),
         ("max_samples must be a whole number", {"max_samples": 0}),
         ("--output-dir is set by the run itself", {"flags": {"output_dir": "x"}}),
         (r"takes --model FILE\.py or NAME=FILE\.py", {"backend": "custom"}),
@@ -462,7 +462,7 @@ def test_wrong_orders_start_nothing(local: Registry, tmp_path: Path) -> None:
     ]:
         with pytest.raises(ConfigError, match=message):
             runner.start("support", **({"model": "m"} | options))
-    with pytest.raises(RegistryError, match="there is no pack 'other'"):
+    with pytest.raises(RegistryError, match="pack 'other' not found"):
         runner.start("other", "m")
     assert local.runs().empty
 
@@ -666,9 +666,9 @@ def test_a_leaderboard_ranks_by_the_packs_rule(local: Registry, tmp_path: Path) 
     assert low["stderr"] == pytest.approx(math.sqrt(0.1) / 4)
     assert low["coverage"] == 0.75
     assert table["rank"].tolist() == [1, 2]
-    with pytest.raises(RegistryError, match="there is no pack 'nobody'; there are 'support'"):
+    with pytest.raises(RegistryError, match="pack 'nobody' not found; available: 'support'"):
         leaderboard(local, "nobody")
-    with pytest.raises(RegistryError, match="there is no pack support@2; there are the versions 1"):
+    with pytest.raises(RegistryError, match="pack support@2 not found; available versions: 1"):
         leaderboard(local, "support@2")
     local.apply_pack(pack(name="fresh"))
     assert leaderboard(local, "fresh").empty

@@ -160,7 +160,7 @@ def test_the_page_on_runs_goes_from_nothing_to_a_leaderboard(
 def test_what_goes_wrong_is_exit_code_2_and_one_message(evalkit: Callable[..., str]) -> None:
     said = evalkit("run", "start", "support", "--model", "m", "--scoring-mode", "jury", code=2)
     assert "no judges are named in mode 'jury'" in said
-    assert "there is no pack 'none'; there are 'support'" in evalkit("run", "start", "none", "--model", "m", code=2)
+    assert "pack 'none' not found; available: 'support'" in evalkit("run", "start", "none", "--model", "m", code=2)
     said = evalkit("run", "start", "support", "--model", "model_name=m,fail=3", code=2)
     assert "RuntimeError: the model is not there" in said
     assert "Traceback" not in said

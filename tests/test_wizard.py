@@ -379,7 +379,7 @@ def test_a_run_that_cannot_be_starts_nothing_and_says_everything(make, registry)
     assert wizard.errors["model"] == "this is missing"
     assert "takes two judges" in wizard.errors["scoring_mode"]
     wizard.set(pack="nope@1")
-    assert wizard.errors["pack"].startswith("there is no pack 'nope'")
+    assert wizard.errors["pack"].startswith("pack 'nope' not found")
     wizard.set(pack="")
     assert wizard.errors["pack"] == "this is missing"
     assert "pack" not in wizard.state["check"]["errors"], "on wizard it is being chosen"

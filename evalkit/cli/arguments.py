@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from evalkit.core.choices import ON_MISS, RECORDED
 from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES, VOTE_RULES, VOTE_TIES
 from evalkit.engine.options import Options
-from evalkit.errors import ConfigError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,7 +35,6 @@ __all__ = [
     "meanings",
     "moment",
     "moments_as_text",
-    "name_version",
     "named_number",
     "opened",
     "seconds",
@@ -274,20 +272,6 @@ def seconds(text: str) -> float:
     if not 0 < value < 86400:
         raise argparse.ArgumentTypeError(f"expected seconds, more than 0 and less than a day, got {text!r}")
     return value
-
-
-def name_version(text: str) -> tuple[str, str | None]:
-    """``name`` or ``name@version``.
-
-    Examples
-    --------
-    >>> name_version("tone@1.0"), name_version("tone")
-    (('tone', '1.0'), ('tone', None))
-    """
-    name, separator, version = text.partition("@")
-    if not name or (separator and not version):
-        raise ConfigError(f"invalid name {text!r}: give NAME or NAME@VERSION")
-    return name, version or None
 
 
 def moments_as_text(table: pd.DataFrame) -> pd.DataFrame:

@@ -14,7 +14,6 @@ from evalkit.cli.arguments import (
     add_quiet,
     add_registry,
     moments_as_text,
-    name_version,
     opened,
 )
 from evalkit.cli.messages import tell
@@ -122,16 +121,15 @@ def _found(registry: Registry, name: str) -> dict[str, Any]:
     from evalkit.errors import RubricError
     from evalkit.rubrics.prompts import load_template
 
-    plain, version = name_version(name)
     try:
-        own = registry.template(plain, version)
+        own = registry.template(name)
     except RegistryError as problem:
         if problem.__cause__ is not None:  # the database itself
             raise
         try:
             one = load_template(name)
         except RubricError as other:
-            raise ConfigError(f"{problem} in the registry; and {other}") from None
+            raise ConfigError(f"in the registry: {problem}; in the rubric folders: {other}") from None
         return _document(one.name, one.version, one.source, None, one.hash, _FILES)
     return _document(own.name, own.version, own.prompt_template, own.response_schema, own.content_hash, "registry")
 

@@ -13,7 +13,6 @@ from evalkit.cli.arguments import (
     add_quiet,
     add_registry,
     moments_as_text,
-    name_version,
     opened,
 )
 from evalkit.cli.messages import tell
@@ -97,7 +96,7 @@ def _list(args: argparse.Namespace) -> None:
 
 def _pack(args: argparse.Namespace) -> Pack:
     with opened(args) as registry:
-        return registry.pack(*name_version(args.pack))
+        return registry.pack(args.pack)
 
 
 def _show(args: argparse.Namespace) -> None:

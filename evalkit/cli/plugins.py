@@ -12,7 +12,6 @@ from evalkit.cli.arguments import (
     add_quiet,
     add_registry,
     moments_as_text,
-    name_version,
     opened,
     seconds,
 )
@@ -171,7 +170,7 @@ def _list(args: argparse.Namespace) -> None:
 
 def _show(args: argparse.Namespace) -> None:
     with opened(args) as registry:
-        plugin = registry.plugin(*name_version(args.plugin))
+        plugin = registry.plugin(args.plugin)
         try:
             state, path = "as registered", str(registry.check_plugin(plugin.name, plugin.version).root)
         except RegistryError as problem:

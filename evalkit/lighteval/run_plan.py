@@ -170,8 +170,7 @@ def plan_run(
     RegistryError
         When the registry cannot be reached, or has no such pack.
     """
-    name, _, version = pack.partition("@")
-    resolution = resolve(registry, registry.pack(name, version or None), scoring_mode, scoring_config)
+    resolution = resolve(registry, registry.pack(pack), scoring_mode, scoring_config)
     if scoring_mode == "deterministic":
         return RunPlan(tuple(TaskPlan(task.task, None, 0, (), 1) for task in resolution.pack.tasks))
     bindings = relocate(registry, resolution.to_dict())

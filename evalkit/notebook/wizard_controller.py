@@ -64,9 +64,8 @@ class WizardController(RunPanel):
         form = self.form
         errors = {name: "this is missing" for name in ("pack", "model") if not getattr(form, name)}
         if form.pack:
-            name, _, version = form.pack.partition("@")
             try:
-                self.registry.pack(name, version or None)
+                self.registry.pack(form.pack)
             except RegistryError as problem:
                 if problem.__cause__ is not None:  # the database itself
                     raise

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from evalkit.runs.registry import Registry
@@ -47,8 +48,7 @@ def leaderboard(registry: Registry, pack: str, *, newest: bool = True) -> pd.Dat
         independent; NA where a task has none), `coverage` (share scored, 0-1, the lowest of the tasks), `n_tasks`,
         `tasks` (task -> figure), `reproducible` (``yes``, ``no``, ``unknown``), `notes`.
     """
-    name, _, version = pack.partition("@")
-    registry.pack(name, version or None)  # an unknown one is an error, not an empty table
+    registry.pack(pack)  # an unknown one is an error, not an empty table
     runs = RunStore(registry).runs(pack, "succeeded")
     rows = [_row(run) for run in runs]
     if newest:
@@ -63,10 +63,10 @@ def leaderboard(registry: Registry, pack: str, *, newest: bool = True) -> pd.Dat
 def _row(run: Run) -> dict[str, Any]:
     picked = {one.task: _picked(run, one.task) for one in run.tasks}
     missing = [task for task, score in picked.items() if score is None or score.value is None]
-    weights = {one.task: one.weight for one in run.tasks if one.weight > 0}
-    score, stderr = _aggregated(run.task_aggregation, weights, picked)
-    counted = [picked[task] for task in weights]
-    covers = [one.coverage for one in counted if one is not None and one.coverage is not None]
+    empty = RunScore("", "", None)
+    counted = [(task.weight, picked[task.task] or empty) for task in run.tasks if task.weight > 0]
+    figures = np.array([(weight, one.value, one.stderr, one.coverage) for weight, one in counted], dtype=np.float64).T
+    score, stderr, coverage = _aggregated(run.task_aggregation, figures)
     notes = list(run.notes)
     blind = [task for task, one in picked.items() if one is not None and run.scored_by_unknown(task, one.metric)]
     if blind:
@@ -86,7 +86,7 @@ def _row(run: Run) -> dict[str, Any]:
         "run": run.id,
         "score": score,
         "stderr": stderr,
-        "coverage": min(covers) if covers and len(covers) == len(counted) else math.nan,
+        "coverage": coverage,
         "n_tasks": len(run.tasks),
         "tasks": {task: None if one is None else one.value for task, one in picked.items()},
         "reproducible": run_reproducible(run)[0],
@@ -114,20 +114,19 @@ def _picked(run: Run, task: str) -> RunScore | None:
     return next((one for one in of_task if one.metric == run.primary_metric), None)
 
 
-def _aggregated(rule: str, weights: dict[str, float], picked: dict[str, RunScore | None]) -> tuple[float, float]:
-    """Score and standard error over tasks; NaN where a task that counts has none."""
-    values = {task: one.value for task in weights if (one := picked[task]) is not None and one.value is not None}
-    if rule == "none" or len(values) < len(weights):
-        return math.nan, math.nan
-    errors = {task: math.nan if (one := picked[task]) is None or one.stderr is None else one.stderr for task in weights}
+def _aggregated(rule: str, figures: np.ndarray) -> tuple[float, float, float]:
+    """Score, standard error and lowest coverage over tasks; NaN if one of the tasks has none.
+
+    The rows of `figures` are the tasks' weights, values, standard errors and coverages.
+    """
+    weights, values, errors, coverages = figures
     if rule == "min":
-        lowest = min(values, key=lambda task: values[task])
-        return values[lowest], errors[lowest]
-    total = sum(weights.values())
-    return (
-        sum(weights[task] * values[task] for task in weights) / total,
-        math.sqrt(sum((weights[task] * errors[task]) ** 2 for task in weights)) / total,
-    )
+        lowest = values.argmin()  # the place of a NaN, if there is one
+        return values[lowest], errors[lowest], coverages.min()
+    if rule == "none":
+        return math.nan, math.nan, coverages.min()
+    total = weights.sum()
+    return weights @ values / total, float(np.linalg.norm(weights * errors)) / total, coverages.min()
 
 
 def _judged_by(run: Run) -> str:

@@ -21,16 +21,8 @@ from evalkit.runs.contract import (
     TaskBindings,
 )
 
-BACKENDS: Mapping[str, tuple[str, ...]] = {
-    "accelerate": ("accelerate",),
-    "vllm": ("vllm",),
-    "sglang": ("sglang",),
-    "custom": ("custom",),
-    "endpoint-litellm": ("endpoint", "litellm"),
-    "endpoint-tgi": ("endpoint", "tgi"),
-    "endpoint-inference-endpoint": ("endpoint", "inference-endpoint"),
-    "endpoint-inference-providers": ("endpoint", "inference-providers"),
-}
+_ENDPOINTS = ("litellm", "tgi", "inference-endpoint", "inference-providers")
+BACKENDS = ("accelerate", "vllm", "sglang", "custom", *(f"endpoint-{name}" for name in _ENDPOINTS))
 """LightEval's back ends by the name that a run gives them."""
 
 # -P: a module in the working folder must not hide a library
@@ -117,10 +109,10 @@ def lighteval_environment(
     return kept | {name: value for name, value in given.items() if value is not None}
 
 
-def _backend(backend: str) -> tuple[str, ...]:
+def _backend(backend: str) -> list[str]:
     if backend not in BACKENDS:
-        raise ConfigError(f"back end {backend!r} is unknown; allowed are {', '.join(BACKENDS)}")
-    return BACKENDS[backend]
+        raise ConfigError(f"unknown back end {backend!r}; allowed: {', '.join(BACKENDS)}")
+    return backend.split("-", 1)
 
 
 def _model_words(backend: str, model: str) -> list[str]:
@@ -183,10 +175,9 @@ def same_files(facts: Mapping[str, Any]) -> dict[str, Any]:
 
 def check_model_files(facts: Mapping[str, Any]) -> None:
     """Raise ConfigError unless the files of a model are still those of `model_facts`."""
-    now = same_files(facts)["files"]
-    changed = [file for file, kept in facts.get("files", {}).items() if now[file] != kept]
-    if changed:
-        raise ConfigError(f"the model's file {changed[0]} changed since the run was made; start a new run")
+    files = facts.get("files", {})
+    if same_files(facts)["files"] != files:
+        raise ConfigError(f"the model's file {', '.join(files)} changed since the run was made; start a new run")
 
 
 def placed_model(backend: str, model: str, facts: Mapping[str, Any]) -> str:

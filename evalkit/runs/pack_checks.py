@@ -258,10 +258,9 @@ def _template_names(config: ScoringConfig | None, task: PackTask, profile: Profi
 
 def _template(registry: Registry, name: str, layout: PluginLayout | None) -> tuple[Template, Place]:
     """A template by id, and where it was found."""
-    plain, _, version = name.partition("@")
     searched = []
     try:
-        found = registry.template(plain, version or None)
+        found = registry.template(name)
     except RegistryError as problem:
         if problem.__cause__ is not None:
             raise
@@ -274,7 +273,9 @@ def _template(registry: Registry, name: str, layout: PluginLayout | None) -> tup
         except ConfigError as problem:
             searched.append(f"plugin: {problem}")
         else:
-            return Template.of(plain, label.rpartition("@")[2], file.read_text(encoding="utf-8")), "plugin"
+            return Template.of(
+                name.partition("@")[0], label.rpartition("@")[2], file.read_text(encoding="utf-8")
+            ), "plugin"
     try:
         return load_template(name), "folders"
     except RubricError as problem:

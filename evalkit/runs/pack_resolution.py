@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -128,69 +128,58 @@ def relocate(registry: Registry, kept: Mapping[str, Any], config: Mapping[str, A
     ConfigError
         One message with every plugin, profile or template that is not here, or changed since the run was made.
     """
-    problems: list[str] = []
-    places: dict[str, PluginLayout] = {}
+    layouts: dict[str, PluginLayout] = {}
+    problems = []
     for label in kept.get("plugins", {}):
-        name, _, version = label.rpartition("@")
         try:
-            places[label] = registry.check_plugin(name, version)
+            layouts[label] = registry.check_plugin(label)
         except (ConfigError, RegistryError) as problem:
             if problem.__cause__ is not None:  # the database itself
                 raise
             problems.append(str(problem))
-    problems += _changed_profiles(kept, config or {}, places)
-    problems += _changed_templates(kept)
+    placed: dict[str, TaskBinding] = {}
+    outside: list[str] = []
+    bindings = TaskBindings.of(kept.get("bindings", {}))
+    for task, binding in bindings.root.items():
+        layout = layouts.get(f"{binding.plugin}@{binding.plugin_version}")
+        name = binding.judge_profile or (config or {}).get("profile")
+        own = {} if layout is None else layout.profiles  # pinned by the plugin's hash
+        if name is not None and name not in own:
+            outside.append(name)
+        changes = {} if layout is None else {"plugin_path": str(layout.root)}
+        if binding.judge_profile is not None and binding.judge_profile in own:
+            changes["judge_profile"] = str(own[binding.judge_profile])
+        placed[task] = binding.model_copy(update=changes)
+    problems += _changed_profiles(kept.get("profiles", {}), dict.fromkeys(outside))
+    inside = {f"{one.name}@{one.version}" for binding in bindings.root.values() for one in binding.templates}
+    problems += _changed_templates(
+        {label: then for label, then in kept.get("templates", {}).items() if ":" not in label and label not in inside}
+    )
     if problems:
         raise ConfigError("; ".join(problems))
-    bindings: dict[str, Any] = {}
-    for task, given in kept.get("bindings", {}).items():
-        bindings[task] = dict(given)
-        layout = places.get(f"{given.get('plugin')}@{given.get('plugin_version')}")
-        if layout is not None:
-            bindings[task]["plugin_path"] = str(layout.root)
-            name = given.get("judge_profile")
-            if name in layout.profiles:
-                bindings[task]["judge_profile"] = str(layout.profile(name))
-    return TaskBindings.of(bindings)
+    return TaskBindings(placed)
 
 
-def _changed_profiles(
-    kept: Mapping[str, Any], config: Mapping[str, Any], places: Mapping[str, PluginLayout]
-) -> Iterator[str]:
-    """Profiles of plugins are pinned by the plugins' hashes; others lie in ``rubrics/`` of whoever runs."""
-    inside: dict[str, bool] = {}
-    for given in kept.get("bindings", {}).values():
-        name = given.get("judge_profile") or config.get("profile")
-        layout = places.get(f"{given.get('plugin')}@{given.get('plugin_version')}")
-        if name is not None:
-            inside[name] = inside.get(name, False) or (layout is not None and name in layout.profiles)
-    for name in (one for one, is_inside in inside.items() if not is_inside):
+def _changed_profiles(hashes: Mapping[str, str], names: Iterable[str]) -> Iterator[str]:
+    """Problems of the profiles in ``rubrics/`` of the project."""
+    for name in names:
         try:
             profile = load_profile(name)
         except EvalkitError as problem:
             yield str(problem)
-            continue
-        if kept.get("profiles", {}).get(f"{profile.profile}@{profile.version}") != digest(profile.to_dict()):
-            yield f"profile {name!r} changed since the run was made; start a new run"
+        else:
+            if hashes.get(f"{profile.profile}@{profile.version}") != digest(profile.to_dict()):
+                yield f"profile {name!r} changed since the run was made; start a new run"
 
 
-def _changed_templates(kept: Mapping[str, Any]) -> Iterator[str]:
-    """Those of ``rubrics/templates/`` of whoever runs: the registry's travel along, plugins' are pinned by theirs."""
-    carried = {
-        f"{one['name']}@{one['version']}"
-        for given in kept.get("bindings", {}).values()
-        for one in given.get("templates", ())
-    }
-    for label, then in kept.get("templates", {}).items():
-        if ":" in label or label in carried:
-            continue
+def _changed_templates(hashes: Mapping[str, str]) -> Iterator[str]:
+    """Problems of the templates in ``rubrics/templates/`` of the project."""
+    for label, then in hashes.items():
         try:
-            now = load_template(label).hash
+            if load_template(label).hash != then:
+                yield f"template {label!r} changed since the run was made; start a new run"
         except EvalkitError as problem:
             yield str(problem)
-            continue
-        if now != then:
-            yield f"template {label!r} changed since the run was made; start a new run"
 
 
 def _said(pack: Pack, problems: list[str]) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -52,12 +53,15 @@ def read_findings(run: Run) -> Ending:
         for task in _in_order(run, artifacts.results)
         for score in _scores(task, artifacts.results[task], details[task])
     ]
-    states = {one.task: _receipt_state(run, one, receipts, scorers_of(scorers, one.task)) for one in run.tasks}
-    tasks = tuple(_task(one, artifacts.results, details, states[one.task]) for one in run.tasks)
+    tasks = []
+    for task in run.tasks:
+        frames = [frame for part in _parts(task.task, artifacts.results) if (frame := details[part]) is not None]
+        state = _receipt_state(run, task, receipts, scorers_of(scorers, task.task))
+        tasks.append(replace(task, receipt_state=state, n_samples=sum(map(len, frames)) if frames else None))
     return Ending(
         "succeeded",
         exit_code=0,
-        tasks=tasks,
+        tasks=tuple(tasks),
         scores=tuple(scores),
         receipts=receipts,
         scorers=scorers,
@@ -165,12 +169,6 @@ def _known(value: float | None) -> float | None:
     return None if value is None or not math.isfinite(value) else float(value)
 
 
-def _task(task: RunTask, results: Mapping[str, Any], details: Mapping[str, Any], state: str) -> RunTask:
-    frames = [details[part] for part in _parts(task.task, results) if details[part] is not None]
-    n_samples = sum(len(frame) for frame in frames) if frames else None
-    return RunTask(task.task, task.weight, task.binding, state, n_samples)
-
-
 def _receipt_state(run: Run, task: RunTask, receipts: tuple[Receipt, ...], scorers: Mapping[str, Scorer] | None) -> str:
     """Deterministic is said of what is known to be so alone: in deterministic mode evalkit's judges are not asked."""
     is_asked = run.scoring_mode != "deterministic"
@@ -195,7 +193,7 @@ def _unused_profiles(mode: str, task: RunTask, receipts: tuple[Receipt, ...]) ->
 
 def _notes(
     mode: str,
-    tasks: tuple[RunTask, ...],
+    tasks: Sequence[RunTask],
     receipts: tuple[Receipt, ...],
     details: Mapping[str, pd.DataFrame | None],
 ) -> Iterator[str]:

@@ -168,10 +168,7 @@ class Runner:
         self.recover()
         if max_samples is not None and max_samples < 1:
             raise ConfigError(f"max_samples must be a whole number ≥ 1, got {max_samples}")
-        name, _, version = pack.partition("@")
-        resolution = resolve(
-            self.registry, self.registry.pack(name, version or None), scoring_mode, scoring_config, look=True
-        )
+        resolution = resolve(self.registry, self.registry.pack(pack), scoring_mode, scoring_config, look=True)
         facts = model_facts(backend, model) if rerun_of is None else same_files(rerun_of.artifacts.get("model", {}))
         if rerun_of is not None:
             check_same(rerun_of, resolution.to_dict(), facts)

@@ -178,15 +178,14 @@ def _module_file(root: Path) -> Path:
     named = _entry_module(root)
     found = _named_module(root, named) if named else _only_module(root)
     if found is None:
-        looked = f"its entry point names the module {named!r}, which is not there" if named else _nothing(root)
-        raise ConfigError(f"{root} is not a plugin: {looked}")
+        expected = (
+            f"the module {named!r} of its entry point"
+            if named
+            else "a package (with __init__.py), a project whose package is at src/ or beside its pyproject.toml, or a "
+            "folder that pip installed into"
+        )
+        raise ConfigError(f"{root} is not a plugin: expected {expected}")
     return found
-
-
-def _nothing(root: Path) -> str:
-    if (root / "pyproject.toml").is_file():
-        return f"the project has no package with an __init__.py at src/ or beside {root / 'pyproject.toml'}"
-    return "a folder must be a package (with __init__.py), a project (with pyproject.toml) or what pip installed"
 
 
 def _entry_module(root: Path) -> str | None:

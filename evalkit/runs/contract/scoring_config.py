@@ -93,12 +93,8 @@ class JudgeConfig(_Part):
 
     def to_judge(self) -> Judge:
         """The judge, without its template: that is looked up where the task is known."""
-        given = {
-            name: value
-            for name in ("max_tokens", "weight", "base_url", "api_key_env", "temperature", "name")
-            if (value := getattr(self, name)) is not None
-        }
-        return Judge(self.provider, self.judge_model_name, **given)
+        others = self.model_dump(exclude={"judge_model_name", "judge_backend", "judge_template_id"}, exclude_none=True)
+        return Judge(self.provider, self.judge_model_name, **others)
 
 
 class ScoringConfig(_Part):

@@ -89,16 +89,9 @@ class TaskBindings(RootModel[dict[str, TaskBinding]]):
     def __len__(self) -> int:
         return len(self.root)
 
-    def __bool__(self) -> bool:
-        return bool(self.root)
-
     def of_task(self, task: str) -> TaskBinding:
         """The binding of a task, as LightEval calls it (``helpfulness|0``); an empty one where there is none."""
         return self.root.get(task_name(task), _NONE)
-
-    def binds(self, task: str) -> bool:
-        """Whether the task is named."""
-        return task_name(task) in self.root
 
     @property
     def plugin_paths(self) -> list[str]:

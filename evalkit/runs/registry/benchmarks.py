@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from importlib.metadata import entry_points
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from sqlalchemy import func, select
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from evalkit._version import __version__
@@ -18,7 +19,7 @@ from evalkit.errors import ConfigError, RegistryError, listed
 from evalkit.runs.contract.plugin_layout import ENTRY_POINTS
 from evalkit.runs.registry.database_tables import BenchmarkRow, PluginRow
 from evalkit.runs.registry.pack_files import Pack, PackTask
-from evalkit.runs.registry.plugin_report import PluginReport, dataset_of, inspect_plugin, lighteval_tasks
+from evalkit.runs.registry.plugin_report import dataset_of, inspect_plugin, lighteval_tasks
 from evalkit.runs.registry.plugin_sources import locate
 
 COLUMNS = ("name", "source", "plugin", "plugin_version", "scoring_modes", "fields", "rubrics", "dataset", "created_at")
@@ -28,22 +29,8 @@ _EVALKIT = "evalkit.lighteval.tasks"
 """Where evalkit's own tasks are: looked at as any bundle is, in a process of its own."""
 
 
-def entries_of(report: PluginReport) -> list[dict[str, Any]]:
-    """The tasks of a plugin, as `add_tasks` takes them."""
-    return [
-        {
-            "name": task.name,
-            "dataset": task.dataset,
-            "scoring_modes": list(task.scoring_modes),
-            "fields": None if task.fields is None else list(task.fields),
-            "rubrics": list(task.rubrics),
-        }
-        for task in report.tasks
-    ]
-
-
-def add_tasks(session: Session, entries: Iterable[Mapping[str, Any]], source: str, plugin_id: int | None) -> int:
-    """Add the tasks that are not there yet; what is there stays. How many were added."""
+def add_tasks(session: Session, entries: Iterable[Mapping[str, Any]], source: str, plugin_id: int | None) -> None:
+    """Add the tasks that the registry does not have; those that it has stay."""
     now = datetime.now(UTC)
     rows = [
         {
@@ -55,20 +42,12 @@ def add_tasks(session: Session, entries: Iterable[Mapping[str, Any]], source: st
         }
         for entry in entries
     ]
-    if not rows:
-        return 0
-    before = _count(session)
     if session.get_bind().dialect.name == "postgresql":
         from sqlalchemy.dialects.postgresql import insert
     else:
         from sqlalchemy.dialects.sqlite import insert  # type: ignore[assignment]
-    # not "look, then add": another process may add the same ones in between
-    session.execute(insert(BenchmarkRow).on_conflict_do_nothing(), rows)
-    return _count(session) - before
-
-
-def _count(session: Session) -> int:
-    return session.scalar(select(func.count()).select_from(BenchmarkRow)) or 0
+    if rows:  # not "look, then add": another process may add the same ones in between
+        session.execute(insert(BenchmarkRow).on_conflict_do_nothing(), rows)
 
 
 def benchmark_table(session: Session) -> pd.DataFrame:
@@ -115,7 +94,7 @@ def own_tasks(folder: Path) -> tuple[dict[str, list[dict[str, Any]]], list[str]]
     bundles = {f"bundle {point.name} ({point.module})": point.module for point in entry_points(group=ENTRY_POINTS)}
     for source, module in {f"evalkit {__version__}": _EVALKIT, **dict(sorted(bundles.items()))}.items():
         try:
-            found[source] = entries_of(inspect_plugin(locate(module, folder).path))
+            found[source] = _tasks_of(module, folder)
         except (ConfigError, RegistryError) as problem:
             said.append(f"{source}: {problem}")
     return found, said
@@ -123,7 +102,11 @@ def own_tasks(folder: Path) -> tuple[dict[str, list[dict[str, Any]]], list[str]]
 
 def evalkit_tasks(folder: Path) -> tuple[str, list[dict[str, Any]]]:
     """Source and tasks of evalkit itself, as `add_tasks` takes them; RegistryError when they cannot be imported."""
-    return f"evalkit {__version__}", entries_of(inspect_plugin(locate(_EVALKIT, folder).path))
+    return f"evalkit {__version__}", _tasks_of(_EVALKIT, folder)
+
+
+def _tasks_of(module: str, folder: Path) -> list[dict[str, Any]]:
+    return [asdict(task) for task in inspect_plugin(locate(module, folder).path).tasks]
 
 
 def unknown_tasks(pack: Pack, known: pd.DataFrame, plugins: pd.DataFrame) -> list[str]:
@@ -142,7 +125,7 @@ def _unknown(task: PackTask, known: pd.DataFrame, plugins: pd.DataFrame, bound: 
     versions = plugins.loc[plugins["name"] == name, "version"].tolist()
     version = task.overrides.judge_plugin_version or next(reversed(versions), None)
     if version not in versions:
-        there = f"there are the versions {', '.join(versions)}" if versions else f"there are {listed(plugins['name'])}"
+        there = f"available versions: {', '.join(versions)}" if versions else f"available: {listed(plugins['name'])}"
         wanted = name if task.overrides.judge_plugin_version is None else f"{name}@{version}"
         return f"task {task.task!r}: the plugin {wanted} is not registered; {there}"
     own = known.loc[(known["plugin"] == name) & (known["plugin_version"] == version), "name"].tolist()

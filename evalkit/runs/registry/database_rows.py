@@ -66,26 +66,33 @@ def pack_row(file: PackFile) -> PackRow:
     return PackRow(**values, tasks=tasks, content_hash=file.hash, created_at=datetime.now(UTC))
 
 
-def find_row(database: Database, kind: Any, what: str, name: str, version: str | None) -> Any:
+def find_row(database: Database, kind: Any, what: str, label: str, version: str | None = None) -> Any:
     """The row of a name and version; without a version the newest: of templates the highest, else the last added.
+
+    Parameters
+    ----------
+    database, kind, what
+        The database; the class of the row, and its name in messages.
+    label, version
+        ``name@version``, or name and version; without a version the newest.
 
     Raises
     ------
     RegistryError
-        When there is none; the message lists what there is.
+        When there is none; the message lists the versions or names that there are.
     """
+    name, separator, labelled = label.partition("@")
+    version = labelled if separator else version
     with database.session() as session:
-        found = session.scalars(select(kind).where(kind.name == name).order_by(kind.id)).all()
-        if version is None and found:
-            return max(found, key=_number) if kind is TemplateRow else found[-1]
-        for row in found:
-            if row.version == version:
-                return row
-        there = [row.version for row in found]
-        others = sorted({str(other) for other in session.scalars(select(kind.name)).all()})
-    if there:
-        raise RegistryError(f"there is no {what} {name}@{version}; there are the versions {', '.join(there)}")
-    raise RegistryError(f"there is no {what} {name!r}; there are {listed(others)}")
+        rows = {row.version: row for row in session.scalars(select(kind).filter_by(name=name).order_by(kind.id))}
+        names = sorted(set(session.scalars(select(kind.name))))
+    if not rows:
+        raise RegistryError(f"{what} {name!r} not found; available: {listed(names)}")
+    if version is None:
+        return max(rows.values(), key=_number) if kind is TemplateRow else rows[next(reversed(rows))]
+    if version not in rows:
+        raise RegistryError(f"{what} {name}@{version} not found; available versions: {', '.join(rows)}")
+    return rows[version]
 
 
 def list_rows(database: Database, kind: Any, columns: tuple[str, ...]) -> pd.DataFrame:

@@ -69,35 +69,43 @@ def _one_of(column: str, allowed: tuple[str, ...]) -> CheckConstraint:
     return CheckConstraint(f"{column} IN ({', '.join(repr(name) for name in allowed)})", name=column)
 
 
-class PluginRow(Base):
+class Versioned:
+    """Name and version, which are unique together, and the hash of the content."""
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    name: Mapped[str] = mapped_column(String(_NAME))
+    version: Mapped[str] = mapped_column(String(_NAME))
+    content_hash: Mapped[str] = mapped_column(String(64))
+    created_at: Mapped[datetime]
+
+
+class OfRun:
+    """Something of one task of a run."""
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    run_id: Mapped[str] = mapped_column(ForeignKey("runs.id"))
+    task: Mapped[str] = mapped_column(String(_NAME))
+
+
+class PluginRow(Versioned, Base):
     """A judge plugin: code that brings tasks, metrics, profiles and templates."""
 
     __tablename__ = "plugins"
     __table_args__ = (UniqueConstraint("name", "version"), _one_of("plugin_type", PLUGIN_TYPES))
 
-    id: Mapped[int] = mapped_column(primary_key=True)
-    name: Mapped[str] = mapped_column(String(_NAME))
-    version: Mapped[str] = mapped_column(String(_NAME))
     plugin_type: Mapped[str] = mapped_column(String(20))
     storage_uri: Mapped[str] = mapped_column(Text)
-    content_hash: Mapped[str] = mapped_column(String(64))
     requirements: Mapped[list[Any]]
-    created_at: Mapped[datetime]
 
 
-class TemplateRow(Base):
+class TemplateRow(Versioned, Base):
     """A judge template: the prompt text, and the schema of the reply where it has one."""
 
     __tablename__ = "judge_templates"
     __table_args__ = (UniqueConstraint("name", "version"),)
 
-    id: Mapped[int] = mapped_column(primary_key=True)
-    name: Mapped[str] = mapped_column(String(_NAME))
-    version: Mapped[str] = mapped_column(String(_NAME))
     prompt_template: Mapped[str] = mapped_column(Text)
     response_schema: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
-    content_hash: Mapped[str] = mapped_column(String(64))
-    created_at: Mapped[datetime]
 
 
 class BenchmarkRow(Base):
@@ -118,20 +126,15 @@ class BenchmarkRow(Base):
     created_at: Mapped[datetime]
 
 
-class PackRow(Base):
+class PackRow(Versioned, Base):
     """A pack: tasks with weights, bound to plugins, profiles and templates."""
 
     __tablename__ = "packs"
     __table_args__ = (UniqueConstraint("name", "version"),)
 
-    id: Mapped[int] = mapped_column(primary_key=True)
-    name: Mapped[str] = mapped_column(String(_NAME))
-    version: Mapped[str] = mapped_column(String(_NAME))
     description: Mapped[str] = mapped_column(Text)
     primary_metric: Mapped[str | None] = mapped_column(String(_NAME))
     task_aggregation: Mapped[str] = mapped_column(String(20))
-    content_hash: Mapped[str] = mapped_column(String(64))
-    created_at: Mapped[datetime]
     tasks: Mapped[list[PackTaskRow]] = relationship(order_by="PackTaskRow.position", lazy="selectin")
 
 
@@ -185,16 +188,13 @@ class RunRow(Base):
     receipts: Mapped[list[ReceiptRow]] = relationship(order_by="ReceiptRow.id", cascade=_PARTS)
 
 
-class RunTaskRow(Base):
+class RunTaskRow(OfRun, Base):
     """What a task of a run was resolved to, and whether its receipt came."""
 
     __tablename__ = "run_tasks"
     __table_args__ = (UniqueConstraint("run_id", "task"), _one_of("receipt_state", RECEIPT_STATES))
 
-    id: Mapped[int] = mapped_column(primary_key=True)
-    run_id: Mapped[str] = mapped_column(ForeignKey("runs.id"))
     position: Mapped[int]
-    task: Mapped[str] = mapped_column(String(_NAME))
     weight: Mapped[float]
     plugin_id: Mapped[int | None] = mapped_column(ForeignKey("plugins.id"))
     binding: Mapped[dict[str, Any]]
@@ -202,29 +202,23 @@ class RunTaskRow(Base):
     n_samples: Mapped[int | None]
 
 
-class RunScoreRow(Base):
+class RunScoreRow(OfRun, Base):
     """One figure of one task of a run, with its standard error and coverage where there are any."""
 
     __tablename__ = "run_scores"
     __table_args__ = (UniqueConstraint("run_id", "task", "metric"),)
 
-    id: Mapped[int] = mapped_column(primary_key=True)
-    run_id: Mapped[str] = mapped_column(ForeignKey("runs.id"))
-    task: Mapped[str] = mapped_column(String(_NAME))
     metric: Mapped[str] = mapped_column(String(_NAME))
     value: Mapped[float | None]
     stderr: Mapped[float | None]
     coverage: Mapped[float | None]
 
 
-class ReceiptRow(Base):
+class ReceiptRow(OfRun, Base):
     """What a judge plugin says it used for a task."""
 
     __tablename__ = "receipts"
     __table_args__ = (UniqueConstraint("run_id", "task"),)
 
-    id: Mapped[int] = mapped_column(primary_key=True)
-    run_id: Mapped[str] = mapped_column(ForeignKey("runs.id"))
-    task: Mapped[str] = mapped_column(String(_NAME))
     content: Mapped[dict[str, Any]]
     created_at: Mapped[datetime]

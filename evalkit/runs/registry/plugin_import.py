@@ -85,17 +85,21 @@ def _task(config: Any) -> dict[str, Any]:
 
 def _modes(config: Any) -> list[str] | None:
     """The modes that all of a task's judge metrics serve; None without such metrics."""
-    functions = [getattr(metric, "sample_level_fn", None) for metric in getattr(config, "metrics", ()) or ()]
-    found = [getattr(getattr(one, "declared", one), "modes", getattr(one, "scoring_modes", None)) for one in functions]
-    served = [modes for modes in found if isinstance(modes, tuple)]
+    modes_of = [getattr(one, "modes", getattr(one, "scoring_modes", None)) for one in _declared(config)]
+    served = [modes for modes in modes_of if isinstance(modes, tuple)]
     return [mode for mode in served[0] if all(mode in modes for modes in served)] if served else None
 
 
 def _rubrics(config: Any) -> list[str]:
     """The ids of the rubrics that its judge metrics judge by."""
+    rubrics: list[Any] = [getattr(one, "rubric", None) for one in _declared(config)]
+    return list(dict.fromkeys(str(rubric.id) for rubric in rubrics if hasattr(rubric, "id")))
+
+
+def _declared(config: Any) -> list[Any]:
+    """The settings of a task's metrics: of evalkit's those that they declare, of others the metric's function."""
     functions = [getattr(metric, "sample_level_fn", None) for metric in getattr(config, "metrics", ()) or ()]
-    found = [getattr(getattr(one, "declared", None), "rubric", None) for one in functions]
-    return list(dict.fromkeys(str(rubric.id) for rubric in found if rubric is not None))
+    return [getattr(function, "declared", function) for function in functions]
 
 
 def _names(metric: Any) -> list[str]:

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -244,20 +244,19 @@ def dataset_of(entry: Mapping[str, Any]) -> str:
 
 
 def _parts(layout: PluginLayout) -> Iterator[Part]:
-    for name, path in layout.profiles.items():
-        yield Part("profile", name, path, _fault(_check_profile, name, path))
-    for name, path in layout.templates.items():
-        yield Part("template", name, path, _fault(_check_template, name, path))
-    for name, path in layout.rubrics.items():
-        yield Part("rubric", name, path, _fault(_check_rubric, name, path))
-
-
-def _fault(check: Any, name: str, path: Path) -> str | None:
-    try:
-        check(name, path)
-    except (EvalkitError, OSError, UnicodeDecodeError) as problem:
-        return str(problem)
-    return None
+    kinds: tuple[tuple[Any, Mapping[str, Path], Callable[[str, Path], None]], ...] = (
+        ("profile", layout.profiles, _check_profile),
+        ("template", layout.templates, _check_template),
+        ("rubric", layout.rubrics, _check_rubric),
+    )
+    for kind, files, check in kinds:
+        for name, path in files.items():
+            problem = None
+            try:
+                check(name, path)
+            except (EvalkitError, OSError, UnicodeDecodeError) as error:
+                problem = str(error)
+            yield Part(kind, name, path, problem)
 
 
 def _check_profile(_: str, path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Mapping
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,6 @@ from evalkit.runs.contract.plugin_layout import PluginLayout
 from evalkit.runs.registry.benchmarks import (
     add_tasks,
     benchmark_table,
-    entries_of,
     evalkit_tasks,
     own_tasks,
     unknown_tasks,
@@ -32,7 +32,8 @@ from evalkit.runs.registry.plugin_sources import content_hash, locate, requireme
 from evalkit.runs.registry.records import JudgeTemplate, Plugin
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-_TEMPLATE = re.compile(r"[a-z0-9][a-z0-9_-]{0,99}")  # what `load_template` takes
+_TEMPLATE = re.compile(r"[a-z0-9][a-z0-9_-]{0,99}")  # as `load_template`
+_TEMPLATE_VERSION = re.compile(r"v[1-9][0-9]*")
 
 
 class Registry:
@@ -98,7 +99,8 @@ class Registry:
         ConfigError
             When there is no plugin at the URI, or name and version stand for other content already.
         """
-        _check_name("plugin", name, version)
+        for what, text in (("name", name), ("version", version)):
+            _check(f"plugin {what}", text, _NAME, "letters, digits, dot, dash and underscore, at most 100")
         if plugin_type not in PLUGIN_TYPES:
             raise ConfigError(f"plugin type {plugin_type!r} is unknown; allowed are {', '.join(PLUGIN_TYPES)}")
         place = locate(uri, self.folder)
@@ -120,7 +122,7 @@ class Registry:
         Parameters
         ----------
         name, version
-            The plugin; without a version the one registered last.
+            The plugin: name and version, or ``name@version``; without a version the one registered last.
 
         Raises
         ------
@@ -149,7 +151,7 @@ class Registry:
         Parameters
         ----------
         name, version
-            The plugin; without a version the one registered last.
+            The plugin: name and version, or ``name@version``; without a version the one registered last.
         timeout_s
             Seconds after which the process is ended.
 
@@ -158,11 +160,11 @@ class Registry:
         RegistryError
             As of `check_plugin`; and when it cannot be imported, ends the process, or takes too long.
         """
-        layout = self.check_plugin(name, version)
         row = find_row(self.database, PluginRow, "plugin", name, version)
+        layout = self.check_plugin(row.name, row.version)
         report = inspect_plugin(layout.root, timeout_s=timeout_s, tasks_wanted=row.plugin_type != "metric")
         with self.database.session() as session:
-            add_tasks(session, entries_of(report), f"plugin {row.name}@{row.version}", row.id)
+            add_tasks(session, map(asdict, report.tasks), f"plugin {row.name}@{row.version}", row.id)
         return report
 
     def inspect_own_tasks(self) -> None:
@@ -226,7 +228,8 @@ class Registry:
         ConfigError
             When name and version stand for another text already.
         """
-        _check_template(name, version)
+        _check("template name", name, _TEMPLATE, "lower-case letters, digits, dash and underscore")
+        _check("template version", version, _TEMPLATE_VERSION, "v1, v2 and so on")
         template = Template.of(name, version, prompt_template)
         template.parse()
         if response_schema is not None and response_schema.get("type") != "object":
@@ -257,15 +260,15 @@ class Registry:
         return pack
 
     def plugin(self, name: str, version: str | None = None) -> Plugin:
-        """A plugin by name and version; without a version the one registered last."""
+        """A plugin by name and version, or ``name@version``; without a version the one registered last."""
         return Plugin.model_validate(find_row(self.database, PluginRow, "plugin", name, version))
 
     def template(self, name: str, version: str | None = None) -> JudgeTemplate:
-        """A judge template by name and version; without a version the highest."""
+        """A judge template by name and version, or ``name@version``; without a version the highest."""
         return JudgeTemplate.model_validate(find_row(self.database, TemplateRow, "judge template", name, version))
 
     def pack(self, name: str, version: str | None = None) -> Pack:
-        """A pack by name and version; without a version the one applied last."""
+        """A pack by name and version, or ``name@version``; without a version the one applied last."""
         return Pack.model_validate(find_row(self.database, PackRow, "pack", name, version))
 
     def pack_yaml(self, name: str, version: str | None = None) -> str:
@@ -311,16 +314,6 @@ class Registry:
         return Path(registry_settings()["plugins"])
 
 
-def _check_template(name: str, version: str) -> None:
-    if not _TEMPLATE.fullmatch(name):
-        raise ConfigError(f"{name!r} is not a name for a template: lower-case letters, digits, dash and underscore")
-    if not re.fullmatch(r"v[1-9][0-9]*", version):
-        raise ConfigError(f"a template's version is v1, v2 and so on, not {version!r}")
-
-
-def _check_name(what: str, name: str, version: str) -> None:
-    for kind, text in (("name", name), ("version", version)):
-        if not _NAME.fullmatch(text):
-            raise ConfigError(
-                f"{text!r} is not a {kind} for a {what}: letters, digits, dot, dash and underscore, at most 100"
-            )
+def _check(what: str, text: str, pattern: re.Pattern[str], rule: str) -> None:
+    if not pattern.fullmatch(text):
+        raise ConfigError(f"invalid {what} {text!r}: expected {rule}")
