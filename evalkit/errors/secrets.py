@@ -6,6 +6,7 @@ import os
 import re
 import traceback
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, NoReturn
 from urllib.parse import unquote
@@ -227,21 +228,22 @@ def without_keys(values: Any) -> Any:
     return _QUERY.sub(lambda found: f"{found[1]}={_NOT_KEPT}" if is_key(found[1]) else found[0], text)
 
 
-def forget_locals(error: BaseException) -> None:
-    """Empty the frames that an error came through, with those of its causes: a library's variables hold the key.
+@contextmanager
+def locals_forgotten() -> Iterator[None]:
+    """Empty the frames that an error comes through, with those of its causes: a library's variables hold the key.
 
-    Frames that still run keep theirs: call it where the library's are done.
+    Frames that still run keep theirs: use it around the call of the library.
     """
-    waiting: list[BaseException | None] = [error]
-    done: set[int] = set()
-    while waiting:
-        link = waiting.pop()
-        if link is None or id(link) in done:
-            continue
-        done.add(id(link))
-        traceback.clear_frames(link.__traceback__)
-        waiting += [
-            link.__cause__,
-            link.__context__,
-            *(link.exceptions if isinstance(link, BaseExceptionGroup) else ()),
-        ]
+    try:
+        yield
+    except BaseException as error:
+        waiting: list[BaseException | None] = [error]
+        done: set[int] = set()
+        while waiting:
+            link = waiting.pop()
+            if link is not None and id(link) not in done:
+                done.add(id(link))
+                traceback.clear_frames(link.__traceback__)
+                waiting += [link.__cause__, link.__context__]
+                waiting += link.exceptions if isinstance(link, BaseExceptionGroup) else ()
+        raise

@@ -24,7 +24,7 @@ from evalkit.engine.calls.retries import Breaker, reason_of, wait_of
 from evalkit.engine.providers import connect
 from evalkit.engine.providers.client import ProviderError, RunSettings
 from evalkit.engine.providers.prices import price_of
-from evalkit.errors import CacheError, EvalkitError
+from evalkit.errors import CacheError
 
 if TYPE_CHECKING:
     from evalkit.engine.calls.scheduler import Scheduler
@@ -179,12 +179,6 @@ class Workers:
                 try:
                     n = len(call.request.keys) if self._may_ask_n else 1
                     replies = await self._client.ask(call.request, n, adapt=call.adapt)
-                except (ProviderError, EvalkitError):
-                    raise
-                except Exception as error:  # an answer that cannot be read, in whatever way, costs this call alone
-                    _log.exception("%s: an answer could not be read", self.judge.name)
-                    detail = f"the answer could not be read ({type(error).__name__})"
-                    raise ProviderError("malformed", detail, maybe_paid=True) from error
                 finally:
                     scheduler.counts.in_flight -= 1
             finally:

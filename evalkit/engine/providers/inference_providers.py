@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
@@ -11,15 +10,12 @@ from urllib.parse import urlsplit
 import orjson
 
 from evalkit.core.judges import Judge
-from evalkit.core.prompts_and_replies import Reply, Request
-from evalkit.engine.providers.api_keys import key_in
+from evalkit.core.prompts_and_replies import Request
+from evalkit.engine.providers.chat_client import ChatClient
 from evalkit.engine.providers.client import ProblemKind, ProviderError
 from evalkit.engine.providers.judge_checks import check_extra, check_key, check_params
-from evalkit.engine.providers.openai import request_body
-from evalkit.engine.providers.openai_replies import problem_of, replies_of, without_prompt
-from evalkit.engine.providers.prices import price_of
 from evalkit.engine.providers.transport import Answer
-from evalkit.errors.secrets import Secret, forget_locals
+from evalkit.errors.secrets import Secret, locals_forgotten
 
 _ROUTER = "https://router.huggingface.co"
 # Parameters that the client has by name; all others travel in `extra_body`
@@ -48,86 +44,45 @@ def check(judge: Judge) -> None:
 def connect(judge: Judge) -> InferenceProvidersClient:
     """The client of a judge behind the router, or at the address of an endpoint of one's own."""
     check_extra("inference-providers", "huggingface_hub")
-    return InferenceProvidersClient(judge)
+    return InferenceProvidersClient(judge.api_key_env)
 
 
-class InferenceProvidersClient:
-    """Asks through ``AsyncInferenceClient.chat_completion``."""
+class InferenceProvidersClient(ChatClient):
+    """Sends through ``AsyncInferenceClient.chat_completion``."""
 
-    supports_n: bool | None = None
-    max_concurrency: int | None = None
-
-    def __init__(self, judge: Judge) -> None:
-        self._judge = judge
-
-    async def ask(self, request: Request, n: int, *, adapt: Mapping[str, Any] | None = None) -> list[Reply]:
-        """Ask for `n` replies in one request; a `ProviderError` says why there are none."""
-        body, sent = request_body(request, n, adapt or {})
-        started = time.perf_counter()
-        try:
-            content = await self._send(request, body)
-            latency = time.perf_counter() - started
-            answer = Answer(200, {}, content, self._origin)
-            secret = key_in(self._judge.api_key_env)
-            return replies_of(answer, n, price=price_of(request.judge), latency_s=latency, sent=sent, secret=secret)
-        except ProviderError as problem:
-            problem.detail = without_prompt(problem.detail, request.prompt)
-            raise
-
-    @property
-    def _origin(self) -> str:
-        parts = urlsplit(self._judge.base_url or _ROUTER)
-        return f"{parts.scheme}://{parts.netloc}"
-
-    def _token(self) -> Secret:
-        name = self._judge.api_key_env
-        if name is None:
-            return Secret("unset")  # without one, the library would send the token that it finds on this machine
-        token = key_in(name)
-        if not token:
-            raise ProviderError("auth", f"the environment variable {name} is not set")
-        return token
-
-    async def _send(self, request: Request, body: Mapping[str, Any]) -> bytes:
+    async def answer(self, request: Request, body: Mapping[str, Any]) -> Answer:
+        """The answer as huggingface_hub read it."""
         from huggingface_hub import AsyncInferenceClient, InferenceTimeoutError
         from huggingface_hub.errors import HfHubHTTPError
         from huggingface_hub.utils import httpx
 
-        judge, token = self._judge, self._token()
-        where: dict[str, Any] = {"base_url": judge.base_url} if judge.base_url else {"provider": "auto"}
+        judge = request.judge
+        # without a token, the library would send the one that it finds on this machine
+        token = self.key() if self._api_key_env else Secret("unset")
+        place: dict[str, Any] = {"base_url": judge.base_url} if judge.base_url else {"provider": "auto"}
+        url = urlsplit(judge.base_url or _ROUTER)
+        origin = f"{url.scheme}://{url.netloc}"
         try:
-            async with asyncio.timeout(judge.timeout_s):
-                answer = await _completion(AsyncInferenceClient, judge, token, where, body)
-            return orjson.dumps(answer)
-        except (TimeoutError, InferenceTimeoutError, httpx.TimeoutException):
-            raise ProviderError("timeout", f"no answer within {judge.timeout_s:g} s", maybe_paid=True) from None
+            with locals_forgotten():
+                async with (
+                    asyncio.timeout(judge.timeout_s),
+                    AsyncInferenceClient(**place, api_key=token.reveal(), timeout=judge.timeout_s) as client,
+                ):
+                    completion = await client.chat_completion(**_arguments(judge, body))
+        except (InferenceTimeoutError, httpx.TimeoutException):
+            raise TimeoutError from None
         except HfHubHTTPError as error:
-            answer_ = error.response
-            headers = {name.lower(): value for name, value in answer_.headers.items()}
-            found = Answer(answer_.status_code, headers, answer_.content, self._origin, "/v1/chat/completions")
-            raise problem_of(found, request, body, token) from None
+            response = error.response
+            headers = {name.lower(): value for name, value in response.headers.items()}
+            return Answer(response.status_code, headers, response.content, origin, "/v1/chat/completions")
         except httpx.HTTPError as error:
             paid = not isinstance(error, httpx.ConnectError)
-            raise ProviderError("connection", f"{type(error).__name__} at {self._origin}", maybe_paid=paid) from None
-        except (KeyError, TypeError, AttributeError, RecursionError, orjson.JSONDecodeError) as error:
-            detail = f"the answer is not a chat completion ({type(error).__name__})"
-            raise ProviderError("malformed", detail, maybe_paid=True) from None
+            raise ProviderError("connection", f"{type(error).__name__} at {origin}", maybe_paid=paid) from None
         except ValueError as error:  # the library refuses the token or the answer
-            kind: ProblemKind = (
-                "auth" if "api_key" in str(error).lower() or "auto-router" in str(error) else "malformed"
-            )
-            raise ProviderError(kind, token.hide_in(str(error))[:240], maybe_paid=kind == "malformed") from None
-
-
-async def _completion(
-    client_class: Any, judge: Judge, token: Secret, where: Mapping[str, Any], body: Mapping[str, Any]
-) -> Any:
-    try:
-        async with client_class(**where, api_key=token.reveal(), timeout=judge.timeout_s) as client:
-            return await client.chat_completion(**_arguments(judge, body))
-    except BaseException as error:
-        forget_locals(error)
-        raise
+            refuses_key = "api_key" in str(error).lower() or "auto-router" in str(error)
+            kind: ProblemKind = "auth" if refuses_key else "malformed"
+            raise ProviderError(kind, token.hide_in(str(error))[:240], maybe_paid=not refuses_key) from None
+        return Answer(200, {}, orjson.dumps(completion), origin)
 
 
 def _arguments(judge: Judge, body: Mapping[str, Any]) -> dict[str, Any]:

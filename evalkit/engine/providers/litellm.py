@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import math
 import os
-import time
 import warnings
 from collections.abc import Mapping
 from typing import Any
@@ -13,16 +12,15 @@ from typing import Any
 import orjson
 
 from evalkit.core.judges import Judge
-from evalkit.core.prompts_and_replies import Reply, Request, token_count
+from evalkit.core.prompts_and_replies import Request, token_count
 from evalkit.engine.providers.api_keys import key_in
+from evalkit.engine.providers.chat_client import ChatClient
 from evalkit.engine.providers.client import ProviderError
 from evalkit.engine.providers.judge_checks import check_extra, check_params
-from evalkit.engine.providers.openai import request_body
-from evalkit.engine.providers.openai_replies import problem_of, replies_of, without_prompt
-from evalkit.engine.providers.prices import price_of
+from evalkit.engine.providers.openai_replies import problem_of
 from evalkit.engine.providers.transport import Answer
 from evalkit.errors import ConfigError, JudgeError, listed
-from evalkit.errors.secrets import Secret, forget_locals, without_keys
+from evalkit.errors.secrets import Secret, locals_forgotten, without_keys
 
 # What LiteLLM reads from a call beside the model's parameters: these are evalkit's to decide
 _NOT_PARAMS = ("timeout", "num_retries", "max_retries", "caching", "cache", "fallbacks", "api_base", "base_url",
@@ -79,52 +77,32 @@ def check(judge: Judge) -> None:
 def connect(judge: Judge) -> LiteLLMClient:
     """The client of a judge that LiteLLM asks."""
     check_extra("litellm", "litellm")
-    return LiteLLMClient(judge)
+    return LiteLLMClient(judge.api_key_env)
 
 
-class LiteLLMClient:
-    """Asks through ``litellm.acompletion``."""
+class LiteLLMClient(ChatClient):
+    """Sends through ``litellm.acompletion``."""
 
-    supports_n: bool | None = None
-    max_concurrency: int | None = None
-
-    def __init__(self, judge: Judge) -> None:
-        self._judge = judge
-
-    async def ask(self, request: Request, n: int, *, adapt: Mapping[str, Any] | None = None) -> list[Reply]:
-        """Ask for `n` replies in one request; a `ProviderError` says why there are none."""
+    async def answer(self, request: Request, body: Mapping[str, Any]) -> Answer:
+        """The answer as LiteLLM read it, with the cost that it knows."""
         litellm, judge = _library(), request.judge
-        body, sent = request_body(request, n, adapt or {})
-        secret = key_in(judge.api_key_env)
-        started = time.perf_counter()
+        place = {"api_base": judge.base_url} if judge.base_url else {}
+        secret = self.key() if judge.api_key_env else Secret("unset" if judge.base_url else "")
         try:
-            async with asyncio.timeout(judge.timeout_s):
-                response = await _completion(litellm, judge, secret, body)
+            with locals_forgotten():
+                async with asyncio.timeout(judge.timeout_s):
+                    response = await litellm.acompletion(
+                        **body, **place, api_key=secret.reveal() or None, timeout=judge.timeout_s, num_retries=0,
+                        max_retries=0, caching=False, drop_params=False,
+                    )  # fmt: skip
         except (TimeoutError, litellm.Timeout):
-            raise ProviderError("timeout", f"no answer within {judge.timeout_s:g} s", maybe_paid=True) from None
+            raise TimeoutError from None
         except Exception as error:  # noqa: BLE001  # what LiteLLM raises has no common class below this one
-            problem = _problem_of(litellm, error, request, body, secret)
-            problem.detail = without_prompt(problem.detail, request.prompt)
-            raise problem from None
-        latency = time.perf_counter() - started
-        try:
-            answer = Answer(200, {}, orjson.dumps(_plain(response)), "litellm")
-        except (AttributeError, TypeError, ValueError, RecursionError) as error:
-            detail = f"the answer is not a chat completion ({type(error).__name__})"
-            raise ProviderError("malformed", detail, maybe_paid=True) from None
-        replies = replies_of(answer, n, price=price_of(judge), latency_s=latency, sent=sent, secret=secret)
-        return _priced(replies, response, judge)
-
-
-async def _completion(litellm: Any, judge: Judge, secret: Secret, body: Mapping[str, Any]) -> Any:
-    try:
-        return await litellm.acompletion(
-            **body, **_place(judge, secret), timeout=judge.timeout_s, num_retries=0, max_retries=0,
-            caching=False, drop_params=False,
-        )  # fmt: skip
-    except BaseException as error:
-        forget_locals(error)
-        raise
+            raise _problem_of(litellm, error, request, body, secret) from None
+        cost = getattr(response, "_hidden_params", {}).get("response_cost")
+        # a 0 means that LiteLLM knows no price
+        known = judge.service != "local" and isinstance(cost, (int, float)) and 0 < cost < math.inf
+        return Answer(200, {}, orjson.dumps(_plain(response)), "litellm", cost_usd=cost if known else None)
 
 
 def _plain(response: Any) -> dict[str, Any]:
@@ -138,28 +116,6 @@ def _plain(response: Any) -> dict[str, Any]:
     usage = getattr(response, "usage", None)
     counts = {name: token_count(getattr(usage, name, None)) for name in ("prompt_tokens", "completion_tokens")}
     return {"model": response.model, "choices": choices, "usage": counts}
-
-
-def _place(judge: Judge, secret: Secret) -> dict[str, str]:
-    """Address and key; without a named key none that LiteLLM finds in the environment goes to another host."""
-    place = {"api_base": judge.base_url} if judge.base_url else {}
-    if judge.api_key_env:
-        if not secret:
-            raise ProviderError("auth", f"the environment variable {judge.api_key_env} is not set")
-        return place | {"api_key": secret.reveal()}
-    return place | {"api_key": "unset"} if judge.base_url else place
-
-
-def _priced(replies: list[Reply], response: Any, judge: Judge) -> list[Reply]:
-    """LiteLLM's own cost, split evenly, where evalkit knows none; a 0 of it means that it knows none either."""
-    from dataclasses import replace
-
-    cost = getattr(response, "_hidden_params", {}).get("response_cost")
-    if not isinstance(cost, (int, float)) or not 0 < cost < math.inf:
-        return replies
-    if judge.service == "local" or any(reply.cost_usd is not None for reply in replies):
-        return replies
-    return [replace(reply, cost_usd=float(cost) / len(replies)) for reply in replies]
 
 
 def _problem_of(

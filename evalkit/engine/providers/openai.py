@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import os
-import time
 import weakref
 from collections.abc import Mapping
 from typing import Any
@@ -17,12 +16,9 @@ import orjson
 
 from evalkit._version import __version__
 from evalkit.core.judges import Judge, host_of
-from evalkit.core.prompts_and_replies import Reply, Request
-from evalkit.engine.providers.api_keys import key_in
-from evalkit.engine.providers.client import ProviderError
+from evalkit.core.prompts_and_replies import Request
+from evalkit.engine.providers.chat_client import ChatClient
 from evalkit.engine.providers.judge_checks import check_key, check_params
-from evalkit.engine.providers.openai_replies import problem_of, replies_of, without_prompt
-from evalkit.engine.providers.prices import price_of
 from evalkit.engine.providers.transport import Answer, Transport, proxy_of
 from evalkit.errors.secrets import Secret
 
@@ -30,7 +26,6 @@ OWN_HOST = "api.openai.com"
 _OWN_URL = f"https://{OWN_HOST}/v1"
 _ACCOUNTS = {"openai-organization": "OPENAI_ORG_ID", "openai-project": "OPENAI_PROJECT_ID"}
 _SET_ELSEWHERE = ("host", "connection", "content-length", "content-type", "authorization", "accept-encoding")
-_CHAT = "/chat/completions"
 
 _Place = tuple[str, str | None, Secret | None, str | None, str | None]
 _open: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[_Place, OpenAIClient]]
@@ -78,57 +73,31 @@ async def close_all() -> None:
         await client.aclose()
 
 
-class OpenAIClient:
+class OpenAIClient(ChatClient):
     """One server with one key variable.
 
-    The key is looked up at each call and not kept here. Without a variable no
-    ``Authorization`` header is sent at all.
+    Without a variable no ``Authorization`` header is sent at all.
     """
-
-    max_concurrency: int | None = None
 
     def __init__(self, base_url: str, api_key_env: str | None) -> None:
         own = host_of(base_url) == OWN_HOST
-        self.supports_n: bool | None = True if own else None
-        self._base_url, self._api_key_env = base_url, api_key_env
+        super().__init__(api_key_env)
+        self.supports_n = True if own else None
+        self._base_url = base_url
         self._transport = Transport(base_url)
         self._headers = _headers_for(own=own)
 
     def __repr__(self) -> str:
         return f"OpenAIClient({self._base_url!r})"
 
-    async def ask(self, request: Request, n: int, *, adapt: Mapping[str, Any] | None = None) -> list[Reply]:
-        """Ask for `n` replies in one request; a `ProviderError` says why there are none."""
-        judge = request.judge
-        body, sent = request_body(request, n, adapt or {})
-        started = time.perf_counter()
-        try:
-            answer = await self.send(_CHAT, orjson.dumps(body), timeout_s=judge.timeout_s)
-            latency = time.perf_counter() - started
-            if not 200 <= answer.status < 300:
-                raise problem_of(answer, request, body, self._secret())
-            price = price_of(judge)
-            return replies_of(answer, n, price=price, latency_s=latency, sent=sent, secret=self._secret())
-        except ProviderError as problem:
-            problem.detail = without_prompt(problem.detail, request.prompt)  # servers like to repeat it
-            raise
+    async def answer(self, request: Request, body: Mapping[str, Any]) -> Answer:
+        """Send a chat completion."""
+        return await self.send("/chat/completions", orjson.dumps(body), timeout_s=request.judge.timeout_s)
 
     async def send(self, path: str, body: bytes | None, *, timeout_s: float, method: str = "POST") -> Answer:
         """Send one request with this client's headers and key; a `ProviderError` says why there is no answer."""
-        key = None if self._api_key_env is None else self._key(self._api_key_env)
+        key = None if self._api_key_env is None else self.key()
         return await self._transport.send(path, self._headers, body, key=key, timeout_s=timeout_s, method=method)
-
-    @staticmethod
-    def _key(variable: str) -> Secret:
-        key = key_in(variable)
-        if not key:
-            raise ProviderError("auth", f"the environment variable {variable} is not set")
-        if not key.is_sendable:
-            raise ProviderError("auth", f"{variable} holds characters that no key may have")
-        return key
-
-    def _secret(self) -> Secret:
-        return key_in(self._api_key_env)
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -151,29 +120,3 @@ def _headers_for(*, own: bool) -> dict[str, str]:
             name: value for name, value in (accounts | custom).items() if name and value and name not in _SET_ELSEWHERE
         }
     return headers
-
-
-def request_body(request: Request, n: int, adapt: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    """The JSON body, and what of it is otherwise than asked for."""
-    judge, prompt = request.judge, request.prompt
-    asked: dict[str, Any] = {}
-    if judge.temperature is not None:
-        asked["temperature"] = judge.temperature
-    if judge.max_tokens is not None:
-        asked["max_tokens"] = judge.max_tokens
-    if prompt.form == "json" and prompt.schema is not None:
-        schema = {"name": "judgment", "schema": dict(prompt.schema), "strict": True}
-        asked["response_format"] = {"type": "json_schema", "json_schema": schema}
-    asked |= judge.params
-    sent: dict[str, Any] = {}
-    for name, other in adapt.items():
-        if name in asked:
-            value = asked.pop(name)
-            sent[name] = None
-            if other:
-                asked[other] = sent[other] = value
-    messages = [{"role": message.role, "content": message.content} for message in prompt.messages]
-    body = {"model": judge.model, "messages": messages, **asked}
-    if n > 1:
-        body["n"] = n
-    return body, sent or None

@@ -68,6 +68,7 @@ def replies_of(
     usage = body.get("usage")
     prompt_tokens, completion_tokens = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
     cost = cost_of(price, prompt_tokens, completion_tokens)
+    cost = answer.cost_usd if cost is None else cost
     counts = zip(shares(prompt_tokens, len(choices)), shares(completion_tokens, len(choices)), strict=True)
     model = body.get("model")
     model = _text(model) if isinstance(model, str) else None

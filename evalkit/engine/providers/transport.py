@@ -17,7 +17,7 @@ import yarl
 
 from evalkit.engine.providers.client import ProviderError
 from evalkit.errors import ConfigError
-from evalkit.errors.secrets import Secret, forget_locals, without_keys
+from evalkit.errors.secrets import Secret, locals_forgotten, without_keys
 
 MOST_BYTES = 16 << 20
 """Most bytes of an answer that are read, and most that a compressed one may become: 16 MiB."""
@@ -26,16 +26,27 @@ _CONNECT_S = 20.0
 _LARGE_BYTES = 1 << 19
 _ERROR_BYTES = 1 << 16
 _GZIP = b"\x1f\x8b"
+_NOT_SENT = (
+    aiohttp.ClientConnectorError,
+    aiohttp.ClientHttpProxyError,
+    aiohttp.InvalidURL,
+    aiohttp.NonHttpUrlClientError,
+    ssl.SSLError,
+)
 
 
 class Answer(NamedTuple):
-    """What a server answered, read to its end; `origin` is scheme, host and port of who was asked, `path` for what."""
+    """What a server answered, read to its end; `origin` is scheme, host and port of who was asked, `path` for what.
+
+    `cost_usd` is what the client says that it cost, if it says so.
+    """
 
     status: int
     headers: Mapping[str, str]
     content: bytes
     origin: str
     path: str = ""
+    cost_usd: float | None = None
 
 
 class Transport:
@@ -93,52 +104,34 @@ class Transport:
             ``connection``, with `maybe_paid` unless nothing was sent; ``timeout``; ``malformed`` for a good answer that
             is larger than `MOST_BYTES`, or cannot be decompressed.
         """
-        try:
-            return await self._send(path, headers, body, key, timeout_s, method)
-        except BaseException as error:
-            forget_locals(error)
-            raise
+        url = self._url(path)
+        with locals_forgotten():
+            try:
+                async with self._open().request(
+                    method,
+                    url,
+                    headers=headers if key is None else {**headers, "authorization": key.reveal("Bearer ")},
+                    data=io.BytesIO(body) if body is not None and len(body) > _LARGE_BYTES else body,
+                    allow_redirects=False,
+                    proxy=self._proxy.reveal() if self._proxy else None,
+                    timeout=_timeout(timeout_s),
+                ) as answer:
+                    content = (key or Secret()).hide_in_bytes(await self._read(answer))  # some servers echo it
+                    return Answer(answer.status, answer.headers, content, self.origin, url.path)
+            except (aiohttp.ClientError, OSError) as error:
+                raise self._problem(error, timeout_s) from None
 
-    async def _send(
-        self,
-        path: str,
-        headers: Mapping[str, str],
-        body: bytes | None,
-        key: Secret | None,
-        timeout_s: float,
-        method: str,
-    ) -> Answer:
-        session = self._session if self._session is not None else self._open()
-        try:
-            async with session.request(
-                method,
-                self._url(path),
-                headers=headers if key is None else {**headers, "authorization": key.reveal("Bearer ")},
-                data=io.BytesIO(body) if body is not None and len(body) > _LARGE_BYTES else body,
-                allow_redirects=False,
-                proxy=self._proxy.reveal() if self._proxy else None,
-                timeout=_timeout(timeout_s),
-            ) as answer:
-                content = (key or Secret()).hide_in_bytes(await self._read(answer))  # some servers echo it
-        except aiohttp.ConnectionTimeoutError:
-            raise self._unreached("no connection in time") from None
-        except (aiohttp.ClientConnectorCertificateError, ssl.SSLCertVerificationError) as error:
-            raise self._unreached(f"{_said(error)} (SSL_CERT_FILE names certificates to trust)") from None
-        except (
-            aiohttp.ClientConnectorError,
-            aiohttp.ClientHttpProxyError,
-            aiohttp.InvalidURL,
-            aiohttp.NonHttpUrlClientError,
-            ssl.SSLError,
-        ) as error:
-            raise self._unreached(_said(error)) from None
-        except TimeoutError:
-            detail = f"no answer from {self.origin} in {timeout_s:g} s"
-            raise ProviderError("timeout", detail, maybe_paid=True) from None
-        except (aiohttp.ClientError, OSError) as error:
-            detail = f"the connection to {self.origin} broke: {_said(error)}"
-            raise ProviderError("connection", detail, maybe_paid=True) from None
-        return Answer(answer.status, answer.headers, content, self.origin, self._url(path).path)
+    def _problem(self, error: Exception, timeout_s: float) -> ProviderError:
+        """The `ProviderError` for an error of the connection."""
+        if isinstance(error, aiohttp.ConnectionTimeoutError):
+            return self._unreached("no connection in time")
+        if isinstance(error, aiohttp.ClientConnectorCertificateError | ssl.SSLCertVerificationError):
+            return self._unreached(f"{_said(error)} (SSL_CERT_FILE names certificates to trust)")
+        if isinstance(error, _NOT_SENT):
+            return self._unreached(_said(error))
+        if isinstance(error, TimeoutError):
+            return ProviderError("timeout", f"no answer from {self.origin} in {timeout_s:g} s", maybe_paid=True)
+        return ProviderError("connection", f"the connection to {self.origin} broke: {_said(error)}", maybe_paid=True)
 
     async def _read(self, answer: aiohttp.ClientResponse) -> bytes:
         """The body, decompressed by pieces, so that it never takes much more memory than `MOST_BYTES`."""
@@ -147,18 +140,20 @@ class Transport:
         packed = encoding in ("gzip", "x-gzip", "deflate")
         if good and not packed and encoding not in ("", "identity"):
             raise self._unreadable(f"is encoded as {encoding[:40]!r}, and gzip and deflate alone were asked for")
-        content, inflater = bytearray(), _Inflater()
+        content = bytearray()
         async for piece in answer.content.iter_any():
+            content += piece
+            if len(content) > MOST_BYTES:
+                break
+        if packed and 0 < len(content) <= MOST_BYTES:
             try:
-                content += inflater.take(piece, MOST_BYTES + 1 - len(content)) if packed else piece
+                content = _decompressed(bytes(content))
             except zlib.error as error:
                 if good:
                     raise self._unreadable(f"cannot be decompressed: {_said(error)}") from None
-                break
-            if len(content) > MOST_BYTES:
-                if good:
-                    raise self._unreadable(f"is larger than {MOST_BYTES >> 20} MiB, the most that is read")
-                break
+                content.clear()
+        if good and len(content) > MOST_BYTES:
+            raise self._unreadable(f"is larger than {MOST_BYTES >> 20} MiB, the most that is read")
         return bytes(content if good else content[:_ERROR_BYTES])
 
     def _unreadable(self, why: str) -> ProviderError:
@@ -176,26 +171,17 @@ class Transport:
             await self._session.close()
 
 
-class _Inflater:
-    """Decompresses gzip, of one member or several, and deflate, with its header or without."""
-
-    def __init__(self) -> None:
-        self._stream: Any = None
-
-    def take(self, piece: bytes, most: int) -> bytes:
-        """What the next piece becomes: `most` bytes of it and no more."""
-        content = bytearray()
-        while piece and len(content) < most:
-            if self._stream is None:
-                bare = not piece.startswith(_GZIP[:1]) and piece[0] & 15 != zlib.DEFLATED
-                self._stream = zlib.decompressobj(-zlib.MAX_WBITS if bare else 32 + zlib.MAX_WBITS)
-            elif self._stream.eof:
-                if not piece.startswith(_GZIP):
-                    break  # padding
-                self._stream = zlib.decompressobj(32 + zlib.MAX_WBITS)
-            content += self._stream.decompress(piece, most - len(content))
-            piece = self._stream.unused_data if self._stream.eof else self._stream.unconsumed_tail
-        return bytes(content)
+def _decompressed(packed: bytes) -> bytearray:
+    """Gzip, of one member or several, or deflate, with its header or without; one byte above `MOST_BYTES` at most."""
+    is_bare = not packed.startswith(_GZIP[:1]) and packed[0] & 15 != zlib.DEFLATED
+    content = bytearray()
+    while len(content) <= MOST_BYTES:
+        stream = zlib.decompressobj(-zlib.MAX_WBITS if is_bare else 32 + zlib.MAX_WBITS)
+        content += stream.decompress(packed, MOST_BYTES + 1 - len(content))
+        packed = stream.unused_data
+        if not packed.startswith(_GZIP):  # the end, or padding
+            break
+    return content
 
 
 def proxy_of(base_url: str) -> Secret | None:

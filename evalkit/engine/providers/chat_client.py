@@ -1,0 +1,90 @@
+"""What all clients of chat completions share: the body of a request, and the way from an answer to replies."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from evalkit.core.prompts_and_replies import Reply, Request
+from evalkit.engine.providers.api_keys import key_in
+from evalkit.engine.providers.client import ProviderError
+from evalkit.engine.providers.openai_replies import problem_of, replies_of, without_prompt
+from evalkit.engine.providers.prices import price_of
+from evalkit.engine.providers.transport import Answer
+from evalkit.errors import EvalkitError
+from evalkit.errors.secrets import Secret
+
+
+class ChatClient:
+    """Sends chat completions with the key of one environment variable; `answer` says how.
+
+    The key is looked up at each call and not kept here.
+    """
+
+    supports_n: bool | None = None
+    max_concurrency: int | None = None
+
+    def __init__(self, api_key_env: str | None) -> None:
+        self._api_key_env = api_key_env
+
+    async def answer(self, request: Request, body: Mapping[str, Any]) -> Answer:
+        """Send a body; what the server answered, of whatever status."""
+        raise NotImplementedError
+
+    async def ask(self, request: Request, n: int, *, adapt: Mapping[str, Any] | None = None) -> list[Reply]:
+        """Request `n` replies at once; a `ProviderError` says why there are none."""
+        body, sent = request_body(request, n, adapt or {})
+        started = time.perf_counter()
+        try:
+            answer = await self.answer(request, body)
+            latency = time.perf_counter() - started
+            if not 200 <= answer.status < 300:
+                raise problem_of(answer, request, body, key_in(self._api_key_env))
+            price, secret = price_of(request.judge), key_in(self._api_key_env)
+            return replies_of(answer, n, price=price, latency_s=latency, sent=sent, secret=secret)
+        except TimeoutError:
+            raise ProviderError("timeout", f"no answer within {request.judge.timeout_s:g} s", maybe_paid=True) from None
+        except ProviderError as problem:
+            problem.detail = without_prompt(problem.detail, request.prompt)  # servers like to repeat it
+            raise
+        except EvalkitError:
+            raise
+        except Exception as error:  # an answer that cannot be read, in whatever way, costs this call alone
+            detail = f"the answer could not be read ({type(error).__name__})"
+            raise ProviderError("malformed", detail, maybe_paid=True) from error
+
+    def key(self) -> Secret:
+        """The key; a `ProviderError` if there is none, or none that a header can hold."""
+        key = key_in(self._api_key_env)
+        if not key:
+            raise ProviderError("auth", f"the environment variable {self._api_key_env} is not set")
+        if not key.is_sendable:
+            raise ProviderError("auth", f"{self._api_key_env} holds characters that no key may have")
+        return key
+
+
+def request_body(request: Request, n: int, adapt: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """The JSON body, and what of it is otherwise than asked for."""
+    judge, prompt = request.judge, request.prompt
+    asked: dict[str, Any] = {}
+    if judge.temperature is not None:
+        asked["temperature"] = judge.temperature
+    if judge.max_tokens is not None:
+        asked["max_tokens"] = judge.max_tokens
+    if prompt.form == "json" and prompt.schema is not None:
+        schema = {"name": "judgment", "schema": dict(prompt.schema), "strict": True}
+        asked["response_format"] = {"type": "json_schema", "json_schema": schema}
+    asked |= judge.params
+    sent: dict[str, Any] = {}
+    for name, other in adapt.items():
+        if name in asked:
+            value = asked.pop(name)
+            sent[name] = None
+            if other:
+                asked[other] = sent[other] = value
+    messages = [{"role": message.role, "content": message.content} for message in prompt.messages]
+    body = {"model": judge.model, "messages": messages, **asked}
+    if n > 1:
+        body["n"] = n
+    return body, sent or None
