@@ -79,7 +79,7 @@ class TestScores:
 
     def test_other_scales_are_mapped_never_rescaled(self):
         rows = [{"item_id": str(n), "mark": n} for n in (1, 5, 10)]
-        with pytest.raises(InputError, match=r"row 1, column 'mark': 5 is not on the scale .*\(1, 2, 3\); map it"):
+        with pytest.raises(InputError, match=r"row 1, column 'mark': 5 is neither on the scale .*\(1, 2, 3\) nor a reason; map it"):
             ek.import_judgments(rows, RUBRIC, judge=WHO, score="mark")
         halves = {n: 1 if n < 4 else 2 if n < 8 else 3 for n in range(1, 11)}
         table = ek.import_judgments(rows, RUBRIC, judge=WHO, score="mark", codes=halves)
@@ -325,29 +325,29 @@ class TestMistakes:
             ({}, {"score": "mark", "annotator": "judge", "judge": "judge"}, "give judge= or annotator="),
             ({}, {"score": "mark", "read": {"1": 1}}, "use read= with text="),
             ({}, {"score": "mark", "codes": {1: 9}}, "codes= maps 1 to 9, which is neither on the scale"),
-            ({}, {"score": "mark", "codes": {1: 1, "1": 2}}, "codes= names '1' twice: 1 and 2"),
+            ({}, {"score": "mark", "codes": {1: 1, "1": 2}}, "codes= names '1' twice"),
             ({}, {"score": "mark", "codes": [1, 2]}, "codes= takes a mapping .* or a function, not list"),
             ({"mark": "x"}, {"score": "mark", "codes": lambda mark: mark + 0}, "row 1, .*: codes= raised TypeError"),
-            ({}, {"score": "mark", "codes": lambda mark: None}, "row 0, .*: codes= gives None for 1, which is neither"),
-            ({"mark": "9" * 999}, {"score": "mark"}, r"^.{,60}: '9{59}… is not on the scale .{,200}$"),
+            ({}, {"score": "mark", "codes": lambda mark: None}, "row 0, .*: codes= returned None for 1, which is neither"),
+            ({"mark": "9" * 999}, {"score": "mark"}, r"^.{,60}: '9{59}… is neither on the scale .{,200}$"),
             ({}, {"score": "mark", "order": "judge"}, "order= is for pairwise rubrics"),
             ({}, {"score": "mark", "verdicts": "shown"}, "unknown verdicts='shown'"),
             ({"mark": None}, {"score": "mark"}, r"row 1, .*: the value is missing; .*codes=\{None: 'unreadable'\}"),
             ({"mark": [1, None]}, {"score": "mark"}, "row 1, column 'mark': the value is missing"),
-            ({"mark": {"a": 1}}, {"score": "mark"}, "row 1, column 'mark': .* is not on the scale"),
+            ({"mark": {"a": 1}}, {"score": "mark"}, "row 1, column 'mark': .* is neither on the scale"),
             ({"judge": None}, {"score": "mark"}, "row 1, column 'judge': no judge; fill it or leave the row out"),
             ({"item_id": None}, {"score": "mark"}, "row 1 has no usable id in column 'item_id'"),
             ({"mark": "two"}, {"score": "mark", "sample": "mark"}, "row 1, column 'mark': sample 'two' is not a whole"),
-            ({"mark": 5}, {"text": "mark"}, r"row 0, column 'mark': a reply is a text, got int \(1\); .*score="),
+            ({"mark": 5}, {"text": "mark"}, r"row 0, column 'mark': a reply is a string, got int \(1\); .*score="),
             ({"sample": 0, "item_id": "a"}, {"score": "mark", "sample": {"a": 0}}, "row 1, column 'sample': the same"),
             ({}, {"score": {"a": 1, "c": 2}}, "score= has 1 item that the table lacks: 'c'"),
             ({}, {"score": pd.Series([1], index=[0])}, "score= is a Series whose index lacks '1'"),
             ({}, {"score": 3}, "score= takes a column's name, a Series or a mapping by item, not int"),
-            ({}, {"score": "mark", "weight": {"a": 1, "b": 2}}, "row 1, .*: judge 'x' has the weight 2 here and 1"),
-            ({}, {"score": "mark", "weight": {"a": -1, "b": 2}}, r"row 0, .*: weight -1\.0 is not a number ≥ 0"),
+            ({}, {"score": "mark", "weight": {"a": 1, "b": 2}}, "row 1, .*: judge 'x' has the weight 2.0 here and 1"),
+            ({}, {"score": "mark", "weight": {"a": -1, "b": 2}}, r"row 0, .*: weight -1 is not a finite number ≥ 0"),
             ({}, {"score": "mark", "confidence": "judge"}, "row 0, column 'judge': confidence 'x' is not a finite"),
             ({}, {"score": "mark", "time": "judge"}, "row 0, column 'judge': 'x' is not a time"),
-            ({"item_id": "a"}, {"score": "mark", "group": "mark"}, "row 1, column 'mark': item 'a' has group '2' here"),
+            ({"item_id": "a"}, {"score": "mark", "group": "mark"}, "row 1, column 'mark': item 'a' has the group '2' here"),
             ({}, {"score": "mark", "criterion": "judge"}, "row 0, column 'judge': rubric 'short' has no criterion 'x'"),
         ],
     )  # fmt: skip

@@ -140,13 +140,13 @@ class TestShapes:
     @pytest.mark.parametrize(
         ("replies", "told"),
         [
-            ([1, 2], r"item 'a': a reply is a text, a Reply, None, .* not int \(1\); .*import_judgments\(…, score=…\)"),
-            ([["1", 2.5], None], r"item 'a': a reply is a text, .* not float \(2\.5\)"),
+            ([1, 2], r"item 'a': expected a string, a Reply, None, .* got int \(1\); .*import_judgments\(…, score=…\)"),
+            ([["1", 2.5], None], r"item 'a': expected a string, .* got float \(2\.5\)"),
             ({"a": "1", "z": "2"}, "replies has 1 item that the items lack: 'z'"),
             ({"a": "1", "z": {"x": 1}}, "replies has 1 item that the items lack: 'z'"),
-            ([{"x": 1}, None], "item 'a': a reply is a text, .* not dict"),
-            ("1", "replies must be one list per item, a Series, a mapping by item or a table, not str"),
-            (3, "replies must be one list per item, a Series, a mapping by item or a table, not int"),
+            ([{"x": 1}, None], "item 'a': expected a string, .* got dict"),
+            ("1", r"replies must be one list per item \(2\), a Series, a mapping by item or a table, got str"),
+            (3, r"replies must be one list per item \(2\), a Series, a mapping by item or a table, got int"),
             (pd.DataFrame({"id": ["a"], "reply": ["1"]}), "without the column 'item_id'; it has 'id', 'reply'"),
             (pd.DataFrame({"item_id": ["a", "a"], "sample": [0, 0], "reply": list("12")}), "item 'a', sample 0 twice"),
             (pd.DataFrame({"item_id": ["a", "a"], "judge": ["x", "y"], "reply": list("12")}), "several .* 'judge'"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,51 +10,117 @@ import numpy as np
 import pandas as pd
 
 from evalkit.core.judges import Judge
-from evalkit.core.prompts_and_replies import Reply
 from evalkit.errors import ConfigError, InputError, counted, guess, listed
 from evalkit.rubrics import Rubric
 from evalkit.tables import is_missing
 from evalkit.tables.items import id_texts
 
-__all__ = ["Column", "Rows"]
+__all__ = ["Column", "Rows", "Values"]
 
 Column = str | pd.Series | Mapping[Any, Any]
 """A column of the table by name, a Series on its index, or a mapping from item to value."""
 
 
 @dataclass(frozen=True)
+class Values:
+    """The values of one argument, one per score or reply.
+
+    `name` is the argument, `column` its column in messages, `rows` are the rows of the table that the values are in.
+    """
+
+    name: str
+    column: str
+    values: list[Any]
+    rows: np.ndarray[Any, Any]
+    index: pd.Index[Any]
+
+    def error(self, at: int, message: str) -> InputError:
+        """An error about a value, with its row and column."""
+        row = int(self.rows[at])
+        index = self.index[row]
+        return InputError(
+            f"row {row}{'' if index == row else f' (index {index!r})'}, column {self.column!r}: {message}"
+        )
+
+    def required(self) -> list[str]:
+        """The values as strings; a missing one is an error."""
+        for at, value in enumerate(self.values):
+            if is_missing(value) or not str(value).strip():
+                raise self.error(at, f"no {self.name}; fill it or leave the row out")
+        return [str(text) for text in self.texts()]
+
+    def texts(self) -> list[str | None]:
+        """The values as strings; a whole number has no decimals."""
+        return [
+            None
+            if is_missing(value)
+            else str(int(value))
+            if isinstance(value, float) and value.is_integer()
+            else str(value)
+            for value in self.values
+        ]
+
+    def numbers(self, least: float = -np.inf) -> pd.Series:
+        """The values as finite numbers or NaN."""
+        numbers = pd.to_numeric(pd.Series(self.values, dtype=object), errors="coerce").astype("float64")
+        for at, value in enumerate(self.values):
+            if not is_missing(value) and not (np.isfinite(numbers[at]) and numbers[at] >= least):
+                limit = "" if least == -np.inf else f" ≥ {least:g}"
+                raise self.error(at, f"{self.name} {value!r} is not a finite number{limit}")
+        return numbers
+
+    def times(self) -> pd.Series:
+        """The values as times in UTC."""
+        times = []
+        for at, value in enumerate(self.values):
+            try:
+                numeric = isinstance(value, (int, float, np.number)) and not is_missing(value)
+                times.append(pd.to_datetime(value, unit="s" if numeric else None, utc=True))
+            except (ValueError, TypeError, OverflowError):
+                message = f"{value!r} is not a time; expected a date, an ISO string or Unix seconds"
+                raise self.error(at, message) from None
+        return pd.Series(pd.DatetimeIndex(times, tz="UTC"))
+
+    def same_for(self, owner: str, owners: Sequence[str], values: Iterable[Any]) -> None:
+        """Raise if an item or a judge has two of these values."""
+        known: dict[str, Any] = {}
+        for at, (name, value) in enumerate(zip(owners, values, strict=True)):
+            if known.setdefault(name, value) != value:
+                message = (
+                    f"{owner} {name!r} has the {self.name} {value!r} here and {known[name]!r} before; expected one"
+                )
+                raise self.error(at, message)
+
+
+@dataclass(frozen=True)
 class Rows:
-    """One entry per score or reply: `at` is its row of the table, `values` are those of `column`."""
+    """The entries of a table: one per score or reply. `at` is the row of each, `given` has their values."""
 
     frame: pd.DataFrame
     ids: list[str]
     at: np.ndarray[Any, Any]
-    values: list[Any]
-    column: str
+    given: Values
     is_text: bool
     has_lists: bool
 
     @classmethod
     def of(cls, frame: pd.DataFrame, item: Column | None, score: Column | None, text: Column | None) -> Rows:
-        """The rows of a table; a cell that is a list gives one entry per element."""
+        """The entries of a table; a cell that is a list has one entry per element."""
         if (score is None) == (text is None):
             raise ConfigError("give either score= (scores) or text= (raw replies)")
         if item is None and "item_id" not in frame.columns:
             ids = id_texts(frame.index, None)
         else:
             item = "item_id" if item is None else item
-            ids = id_texts(_column(frame, "item", item, None), _name("item", item))
+            ids = id_texts(_column(frame, "item", item, None), item if isinstance(item, str) else "item")
         name, given = ("score", score) if text is None else ("text", text)
         cells = _column(frame, name, given, ids).tolist()
-        lists = [list(cell) if isinstance(cell, (list, tuple, np.ndarray)) else None for cell in cells]
-        at = [row for row, several in enumerate(lists) for _ in (several if several is not None else [0])]
-        values = [
-            value
-            for cell, several in zip(cells, lists, strict=True)
-            for value in ([cell] if several is None else several)
-        ]
-        has_lists = any(several is not None for several in lists)
-        return cls(frame, ids, np.array(at, dtype=np.int64), values, _name(name, given), text is not None, has_lists)
+        is_list = [isinstance(cell, (list, tuple, np.ndarray)) for cell in cells]
+        lists = [list(cell) if several else [cell] for cell, several in zip(cells, is_list, strict=True)]
+        at = np.repeat(np.arange(len(lists)), [len(several) for several in lists])
+        column = given if isinstance(given, str) else name
+        values = Values(name, column, [value for several in lists for value in several], at, frame.index)
+        return cls(frame, ids, at, values, text is not None, any(is_list))
 
     def __len__(self) -> int:
         return len(self.at)
@@ -64,42 +130,27 @@ class Rows:
         """Item of each entry."""
         return [self.ids[row] for row in self.at]
 
-    def column_of(self, name: str, given: Column | None) -> list[Any] | None:
-        """The values of an argument; None where it was left out."""
-        if given is None:
-            return None
+    def values(self, name: str, given: Column) -> Values:
+        """The values of an argument."""
         cells = _column(self.frame, name, given, self.ids).tolist()
-        return [cells[row] for row in self.at]
-
-    def where(self, at: int, name: str = "", given: Any = None) -> str:
-        """Where an entry is, for messages: its row, and the column of an argument (by default scores or replies)."""
-        column = _name(name, given) if name else self.column
-        row = int(self.at[at])
-        index = self.frame.index[row]
-        return f"row {row}{'' if index == row else f' (index {index!r})'}, column {column!r}"
+        column = given if isinstance(given, str) else name
+        return Values(name, column, [cells[row] for row in self.at], self.at, self.frame.index)
 
     def judges(self, judge: Column | Judge | None, annotator: Column | None) -> tuple[list[str], list[float] | None]:
-        """The judge of each entry, and its weight if one Judge is named for all."""
-        if annotator is not None and judge is not None:
-            raise ConfigError("give judge= or annotator=, not both: an annotator is a judge of this table")
-        given, name = (judge, "judge") if annotator is None else (annotator, "annotator")
-        if given is None:
+        """The judge of each entry, and its weight if one Judge is given for all."""
+        if annotator is not None:
+            if judge is not None:
+                raise ConfigError("give judge= or annotator=, not both: an annotator is a judge of this table")
+            return self.values("annotator", annotator).required(), None
+        if judge is None:
             if "judge" not in self.frame.columns:
                 raise ConfigError("judge= is missing: name the column, or a judge such as 'openai:gpt-4o-mini'")
-            given = "judge"
-        if isinstance(given, str) and given not in self.frame.columns and ":" in given:
-            given = Judge.of(given)
-        if isinstance(given, Judge):
-            return [given.name] * len(self), [given.weight] * len(self)
-        return self._named(name, given), None
-
-    def _named(self, name: str, given: Column) -> list[str]:
-        names = []
-        for at, value in enumerate(self.column_of(name, given) or ()):
-            if is_missing(value) or not str(value).strip():
-                raise InputError(f"{self.where(at, name, given)}: no {name}; fill it or leave the row out")
-            names.append(_text(value))
-        return names
+            judge = "judge"
+        if isinstance(judge, str) and judge not in self.frame.columns and ":" in judge:
+            judge = Judge.of(judge)
+        if isinstance(judge, Judge):
+            return [judge.name] * len(self), [judge.weight] * len(self)
+        return self.values("judge", judge).required(), None
 
     def criteria(self, given: Column | None, rubric: Rubric) -> list[str]:
         """Criterion of each entry."""
@@ -109,138 +160,70 @@ class Rows:
             given = "criterion"
         if given is None or (isinstance(given, str) and given in rubric.names and given not in self.frame.columns):
             return [rubric.criterion(given).name] * len(self)
-        names = self._named("criterion", given)
+        values = self.values("criterion", given)
+        names = values.required()
         for at, name in enumerate(names):
             if name not in rubric.names:
-                raise InputError(
-                    f"{self.where(at, 'criterion', given)}: rubric {rubric.id!r} has no criterion {name!r}; "
-                    f"{guess(name, rubric.names)}allowed are {listed(rubric.names)}"
-                )
+                message = f"rubric {rubric.id!r} has no criterion {name!r}; {guess(name, rubric.names)}"
+                raise values.error(at, f"{message}allowed: {listed(rubric.names)}")
         return names
 
     def orders(self, given: Column | None, *, pairwise: bool) -> list[str | None]:
-        """Order of each entry; None where single answers are judged."""
+        """Order of each entry; None if single answers are judged."""
         given = "order" if given is None and pairwise and "order" in self.frame.columns else given
         if given is None:
             return ["AB" if pairwise else None] * len(self)
         if not pairwise:
             raise ConfigError("order= is for pairwise rubrics; this one judges single answers")
-        orders = self.column_of("order", given) or []
-        for at, value in enumerate(orders):
+        orders = self.values("order", given)
+        for at, value in enumerate(orders.values):
             if value not in ("AB", "BA"):
-                raise InputError(f"{self.where(at, 'order', given)}: order {value!r}; map it to 'AB' or 'BA'")
-        return orders
+                raise orders.error(at, f"order {value!r}; map it to 'AB' or 'BA'")
+        return orders.values
 
     def samples(self, given: Column | None, key: Mapping[str, list[Any]], times: pd.Series | None) -> list[int]:
-        """Sample of each entry."""
+        """Sample of each entry: as given, or numbered in the order of `times` or of the rows."""
         given = "sample" if given is None and "sample" in self.frame.columns and not self.has_lists else given
         keys = list(zip(key["item_id"], key["criterion"], key["judge"], key["order"], strict=True))
-        if given is not None:
-            return self._given_samples(given, keys)
-        rank = range(len(self)) if times is None else times.reset_index(drop=True).sort_values(kind="stable").index
-        counts: dict[Any, int] = {}
-        samples = [0] * len(self)
-        for at in rank:
-            samples[at] = counts.get(keys[at], 0)
-            counts[keys[at]] = samples[at] + 1
-        return samples
-
-    def _given_samples(self, given: Column, keys: list[Any]) -> list[int]:
+        if given is None:
+            numbers = pd.Series(range(len(self))) if times is None else times.reset_index(drop=True)
+            ordered = pd.Series(keys, dtype=object).loc[numbers.sort_values(kind="stable").index]
+            return [int(number) for number in ordered.groupby(ordered).cumcount().sort_index()]
         if self.has_lists:
-            raise ConfigError(f"sample= is given, and column {self.column!r} holds lists of samples; choose one")
+            raise ConfigError(f"sample= is given, and column {self.given.column!r} has lists of samples; choose one")
+        values = self.values("sample", given)
         first: dict[Any, int] = {}
-        for at, value in enumerate(self.column_of("sample", given) or ()):
+        for at, value in enumerate(values.values):
             number = None if is_missing(value) or isinstance(value, bool) else pd.to_numeric(value, errors="coerce")
             if number is None or not number >= 0 or number % 1:
-                raise InputError(
-                    f"{self.where(at, 'sample', given)}: sample {value!r} is not a whole number from 0; "
-                    "without a column of samples rows are numbered in their order"
+                raise values.error(
+                    at,
+                    f"sample {value!r} is not a whole number from 0; without a column of samples rows are numbered "
+                    "in their order",
                 )
-            key = (*keys[at], int(number))
-            if key in first:
-                raise InputError(
-                    f"{self.where(at, 'sample', given)}: the same item, criterion, judge, order and sample as row "
-                    f"{self.at[first[key]]}; drop one, or number them as samples"
+            if (before := first.setdefault((*keys[at], int(number)), at)) != at:
+                raise values.error(
+                    at,
+                    "the same item, criterion, judge, order and sample as row "
+                    f"{self.at[before]}; drop one, or number them as samples",
                 )
-            first[key] = at
         return [key[-1] for key in first]
 
-    def texts(self, name: str, given: Column | None) -> list[Any] | None:
-        """An argument's values as texts."""
-        values = self.column_of(name, given)
-        return None if values is None else [None if is_missing(value) else _text(value) for value in values]
-
-    def of_items(self, name: str, given: Column | None) -> pd.Series | None:
-        """A text per item, the same in all of its rows."""
-        texts = self.texts(name, given)
-        if texts is None:
-            return None
-        known: dict[str, Any] = {}
-        for at, (item, value) in enumerate(zip(self.items, texts, strict=True)):
-            if known.setdefault(item, value) != value:
-                raise InputError(
-                    f"{self.where(at, name, given)}: item {item!r} has {name} {value!r} "
-                    f"here and {known[item]!r} before; an item has one {name}, so make it part of the item's id"
-                )
-        return pd.Series(texts, dtype="str")
-
-    def numbers(self, name: str, given: Column | None) -> pd.Series | None:
-        """An argument's values as finite numbers or NaN."""
-        values = self.column_of(name, given)
-        if values is None:
-            return None
-        numbers = pd.to_numeric(pd.Series(values, dtype=object), errors="coerce").astype("float64")
-        for at, value in enumerate(values):
-            if not is_missing(value) and not np.isfinite(numbers[at]):
-                raise InputError(f"{self.where(at, name, given)}: {name} {value!r} is not a finite number")
-        return numbers
+    def of_items(self, name: str, given: Column) -> list[str | None]:
+        """A string per item, the same in all of its rows."""
+        values = self.values(name, given)
+        texts = values.texts()
+        values.same_for("item", self.items, texts)
+        return texts
 
     def weights(self, given: Column, judges: list[str]) -> list[float]:
         """Weight of each entry, the same for all of a judge."""
-        weights = self.numbers("weight", given)
-        assert weights is not None
-        known: dict[str, float] = {}
-        for at, (name, value) in enumerate(zip(judges, weights, strict=True)):
-            if not value >= 0:
-                raise InputError(f"{self.where(at, 'weight', given)}: weight {value!r} is not a number ≥ 0")
-            if known.setdefault(name, value) != value:
-                raise InputError(
-                    f"{self.where(at, 'weight', given)}: judge {name!r} has the weight {value:g} here and "
-                    f"{known[name]:g} before; a judge has one weight"
-                )
+        values = self.values("weight", given)
+        weights = values.numbers(least=0)
+        if weights.isna().any():
+            raise values.error(int(weights.isna().argmax()), "no weight; fill it or leave the row out")
+        values.same_for("judge", judges, weights)
         return weights.tolist()
-
-    def times(self, given: Column | None) -> pd.Series | None:
-        """An argument's values as times in UTC."""
-        values = self.column_of("time", given)
-        if values is None:
-            return None
-        times = []
-        for at, value in enumerate(values):
-            try:
-                numeric = isinstance(value, (int, float, np.number)) and not is_missing(value)
-                times.append(pd.to_datetime(value, unit="s" if numeric else None, utc=True))
-            except (ValueError, TypeError, OverflowError):
-                raise InputError(
-                    f"{self.where(at, 'time', given)}: {value!r} is not a time; give a date, ISO text or Unix seconds"
-                ) from None
-        return pd.Series(pd.DatetimeIndex(times, tz="UTC"))
-
-    def reply(self, at: int) -> dict[str, Any]:
-        """A raw reply, as it is stored."""
-        value = self.values[at]
-        if isinstance(value, Reply):
-            return value.as_dict()
-        if isinstance(value, str):
-            return {"text": value}
-        raise InputError(
-            f"{self.where(at)}: a reply is a text, got {type(value).__name__} ({value!r}); give scores by score="
-        )
-
-
-def _name(name: str, given: Any) -> str:
-    """The name of an argument's column in messages."""
-    return given if isinstance(given, str) else name
 
 
 def _column(frame: pd.DataFrame, name: str, given: Any, ids: list[str] | None) -> pd.Series:
@@ -269,7 +252,3 @@ def _column(frame: pd.DataFrame, name: str, given: Any, ids: list[str] | None) -
             )
         return pd.Series([by_id.get(item) for item in ids], index=frame.index, dtype=object)
     raise ConfigError(f"{name}= takes a column's name, a Series or a mapping by item, not {type(given).__name__}")
-
-
-def _text(value: Any) -> str:
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -12,7 +11,8 @@ import pandas as pd
 from evalkit import tables
 from evalkit.core.choices import REASONS
 from evalkit.core.judges import Judge
-from evalkit.engine.imported_columns import Column, Rows
+from evalkit.core.prompts_and_replies import Reply
+from evalkit.engine.imported_columns import Column, Rows, Values
 from evalkit.engine.judgment_columns import UNSCORED, CodeReader, Verdict, VerdictColumns
 from evalkit.errors import ConfigError, InputError, counted, listed
 from evalkit.rubrics import Rubric, RubricLike, Scale, rubric_of
@@ -127,68 +127,75 @@ def import_judgments(
     [['a', 'x', 1.0, ''], ['a', 'y', 0.0, ''], ['b', 'x', '', 'abstained']]
     """
     chosen = rubric_of(rubric)
-    frame = as_frame(table)
-    rows = Rows.of(frame, item, score, text)
+    rows = Rows.of(as_frame(table), item, score, text)
     pairwise = chosen.mode == "pairwise"
-    if (codes is not None and text is not None and not _only_missing(codes)) or (read is not None and text is None):
-        raise ConfigError("use read= with text=, and codes= with score= (or to say what a missing text means)")
+    only_missing = codes is None or (isinstance(codes, Mapping) and all(is_missing(value) for value in codes))
+    if (text is not None and not only_missing) or (read is not None and text is None):
+        raise ConfigError("use read= with text=, and codes= with score= (or to define what a missing text means)")
     if codes is not None and not isinstance(codes, Mapping) and not callable(codes):
         raise ConfigError(
             f"codes= takes a mapping from value to code or reason, or a function, not {type(codes).__name__}"
         )
     judges, weights = rows.judges(judge, annotator)
+    criteria = rows.criteria(criterion, chosen)
+    by_name = {known.name: known for known in chosen.criteria}
     columns: dict[str, Any] = {
         "rubric": [chosen.id] * len(rows),
         "rubric_version": [chosen.label] * len(rows),
         "item_id": rows.items,
-        "criterion": rows.criteria(criterion, chosen),
+        "criterion": criteria,
         "judge": judges,
         "order": rows.orders(order, pairwise=pairwise),
+        "weight": weights if weight is None else rows.weights(weight, judges),
+        "model": None if model is None else rows.values("model", model).texts(),
+        "level": [by_name[name].level for name in criteria],
+        "scale": [by_name[name].scale.to_json() for name in criteria],
+        "source": ["recorded"] * len(rows),
     }
     _check_verdicts(verdicts, pairwise, columns["order"])
-    extra = {"time": rows.times(time), "confidence": rows.numbers("confidence", confidence)}
-    columns["sample"] = rows.samples(sample, columns, extra["time"])
+    times = None if time is None else rows.values("time", time).times()
+    columns["sample"] = rows.samples(sample, columns, times)
     flips = [shown == "BA" and verdicts == "shown" for shown in columns["order"]]
-    columns |= _verdicts(rows, chosen, columns["criterion"], flips, read, codes)
-    columns["weight"] = weights if weight is None else rows.weights(weight, judges)
-    columns["model"] = rows.texts("model", model)
+    columns |= _verdicts(rows, chosen, criteria, flips, read, codes)
     if explanation is not None:
-        columns["explanation"] = rows.texts("explanation", explanation)
-    columns |= _measures(chosen, columns["criterion"]) | {"source": ["recorded"] * len(rows)}
-    extra |= {"system_id": rows.of_items("system", system), "group_id": rows.of_items("group", group)}
-    columns |= {name: values for name, values in extra.items() if values is not None}
+        columns["explanation"] = rows.values("explanation", explanation).texts()
+    if times is not None:
+        columns["time"] = times
+    if confidence is not None:
+        columns["confidence"] = rows.values("confidence", confidence).numbers()
+    for name, given in (("system", system), ("group", group)):
+        if given is not None:
+            columns[f"{name}_id"] = pd.Series(rows.of_items(name, given), dtype="str")
     judgments = tables.table("judgments", columns)
     if verdicts is not None:
         _check_orders(judgments, verdicts)
     return judgments
 
 
-def _only_missing(codes: Codes) -> bool:
-    return isinstance(codes, Mapping) and all(is_missing(value) for value in codes)
-
-
-def _measures(rubric: Rubric, criteria: list[str]) -> dict[str, Any]:
-    known = {one.name: (one.level, one.scale.to_json()) for one in rubric.criteria}
-    return {name: [known[criterion][at] for criterion in criteria] for at, name in enumerate(("level", "scale"))}
-
-
 def _verdicts(
     rows: Rows, rubric: Rubric, criteria: list[str], flips: list[bool], read: Form | None, codes: Codes | None
 ) -> dict[str, Any]:
-    """The columns of scores, labels, passes and errors; of texts those of explanations and replies, too."""
+    """The columns of scores, labels, passes and errors; for texts also those of explanations and replies."""
     form = "label" if not rows.is_text else PromptBuilder.of(rubric).template.form if read is None else read
-    pairwise, columns = rubric.mode == "pairwise", VerdictColumns(len(rows))
+    pairwise, columns, given = rubric.mode == "pairwise", VerdictColumns(len(rows)), rows.given
     readers = {one.name: CodeReader(form, one.scale, one.name, pairwise) for one in rubric.criteria}
-    coders = {one.name: _Coder.of(_codes_of(codes, one.name, rubric), one.scale, one.name) for one in rubric.criteria}
+    codes_of: Mapping[str, Codes | None] = dict.fromkeys(rubric.names, codes)
+    named = codes if isinstance(codes, Mapping) and set(codes) <= set(rubric.names) else {}
+    if named and all(isinstance(own, Mapping) or callable(own) for own in named.values()):
+        codes_of = named
+    coders = {one.name: _Coder(codes_of.get(one.name), one.scale, one.name) for one in rubric.criteria}
     verdicts, explanations, replies = list[Verdict](), list[str | None](), list[str | None]()
-    for at, (value, name, flip) in enumerate(zip(rows.values, criteria, flips, strict=True)):
+    for at, (value, name, flip) in enumerate(zip(given.values, criteria, flips, strict=True)):
         explanation, reply = None, None
         if rows.is_text and not is_missing(value):
-            stored = rows.reply(at)
+            if not isinstance(value, (str, Reply)):
+                kind = type(value).__name__
+                raise given.error(at, f"a reply is a string, got {kind} ({value!r}); pass scores as score=")
+            stored = value.as_dict() if isinstance(value, Reply) else {"text": value}
             parsed, reply = readers[name].parsed(stored), stored["text"]
             code, reason, explanation = parsed.code, str(parsed.error or "") or None, parsed.explanation or None
         else:
-            code, reason = coders[name](value, rows, at)
+            code, reason = coders[name](given, at)
         verdicts.append(readers[name].verdict(code, flip) if reason is None else UNSCORED[reason])
         explanations.append(explanation)
         replies.append(reply)
@@ -198,92 +205,65 @@ def _verdicts(
     return columns.columns() | texts
 
 
-def _codes_of(codes: Codes | None, criterion: str, rubric: Rubric) -> Codes | None:
-    """The mapping or function of a criterion, where `codes` has one per criterion."""
-    if not isinstance(codes, Mapping) or not codes or not set(codes) <= set(rubric.names):
-        return codes
-    if not all(isinstance(value, Mapping) or callable(value) for value in codes.values()):
-        return codes
-    own: Codes | None = codes.get(criterion)
-    return own
-
-
-@dataclass(frozen=True)
 class _Coder:
-    """From a value to its code or reason on one scale."""
+    """From a value to its code or reason on the scale of one criterion."""
 
-    scale: Scale
-    criterion: str
-    named: Mapping[Any, Any]
-    function: Callable[[Any], Any] | None
-    complete: bool
+    def __init__(self, codes: Codes | None, scale: Scale, criterion: str) -> None:
+        self._scale = scale
+        self._off_scale = f"is neither on the scale of criterion {criterion!r} ({', '.join(scale.labels)}) nor a reason"
+        self._function = None if codes is None or isinstance(codes, Mapping) else codes
+        self._named: dict[Any, tuple[Any, str | None]] = {}
+        for value, meaning in codes.items() if isinstance(codes, Mapping) else ():
+            meant = self._meant(meaning)
+            if meant == (None, None):
+                reasons = ", ".join((*REASONS[:7], "not_asked"))
+                raise ConfigError(f"codes= maps {value!r} to {meaning!r}, which {self._off_scale} ({reasons})")
+            if self._named.setdefault(_key(value), meant) != meant:
+                raise ConfigError(f"codes= names {value!r} twice, with different meanings")
+        self._is_complete = any(code is not None for code, _ in self._named.values())
 
-    @classmethod
-    def of(cls, codes: Codes | None, scale: Scale, criterion: str) -> _Coder:
-        if codes is not None and not isinstance(codes, Mapping):
-            return cls(scale, criterion, {}, codes, complete=False)
-        named: dict[Any, Any] = {}
-        for value, meaning in (codes or {}).items():
-            key = _MISSING if is_missing(value) else (folded(value),)
-            if named.setdefault(key, meaning) != meaning:
-                raise ConfigError(f"codes= names {value!r} twice: {named[key]!r} and {meaning!r}")
-            if _code(scale, meaning) is None and meaning not in REASONS:
-                raise ConfigError(
-                    f"codes= maps {value!r} to {meaning!r}, which is neither on the scale of criterion {criterion!r} "
-                    f"({', '.join(scale.labels)}) nor a reason ({', '.join(REASONS[:7])}, not_asked)"
-                )
-        complete = any(_code(scale, meaning) is not None for meaning in named.values())
-        return cls(scale, criterion, named, None, complete)
-
-    def __call__(self, value: Any, rows: Rows, at: int) -> tuple[Any, str | None]:
-        key = _MISSING if is_missing(value) or value == "" else (folded(value),)
-        if key in self.named:
-            return self._meant(self.named[key])
+    def __call__(self, values: Values, at: int) -> tuple[Any, str | None]:
+        value = values.values[at]
+        shown, key = _start(value), _key(value)
+        if key in self._named:
+            return self._named[key]
         if key == _MISSING:
-            raise InputError(
-                f"{rows.where(at)}: the value is missing; define what that means, as in codes={{None: 'unreadable'}} "
-                "(or 'abstained', 'not_asked'), or drop the row"
+            raise values.error(
+                at,
+                "the value is missing; define what that means, as in codes={None: 'unreadable'} (or 'abstained', "
+                "'not_asked'), or drop the row",
             )
-        if self.complete:
-            raise InputError(f"{rows.where(at)}: codes= does not name {_start(value)}; add it, with a code or a reason")
-        meant = value if self.function is None else self._called(value, rows, at)
-        code, reason = self._meant(meant)
-        if code is None and reason is None and self.function is not None:
-            raise InputError(
-                f"{rows.where(at)}: codes= gives {_start(meant)} for {_start(value)}, which is neither on the scale of "
-                f"criterion {self.criterion!r} ({', '.join(self.scale.labels)}) nor a reason such as 'unreadable'"
-            )
-        if code is None and reason is None:
-            raise InputError(
-                f"{rows.where(at)}: {_start(value)} is not on the scale of criterion {self.criterion!r} "
-                f"({', '.join(self.scale.labels)}); map it with codes={{{_start(value)}: …}} to a code or to a reason "
-                "such as 'unreadable'"
-            )
-        return code, reason
-
-    def _called(self, value: Any, rows: Rows, at: int) -> Any:
-        assert self.function is not None
-        try:
-            return self.function(value)
-        except Exception as error:
-            raise InputError(
-                f"{rows.where(at)}: codes= raised {type(error).__name__} ({error}) for {_start(value)}"
-            ) from error
+        if self._is_complete:
+            raise values.error(at, f"codes= does not name {shown}; add it, with a code or a reason")
+        meaning = value
+        if self._function is not None:
+            try:
+                meaning = self._function(value)
+            except Exception as error:
+                message = f"codes= raised {type(error).__name__} ({error}) for {shown}"
+                raise values.error(at, message) from error
+        meant = self._meant(meaning)
+        if meant == (None, None):
+            result = shown if self._function is None else f"codes= returned {_start(meaning)} for {shown}, which"
+            raise values.error(at, f"{result} {self._off_scale}; map it with codes= to a code or to a reason")
+        return meant
 
     def _meant(self, meaning: Any) -> tuple[Any, str | None]:
-        code = _code(self.scale, meaning)
-        return code, (str(meaning) if code is None and isinstance(meaning, str) and meaning in REASONS else None)
+        """The code that a value is, or the reason."""
+        code = self._scale.code(meaning)
+        if code is None and isinstance(meaning, str):
+            code = self._scale.named(meaning)
+        return code, meaning if code is None and isinstance(meaning, str) and meaning in REASONS else None
+
+
+def _key(value: Any) -> Any:
+    return _MISSING if is_missing(value) or value == "" else (folded(value),)
 
 
 def _start(value: Any) -> str:
     """A value in a message."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:60]}…"
-
-
-def _code(scale: Scale, value: Any) -> Any:
-    code = scale.code(value)
-    return scale.named(value) if code is None and isinstance(value, str) else code
 
 
 def _check_verdicts(verdicts: Any, pairwise: bool, orders: list[str | None]) -> None:

@@ -84,14 +84,25 @@ def record(
     parts = worklist.parts[spec.rubric.names.index(spec.rubric.criterion(criterion).name)][0]
     now, swapped = time.time(), int(order == "BA")
     recordings: list[_Recording] = []
-    for at, samples in enumerate(_by_item(replies, items, worklist)):
+    for at, given in enumerate(_by_item(replies, items, worklist)):
         item, own_hash = worklist.ids[at], worklist.recorded_hashes(at)[swapped]
-        for sample, reply in enumerate(samples):
-            if reply is not None:
-                shared = parts.of(worklist.hashes[at][swapped], "AB" if pairwise else None, sample)
-                own = parts.of(own_hash, spec.orders[swapped], sample)
-                recordings.append(_Recording(item, own, shared.key, _reply(reply, now, item)))
-    return _store(ReplyStore.open(cache), recordings, overwrite, now)
+        is_list = isinstance(given, (list, tuple, np.ndarray, pd.Series))
+        for sample, value in enumerate(given if is_list else [given]):
+            if is_missing(value):
+                continue
+            if not isinstance(value, (str, Reply)):
+                raise InputError(
+                    f"item {item!r}: expected a string, a Reply, None, or a list of these, got "
+                    f"{type(value).__name__} ({value!r}); import scores with import_judgments(…, score=…)"
+                )
+            reply = Reply(value) if isinstance(value, str) else value
+            reply = replace(reply, source="recorded", created=reply.created or now)
+            shared = parts.of(worklist.hashes[at][swapped], "AB" if pairwise else None, sample)
+            recordings.append(_Recording(item, parts.of(own_hash, spec.orders[swapped], sample), shared.key, reply))
+    store = ReplyStore.open(cache)
+    fresh = _new_ones(store, recordings, overwrite, now)
+    store.put_many(fresh, overwrite=overwrite)
+    return len(fresh)
 
 
 class _Recording(NamedTuple):
@@ -103,28 +114,35 @@ class _Recording(NamedTuple):
     reply: Reply
 
 
-def _by_item(replies: Any, items: ItemsLike, worklist: Worklist) -> list[list[Any]]:
-    """The replies of each item, sample by sample."""
+def _by_item(replies: Any, items: ItemsLike, worklist: Worklist) -> Sequence[Any]:
+    """The replies of each item: one, or a list of samples."""
+    n_items = len(worklist.ids)
     if isinstance(replies, pd.DataFrame):
         replies = _of_table(replies)
     elif isinstance(replies, pd.Series):
         replies = _of_series(replies, items, worklist)
     if isinstance(replies, Mapping):
-        replies = _of_mapping(replies, worklist)
-    if isinstance(replies, str) or not isinstance(replies, (Sequence, np.ndarray)):
+        ids = id_texts(pd.Series(list(replies), dtype=object), "replies")
+        if unknown := sorted(set(ids) - set(worklist.ids)):
+            raise InputError(
+                f"replies has {counted(len(unknown), 'item')} that the items lack: {listed(unknown)}; "
+                "record replies for the items that they belong to"
+            )
+        by_id = dict(zip(ids, replies.values(), strict=True))
+        if len(by_id) < len(ids):
+            raise InputError(f"replies has an item twice among {listed(ids)}")
+        return [by_id.get(item) for item in worklist.ids]
+    if isinstance(replies, str) or not isinstance(replies, (Sequence, np.ndarray)) or len(replies) != n_items:
+        n = f" of {len(replies)}" if isinstance(replies, (list, tuple)) else ""
         raise InputError(
-            f"replies must be one list per item, a Series, a mapping by item or a table, not {type(replies).__name__}"
+            f"replies must be one list per item ({n_items}), a Series, a mapping by item or a table, got "
+            f"{type(replies).__name__}{n}"
         )
-    if len(replies) != len(worklist.ids):
-        raise InputError(
-            f"replies has {counted(len(replies), 'entry', 'entries')} for {counted(len(worklist.ids), 'item')}; "
-            "give one list per item"
-        )
-    return [_samples(value, item) for value, item in zip(replies, worklist.ids, strict=True)]
+    return list(replies)
 
 
-def _of_series(replies: pd.Series, items: ItemsLike, worklist: Worklist) -> dict[str, list[Any]]:
-    """Replies by item: the index is that of the items, or holds their ids; values of one item are its samples."""
+def _of_series(replies: pd.Series, items: ItemsLike, worklist: Worklist) -> dict[str, Any]:
+    """Replies by item: the index is that of the items, or contains their ids; values of one item are its samples."""
     ids = id_texts(replies.index, None)
     index = items.index if isinstance(items, pd.DataFrame) else None
     if index is not None and replies.index.isin(index).all():
@@ -132,7 +150,7 @@ def _of_series(replies: pd.Series, items: ItemsLike, worklist: Worklist) -> dict
         by_index = [id_of[key] for key in replies.index]
         if by_index != ids and set(ids) <= set(worklist.ids):
             raise InputError(
-                "the index of replies fits both the items' index and their ids, which differ; give a mapping by item id"
+                "the index of replies fits both the items' index and their ids, which differ; pass a mapping by item id"
             )
         ids = by_index
     samples_of: dict[str, list[Any]] = {}
@@ -141,20 +159,7 @@ def _of_series(replies: pd.Series, items: ItemsLike, worklist: Worklist) -> dict
     return {item: values if len(values) > 1 else values[0] for item, values in samples_of.items()}
 
 
-def _of_mapping(replies: Mapping[Any, Any], worklist: Worklist) -> list[Any]:
-    ids, known = id_texts(pd.Series(list(replies), dtype=object), "replies"), set(worklist.ids)
-    if unknown := [item for item in ids if item not in known]:
-        raise InputError(
-            f"replies has {counted(len(unknown), 'item')} that the items lack: {listed(unknown)}; "
-            "record replies for the items that they belong to"
-        )
-    by_id = dict(zip(ids, replies.values(), strict=True))
-    if len(by_id) < len(ids):
-        raise InputError(f"replies has an item twice among {listed(ids)}")
-    return [by_id.get(item) for item in worklist.ids]
-
-
-def _of_table(replies: pd.DataFrame) -> dict[Any, list[Any]]:
+def _of_table(replies: pd.DataFrame) -> dict[str, list[Any]]:
     missing = [name for name in ("item_id", "reply") if name not in replies.columns]
     if missing:
         raise InputError(
@@ -165,72 +170,41 @@ def _of_table(replies: pd.DataFrame) -> dict[Any, list[Any]]:
             raise InputError(
                 f"replies has several values in column {name!r}: {listed(replies[name].unique())}; record one at a time"
             )
-    samples_of: dict[Any, list[Any]] = {}
-    ids = id_texts(replies["item_id"], "item_id")
-    samples = replies["sample"].tolist() if "sample" in replies.columns else [None] * len(replies)
+    ids = pd.Series(id_texts(replies["item_id"], "item_id"), dtype=object)
+    samples = replies["sample"].astype(int).tolist() if "sample" in replies.columns else ids.groupby(ids).cumcount()
+    by_item: dict[str, dict[int, Any]] = {}
     for item, sample, reply in zip(ids, samples, replies["reply"].tolist(), strict=True):
-        own = samples_of.setdefault(item, [])
-        at = len(own) if sample is None else int(sample)
-        own += [None] * (at + 1 - len(own))
-        if own[at] is not None:
-            raise InputError(f"replies has item {item!r}, sample {at} twice; drop one of the rows")
-        own[at] = reply
-    return samples_of
+        if sample in by_item.setdefault(item, {}):
+            raise InputError(f"replies has item {item!r}, sample {sample} twice; drop one of the rows")
+        by_item[item][sample] = reply
+    return {item: [own.get(sample) for sample in range(max(own) + 1)] for item, own in by_item.items()}
 
 
-def _samples(value: Any, item: str) -> list[Any]:
-    if isinstance(value, (str, Reply)):
-        return [value]
-    if is_missing(value):
-        return []
-    if isinstance(value, (list, tuple, np.ndarray, pd.Series)):
-        return [None if is_missing(reply) else reply for reply in value]
-    raise InputError(_not_a_reply(value, item))
-
-
-def _reply(value: Any, now: float, item: str) -> Reply:
-    if isinstance(value, Reply):
-        return replace(value, source="recorded", created=value.created or now)
-    if isinstance(value, str):
-        return Reply(value, created=now, source="recorded")
-    raise InputError(_not_a_reply(value, item))
-
-
-def _not_a_reply(value: Any, item: str) -> str:
-    return (
-        f"item {item!r}: a reply is a text, a Reply, None, or a list of these, not {type(value).__name__} ({value!r}); "
-        "import scores with import_judgments(…, score=…)"
-    )
-
-
-def _store(store: ReplyStore, recordings: list[_Recording], overwrite: bool, now: float) -> int:
+def _new_ones(
+    store: ReplyStore, recordings: list[_Recording], overwrite: bool, now: float
+) -> list[tuple[KeyParts, Reply]]:
+    """The replies that are not stored already; another reply in an item's place is an error unless `overwrite`."""
     own = [recording.parts.key for recording in recordings]
     recorded = store.get_many(set(own))
     live = store.get_many({recording.live for recording in recordings}, recorded=False)
     fresh: list[tuple[KeyParts, Reply]] = []
-    for key, recording in zip(own, recordings, strict=True):
-        values = [orjson.loads(value) for value in (recorded.get(key), live.get(recording.live)) if value is not None]
-        newest = max(values, key=lambda reply: reply["created"], default=None)
+    for key, (item, parts, live_key, reply) in zip(own, recordings, strict=True):
+        values = [orjson.loads(value) for value in (recorded.get(key), live.get(live_key)) if value is not None]
+        newest = max(values, key=lambda stored: stored["created"], default=None)
         if newest is None:
-            fresh.append((recording.parts, recording.reply))
-        elif newest["text"] != recording.reply.text:
+            fresh.append((parts, reply))
+        elif newest["text"] != reply.text:
             if not overwrite:
-                raise InputError(_conflict(recording, newest))
-            fresh.append((recording.parts, replace(recording.reply, created=now)))  # what is received last counts
-    store.put_many(fresh, overwrite=overwrite)
-    return len(fresh)
-
-
-def _conflict(recording: _Recording, stored: Mapping[str, Any]) -> str:
-    parts = recording.parts
-    texts = [
-        repr(text[:40] + "…" if text and len(text) > 40 else text) for text in (stored["text"], recording.reply.text)
-    ]
-    return (
-        f"item {recording.item!r}, sample {parts.sample}: another reply is stored already for {parts.rubric}@"
-        f"{parts.rubric_version}, judge {parts.provider}:{parts.model} ({texts[0]} instead of {texts[1]}); "
-        "pass overwrite=True to supersede it"
-    )
+                texts = [
+                    repr(text[:40] + "…" if text and len(text) > 40 else text) for text in (newest["text"], reply.text)
+                ]
+                raise InputError(
+                    f"item {item!r}, sample {parts.sample}: another reply is stored already for {parts.rubric}@"
+                    f"{parts.rubric_version}, judge {parts.provider}:{parts.model} ({texts[0]} instead of {texts[1]}); "
+                    "pass overwrite=True to supersede it"
+                )
+            fresh.append((parts, replace(reply, created=now)))  # what is received last counts
+    return fresh
 
 
 def replies(judgments: pd.DataFrame, *, cache: str | Path | None = None) -> pd.Series:
