@@ -79,7 +79,9 @@ class TestScores:
 
     def test_other_scales_are_mapped_never_rescaled(self):
         rows = [{"item_id": str(n), "mark": n} for n in (1, 5, 10)]
-        with pytest.raises(InputError, match=r"row 1, column 'mark': 5 is neither on the scale .*\(1, 2, 3\) nor a reason; map it"):
+        with pytest.raises(
+            InputError, match=r"row 1, column 'mark': 5 is neither on the scale .*\(1, 2, 3\) nor a reason; map it"
+        ):
             ek.import_judgments(rows, RUBRIC, judge=WHO, score="mark")
         halves = {n: 1 if n < 4 else 2 if n < 8 else 3 for n in range(1, 11)}
         table = ek.import_judgments(rows, RUBRIC, judge=WHO, score="mark", codes=halves)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -133,76 +134,55 @@ def plan(
     >>> costs.n_items, int(costs.table["n_judgments"].sum())
     (1, 2)
     """
-    takes_recorded = Options(recorded=recorded).takes_recorded
+    options = Options(recorded=recorded)
     work = Worklist.of(Spec.of(rubric, judges, samples, template), items, item_id)
-    return plan_worklist(work, takes_recorded=takes_recorded, adopt=adopt, cache=cache)
+    return plan_worklist(work, takes_recorded=options.takes_recorded, adopt=adopt, cache=cache)
 
 
 def plan_worklist(
     work: Worklist, *, takes_recorded: bool = False, adopt: bool = False, cache: str | Path | None = None
 ) -> Plan:
     """`plan` for a work list that exists already."""
-    store = ReplyStore.open(cache)
-    tally = _Tally.of(work, store, takes_recorded=takes_recorded, adopt=adopt)
-    if any(tally.missing):
+    store, judges = ReplyStore.open(cache), work.spec.judges
+    stored, per_judge = StoredReplies(work, store, takes_recorded), len(work.spec.orders) * work.spec.samples
+    n_cached, known = Counter[int](), [list[bytes]() for _ in judges]
+    missing: dict[int, bytes] = {}
+
+    def judge_of(row: int) -> int:
+        return row // per_judge % len(judges)
+
+    def count(row: int, hit: Hit) -> None:
+        judge = judge_of(row)
+        n_cached[judge] += 1
+        if len(known[judge]) < _SAMPLE:
+            known[judge].append(hit[1])
+
+    for first, keys, hits in stored.chunks():
+        for row, (key, hit) in enumerate(zip(keys, hits, strict=True), first):
+            if hit is None:
+                missing[row] = key
+            else:
+                count(row, hit)
+    for row, hit in stored.of_content(missing).items() if adopt else ():
+        count(row, hit)
+        del missing[row]
+    n_recorded = Counter[int]()
+    if missing and not takes_recorded:
+        for first, _, hits in StoredReplies(work, store, recorded=True).chunks():
+            n_recorded.update(judge_of(row) for row, hit in enumerate(hits, first) if hit and row in missing)
+    if missing:
         warn_changed_text(work.spec, store)
+    once = {key: row for row, key in reversed(missing.items())}  # a reply that several judgments share counts once
+    to_call: list[list[int]] = [[] for _ in judges]
+    for row in sorted(once.values()):
+        to_call[judge_of(row)].append(row)
     rows = [
-        (
-            work.spec.judges[at].name,
-            *tally.counts[at],
-            len(tally.missing[at]),
-            *_prices(work, store, at, tally.missing[at], tally.known[at]),
-        )
-        for at in range(len(work.spec.judges))
-    ]
+        (judge.name, work.n_rows // len(judges), n_cached[at], n_recorded[at], len(to_call[at]),
+         *_prices(work, store, at, to_call[at], known[at]))
+        for at, judge in enumerate(judges)
+    ]  # fmt: skip
     names = ["judge", "n_judgments", "n_cached", "n_recorded", "n_to_call", "usd", "usd_at_most"]
     return Plan(pd.DataFrame(rows, columns=names), work.shape[0], work.n_unique, store.folder)
-
-
-@dataclass(slots=True)
-class _Tally:
-    """For each judge: judgments, cached and recorded ones; rows to call for; some stored replies."""
-
-    counts: list[list[int]]
-    missing: list[list[int]]
-    known: list[list[bytes]]
-
-    @classmethod
-    def of(cls, work: Worklist, store: ReplyStore, *, takes_recorded: bool, adopt: bool) -> _Tally:
-        n_judges = len(work.spec.judges)
-        made = cls([[0, 0, 0] for _ in range(n_judges)], [[] for _ in range(n_judges)], [[] for _ in range(n_judges)])
-        by_judge = len(work.spec.orders) * work.spec.samples
-        stored, lost = StoredReplies(work, store, takes_recorded), dict[int, bytes]()
-        for first, keys, hits in stored.chunks():
-            for row, (key, hit) in enumerate(zip(keys, hits, strict=True), first):
-                if hit is None:
-                    lost[row] = key
-                else:
-                    made._count(row // by_judge % n_judges, hit, recorded=False)
-        adopted = stored.of_content(lost) if adopt else {}
-        recorded = set[int]() if takes_recorded or not lost else _recorded(work, store)
-        seen: set[bytes] = set()
-        for row, key in lost.items():
-            judge, hit = row // by_judge % n_judges, adopted.get(row)
-            made._count(judge, hit, recorded=hit is None and row in recorded)
-            if hit is None and key not in seen:
-                made.missing[judge].append(row)
-                seen.add(key)
-        return made
-
-    def _count(self, judge: int, hit: Hit | None, *, recorded: bool) -> None:
-        count = self.counts[judge]
-        count[0] += 1
-        count[1] += hit is not None
-        count[2] += recorded
-        if hit is not None and len(self.known[judge]) < _SAMPLE:
-            self.known[judge].append(hit[1])
-
-
-def _recorded(work: Worklist, store: ReplyStore) -> set[int]:
-    """The rows that have a reply if recorded ones count."""
-    chunks = StoredReplies(work, store, recorded=True).chunks()
-    return {first + at for first, _, hits in chunks for at, hit in enumerate(hits) if hit is not None}
 
 
 def _prices(work: Worklist, store: ReplyStore, at: int, missing: list[int], known: list[bytes]) -> tuple[float, float]:
