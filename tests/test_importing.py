@@ -330,7 +330,7 @@ class TestMistakes:
             ({}, {"score": "mark", "codes": {1: 1, "1": 2}}, "codes= names '1' twice"),
             ({}, {"score": "mark", "codes": [1, 2]}, "codes= takes a mapping .* or a function, not list"),
             ({"mark": "x"}, {"score": "mark", "codes": lambda mark: mark + 0}, "row 1, .*: codes= raised TypeError"),
-            ({}, {"score": "mark", "codes": lambda mark: None}, "row 0, .*: codes= returned None for 1, which is neither"),
+            ({}, {"score": "mark", "codes": lambda mark: None}, "row 0, .*: codes= returned None for 1, which"),
             ({"mark": "9" * 999}, {"score": "mark"}, r"^.{,60}: '9{59}… is neither on the scale .{,200}$"),
             ({}, {"score": "mark", "order": "judge"}, "order= is for pairwise rubrics"),
             ({}, {"score": "mark", "verdicts": "shown"}, "unknown verdicts='shown'"),
@@ -349,7 +349,7 @@ class TestMistakes:
             ({}, {"score": "mark", "weight": {"a": -1, "b": 2}}, r"row 0, .*: weight -1 is not a finite number ≥ 0"),
             ({}, {"score": "mark", "confidence": "judge"}, "row 0, column 'judge': confidence 'x' is not a finite"),
             ({}, {"score": "mark", "time": "judge"}, "row 0, column 'judge': 'x' is not a time"),
-            ({"item_id": "a"}, {"score": "mark", "group": "mark"}, "row 1, column 'mark': item 'a' has the group '2' here"),
+            ({"item_id": "a"}, {"score": "mark", "group": "mark"}, "row 1, .*: item 'a' has the group '2' here"),
             ({}, {"score": "mark", "criterion": "judge"}, "row 0, column 'judge': rubric 'short' has no criterion 'x'"),
         ],
     )  # fmt: skip

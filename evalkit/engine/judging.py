@@ -66,6 +66,7 @@ def judge(
     tokens_per_minute: float | None = None,
     progress: bool | None = None,
     replies: bool = False,
+    on_progress: Callable[[Any], object] | None = None,
 ) -> pd.DataFrame:
     """Judge items by a rubric; what is in the cache is not paid again.
 
@@ -107,6 +108,8 @@ def judge(
         False: silent. By default shown on a terminal and in notebooks, for live calls only.
     replies
         Add the column `reply` with the raw texts.
+    on_progress
+        Called with the counters of the run, at most ten times per second.
 
     Returns
     -------
@@ -135,7 +138,7 @@ def judge(
     options = Options(
         offline or is_none(judges), on_miss, recorded, refresh, adopt, cache,
         concurrency, retries, budget_usd, max_calls, progress, replies,
-        requests_per_minute, tokens_per_minute,
+        requests_per_minute, tokens_per_minute, on_progress,
     )  # fmt: skip
     return judge_worklist(Worklist.of(spec, items, item_id), options)
 

@@ -15,7 +15,6 @@ from evalkit.errors import counted
 
 __all__ = ["ProgressBar"]
 
-_EVERY_S = 0.1
 _log = logging.getLogger("evalkit.engine")
 
 
@@ -25,7 +24,6 @@ class ProgressBar:
     def __init__(self, n_rows: int, n_calls: int, folder: Path, options: Options) -> None:
         self._n_rows, self._n_calls, self._on_progress = n_rows, n_calls, options.on_progress
         self._bar: Any = None
-        self._shown_at = 0.0
         self._progress: Any = None
         self._started = time.monotonic()
         self._stopping = False
@@ -33,7 +31,7 @@ class ProgressBar:
         if wanted or (wanted is None and (sys.stderr.isatty() or in_notebook())):
             from tqdm.auto import tqdm
 
-            self._write(f"evalkit: {n_rows - n_calls} of {counted(n_rows, 'judgment')} cached in {folder}")
+            tqdm.write(f"evalkit: {n_rows - n_calls} of {counted(n_rows, 'judgment')} cached in {folder}", sys.stderr)
             self._bar = tqdm(total=n_calls, unit="reply", dynamic_ncols=True, delay=0.3)
 
     def update(self, progress: Any) -> None:
@@ -47,14 +45,11 @@ class ProgressBar:
     def _show(self, progress: Any) -> None:
         if progress.stopped and progress.in_flight and not self._stopping:
             self._stopping = True
-            self._write(
+            self._bar.write(
                 f"evalkit: stopping; waiting a few seconds for {counted(progress.in_flight, 'call')} in flight, so "
-                "that nothing is paid twice (Ctrl-C again leaves at once)"
+                "that nothing is paid twice (Ctrl-C again leaves at once)",
+                sys.stderr,
             )
-        now = time.monotonic()
-        if now - self._shown_at < _EVERY_S and progress.done + progress.n_failed < self._n_calls:
-            return
-        self._shown_at = now
         postfix: dict[str, object] = {"failed": progress.n_failed, "US$": self._dollars()}
         if progress.maybe_paid:
             postfix["maybe paid"] = progress.maybe_paid
@@ -70,14 +65,22 @@ class ProgressBar:
         self._bar.close()
         reasons = ", ".join(f"{reason} {n}" for reason, n in sorted(unscored.items(), key=lambda pair: -pair[1]))
         n_unscored = sum(unscored.values())
+        bill = []
+        if (progress := self._progress) is not None:
+            dollars = self._dollars()
+            bill.append("price unknown" if dollars == "NA" else f"US$ {dollars}")
+            if dollars != "NA" and progress.n_unpriced:
+                bill.append(f"{counted(progress.n_unpriced, 'reply', 'replies')} of unknown price")
+            if progress.maybe_paid:
+                bill.append(f"{counted(progress.maybe_paid, 'call')} without an answer that may have been billed")
         parts = [
             f"{self._n_calls - n_unscored} asked and scored",
             f"{self._n_rows - self._n_calls} cached",
             f"{n_unscored} unscored ({reasons})" if reasons else "none unscored",
-            *self._bill(),
+            *bill,
             f"{time.monotonic() - self._started:.1f} s",
         ]
-        self._write(f"evalkit: {', '.join(parts)}")
+        self._bar.write(f"evalkit: {', '.join(parts)}", sys.stderr)
 
     def _dollars(self) -> str:
         """What was paid so far; a reply of unknown price is not one that cost nothing."""
@@ -85,24 +88,6 @@ class ProgressBar:
         if progress.n_unpriced and progress.n_unpriced >= progress.done:
             return "NA"
         return f"{'>=' if progress.n_unpriced else ''}{progress.cost_usd:.4f}"
-
-    def _bill(self) -> list[str]:
-        progress = self._progress
-        if progress is None:
-            return []
-        dollars = self._dollars()
-        bill = ["price unknown" if dollars == "NA" else f"US$ {dollars}"]
-        if dollars != "NA" and progress.n_unpriced:
-            bill.append(f"{counted(progress.n_unpriced, 'reply', 'replies')} of unknown price")
-        if progress.maybe_paid:
-            bill.append(f"{counted(progress.maybe_paid, 'call')} without an answer that may have been billed")
-        return bill
-
-    @staticmethod
-    def _write(line: str) -> None:
-        from tqdm.auto import tqdm
-
-        tqdm.write(line, file=sys.stderr)
 
     def close(self) -> None:
         """Close the line, however the run ended."""

@@ -9,21 +9,22 @@ import asyncio
 import inspect
 import os
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
 from joblib import Memory
 from joblib.memory import AsyncMemorizedFunc, MemorizedFunc
 
-from evalkit.core.folders import default_folder
 from evalkit.core.prompts_and_replies import Reply
 from evalkit.core.reply_keys import KeyParts
 from evalkit.engine.cache.in_flight import InFlight
 from evalkit.engine.cache.joblib_backend import BACKEND, ReplyBackend
 from evalkit.engine.cache.maintenance import PruneReport
 from evalkit.engine.cache.rows import decoded
+from evalkit.engine.cache.store import ReplyStore
 from evalkit.errors import ConfigError, InputError
 
 __all__ = ["AsyncMemoizedReply", "MemoizedReply", "ReplyMemory"]
@@ -83,9 +84,9 @@ class ReplyMemory(Memory):  # type: ignore[misc]
         since: float | None = None,
         verbose: int = 0,
     ) -> None:
-        place = (default_folder() if cache is None else Path(cache).expanduser()).resolve()
+        folder = ReplyStore.open(cache, read_only=read_only).folder
         options = {"for_replies": True, "read_only": read_only, "recorded": recorded, "since": since}
-        super().__init__(place, backend=BACKEND, verbose=verbose, backend_options=options)
+        super().__init__(folder, backend=BACKEND, verbose=verbose, backend_options=options)
 
     @property
     def store(self) -> Any:
@@ -157,19 +158,11 @@ class MemoizedReply(MemorizedFunc):  # type: ignore[misc]
             key = self._key_in_flight(call_id)
             future, started = _in_flight.join(key)
             if started:
-                self._resolve(key, lambda: self.store_backend.find(call_id) or self._ask(args, kwargs))
+                with _resolving(key) as resolve:
+                    # looked up again: the reply may have come between the look-up and the start of this call
+                    resolve(self.store_backend.find(call_id) or self._ask(args, kwargs))
             reply = future.result()  # None: the thread that made the call was interrupted
         return self._shown(call_id, reply, shelving)
-
-    def _resolve(self, key: object, ask: Callable[[], Reply]) -> None:
-        try:
-            # looked up again: the reply may have come between the look-up and the start of this call
-            _in_flight.resolve(key, ask())
-        except Exception as error:  # noqa: BLE001  # all who wait get it, this caller among them
-            _in_flight.resolve(key, error=error)
-        except BaseException:
-            _in_flight.resolve(key)
-            raise
 
     def _call(self, call_id: Any, args: Any, kwargs: Any, shelving: bool = False) -> Any:
         return self._shown(call_id, self._ask(args, kwargs, overwrite=True), shelving)
@@ -226,15 +219,8 @@ class AsyncMemoizedReply(MemoizedReply, AsyncMemorizedFunc):  # type: ignore[mis
         return self._shown(call_id, reply, shelving)
 
     async def _start(self, key: object, call_id: Any, args: Any, kwargs: Any) -> None:
-        try:
-            reply = self.store_backend.find(call_id) or await self._ask_awaited(args, kwargs)
-        except Exception as error:  # noqa: BLE001  # all who wait get it
-            _in_flight.resolve(key, error=error)
-        except BaseException:
-            _in_flight.resolve(key)
-            raise
-        else:
-            _in_flight.resolve(key, reply)
+        with _resolving(key) as resolve:
+            resolve(self.store_backend.find(call_id) or await self._ask_awaited(args, kwargs))
 
     async def _call(self, call_id: Any, args: Any, kwargs: Any, shelving: bool = False) -> Any:
         return self._shown(call_id, await self._ask_awaited(args, kwargs, overwrite=True), shelving)
@@ -247,22 +233,32 @@ class AsyncMemoizedReply(MemoizedReply, AsyncMemorizedFunc):  # type: ignore[mis
 
 
 def _parts_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> KeyParts:
-    if len(args) + len(kwargs) != 1:
-        raise InputError(f"a memoized judge call takes one argument, not {len(args) + len(kwargs)}")
-    (asked,) = args or kwargs.values()
-    parts = getattr(asked, "parts", None)
+    arguments = [*args, *kwargs.values()]
+    parts = getattr(arguments[0], "parts", None) if len(arguments) == 1 else None
     if not isinstance(parts, KeyParts):
-        raise InputError(
-            f"a memoized judge call takes an argument with KeyParts in .parts, not a {type(asked).__name__}"
-        )
-    samples = getattr(asked, "samples", None)
+        kinds = ", ".join(type(argument).__name__ for argument in arguments)
+        raise InputError(f"a memoized judge call takes one argument with KeyParts in .parts, got ({kinds})")
+    samples = getattr(arguments[0], "samples", None)
     if samples is None:
         return parts
     if len(samples) != 1:
-        raise InputError(
-            f"a memoized judge call asks for one sample, this request for {len(samples)}: make one request per sample"
-        )
-    return asked.parts_of(samples[0])  # type: ignore[no-any-return]
+        raise InputError(f"a memoized judge call takes a request for one sample, got one for {len(samples)}")
+    return arguments[0].parts_of(samples[0])  # type: ignore[no-any-return]
+
+
+@contextmanager
+def _resolving(key: object) -> Iterator[Callable[[Reply], None]]:
+    """Give the reply that is passed to the yielded function, or the error, to all who wait for the key."""
+    replies: list[Reply] = []
+    try:
+        yield replies.append
+    except Exception as error:  # noqa: BLE001  # the caller waits for the future, too
+        _in_flight.resolve(key, error=error)
+    except BaseException:
+        _in_flight.resolve(key)
+        raise
+    else:
+        _in_flight.resolve(key, replies[0])
 
 
 def _reply_of(value: object, started: float) -> Reply:

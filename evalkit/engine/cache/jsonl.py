@@ -6,8 +6,8 @@ import contextlib
 import os
 import secrets
 import sqlite3
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -35,6 +35,7 @@ _STAGE = (
     'CREATE TEMP TABLE staged (key, generation, parts, input_hash, "order", sample, content_key, created, source, '
     "cost_usd, promoted_from, value, PRIMARY KEY (key, generation))"
 )
+_STAGE_ROW = "INSERT INTO staged VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _CONFLICTS = (
     "CREATE TEMP TABLE conflicts AS SELECT DISTINCT key FROM staged s JOIN replies r USING (key, generation) "
     "WHERE s.value IS NOT r.value OR s.promoted_from IS NOT r.promoted_from"
@@ -47,8 +48,6 @@ _TAKE_OVER = (
     "WHERE s.key NOT IN (SELECT key FROM conflicts) "
     "AND NOT EXISTS (SELECT 1 FROM replies r WHERE r.key = s.key AND r.generation = s.generation)"
 )
-
-_REMOVE = "DELETE FROM replies WHERE {}"
 
 _Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 _Count = Annotated[int, Field(ge=0, lt=2**31)]
@@ -183,25 +182,30 @@ def import_(connections: Connections, path: Path) -> ImportReport:
 
     They are checked and staged before the store is locked, so that other processes go on writing.
     """
+    n_lines = number = 0
     with connections.writer() as connection:
+        connection.execute(_STAGE)
+        connection.execute("BEGIN")  # deferred, so that nothing but the temporary table is locked
         try:
             with path.open("rb") as file:
-                n_lines = _stage(connection, _checked(file, path), path)
+                for number, line in enumerate(file, 1):  # noqa: B007  # an error names it
+                    if line.strip():
+                        generation, row = _read(line)
+                        connection.execute(_STAGE_ROW, (row.key, generation, *row[1:]))
+                        n_lines += 1
         except OSError as problem:
             raise CacheError(f"{path} cannot be imported: {problem}; nothing was imported") from problem
+        except (ValueError, CacheError, sqlite3.IntegrityError) as problem:
+            raise CacheError(f"{path}, line {number}: {_problem_in(problem)}; nothing was imported") from problem
+        connection.execute("COMMIT")
         with transaction(connections.path, connection):
-            return _take_over(connection, n_lines)
-
-
-def _checked(lines: Iterable[bytes], path: Path) -> Iterator[tuple[int, int, Row]]:
-    """Line number, generation and row of each line."""
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        try:
-            yield number, *_read(line)
-        except (ValueError, CacheError) as problem:
-            raise CacheError(f"{path}, line {number}: {_said(problem)}; nothing was imported") from problem
+            connection.execute("INSERT OR IGNORE INTO calls (parts) SELECT DISTINCT parts FROM staged ORDER BY parts")
+            connection.execute(_CONFLICTS)
+            (n_conflicts,) = connection.execute(
+                "SELECT count(*) FROM staged WHERE key IN (SELECT key FROM conflicts)"
+            ).fetchone()
+            n_added = connection.execute(_TAKE_OVER).rowcount
+    return ImportReport(n_lines, n_added, n_lines - n_added - n_conflicts, n_conflicts)
 
 
 def _read(line: bytes) -> tuple[int, Row]:
@@ -216,42 +220,15 @@ def _read(line: bytes) -> tuple[int, Row]:
     return checked.generation, row
 
 
-def _said(problem: Exception) -> str:
+def _problem_in(problem: Exception) -> str:
+    """What is wrong with a line."""
     if isinstance(problem, ValidationError):
         return explain(problem, _Line)
     if isinstance(problem, orjson.JSONDecodeError):
-        return f"no whole JSON object ({problem}); the file may be truncated"
+        return f"not a whole JSON object ({problem}); the file may be truncated"
+    if isinstance(problem, sqlite3.IntegrityError):
+        return "the same key and generation as in an earlier line"
     return str(problem)
-
-
-def _stage(connection: sqlite3.Connection, rows: Iterable[tuple[int, int, Row]], path: Path) -> int:
-    connection.execute(_STAGE)
-    n_lines = 0
-    # deferred, so that nothing but the temporary table is locked
-    connection.execute("BEGIN")
-    for number, generation, row in rows:
-        try:
-            connection.execute(
-                "INSERT INTO staged VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", (row.key, generation, *row[1:])
-            )
-        except sqlite3.IntegrityError as problem:
-            raise CacheError(
-                f"{path}, line {number}: generation {generation} of the key {row.key.hex()[:12]}… is there twice; "
-                "nothing was imported"
-            ) from problem
-        n_lines += 1
-    connection.execute("COMMIT")
-    return n_lines
-
-
-def _take_over(connection: sqlite3.Connection, n_lines: int) -> ImportReport:
-    connection.execute("INSERT OR IGNORE INTO calls (parts) SELECT DISTINCT parts FROM staged ORDER BY parts")
-    connection.execute(_CONFLICTS)
-    (n_conflicts,) = connection.execute(
-        "SELECT count(*) FROM staged WHERE key IN (SELECT key FROM conflicts)"
-    ).fetchone()
-    n_added = connection.execute(_TAKE_OVER).rowcount
-    return ImportReport(n_lines, n_added, n_lines - n_added - n_conflicts, n_conflicts)
 
 
 def remove(connections: Connections, chosen: Chosen, target: Path) -> PruneReport:
@@ -260,9 +237,9 @@ def remove(connections: Connections, chosen: Chosen, target: Path) -> PruneRepor
         # not before the lock: another prune to this file may have ended in between, and what it removed lies there
         if target.exists():
             raise CacheError(f"{target} exists: name another export_to; nothing was removed")
-        found = tally(connection, chosen)
+        removed = tally(connection, chosen)
         export(connection, target, chosen, fresh=True)
         where, parameters = chosen.where(connection)
-        connection.execute(_REMOVE.format(where), parameters)
+        connection.execute(f"DELETE FROM replies WHERE {where}", parameters)  # noqa: S608  # our own conditions
     connections.compact()
-    return PruneReport(found.n_replies, found.n_keys, found.n_bytes, found.cost_usd, True, target)
+    return replace(removed, applied=True, exported_to=target)
