@@ -331,7 +331,7 @@ def test_groups_are_the_units_of_intervals(run) -> None:
     [
         (["--judge", "openai"], "--judge openai names no model"),
         (["--judge", "gpt-4o-mini"], "unknown judge 'gpt-4o-mini'; a judge is PROVIDER:MODEL"),
-        (["--judge", "opnai:m"], "unknown judge provider 'opnai'; did you mean 'openai'? allowed are openai, "),
+        (["--judge", "opnai:m"], "unknown judge provider 'opnai'; did you mean 'openai'? allowed: openai, "),
         (["--judge", "fake:stern"], "unknown persona 'stern'"),
         (["--judge", "openai:m"], "environment variable OPENAI_API_KEY is not set"),
         (["--judge", "none"], "no profile names any; name the judge, and judge offline"),

@@ -473,7 +473,7 @@ def test_on_the_command_line(tmp_path: Path) -> None:
 
 def test_it_is_in_the_table_of_providers() -> None:
     assert "function" in PROVIDERS
-    with pytest.raises(ConfigError, match=r"allowed are .*function"):
+    with pytest.raises(ConfigError, match=r"allowed: .*function"):
         Judge("functions", "m")
 
 

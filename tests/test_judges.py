@@ -40,16 +40,19 @@ class TestOf:
     @pytest.mark.parametrize(
         ("given_", "message"),
         [
-            ("gpt-4o", "unknown judge provider 'gpt-4o'; allowed are openai, litellm"),
+            ("gpt-4o", "unknown judge provider 'gpt-4o'; allowed: openai, litellm"),
             ("none", "unknown judge provider 'none'"),
             ("openai", "a judge needs a model: 'openai:MODEL'"),
             ("openai: ", "needs a model"),
             ("", "unknown judge provider ''"),
             ({"provider": "openai"}, "needs 'provider' and 'model'; got 'provider'"),
-            ({"provider": "openai", "model": "m", "temprature": 1}, "unknown judge field 'temprature'; allowed are"),
+            (
+                {"provider": "openai", "model": "m", "temprature": 1},
+                "judge: unknown key 'temprature'; did you mean 'temperature'?",
+            ),
             ({"provider": "openai", "model": 4}, "needs a model"),
-            (7, "not int"),
-            (None, "not NoneType"),
+            (7, "got int"),
+            (None, "got NoneType"),
         ],
     )
     def test_faults(self, given_, message):
@@ -71,10 +74,10 @@ class TestOf:
             ({"price": 3}, "two numbers"),
             ({"price": (1, float("inf"))}, "two numbers"),
             ({"params": {"stop": {1, 2}}}, "must be JSON values"),
-            ({"params": {1: 2}}, "must be JSON values with text keys"),
-            ({"params": [1]}, "must be a mapping, not list"),
-            ({"name": 5}, "name of .* must be a text, not int"),
-            ({"base_url": 5}, "base_url of .* must be a text, not int"),
+            ({"params": {1: 2}}, "must be JSON values with string keys"),
+            ({"params": [1]}, "must be a mapping, got .1"),
+            ({"name": 5}, "name of .* must be a string, got 5"),
+            ({"base_url": 5}, "base_url of .* must be a string, got 5"),
         ],
     )
     def test_values_out_of_range_name_the_judge(self, fields, message):
@@ -110,7 +113,7 @@ class TestService:
         ["localhost:8000/v1", "api.openai.com/v1", "http://", "http://[::1", "ftp://a/b", "http://a:x/", "file:///a"],
     )
     def test_what_is_no_address(self, url):
-        with pytest.raises(ConfigError, match="give it as http://HOST:PORT/v1"):
+        with pytest.raises(ConfigError, match="write it as http://HOST:PORT/v1"):
             Judge("openai", "m", base_url=url)
 
     def test_a_port_is_no_other_service(self):
@@ -171,7 +174,7 @@ class TestKeys:
         assert SECRET not in str(caught.value)
 
     def test_no_field_for_it(self):
-        with pytest.raises(ConfigError, match="unknown judge field 'api_key'") as caught:
+        with pytest.raises(ConfigError, match="unknown key 'api_key'") as caught:
             Judge.of({"provider": "openai", "model": "m", "api_key": SECRET})
         assert SECRET not in str(caught.value)
 
@@ -187,7 +190,7 @@ class TestKeys:
 
     @pytest.mark.parametrize("name", ["temperature", "max_tokens"])
     def test_fields_are_no_parameters(self, name):
-        with pytest.raises(ConfigError, match=f"a field of its own: give it as {name}="):
+        with pytest.raises(ConfigError, match=f"a field of its own: pass {name}="):
             Judge("openai", "m", params={name: 1})
 
 

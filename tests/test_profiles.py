@@ -97,9 +97,9 @@ class TestJudges:
         ("judges", "message"),
         [
             (["gtp:x"], "profile 'p': judges: unknown judge provider 'gtp'"),
-            ([{"provider": "fake", "model": "strict", "temp": 1}], "unknown judge field 'temp'; allowed are provider"),
+            ([{"provider": "fake", "model": "strict", "temp": 1}], "judge: unknown key 'temp'"),
             (5, "judges"),
-            ([None], "a judge is a Judge, a text"),
+            ([None], "expected a Judge, a string"),
         ],
     )
     def test_faults(self, judges, message):

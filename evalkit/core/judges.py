@@ -19,6 +19,7 @@ import orjson
 
 from evalkit.core.choices import PROVIDERS
 from evalkit.core.reply_keys import canonical_json
+from evalkit.core.validation_errors import unknown_key
 from evalkit.errors import ConfigError, guess, listed
 from evalkit.errors.secrets import find_key, watch_key
 
@@ -105,6 +106,32 @@ def _is_server(url: str) -> bool:
     return parts.scheme in ("http", "https") and bool(parts.hostname) and port_fits and "@" not in parts.netloc
 
 
+def _is_number(value: object, least: float = 0.0) -> bool:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return is_number and math.isfinite(value) and value >= least
+
+
+def _is_text(value: object) -> bool:
+    return value is None or isinstance(value, str)
+
+
+_FIELDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    **dict.fromkeys(_TEXTS, ("a string", _is_text)),
+    "temperature": ("a number ≥ 0 or None", lambda value: value is None or _is_number(value)),
+    "max_tokens": ("a whole number ≥ 1 or None", lambda value: value is None or (type(value) is int and value >= 1)),
+    "weight": ("a number ≥ 0", _is_number),
+    "timeout_s": ("a number of seconds > 0", lambda value: _is_number(value) and value > 0),
+    "price": (
+        "two numbers (US$ per million prompt and completion tokens) or None",
+        lambda value: (
+            value is None or (isinstance(value, (tuple, list)) and len(value) == 2 and all(map(_is_number, value)))
+        ),
+    ),
+    "params": ("a mapping", lambda value: isinstance(value, Mapping)),
+}
+"""Field -> which values are allowed, and whether a value is one of them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Judge:
     """Who answers: a model at a service, with the parameters asked for.
@@ -175,15 +202,21 @@ class Judge:
         if self.provider not in PROVIDERS:
             raise ConfigError(
                 f"unknown judge provider {self.provider!r}; {guess(self.provider, PROVIDERS)}"
-                f"allowed are {', '.join(PROVIDERS)} "
-                "(as in 'openai:gpt-4o-mini' or 'fake:strict')"
+                f"allowed: {', '.join(PROVIDERS)} (as in 'openai:gpt-4o-mini' or 'fake:strict')"
             )
         if not isinstance(self.model, str) or not self.model.strip():
             raise ConfigError(f"a judge needs a model: '{self.provider}:MODEL'")
-        self._check_numbers()
-        self._check_params()
-        self._check_texts()
-        self._check_ask()
+        who = f"judge '{self.provider}:{self.model}'"
+        for name, (allowed, fits) in _FIELDS.items():
+            if not fits(value := getattr(self, name)):
+                raise ConfigError(f"{name} of {who} must be {allowed}, got {value!r:.60}")
+        for name in ("temperature", "weight"):
+            if getattr(self, name) is not None:
+                put(self, name, float(getattr(self, name)))
+        if self.price is not None:
+            put(self, "price", (float(self.price[0]), float(self.price[1])))
+        self._check_params(who)
+        self._check_addresses(who)
         host = self._host
         if not self.service:
             put(self, "service", host)
@@ -197,49 +230,39 @@ class Judge:
     def _host(self) -> str:
         return host_of(self.base_url) if self.base_url else PROVIDERS[self.provider].host
 
-    def _check_ask(self) -> None:
-        who = f"judge '{self.provider}:{self.model}'"
-        if self.provider != "function":
-            if self.ask is not None:
-                raise ConfigError(f"{who} has ask=…, which only the provider 'function' calls")
-        elif not callable(self.ask) and not (isinstance(self.ask, str) and ":" in self.ask):
-            raise ConfigError(
-                f"{who} needs ask=…: a Python function, or where one is, as 'module:function'; see Judge.function"
-            )
-        elif self.base_url or self.api_key_env:
-            raise ConfigError(f"{who} calls a Python function: it takes neither base_url nor api_key_env")
-
-    def _check_texts(self) -> None:
-        who = f"judge '{self.provider}:{self.model}'"
-        for name in _TEXTS:
-            if not isinstance(getattr(self, name), (str, type(None))):
-                raise ConfigError(f"{name} of {who} must be a text, not {type(getattr(self, name)).__name__}")
+    def _check_addresses(self, who: str) -> None:
         if self.provider == "openai" and not self.base_url and os.environ.get("OPENAI_BASE_URL"):
             object.__setattr__(self, "base_url", os.environ["OPENAI_BASE_URL"])
         if self.base_url and not _is_server(self.base_url):
-            # not shown: a password may stand in it
+            # not shown: it may contain a password
             raise ConfigError(
-                f"base_url of {who} is no address of a server, or holds a password; give it as http://HOST:PORT/v1 "
-                "and the key by api_key_env"
+                f"base_url of {who} is not the address of a server, or contains a password; write it as "
+                "http://HOST:PORT/v1 and pass the key by api_key_env"
             )
         if self.api_key_env is not None and not _VARIABLE.fullmatch(self.api_key_env):
             # not shown: it may be a key
             raise ConfigError(
                 f"api_key_env of {who} must name an environment variable (capital letters, digits and '_', "
-                "as in OPENAI_API_KEY); never give the key itself"
+                "as in OPENAI_API_KEY); never pass the key itself"
             )
+        if self.provider != "function":
+            if self.ask is not None:
+                raise ConfigError(f"{who} has ask=…, which only the provider 'function' calls")
+        elif not callable(self.ask) and not (isinstance(self.ask, str) and ":" in self.ask):
+            raise ConfigError(
+                f"{who} needs ask=…: a Python function, or its import path 'module:function'; see Judge.function"
+            )
+        elif self.base_url or self.api_key_env:
+            raise ConfigError(f"{who} calls a Python function: it takes neither base_url nor api_key_env")
 
-    def _check_params(self) -> None:
-        who = f"judge '{self.provider}:{self.model}'"
-        if not isinstance(self.params, Mapping):
-            raise ConfigError(f"params of {who} must be a mapping, not {type(self.params).__name__}")
-        field_of = [name for name in self.params if name in _FIELD_PARAMS]
-        if field_of:
-            raise ConfigError(f"params of {who} hold {listed(field_of)}, a field of its own: give it as {field_of[0]}=")
+    def _check_params(self, who: str) -> None:
+        own = [name for name in self.params if name in _FIELD_PARAMS]
+        if own:
+            raise ConfigError(f"params of {who} contain {listed(own)}, which has a field of its own: pass {own[0]}=")
         try:
             plain = orjson.loads(canonical_json(dict(self.params)))  # a copy: the caller's may change later
         except TypeError as problem:
-            raise ConfigError(f"params of {who} must be JSON values with text keys: {problem}") from None
+            raise ConfigError(f"params of {who} must be JSON values with string keys: {problem}") from None
         object.__setattr__(self, "params", Params(plain))
 
     def _refuse_keys(self) -> None:
@@ -256,30 +279,9 @@ class Judge:
             "variable, whose name is given by api_key_env"
         )
 
-    def _check_numbers(self) -> None:
-        put, who = object.__setattr__, f"judge '{self.provider}:{self.model}'"
-        if self.temperature is not None:
-            if not _finite(self.temperature) or self.temperature < 0:
-                raise ConfigError(f"temperature {self.temperature!r} of {who} must be a number ≥ 0 or None")
-            put(self, "temperature", float(self.temperature))
-        if self.max_tokens is not None and (type(self.max_tokens) is not int or self.max_tokens < 1):
-            raise ConfigError(f"max_tokens {self.max_tokens!r} of {who} must be a whole number ≥ 1 or None")
-        if not _finite(self.weight) or self.weight < 0:
-            raise ConfigError(f"weight {self.weight!r} of {who} must be a number ≥ 0")
-        put(self, "weight", float(self.weight))
-        if not _finite(self.timeout_s) or self.timeout_s <= 0:
-            raise ConfigError(f"timeout_s {self.timeout_s!r} of {who} must be a number of seconds > 0")
-        if self.price is not None:
-            two = isinstance(self.price, (tuple, list)) and len(self.price) == 2
-            if not two or not all(_finite(part) and part >= 0 for part in self.price):
-                raise ConfigError(
-                    f"price {self.price!r} of {who} must be two numbers: US$ per million prompt and completion tokens"
-                )
-            put(self, "price", (float(self.price[0]), float(self.price[1])))
-
     @classmethod
     def of(cls, judge: Judge | str | Mapping[str, Any]) -> Judge:
-        """A judge from a Judge, a text ``provider:model`` or a mapping of the fields above."""
+        """A judge from a Judge, a string ``provider:model`` or a mapping of the fields above."""
         if isinstance(judge, Judge):
             return judge
         if isinstance(judge, str):
@@ -291,15 +293,15 @@ class Judge:
             return cls(provider.strip(), model.strip())
         if isinstance(judge, Mapping):
             fields = dict(judge)
-            unknown = [name for name in fields if name not in cls.__slots__]
+            unknown = [str(name) for name in fields if name not in cls.__slots__]
             if unknown:
-                raise ConfigError(f"unknown judge field {listed(unknown)}; allowed are {', '.join(cls.__slots__)}")
+                raise ConfigError(f"judge: {unknown_key(unknown[0], cls.__slots__)}")
             if "provider" not in fields or "model" not in fields:
                 raise ConfigError(f"a judge needs 'provider' and 'model'; got {listed(fields)}")
             if fields["provider"] == "function":
                 fields = {"temperature": None, "max_tokens": None} | fields
             return cls(**fields)
-        raise ConfigError(f"a judge is a Judge, a text 'provider:model' or a mapping, not {type(judge).__name__}")
+        raise ConfigError(f"expected a Judge, a string 'provider:model' or a mapping, got {type(judge).__name__}")
 
     @overload
     @classmethod
@@ -443,10 +445,6 @@ class Judge:
                 changes.setdefault("service", "")
             changes.setdefault("api_key_env", None)  # a key never follows to another host
         return replace(self, **changes)
-
-
-def _finite(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
 JudgeLike = str | Judge | Mapping[str, Any]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import random
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -34,7 +33,6 @@ _ADAPT = "adapt."
 _FIRST_LOOK_S = 0.05
 _LONGEST_LOOK_S = 1.0
 _BEYOND_TIMEOUT_S = 10.0
-_log = logging.getLogger("evalkit.engine.calls")
 
 
 class Workers:
