@@ -160,7 +160,7 @@ class TestConfusion:
     def test_verdicts_are_compared_where_people_gave_verdicts(self):
         said = people(("a", "ann", "false"), ("b", "ann", "true"), ("c", "ann", "true"))
         alt = plot_confusion(votes({key: row for key, row in TWO.items() if key[1] == "x"}), said).alt
-        assert "human pass, judge pass: 2; human fail, judge fail: 1" in alt
+        assert "human fail, judge fail: 1; human pass, judge pass: 2" in alt
 
     def test_an_interval_scale_without_rule_has_no_classes(self):
         scale = ek.Scale.of({0: "", 10: ""}, level="interval")
@@ -168,7 +168,7 @@ class TestConfusion:
         assert "nothing to show: x · c: its labels are not classes" in picture.alt
 
     def test_a_label_off_the_scale_is_an_error(self):
-        with pytest.raises(ek.errors.InputError, match="not on its scale: 7"):
+        with pytest.raises(ek.errors.InputError, match="not on its scale: '7'"):
             plot_confusion(votes(), people(("a", "ann", 7)))
 
     def test_no_labels_at_all_is_an_error(self):

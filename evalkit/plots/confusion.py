@@ -2,33 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from evalkit import tables
 from evalkit.core.formatting import count_of
-from evalkit.errors import InputError, counted
-from evalkit.plots.layout import Cell, Key, Panel, frame, paint_matrix, short
+from evalkit.errors import counted
+from evalkit.plots.inputs import LABELLED, Judged, labels_of, parts_of, table_of
+from evalkit.plots.layout import Axes, Cell, Key, Panel, Picture, frame, paint_matrix, short
 from evalkit.plots.theme import Palette, Theme
 from evalkit.rubrics.scales import Scale
-from evalkit.stats.alignment.label_values import read_label
-from evalkit.tables.grouping import group
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from evalkit.plots.figure import Picture
+from evalkit.stats.alignment.label_values import annotators_of, read_label
 
 Counts = npt.NDArray[np.int64]
 
-JURY = "jury"
 _MOST_CODES = 9
 _NONE = ("tied", "unscored")
-_NEED = ["rubric", "rubric_version", "item_id", "criterion", "score", "label", "passed", "tied", "level", "scale"]
 _KEYS = (
     Key("same label", "good"),
     Key("different label", "bad", "////"),
@@ -37,7 +28,7 @@ _KEYS = (
 _NOTE = "every label of every annotator counts once; percentages are shares of the row"
 
 
-def plot_confusion(judged: Any, labels: pd.DataFrame | None = None, *, theme: Theme = "auto") -> Picture:
+def plot_confusion(judged: Judged, labels: pd.DataFrame | None = None, *, theme: Theme = "auto") -> Picture:
     """Confusion tables: human labels (rows) against the judge's labels (columns), with counts and shares.
 
     Parameters
@@ -68,7 +59,7 @@ def plot_confusion(judged: Any, labels: pd.DataFrame | None = None, *, theme: Th
     >>> plot_confusion(tables.empty("votes"), tables.empty("labels")).alt
     'Judges against people. 0 labels. nothing to show: the table has no rows'
     """
-    table, human = table_of(judged, "scores"), labels_of(judged, labels)
+    table, human = table_of(judged, "scores", LABELLED), labels_of(judged, labels)
     panels: list[Panel] = []
     gaps: list[str] = []
     total = together = 0
@@ -95,62 +86,28 @@ def plot_confusion(judged: Any, labels: pd.DataFrame | None = None, *, theme: Th
     )
 
 
-def table_of(judged: Any, of_evaluation: str) -> pd.DataFrame:
-    """Votes or scores, or those of an evaluation, with their types restored."""
-    table = judged if isinstance(judged, pd.DataFrame) else getattr(judged, of_evaluation, judged)
-    name = "votes" if "judge" in getattr(table, "columns", ()) else "scores"
-    return tables.check(table, name, need=[*_NEED, *(["judge"] if name == "votes" else [])])
-
-
-def labels_of(judged: Any, labels: Any) -> pd.DataFrame:
-    """The labels passed, else those of an evaluation, without missing ones."""
-    table = labels if labels is not None else getattr(judged, "labels", None)
-    if table is None:
-        raise InputError("no human labels: pass labels=, a table with item_id, criterion, annotator, label")
-    human = tables.check(table, "labels", need=["item_id", "criterion", "annotator", "label"])
-    return human[human["label"].notna().to_numpy()]
-
-
-def parts_of(table: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
-    """Criterion, judge and rows, one version of one rubric at a time."""
-    by_judge = "judge" in table.columns
-    keys = ["rubric", "rubric_version", "criterion", *(["judge"] if by_judge else [])]
-    groups = group(table, keys)
-    for number in range(len(groups)):
-        rows = table.loc[groups.codes == number]
-        yield str(rows["criterion"].iloc[0]), str(rows["judge"].iloc[0]) if by_judge else JURY, rows
-
-
 def _matrix(rows: pd.DataFrame, human: pd.DataFrame) -> tuple[list[str], Counts] | str:
     """Names of the classes and counts (human × judge, tied and unscored last), or why there are none."""
     scale = Scale.from_json(str(rows["level"].iloc[0]), str(rows["scale"].iloc[0]))
     human = human[human["item_id"].isin(rows["item_id"]).to_numpy()]
     if human.empty:
         return "these items have no labels"
-    readings = {text: read_label(str(text), scale) for text in human["label"].unique()}
-    off = [text for text, meaning in readings.items() if meaning is None]
-    if off:
-        raise InputError(f"labels of criterion {rows['criterion'].iloc[0]!r} are not on its scale: {', '.join(off)}")
+    readings = [read_label(str(text), scale) for text in human["label"].unique()]
     coded = scale.level != "interval" and len(scale) <= _MOST_CODES
-    coded = coded and all(meaning is not None and meaning.label is not None for meaning in readings.values())
+    coded = coded and not any(reading is not None and reading.label is None for reading in readings)
     if not coded and not scale.has_rule:
         return "its labels are not classes (an interval scale, means or many codes) and there is no pass rule"
-    names = list(scale.labels) if coded else ["pass", "fail"]
-    at = {name: number for number, name in enumerate(names)}
-    verdict: dict[bool | None, int] = {True: 0, False: 1}
-    kinds = {
-        text: (at[str(meaning.label)] if coded else verdict.get(meaning.passed, -1))
-        for text, meaning in readings.items()
-        if meaning is not None
-    }
-    answers = rows["label"].astype(object).map(at) if coded else rows["passed"].astype(object).map(verdict)
+    names = list(scale.labels) if coded else ["fail", "pass"]
+    at: dict[Any, int] = {name: number for number, name in enumerate(names if coded else (False, True))}
+    people = annotators_of(
+        human, pd.Index(rows["item_id"]), scale, at if coded else {}, str(rows["criterion"].iloc[0]), verdicts=not coded
+    )
+    answers = rows["label" if coded else "passed"].astype(object).map(at)
     none = np.where(rows["tied"].to_numpy(dtype=bool), len(names), len(names) + 1)
-    codes = np.where(answers.isna(), none, answers.fillna(-1).to_numpy(dtype=np.int64))
-    answer = dict(zip(rows["item_id"], codes, strict=True))
+    answer = np.where(answers.isna(), none, answers.fillna(-1).to_numpy(dtype=np.int64))
     counts = np.zeros((len(names), len(names) + len(_NONE)), dtype=np.int64)
-    for item, text in zip(human["item_id"], human["label"], strict=True):
-        if kinds[text] >= 0:
-            counts[kinds[text], answer[item]] += 1
+    items, _ = np.nonzero(people.kind >= 0)
+    np.add.at(counts, (people.kind[people.kind >= 0], answer[items]), 1)
     return (names, counts) if counts.sum() else "none of the labels is a verdict"
 
 

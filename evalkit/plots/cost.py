@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
 
 from evalkit.core.formatting import count_of, figure
 from evalkit.errors import ConfigError, InputError, counted
-from evalkit.plots.layout import Panel, check_columns, frame, grid, short
+from evalkit.plots.inputs import EvaluationLike, Judged
+from evalkit.plots.layout import Axes, Panel, Picture, check_columns, frame, grid, short
 from evalkit.plots.theme import Palette, Theme
 from evalkit.tables.grouping import Floats
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from evalkit.plots.figure import Picture
 
 Measure = Literal["accuracy", "kappa", "quadratic_kappa", "spearman", "pearson"]
 _SPAN = {"accuracy": (0.0, 1.0)}
 _MARKS = "oDs^vP*X"
 
 
-def plot_cost(alignments: Any, *, measure: Measure = "accuracy", theme: Theme = "auto") -> Picture:
+def plot_cost(
+    alignments: Judged | Mapping[str, EvaluationLike], *, measure: Measure = "accuracy", theme: Theme = "auto"
+) -> Picture:
     """Agreement with people against cost, for judges and juries of one or several evaluations.
 
     Parameters
@@ -72,7 +70,7 @@ def plot_cost(alignments: Any, *, measure: Measure = "accuracy", theme: Theme = 
     return frame(title, subtitle, panels, theme=theme, nothing=nothing, notes=notes)
 
 
-def _gathered(evaluations: Any, measure: str) -> pd.DataFrame:
+def _gathered(evaluations: Judged | Mapping[str, EvaluationLike], measure: str) -> pd.DataFrame:
     if isinstance(evaluations, pd.DataFrame):
         need = ["criterion", "judge", "usd_per_1000", measure, "n_scored", "n_labelled"]
         check_columns(evaluations, need, "align with costs")
@@ -83,7 +81,7 @@ def _gathered(evaluations: Any, measure: str) -> pd.DataFrame:
     return pd.concat([_of(one, f"{name}: " if name else "") for name, one in named.items()], ignore_index=True)
 
 
-def _of(evaluation: Any, prefix: str) -> pd.DataFrame:
+def _of(evaluation: EvaluationLike, prefix: str) -> pd.DataFrame:
     alignment = getattr(evaluation, "alignment", None)
     if alignment is None:
         raise InputError("plot_cost needs evaluations with labels: pass labels= to evaluate")

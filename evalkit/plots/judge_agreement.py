@@ -3,34 +3,28 @@
 from __future__ import annotations
 
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from evalkit import tables
 from evalkit.core.formatting import figure
 from evalkit.errors import counted
-from evalkit.plots.confusion import labels_of, parts_of, table_of
-from evalkit.plots.layout import Cell, Panel, frame, grid, paint_matrix, short
+from evalkit.plots.inputs import LABELLED, RUBRIC_KEY, Judged, labels_of, parts_of, table_of
+from evalkit.plots.layout import Axes, Cell, Panel, Picture, frame, grid, paint_matrix, short
 from evalkit.plots.theme import Palette, Theme
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.agreement.disagreements import disagreement
-from evalkit.stats.alignment.label_values import Reading, read_label
+from evalkit.stats.alignment.label_values import annotators_of
 from evalkit.stats.intervals import cluster_codes, mean_interval
 from evalkit.tables.grouping import Floats, clusters_of
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from evalkit.plots.figure import Picture
 
 _MOST_JUDGES = 12
 _FEW = 0.02
 
 
-def plot_agreement(votes: Any, *, theme: Theme = "auto") -> Picture:
+def plot_agreement(votes: Judged, *, theme: Theme = "auto") -> Picture:
     """Judge by judge: the share of items on which two judges give the same label.
 
     Parameters
@@ -58,12 +52,9 @@ def plot_agreement(votes: Any, *, theme: Theme = "auto") -> Picture:
     >>> plot_agreement(tables.empty("votes")).alt
     'Agreement among judges. 0 votes. nothing to show: the table has no rows'
     """
-    table = votes if isinstance(votes, pd.DataFrame) else getattr(votes, "votes", votes)
-    need = ["rubric", "rubric_version", "item_id", "criterion", "judge", "label"]
-    table = tables.check(table, "votes", need=need)
-    keys = ["rubric", "rubric_version", "criterion"]
+    table = table_of(votes, "votes", [*RUBRIC_KEY, "item_id", "label"])
     panels = []
-    for (_, _, criterion), rows in table.groupby(keys, observed=True, sort=False):
+    for (_, _, criterion), rows in table.groupby(RUBRIC_KEY, observed=True, sort=False):
         if rows["judge"].nunique() > 1:
             panels.append(_agreement(str(criterion), rows))
     labelled = int(table["label"].notna().sum())
@@ -101,7 +92,7 @@ def _agreement(criterion: str, rows: pd.DataFrame) -> Panel:
     return Panel("", paint, f"{criterion}: {alt}", 0.8 + 0.52 * len(judges))
 
 
-def plot_disagreement(judged: Any, labels: pd.DataFrame | None = None, *, theme: Theme = "auto") -> Picture:
+def plot_disagreement(judged: Judged, labels: pd.DataFrame | None = None, *, theme: Theme = "auto") -> Picture:
     """Disagreement against error: is the jury wrong where its judges disagree?
 
     Parameters
@@ -128,9 +119,9 @@ def plot_disagreement(judged: Any, labels: pd.DataFrame | None = None, *, theme:
     MissingExtraError
         Without matplotlib.
     """
-    votes = table_of(judged, "votes")
+    votes = table_of(judged, "votes", LABELLED)
     human = labels_of(judged, labels)
-    scores = aggregate(votes) if isinstance(judged, pd.DataFrame) else table_of(judged, "scores")
+    scores = aggregate(votes) if isinstance(judged, pd.DataFrame) else table_of(judged, "scores", LABELLED)
     disagreements = disagreement(votes)
     clusters = getattr(judged, "clusters", None)
     panels: list[Panel] = []
@@ -166,30 +157,19 @@ def errors_of(scores: pd.DataFrame, labels: pd.DataFrame) -> Floats:
 
 def _errors(rows: pd.DataFrame, human: pd.DataFrame) -> Floats:
     scale = Scale.from_json(str(rows["level"].iloc[0]), str(rows["scale"].iloc[0]))
-    readings = {text: read_label(str(text), scale) for text in human["label"].unique()}
-    by_item: dict[str, list[Reading]] = {}
-    for item, text in zip(human["item_id"], human["label"], strict=True):
-        if (meaning := readings[text]) is not None:
-            by_item.setdefault(str(item), []).append(meaning)
-    columns = (rows[name].astype(object) for name in ("item_id", "score_norm", "label", "passed"))
-    errors = [
-        _error(scale, by_item.get(str(item), []), norm, label, passed)
-        for item, norm, label, passed in zip(*columns, strict=True)
-    ]
-    return np.array(errors, dtype=np.float64)
-
-
-def _error(scale: Scale, readings: list[Reading], norm: Any, label: Any, passed: Any) -> float:
-    scores = [each.score for each in readings if not np.isnan(each.score)]
-    if scale.level != "nominal" and scores:
-        width = scale.highest - scale.lowest
-        mean = float(np.mean([(score - scale.lowest) / width for score in scores]))
-        return np.nan if pd.isna(norm) else abs(float(norm) - (1 - mean if scale.better == "low" else mean))
-    labels = [each.label for each in readings if each.label is not None]
-    if labels and scale.level == "nominal":
-        return np.nan if pd.isna(label) else float(np.mean([each != label for each in labels]))
-    verdicts = [each.passed for each in readings if each.passed is not None]
-    return np.nan if pd.isna(passed) or not verdicts else float(np.mean([each != passed for each in verdicts]))
+    nominal, kinds = scale.level == "nominal", dict[Any, int]({False: 0, True: 1})
+    kinds |= {name: number for number, name in enumerate(scale.labels)} if nominal else {}
+    items, criterion = pd.Index(rows["item_id"]), str(rows["criterion"].iloc[0])
+    people = annotators_of(human, items, scale, kinds, criterion, verdicts=not nominal)
+    own = rows["label" if nominal else "passed"].astype(object).map(kinds).fillna(-1).to_numpy(dtype=np.int64)
+    labelled = people.kind >= 0
+    others = (labelled & (people.kind != own[:, None])).sum(axis=1) / np.maximum(labelled.sum(axis=1), 1)
+    share = np.where(labelled.any(axis=1) & (own >= 0), others, np.nan)
+    if nominal:
+        return share
+    mean = (people.together("mean").score - scale.lowest) / (scale.highest - scale.lowest)
+    distance = np.abs(rows["score_norm"].to_numpy(dtype=np.float64) - (1 - mean if scale.better == "low" else mean))
+    return np.where(np.isnan(mean), share, distance)
 
 
 def _scatter(criterion: str, spread: Floats, error: Floats, units: Any, n_items: int) -> Panel:

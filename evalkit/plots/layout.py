@@ -7,17 +7,23 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
+
 from evalkit.errors import InputError, MissingExtraError, advise_extra, listed
 from evalkit.plots.theme import Palette, palette_of
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    from matplotlib.axes import Axes as Axes
 
-    from evalkit.plots.figure import Picture
+    from evalkit.plots.figure import Picture as Picture
+else:  # matplotlib is loaded when something is drawn
+    Axes = Picture = Any
 
 MOST_PANELS = 12
 _WIDTH, _CHARACTERS = 8.0, 96
 _LINE, _EDGE, _LEGEND = 0.19, 0.14, 0.34  # inches
+
+Paint = Callable[[Axes, Palette], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +31,7 @@ class Panel:
     """One set of axes: its title, what draws it, the same in words, and its height in inches."""
 
     title: str
-    paint: Callable[[Axes, Palette], None]
+    paint: Paint
     alt: str
     height: float = 2.3
 
@@ -168,6 +174,11 @@ def short(text: str, most: int = 28) -> str:
     """A name in one line, cut if it is long."""
     line = " ".join(text.split())
     return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
+def why_missing(rows: pd.DataFrame, otherwise: str) -> str:
+    """The first note of these rows, which says why they have no figures."""
+    return next((str(note) for note in rows.get("notes", ()) if not pd.isna(note)), otherwise)
 
 
 def check_columns(table: Any, need: Sequence[str], name: str) -> None:

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pandas as pd
 
 from evalkit.core.formatting import figure
 from evalkit.errors import counted
-from evalkit.plots.layout import Cell, Panel, check_columns, frame, paint_matrix, short
+from evalkit.plots.layout import Axes, Cell, Panel, Picture, check_columns, frame, paint_matrix, short, why_missing
 from evalkit.plots.theme import Palette, Theme
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from evalkit.plots.figure import Picture
 
 _NEED = ["rubric", "rubric_version", "criterion", "n_judges", "n_samples", "phi", "extrapolated", "n_blocks"]
 _NOTE = "framed: at most as many judges and samples as were observed; the other cells are extrapolated"
@@ -50,8 +43,7 @@ def plot_phi_grid(grid: pd.DataFrame, *, theme: Theme = "auto") -> Picture:
             panels.append(_panel(str(criterion), rows))
             blocks.append(f"{short(str(criterion))}: {rows['n_blocks'].iloc[0]} complete items")
         else:
-            why = rows["notes"].dropna().astype(str) if "notes" in rows else pd.Series(dtype=str)
-            gaps.append(f"{criterion}: {why.iloc[0] if len(why) else 'phi is NA'}")
+            gaps.append(f"{criterion}: {why_missing(rows, 'phi is NA')}")
     subtitle = "; ".join(blocks) or "0 complete items"
     title = "Dependability Φ (0-1) by number of judges and samples"
     return frame(title, subtitle, panels, theme=theme, gaps=gaps, notes=[_NOTE])

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from evalkit.core.formatting import figure
 from evalkit.errors import counted
-from evalkit.plots.layout import Key, Panel, check_columns, frame, grid, short
+from evalkit.plots.layout import Axes, Key, Panel, Picture, check_columns, frame, grid, short, why_missing
 from evalkit.plots.theme import Palette, Theme
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from evalkit.plots.figure import Picture
 
 _KEYS_OF = ["rubric", "rubric_version", "criterion", "judge", "figure"]
 _NEED = [*_KEYS_OF, "k", "value", "low", "high", "sd_subsets", "phi", "extrapolated", "n_items", "n_samples"]
@@ -69,8 +64,7 @@ def plot_k_curve(curve: pd.DataFrame, *, theme: Theme = "auto") -> Picture:
             panels.append(_panel(name, str(what), rows.sort_values("k")))
             seen.append((int(rows["n_items"].max()), int(rows["n_samples"].max())))
         else:
-            why = rows["notes"].dropna().astype(str) if "notes" in rows else pd.Series(dtype=str)
-            gaps.append(f"{name}: {why.iloc[0] if len(why) else 'all figures are NA'}")
+            gaps.append(f"{name}: {why_missing(rows, 'all figures are NA')}")
     return frame(
         "Agreement by number of samples",
         _counted(seen),

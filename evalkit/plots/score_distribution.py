@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from evalkit import tables
 from evalkit.core.formatting import count_of, figure
-from evalkit.plots.layout import Key, Panel, frame, grid, short
+from evalkit.plots.inputs import LABELLED, RUBRIC_KEY, Judged, table_of
+from evalkit.plots.layout import Axes, Key, Panel, Picture, frame, grid, short
 from evalkit.plots.theme import Palette, Theme
 from evalkit.rubrics.scales import Scale, code_text
 from evalkit.stats.aggregation.summaries import summarize
 from evalkit.tables.grouping import Flags, Floats, Objects, group
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from evalkit.plots.figure import Picture
-
-_KEYS = ["rubric", "rubric_version", "criterion"]
 _MOST_BARS = 12
 _NO_RULE = "no pass rule"
 _PARTS = (("passed", "good", ""), ("failed", "bad", "////"), ("no verdict", "chance", "---"), (_NO_RULE, "quiet", ""))
 
 
-def plot_scores(scores: Any, *, theme: Theme = "auto") -> Picture:
+def plot_scores(scores: Judged, *, theme: Theme = "auto") -> Picture:
     """The distribution of the scores of each criterion over its scale, with passed, failed and unscored items.
 
     Parameters
@@ -56,11 +50,8 @@ def plot_scores(scores: Any, *, theme: Theme = "auto") -> Picture:
     'Distribution of scores. 0 of 0 scored. nothing to show: the table has no rows'
     """
     clusters = getattr(scores, "clusters", None)
-    table = scores if isinstance(scores, pd.DataFrame) else getattr(scores, "scores", scores)
-    whole = tables.check(
-        table, "scores", need=[*_KEYS, "item_id", "score", "label", "passed", "status", "level", "scale"]
-    )
-    groups = group(whole, _KEYS)
+    whole = table_of(scores, "scores", [*LABELLED, "status"])
+    groups = group(whole, RUBRIC_KEY)
     summary = summarize(whole, clusters=clusters) if len(whole) else None
     several = len(whole[["rubric", "rubric_version"]].drop_duplicates()) > 1
     panels: list[Panel] = []
@@ -173,8 +164,5 @@ def _ticks(axes: Axes, scale: Scale, places: Floats, names: list[str]) -> None:
     codes = [float(scale.score(code)) for code in scale.codes]
     if scale.level == "ordinal" and len(codes) <= _MOST_BARS:
         axes.set_xticks(codes, [code_text(code) for code in scale.codes])
-    axes.set_xlabel(f"score, {code_text(scale.codes[0])} to {code_text(scale.codes[-1])} ({_better(scale)} is better)")
-
-
-def _better(scale: Scale) -> str:
-    return "low" if scale.better == "low" else "high"
+    better = "low" if scale.better == "low" else "high"
+    axes.set_xlabel(f"score, {code_text(scale.codes[0])} to {code_text(scale.codes[-1])} ({better} is better)")

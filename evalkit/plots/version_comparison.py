@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from evalkit.core.formatting import count_of, figure
 from evalkit.errors import InputError, counted
-from evalkit.plots.layout import Key, Panel, frame, grid, short
+from evalkit.plots.inputs import Judged
+from evalkit.plots.layout import Axes, Key, Paint, Panel, Picture, frame, grid, short
 from evalkit.plots.theme import Palette, Theme
 from evalkit.stats.comparison.comparison_table import Comparison, chance_words
 from evalkit.stats.comparison.comparisons import compare
 from evalkit.stats.intervals import cluster_codes, mean_interval
 from evalkit.tables.grouping import clusters_of
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from evalkit.plots.figure import Picture
 
 _MOST_ROWS = 16
 _BAND = "band: verdicts that may change when the same prompt is sampled again (95 %); line: measured mean"
@@ -32,8 +28,8 @@ _KEYS = (
 
 
 def plot_versions(
-    before: Any,
-    after: Any = None,
+    before: Judged | Comparison,
+    after: Judged | None = None,
     *,
     labels: pd.DataFrame | None = None,
     theme: Theme = "auto",
@@ -118,10 +114,7 @@ def _means(side: Any, rows: pd.DataFrame, before: Any, after: Any) -> list[tuple
 
 
 def _both(names: list[str], sides: list[list[tuple[float, float, float]]]) -> Panel:
-    alt = "; ".join(
-        f"{name}: before {figure(*one)}, after {figure(*other)}".replace("\n", ", ")
-        for name, one, other in zip(names, *sides, strict=True)
-    )
+    texts = [f"before {figure(*before)}, after {figure(*after)}" for before, after in zip(*sides, strict=True)]
 
     def paint(axes: Axes, palette: Palette) -> None:
         styles: list[tuple[float, str, str, str]] = [
@@ -134,19 +127,16 @@ def _both(names: list[str], sides: list[list[tuple[float, float, float]]]) -> Pa
                 axes.plot([mean], [at + shift], marker=marker, color=colour, markerfacecolor=face, markersize=7)
         axes.set_xlim(-0.02, 1.02)
         axes.set_xlabel("mean score, 0-1, with 95 % interval")
-        _rows(axes, palette, names)
 
-    return Panel("Mean scores", paint, alt, _height(names))
+    return _panel("Mean scores", paint, names, texts)
 
 
 def _changed(rows: pd.DataFrame, names: list[str]) -> Panel:
     coverage = [count_of(n, whole) for n, whole in zip(rows["changed"], rows["n_verdicts"], strict=True)]
     limit = rows["chance_up_to"].to_numpy(dtype=np.float64)
     mean = (rows["floor"] * rows["n_asked_again"]).to_numpy(dtype=np.float64)
-    alt = "; ".join(
-        f"{name}: {of} changed, {chance_words(row)}".replace("\n", ", ")
-        for name, of, row in zip(names, coverage, rows.to_dict("records"), strict=True)
-    )
+    chances = map(chance_words, rows.to_dict("records"))
+    texts = [f"{of} changed, {chance}" for of, chance in zip(coverage, chances, strict=True)]
 
     def paint(axes: Axes, palette: Palette) -> None:
         most = float(np.nanmax([*rows["changed"], *limit, 1.0]))
@@ -163,17 +153,14 @@ def _changed(rows: pd.DataFrame, names: list[str]) -> Panel:
         axes.set_xlim(0, most * 1.18)
         axes.locator_params(axis="x", integer=True)
         axes.set_xlabel("items with another verdict (or label), of those with one on both sides")
-        _rows(axes, palette, names)
 
-    return Panel("Changed verdicts, and how many chance may change", paint, alt, _height(names))
+    return _panel("Changed verdicts, and how many chance may change", paint, names, texts)
 
 
 def _difference(rows: pd.DataFrame, names: list[str]) -> Panel:
     columns = ["mean_difference", "difference_low", "difference_high"]
     values = [tuple(float(value) for value in line) for line in rows[columns].to_numpy(dtype=np.float64)]
-    alt = "; ".join(
-        f"{name}: {figure(*line, digits=3)}".replace("\n", ", ") for name, line in zip(names, values, strict=True)
-    )
+    texts = [figure(*line, digits=3) for line in values]
 
     def paint(axes: Axes, palette: Palette) -> None:
         axes.axvline(0, color=palette.ink, linewidth=1)
@@ -188,17 +175,19 @@ def _difference(rows: pd.DataFrame, names: list[str]) -> Panel:
         widest = np.nanmax(np.abs(np.array([*values, (0.05, 0.05, 0.05)])))
         axes.set_xlim(-1.15 * widest, 1.15 * widest)
         axes.set_xlabel("difference of mean scores, after − before, on 0-1, with 95 % interval (filled: it excludes 0)")
-        _rows(axes, palette, names)
 
-    return Panel("Difference of means", paint, alt, _height(names))
-
-
-def _rows(axes: Axes, palette: Palette, names: list[str]) -> None:
-    axes.set_ylim(len(names) - 0.4, -0.6)
-    axes.set_yticks(range(len(names)), names)
-    axes.tick_params(axis="y", length=0)
-    grid(axes, palette, "x")
+    return _panel("Difference of means", paint, names, texts)
 
 
-def _height(names: list[str]) -> float:
-    return 0.95 + 0.42 * len(names)
+def _panel(title: str, paint: Paint, names: list[str], texts: list[str]) -> Panel:
+    """A panel with a row per name, and the text of each row."""
+
+    def paint_rows(axes: Axes, palette: Palette) -> None:
+        paint(axes, palette)
+        axes.set_ylim(len(names) - 0.4, -0.6)
+        axes.set_yticks(range(len(names)), names)
+        axes.tick_params(axis="y", length=0)
+        grid(axes, palette, "x")
+
+    alt = "; ".join(f"{name}: {text}" for name, text in zip(names, texts, strict=True)).replace("\n", ", ")
+    return Panel(title, paint_rows, alt, 0.95 + 0.42 * len(names))

@@ -1,0 +1,77 @@
+"""What plots draw: tables of votes or scores with human labels, or an evaluation that has them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Literal, Protocol
+
+import pandas as pd
+
+from evalkit import tables
+from evalkit.errors import InputError
+from evalkit.tables.grouping import group
+
+JURY = "jury"
+RUBRIC_KEY = ["rubric", "rubric_version", "criterion"]
+LABELLED = [*RUBRIC_KEY, "item_id", "score", "label", "passed", "tied", "level", "scale"]
+"""Columns of votes and scores that are compared with human labels."""
+
+
+class EvaluationLike(Protocol):
+    """The tables of an `Evaluation` that plots draw."""
+
+    @property
+    def judgments(self) -> pd.DataFrame:
+        """One row per item, criterion, judge and sample."""
+
+    @property
+    def votes(self) -> pd.DataFrame:
+        """One row per item, criterion and judge."""
+
+    @property
+    def scores(self) -> pd.DataFrame:
+        """One row per item and criterion."""
+
+    @property
+    def labels(self) -> pd.DataFrame | None:
+        """Human labels."""
+
+    @property
+    def alignment(self) -> pd.DataFrame | None:
+        """Agreement of judges and jury with people."""
+
+    @property
+    def clusters(self) -> pd.Series | None:
+        """Item -> unit of the intervals."""
+
+    @property
+    def n_unique(self) -> int:
+        """Number of items of different content."""
+
+
+Judged = pd.DataFrame | EvaluationLike
+
+
+def table_of(judged: Judged, name: Literal["votes", "scores"], need: Sequence[str]) -> pd.DataFrame:
+    """The table passed, or that of an evaluation, with its types restored; votes are also taken for scores."""
+    table = judged if isinstance(judged, pd.DataFrame) else getattr(judged, name, judged)
+    by_judge = name == "votes" or "judge" in getattr(table, "columns", ())
+    return tables.check(table, "votes" if by_judge else "scores", need=[*need, *(["judge"] if by_judge else [])])
+
+
+def labels_of(judged: Judged, labels: pd.DataFrame | None) -> pd.DataFrame:
+    """The labels passed, else those of an evaluation, without missing ones."""
+    table = labels if labels is not None else getattr(judged, "labels", None)
+    if table is None:
+        raise InputError("no human labels: pass labels=, a table with item_id, criterion, annotator, label")
+    human = tables.check(table, "labels", need=["item_id", "criterion", "annotator", "label"])
+    return human[human["label"].notna().to_numpy()]
+
+
+def parts_of(table: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
+    """Criterion, judge and rows, one version of one rubric at a time."""
+    by_judge = "judge" in table.columns
+    groups = group(table, [*RUBRIC_KEY, *(["judge"] if by_judge else [])])
+    for number in range(len(groups)):
+        rows = table.loc[groups.codes == number]
+        yield str(rows["criterion"].iloc[0]), str(rows["judge"].iloc[0]) if by_judge else JURY, rows
