@@ -74,16 +74,8 @@ def plot_confusion(judged: Judged, labels: pd.DataFrame | None = None, *, theme:
         panels.append(_panel(name, names, counts))
     subtitle = f"{together} of {counted(total, 'label')} compared" if total else "0 labels"
     keys = _KEYS if total > together else _KEYS[:2]
-    return frame(
-        "Judges against people",
-        subtitle,
-        panels,
-        theme=theme,
-        gaps=gaps,
-        columns=2,
-        keys=keys,
-        notes=[_NOTE],
-    )
+    title = "Judges against people"
+    return frame(title, subtitle, panels, theme=theme, gaps=gaps, columns=2, keys=keys, notes=[_NOTE])
 
 
 def _matrix(rows: pd.DataFrame, human: pd.DataFrame) -> tuple[list[str], Counts] | str:

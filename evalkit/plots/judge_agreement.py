@@ -142,7 +142,7 @@ def plot_disagreement(judged: Judged, labels: pd.DataFrame | None = None, *, the
     subtitle = f"{n_used} of {counted(len(scores), 'score has', 'scores have')} several judges and a human label"
     nothing = "no item has a human label and scores of two judges" if len(scores) else "the table has no rows"
     title = "Does disagreement predict errors?"
-    return frame(title, subtitle, panels, theme=theme, nothing=nothing, columns=1 if len(panels) == 1 else 2)
+    return frame(title, subtitle, panels, theme=theme, nothing=nothing, columns=2)
 
 
 def errors_of(scores: pd.DataFrame, labels: pd.DataFrame) -> Floats:
@@ -174,11 +174,12 @@ def _errors(rows: pd.DataFrame, human: pd.DataFrame) -> Floats:
 
 def _scatter(criterion: str, spread: Floats, error: Floats, units: Any, n_items: int) -> Panel:
     places, counts = np.unique(np.round(np.column_stack([spread, error]), 2), axis=0, return_counts=True)
+    groups = [("judges agree", spread <= _FEW), ("judges disagree", spread > _FEW)]
+    groups = [(name, chosen) for name, chosen in groups if chosen.any()]
     parts = []
-    for name, chosen in (("judges agree", spread <= _FEW), ("judges disagree", spread > _FEW)):
-        if chosen.any():
-            ends = mean_interval(error[chosen], units[chosen], bounds=(0.0, 1.0))
-            parts.append(f"{name}: error {figure(error[chosen].mean(), ends.low, ends.high)} (n {chosen.sum()})")
+    for name, chosen in groups:
+        ends = mean_interval(error[chosen], units[chosen], bounds=(0.0, 1.0))
+        parts.append(f"{name}: error {figure(error[chosen].mean(), ends.low, ends.high)} (n {chosen.sum()})")
     coverage = f"{len(spread)} of {counted(n_items, 'item')}"
 
     def paint(axes: Axes, palette: Palette) -> None:
@@ -188,11 +189,9 @@ def _scatter(criterion: str, spread: Floats, error: Floats, units: Any, n_items:
         for (x, y), n in zip(places, counts, strict=True):
             if n > 2:
                 axes.annotate(str(n), (x, y), ha="center", va="center", fontsize=9, color=palette.ink)
-        for low, high in ((-1.0, _FEW), (_FEW, 2.0)):
-            chosen = (spread > low) & (spread <= high)
-            if chosen.any():
-                x = (spread[chosen].min(), max(spread[chosen].max(), spread[chosen].min() + 0.06))
-                axes.plot(x, [error[chosen].mean()] * 2, color=palette.bad, linewidth=2.5, linestyle=(0, (3, 1)))
+        for _, chosen in groups:
+            x = (spread[chosen].min(), max(spread[chosen].max(), spread[chosen].min() + 0.06))
+            axes.plot(x, [error[chosen].mean()] * 2, color=palette.bad, linewidth=2.5, linestyle=(0, (3, 1)))
         axes.set_xlim(-0.06, max(0.6, float(spread.max()) + 0.08))
         axes.set_ylim(-0.06, max(0.6, float(error.max()) + 0.1))
         axes.set_xlabel("disagreement of the judges, 0-1")

@@ -81,7 +81,7 @@ def frame(
     theme
         See `palette_of`.
     columns
-        How many panels are side by side.
+        How many panels are side by side, if there are as many.
     gaps
         What cannot be drawn, with its reason.
     keys, notes
@@ -98,6 +98,7 @@ def frame(
     except ImportError as problem:
         raise MissingExtraError(f"plots need matplotlib: {advise_extra('notebook')}") from problem
     shown = list(panels[:MOST_PANELS])
+    columns = max(1, min(columns, len(shown)))
     nothing = "; ".join(gaps) or nothing
     notes = [*notes, *(f"left out: {gap}" for gap in gaps)] if panels else []
     notes += [f"the first {len(shown)} of {len(panels)} panels"] if len(panels) > len(shown) else []

@@ -65,16 +65,8 @@ def plot_k_curve(curve: pd.DataFrame, *, theme: Theme = "auto") -> Picture:
             seen.append((int(rows["n_items"].max()), int(rows["n_samples"].max())))
         else:
             gaps.append(f"{name}: {why_missing(rows, 'all figures are NA')}")
-    return frame(
-        "Agreement by number of samples",
-        _counted(seen),
-        panels,
-        theme=theme,
-        gaps=gaps,
-        columns=min(2, max(len(panels), 1)),
-        keys=_KEYS,
-        notes=[_NOTE],
-    )
+    title = "Agreement by number of samples"
+    return frame(title, _counted(seen), panels, theme=theme, gaps=gaps, columns=2, keys=_KEYS, notes=[_NOTE])
 
 
 def _counted(sizes: list[tuple[int, int]]) -> str:

@@ -65,9 +65,7 @@ def plot_scores(scores: Judged, *, theme: Theme = "auto") -> Picture:
     keys = [Key(name, part, hatch) for name, part, hatch in _PARTS if name in kinds and kinds - {"", _NO_RULE}]
     name = "item and criterion pairs" if len(groups) > 1 else "items"
     subtitle = f"{count_of(scored, len(whole))} {name} scored" if len(whole) else "0 of 0 scored"
-    return frame(
-        "Distribution of scores", subtitle, panels, theme=theme, columns=1 if len(panels) == 1 else 2, keys=keys
-    )
+    return frame("Distribution of scores", subtitle, panels, theme=theme, columns=2, keys=keys)
 
 
 def _panel(rows: pd.DataFrame, summary: pd.Series, *, several: bool) -> Panel:

@@ -9,7 +9,7 @@ import pandas as pd
 
 from evalkit.core.formatting import count_of, figure
 from evalkit.errors import InputError, counted
-from evalkit.plots.inputs import Judged
+from evalkit.plots.inputs import EvaluationLike, Judged
 from evalkit.plots.layout import Axes, Key, Paint, Panel, Picture, frame, grid, short
 from evalkit.plots.theme import Palette, Theme
 from evalkit.stats.comparison.comparison_table import Comparison, chance_words
@@ -71,7 +71,9 @@ def plot_versions(
         comparison = compare(before, after, labels=labels, **options)
     rows = comparison.table.head(_MOST_ROWS)
     names = [_name(row, several=comparison.table["criterion"].nunique() > 1) for row in rows.to_dict("records")]
-    sides = [] if after is None else [_means(side, rows, before, after) for side in (before, after)]
+    given = [side for side in (before, after) if side is not None and not isinstance(side, pd.DataFrame | Comparison)]
+    shared = set.intersection(*(set(side.judgments["item_id"]) for side in given)) if given else set()
+    sides = [_means(side, rows, shared) for side in given] if len(given) == 2 else []
     panels = [] if rows.empty else [_changed(rows, names), _difference(rows, names)]
     if sides and panels:
         panels.insert(0, _both(names, sides))
@@ -92,23 +94,15 @@ def _name(row: dict[Any, Any], *, several: bool) -> str:
     return f"{short(str(row['criterion']), 24)}\n{judge}" if several else judge
 
 
-def _means(side: Any, rows: pd.DataFrame, before: Any, after: Any) -> list[tuple[float, float, float]]:
+def _means(side: EvaluationLike, rows: pd.DataFrame, shared: set[str]) -> list[tuple[float, float, float]]:
     """Mean and interval of `score_norm` of each row's criterion and judge, on the items of both sides."""
-    shared = (
-        set(before.judgments["item_id"]) & set(after.judgments["item_id"]) if hasattr(before, "judgments") else None
-    )
-    clusters = getattr(side, "clusters", None)
     means = []
     for criterion, judge in zip(rows["criterion"], rows["judge"], strict=True):
-        table = getattr(side, "scores" if judge == "jury" else "votes", None)
-        if table is None or shared is None:
-            means.append((np.nan, np.nan, np.nan))
-            continue
+        table = side.scores if judge == "jury" else side.votes[(side.votes["judge"] == judge).to_numpy()]
         own = table[(table["criterion"] == criterion).to_numpy() & table["item_id"].isin(shared).to_numpy()]
-        own = own if judge == "jury" else own[(own["judge"] == judge).to_numpy()]
         own = own[own["score_norm"].notna().to_numpy()]
         values = own["score_norm"].to_numpy(dtype=np.float64)
-        ends = mean_interval(values, cluster_codes(clusters_of(own["item_id"], clusters)), bounds=(0.0, 1.0))
+        ends = mean_interval(values, cluster_codes(clusters_of(own["item_id"], side.clusters)), bounds=(0.0, 1.0))
         means.append((float(values.mean()) if len(values) else np.nan, ends.low, ends.high))
     return means
 
