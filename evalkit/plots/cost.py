@@ -100,8 +100,8 @@ def _panel(criterion: str, rows: pd.DataFrame, measure: str) -> Panel:
     lines = rows.to_dict("records")
     ceiling = rows.get(f"{measure}_ceiling", pd.Series(dtype=float)).dropna()
     alt = "; ".join(
-        f"{line['name']}: US$ {line['usd_per_1000']:.3g} per 1,000 items, {_value(line, measure)} "
-        f"({count_of(line['n_scored'], line['n_labelled'])})"
+        f"{line['name']}: US$ {line['usd_per_1000']:.3g} per 1,000 items, "
+        f"{figure(line[measure], *_ends(line, measure))} ({count_of(line['n_scored'], line['n_labelled'])})"
         for line in lines
     )
 
@@ -110,9 +110,8 @@ def _panel(criterion: str, rows: pd.DataFrame, measure: str) -> Panel:
         spread = float(np.ptp(costs)) or float(np.abs(costs).max()) or 1.0
         for at, (line, x) in enumerate(zip(lines, _apart(costs, 0.018 * spread), strict=True)):
             colour = palette.bad if str(line["judge"]) == "jury" else palette.good
-            ends = [line.get(f"{measure}{end}", np.nan) for end in ("_low", "_high")]
             name = f"{short(str(line['name']), 26)} ({count_of(line['n_scored'], line['n_labelled'])})"
-            axes.plot([x, x], ends, color=colour, linewidth=2)
+            axes.plot([x, x], _ends(line, measure), color=colour, linewidth=2)
             mark = _MARKS[at % len(_MARKS)]
             axes.plot([x], [line[measure]], marker=mark, color=colour, markersize=8, linestyle="none", label=name)
         if len(ceiling):
@@ -141,5 +140,5 @@ def _apart(costs: Floats, step: float) -> Floats:
     return places
 
 
-def _value(line: Mapping[Any, Any], measure: str) -> str:
-    return figure(line[measure], line.get(f"{measure}_low"), line.get(f"{measure}_high"))
+def _ends(line: Mapping[Any, Any], measure: str) -> list[float]:
+    return [line.get(f"{measure}_{end}", np.nan) for end in ("low", "high")]

@@ -15,7 +15,6 @@ from evalkit.plots.layout import Axes, Cell, Panel, Picture, frame, grid, paint_
 from evalkit.plots.theme import Palette, Theme
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.aggregation.aggregating import aggregate
-from evalkit.stats.agreement.disagreements import disagreement
 from evalkit.stats.alignment.label_values import annotators_of
 from evalkit.stats.intervals import cluster_codes, mean_interval
 from evalkit.tables.grouping import Floats, clusters_of
@@ -119,21 +118,18 @@ def plot_disagreement(judged: Judged, labels: pd.DataFrame | None = None, *, the
     MissingExtraError
         Without matplotlib.
     """
-    votes = table_of(judged, "votes", LABELLED)
+    if isinstance(judged, pd.DataFrame):
+        scores = aggregate(table_of(judged, "votes", LABELLED))
+    else:
+        scores = table_of(judged, "scores", [*LABELLED, "disagreement"])
+    scores = scores.reset_index(drop=True)
     human = labels_of(judged, labels)
-    scores = aggregate(votes) if isinstance(judged, pd.DataFrame) else table_of(judged, "scores", LABELLED)
-    disagreements = disagreement(votes)
+    errors = errors_of(scores, human)
     clusters = getattr(judged, "clusters", None)
     panels: list[Panel] = []
     n_used = 0
     for criterion, _, rows in parts_of(scores):
-        own = disagreements[
-            (disagreements["criterion"] == criterion).to_numpy()
-            & (disagreements["rubric"] == rows["rubric"].iloc[0]).to_numpy()
-            & (disagreements["rubric_version"] == rows["rubric_version"].iloc[0]).to_numpy()
-        ]
-        spread = own.set_index("item_id")["disagreement"].reindex(rows["item_id"]).to_numpy(dtype=np.float64)
-        error = errors_of(rows, human)
+        spread, error = rows["disagreement"].to_numpy(dtype=np.float64), errors[rows.index]
         used = ~np.isnan(spread) & ~np.isnan(error)
         if used.any():
             n_used += int(used.sum())

@@ -66,15 +66,9 @@ def plot_k_curve(curve: pd.DataFrame, *, theme: Theme = "auto") -> Picture:
         else:
             gaps.append(f"{name}: {why_missing(rows, 'all figures are NA')}")
     title = "Agreement by number of samples"
-    return frame(title, _counted(seen), panels, theme=theme, gaps=gaps, columns=2, keys=_KEYS, notes=[_NOTE])
-
-
-def _counted(sizes: list[tuple[int, int]]) -> str:
-    items, samples = (sorted({pair[at] for pair in sizes}) or [0] for at in (0, 1))
-    spread = [
-        f"{numbers[0]}" if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]}" for numbers in (items, samples)
-    ]
-    return f"{spread[0]} labelled items, {spread[1]} recorded samples per item"
+    items, samples = (" to ".join(map(str, sorted({min(n), max(n)}))) for n in zip(*seen or [(0, 0)], strict=True))
+    subtitle = f"{items} labelled items, {samples} recorded samples per item"
+    return frame(title, subtitle, panels, theme=theme, gaps=gaps, columns=2, keys=_KEYS, notes=[_NOTE])
 
 
 def _panel(name: str, what: str, rows: pd.DataFrame) -> Panel:

@@ -91,7 +91,10 @@ def _panel(rows: pd.DataFrame, summary: pd.Series, *, several: bool) -> Panel:
             filled = count > 0
             axes.bar(places[filled], count[filled], width, bottom=base[filled], linewidth=0.8, **style)
             base = base + count
-        _mark_mean(axes, palette, summary, scale)
+        if scale.level != "nominal" and not pd.isna(summary["mean"]):
+            axes.axvline(float(summary["mean"]), color=palette.ink, linewidth=1.6, linestyle=(0, (4, 2)))
+            low, high = float(summary["low"]), float(summary["high"])
+            axes.axvspan(low, high, color=palette.ink, alpha=0.12, linewidth=0, zorder=0)
         axes.set_xlim(places[0] - width, places[-1] + width)
         if outside:
             at = float(places[-1] + max(width * 1.6, (places[-1] - places[0]) * 0.12))
@@ -142,16 +145,6 @@ def _bars(rows: pd.DataFrame, scale: Scale) -> tuple[Floats, list[str], Any, flo
     of_bar = np.full(len(score), -1, dtype=np.int64)
     of_bar[there] = np.abs(score[there][:, None] - places[None, :]).argmin(axis=1)
     return places, [f"{place:g}" for place in places], of_bar, width
-
-
-def _mark_mean(axes: Axes, palette: Palette, summary: pd.Series, scale: Scale) -> None:
-    if scale.level == "nominal" or pd.isna(summary["mean"]):
-        return
-    axes.axvline(float(summary["mean"]), color=palette.ink, linewidth=1.6, linestyle=(0, (4, 2)))
-    if not pd.isna(summary["low"]):
-        axes.axvspan(
-            float(summary["low"]), float(summary["high"]), color=palette.ink, alpha=0.12, linewidth=0, zorder=0
-        )
 
 
 def _ticks(axes: Axes, scale: Scale, places: Floats, names: list[str]) -> None:

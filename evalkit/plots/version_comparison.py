@@ -96,13 +96,14 @@ def _name(row: dict[Any, Any], *, several: bool) -> str:
 
 def _means(side: EvaluationLike, rows: pd.DataFrame, shared: set[str]) -> list[tuple[float, float, float]]:
     """Mean and interval of `score_norm` of each row's criterion and judge, on the items of both sides."""
+    clusters = getattr(side, "clusters", None)  # the command line passes saved tables, which have none
     means = []
     for criterion, judge in zip(rows["criterion"], rows["judge"], strict=True):
         table = side.scores if judge == "jury" else side.votes[(side.votes["judge"] == judge).to_numpy()]
         own = table[(table["criterion"] == criterion).to_numpy() & table["item_id"].isin(shared).to_numpy()]
         own = own[own["score_norm"].notna().to_numpy()]
         values = own["score_norm"].to_numpy(dtype=np.float64)
-        ends = mean_interval(values, cluster_codes(clusters_of(own["item_id"], side.clusters)), bounds=(0.0, 1.0))
+        ends = mean_interval(values, cluster_codes(clusters_of(own["item_id"], clusters)), bounds=(0.0, 1.0))
         means.append((float(values.mean()) if len(values) else np.nan, ends.low, ends.high))
     return means
 
