@@ -223,7 +223,7 @@ def test_out_dash_is_jsonl_that_the_next_command_reads(run, monkeypatch: pytest.
         monkeypatch.setattr("sys.stdin", stdin)
         code, _, err = run("vote", "-")
     assert code == 2
-    assert one_line(err).startswith("evalkit: error: stdin: this is no judgments table")
+    assert one_line(err).startswith("evalkit: error: stdin: not a judgments table")
 
 
 def test_plan_counts_what_is_to_be_asked(run) -> None:
@@ -454,11 +454,11 @@ def test_bad_files_are_one_line(run) -> None:
     Path("items.txt").write_text("x", encoding="utf-8")
     write_lines(Path("twice.jsonl"), [ITEMS[0], ITEMS[0]])
     for name, said in {
-        "nan.jsonl": "line 1: this is no JSON .*; JSON has no NaN or Infinity: write null",
-        "empty.jsonl": "holds no rows",
-        "items.txt": "of no known form; allowed endings are .jsonl",
-        "gone.jsonl": "there is no file gone.jsonl",
-        "twice.jsonl": "'i0'; ids must be unique .name another column as item_id",
+        "nan.jsonl": "line 1: invalid JSON .*; JSON has no NaN or Infinity: write null",
+        "empty.jsonl": "has no rows",
+        "items.txt": "unknown file format: items.txt; allowed endings: .jsonl",
+        "gone.jsonl": "file not found: gone.jsonl",
+        "twice.jsonl": "'i0'; pass another column as item_id",
     }.items():
         code, out, err = run("judge", name, *FAKE)
         assert (code, out) == (2, "")
@@ -485,7 +485,7 @@ def test_outputs_are_checked_before_anything_is_asked(run) -> None:
     for out, said in {
         "items.jsonl": "is an input of this command",
         "./items.jsonl": "is an input of this command",
-        "x.xlsx": "of no known form",
+        "x.xlsx": "unknown file format",
         "file/x.csv": "cannot be written",
     }.items():
         code, _, err = run("judge", "items.jsonl", *FAKE, "-o", out)
@@ -571,7 +571,7 @@ def test_debug_shows_where_an_error_came_from(run, monkeypatch: pytest.MonkeyPat
     code, _, err = run("judge", "gone.jsonl", *FAKE)
     assert code == 2
     assert "Traceback" in err
-    assert err.splitlines()[-1] == "evalkit: error: there is no file gone.jsonl"
+    assert err.splitlines()[-1] == "evalkit: error: file not found: gone.jsonl"
 
 
 def test_a_fault_of_evalkit_is_shown_in_full_and_is_no_failed_check(run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -120,7 +120,7 @@ class TestReading:
 
     def test_another_table_names_file_and_columns(self, tmp_path):
         write_frame(sample("labels"), tmp_path / "t.jsonl")
-        with pytest.raises(InputError, match=r"t\.jsonl: this is no scores table: column 'rubric'.*\(it has 'item_id'"):
+        with pytest.raises(InputError, match=r"t\.jsonl: not a scores table: column 'rubric'.*\(it has 'item_id'"):
             read_table(tmp_path / "t.jsonl", "scores")
 
     def test_values_that_do_not_fit_name_file_and_column(self, tmp_path):
@@ -178,7 +178,7 @@ class TestWriting:
 
     @pytest.mark.parametrize("name", ["t.xlsx", "t", "t.gz", "t.txt.gz"])
     def test_unknown_ending(self, tmp_path, name):
-        with pytest.raises(InputError, match=r"no known form; allowed endings are \.jsonl"):
+        with pytest.raises(InputError, match=r"unknown file format: .*; allowed endings: \.jsonl"):
             write_frame(sample("labels"), tmp_path / name)
         assert os.listdir(tmp_path) == []  # noqa: PTH208  # names are all that is asked
 

@@ -124,5 +124,5 @@ class TestFaults:
             extract_labels([{"a": 1}], {"c": "a"}, rubric=7)  # type: ignore[arg-type]
 
     def test_doubled_ids(self):
-        with pytest.raises(InputError, match="stands for more than one item: 'x'"):
+        with pytest.raises(InputError, match="repeated in column 'item_id': 'x'"):
             extract_labels([{"item_id": "x", "a": 1}] * 2, {"c": "a"})

@@ -213,7 +213,8 @@ class TestCheck:
     def test_missing_columns_are_named_with_what_is_there(self):
         given = sample("labels").drop(columns=["label", "annotator"])
         with pytest.raises(
-            InputError, match="no labels table: column 'annotator', 'label' missing \\(it has 'item_id', 'criterion'\\)"
+            InputError,
+            match="not a labels table: column 'annotator', 'label' missing \\(it has 'item_id', 'criterion'\\)",
         ):
             check(given, "labels")
         assert check(given, "labels", need=["item_id"]) is given
@@ -224,5 +225,5 @@ class TestCheck:
 
     @pytest.mark.parametrize("given", [None, [], {"a": 1}, pd.Series([1])])
     def test_no_frame(self, given):
-        with pytest.raises(InputError, match=f"a votes table is a DataFrame, not {type(given).__name__}"):
+        with pytest.raises(InputError, match=f"expected a votes table \\(a DataFrame\\), got {type(given).__name__}"):
             check(given, "votes")

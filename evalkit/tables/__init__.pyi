@@ -1,11 +1,11 @@
 from .files import check_target as check_target
+from .files import load_items as load_items
 from .files import read_frame as read_frame
 from .files import read_table as read_table
 from .files import records as records
 from .files import write_frame as write_frame
 from .items import ItemsLike as ItemsLike
 from .items import as_items as as_items
-from .items import load_items as load_items
 from .schemas import JUDGMENT_KEY as JUDGMENT_KEY
 from .schemas import LABEL_KEY as LABEL_KEY
 from .schemas import SCORE_KEY as SCORE_KEY

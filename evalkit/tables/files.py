@@ -17,6 +17,7 @@ import pandas as pd
 from evalkit.core.files import whole
 from evalkit.core.reply_keys import canonical_json
 from evalkit.errors import InputError, MissingExtraError, advise_extra, listed
+from evalkit.tables.items import as_frame, as_items
 from evalkit.tables.schemas import TABLES, check, empty, required_columns
 from evalkit.tables.values import canonical, is_missing
 
@@ -28,38 +29,38 @@ def _form(path: Path) -> str:
     suffixes = [suffix.lower() for suffix in path.suffixes]
     form = suffixes[-2] if len(suffixes) > 1 and suffixes[-1] == ".gz" else (suffixes[-1] if suffixes else "")
     if form not in _FORMS:
-        raise InputError(f"{path} is of no known form; allowed endings are {', '.join(_FORMS)} (and .gz behind)")
+        raise InputError(
+            f"unknown file format: {path}; allowed endings: {', '.join(_FORMS)}, also with .gz behind them"
+        )
     return form
 
 
 def read_frame(path: str | Path) -> pd.DataFrame:
-    """A DataFrame from a file, values as they stand there: texts stay text, cells of a CSV file are text.
+    """A DataFrame from a file, values as in the file: text stays text, cells of a CSV file are text.
 
-    CSV knows neither missing values nor lists and mappings: an empty cell is empty text, and a list comes
-    back as the text that stands for it. Take JSONL or parquet for contexts and conversations.
+    CSV knows neither missing values nor lists and mappings: an empty cell is empty text, and only the columns
+    `context` and `conversation` are read as JSON lists. Use JSONL or parquet for other lists and mappings.
 
     Raises
     ------
     InputError
-        When the file is missing, empty, of an unknown form, or broken; JSONL errors name the line.
+        When the file is missing, empty, of an unknown format, or broken; JSONL errors name the line.
     """
     frame = _read(Path(path))
     if not len(frame.columns):
-        raise InputError(f"{path} holds no rows")
+        raise InputError(f"{path} has no rows")
     return frame
 
 
 def _read(path: Path) -> pd.DataFrame:
     form = _form(path)
     if not path.is_file():
-        raise InputError(f"there is no file {path}")
+        raise InputError(f"file not found: {path}")
     if form == ".parquet":
         return _read_parquet(path)
     if form in (".csv", ".tsv"):
         return _read_csv(path, "," if form == ".csv" else "\t")
-    rows = _read_json(path) if form == ".json" else list(_read_lines(path))
-    names = dict.fromkeys(name for row in rows for name in row)
-    return pd.DataFrame({name: pd.Series([row.get(name) for row in rows], dtype=object) for name in names})
+    return as_frame(_read_objects(path, form))
 
 
 def _read_bytes(path: Path) -> bytes:
@@ -70,89 +71,105 @@ def _read_bytes(path: Path) -> bytes:
     return raw.removeprefix(b"\xef\xbb\xbf")
 
 
-def _read_lines(path: Path) -> Iterator[dict[str, Any]]:
-    for number, line in enumerate(_read_bytes(path).split(b"\n"), 1):
+def _read_objects(path: Path, form: str) -> list[dict[str, Any]]:
+    """The objects of a JSON list, or of the lines of a JSONL file."""
+    raw = _read_bytes(path)
+    rows: list[dict[str, Any]] = []
+    for number, line in enumerate([raw] if form == ".json" else raw.split(b"\n"), 1):
+        where = path if form == ".json" else f"{path}, line {number}"
         if not line.strip():
             continue
         try:
-            row = orjson.loads(line)
+            value = orjson.loads(line)
         except orjson.JSONDecodeError as problem:
-            raise InputError(f"{path}, line {number}: this is no JSON ({problem}){_hint(line)}") from None
-        if not isinstance(row, dict):
-            raise InputError(f"{path}, line {number}: expected an object with fields, got {type(row).__name__}")
-        yield row
-
-
-def _hint(line: bytes) -> str:
-    return "; JSON has no NaN or Infinity: write null" if b"NaN" in line or b"Infinity" in line else ""
-
-
-def _read_json(path: Path) -> list[dict[str, Any]]:
-    try:
-        rows = orjson.loads(_read_bytes(path))
-    except orjson.JSONDecodeError as problem:
-        raise InputError(f"{path}: this is no JSON ({problem})") from None
-    rows = [rows] if isinstance(rows, dict) else rows
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise InputError(f"{path}: expected a list of objects with fields")
+            hint = "; JSON has no NaN or Infinity: write null" if b"NaN" in line or b"Infinity" in line else ""
+            raise InputError(f"{where}: invalid JSON ({problem}){hint}") from None
+        values = value if isinstance(value, list) and form == ".json" else [value]
+        wrong = next((type(row).__name__ for row in values if not isinstance(row, dict)), None)
+        if wrong:
+            raise InputError(f"{where}: expected an object with fields, got {wrong}")
+        rows += values
     return rows
 
 
 def _read_csv(path: Path, separator: str) -> pd.DataFrame:
     raw = _read_bytes(path)
-    try:
-        raw.decode()
-    except UnicodeDecodeError as problem:
-        raise InputError(f"{path} is not in UTF-8 (byte {problem.start}): save it as UTF-8") from None
     head = raw.split(b"\n", 1)[0]
     if separator == "," and b"," not in head and b";" in head:
-        separator = ";"  # as spreadsheets write it where the comma stands in numbers
+        separator = ";"  # as spreadsheets write it in countries with a decimal comma
     try:
-        # empty cells stay empty text: CSV has no missing value; pandas would number columns of one name
-        given = pd.read_csv(BytesIO(raw), sep=separator, dtype=str, keep_default_na=False, header=None, nrows=1)
-        frame = pd.read_csv(BytesIO(raw), sep=separator, dtype=str, keep_default_na=False)
-    except (ValueError, UnicodeDecodeError) as problem:
-        raise InputError(f"{path} is no readable {'CSV' if separator == ',' else 'TSV'} file: {problem}") from None
-    names = given.iloc[0]
+        raw.decode()
+        # empty cells stay empty text; without header=None, pandas would rename columns of the same name
+        cells = pd.read_csv(BytesIO(raw), sep=separator, dtype=str, keep_default_na=False, header=None)
+    except UnicodeDecodeError as problem:
+        raise InputError(f"{path} is not in UTF-8 (byte {problem.start}): save it as UTF-8") from None
+    except ValueError as problem:
+        raise InputError(f"{path}: invalid CSV or TSV ({problem})") from None
+    names = cells.iloc[0]
     if names.duplicated().any():
         raise InputError(f"{path} has the column {listed(names[names.duplicated()])} twice")
-    if not isinstance(frame.index, pd.RangeIndex):
-        raise InputError(f"{path}: its rows have more cells than its first line names columns ({len(names)})")
+    frame = cells.iloc[1:].reset_index(drop=True).set_axis(list(names), axis=1)
     for name in _LISTS:
-        if name in frame.columns and (cells := _json_lists(frame[name].tolist())) is not None:
-            frame[name] = pd.Series(cells, dtype=object)
+        if name in frame.columns and (lists := _json_lists(frame[name].tolist())) is not None:
+            frame[name] = pd.Series(lists, dtype=object)
     return frame
 
 
 def _json_lists(cells: list[str]) -> list[Any] | None:
-    """The cells as lists, where every one that holds something is a list in JSON; else None."""
-    made: list[Any] = []
-    for cell in cells:
-        if not cell.strip():
-            made.append(cell)
-            continue
-        if not cell.lstrip().startswith("["):
-            return None
-        try:
-            made.append(orjson.loads(cell))
-        except orjson.JSONDecodeError:
-            return None
-    return made if any(isinstance(cell, list) for cell in made) else None
+    """The cells as lists if every cell with content is a JSON list; else None."""
+    try:
+        lists = [orjson.loads(cell) for cell in cells if cell.strip()]
+    except orjson.JSONDecodeError:
+        return None
+    if not lists or not all(isinstance(value, list) for value in lists):
+        return None
+    following = iter(lists)
+    return [next(following) if cell.strip() else cell for cell in cells]
 
 
 def _read_parquet(path: Path) -> pd.DataFrame:
+    pyarrow = _pyarrow("reading")
     try:
-        import pyarrow as pa
-    except ImportError:
-        raise MissingExtraError(f"reading parquet needs pyarrow: {advise_extra('parquet')}") from None
-    try:
-        with path.open("rb") as stream:  # by itself Arrow opens no path that is no UTF-8
+        with path.open("rb") as stream:  # Arrow itself opens no path that is not UTF-8
             return pd.read_parquet(stream, engine="pyarrow")
-    except (pa.ArrowException, OSError) as problem:
-        raise InputError(f"{path} is no readable parquet file: {problem}") from None
+    except (pyarrow.ArrowException, OSError) as problem:
+        raise InputError(f"{path}: invalid parquet ({problem})") from None
 
 
-def load_hub(source: str, *, split: str, name: str | None) -> Any:
+def load_items(
+    source: str | Path, *, item_id: str | None = None, split: str = "train", name: str | None = None
+) -> pd.DataFrame:
+    """Items from a file or a Hugging Face data set; ids and texts stay text.
+
+    Parameters
+    ----------
+    source
+        A path ending in ``.jsonl``, ``.json`` (a list of objects), ``.csv``, ``.tsv`` or ``.parquet``
+        (``.gz`` behind the text formats), or the name of a data set on the Hugging Face hub.
+    item_id
+        The column that holds the ids; by default ``item_id``, else the row number.
+    split, name
+        Split and configuration of a hub data set.
+
+    Returns
+    -------
+    pandas.DataFrame
+        As `as_items` gives it.
+
+    Raises
+    ------
+    InputError
+        When the file is missing, a line is broken (with its number) or ids are doubled.
+    MissingExtraError
+        When parquet or a hub data set needs a package that is not installed.
+    """
+    path = Path(source)
+    if path.exists() or (path.suffix and not path.suffix[1:2].isdigit()):  # a data set's name may end in v1.5
+        return as_items(read_frame(path), item_id=item_id)
+    return as_items(_load_hub(str(source), split=split, name=name), item_id=item_id)
+
+
+def _load_hub(source: str, *, split: str, name: str | None) -> Any:
     """A split of a Hugging Face data set, through `datasets`."""
     try:
         import datasets
@@ -212,7 +229,7 @@ def check_target(path: str | Path) -> None:
     """
     path = Path(path)
     if _form(path) == ".parquet":
-        _need_pyarrow("writing")
+        _pyarrow("writing")
     if path.is_dir():
         raise InputError(f"{path} is a folder; name a file")
     there = next(folder for folder in path.absolute().parents if folder.exists())
@@ -239,7 +256,7 @@ def write_frame(frame: pd.DataFrame, path: str | Path) -> Path:
         Path(os.path.realpath(path)).parent.mkdir(parents=True, exist_ok=True)
         with whole(path) as out:
             if form == ".parquet":
-                _need_pyarrow("writing")
+                _pyarrow("writing")
                 frame.to_parquet(out, engine="pyarrow", index=False)
             else:
                 text = _csv(frame, "," if form == ".csv" else "\t") if form in (".csv", ".tsv") else _json(frame, form)
@@ -278,11 +295,12 @@ def _cell(value: Any) -> Any:
     return value if bare else canonical_json(value).decode()
 
 
-def _need_pyarrow(what: str) -> None:
+def _pyarrow(what: str) -> Any:
     try:
-        import pyarrow as pa  # noqa: F401  # only to say which extra is missing
+        import pyarrow as pa
     except ImportError:
         raise MissingExtraError(f"{what} parquet needs pyarrow: {advise_extra('parquet')}") from None
+    return pa
 
 
 def records(frame: pd.DataFrame) -> Iterator[dict[str, Any]]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
 
-from evalkit.errors import InputError, counted, listed
+from evalkit.errors import InputError, listed
 from evalkit.tables.values import canonical
 
 _SCALARS = (str, int, float, bool, np.generic)
@@ -87,15 +86,11 @@ def as_frame(source: Any) -> pd.DataFrame:
     if isinstance(source, pd.DataFrame):
         return source
     if isinstance(source, pd.Series):
-        return pd.DataFrame({name: pd.Series([value], dtype=object) for name, value in source.items()}).set_index(
-            pd.Index([source.name if source.name is not None else 0], dtype=object)
-        )
+        return as_frame([dict(source)]).set_axis([0 if source.name is None else source.name])
     if isinstance(source, Mapping):
         return as_frame([source])
     if type(source).__module__.split(".")[0] == "datasets" and hasattr(source, "to_pandas"):
-        made = source.to_pandas()
-        if isinstance(made, pd.DataFrame):
-            return made
+        return pd.DataFrame(source.to_pandas())
     if isinstance(source, Sequence) and not isinstance(source, (str, bytes)):
         wrong = next((at for at, row in enumerate(source) if not isinstance(row, Mapping)), None)
         if wrong is not None:
@@ -134,12 +129,10 @@ def _ids(source: Any, name: str | None) -> list[str]:
     ids = id_texts(source, name)
     where = "the index" if name is None else f"column {name!r}"
     if len(set(ids)) < len(ids):
-        seen: set[str] = set()
-        doubled = [text for text in ids if text in seen or seen.add(text)]  # type: ignore[func-returns-value]
+        doubled = pd.Index(ids)[pd.Index(ids).duplicated()]
         raise InputError(
-            f"{counted(len(doubled), f'id in {where} stands', f'ids in {where} stand')} for more than "
-            f"one item: {listed(dict.fromkeys(doubled))}; "
-            "ids must be unique (name another column as item_id, or number the rows with reset_index)"
+            f"ids must be unique; repeated in {where}: {listed(doubled.unique())}; "
+            "pass another column as item_id, or number the rows with reset_index"
         )
     return ids
 
@@ -147,64 +140,11 @@ def _ids(source: Any, name: str | None) -> list[str]:
 def _values(column: pd.Series, name: str, ids: list[str]) -> pd.Series:
     if column.dtype.kind in "iub" and not column.hasnans:
         return pd.Series(column.tolist(), dtype=column.dtype)
-    values = column.tolist()
-    if _are_canonical_texts(values):
-        return pd.Series(values, dtype="str")
-    made: list[Any] = []
-    for at, value in enumerate(values):
+    values: list[Any] = []
+    for at, value in enumerate(column.tolist()):
         try:
-            made.append(canonical(value))
+            values.append(canonical(value))
         except InputError as problem:
             raise InputError(f"item {ids[at]!r}, column {name!r}: {problem}") from None
-    if all(value is None or isinstance(value, str) for value in made):
-        return pd.Series(made, dtype="str")
-    return pd.Series(made, dtype=object)
-
-
-def _are_canonical_texts(values: list[Any]) -> bool:
-    """Whether all are plain ASCII texts with LF line ends: a look at thousands at once, not at each."""
-    for start in range(0, len(values), 4096):
-        try:
-            whole = "".join(values[start : start + 4096])
-        except TypeError:
-            return False
-        if not whole.isascii() or "\r" in whole:
-            return False
-    return True
-
-
-def load_items(
-    source: str | Path, *, item_id: str | None = None, split: str = "train", name: str | None = None
-) -> pd.DataFrame:
-    """Items from a file or a Hugging Face data set; ids and texts stay text.
-
-    Parameters
-    ----------
-    source
-        A path ending in ``.jsonl``, ``.json`` (a list of objects), ``.csv``, ``.tsv`` or ``.parquet``
-        (``.gz`` behind the text formats), or the name of a data set on the Hugging Face hub.
-    item_id
-        The column that holds the ids; by default ``item_id``, else the row number.
-    split, name
-        Split and configuration of a hub data set.
-
-    Returns
-    -------
-    pandas.DataFrame
-        As `as_items` gives it.
-
-    Raises
-    ------
-    InputError
-        When the file is missing, a line is broken (with its number) or ids are doubled.
-    MissingExtraError
-        When parquet or a hub data set needs a package that is not installed.
-    """
-    from evalkit.tables.files import read_frame
-
-    path = Path(source)
-    if path.exists() or (path.suffix and not path.suffix[1:2].isdigit()):  # a data set's name may end in v1.5
-        return as_items(read_frame(path), item_id=item_id)
-    from evalkit.tables.files import load_hub
-
-    return as_items(load_hub(str(source), split=split, name=name), item_id=item_id)
+    is_text = all(value is None or isinstance(value, str) for value in values)
+    return pd.Series(values, dtype="str" if is_text else object)

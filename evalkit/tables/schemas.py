@@ -120,14 +120,9 @@ def required_columns(name: str) -> list[str]:
 
 
 def categorical(values: Iterable[Any]) -> pd.Categorical:
-    """Texts as a categorical whose categories stand in order of first appearance; None is missing."""
-    given = values if isinstance(values, np.ndarray) and values.dtype == object else np.array([*values, None], object)
-    codes, seen = pd.factorize(given if given is values else given[:-1])
-    texts = [value for value in seen if isinstance(value, str)]
-    if len(texts) < len(seen):  # what is no text is missing too
-        place = np.array([*pd.Index(texts, dtype=object).get_indexer(pd.Index(seen, dtype=object)), -1])
-        codes = place[codes]
-    return pd.Categorical.from_codes(codes, pd.Index(texts, dtype=None if texts else object))
+    """Strings as a categorical, its categories in order of first appearance; any other value is missing."""
+    codes, seen = pd.factorize(np.array([*(value if isinstance(value, str) else None for value in values)], object))
+    return pd.Categorical.from_codes(codes, pd.Index(seen, dtype=None if len(seen) else object))
 
 
 def _coerced(column: Any, kind: str) -> Any:
@@ -141,20 +136,19 @@ def _coerced(column: Any, kind: str) -> Any:
         return pd.Series(column, dtype=cast(Any, kind))
     if column.dtype == object or isinstance(column.dtype, pd.StringDtype):
         # astype alone takes the text "False" for true, and "3.0" for no whole number
-        column = _booleans(column) if kind in ("bool", "boolean") else _numbers(column)
+        cells = column.astype(object)
+        is_boolean = kind in ("bool", "boolean")
+        # whole numbers with gaps stay exact
+        column = _booleans(cells) if is_boolean else pd.to_numeric(cells, dtype_backend="numpy_nullable")
     if kind in ("int64", "Int64") and column.dtype.kind == "f" and (column.dropna() % 1 != 0).any():
         raise ValueError("it holds a number that is not whole")  # astype would cut it
     return column if column.dtype == kind else column.astype(cast(Any, kind))
 
 
 def _category(column: Any) -> Any:
-    if isinstance(column, pd.Categorical):
+    if isinstance(column, pd.Categorical) or (isinstance(column, pd.Series) and _fits(column, "category")):
         return column
     series = column if isinstance(column, pd.Series) else pd.Series(list(column), dtype=object)
-    if isinstance(series.dtype, pd.CategoricalDtype):
-        if _fits(series, "category"):
-            return series
-        return series.cat.rename_categories([_text(name) for name in series.cat.categories])
     codes, seen = pd.factorize(series)
     names = pd.Index([_text(name) for name in seen], dtype="str")
     return pd.Series(pd.Categorical.from_codes(codes, categories=names), index=series.index)
@@ -169,14 +163,8 @@ def _text(value: Any) -> str:
 
 def _booleans(column: pd.Series) -> pd.Series:
     words = {"true": True, "false": False}
-    plain = column.astype(object).map(
-        lambda value: words.get(value.lower(), value) if isinstance(value, str) else value
-    )
-    return plain.where(plain.notna(), None).astype("boolean")
-
-
-def _numbers(column: pd.Series) -> pd.Series:
-    return pd.to_numeric(column.astype(object), dtype_backend="numpy_nullable")  # whole numbers with gaps stay exact
+    values = column.map(lambda value: words.get(value.lower(), value) if isinstance(value, str) else value)
+    return values.where(values.notna(), None).astype("boolean")
 
 
 def table(name: str, columns: Mapping[str, Any]) -> pd.DataFrame:
@@ -232,7 +220,7 @@ def check(frame: Any, name: str, *, need: Iterable[str] | None = None) -> pd.Dat
     """
     kinds = TABLES[name]
     if not isinstance(frame, pd.DataFrame):
-        raise InputError(f"a {name} table is a DataFrame, not {type(frame).__name__}")
+        raise InputError(f"expected a {name} table (a DataFrame), got {type(frame).__name__}")
     if name == "votes" and "sample" in frame.columns and "n_samples" not in frame.columns:
         raise InputError("this is a judgments table, not votes: call vote(judgments) first")
     if name == "scores" and "judge" in frame.columns and "n_judges" not in frame.columns:
@@ -240,19 +228,19 @@ def check(frame: Any, name: str, *, need: Iterable[str] | None = None) -> pd.Dat
     missing = [column for column in (required_columns(name) if need is None else need) if column not in frame.columns]
     if missing:
         raise InputError(
-            f"this is no {name} table: column {listed(missing)} missing (it has {listed(frame.columns, most=30)})"
+            f"not a {name} table: column {listed(missing)} missing (it has {listed(frame.columns, most=30)})"
         )
-    mended = {}
+    restored = {}
     for column, kind in kinds.items():
         if column not in frame.columns:
             continue
         if _fits(frame[column], kind):
             continue
         try:
-            mended[column] = _coerced(frame[column], kind)
+            restored[column] = _coerced(frame[column], kind)
         except (TypeError, ValueError) as problem:
             raise InputError(f"column {column!r} of the {name} table is not {kind}: {problem}") from None
-    return frame.assign(**mended) if mended else frame
+    return frame.assign(**restored) if restored else frame
 
 
 def _fits(column: pd.Series, kind: str) -> bool:
