@@ -18,7 +18,7 @@ from evalkit.cli import main
 from evalkit.cli.arguments import moment
 from evalkit.cli.doctor_checks import EXTRAS
 from evalkit.cli.judge_arguments import options_of
-from evalkit.cli.main_command import _parser as parser_of_commands
+from evalkit.cli.main_command import parser_of_commands
 from evalkit.core.formatting import Bill, text_table
 from evalkit.engine.options import Options
 from evalkit.errors import ConfigError, InputError, RubricError
@@ -330,13 +330,13 @@ def test_groups_are_the_units_of_intervals(run) -> None:
     ("flags", "said"),
     [
         (["--judge", "openai"], "--judge openai names no model"),
-        (["--judge", "gpt-4o-mini"], "unknown judge 'gpt-4o-mini'; a judge is PROVIDER:MODEL"),
+        (["--judge", "gpt-4o-mini"], "unknown judge 'gpt-4o-mini'; expected PROVIDER:MODEL"),
         (["--judge", "opnai:m"], "unknown judge provider 'opnai'; did you mean 'openai'? allowed: openai, "),
         (["--judge", "fake:stern"], "unknown persona 'stern'"),
         (["--judge", "openai:m"], "environment variable OPENAI_API_KEY is not set"),
         (["--judge", "none"], "no profile names any; name the judge, and judge offline"),
         (["--judge", "none", "--profile", "strict"], "no profile names any"),
-        (["--judge", "none", "--judge", "fake"], "--judge none makes no calls, so it stands alone"),
+        (["--judge", "none", "--judge", "fake"], "neither goes with another --judge"),
         (["--judge", "fake", "--judge", "fake:strict"], "are the same"),
         (["--judge", "fake", "--judge-model", "m"], "--judge-model goes with a --judge that names no model"),
         (["--judge", "fake", "--judge-base-url", "http://localhost:1"], "runs inside evalkit and has no server"),
@@ -518,7 +518,7 @@ def test_a_table_of_another_kind_is_named(run) -> None:
     for command in (("compare", "j.jsonl", "labels.jsonl"), ("compare", ".", "j.jsonl")):
         code, _, err = run(*command)
         assert code == 2
-        assert "no judgments table" in err or "no folder of 'evalkit evaluate --out'" in err
+        assert "no judgments table" in err or "not a folder of 'evalkit evaluate --out'" in err
 
 
 @pytest.mark.parametrize(
@@ -891,4 +891,4 @@ def test_the_judge_profile_is_all_judges_of_the_profile(run):
     assert set(judges[1]) == {"fake:strict", "fake:first"}
     for flags in (("--judge", "profile"), ("--profile", "two.yaml", "--judge", "profile", "--judge", "fake")):
         code, _, err = run(*asked, *flags)
-        assert (code, "--judge profile asks all judges of --profile, so it stands alone" in err) == (2, True)
+        assert (code, "--judge profile calls all judges of --profile: neither goes with another" in err) == (2, True)

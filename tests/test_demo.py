@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import re
 import subprocess
 import sys
@@ -99,11 +98,10 @@ def test_a_cache_that_cannot_be_written_is_one_line_of_error(tmp_path):
     assert str(blocked) in line
 
 
-def test_its_numbers_are_those_of_the_example(monkeypatch, tmp_path):
+def test_its_numbers_are_those_of_the_example(monkeypatch, tmp_path, capsys):
     monkeypatch.setenv("EVALKIT_CACHE", str(tmp_path))
-    out = io.StringIO()
-    demo.run(out)
-    text = out.getvalue()
+    demo.run()
+    text = capsys.readouterr().out
     items, labels = load_example("support")
     assert f"reads {len(items)} answers" in text
     assert f"{len(items)} items, {len(items) * len(demo.JURY) * 3} judgments" in text

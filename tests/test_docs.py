@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import importlib
 import io
@@ -147,9 +146,8 @@ def test_commands_parse(page: str, command: list[str]) -> None:
         commands = importlib.import_module("evalkit.cli.main_command")
     except ImportError as problem:
         pytest.skip(f"the command line cannot be imported: {problem}")
-    parser: argparse.ArgumentParser = commands._parser()
     try:
-        parser.parse_args(command)
+        commands.parse_arguments(command)
     except SystemExit as end:
         assert not end.code, f"{page}: evalkit {shlex.join(command)}"  # noqa: PT017  # --help ends with 0
 

@@ -54,7 +54,7 @@ def test_from_a_new_plugin_to_a_pack_that_uses_it(here: Path, capsys: pytest.Cap
     assert done.stderr.startswith(f"evalkit: registered tone@1.0 ({here / 'tone_plugin'}, hash ")
     done = evalkit("plugin", "check", "tone", folder=here)
     assert done.returncode == 0, done.stderr
-    assert "warning: it is registered as tone@1.0 and says that it is mine@1.0" in done.stderr
+    assert "warning: it is registered as tone@1.0, but its code names it mine@1.0" in done.stderr
     lines = [line.split() for line in done.stdout.splitlines()]
     assert ["tone:far", "deterministic,", "judge,", "jury", "not", "known", "tone"] in lines
     done = evalkit("pack", "apply", "pack.yaml", folder=here)
@@ -151,7 +151,7 @@ def test_each_fault_of_packs_is_one_line(here: Path, capsys: pytest.CaptureFixtu
     assert "evalkit pack tasks --refresh" in told
     (here / "other.yaml").write_text(PACK.replace("fewshot: 3", "fewshot: 4"))
     assert "nothing is overwritten" in said(capsys, "pack", "apply", "other.yaml")
-    assert "pack.yaml is there already" in said(capsys, "pack", "export", "support", "-o", "pack.yaml")
+    assert "pack.yaml exists already" in said(capsys, "pack", "export", "support", "-o", "pack.yaml")
     assert "available versions: 1" in said(capsys, "pack", "export", "support@7")
     assert main(["pack", "list"]) == 0
     assert main(["pack", "show", "support"]) == 0
@@ -185,11 +185,11 @@ def test_templates_come_from_the_registry_and_the_rubric_folders(
     (here / "other.jinja").write_text(TEMPLATE + "!")
     assert "nothing is overwritten" in said(capsys, "template", "add", "number", "v1", "other.jinja")
     (here / "schema.json").write_text("[1")
-    assert "schema.json, line 1: invalid JSON" in said(
+    assert "schema.json, line 1: invalid YAML" in said(
         capsys, "template", "add", "x", "v1", "terse.jinja", "--response-schema", "schema.json"
     )
     (here / "schema.json").write_text("[1]")
-    assert "a schema is an object, not a list" in said(
+    assert "expected a JSON object, got a list" in said(
         capsys, "template", "add", "x", "v1", "terse.jinja", "--response-schema", "schema.json"
     )
     (here / "schema.json").write_text('{"type": "object"}')

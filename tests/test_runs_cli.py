@@ -102,8 +102,8 @@ def test_from_start_to_leaderboard(evalkit: Callable[..., str]) -> None:
     evalkit("worker", "--once", "--quiet")
     listed = json.loads(evalkit("run", "list", "--json"))
     assert [(run["status"], run["scoring_mode"]) for run in listed] == [("succeeded", "jury")] * 2
-    assert [run["scored_nothing"] for run in listed] == ["", ""]
-    assert "nothing scored" not in evalkit("run", "list")
+    assert [run["scored_nothing"] for run in listed] == [None, None]
+    assert "scored_nothing" not in evalkit("run", "list")
     assert listed[1]["id"] == queued
     run = json.loads(evalkit("run", "show", "last", "--json"))
     assert run["scoring_config"] == JURY
@@ -126,9 +126,9 @@ def test_a_run_in_which_nothing_was_scored_is_listed_as_such(
     evalkit(*start, json.dumps(JURY), "--quiet", "--model", "model_name=m,unread=1")
     evalkit(*start, json.dumps(JURY), "--quiet", "--model", "model_name=m")
     lines = [line for line in evalkit("run", "list").splitlines() if "model_name=m" in line]
-    assert ["succeeded, nothing scored" in line for line in lines] == [True, False], lines
+    assert ["tone|0 (quality)" in line for line in lines] == [True, False], lines
     listed = json.loads(evalkit("run", "list", "--status", "succeeded", "--json"))
-    assert [run["scored_nothing"] for run in listed[-2:]] == ["tone|0 (quality)", ""]
+    assert [run["scored_nothing"] for run in listed[-2:]] == ["tone|0 (quality)", None]
 
 
 def test_the_page_on_runs_goes_from_nothing_to_a_leaderboard(

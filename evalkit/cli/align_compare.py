@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import argparse
 
-from evalkit.cli.arguments import Commands, add_command, add_label_columns, add_output
+from evalkit.cli.arguments import Commands, add_command, add_flags, add_label_columns, add_output
 from evalkit.cli.messages import tell
 from evalkit.cli.output import (
-    check_output,
     put,
     put_document,
     put_out,
+    put_shown,
     put_text,
     read_groups,
     read_labels,
     read_side,
     read_table,
-    terminal_width,
 )
 from evalkit.core.choices import REFERENCES, TIES, UNSCORED
 from evalkit.errors import ConfigError
 
-__all__ = ["add"]
-
+_HEAD = ("rubric", "rubric_version", "criterion", "judge")
+_COUNTS = ("n_scored", "n_labelled", "n_tied", "n_left_out", "n_annotators", "notes")
 _FIGURES = ("accuracy", "kappa", "false_pass_rate", "false_fail_rate", "quadratic_kappa", "spearman", "bias")
 _ALIGN = """\
   evalkit align votes.jsonl labels.csv                          each judge against people
@@ -35,7 +34,7 @@ _COMPARE = """\
 
 worse means: of a criterion, more items broke than were fixed, or (without labels) the mean
 score fell, by more than chance explains (p ≤ 0.05 by Holm); the jury's row counts if there is one"""
-_LEVEL, _FAILED = 0.05, 1
+_FAILED = 1
 
 
 def add(commands: Commands) -> None:
@@ -44,21 +43,13 @@ def add(commands: Commands) -> None:
     parser.add_argument("judged", metavar="VOTES|SCORES", help="table of 'evalkit vote' or 'evalkit aggregate'")
     parser.add_argument("labels", metavar="LABELS", help="item_id, criterion, annotator, label; or items with --label")
     add_label_columns(parser, "LABELS")
-    parser.add_argument("--items", metavar="ITEMS", help="items: their group_id makes the units of the intervals")
-    parser.add_argument("--item-id", metavar="COLUMN", help="column of the items that holds the ids")
-    parser.add_argument(
-        "--reference",
-        choices=REFERENCES,
-        default="each",
-        help="which people (default each, averaged)",
-    )
-    parser.add_argument("--ties", choices=TIES, default="na", help="a tie is left out (default), 1/t right or wrong")
-    parser.add_argument(
-        "--unscored",
-        choices=UNSCORED,
-        default="drop",
-        help="what could not be scored is left out (default) or wrong",
-    )
+    add_flags(parser, "items", "item-id")
+    for name, choices, text in (
+        ("reference", REFERENCES, "which people (default each, averaged)"),
+        ("ties", TIES, "a tie is left out (default), 1/t right, or wrong"),
+        ("unscored", UNSCORED, "an item without a score is left out (default), or wrong"),
+    ):
+        parser.add_argument(f"--{name}", choices=choices, default=choices[0], help=text)
     parser.add_argument(
         "--figures",
         metavar="FIGURE,…",
@@ -67,19 +58,13 @@ def add(commands: Commands) -> None:
     )
     add_output(parser)
 
-    parser = add_command(
-        commands,
-        "compare",
-        _compare,
-        "what changed between two evaluations, and what sampling alone explains",
-        _COMPARE,
-    )
+    text = "what changed between two evaluations, and what sampling alone explains"
+    parser = add_command(commands, "compare", _compare, text, _COMPARE)
     parser.add_argument("before", metavar="BEFORE", help="judgments, or a folder of 'evalkit evaluate --out'")
     parser.add_argument("after", metavar="AFTER", help="the other side, with the same items")
     parser.add_argument("--labels", metavar="FILE", help="human labels; or items, with --label: who became right?")
     add_label_columns(parser, "--labels")
-    parser.add_argument("--items", metavar="ITEMS", help="items: their group_id makes the units of the intervals")
-    parser.add_argument("--item-id", metavar="COLUMN", help="column of the items that holds the ids")
+    add_flags(parser, "items", "item-id")
     parser.add_argument("--floor", metavar="FILE", help="judgments of BEFORE's rubric with twice the samples")
     parser.add_argument("--across-modes", action="store_true", help="allow one judge on one side, a jury on the other")
     parser.add_argument("--fail-on-worse", action="store_true", help="exit code 1 if AFTER is worse than BEFORE")
@@ -89,57 +74,38 @@ def add(commands: Commands) -> None:
 def _align(args: argparse.Namespace) -> None:
     from evalkit import align
 
-    check_output(args.out, args.judged, args.labels, args.items)
-    judged = read_table(args.judged, "votes", "scores")
-    labels = read_labels(args.labels, args.label, args.item_id)
-    clusters = None if args.items is None else read_groups(args.items, args.item_id)
     aligned = align(
-        judged,
-        labels,
-        figures=args.figures,
-        reference=args.reference,
-        ties=args.ties,
-        unscored=args.unscored,
-        clusters=clusters,
+        read_table(args.judged, "votes", "scores"),
+        read_labels(args),
+        clusters=read_groups(args),
+        **{name: getattr(args, name) for name in ("figures", "reference", "ties", "unscored")},
     )
     figures = [f"{name}{end}" for name in args.figures or _FIGURES for end in ("", "_low", "_high", "_ceiling")]
-    shown = (
-        "rubric",
-        "rubric_version",
-        "criterion",
-        "judge",
-        *figures,
-        "n_scored",
-        "n_labelled",
-        "n_tied",
-        "n_left_out",
-        "n_annotators",
-        "notes",
-    )
-    put(args, aligned, columns=shown)
+    put(args, aligned, columns=(*_HEAD, *figures, *_COUNTS))
     if not args.json and args.out is None:
-        counted = [f"{name}: {getattr(args, name)}" for name in ("ties", "unscored")]
-        put_text(", ".join(counted))
+        put_text(f"ties: {args.ties}, unscored: {args.unscored}")
 
 
 def _compare(args: argparse.Namespace) -> int | None:
-    from evalkit import compare, show
+    from evalkit import compare
 
-    check_output(args.out, args.before, args.after, args.labels, args.items, args.floor)
     if args.label and not args.labels:
         raise ConfigError("--label names columns of a file of items: name the file with --labels")
-    sides = read_side(args.before), read_side(args.after)
-    labels = None if args.labels is None else read_labels(args.labels, args.label, args.item_id)
-    clusters = None if args.items is None else read_groups(args.items, args.item_id)
-    floor = None if args.floor is None else read_table(args.floor, "judgments")
-    found = compare(*sides, labels=labels, across_modes=args.across_modes, clusters=clusters, floor=floor)
-    worse = found.worse
-    put_out(args, found.table)
+    comparison = compare(
+        read_side(args.before),
+        read_side(args.after),
+        labels=read_labels(args),
+        clusters=read_groups(args),
+        across_modes=args.across_modes,
+        floor=None if args.floor is None else read_table(args.floor, "judgments"),
+    )
+    worse = comparison.worse
+    put_out(args, comparison.table)
     if args.json:
         names = ("before", "after", "cost_before", "cost_after", "n_only_before", "n_only_after", "table")
-        put_document({name: getattr(found, name) for name in names} | {"worse": worse})
+        put_document({name: getattr(comparison, name) for name in names} | {"worse": worse})
     elif args.out is None:
-        put_text(str(show(found, width=terminal_width())))
+        put_shown(comparison)
     if args.fail_on_worse and worse:
         tell(f"after is worse than before: {', '.join(worse)}")
         return _FAILED

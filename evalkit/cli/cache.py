@@ -3,75 +3,62 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from evalkit.cli.arguments import Commands, add_command, add_quiet, moment
+from evalkit.cli.arguments import Commands, Parser, add_command, add_flags, add_group, moment
 from evalkit.cli.messages import tell
-from evalkit.cli.output import put_document, put_text
-from evalkit.errors import counted
+from evalkit.cli.output import put_document, put_shown, put_text
+from evalkit.errors import ConfigError, counted
 
 if TYPE_CHECKING:
     from evalkit.engine import ReplyStore
 
-__all__ = ["add"]
+_PRUNE = """\
+  evalkit cache prune --older-than 90d --model gpt-4o-mini
+  evalkit cache prune --keep-generations 1 --apply"""
+_PROMOTE = """\
+  evalkit cache promote support@v3
+  evalkit cache promote support v2 v3"""
 
 
 def add(commands: Commands) -> None:
     """Their parsers."""
-    whole = add_command(commands, "cache", _none, "stored replies: count, export, import, remove")
-    parts = whole.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    _with_cache(add_command(parts, "stats", _stats, "stored replies per judge and rubric, and what they cost"))
+    parts = add_group(commands, "cache", "stored replies: count, export, import, remove")
 
-    parser = add_command(parts, "export", _export, "write replies to a JSONL file, for import elsewhere")
-    parser.add_argument("file", metavar="FILE", help="the file; replaced whole, at the end")
-    _with_choice(parser)
+    def add_part(name: str, run: Any, text: str, end: str = "") -> Parser:
+        parser = add_command(parts, name, run, text, end)
+        add_flags(parser, "cache", "json", "quiet")
+        return parser
+
+    add_part("stats", _stats, "stored replies per judge and rubric, and what they cost")
+
+    parser = add_part("export", _export, "write replies to a JSONL file, for import elsewhere")
+    parser.add_argument("file", metavar="FILE", help="the file; an existing one is replaced, at the end")
+    _add_choice(parser)
     parser.add_argument("--source", choices=("live", "recorded"), help="only these")
-    _with_cache(parser)
 
-    parser = add_command(
-        parts, "import", _import, "read a file that export wrote: all of it or, after an error, nothing"
-    )
+    parser = add_part("import", _import, "read a file that export wrote: all of it or, after an error, nothing")
     parser.add_argument("file", metavar="FILE", help="the file")
-    _with_cache(parser)
 
-    end = (
-        "  evalkit cache prune --older-than 90d --model gpt-4o-mini\n  evalkit cache prune --keep-generations 1 --apply"
-    )
-    parser = add_command(
-        parts, "prune", _prune, "remove replies that meet all conditions; a dry run without --apply", end
-    )
-    _with_choice(parser)
+    text = "remove replies that meet all conditions; a dry run without --apply"
+    parser = add_part("prune", _prune, text, _PRUNE)
+    _add_choice(parser)
     parser.add_argument("--older-than", metavar="WHEN", type=moment, help="received before: 90d, 12h, 2026-01-31")
     parser.add_argument("--keep-generations", metavar="N", type=int, help="not the newest N of a key")
     parser.add_argument("--apply", action="store_true", help="remove them, after exporting them")
     parser.add_argument("--export-to", metavar="FILE", help="where to (default: pruned-TIME.jsonl in the cache folder)")
-    _with_cache(parser)
 
-    end = "  evalkit cache promote support@v3\n  evalkit cache promote support v2 v3"
-    parser = add_command(
-        parts, "promote", _promote, "let replies to unchanged criteria of one rubric version count for another", end
-    )
+    text = "let replies to unchanged criteria of one rubric version count for another"
+    parser = add_part("promote", _promote, text, _PROMOTE)
     parser.add_argument("rubric", metavar="RUBRIC", help="version they are to count for, as in support@v3; or the id")
     parser.add_argument("old", metavar="OLD", nargs="?", help="version that was judged, as in v2 (default: all others)")
     parser.add_argument("new", metavar="NEW", nargs="?", help="version they are to count for, as in v3")
-    _with_cache(parser)
 
 
-def _with_choice(parser: argparse.ArgumentParser) -> None:
+def _add_choice(parser: Parser) -> None:
     parser.add_argument("--rubric", metavar="R", help="only replies to this rubric: id or id@version")
     parser.add_argument("--model", metavar="M", help="only replies of this model: model or provider:model")
-
-
-def _with_cache(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--cache", metavar="DIR", help="cache folder (default: EVALKIT_CACHE, else cache/ of the project)"
-    )
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
-    add_quiet(parser)
-
-
-def _none(_: argparse.Namespace) -> None:
-    """Never called: a command below it is required."""
 
 
 def _store(args: argparse.Namespace) -> ReplyStore:
@@ -83,10 +70,10 @@ def _store(args: argparse.Namespace) -> ReplyStore:
 def _stats(args: argparse.Namespace) -> None:
     import pandas as pd
 
-    from evalkit.evaluation import cache_stats, show
+    from evalkit.evaluation import cache_stats
 
     stats = cache_stats(args.cache)
-    stored = {name: value for name, value in stats.items() if name != "session"}  # this process did nothing yet
+    stored = {name: value for name, value in stats.items() if name != "session"}  # this process has read nothing yet
     if args.json:
         put_document(stored)
         return
@@ -98,7 +85,8 @@ def _stats(args: argparse.Namespace) -> None:
     )
     for name in ("judges", "rubrics"):
         if stored[name]:
-            put_text(f"\n{show(pd.DataFrame(stored[name]))}")
+            put_text("")
+            put_shown(pd.DataFrame(stored[name]), fit=False)
 
 
 def _export(args: argparse.Namespace) -> None:
@@ -107,30 +95,25 @@ def _export(args: argparse.Namespace) -> None:
 
 
 def _import(args: argparse.Namespace) -> None:
-    from dataclasses import asdict  # dataclasses takes longer to load than all of the parser
-
     report = _store(args).import_(args.file)
     _put(args, asdict(report), str(report))
 
 
 def _prune(args: argparse.Namespace) -> None:
-    from dataclasses import asdict
-
     names = ("older_than", "rubric", "model", "keep_generations", "apply", "export_to")
     report = _store(args).prune(**{name: getattr(args, name) for name in names})
     _put(args, asdict(report), str(report))
 
 
 def _promote(args: argparse.Namespace) -> None:
-    from evalkit.errors import ConfigError
     from evalkit.evaluation import promote
 
     if (args.old is None) != (args.new is None) or (args.new is None) == ("@" not in args.rubric):
-        raise ConfigError("give ID@NEW, as in support@v3, or ID OLD NEW, as in support v2 v3")
+        raise ConfigError("pass ID@NEW, as in support@v3, or ID OLD NEW, as in support v2 v3")
     n_replies = promote(args.rubric, args.old, args.new, cache=args.cache)
     target = args.rubric if args.new is None else f"{args.rubric}@{args.new}"
-    said = counted(n_replies, "more reply counts", "more replies count")
-    _put(args, {"n_replies": n_replies}, f"{said} for {target} now")
+    text = f"{counted(n_replies, 'more reply counts', 'more replies count')} for {target} now"
+    _put(args, {"n_replies": n_replies}, text)
 
 
 def _put(args: argparse.Namespace, document: dict[str, Any], text: str) -> None:

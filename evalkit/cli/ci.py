@@ -11,17 +11,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evalkit.cli.arguments import Commands, add_command, add_limits, add_quiet
+from evalkit.cli.arguments import LIMITS, Commands, Parser, add_command, add_flags
 from evalkit.cli.judge_arguments import options_of
-from evalkit.cli.messages import tell
+from evalkit.cli.messages import note, tell
 from evalkit.cli.output import put_text
 from evalkit.errors import ConfigError, counted
 
 if TYPE_CHECKING:
     from evalkit.gate import GateOptions, GateResult
 
-__all__ = ["add", "enrich_traces"]
-
+RECORD = "judge --trace-file"
+"""Name of the hidden command that `evalkit judge` becomes with ``--trace-file``."""
 _REPORTS = {"junit": "junit.xml", "markdown": "report.md", "json": "result.json"}
 _TRACES = "traces.jsonl"
 _HIDDEN = "[REDACTED]"
@@ -35,38 +35,45 @@ exit codes: 0 passed; 1 a test failed (with --strict: is flaky or warned, too); 
 
 
 def add(commands: Commands) -> None:
-    """Its parser."""
+    """Their parsers."""
     parser = add_command(commands, "ci", _ci, "gate recorded traces: judge metrics in, exit code out", _END, _USAGE)
-    parser.add_argument(
-        "--config", metavar="FILE", required=True, help="settings, tests and suite bounds: YAML or JSON"
-    )
-    parser.add_argument("--trace-file", metavar="FILE", required=True, help="traces, one JSON object per line")
-    judging = parser.add_argument_group("who judges")
-    judging.add_argument(
-        "--judge",
-        metavar="J",
-        help="none (default: recorded and cached judgments only), profile (all judges of the profile), openai, fake, "
-        "provider:model",
-    )
-    judging.add_argument("--no-judge", action="store_true", help="the same as --judge none")
-    judging.add_argument("--judge-model", metavar="MODEL", help="model for a --judge that names only its provider")
-    judging.add_argument("--judge-samples", metavar="K", type=int, help="samples per judge and test (default 3)")
-    judging.add_argument("--judge-refresh", action="store_true", help="call again, whatever trace and cache hold")
-    judging.add_argument("--judge-base-url", metavar="URL", help="OpenAI-compatible server")
-    judging.add_argument("--judge-api-key-env", metavar="NAME", help="environment variable that holds the key")
-    judging.add_argument("--profile", metavar="P", help="profile: name or .yaml file (judges, samples, rules)")
-    judging.add_argument("--no-promoted", action="store_true", help="refuse replies promoted from other versions")
-    add_limits(judging)
-    judging.add_argument("--cache", metavar="DIR", help="cache folder (default: EVALKIT_CACHE, else the project's)")
-    group = parser.add_argument_group("output")
+    group = _add_traces(parser)
     group.add_argument("--strict", action="store_true", help="flaky and warned tests fail too")
     for name, what in (("junit", "JUnit XML"), ("markdown", "a page for a pull request"), ("json", "the whole result")):
         group.add_argument(f"--{name}", metavar="FILE", help=f"write {what}")
     group.add_argument(
         "-o", "--out", metavar="DIR", help="write junit.xml, report.md, result.json and traces.jsonl (enriched) there"
     )
-    group.add_argument("--redact", action="store_true", help="[REDACTED] in place of prompts and answers, everywhere")
-    add_quiet(group)
+
+    parser = commands.add_parser(RECORD, prog=f"evalkit {RECORD} TRACES", description="Record judgments in traces.")
+    parser.set_defaults(run=_record, strict=False)
+    group = _add_traces(parser)
+    group.add_argument("-o", "--out", metavar="FILE", help="record in a copy of the traces, not in the file itself")
+
+
+def _add_traces(parser: Parser) -> Any:
+    """Traces, and who judges them; returns the group of output flags."""
+    parser.add_argument(
+        "--config", metavar="FILE", required=True, help="settings, tests and suite bounds: YAML or JSON"
+    )
+    parser.add_argument("--trace-file", metavar="FILE", required=True, help="traces, one JSON object per line")
+    group = parser.add_argument_group("who judges")
+    group.add_argument(
+        "--judge",
+        metavar="J",
+        action="append",
+        help="none (default: recorded and cached judgments only), profile (all judges of the profile), openai, fake, "
+        "provider:model",
+    )
+    group.add_argument("--no-judge", action="store_true", help="the same as --judge none")
+    group.add_argument("--judge-samples", metavar="K", type=int, help="samples per judge and test (default 3)")
+    group.add_argument("--judge-refresh", action="store_true", help="call again, whatever trace and cache contain")
+    group.add_argument("--no-promoted", action="store_true", help="refuse replies promoted from other versions")
+    add_flags(group, "judge-model", "judge-base-url", "judge-api-key-env", "profile", *LIMITS, "cache")
+    output = parser.add_argument_group("output")
+    output.add_argument("--redact", action="store_true", help="[REDACTED] in place of prompts and answers, everywhere")
+    add_flags(output, "quiet")
+    return output
 
 
 def _ci(args: argparse.Namespace) -> int:
@@ -74,70 +81,64 @@ def _ci(args: argparse.Namespace) -> int:
     from evalkit.gate.reports import as_text
     from evalkit.gate.trace_writing import stamp_of
 
-    options = _options(args, args.judge, args.judge_samples, refresh=args.judge_refresh)
+    options = _options(args)
     config = load_gate(args.config, redact=args.redact)
     _check_places(args, None if config.baseline is None else config.folder / config.baseline)
     since = stamp_of(args.trace_file)
     with _hushed(args.redact):
         result = run_gate(config, args.trace_file, options)
     put_text(as_text(result))
-    for note in result.notes:
-        tell(note)
+    for text in result.notes:
+        tell(text)
     if result.lacks_judgments:
         _tell_ways_out(args, result)
     _write(args, result, since)
     return result.exit_code
 
 
-def _options(args: argparse.Namespace, judge: str | None, samples: int | None, *, refresh: bool) -> GateOptions:
+def _options(args: argparse.Namespace) -> GateOptions:
     from evalkit.gate import GateOptions
 
-    if args.no_judge:
-        if judge not in (None, "none"):
-            raise ConfigError(f"--no-judge and --judge {judge} contradict each other; keep one")
-        judge = "none"
-    if judge == "none" and refresh:
-        raise ConfigError("--judge-refresh calls a judge again and --judge none makes no calls; keep one")
+    judges = [*(args.judge or []), *(["none"] if args.no_judge else [])]
+    if len(set(judges)) > 1:
+        raise ConfigError(
+            f"commands on traces take one judge, or a jury by --profile; got {', '.join(judges)} "
+            "(--no-judge is --judge none)"
+        )
+    if judges == ["none"] and args.judge_refresh:
+        raise ConfigError("--judge-refresh calls a judge again and --judge none makes no calls; choose one")
     return GateOptions(
-        judge=judge,
+        judge=judges[0] if judges else None,
         model=args.judge_model,
-        samples=samples,
+        samples=args.judge_samples,
         base_url=args.judge_base_url,
         api_key_env=args.judge_api_key_env,
         profile=args.profile,
         no_promoted=args.no_promoted,
-        strict=getattr(args, "strict", False),
+        strict=args.strict,
         redact=args.redact,
-        **options_of(args) | {"cache": args.cache and Path(args.cache), "refresh": refresh},
+        **options_of(args) | {"cache": args.cache and Path(args.cache), "refresh": args.judge_refresh},
     )
-
-
-def _places(args: argparse.Namespace) -> dict[str, Path]:
-    """Flag -> each file that will be written."""
-    found = {f"--{name}": Path(getattr(args, name)) for name in _REPORTS if getattr(args, name) is not None}
-    if args.out is not None:
-        found |= {f"--out {args.out}: {file}": Path(args.out, file) for file in (*_REPORTS.values(), _TRACES)}
-    return found
 
 
 def _check_places(args: argparse.Namespace, baseline: Path | None) -> None:
     """Before anything is paid: the reports can be written, and replace nothing that is read."""
     taken = {Path(args.config).resolve(): "--config", Path(args.trace_file).resolve(): "--trace-file"}
     taken |= {} if baseline is None else {baseline.resolve(): "the baseline"}
-    if args.out is not None and Path(args.out).exists() and not Path(args.out).is_dir():
-        raise ConfigError(f"--out {args.out} is a file; name a folder")
-    for flag, place in _places(args).items():
-        if flag.startswith("--out"):
-            shown = flag
-        else:
-            shown = f"{flag} {place}"
-            if str(place) == "-" or place.is_dir():
-                raise ConfigError(f"{shown} is no file; name one, or a folder with --out")
-            if not place.absolute().parent.is_dir():
-                raise ConfigError(f"{shown}: there is no folder {place.parent}; make it first")
+    places = {f"--{name} {Path(file)}": Path(file) for name in _REPORTS if (file := getattr(args, name)) is not None}
+    for flag, place in places.items():
+        if str(place) == "-" or place.is_dir():
+            raise ConfigError(f"{flag} is not a file; name one, or a folder with --out")
+        if not place.absolute().parent.is_dir():
+            raise ConfigError(f"{flag}: folder {place.parent} not found; make it first")
+    if args.out is not None:
+        if Path(args.out).exists() and not Path(args.out).is_dir():
+            raise ConfigError(f"--out {args.out} is a file; name a folder")
+        places |= {f"--out {args.out}: {file}": Path(args.out, file) for file in (*_REPORTS.values(), _TRACES)}
+    for flag, place in places.items():
         other = taken.setdefault(place.resolve(), flag)
         if other != flag and not (place.exists() and not place.is_file()):
-            raise ConfigError(f"{shown} would overwrite {other}; name another place")
+            raise ConfigError(f"{flag} would overwrite {other}; name another file")
 
 
 @contextmanager
@@ -219,35 +220,28 @@ def _found(result: GateResult) -> dict[int, dict[str, Any]]:
     return {line: {name: one.to_dict() for name, one in by.items()} for line, by in result.judgments.items()}
 
 
-def enrich_traces(args: argparse.Namespace) -> int:
+def _record(args: argparse.Namespace) -> int:
     """`evalkit judge --trace-file`: judgments into the traces, without gating."""
     from evalkit.gate import enrich, run_gate
     from evalkit.gate.trace_writing import stamp_of
 
-    if len(args.judge) > 1:
-        raise ConfigError("commands on traces take one --judge, or a jury by --profile")
-    if args.samples is not None and args.judge_samples is not None:
-        raise ConfigError("--samples and --judge-samples mean the same here; keep one")
     target = Path(args.out or args.trace_file)
     if args.redact and target.resolve() == Path(args.trace_file).resolve():
         raise ConfigError(f"--redact would lose the texts of {args.trace_file} permanently; name another file with -o")
     if target.is_dir() or not target.absolute().parent.is_dir() or target.resolve() == Path(args.config).resolve():
-        raise ConfigError(f"--out {target} cannot be written; name a trace file in a folder that is there")
-    samples = args.judge_samples if args.samples is None else args.samples
-    refresh = args.judge_refresh or args.refresh is True
-    options = _options(args, args.judge[0] if args.judge else None, samples, refresh=refresh)
+        raise ConfigError(f"--out {target} cannot be written; name a trace file in an existing folder")
+    options = _options(args)
     since = stamp_of(args.trace_file)
     with _hushed(args.redact):
         result = run_gate(args.config, args.trace_file, options)
     enrich(args.trace_file, target, _found(result), redact=args.redact, since=since)
     count = sum(map(len, result.judgments.values()))
-    if not args.quiet:
-        tell(f"recorded {counted(count, 'judgment')} in {target}")
+    note(args, f"recorded {counted(count, 'judgment')} in {target}")
     lost = [test for test in result.tests if test.status == "error"]
     for test in lost[:20]:
         tell(f"not judged: test {test.id!r}: {test.message}")
     if len(lost) > 20:
         tell(f"not judged: {counted(len(lost) - 20, 'test')} more")
-    for note in result.notes:
-        tell(note)
+    for text in result.notes:
+        tell(text)
     return 2 if (lost and not result.has_judgments) or result.is_over_budget else 0

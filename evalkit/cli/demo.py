@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import shutil
-import sys
 import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 from evalkit.cli.arguments import Commands, add_command
 
 if TYPE_CHECKING:
     from evalkit.evaluation import Evaluation
-
-__all__ = ["EDIT", "JURY", "add", "run"]
 
 JURY = ["fake:strict", "fake:lenient", "fake:verbose"]
 EDIT = {
@@ -43,98 +40,70 @@ def add(commands: Commands) -> None:
     add_command(commands, "demo", lambda _: run(), "judge the bundled examples offline: what evalkit does, in a minute")
 
 
-def run(out: TextIO | None = None) -> None:
+def run() -> None:
     """Print the tour; takes seconds, needs no key and no network."""
     from evalkit.core.folders import default_folder
-    from evalkit.engine import explain, plan
+    from evalkit.engine import plan
     from evalkit.evaluation import evaluate, load_example, show
     from evalkit.rubrics import build_prompt, load_rubric
     from evalkit.stats.comparison.comparisons import compare
 
-    cache = default_folder() / "demo"
-    page = _Page(sys.stdout if out is None else out)
-    page.print("evalkit: does a support bot stick to its sources?", "")
-    page.wrap(0, *_OPENING.splitlines())
+    cache, width = default_folder() / "demo", _width()
+    print("evalkit: does a support bot stick to its sources?\n")
+    _wrap(0, *_OPENING.splitlines())
 
     items, labels = load_example("support")
     rubric = load_rubric("faithfulness")
-    page.step("The prompt that a judge gets", "print(ek.build_prompt(rubric, items.iloc[0]))")
+    _step("1. The prompt that a judge gets", "print(ek.build_prompt(rubric, items.iloc[0]))")
     lines = build_prompt(rubric, items.iloc[0]).messages[-1].content.splitlines()
-    page.quote("… criterion, scale and form of the reply, then:", *lines[lines.index("Question:") :])
+    for line in ("… criterion, scale and form of the reply, then:", *lines[lines.index("Question:") :]):
+        print(textwrap.indent(textwrap.fill(line, width - 5, subsequent_indent="  "), "   │ ") or "   │")
 
-    page.step("What it will cost", "ek.plan(items, rubric, judges, samples=3)")
-    page.print(show(plan(items, rubric, JURY, cache=cache), width=page.width))
+    _step("2. What it will cost", "ek.plan(items, rubric, judges, samples=3)")
+    print(show(plan(items, rubric, JURY, cache=cache), width=width))
 
-    page.step("Judge, vote, aggregate, compare with labels", "ev = ek.evaluate(items, rubric, judges, labels=labels)")
+    _step("3. Judge, vote, aggregate, compare with labels", "ev = ek.evaluate(items, rubric, judges, labels=labels)")
     first = evaluate(items, rubric, JURY, labels=labels, cache=cache, progress=False)
-    page.print(show(first, width=page.width), "")
-    page.wrap(
-        0, "The labels were written together with the examples: good to learn with, no measure of real annotators."
-    )
-    problems = explain(first.judgments)
-    if len(problems):
-        page.print(show(problems, width=page.width))
+    print(show(first, width=width), end="\n\n")
+    _wrap(0, "The labels were written together with the examples; they do not represent real annotators.")
 
-    page.step("Where to look: the items on which the judges differ most", "ev.disagreement, ev.wide()")
-    _print_disagreement(page, first)
+    _step("4. Where to look: the items on which the judges differ most", "ev.disagreement, ev.wide()")
+    _print_disagreement(first)
 
-    page.step(
-        "Edit the rubric: only the edited criterion is judged again",
-        "ev2 = ek.evaluate(items, rubric.edit(…), judges, …)",
-    )
+    call = "ev2 = ek.evaluate(items, rubric.edit(…), judges, …)"
+    _step("5. Edit the rubric: only the edited criterion is judged again", call)
     edited = rubric.edit(rubric.names[0], scale=EDIT)
-    page.wrap(3, *rubric.diff(edited).splitlines(), "")
+    _wrap(3, *rubric.diff(edited).splitlines(), "")
     second = evaluate(items, edited, JURY, labels=labels, cache=cache, progress=False)
-    page.print(compare(first, second, labels=labels).text(page.width), _CLOSING.format(cache=_short(cache)))
+    here = Path.cwd()
+    place = cache.relative_to(here) if cache.is_relative_to(here) else cache
+    print(compare(first, second, labels=labels).text(width), _CLOSING.format(cache=place), sep="\n")
 
 
-def _print_disagreement(page: _Page, evaluation: Evaluation) -> None:
+def _print_disagreement(evaluation: Evaluation) -> None:
     name = evaluation.rubric.names[0]
     disagreement = evaluation.disagreement.set_index("item_id")["disagreement"]
     wide = evaluation.wide().set_index("item_id")
     for item in disagreement.sort_values(ascending=False, kind="stable").index[:2]:
         row = wide.loc[item]
         labels = " and ".join(str(row[f"{name}_{annotator}"]) for annotator in ("ann1", "ann2"))
-        page.wrap(3, f"{item}: disagreement {disagreement[item]:.2f}, labels {labels}")
-        page.wrap(5, f"answer: {row['answer']}")
+        _wrap(3, f"{item}: disagreement {disagreement[item]:.2f}, labels {labels}")
+        _wrap(5, f"answer: {row['answer']}")
         for judge in JURY:
-            page.wrap(5, f"{judge} {row[f'{name}_{judge}']:.2f}: {row[f'{name}_{judge}_explanation']}")
+            _wrap(5, f"{judge} {row[f'{name}_{judge}']:.2f}: {row[f'{name}_{judge}_explanation']}")
 
 
-class _Page:
-    """Prints numbered steps, each with the call that does the same, no wider than the terminal."""
-
-    def __init__(self, out: TextIO) -> None:
-        self._out, self._step = out, 0
-        columns = shutil.get_terminal_size((_WIDEST, 24)).columns
-        self.width = max(_NARROWEST, min(columns, _WIDEST))
-
-    def print(self, *lines: object) -> None:
-        """Lines as they are."""
-        for line in lines:
-            print(line, file=self._out, flush=True)
-
-    def wrap(self, indent: int, *texts: str) -> None:
-        """Texts, wrapped and indented."""
-        lead = " " * indent
-        for text in texts:
-            self.print(
-                textwrap.fill(text, self.width, initial_indent=lead, subsequent_indent=f"{lead}  " if lead else "")
-            )
-
-    def step(self, title: str, call: str) -> None:
-        """The heading of a step."""
-        self._step += 1
-        self.print("", f"── {self._step}. {title}")
-        self.wrap(3, call)
-        self.print("")
-
-    def quote(self, *lines: str) -> None:
-        """Lines with a bar on their left."""
-        for line in lines:
-            for part in textwrap.wrap(line, self.width - 5, subsequent_indent="  ") or [""]:
-                self.print(f"   │ {part}".rstrip())
+def _width() -> int:
+    return max(_NARROWEST, min(shutil.get_terminal_size((_WIDEST, 24)).columns, _WIDEST))
 
 
-def _short(folder: Path) -> str:
-    return str(folder.relative_to(Path.cwd())) if folder.is_relative_to(Path.cwd()) else str(folder)
+def _wrap(indent: int, *texts: str) -> None:
+    lead = " " * indent
+    for text in texts:
+        print(textwrap.fill(text, _width(), initial_indent=lead, subsequent_indent=f"{lead}  " if lead else ""))
+
+
+def _step(title: str, call: str) -> None:
+    """The heading of a step, with the Python call that does the same."""
+    print(f"\n── {title}")
+    _wrap(3, call, "")

@@ -1,69 +1,49 @@
-"""`evalkit doctor`."""
+"""`evalkit doctor`: checks that only read, and show no key's value."""
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
-from typing import Any
+from typing import TYPE_CHECKING
 
-from evalkit.cli.arguments import Commands, add_command
-from evalkit.cli.output import put_document, put_text
+from evalkit.cli.arguments import Commands, add_command, add_flags
+from evalkit.cli.output import in_words, put_document, put_text
 
-__all__ = ["add"]
-
-_TITLES = ("versions", "cache", "rubrics", "settings", "extras")
+if TYPE_CHECKING:
+    from evalkit.engine.calls import ServerReport
 
 
 def add(commands: Commands) -> None:
     """Its parser."""
     parser = add_command(commands, "doctor", _doctor, "check versions, cache, rubrics, keys and extras of this machine")
-    parser.add_argument(
-        "--cache", metavar="DIR", help="cache folder (default: EVALKIT_CACHE, else cache/ of the project)"
-    )
+    add_flags(parser, "cache", "json")
     server = parser.add_argument_group("a judge's server: makes at most three tiny calls")
     server.add_argument("--judge", metavar="JUDGE", help="provider:model, as in openai:gpt-4o-mini")
-    server.add_argument("--judge-base-url", metavar="URL", help="its address, as in http://localhost:8000/v1")
-    server.add_argument("--judge-api-key-env", metavar="NAME", help="environment variable that holds the key")
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    add_flags(server, "judge-base-url", "judge-api-key-env")
 
 
 def _doctor(args: argparse.Namespace) -> None:
-    from evalkit.cli.doctor_checks import check_up  # it looks at sqlite3
+    from evalkit.cli.doctor_checks import check_machine  # imports sqlite3
 
-    found = check_up(args.cache)
-    report = None
-    if args.judge:
-        report = _server(args)
-        found["server"] = dataclasses.asdict(report)
-        found["problems"] += report.problems
+    checks = check_machine(args.cache)
+    server = _server(args) if args.judge else None
+    problems = checks.pop("problems") + ([] if server is None else list(server.problems))
     if args.json:
-        put_document(found)
+        found = {} if server is None else {"server": dataclasses.asdict(server)}
+        put_document(checks | found | {"problems": problems})
         return
-    for title in _TITLES:
+    for title, values in checks.items():
         put_text(title)
-        for name, value in found[title].items():
-            put_text(f"  {name:<22} {_said(value)}")
-    if report is not None:
-        put_text("server")
-        put_text("  " + str(report).replace("\n", "\n  "))
-    problems = found["problems"]
-    put_text("problems" if problems else "no problems found")
-    for problem in problems:
-        put_text(f"  {problem}")
+        for name, value in values.items():
+            put_text(f"  {name:<22} {in_words(value)}")
+    if server is not None:
+        put_text("server\n  " + str(server).replace("\n", "\n  "))
+    put_text("\n  ".join(["problems", *problems]) if problems else "no problems found")
 
 
-def _server(args: argparse.Namespace) -> Any:
+def _server(args: argparse.Namespace) -> ServerReport:
     from evalkit.core.judges import Judge
     from evalkit.engine.calls.server_check import check_server
 
-    given = {"base_url": args.judge_base_url, "api_key_env": args.judge_api_key_env}
-    judge = Judge.of(args.judge)
-    return check_server(judge.replace(**{name: value for name, value in given.items() if value is not None}))
-
-
-def _said(value: object) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, list):
-        return ", ".join(map(str, value)) or "none"
-    return "unknown" if value is None else str(value)
+    judge, changes = Judge.of(args.judge), {"base_url": args.judge_base_url, "api_key_env": args.judge_api_key_env}
+    return check_server(judge.replace(**{name: value for name, value in changes.items() if value is not None}))

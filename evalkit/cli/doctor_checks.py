@@ -1,4 +1,4 @@
-"""What `evalkit doctor` looks at; everything here reads only, and shows no value of a key."""
+"""The checks of `evalkit doctor`: they only read, and show no key's value."""
 
 from __future__ import annotations
 
@@ -15,11 +15,9 @@ from urllib.parse import quote
 from evalkit._version import __version__
 from evalkit.errors import CacheError
 
-__all__ = ["EXTRAS", "KEYS", "check_up"]
-
 _PACKAGES = ("pandas", "numpy", "scipy", "joblib", "pydantic", "aiohttp")
 KEYS = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "HF_TOKEN")
-"""Variables that judges read; only whether they are set is told."""
+"""Variables that judges read; only whether they are set is shown."""
 _PLACES = ("EVALKIT_CACHE", "EVALKIT_RUBRICS")
 EXTRAS = {
     "notebook": ("anywidget", "ipywidgets", "jupyterlab", "matplotlib", "pyarrow"),
@@ -36,55 +34,55 @@ EXTRAS = {
     "dask": ("distributed",),
     "ray": ("ray",),
 }
-"""Extra -> modules that it brings."""
+"""Extra -> modules that it installs."""
 
 
-def check_up(cache: str | None = None) -> dict[str, Any]:
+def check_machine(cache: str | None = None) -> dict[str, Any]:
     """Versions, cache, rubrics, settings, extras, and a list of problems in words."""
     problems: list[str] = []
+    places = {name: os.environ.get(name) or "not set" for name in _PLACES}
     return {
-        "versions": _versions(),
+        "versions": {"evalkit": __version__, "python": platform.python_version(), "sqlite": sqlite3.sqlite_version}
+        | {name: installed_version(name) or "missing" for name in _PACKAGES},
         "cache": _cache(cache, problems),
         "rubrics": _rubrics(problems),
-        "settings": {name: os.environ.get(name) or "not set" for name in _PLACES}
-        | {name: "set" if os.environ.get(name) else "not set" for name in KEYS},
+        "settings": places | {name: "set" if os.environ.get(name) else "not set" for name in KEYS},
         "extras": {name: _extra(modules) for name, modules in EXTRAS.items()},
         "problems": problems,
     }
 
 
-def _versions() -> dict[str, str]:
-    found = {"evalkit": __version__, "python": platform.python_version(), "sqlite": sqlite3.sqlite_version}
-    for name in _PACKAGES:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            found[name] = "missing"
-    return found
+def installed_version(package: str) -> str | None:
+    """The version of an installed package."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
 
 
 def _cache(named: str | None, problems: list[str]) -> dict[str, Any]:
     from evalkit.engine.cache import ReplyStore, default_folder
 
     folder = (Path(named).expanduser() if named else default_folder()).absolute()
-    found: dict[str, Any] = {"folder": str(folder), "writable": None, "replies": None, "size": None, "integrity": None}
+    facts: dict[str, Any] = {"folder": str(folder), "writable": None, "replies": None, "size": None, "integrity": None}
     try:
         store = ReplyStore.open(folder)
-        found["writable"] = not store.read_only
+        facts["writable"] = not store.read_only
         stats = store.stats()
     except CacheError as problem:
         problems.append(str(problem))
-        return found
+        return facts
     if store.read_only:
-        problems.append(f"cache folder {folder} cannot be written: live judges cannot be asked")
-    found |= {"replies": stats["n_replies"], "size": f"{stats['n_bytes'] / 1e6:.1f} MB"}
+        problems.append(f"cache folder {folder} cannot be written: live judges cannot be called")
+    facts |= {"replies": stats["n_replies"], "size": f"{stats['n_bytes'] / 1e6:.1f} MB"}
     if store.path.exists():
-        found["integrity"] = _integrity(store.path)
-        if found["integrity"] != "ok":
+        facts["integrity"] = _integrity(store.path)
+        if facts["integrity"] != "ok":
             problems.append(
-                f"{store.path} is damaged ({found['integrity']}): export what can be read, then start afresh"
+                f"{store.path} is damaged ({facts['integrity']}): export the replies that can be read, then start a "
+                "new cache"
             )
-    return found
+    return facts
 
 
 def _integrity(path: Path) -> str:
@@ -99,12 +97,12 @@ def _integrity(path: Path) -> str:
 def _rubrics(problems: list[str]) -> dict[str, Any]:
     from evalkit.rubrics import list_rubrics, list_templates, rubric_folders
 
-    there = list_rubrics()
-    broken = there[there["description"].astype(str).str.startswith("broken:")]
+    known = list_rubrics()
+    broken = known[known["description"].astype(str).str.startswith("broken:")]
     problems.extend(str(text).removeprefix("broken: ") for text in broken["description"])
     return {
         "folders": [str(folder) for folder in rubric_folders()],
-        "rubrics": len(there),
+        "rubrics": len(known),
         "broken": broken["path"].tolist(),
         "templates": len(list_templates()),
     }

@@ -1,8 +1,9 @@
-"""`evalkit evaluate`."""
+"""`evalkit evaluate` and `evalkit report`."""
 
 from __future__ import annotations
 
 import argparse
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,97 +11,120 @@ from evalkit.cli.arguments import (
     Commands,
     Parser,
     add_command,
+    add_flags,
     add_judging,
-    add_labels,
-    add_quiet,
+    add_label_columns,
     add_rules,
     add_running,
 )
 from evalkit.cli.judge_arguments import options_of, rules_of, spec_arguments
-from evalkit.cli.judge_plan import report
-from evalkit.cli.messages import tell
+from evalkit.cli.judge_plan import report_unscored
+from evalkit.cli.messages import note
 from evalkit.cli.output import (
     SETTINGS,
     check_output,
     json_bytes,
     put_document,
-    put_text,
+    put_shown,
     read_items,
-    read_labels,
+    read_side,
     read_table,
-    terminal_width,
 )
 from evalkit.errors import ConfigError
 
 if TYPE_CHECKING:
     from evalkit import Evaluation
 
-__all__ = ["add", "add_evaluating", "evaluated"]
-
 _TABLES = ("judgments", "votes", "scores", "rubric_scores", "summary", "disagreement", "reliability", "alignment")
 _USAGE = """ITEMS (--rubric R | --profile P) --judge J [--judge J …] [--label C=COL,…] [options]
-       evalkit evaluate [ITEMS] --judgments FILE [--rubric R] [--labels FILE] [options]"""
-_END = """\
+       evalkit {0} [ITEMS] --judgments FILE [--rubric R] [--labels FILE] [options]"""
+_EVALUATE = """\
   evalkit evaluate items.jsonl --rubric faithfulness --judge openai:gpt-4o-mini --label faithfulness=ann1,ann2
   evalkit evaluate items.jsonl --profile support.yaml --out results --format csv
   evalkit evaluate items.jsonl --profile support.yaml --judge none       (only what is cached; no connection)
   evalkit evaluate items.jsonl --judgments judgments.jsonl --labels labels.csv      (judged already; no calls)
 
 with --out DIR one file per table: items (one row per item, with everything about it), judgments, votes,
-scores, rubric_scores, summary, disagreement, reliability, and alignment where there are labels; and
+scores, rubric_scores, summary, disagreement, reliability, and alignment if there are labels; and
 settings.json: rubric, judges, samples and rules"""
+_REPORT = """\
+  evalkit report items.jsonl --rubric faithfulness --judge openai:gpt-4o-mini --label faithfulness=ann1,ann2 \\
+      --out report.html
+  evalkit report items.jsonl --profile support.yaml --judge none --out report.html    (only what is cached)
+  evalkit report items.jsonl --profile support.yaml --baseline before --out report.html
+
+takes the arguments of 'evalkit evaluate': cached replies are not paid again. --baseline is a table of
+'evalkit judge' or a folder of 'evalkit evaluate --out'"""
 
 
 def add(commands: Commands) -> None:
-    """Its parser."""
-    parser = add_command(commands, "evaluate", _evaluate, "judge items and show every figure", _END, _USAGE)
-    add_evaluating(parser)
-    group = parser.add_argument_group("output")
+    """Their parsers."""
+    group = _add_evaluating(commands, "evaluate", _evaluate, "judge items and show every figure", _EVALUATE)
     group.add_argument("-o", "--out", metavar="DIR", help="write every table into this folder")
     group.add_argument("--format", choices=("jsonl", "csv", "parquet"), default="jsonl", help="of the tables in --out")
-    group.add_argument("--json", action="store_true", help="print the figures as one JSON document")
-    add_quiet(group)
+    add_flags(group, "json", "quiet")
+
+    group = _add_evaluating(commands, "report", _report, "judge items and write every figure as one page", _REPORT)
+    group.add_argument("-o", "--out", metavar="FILE", required=True, help="the page, FILE.html; one there is replaced")
+    group.add_argument(
+        "--baseline", metavar="A", help="judgments, or a folder of 'evalkit evaluate --out': what changed"
+    )
+    add_flags(group, "quiet")
 
 
-def add_evaluating(parser: Parser) -> None:
-    """What `evaluate` and `report` take."""
+def _add_evaluating(commands: Commands, name: str, run: Any, text: str, end: str) -> Any:
+    """A command that evaluates; returns the group of its output flags."""
+    parser: Parser = add_command(commands, name, run, text, end, _USAGE.format(name))
     add_judging(parser, needs_items=False)
     parser.add_argument(
         "--judgments", metavar="FILE", help="judgments that exist already: makes no calls; ITEMS may be left out"
     )
-    add_labels(parser)
+    add_flags(parser, "labels")
+    add_label_columns(parser, "the items")
     add_rules(parser)
     add_running(parser)
+    return parser.add_argument_group("output")
 
 
 def _evaluate(args: argparse.Namespace) -> None:
-    from evalkit import show
     from evalkit.core.files import write_whole
     from evalkit.tables import write_frame
 
     folder = None if args.out is None else _folder(args)
-    evaluation = evaluated(args)
+    evaluation = _evaluation(args)
     if folder is not None:
-        tables = _tables(evaluation)
+        tables = {name: table for name in _TABLES if (table := getattr(evaluation, name)) is not None}
+        tables = {"items": evaluation.wide()} | tables
         for name, table in tables.items():
             write_frame(table, folder / f"{name}.{args.format}")
         write_whole(folder / SETTINGS, [json_bytes(_settings(evaluation))])
-        if not args.quiet:
-            tell(f"wrote {len(tables)} tables to {folder}: {', '.join(tables)} (.{args.format})")
+        note(args, f"wrote {len(tables)} tables to {folder}: {', '.join(tables)} (.{args.format})")
     if args.json:
         put_document(_figures(evaluation))
     else:
-        put_text(str(show(evaluation, width=terminal_width())))
-    report(args, evaluation.judgments, cost=args.json)  # else it stands in what was printed
+        put_shown(evaluation)
+    report_unscored(args, evaluation.judgments, cost=args.json)  # else the cost was printed with the figures
 
 
-def evaluated(args: argparse.Namespace) -> Evaluation:
+def _report(args: argparse.Namespace) -> None:
+    from evalkit import report
+
+    target = Path(args.out)
+    if target.suffix not in (".html", ".htm"):  # checked before anything is paid
+        raise ConfigError(f"a report is an HTML file: --out names a file .html, not {args.out}")
+    baseline = None if args.baseline is None else read_side(args.baseline)
+    evaluation = _evaluation(args)
+    note(args, f"wrote {report(evaluation, target, baseline=baseline)}")
+    report_unscored(args, evaluation.judgments)
+
+
+def _evaluation(args: argparse.Namespace) -> Evaluation:
     """The evaluation that the flags describe: judged now, or from a judgments table."""
     from evalkit import Evaluation, evaluate
 
     if args.labels and args.label:
         raise ConfigError("--labels names a table, --label columns of the items; choose one")
-    labels: Any = read_labels(args.labels, ()) if args.labels else dict(args.label) or None
+    labels: Any = read_table(args.labels, "labels") if args.labels else dict(args.label) or None
     if args.judgments is None:
         if args.items is None:
             raise ConfigError("ITEMS is missing: pass the items to judge, or --judgments FILE")
@@ -117,20 +141,13 @@ def evaluated(args: argparse.Namespace) -> Evaluation:
 def _folder(args: argparse.Namespace) -> Path:
     folder = Path(args.out)
     if args.out == "-" or folder.is_file() or folder.suffix in (".jsonl", ".csv", ".parquet"):
-        raise ConfigError(f"evaluate writes several tables: --out names a folder, and {args.out} is none; see --format")
+        raise ConfigError(f"evaluate writes several tables: --out names a folder, not {args.out}; see --format")
     for name in ("items", *_TABLES):
-        check_output(folder / f"{name}.{args.format}", args.items, args.labels, args.judgments)
+        check_output(args, folder / f"{name}.{args.format}")
     return folder
 
 
-def _tables(evaluation: Evaluation) -> dict[str, Any]:
-    found = {name: getattr(evaluation, name) for name in _TABLES}
-    return {"items": evaluation.wide()} | {name: table for name, table in found.items() if table is not None}
-
-
 def _settings(evaluation: Evaluation) -> dict[str, Any]:
-    from dataclasses import asdict
-
     return {
         "rubric": evaluation.rubric.id,
         "rubric_version": evaluation.rubric.label,
@@ -141,8 +158,6 @@ def _settings(evaluation: Evaluation) -> dict[str, Any]:
 
 
 def _figures(evaluation: Evaluation) -> dict[str, Any]:
-    from dataclasses import asdict
-
     return _settings(evaluation) | {
         "n_items": len(evaluation.items),
         "n_unique": evaluation.n_unique,

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import argparse
 
-from evalkit.cli.arguments import Commands, add_command, add_quiet, add_rules, add_what
+from evalkit.cli.arguments import Commands, add_command, add_flags, add_rules, add_what
 from evalkit.cli.judge_arguments import rules_of, spec_arguments
-from evalkit.cli.messages import tell
+from evalkit.cli.messages import note
 from evalkit.cli.output import put_document, put_text
-
-__all__ = ["add"]
 
 _USAGE = "NAME.yaml (--rubric R | --profile P) --judge J [--judge J …] [options]"
 _END = """\
@@ -27,11 +25,10 @@ def add(commands: Commands) -> None:
         _END,
         _USAGE,
     )
-    parser.add_argument("path", metavar="NAME.yaml", help="the new file; one that is there is never overwritten")
+    parser.add_argument("path", metavar="NAME.yaml", help="the new file; an existing file is never overwritten")
     add_what(parser)
     add_rules(parser)
-    parser.add_argument("--json", action="store_true", help="print the profile as JSON instead of YAML")
-    add_quiet(parser)
+    add_flags(parser, "json", "quiet")
 
 
 def _freeze(args: argparse.Namespace) -> None:
@@ -39,8 +36,7 @@ def _freeze(args: argparse.Namespace) -> None:
     from evalkit.rubrics.judge_profiles import profile_yaml
 
     profile = write_profile(args.path, **spec_arguments(args), **rules_of(args))
-    if not args.quiet:
-        tell(f"wrote profile {profile.profile} to {args.path}; use it with --profile {args.path}")
+    note(args, f"wrote profile {profile.profile} to {args.path}; use it with --profile {args.path}")
     if args.json:
         put_document(profile.to_dict())
     else:

@@ -3,98 +3,70 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evalkit.cli.arguments import (
     Commands,
     add_command,
+    add_flags,
+    add_group,
     add_output,
-    add_quiet,
-    add_registry,
     moments_as_text,
     opened,
 )
-from evalkit.cli.messages import tell
-from evalkit.cli.output import check_output, put, put_document, put_text
-from evalkit.errors import ConfigError, RegistryError
+from evalkit.cli.messages import note
+from evalkit.cli.output import put, put_document, put_text
+from evalkit.errors import ConfigError, RegistryError, RubricError
+from evalkit.rubrics.yaml_files import read_text, read_yaml
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from evalkit.runs import Registry
 
-__all__ = ["add"]
-
 _FILES = "rubric folders"
 
 
 def add(commands: Commands) -> None:
     """Their parsers."""
-    whole = add_command(commands, "template", _none, "judge templates: the prompts that judge_template_id names")
-    parts = whole.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    parts = add_group(commands, "template", "judge templates: the prompts that judge_template_id names")
 
     end = "  evalkit template add terse v1 terse.jinja"
     parser = add_command(parts, "add", _add, "put a template into the registry", end)
     parser.add_argument("name", metavar="NAME", help="its name")
-    parser.add_argument("version", metavar="VERSION", help="v1, v2 …; another text needs another one")
-    parser.add_argument("file", metavar="FILE", help="Jinja file, with a header as those of rubrics/templates/")
+    parser.add_argument("version", metavar="VERSION", help="v1, v2 …; a changed template needs a new one")
+    parser.add_argument("file", metavar="FILE", help="Jinja file, with a header as in rubrics/templates/")
     parser.add_argument("--response-schema", metavar="FILE", help="JSON schema of the reply, of type object")
-    add_registry(parser)
-    add_quiet(parser)
+    add_flags(parser, "registry", "quiet")
 
-    parser = add_command(parts, "list", _list, "all templates, of the registry and of the rubric folders")
-    add_registry(parser)
+    parser = add_command(parts, "list", _list, "all templates in the registry and the rubric folders")
+    add_flags(parser, "registry")
     add_output(parser, rows=50)
 
-    parser = add_command(parts, "show", _show, "the source of a template: the registry's, else the rubric folders'")
-    parser.add_argument("template", metavar="NAME[@VERSION]", help="without a version the highest")
-    parser.add_argument("--json", action="store_true", help="as JSON, with hash and form")
-    add_registry(parser)
-
-
-def _none(_: argparse.Namespace) -> None:
-    """Never called: a command below it is required."""
+    parser = add_command(parts, "show", _show, "the source of a template, from the registry or else the rubric folders")
+    parser.add_argument("template", metavar="NAME[@VERSION]", help="default version: the highest")
+    parser.add_argument("--json", action="store_true", help="print one JSON document, with hash and schema")
+    add_flags(parser, "registry")
 
 
 def _add(args: argparse.Namespace) -> None:
-    source = _text(args.file)
-    schema = None if args.response_schema is None else _schema(args.response_schema)
+    source = read_text(Path(args.file))
+    schema = None if args.response_schema is None else read_yaml(Path(args.response_schema))
+    if schema is not None and not isinstance(schema, dict):
+        raise ConfigError(f"{args.response_schema}: expected a JSON object, got a {type(schema).__name__}")
     with opened(args) as registry:
-        made = registry.add_template(args.name, args.version, source, schema)
-    if not args.quiet:
-        tell(f"added {made.label} (hash {made.content_hash[:12]})")
-
-
-def _text(file: str) -> str:
-    try:
-        return Path(file).read_text(encoding="utf-8")
-    except UnicodeDecodeError as problem:
-        raise ConfigError(f"{file} is not UTF-8 text ({problem.reason} at byte {problem.start})") from None
-
-
-def _schema(file: str) -> dict[str, Any]:
-    try:
-        found = json.loads(_text(file))
-    except json.JSONDecodeError as problem:
-        raise ConfigError(f"{file}, line {problem.lineno}: invalid JSON ({problem.msg})") from None
-    if not isinstance(found, dict):
-        raise ConfigError(f"{file}: a schema is an object, not a {type(found).__name__}")
-    return found
+        template = registry.add_template(args.name, args.version, source, schema)
+    note(args, f"added {template.label} (hash {template.content_hash[:12]})")
 
 
 def _list(args: argparse.Namespace) -> None:
     import pandas as pd
 
-    check_output(args.out)
     with opened(args) as registry:
         own = moments_as_text(registry.templates()).assign(source="registry")
-    put(
-        args,
-        pd.concat([own, _of_files()], ignore_index=True) if len(own) else _of_files(),
-        columns=("name", "version", "source"),
-    )
+    table = pd.concat([own, _of_files()], ignore_index=True) if len(own) else _of_files()
+    put(args, table, columns=("name", "version", "source"))
 
 
 def _of_files() -> pd.DataFrame:
@@ -103,43 +75,32 @@ def _of_files() -> pd.DataFrame:
     from evalkit.rubrics import list_templates
     from evalkit.rubrics.prompts import load_template
 
-    found = [load_template(label) for label in list_templates()]
-    rows = [(one.name, one.version, one.hash, _FILES) for one in found]
+    templates = [load_template(label) for label in list_templates()]
+    rows = [(template.name, template.version, template.hash, _FILES) for template in templates]
     return pd.DataFrame(rows, columns=["name", "version", "content_hash", "source"])
 
 
 def _show(args: argparse.Namespace) -> None:
     with opened(args) as registry:
-        found = _found(registry, args.template)
+        document = _document(registry, args.template)
     if args.json:
-        put_document(found)
+        put_document(document)
     else:
-        put_text(found["prompt_template"].rstrip("\n"))
+        put_text(document["prompt_template"].rstrip("\n"))
 
 
-def _found(registry: Registry, name: str) -> dict[str, Any]:
-    from evalkit.errors import RubricError
+def _document(registry: Registry, name: str) -> dict[str, Any]:
+    """The registry's template, else that of the rubric folders."""
     from evalkit.rubrics.prompts import load_template
 
     try:
-        own = registry.template(name)
+        return {"source": "registry"} | registry.template(name).model_dump()
     except RegistryError as problem:
         if problem.__cause__ is not None:  # the database itself
             raise
         try:
-            one = load_template(name)
+            template = load_template(name)
         except RubricError as other:
             raise ConfigError(f"in the registry: {problem}; in the rubric folders: {other}") from None
-        return _document(one.name, one.version, one.source, None, one.hash, _FILES)
-    return _document(own.name, own.version, own.prompt_template, own.response_schema, own.content_hash, "registry")
-
-
-def _document(name: str, version: str, source: str, schema: Any, content_hash: str, place: str) -> dict[str, Any]:
-    return {
-        "name": name,
-        "version": version,
-        "source": place,
-        "content_hash": content_hash,
-        "response_schema": schema,
-        "prompt_template": source,
-    }
+    document = {"source": _FILES, "name": template.name, "version": template.version, "response_schema": None}
+    return document | {"content_hash": template.hash, "prompt_template": template.source}

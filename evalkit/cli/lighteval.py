@@ -6,8 +6,6 @@ import argparse
 
 from evalkit.cli.arguments import Commands, add_command
 
-__all__ = ["add", "passed_on"]
-
 _HELP = ("-h", "--help")
 _ABOUT = """\
 Everything after `lighteval` goes to LightEval's own command line; `evalkit lighteval COMMAND --help` shows its options.

@@ -1,4 +1,4 @@
-"""`main`: the parser of all commands, and what every way of ending means."""
+"""`main`: the parser of all commands, and the exit codes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from evalkit._version import __version__
 from evalkit.cli import (
@@ -22,16 +22,14 @@ from evalkit.cli import (
     lighteval,
     packs,
     plugins,
-    report,
     rubrics,
     runs,
     vote_aggregate,
 )
 from evalkit.cli.arguments import Parser
-from evalkit.cli.messages import tell, warnings_told
+from evalkit.cli.messages import tell, warnings_as_messages
+from evalkit.cli.output import check_output
 from evalkit.errors import EvalkitError
-
-__all__ = ["main"]
 
 _DONE, _ERROR, _PIPE_CLOSED = 0, 2, 141
 _GROUPS = (
@@ -40,7 +38,6 @@ _GROUPS = (
     judge_plan,
     vote_aggregate,
     align_compare,
-    report,
     freeze,
     ci,
     rubrics,
@@ -77,8 +74,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        The exit code: 0 done (unscored rows are reported, not failed), 1 a check failed, 2 all else,
-        141 if the reader of the output went away, 143 or 129 after SIGTERM or SIGHUP.
+        The exit code: 0 done (unscored rows are reported, not failed), 1 a check failed, 2 anything else,
+        141 if the reader of the output closed it, 143 or 129 after SIGTERM or SIGHUP.
 
     Examples
     --------
@@ -86,19 +83,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     0
     """
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # a terminal that lacks a sign gets a mark, not a traceback
+        if hasattr(stream, "reconfigure"):  # a terminal without a character shows its code, not a traceback
             stream.reconfigure(errors="backslashreplace")
     try:
         given = sys.argv[1:] if argv is None else list(argv)
-        parser = _parser()
         if not given:
-            parser.print_help(sys.stderr)
+            parser_of_commands().print_help(sys.stderr)
             return _ERROR
-        args = lighteval.passed_on(given) or parser.parse_args(given)
-        if getattr(args, "json", False) and getattr(args, "out", None) == "-":
-            parser.error("--out - and --json both go to stdout; choose one")
-        with warnings_told():
-            code = _run(args.run, args)
+        args = parse_arguments(given)
+        with warnings_as_messages():
+            code = _run(args)
         sys.stdout.flush()
     except SystemExit as end:  # argparse: help was shown, or the arguments are wrong
         return end.code if isinstance(end.code, int) else _ERROR
@@ -108,9 +102,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
-def _run(run: Callable[[argparse.Namespace], int | None], args: argparse.Namespace) -> int:
+def _run(args: argparse.Namespace) -> int:
     try:
-        return run(args) or _DONE
+        if getattr(args, "writes_table", False) and args.out is not None:
+            check_output(args, args.out)
+        return args.run(args) or _DONE
     except KeyboardInterrupt as stop:
         tell(str(stop) or "stopped")
     except BrokenPipeError:
@@ -118,27 +114,42 @@ def _run(run: Callable[[argparse.Namespace], int | None], args: argparse.Namespa
     except (EvalkitError, OSError) as problem:
         if os.environ.get("EVALKIT_DEBUG", "0") not in ("", "0"):
             traceback.print_exc()
-        tell(f"error: {_said(problem)}")
-    except Exception:  # noqa: BLE001  # shown in full; Python's own exit code, 1, would say that a check failed
+        tell(f"error: {_text_of(problem)}")
+    except Exception:  # noqa: BLE001  # shown in full; Python's own exit code, 1, would mean that a check failed
         traceback.print_exc()
         tell("error: this is an error in evalkit, not in your input; please report it with the lines above")
     return _ERROR
 
 
-def _said(problem: EvalkitError | OSError) -> str:
+def _text_of(problem: EvalkitError | OSError) -> str:
     if isinstance(problem, OSError) and problem.strerror:
         return f"{problem.filename}: {problem.strerror.lower()}" if problem.filename else problem.strerror.lower()
     return str(problem)
 
 
 def _drop_output() -> None:
-    """What is still buffered goes nowhere: Python would try to write it once more at exit, and complain."""
+    """Drop what is still buffered: Python would try to write it again at exit, and fail."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
 
 
-def _parser() -> Parser:
+def parse_arguments(given: list[str]) -> argparse.Namespace:
+    """The arguments of one command, read by the parser that they are for.
+
+    ``lighteval`` takes arguments of LightEval, and ``judge --trace-file`` flags of the gate.
+    """
+    if given[0] == "judge" and any(word.partition("=")[0] == "--trace-file" for word in given):
+        given = [ci.RECORD, *given[1:]]
+    parser = parser_of_commands()
+    args = lighteval.passed_on(given) or parser.parse_args(given)
+    if getattr(args, "json", False) and getattr(args, "out", None) == "-":
+        parser.error("--out - and --json both go to stdout; choose one")
+    return args
+
+
+def parser_of_commands() -> Parser:
+    """The parser of all commands."""
     parser = Parser(
         prog="evalkit",
         description="LLM judges and juries: judge items by a rubric, see their spread and their agreement\n"

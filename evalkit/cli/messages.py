@@ -1,7 +1,8 @@
-"""What goes to the person at the terminal beside the data: one line each, on stderr."""
+"""Messages on stderr, one line each; stdout is for data."""
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import logging
 import sys
@@ -12,12 +13,16 @@ from typing import Any
 from evalkit.core.terminal_text import one_line
 from evalkit.errors import EvalkitWarning
 
-__all__ = ["tell", "warnings_told"]
-
 
 def tell(text: str) -> None:
     """One line on stderr, marked as evalkit's."""
     print(f"evalkit: {one_line(text)}", file=sys.stderr)
+
+
+def note(args: argparse.Namespace, text: str) -> None:
+    """One line on stderr, unless ``--quiet``."""
+    if not args.quiet:
+        tell(text)
 
 
 class _Handler(logging.Handler):
@@ -26,17 +31,17 @@ class _Handler(logging.Handler):
 
 
 @contextlib.contextmanager
-def warnings_told() -> Iterator[None]:
-    """Inside, evalkit's warnings and log become lines on stderr, each said once."""
-    log, handler, said = logging.getLogger("evalkit"), _Handler(logging.WARNING), set[str]()
+def warnings_as_messages() -> Iterator[None]:
+    """Inside, evalkit's warnings and log become lines on stderr, each shown once."""
+    log, handler, shown = logging.getLogger("evalkit"), _Handler(logging.WARNING), set[str]()
     with warnings.catch_warnings():
         others = warnings.showwarning
 
         def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
             if not issubclass(category, EvalkitWarning):
                 others(message, category, *where, **more)
-            elif str(message) not in said:
-                said.add(str(message))
+            elif str(message) not in shown:
+                shown.add(str(message))
                 tell(f"warning: {message}")
 
         warnings.simplefilter("always", EvalkitWarning)

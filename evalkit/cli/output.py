@@ -12,29 +12,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from evalkit.cli.messages import tell
+from evalkit.cli.messages import note
 from evalkit.errors import ConfigError, InputError, counted
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from evalkit.core.vote_aggregate_rules import Rules
-
-__all__ = [
-    "SETTINGS",
-    "check_output",
-    "json_bytes",
-    "put",
-    "put_document",
-    "put_out",
-    "put_text",
-    "read_groups",
-    "read_items",
-    "read_labels",
-    "read_side",
-    "read_table",
-    "terminal_width",
-]
 
 SETTINGS = "settings.json"
 """File that `evalkit evaluate --out` writes beside its tables: rubric, judges, samples, rules."""
@@ -44,35 +28,32 @@ def read_items(args: argparse.Namespace) -> pd.DataFrame:
     """The items of a command; labels and rubric columns with them."""
     from evalkit import load_items
 
-    if args.items == "-":
-        return _from_stdin(lambda path: load_items(path, item_id=args.item_id))
-    return load_items(args.items, item_id=args.item_id)
+    return _read(args.items, lambda path: load_items(path, item_id=args.item_id))
 
 
 def read_table(path: str, name: str, *others: str) -> pd.DataFrame:
     """One of evalkit's tables; of several names the first that fits."""
     from evalkit import tables
 
-    if path == "-":
-        return _from_stdin(lambda place: tables.read_table(place, name, *others))
-    return tables.read_table(path, name, *others)
+    return _read(path, lambda place: tables.read_table(place, name, *others))
 
 
-def read_labels(path: str, columns: Iterable[tuple[str, list[str]]], item_id: str | None = None) -> pd.DataFrame:
-    """Human labels: a long table, or columns of a file of items."""
+def read_labels(args: argparse.Namespace) -> pd.DataFrame | None:
+    """Human labels: a long table, or columns of a file of items; None if the command got none."""
     from evalkit import extract_labels, load_items
 
-    wanted = dict(columns)
-    return extract_labels(load_items(path, item_id=item_id), wanted) if wanted else read_table(path, "labels")
+    if args.labels is None or not args.label:
+        return None if args.labels is None else read_table(args.labels, "labels")
+    return extract_labels(load_items(args.labels, item_id=args.item_id), dict(args.label))
 
 
-def read_groups(path: str, item_id: str | None = None) -> pd.Series:
-    """item_id -> group_id of a file of items."""
-    from evalkit import load_items
-
-    items = load_items(path, item_id=item_id)
+def read_groups(args: argparse.Namespace) -> pd.Series | None:
+    """item_id -> group_id of a file of items; None if the command got none."""
+    if args.items is None:
+        return None
+    items = read_items(args)
     if "group_id" not in items.columns:
-        raise InputError(f"{path} has no column 'group_id', so there are no groups to make units of; leave out --items")
+        raise InputError(f"{args.items} has no column 'group_id', which --items needs: leave out --items")
     return items.set_index("item_id")["group_id"].dropna()
 
 
@@ -81,16 +62,14 @@ def read_side(path: str) -> Any:
     folder = Path(path)
     if not folder.is_dir():
         return read_table(path, "judgments")
-    names = ("judgments", "votes", "scores")
-    there = {name: sorted(folder.glob(f"{name}.*")) for name in names}
-    wrong = [name for name, files in there.items() if len(files) != 1]
-    if wrong:
-        raise InputError(
-            f"{folder} is no folder of 'evalkit evaluate --out': it has "
-            f"{counted(len(there[wrong[0]]), 'table')} {wrong[0]!r}, not one"
-        )
-    found = {name: read_table(str(files[0]), name) for name, files in there.items()}
-    return SimpleNamespace(**found, rules=_rules(folder))
+    files = {name: sorted(folder.glob(f"{name}.*")) for name in ("judgments", "votes", "scores")}
+    for name, paths in files.items():
+        if len(paths) != 1:
+            raise InputError(
+                f"{folder} is not a folder of 'evalkit evaluate --out': expected one table {name!r}, got {len(paths)}"
+            )
+    tables = {name: read_table(str(paths[0]), name) for name, paths in files.items()}
+    return SimpleNamespace(**tables, rules=_rules(folder))
 
 
 def _rules(folder: Path) -> Rules | None:
@@ -106,59 +85,72 @@ def _rules(folder: Path) -> Rules | None:
         raise InputError(f"{path}: invalid rules ({error}); run evalkit evaluate --out again") from None
 
 
-def _from_stdin(read: Callable[[Path], pd.DataFrame]) -> pd.DataFrame:
+def _read(path: str, read: Callable[[str | Path], pd.DataFrame]) -> pd.DataFrame:
+    """What `read` makes of a file; '-' is JSONL on stdin."""
+    if path != "-":
+        return read(path)
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "stdin.jsonl"
-        with path.open("wb") as copy:
-            shutil.copyfileobj(sys.stdin.buffer, copy)
+        copy = Path(folder) / "stdin.jsonl"
+        copy.write_bytes(sys.stdin.buffer.read())
         try:
-            return read(path)
+            return read(copy)
         except InputError as problem:
-            raise InputError(str(problem).replace(str(path), "stdin")) from None
+            raise InputError(str(problem).replace(str(copy), "stdin")) from None
 
 
-def check_output(out: str | Path | None, *inputs: str | None) -> None:
-    """InputError unless the output can be written and is none of the inputs: asked before anything is paid."""
+def check_output(args: argparse.Namespace, out: str | Path) -> None:
+    """InputError unless the output can be written and is not an input: checked before anything is paid."""
     from evalkit.tables import check_target
 
-    if out is None or str(out) == "-":
+    if str(out) == "-":
         return
     check_target(out)
     target = Path(out).resolve()
-    if any(name not in (None, "-") and Path(str(name)).resolve() == target for name in inputs):
+    values = [value for name, value in vars(args).items() if name != "out"]
+    words = [word for value in values for word in (value if isinstance(value, list) else [value])]
+    if any(isinstance(word, str) and Path(word).resolve() == target for word in words):
         raise ConfigError(f"--out {out} is an input of this command; name another file")
 
 
 def put(args: argparse.Namespace, frame: pd.DataFrame, *, columns: Iterable[str] = ()) -> None:
     """A table where the flags say: a file, JSONL or JSON on stdout, else readable text.
 
-    `columns` are those worth a look on a terminal; the files hold all.
+    `columns` are those shown on a terminal; the files contain all.
     """
     put_out(args, frame)
     if args.json:
-        _put_json(frame)
+        _bytes_out([b"[", b",\n ".join(_lines(frame)), b"]\n"])
     elif args.out is None:
-        from evalkit.evaluation import show
-
         shown = [name for name in columns if name in frame.columns]
-        put_text(str(show(frame[shown] if shown else frame, rows=args.rows, width=terminal_width())))
+        put_shown(frame[shown] if shown else frame, rows=args.rows)
 
 
-def terminal_width() -> int:
-    """Columns of the terminal (or of COLUMNS); 100 where there is none."""
-    return shutil.get_terminal_size((100, 24)).columns
+def put_shown(shown: Any, *, rows: int = 20, fit: bool = True) -> None:
+    """A table or object of evalkit on stdout; with `fit` no wider than the terminal (100 columns if there is none)."""
+    from evalkit.evaluation import show
+
+    width = shutil.get_terminal_size((100, 24)).columns if fit else None
+    put_text(str(show(shown, rows=rows, width=width)))
 
 
 def put_out(args: argparse.Namespace, frame: pd.DataFrame) -> None:
     """A table into the file of ``--out``, if there is one."""
     if args.out == "-":
-        _put_lines(frame)
+        _bytes_out(line + b"\n" for line in _lines(frame))
     elif args.out is not None:
         from evalkit.tables import write_frame
 
         write_frame(frame, args.out)
-        if not args.quiet:
-            tell(f"wrote {counted(len(frame), 'row')} to {args.out}")
+        note(args, f"wrote {counted(len(frame), 'row')} to {args.out}")
+
+
+def in_words(value: object) -> str:
+    """A plain value, or a list of texts, for a person to read."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(str, value)) or "none"
+    return "none" if value is None else str(value)
 
 
 def put_text(text: str) -> None:
@@ -186,34 +178,24 @@ def _plain(value: Any) -> Any:
     if isinstance(value, pd.DataFrame):
         return list(records(value))
     if isinstance(value, Mapping):
-        return {str(name): _plain(one) for name, one in value.items()}
+        return {str(name): _plain(inner) for name, inner in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(one) for one in value]
+        return [_plain(inner) for inner in value]
     if isinstance(value, Path):
         return str(value)
     return None if is_missing(value) else value
 
 
-def _put_lines(frame: pd.DataFrame) -> None:
+def _lines(frame: pd.DataFrame) -> Iterable[bytes]:
     import orjson
 
     from evalkit.tables import records
 
-    _bytes_out(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in records(frame))
-
-
-def _put_json(frame: pd.DataFrame) -> None:
-    import orjson
-
-    from evalkit.tables import records
-
-    rows = [orjson.dumps(row) for row in records(frame)]
-    _bytes_out([b"[", b",\n ".join(rows), b"]\n"])
+    return map(orjson.dumps, records(frame))
 
 
 def _bytes_out(pieces: Iterable[bytes]) -> None:
     """UTF-8, whatever the terminal's encoding is: this is data."""
     sys.stdout.flush()
-    for piece in pieces:
-        sys.stdout.buffer.write(piece)
+    sys.stdout.buffer.writelines(pieces)
     sys.stdout.buffer.flush()

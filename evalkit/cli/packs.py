@@ -4,91 +4,83 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from evalkit.cli.arguments import (
     Commands,
     add_command,
+    add_flags,
+    add_group,
     add_output,
-    add_quiet,
-    add_registry,
     moments_as_text,
     opened,
 )
-from evalkit.cli.messages import tell
-from evalkit.cli.output import check_output, put, put_document, put_text
+from evalkit.cli.messages import note, tell
+from evalkit.cli.output import put, put_document, put_shown, put_text
 from evalkit.core.terminal_text import one_line
 from evalkit.errors import ConfigError, counted
 
 if TYPE_CHECKING:
     from evalkit.runs.registry import Pack
 
-__all__ = ["add"]
-
 
 def add(commands: Commands) -> None:
     """Their parsers."""
-    whole = add_command(commands, "pack", _none, "packs: benchmark tasks, bound to judge plugins, profiles, templates")
-    parts = whole.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    parts = add_group(commands, "pack", "packs: benchmark tasks, bound to judge plugins, profiles, templates")
 
     end = "  evalkit pack apply support-suite.yaml"
-    parser = add_command(parts, "apply", _apply, "take packs over from YAML files; what is there already stays", end)
+    parser = add_command(
+        parts, "apply", _apply, "register packs from YAML files; registered ones stay as they are", end
+    )
     parser.add_argument("files", metavar="FILE", nargs="+", help="YAML file with pack, version and tasks")
-    add_registry(parser)
-    add_quiet(parser)
+    add_flags(parser, "registry", "quiet")
 
     parser = add_command(parts, "list", _list, "all packs")
-    add_registry(parser)
+    add_flags(parser, "registry")
     add_output(parser, rows=50)
 
-    parser = add_command(parts, "show", _show, "the tasks of a pack, and what they are bound to")
+    parser = add_command(parts, "show", _show, "the tasks of a pack, with their judge plugins, profiles and templates")
     _with_pack(parser)
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    add_flags(parser, "json")
 
-    parser = add_command(parts, "export", _export, "a pack as the YAML that apply takes")
+    parser = add_command(parts, "export", _export, "a pack as a YAML file for apply")
     _with_pack(parser)
     parser.add_argument("-o", "--out", metavar="FILE", help="a new file (default: stdout)")
-    add_quiet(parser)
+    add_flags(parser, "quiet")
 
     end = "  evalkit pack tasks --refresh\n  evalkit pack tasks mmlu"
     parser = add_command(
         parts, "tasks", _tasks, "the tasks that packs may name: LightEval's, and those of plugins", end
     )
-    parser.add_argument("words", metavar="WORD", nargs="*", help="only tasks whose name holds one of these")
+    parser.add_argument("words", metavar="WORD", nargs="*", help="only tasks whose name contains one of these")
     parser.add_argument(
         "--refresh",
         action="store_true",
-        help="first ask LightEval, evalkit, installed bundles and registered plugins (offline)",
+        help="first list the tasks of LightEval, evalkit, installed bundles and registered plugins (offline)",
     )
-    add_registry(parser)
+    add_flags(parser, "registry")
     add_output(parser, rows=50)
 
 
 def _with_pack(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("pack", metavar="NAME[@VERSION]", help="without a version the one applied last")
-    add_registry(parser)
-
-
-def _none(_: argparse.Namespace) -> None:
-    """Never called: a command below it is required."""
+    parser.add_argument("pack", metavar="NAME[@VERSION]", help="default version: the one applied last")
+    add_flags(parser, "registry")
 
 
 def _apply(args: argparse.Namespace) -> None:
     from evalkit.runs.registry.pack_files import read_pack
 
     for file in args.files:
-        read_pack(file)  # all files, before the first is taken over
+        read_pack(file)  # all files, before the first is registered
     with opened(args) as registry:
         for file in args.files:
             pack = registry.apply_pack(file)
-            if not args.quiet:
-                tell(f"{pack.label}: {counted(len(pack.tasks), 'task')}")
-        if not args.quiet and registry.benchmarks().empty:
-            tell("its task names were not looked up: evalkit pack tasks --refresh lists what there is")
+            note(args, f"{pack.label}: {counted(len(pack.tasks), 'task')}")
+        if registry.benchmarks().empty:
+            note(args, "task names were not checked: evalkit pack tasks --refresh lists the tasks that exist")
 
 
 def _list(args: argparse.Namespace) -> None:
-    check_output(args.out)
     with opened(args) as registry:
         packs = moments_as_text(registry.packs())
     put(args, packs, columns=("name", "version", "n_tasks", "primary_metric", "task_aggregation", "description"))
@@ -102,25 +94,17 @@ def _pack(args: argparse.Namespace) -> Pack:
 def _show(args: argparse.Namespace) -> None:
     import pandas as pd
 
-    from evalkit.evaluation import show
-
     pack = _pack(args)
-    rows: list[dict[str, Any]] = [
-        {"task": task.task, "fewshot": task.fewshot, "weight": task.weight} | task.overrides.values
-        for task in pack.tasks
-    ]
     if args.json:
-        names = ("name", "version", "description", "primary_metric", "task_aggregation", "content_hash", "created_at")
-        tasks = [
-            {"task": task.task, "fewshot": task.fewshot, "weight": task.weight, "overrides": task.overrides.values}
-            for task in pack.tasks
-        ]
-        put_document({name: getattr(pack, name) for name in names} | {"tasks": tasks})
+        tasks = [task.model_dump(exclude_none=True) for task in pack.tasks]
+        put_document(pack.model_dump() | {"tasks": tasks})
         return
+    columns = ("task", "fewshot", "weight")
+    rows = [{name: getattr(task, name) for name in columns} | task.overrides.values for task in pack.tasks]
     metric = pack.primary_metric or "the first of each task"
     put_text(one_line(f"{pack.label}: {pack.description}").removesuffix(":"))
     put_text(f"primary metric: {one_line(metric)}; tasks to one figure: {pack.task_aggregation}\n")
-    put_text(str(show(pd.DataFrame(rows), rows=200)))
+    put_shown(pd.DataFrame(rows), rows=200, fit=False)
 
 
 def _export(args: argparse.Namespace) -> None:
@@ -134,20 +118,17 @@ def _export(args: argparse.Namespace) -> None:
     try:
         write_new(Path(args.out), text)
     except FileExistsError:
-        raise ConfigError(f"{args.out} is there already; name another file") from None
-    if not args.quiet:
-        tell(f"wrote {args.out}")
+        raise ConfigError(f"{args.out} exists already; name another file") from None
+    note(args, f"wrote {args.out}")
 
 
 def _tasks(args: argparse.Namespace) -> None:
-    check_output(args.out)
     with opened(args) as registry:
         if args.refresh:
-            n_new, failed = registry.refresh_benchmarks()
-            for said in failed:
-                tell(f"warning: {said}")
-            if not args.quiet:
-                tell(f"{n_new} new tasks")
+            n_new, problems = registry.refresh_benchmarks()
+            for problem in problems:
+                tell(f"warning: {problem}")
+            note(args, f"{n_new} new tasks")
         known = moments_as_text(registry.benchmarks())
     if args.words:
         known = known[[any(word in name for word in args.words) for name in known["name"]]].reset_index(drop=True)

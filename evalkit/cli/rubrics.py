@@ -6,54 +6,46 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evalkit.cli.arguments import Commands, add_command, add_output, add_quiet
-from evalkit.cli.messages import tell
-from evalkit.cli.output import check_output, put, put_document, put_text
+from evalkit.cli.arguments import Commands, add_command, add_flags, add_group, add_output
+from evalkit.cli.messages import note, tell
+from evalkit.cli.output import put, put_document, put_text
 from evalkit.errors import RubricError, counted
 
 if TYPE_CHECKING:
     import pandas as pd
-
-__all__ = ["add"]
 
 _FAILED = 1
 
 
 def add(commands: Commands) -> None:
     """Their parsers."""
-    whole = add_command(commands, "rubric", _none, "list, show, check, compare and start rubrics")
-    parts = whole.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    add_output(add_command(parts, "list", _list, "all rubrics that can be named, with their versions"), rows=50)
+    parts = add_group(commands, "rubric", "list, show, check, compare and start rubrics")
+    add_output(add_command(parts, "list", _list, "all rubrics that --rubric can name, with their versions"), rows=50)
 
     parser = add_command(parts, "show", _show, "the text of a rubric file")
     parser.add_argument("rubric", metavar="R", help="id, id@version or file")
     parser.add_argument("--json", action="store_true", help="as JSON instead of YAML")
 
     end = "  evalkit rubric lint rubrics/support/v2.yaml\n  evalkit rubric lint        (all of them)"
-    parser = add_command(parts, "lint", _lint, "what to fix in rubrics; exit code 1 if there are errors", end)
-    parser.add_argument("rubrics", metavar="R", nargs="*", help="id, id@version or file; all rubrics if none is named")
+    parser = add_command(parts, "lint", _lint, "problems in rubrics; exit code 1 if there are errors", end)
+    parser.add_argument("rubrics", metavar="R", nargs="*", help="id, id@version or file; default: all rubrics")
     add_output(parser, rows=100)
 
-    parser = add_command(parts, "diff", _diff, "what changed from one rubric to another, in words")
+    parser = add_command(parts, "diff", _diff, "the differences between two rubrics, in words")
     parser.add_argument("old", metavar="OLD", help="id, id@version or file")
     parser.add_argument("new", metavar="NEW", help="id, id@version or file")
 
     end = "  evalkit rubric new support_tone\n  evalkit rubric new support --like faithfulness"
     parser = add_command(parts, "new", _new, "write a rubric file to edit: a first version, or the next one", end)
-    parser.add_argument("id", metavar="ID", help="its id; where it exists, a copy of the newest version is the start")
+    parser.add_argument("id", metavar="ID", help="its id; if it exists, start as a copy of its newest version")
     parser.add_argument("--like", metavar="R", help="start as a copy of this rubric")
     parser.add_argument("--folder", metavar="DIR", help="rubric folder (default: EVALKIT_RUBRICS, else rubrics/)")
-    add_quiet(parser)
-
-
-def _none(_: argparse.Namespace) -> None:
-    """Never called: a command below it is required."""
+    add_flags(parser, "quiet")
 
 
 def _list(args: argparse.Namespace) -> None:
     from evalkit.rubrics import list_rubrics
 
-    check_output(args.out)
     put(args, list_rubrics(), columns=("id", "version", "inputs", "description"))
 
 
@@ -63,10 +55,6 @@ def _show(args: argparse.Namespace) -> None:
 
     rubric = load_rubric(args.rubric).to_dict()
     if args.json:
-        rubric["criteria"] = [
-            criterion | {"scale": {str(code): text for code, text in criterion["scale"].items()}}
-            for criterion in rubric["criteria"]
-        ]
         put_document(rubric)
     else:
         put_text(dump_yaml(rubric).rstrip())
@@ -77,7 +65,6 @@ def _lint(args: argparse.Namespace) -> int | None:
 
     from evalkit.rubrics import list_rubrics
 
-    check_output(args.out, *args.rubrics)
     names = args.rubrics or list_rubrics()["path"].tolist()
     found = pd.concat([_findings(name) for name in names], ignore_index=True)
     if args.out is not None or args.json:
@@ -91,7 +78,7 @@ def _lint(args: argparse.Namespace) -> int | None:
 
 
 def _findings(name: str) -> pd.DataFrame:
-    """What lint says; a file that breaks the rules of rubrics is a finding, one that is not there is not."""
+    """The findings of lint. A file that breaks the rules of rubrics is a finding; a missing file is an error."""
     import pandas as pd
 
     from evalkit.rubrics import load_rubric
@@ -101,25 +88,24 @@ def _findings(name: str) -> pd.DataFrame:
     except RubricError as problem:
         if not Path(name).is_file() and not _is_broken(name):
             raise
-        return pd.DataFrame(
-            {"severity": ["error"], "where": [name], "message": [str(problem).removeprefix(f"{name}: ")]}
-        )
+        message = str(problem).removeprefix(f"{name}: ")
+        return pd.DataFrame({"severity": ["error"], "where": [name], "message": [message]})
 
 
 def _is_broken(name: str) -> bool:
     from evalkit.rubrics import list_rubrics
 
-    there = list_rubrics()
-    broken = there[there["description"].astype(str).str.startswith("broken:")]
+    known = list_rubrics()
+    broken = known[known["description"].astype(str).str.startswith("broken:")]
     return name in {*broken["id"], *(broken["id"] + "@" + broken["version"])}
 
 
 def _diff(args: argparse.Namespace) -> None:
     from evalkit import load_rubric
 
-    said = load_rubric(args.old).diff(load_rubric(args.new))
-    if said:
-        put_text(said)
+    changes = load_rubric(args.old).diff(load_rubric(args.new))
+    if changes:
+        put_text(changes)
     else:
         tell(f"{args.old} and {args.new} are the same")
 
@@ -129,5 +115,4 @@ def _new(args: argparse.Namespace) -> None:
 
     path = new_rubric(args.id, like=args.like, rubrics_folder=args.folder)
     put_text(str(path))
-    if not args.quiet:
-        tell(f"edit it, then check it: evalkit rubric lint {path}")
+    note(args, f"edit it, then check it: evalkit rubric lint {path}")

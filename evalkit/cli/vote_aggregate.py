@@ -3,129 +3,90 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
+from typing import Any
 
-from evalkit.cli.arguments import Commands, add_command, add_output, meanings, named_number
-from evalkit.cli.output import check_output, put, read_table
-from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES, VOTE_RULES, VOTE_TIES
+from evalkit.cli.arguments import (
+    Commands,
+    Parser,
+    add_command,
+    add_flags,
+    add_output,
+    meanings,
+    named_number,
+    number_or,
+)
+from evalkit.cli.output import put, read_items, read_table
+from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES, VOTE_RULES
 
-__all__ = ["add"]
+_VOTE = "  evalkit vote judgments.jsonl --method majority -o votes.jsonl"
+_AGGREGATE = "  evalkit aggregate votes.jsonl --method median --weight openai:gpt-4o-mini=2 -o scores.jsonl"
+_SUMMARIZE = "  evalkit summarize scores.jsonl --items items.jsonl --by system_id"
+_RUBRIC = ("rubric", "rubric_version")
 
 
 def add(commands: Commands) -> None:
     """Their parsers."""
-    _add_vote(commands)
-    _add_aggregate(commands)
-    _add_summarize(commands)
-
-
-def _add_vote(commands: Commands) -> None:
-    parser = add_command(
-        commands,
-        "vote",
-        _vote,
-        "the samples of each judge become one vote per item and criterion",
-        "  evalkit vote judgments.jsonl --method majority -o votes.jsonl",
-    )
+    text = "the samples of each judge become one vote per item and criterion"
+    parser = add_command(commands, "vote", _vote, text, _VOTE)
     parser.add_argument("judgments", metavar="JUDGMENTS", help="table of 'evalkit judge'; '-': JSONL on stdin")
-    parser.add_argument(
-        "--method", choices=tuple(VOTE_RULES), default="mean", help=f"{meanings(VOTE_RULES)} (default mean)"
-    )
-    parser.add_argument(
-        "--ties", choices=tuple(VOTE_TIES), default="na", help=f"what a tie becomes: {meanings(VOTE_TIES)} (default na)"
-    )
+    _add_method(parser, VOTE_RULES)
+    add_flags(parser, "ties", "min-self-agreement")
     parser.add_argument(
         "--unscored",
         metavar="drop|NUMBER",
-        type=_unscored,
+        type=number_or("drop"),
         default="drop",
-        help="leave out (default), or count as this",
-    )
-    parser.add_argument(
-        "--min-self-agreement",
-        metavar="SHARE",
-        type=float,
-        help="leave out judges that agree less with themselves",
+        help="leave out (default), or count as this number",
     )
     add_output(parser)
 
-
-def _add_aggregate(commands: Commands) -> None:
-    parser = add_command(
-        commands,
-        "aggregate",
-        _aggregate,
-        "the votes of all judges become one score per item and criterion",
-        "  evalkit aggregate votes.jsonl --method median --weight openai:gpt-4o-mini=2 -o scores.jsonl",
-    )
+    text = "the votes of all judges become one score per item and criterion"
+    parser = add_command(commands, "aggregate", _aggregate, text, _AGGREGATE)
     parser.add_argument("votes", metavar="VOTES", help="table of 'evalkit vote'; '-': JSONL on stdin")
-    parser.add_argument(
-        "--method", choices=tuple(AGGREGATE_RULES), default="mean", help=f"default mean; {meanings(AGGREGATE_RULES)}"
-    )
-    parser.add_argument(
-        "--quorum", metavar="SHARE", type=float, default=0.5, help="more than this share must be scored (default 0.5)"
-    )
+    _add_method(parser, AGGREGATE_RULES)
+    add_flags(parser, "quorum")
     parser.add_argument(
         "--weight", metavar="JUDGE=NUMBER", action="append", default=[], type=named_number, help="weight of a judge"
     )
     add_output(parser)
 
-
-def _add_summarize(commands: Commands) -> None:
-    parser = add_command(
-        commands,
-        "summarize",
-        _summarize,
-        "one row of figures per criterion, with intervals and coverage",
-        "  evalkit summarize scores.jsonl --items items.jsonl --by system_id",
-    )
+    text = "one row of figures per criterion, with intervals and coverage"
+    parser = add_command(commands, "summarize", _summarize, text, _SUMMARIZE)
     parser.add_argument("scores", metavar="SCORES", help="table of 'evalkit aggregate'; '-': JSONL on stdin")
     parser.add_argument("--by", metavar="COLUMN", action="append", help="also by this column of scores or items")
     parser.add_argument("--items", metavar="ITEMS", help="items: their columns for --by, their group_id for intervals")
-    parser.add_argument("--item-id", metavar="COLUMN", help="column of the items that holds the ids")
+    add_flags(parser, "item-id")
     add_output(parser)
+
+
+def _add_method(parser: Parser, rules: Mapping[Any, str]) -> None:
+    parser.add_argument("--method", choices=tuple(rules), default="mean", help=f"default mean; {meanings(rules)}")
 
 
 def _vote(args: argparse.Namespace) -> None:
     from evalkit import vote
 
-    check_output(args.out, args.judgments)
-    judgments = read_table(args.judgments, "judgments")
-    votes = vote(
-        judgments,
-        method=args.method,
-        ties=args.ties,
-        unscored=args.unscored,
-        min_self_agreement=args.min_self_agreement,
-    )
+    rules = {"method": args.method, "ties": args.ties or "na", "min_self_agreement": args.min_self_agreement}
+    votes = vote(read_table(args.judgments, "judgments"), unscored=args.unscored, **rules)
     shown = ("item_id", "criterion", "judge", "score", "label", "passed", "self_agreement", "n_scored", "n_samples")
-    put(args, votes, columns=("rubric", "rubric_version", *shown, "reason"))
+    put(args, votes, columns=(*_RUBRIC, *shown, "reason"))
 
 
 def _aggregate(args: argparse.Namespace) -> None:
     from evalkit import aggregate
 
-    check_output(args.out, args.votes)
+    quorum = 0.5 if args.quorum is None else args.quorum
     votes = read_table(args.votes, "votes")
-    scores = aggregate(votes, method=args.method, quorum=args.quorum, weights=dict(args.weight) or None)
+    scores = aggregate(votes, method=args.method, quorum=quorum, weights=dict(args.weight) or None)
     shown = ("item_id", "criterion", "score", "label", "passed", "disagreement", "n_scored", "n_judges", "status")
-    put(args, scores, columns=("rubric", "rubric_version", *shown, "reason"))
+    put(args, scores, columns=(*_RUBRIC, *shown, "reason"))
 
 
 def _summarize(args: argparse.Namespace) -> None:
-    from evalkit import load_items, summarize
+    from evalkit import summarize
 
-    check_output(args.out, args.scores, args.items)
-    scores = read_table(args.scores, "scores", "rubric_scores")
-    items = None if args.items is None else load_items(args.items, item_id=args.item_id)
-    summary = summarize(scores, by=args.by, items=items)
+    items = None if args.items is None else read_items(args)
+    summary = summarize(read_table(args.scores, "scores", "rubric_scores"), by=args.by, items=items)
     shown = ("mean", "low", "high", "pass_rate", "pass_low", "pass_high", "n_scored", "n_items", "n_partial")
-    put(args, summary, columns=("rubric", "rubric_version", "criterion", *(args.by or ()), *shown, "notes"))
-
-
-def _unscored(text: str) -> float | str:
-    if text == "drop":
-        return text
-    try:
-        return float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"expected 'drop' or a number, got {text!r}") from None
+    put(args, summary, columns=(*_RUBRIC, "criterion", *(args.by or ()), *shown, "notes"))
