@@ -179,7 +179,7 @@ def test_templates_come_from_the_registry_and_the_rubric_folders(
     assert "in the registry: judge template 'none' not found; available: 'number'" in told
     assert "'default@v1'" in told
     (here / "wrong.jinja").write_text("no header")
-    assert "has no header" in said(capsys, "template", "add", "x", "v1", "wrong.jinja")
+    assert "the header is missing" in said(capsys, "template", "add", "x", "v1", "wrong.jinja")
     (here / "wrong.jinja").write_bytes(b"\xff\xfe")
     assert "is not UTF-8 text" in said(capsys, "template", "add", "x", "v1", "wrong.jinja")
     (here / "other.jinja").write_text(TEMPLATE + "!")

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from evalkit.runs import Registry
     from evalkit.runs.registry import PluginReport
 
-_FAULT = 2
+_ERROR = 2
+_NOT_SHOWN = ["path", "dataset", "rubrics"]
 
 
 def add(commands: Commands) -> None:
@@ -82,7 +83,7 @@ def _check(args: argparse.Namespace) -> int | None:
     for problem in report.problems:
         tell(f"error: {problem}")
     if report.problems:
-        return _FAULT
+        return _ERROR
     note(args, f"nothing to fix in {report.layout.root}")
     return None
 
@@ -118,7 +119,7 @@ def _put_report(report: PluginReport) -> None:
         rows = [{name: in_words(value) for name, value in row.items()} for row in values[part]]
         if rows:
             put_text(f"\n{part}")
-            put_shown(pd.DataFrame(rows).drop(columns="path", errors="ignore"), rows=200, fit=False)
+            put_shown(pd.DataFrame(rows).drop(columns=_NOT_SHOWN, errors="ignore"), rows=200, fit=False)
 
 
 def _register(args: argparse.Namespace) -> None:
