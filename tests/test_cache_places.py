@@ -11,7 +11,8 @@ import pytest
 from cache_setup import parts, reply
 
 from evalkit.core import folders as places
-from evalkit.engine.cache import ReplyStore, default_folder, network_file_system
+from evalkit.core.folders import default_folder, network_file_system
+from evalkit.engine.cache import ReplyStore
 from evalkit.errors import CacheError
 
 MOUNTS = """\

@@ -61,7 +61,8 @@ def installed_version(package: str) -> str | None:
 
 
 def _cache(named: str | None, problems: list[str]) -> dict[str, Any]:
-    from evalkit.engine.cache import ReplyStore, default_folder
+    from evalkit.core.folders import default_folder
+    from evalkit.engine.cache import ReplyStore
 
     folder = (Path(named).expanduser() if named else default_folder()).absolute()
     facts: dict[str, Any] = {"folder": str(folder), "writable": None, "replies": None, "size": None, "integrity": None}

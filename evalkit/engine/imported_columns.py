@@ -15,8 +15,6 @@ from evalkit.rubrics import Rubric
 from evalkit.tables import is_missing
 from evalkit.tables.items import id_texts
 
-__all__ = ["Column", "Rows", "Values"]
-
 Column = str | pd.Series | Mapping[Any, Any]
 """A column of the table by name, a Series on its index, or a mapping from item to value."""
 

@@ -22,8 +22,6 @@ from evalkit.rubrics.scales import folded
 from evalkit.tables import is_missing
 from evalkit.tables.items import as_frame
 
-__all__ = ["Codes", "Verdicts", "import_judgments"]
-
 Codes = Mapping[Any, Any] | Callable[[Any], Any]
 """From the table's values to codes of the scale, or to reasons."""
 Verdicts = Literal["shown", "unswapped"]

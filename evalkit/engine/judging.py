@@ -33,8 +33,6 @@ from evalkit.errors import CacheMiss, EvalkitWarning, JudgeError, counted
 from evalkit.rubrics import RubricLike
 from evalkit.tables import ItemsLike
 
-__all__ = ["ajudge", "judge", "judge_worklist"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 

@@ -17,8 +17,6 @@ from evalkit.rubrics import Scale, code_text
 from evalkit.rubrics.parsing import Form, Parsed, parser_for
 from evalkit.tables import table
 
-__all__ = ["UNSCORED", "Columns", "CodeReader", "Verdict", "VerdictColumns"]
-
 _SOURCES = ("live", "cache", "recorded", "trace")
 _FLIP = {"A": "B", "B": "A"}
 _REMEMBERED = 10_000

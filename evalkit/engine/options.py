@@ -12,8 +12,6 @@ from typing import Any
 from evalkit.core.choices import ON_MISS, RECORDED, OnMiss, Recorded
 from evalkit.errors import ConfigError
 
-__all__ = ["Options", "Refresh"]
-
 Refresh = bool | float | datetime | date | str
 
 _COUNTS = {"concurrency": 1, "retries": 0, "max_calls": 0}  # the least that is allowed

@@ -24,8 +24,6 @@ from evalkit.errors import counted
 from evalkit.rubrics import RubricLike
 from evalkit.tables import ItemsLike
 
-__all__ = ["Plan", "plan", "plan_worklist"]
-
 _BYTES_PER_TOKEN = 4
 _GUESSED_REPLY_TOKENS = 120
 _SAMPLE = 200

@@ -13,8 +13,6 @@ from evalkit.core.formatting import in_notebook
 from evalkit.engine.options import Options
 from evalkit.errors import counted
 
-__all__ = ["ProgressBar"]
-
 _log = logging.getLogger("evalkit.engine")
 
 

@@ -23,8 +23,6 @@ from evalkit.rubrics import RubricLike
 from evalkit.tables import ItemsLike, check, is_missing
 from evalkit.tables.items import id_texts
 
-__all__ = ["readings", "record", "replies"]
-
 Replies = Sequence[Any] | Mapping[Any, Any] | pd.Series | pd.DataFrame
 """Texts by item: in the items' order, by id, by index, or as a table."""
 

@@ -17,8 +17,6 @@ from evalkit.engine.worklist import Worklist
 from evalkit.errors import EvalkitWarning, RubricError, counted
 from evalkit.rubrics import load_rubric
 
-__all__ = ["Hit", "StoredReplies", "is_recorded", "nearest", "warn_changed_text"]
-
 _CHUNK = 20_000
 
 Hit = tuple[bytes, bytes]

@@ -20,8 +20,6 @@ from evalkit.rubrics import Profile, Rubric, RubricLike
 from evalkit.rubrics.judge_profiles import rubric_or_profile
 from evalkit.rubrics.prompts import PromptBuilder, Template
 
-__all__ = ["DEFAULT_SAMPLES", "Spec", "is_none", "named_by"]
-
 DEFAULT_SAMPLES = 3
 
 _NAMES = ("judges", "template", "samples", *RULE_NAMES)

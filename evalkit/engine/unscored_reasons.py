@@ -6,8 +6,6 @@ import pandas as pd
 
 from evalkit.tables import check
 
-__all__ = ["explain"]
-
 _ADVICE = {
     "off_scale": "the score is not on the scale: name the allowed values in the template, or check the rubric's scale",
     "ambiguous": "two different scores in one reply: ask for one, in a fixed form (json or tagged)",
@@ -42,13 +40,11 @@ def explain(judgments: pd.DataFrame) -> pd.DataFrame:
         judge's judgments), `items` (ids of the first three), `what_to_do`. Empty when everything is scored.
     """
     table = check(judgments, "judgments", need=["item_id", "judge", "error"])
-    names = ["error", "judge", "n", "share", "items", "what_to_do"]
-    failed = table[table["error"].notna()]
-    asked = table["judge"].astype(str).value_counts().to_dict()
-    rows = []
-    for (error, judge), group in failed.groupby(["error", "judge"], observed=True, sort=False):
-        items = ", ".join(list(dict.fromkeys(group["item_id"].astype(str)))[:3])
-        rows.append((str(error), str(judge), len(group), len(group) / asked[str(judge)], items, _ADVICE[str(error)]))
-    rows.sort(key=lambda row: -row[2])
-    texts = dict.fromkeys(["error", "judge", "items", "what_to_do"], "str")
-    return pd.DataFrame(rows, columns=names).astype({**texts, "n": "int64", "share": "float64"})
+    n_judgments = table["judge"].astype(str).value_counts()
+    failed = table.loc[table["error"].notna(), ["error", "judge", "item_id"]].astype(str)
+    groups = failed.groupby(["error", "judge"], sort=False)["item_id"]
+    rows = groups.agg(n="size", items=lambda ids: ", ".join(ids.unique()[:3])).reset_index()
+    rows["share"] = rows["n"] / rows["judge"].map(n_judgments).astype("float64")
+    rows["what_to_do"] = rows["error"].map(_ADVICE).astype("str")
+    rows = rows[["error", "judge", "n", "share", "items", "what_to_do"]].astype({"n": "int64", "items": "str"})
+    return rows.sort_values("n", ascending=False, kind="stable", ignore_index=True)

@@ -21,8 +21,6 @@ from evalkit.rubrics.prompts import input_hash, item_inputs, swapped
 from evalkit.tables import ItemsLike, as_items
 from evalkit.tables.items import column_names
 
-__all__ = ["Worklist", "gc_paused"]
-
 _LONG = 1_000_000
 
 

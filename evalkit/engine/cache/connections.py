@@ -16,8 +16,6 @@ from urllib.parse import quote
 from evalkit.engine.cache import sqlite_schema as schema
 from evalkit.errors import CacheError
 
-__all__ = ["Connections", "gate", "stores"]
-
 _BUSY_S = 60.0
 _CHECKPOINT_WAIT_MS = 200
 _MMAP_BYTES = 1 << 28  # reading a million rows is no slower than with more, and takes less memory

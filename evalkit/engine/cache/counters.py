@@ -5,8 +5,6 @@ from __future__ import annotations
 import threading
 from typing import TypedDict
 
-__all__ = ["Counters", "Counts"]
-
 
 class Counts(TypedDict):
     """Hits, misses, joins and stored replies (numbers), and US$ saved by hits of known cost."""

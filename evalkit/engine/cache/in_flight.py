@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import Any, Generic, Protocol, TypeVar
 
-__all__ = ["InFlight"]
-
 
 class _Future(Protocol):
     def done(self) -> bool: ...

@@ -17,8 +17,6 @@ from evalkit.engine.cache.rows import decoded
 from evalkit.engine.cache.store import ReplyStore
 from evalkit.errors import CacheError, ConfigError
 
-__all__ = ["BACKEND", "ReplyBackend"]
-
 BACKEND = "evalkit"
 
 CallId = Sequence[str]

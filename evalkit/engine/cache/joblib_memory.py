@@ -27,8 +27,6 @@ from evalkit.engine.cache.rows import decoded
 from evalkit.engine.cache.store import ReplyStore
 from evalkit.errors import ConfigError, InputError
 
-__all__ = ["AsyncMemoizedReply", "MemoizedReply", "ReplyMemory"]
-
 FUNCTION_ID = "evalkit.reply"
 """joblib's name of every memoized function: the key says what was asked, and who asked does not matter."""
 

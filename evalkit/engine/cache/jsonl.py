@@ -25,8 +25,6 @@ from evalkit.engine.cache.rows import Row, row_of
 from evalkit.engine.cache.sqlite_schema import place, transaction
 from evalkit.errors import CacheError, counted
 
-__all__ = ["ImportReport", "export", "import_", "remove"]
-
 _LINES = (
     'SELECT key, generation, call_id, input_hash, "order", sample, promoted_from, value '
     "FROM replies WHERE {} ORDER BY key, generation"

@@ -12,8 +12,6 @@ from evalkit.core.reply_keys import KeyParts, sample_keys
 from evalkit.engine.cache.connections import Connections
 from evalkit.engine.cache.rows import shared_json
 
-__all__ = ["Lookups", "call_id", "call_parts", "rows_in"]
-
 _KEYS_PER_QUERY = 900  # old SQLite builds take no more than 999 parameters
 _OTHER_SAMPLES = 32
 

@@ -16,8 +16,6 @@ from evalkit.engine.cache.rows import key_makers
 from evalkit.engine.cache.sqlite_schema import log_of
 from evalkit.errors import CacheError, counted
 
-__all__ = ["Chosen", "PruneReport", "Stats", "promote", "snapshot", "stats", "tally"]
-
 _TALLY = (
     "SELECT count(*), count(DISTINCT key), total(length(value)), "
     "total(CASE WHEN promoted_from IS NULL THEN cost_usd END) FROM replies WHERE {}"

@@ -15,8 +15,6 @@ try:
 except ImportError:  # Windows: processes there do not see each other's claims
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["Claims"]
-
 FILE_NAME = "claims.lock"
 _log = logging.getLogger("evalkit.engine.cache")
 
@@ -60,39 +58,28 @@ class Claims:
             return True
         try:
             file = self._open()
+            try:
+                fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _offset(key))
+            except (BlockingIOError, PermissionError):  # held: POSIX leaves the choice between the two
+                return False
         except OSError as problem:
-            self._give_up(problem)
-            return True
-        try:
-            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _offset(key))
-        except (BlockingIOError, PermissionError):  # held: POSIX leaves the choice between the two
-            return False
-        except OSError as problem:
-            self._give_up(problem)
+            self._works = False
+            _log.info("%s cannot be locked (%s): two processes may request the same sample", self._path, problem)
         return True
 
     def _open(self) -> int:
-        """The file that lies at the path now: a folder that was removed and made again has another one."""
+        """The file that is at the path now: a folder that was removed and created again has another one."""
         if self._file is not None:
             with contextlib.suppress(OSError):
-                ours, there = os.fstat(self._file), self._path.stat()
-                if (ours.st_dev, ours.st_ino) == (there.st_dev, there.st_ino):
+                ours, current = os.fstat(self._file), self._path.stat()
+                if (ours.st_dev, ours.st_ino) == (current.st_dev, current.st_ino):
                     return self._file
             self.close()
-        self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, self._mode)
+        mode = 0o600  # that of the store beside it: whoever may read replies may see who requests them
+        with contextlib.suppress(OSError):
+            mode = self._path.with_name(STORE_NAME).stat().st_mode & 0o666
+        self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, mode)
         return self._file
-
-    @property
-    def _mode(self) -> int:
-        """The rights of the store that lies beside it: who may read replies may see who is asking for them."""
-        try:
-            return self._path.with_name(STORE_NAME).stat().st_mode & 0o666
-        except OSError:
-            return 0o600
-
-    def _give_up(self, problem: OSError) -> None:
-        self._works = False
-        _log.info("%s cannot be locked (%s): two processes may ask for the same sample", self._path, problem)
 
     def close(self) -> None:
         """Let the file and every claim go."""

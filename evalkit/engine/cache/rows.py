@@ -16,8 +16,6 @@ from evalkit.core.prompts_and_replies import Reply, token_count
 from evalkit.core.reply_keys import KeyMaker, KeyParts, canonical_json, sample_keys
 from evalkit.errors import CacheError, InputError
 
-__all__ = ["Row", "decoded", "encoded", "key_makers", "row_of", "shared_json"]
-
 
 class Row(NamedTuple):
     """One reply as it goes into the table (a plain tuple: hundreds of thousands pass through SQLite)."""

@@ -18,24 +18,6 @@ from pathlib import Path
 from evalkit.core.files import held
 from evalkit.errors import CacheError
 
-__all__ = [
-    "APPLICATION_ID",
-    "FILE_NAME",
-    "MIGRATIONS",
-    "SCHEMA",
-    "cache_error",
-    "check_file",
-    "check_objects",
-    "create",
-    "log_of",
-    "log_size",
-    "migrate",
-    "place",
-    "refuse_newer",
-    "schema_of",
-    "transaction",
-]
-
 FILE_NAME = "replies.sqlite"
 APPLICATION_ID = 0x45766B72
 """Marks the file as a reply store ("Evkr")."""

@@ -28,13 +28,11 @@ from evalkit.engine.cache.lookups import Lookups
 from evalkit.engine.cache.process_claims import Claims
 from evalkit.engine.cache.rows import Row, row_of
 from evalkit.engine.cache.sqlite_schema import FILE_NAME
-from evalkit.engine.cache.writer import Fact, Job, Writer
+from evalkit.engine.cache.writer import Job, Writer
 from evalkit.errors import CacheError, counted
 
 if TYPE_CHECKING:
     from evalkit.engine.cache.jsonl import ImportReport
-
-__all__ = ["ReplyStore"]
 
 _ROWS_PER_JOB = 1000
 _JOBS_AHEAD = 4
@@ -205,7 +203,7 @@ class ReplyStore(Lookups):
     def learn(self, service: str, model: str, name: str, value: Any) -> Future[list[bytes]]:
         """Remember something of a service and model; `facts` shows it at once, the future says when it is on disk."""
         waiter: Future[list[bytes]] = Future()
-        self._submit(Job(waiter, fact=Fact(service, model, name, canonical_json(value).decode(), time.time())))
+        self._submit(Job(waiter, fact=(service, model, name, canonical_json(value).decode(), time.time())))
         self._learnt.setdefault((service, model), {})[name] = value
         return waiter
 

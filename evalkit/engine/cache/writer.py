@@ -18,8 +18,6 @@ from evalkit.engine.cache.counters import Counters
 from evalkit.engine.cache.lookups import call_id, rows_in
 from evalkit.engine.cache.rows import Row
 
-__all__ = ["Fact", "Job", "Writer"]
-
 _ROWS_PER_COMMIT = 1000
 
 _NEWEST = (
@@ -36,26 +34,17 @@ _LEARN = (
 )
 
 
-class Fact(NamedTuple):
-    """What was learnt about a service and model; `value` is JSON."""
-
-    service: str
-    model: str
-    name: str
-    value: str
-    learned_at: float
-
-
 @dataclass(slots=True)
 class Job:
     """Rows or a fact to write, and the future of its caller.
 
-    `waiter` gets the stored values in the order of `rows`, or with `single` the only one of them.
+    `waiter` gets the stored values in the order of `rows`, or with `single` the only one of them. A fact was learnt
+    about a service and model: both, its name, its value as JSON, and the Unix time.
     """
 
     waiter: Future[Any] | asyncio.Future[Any]
     rows: Sequence[Row] = ()
-    fact: Fact | None = None
+    fact: tuple[str, str, str, str, float] | None = None
     overwrite: bool = False
     newer_than: float | None = None
     single: bool = False
