@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 
 from evalkit import tables
-from evalkit.errors import counted
+from evalkit.errors import ConfigError, counted
 from evalkit.stats.intervals import FEW_CLUSTERS, Interval, Transform, jackknife
-from evalkit.tables.grouping import Floats
+from evalkit.tables.grouping import Floats, Ints
 
 CRITERION_KEY = ["rubric", "rubric_version", "criterion"]
 JUDGE_KEY = [*CRITERION_KEY, "judge"]
@@ -85,10 +85,28 @@ def jackknife_row(name: str, values: Floats, transform: Transform, notes: list[s
     return figure_row(name, float(values[0]), jackknife(float(values[0]), values[1:], transform=transform), notes)
 
 
+def value_row(name: str, values: Floats, transform: Transform, notes: list[str], why: str) -> dict[str, float]:
+    """As `jackknife_row`, in the columns `value`, `low` and `high`."""
+    row = jackknife_row(name, values, transform, notes, why)
+    return {"value": row[name], "low": row.get(f"{name}_low", np.nan), "high": row.get(f"{name}_high", np.nan)}
+
+
 def note_few_clusters(n_clusters: int, notes: list[str], noun: str = "cluster") -> None:
     """Add a note if an interval comes from fewer than ten clusters."""
     if n_clusters < FEW_CLUSTERS:
         notes.append(f"only {counted(n_clusters, noun)}")
+
+
+def verdict_codes(passed: pd.Series) -> Ints:
+    """Verdicts as 0 (fail) and 1 (pass); −1 for none."""
+    return np.where(passed.isna(), -1, passed.fillna(value=False).to_numpy(dtype=np.int64)).astype(np.int64)
+
+
+def check_whole_numbers(name: str, values: Sequence[Any], least: int = 1) -> None:
+    """Raise ConfigError unless there are values, all of them whole numbers from `least` upwards."""
+    if not values or any(isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < least for n in values):
+        shown = values[0] if len(values) == 1 else values
+        raise ConfigError(f"{name} must be a whole number ≥ {least}, not {shown!r}")
 
 
 def joined(notes: Iterable[str | None]) -> str | None:

@@ -75,7 +75,8 @@ def jackknife_groups(clusters: Ints) -> tuple[Ints, int]:
     tuple
         The group of each row and the number of groups. The random groups are the same at every call.
     """
-    n_clusters = int(clusters.max()) + 1 if len(clusters) else 0
+    clusters = np.unique(clusters, return_inverse=True)[1].astype(np.int64)
+    n_clusters = int(clusters.max(initial=-1)) + 1
     if n_clusters <= _MOST_CLUSTERS:
         return clusters, n_clusters
     shuffled = np.random.default_rng(0).permutation(n_clusters)

@@ -103,7 +103,7 @@ def aggregate(
     frame = tables.check(votes, "votes", need=_NEED)
     refuse_doubles(frame, VOTE_KEY, "votes")
     whole = group(frame, SCORE_KEY)
-    jury = _jury(frame, whole, _weights(frame, weights), method)
+    jury = _jury(frame, whole, vote_weights(frame, weights), method)
     measured = measures(frame).take(whole.first)
     pieces = frame.iloc[whole.first]
     under = jury.scored_weight <= quorum * jury.total_weight + _TINY * jury.total_weight
@@ -137,7 +137,8 @@ def aggregate(
     return tables.table("scores", columns)
 
 
-def _weights(frame: pd.DataFrame, weights: Mapping[str, float] | None) -> Floats:
+def vote_weights(frame: pd.DataFrame, weights: Mapping[str, float] | None) -> Floats:
+    """The weight of each vote: from `weights`, else its own, else 1."""
     own = frame["weight"].to_numpy(dtype=np.float64) if "weight" in frame else np.ones(len(frame))
     found = np.where(np.isnan(own), 1.0, own)
     if weights is not None:

@@ -39,7 +39,7 @@ def effective_judges(said: Matrix, people: Matrix, clusters: Ints) -> tuple[Floa
     [2.0, 4.0, 1.333, 1.333, 4.0]
     """
     rows = ~np.isnan(said).any(axis=1) & ~np.isnan(people).all(axis=1)
-    unit, n_units = jackknife_groups(np.unique(clusters[rows], return_inverse=True)[1].astype(np.int64))
+    unit, n_units = jackknife_groups(clusters[rows])
     nothing = np.full(n_units + 1, np.nan)
     if said.shape[1] < 2:
         return nothing, "one judge"

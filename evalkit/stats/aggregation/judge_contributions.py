@@ -14,22 +14,25 @@ from evalkit import tables
 from evalkit.core.choices import REFERENCES, Reference, Ties, Unscored
 from evalkit.core.vote_aggregate_rules import AggregateRule, check_choice
 from evalkit.errors import ConfigError, EvalkitWarning
-from evalkit.stats.aggregation.aggregating import aggregate
+from evalkit.stats.aggregation.aggregating import aggregate, vote_weights
 from evalkit.stats.aggregation.independent_judges import effective_judges
 from evalkit.stats.aggregation.model_families import JuryFamilies, jury_families, models_of
 from evalkit.stats.alignment.agreement_measures import Answers, KindOptions, compare_each, counted_rows
 from evalkit.stats.alignment.rater_panels import Panel, checked, panels
+from evalkit.stats.alignment.system_levels import TRANSFORM
 from evalkit.stats.figure_tables import (
     CRITERION_KEY,
     JUDGE_KEY,
     interval_columns,
+    jackknife_row,
     joined,
     note_few_clusters,
     result_table,
+    value_row,
 )
-from evalkit.stats.intervals import Interval, Transform, jackknife, jackknife_groups
+from evalkit.stats.intervals import jackknife_groups
 from evalkit.tables import ItemsLike
-from evalkit.tables.grouping import Flags, Floats, Ints
+from evalkit.tables.grouping import Flags, Floats
 from evalkit.tables.ties import Counting, check_counting
 
 WorthFigure = Literal["accuracy", "kappa", "quadratic_kappa", "pearson", "spearman", "kendall", "mae"]
@@ -139,8 +142,9 @@ def jury_value(
     if figure is not None and figure not in _ON_KINDS and (ties, unscored) != ("half", "drop"):
         raise ConfigError(f"jury_value got ties={ties!r}, unscored={unscored!r}: figure {figure!r} is of scores alone")
     frame, said = checked(votes, labels)
-    whole = aggregate(frame, method=method, quorum=quorum, weights=weights)
-    frame = _weighed(frame, weights)
+    frame = frame.assign(weight=vote_weights(frame, weights))
+    whole = aggregate(frame, method=method, quorum=quorum)
+    frame = frame.loc[(frame["weight"] > 0).to_numpy()]
     judges = [str(name) for name in dict.fromkeys(frame["judge"].astype("str"))]
     families = jury_families(models_of(judges, models), frame, items)
     juries = [frame, whole.assign(judge=_WHOLE)]
@@ -158,126 +162,86 @@ def jury_value(
     return result_table(rows, _COLUMNS)
 
 
-def _weighed(frame: pd.DataFrame, weights: Mapping[str, float] | None) -> pd.DataFrame:
-    if weights is not None:
-        given = frame["judge"].astype("str").map(dict(weights)).astype("float64")
-        own = frame["weight"] if "weight" in frame else pd.Series(1.0, index=frame.index)
-        frame = frame.assign(weight=given.where(given.notna(), own))
-    return frame.loc[~(frame["weight"] <= 0).to_numpy()] if "weight" in frame else frame
-
-
 def _can(rest: pd.DataFrame, method: str) -> bool:
     return method != "dawid_skene" or bool(rest.groupby(CRITERION_KEY, observed=True)["judge"].nunique().min() > 2)
 
 
 def _plain(part: pd.DataFrame) -> pd.DataFrame:
-    made = part[[*_NEED, "judge", *(name for name in _MAY if name in part)]]
-    texts = ["rubric", "rubric_version", "criterion", "label", "level", "scale", "judge", *_MAY]
-    return made.assign(**{name: made[name].astype(object) for name in texts if name in made})
-
-
-def _rows(
-    panel: Panel, figure: str | None, reference: str, families: JuryFamilies, counting: Counting
-) -> list[dict[str, Any]]:
-    default = "accuracy" if panel.verdicts or panel.scale.level == "nominal" else "quadratic_kappa"
-    name = figure or default
-    annotators = panel.annotators
-    people = [annotators.answers(at) for at in range(len(annotators.names))]
-    if reference != "each":
-        people = [annotators.together("mean" if reference == "mean" else "majority")]
-    judges = [judge for judge in panel.judges if not judge.startswith("\x00")]
-    jury = panel.judges[_WHOLE][0]
-    known = {one: _known(panel, one, name, counting) for one in (_WHOLE, *judges)}
-    common = np.logical_and.reduce([there for there in known.values() if there.any()] or [annotators.labelled])
-    same = bool(common.any())
-    over = _Over(people, panel, name, counting)
-    rows = []
-    for judge in judges:
-        own = known[judge] & common if same else known[judge]
-        row = {"judge": judge} | _alone(panel.judges[judge][0], own, over)
-        both = known[_WHOLE] & (common if same else annotators.labelled)
-        row |= _left_out(jury, _WITHOUT + judge, both, over, row["notes"])
-        if judge in families.own:
-            row["notes"].append(families.own_sentence(judge))
-        rows.append(row)
-    values = np.array([-row["value"] if name == "mae" else row["value"] for row in rows])
-    for row, value in zip(rows, values, strict=True):
-        row["best"] = bool(value >= np.nanmax(values) - 1e-9) if not np.isnan(value) else False
-    first = {"judge": "jury"} | _alone(jury, known[_WHOLE] & common if same else known[_WHOLE], over)
-    first |= _effective(panel, judges, first["notes"])
-    best = [f"{row['judge']!r} at {row['value']:.3g}" for row in rows if row["best"]]
-    if best:
-        first["notes"].insert(0, f"best single judge {' and '.join(best)}")
-    first["notes"] += families.sentences()
-    head = panel.head | {"figure": name, "n_judges": len(judges), "same_items": same, "ties": counting.ties}
-    head |= {"unscored": counting.unscored}
-    return [head | {"best": False} | row | {"notes": joined(row["notes"])} for row in [first, *rows]]
+    part = part[[name for name in (*_NEED, "judge", *_MAY) if name in part]]
+    return part.astype(dict.fromkeys(part.select_dtypes("category").columns, object))
 
 
 @dataclass(frozen=True, slots=True)
-class _Over:
-    """What a figure is taken over: the people, the panel, the figure's name and how ties count."""
+class _Comparison:
+    """A figure against people: the panel, its references, the figure's name, and how ties count."""
 
-    people: list[Answers]
     panel: Panel
+    people: list[Answers]
     name: str
     counting: Counting
 
+    def known(self, judge: str) -> Flags:
+        """The labelled items of a judge that count in the figure."""
+        answers, there = self.panel.judges[judge]
+        counted = counted_rows(answers, self.counting) if self.name in _ON_KINDS else ~np.isnan(answers.score)
+        return self.panel.annotators.labelled & there & counted
 
-def _known(panel: Panel, judge: str, name: str, counting: Counting) -> Flags:
-    """The labelled items of a judge that count in the figure."""
-    answers, there = panel.judges[judge]
-    counted = counted_rows(answers, counting) if name in _ON_KINDS else ~np.isnan(answers.score)
-    return panel.annotators.labelled & there & counted
-
-
-def _values(answers: Answers, rows: Flags, over: _Over, unit: Ints, n_units: int) -> Floats:
-    """The figure against the people: on all, then without each unit."""
-    people = [one.take(rows) for one in over.people]
-    options = KindOptions(over.panel.verdicts, over.counting)
-    return compare_each(answers.take(rows), people, unit, n_units, options)[over.name]
+    def values(self, judge: str, rows: Flags) -> Floats:
+        """The figure of a judge on some items: on all of them, then without each unit."""
+        unit, n_units = jackknife_groups(self.panel.unit[rows])
+        people, options = [one.take(rows) for one in self.people], KindOptions(self.panel.verdicts, self.counting)
+        return compare_each(self.panel.judges[judge][0].take(rows), people, unit, n_units, options)[self.name]
 
 
-def _units(panel: Panel, rows: Flags) -> tuple[Ints, int]:
-    return jackknife_groups(np.unique(panel.unit[rows], return_inverse=True)[1].astype(np.int64))
+def _rows(
+    panel: Panel, figure: str | None, reference: Reference, families: JuryFamilies, counting: Counting
+) -> list[dict[str, Any]]:
+    name = figure or ("accuracy" if panel.verdicts or panel.scale.level == "nominal" else "quadratic_kappa")
+    compared = _Comparison(panel, panel.annotators.references(reference), name, counting)
+    judges = [judge for judge in panel.judges if not judge.startswith("\x00")]
+    known = {judge: compared.known(judge) for judge in (_WHOLE, *judges)}
+    common = np.logical_and.reduce([there for there in known.values() if there.any()] or [panel.annotators.labelled])
+    same = bool(common.any())
+    if not same:
+        common = panel.annotators.labelled
+    rows = [{"judge": judge} | _alone(compared, judge, known[judge] & common) for judge in (_WHOLE, *judges)]
+    first = rows[0] | {"judge": "jury"} | _effective(panel, judges, rows[0]["notes"])
+    for row in rows[1:]:
+        row |= _left_out(compared, row["judge"], known[_WHOLE] & common, row["notes"])
+        if row["judge"] in families.own:
+            row["notes"].append(families.own_sentence(row["judge"]))
+    values = np.array([-row["value"] if name == "mae" else row["value"] for row in rows[1:]])
+    for row, value in zip(rows[1:], values, strict=True):
+        row["best"] = bool(value >= np.nanmax(values) - 1e-9) if not np.isnan(value) else False
+    best = [f"{row['judge']!r} at {row['value']:.3g}" for row in rows[1:] if row["best"]]
+    if best:
+        first["notes"].insert(0, f"best single judge {' and '.join(best)}")
+    first["notes"] += families.sentences()
+    head = panel.head | {"figure": name, "n_judges": len(judges), "same_items": same, "best": False}
+    head |= {"ties": counting.ties, "unscored": counting.unscored}
+    return [head | row | {"notes": joined(row["notes"])} for row in [first, *rows[1:]]]
 
 
-def _alone(answers: Answers, rows: Flags, over: _Over) -> dict[str, Any]:
-    unit, n_units = _units(over.panel, rows)
+def _alone(compared: _Comparison, judge: str, rows: Flags) -> dict[str, Any]:
     notes: list[str] = []
-    made: dict[str, Any] = {"n_items": int(rows.sum()), "notes": notes}
-    made["n_left_out"] = int(over.panel.annotators.labelled.sum()) - made["n_items"]
-    values, name = _values(answers, rows, over, unit, n_units), over.name
-    made["value"] = float(values[0])
-    if np.isnan(values[0]):
-        notes.append(f"{name}: {'not defined on' if made['n_items'] else 'there are no'} labelled and scored items")
-        return made
-    transform: Transform = "logit" if name == "accuracy" else "log" if name == "mae" else "atanh"
-    made |= _ends("", name, jackknife(float(values[0]), values[1:], transform=transform), notes)
-    note_few_clusters(n_units, notes)
-    return made
+    n, name, values = int(rows.sum()), compared.name, compared.values(judge, rows)
+    why = f"{'not defined on' if n else 'there are no'} labelled and scored items"
+    row = value_row(name, values, TRANSFORM[name], notes, why)
+    if not np.isnan(values[0]):
+        note_few_clusters(len(values) - 1, notes)
+    return row | {"n_items": n, "n_left_out": int(compared.panel.annotators.labelled.sum()) - n, "notes": notes}
 
 
-def _ends(prefix: str, name: str, interval: Interval, notes: list[str]) -> dict[str, float]:
-    if interval.reason:
-        notes.append(f"no interval of {name}: {interval.reason}")
-    return {f"{prefix}low": interval.low, f"{prefix}high": interval.high}
-
-
-def _left_out(jury: Answers, without: str, rows: Flags, over: _Over, notes: list[str]) -> dict[str, float]:
-    panel, name = over.panel, over.name
-    if without not in panel.judges:
+def _left_out(compared: _Comparison, judge: str, rows: Flags, notes: list[str]) -> dict[str, float]:
+    without = _WITHOUT + judge
+    if without not in compared.panel.judges:
         notes.append("no jury is left without it")
         return {}
-    rows = rows & _known(panel, without, name, over.counting)
-    unit, n_units = _units(panel, rows)
-    whole, rest = (_values(one, rows, over, unit, n_units) for one in (jury, panel.judges[without][0]))
-    effect = (rest - whole) if name == "mae" else (whole - rest)
-    if np.isnan(effect[0]):
-        notes.append("effect: not defined on the items that the jury scores with and without it")
-        return {"without": float(rest[0])}
-    made = {"without": float(rest[0]), "effect": float(effect[0])}
-    return made | _ends("effect_", "effect", jackknife(float(effect[0]), effect[1:], transform="none"), notes)
+    rows = rows & compared.known(without)
+    whole, rest = compared.values(_WHOLE, rows), compared.values(without, rows)
+    effect = (rest - whole) if compared.name == "mae" else (whole - rest)
+    why = "not defined on the items that the jury scores with and without it"
+    return {"without": float(rest[0])} | jackknife_row("effect", effect, "none", notes, why)
 
 
 def _effective(panel: Panel, judges: list[str], notes: list[str]) -> dict[str, float]:
@@ -287,7 +251,8 @@ def _effective(panel: Panel, judges: list[str], notes: list[str]) -> dict[str, f
         width = scale.highest - scale.lowest
         said, people = np.stack([one.score for one in answers], axis=1) / width, annotators.score / width
     elif panel.verdicts:
-        said, people = (np.where(kind < 0, np.nan, kind) for kind in (_kinds(answers), annotators.kind))
+        kinds = np.stack([one.kind for one in answers], axis=1)
+        said, people = (np.where(kind < 0, np.nan, kind) for kind in (kinds, annotators.kind))
     else:
         notes.append("n_eff: labels without order and pass rule have no errors to measure")
         return {}
@@ -298,10 +263,5 @@ def _effective(panel: Panel, judges: list[str], notes: list[str]) -> dict[str, f
     if why:
         notes.append(f"n_eff: {why}")
     with np.errstate(invalid="ignore", divide="ignore"):
-        interval = jackknife(float(np.log(values[0])), np.log(values[1:]), transform="none")
-    made = _ends("n_eff_", "n_eff", interval, notes)
-    return {"n_eff": float(values[0])} | {name: float(np.exp(end)) for name, end in made.items()}
-
-
-def _kinds(answers: list[Answers]) -> Ints:
-    return np.stack([one.kind for one in answers], axis=1)
+        logarithm = jackknife_row("n_eff", np.log(values), "none", notes, "")
+    return {name: float(np.exp(value)) for name, value in logarithm.items()}

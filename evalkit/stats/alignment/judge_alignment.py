@@ -195,7 +195,7 @@ def align(
 
 @dataclass(frozen=True, slots=True)
 class _Options:
-    reference: str
+    reference: Reference
     counting: Counting
     level: str
     intervals: bool
@@ -315,7 +315,7 @@ def _judge_row(panel: Panel, judge: str, level: Level, options: _Options, chosen
     if not used.any():
         why = "every labelled item is tied" if row["n_scored"] else "no item has both a label and a score"
         return row | {"notes": "; ".join([*notes, why if row["n_labelled"] else "no labels"])}
-    references = [one.take(used) for one in _references(annotators, options)]
+    references = [one.take(used) for one in annotators.references(options.reference)]
     at_level = _counted(level.take(used), options)
     if options.level == "group":
         inside = inside_groups(answers.take(used), references, at_level)
@@ -362,12 +362,6 @@ def _unequal(references: list[Answers], options: _Options) -> list[str]:
     return [f"annotators count by their labels: {min(sizes)} to {max(sizes)}"]
 
 
-def _references(annotators: Annotators, options: _Options) -> list[Answers]:
-    if options.reference == "each":
-        return [annotators.answers(number) for number in range(len(annotators.names))]
-    return [annotators.together("mean" if options.reference == "mean" else "majority")]
-
-
 def _counted(level: Level, options: _Options) -> Level:
     """The level with ties and unscored answers of the judge counted as chosen."""
     return replace(level, options=replace(level.options, counting=options.counting))
@@ -410,7 +404,7 @@ def _ceiling(annotators: Annotators, level: Level, options: _Options) -> dict[st
         if options.reference == "each":
             others = [annotators.answers(other) for other in range(one + 1, n_people)]
         else:
-            others = _references(annotators.without(one), options) if n_people > 1 else []
+            others = annotators.without(one).references(options.reference) if n_people > 1 else []
         found += [_shared(own, other, level) for other in others]
     return _means(found, "ceiling", options)
 
@@ -421,7 +415,7 @@ def _as_peer(answers: Answers, annotators: Annotators, level: Level, options: _O
     for one in range(len(annotators.names)):
         own = annotators.answers(one)
         said = (own.kind >= 0) | ~np.isnan(own.score)
-        (reference,) = _references(annotators.without(one), options)
+        (reference,) = annotators.without(one).references(options.reference)
         at_level = _counted(level.take(said), options)
         found.append((figures_once(answers.take(said), reference.take(said), at_level), int(said.sum())))
     return _means(found, "as_peer", options)

@@ -10,14 +10,13 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from evalkit.core.choices import Reference
 from evalkit.errors import InputError, listed
 from evalkit.rubrics import Rubric
 from evalkit.rubrics.scales import Scale, code_text, number
 from evalkit.stats.alignment.agreement_measures import Answers, modal
 from evalkit.tables import LABEL_KEY, check
 from evalkit.tables.grouping import Flags, Ints, refuse_doubles
-
-Reference = Literal["mean", "majority"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +88,12 @@ class Annotators:
         keep = np.arange(len(self.names)) != annotator
         names = tuple(name for at, name in enumerate(self.names) if at != annotator)
         return Annotators(names, self.kind[:, keep], self.score[:, keep])
+
+    def references(self, how: Reference) -> list[Answers]:
+        """What a judge is compared with: each annotator, or all of them together."""
+        if how == "each":
+            return [self.answers(number) for number in range(len(self.names))]
+        return [self.together(how)]
 
     def together(self, how: Reference) -> Answers:
         """One reference: majority of kinds (a tie has none), and mean or modal score."""
