@@ -370,7 +370,7 @@ def test_thresholds_that_cannot_be_found_say_why():
     assert "no annotator gave both verdicts" in apart["notes"]
     assert len(pass_threshold(tables.empty("votes"), labels_of({"ann": [1]}))) == 0
     for wrong in (1, 2.5, True):
-        with pytest.raises(ConfigError, match=r"give a whole number of 2 or more"):
+        with pytest.raises(ConfigError, match=r"folds must be a whole number ≥ 2"):
             threshold([1], {"ann": [1]}, BINARY, folds=wrong)
     with pytest.raises(ConfigError, match="allowed are 'accuracy', 'balanced_accuracy'"):
         threshold([1], {"ann": [1]}, BINARY, objective="f1")

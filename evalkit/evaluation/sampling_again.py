@@ -13,12 +13,13 @@ from evalkit.engine.judging import judge_worklist
 from evalkit.engine.options import Options
 from evalkit.engine.planning import Plan, plan_worklist
 from evalkit.engine.worklist import Worklist
-from evalkit.errors import ConfigError, InputError, listed
+from evalkit.errors import InputError, listed
 from evalkit.evaluation.inputs import spec_of
 from evalkit.stats.comparison.comparison_table import JURY
 from evalkit.stats.comparison.floor_table import check_half_width, items_for
 from evalkit.stats.comparison.noise_floors import Floor, changed_halves, measured_floor
 from evalkit.stats.comparison.sides import parts_of, side_of
+from evalkit.stats.figure_tables import check_whole_numbers
 
 if TYPE_CHECKING:
     from evalkit.evaluation.evaluation import Evaluation
@@ -116,8 +117,7 @@ def plan_again(evaluation: Evaluation, *, half_width: float = 0.03, n_items: int
 
 
 def _checked(n_items: int, most: int) -> int:
-    if isinstance(n_items, bool) or not isinstance(n_items, int) or n_items < 1:
-        raise ConfigError(f"n_items must be a whole number ≥ 1, not {n_items!r}")
+    check_whole_numbers("n_items", n_items)
     return min(n_items, most)
 
 

@@ -102,11 +102,13 @@ def verdict_codes(passed: pd.Series) -> Ints:
     return np.where(passed.isna(), -1, passed.fillna(value=False).to_numpy(dtype=np.int64)).astype(np.int64)
 
 
-def check_whole_numbers(name: str, values: Sequence[Any], least: int = 1) -> None:
-    """Raise ConfigError unless there are values, all of them whole numbers from `least` upwards."""
-    if not values or any(isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < least for n in values):
-        shown = values[0] if len(values) == 1 else values
-        raise ConfigError(f"{name} must be a whole number ≥ {least}, not {shown!r}")
+def check_whole_numbers(name: str, value: object, least: int = 1) -> None:
+    """Raise ConfigError unless the value is a whole number from `least` upwards, or a list of such numbers."""
+    several = isinstance(value, Iterable) and not isinstance(value, str)
+    numbers = list(value) if several else [value]  # type: ignore[call-overload]
+    if not numbers or any(isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < least for n in numbers):
+        expected = "a list of whole numbers" if several else "a whole number"
+        raise ConfigError(f"{name} must be {expected} ≥ {least}, not {value!r}")
 
 
 def joined(notes: Iterable[str | None]) -> str | None:

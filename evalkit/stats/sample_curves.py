@@ -18,8 +18,16 @@ from evalkit.rubrics.row_scales import Measures, nearest_labels
 from evalkit.stats.alignment.agreement_measures import FIGURES, Answers, KindOptions, compare_each
 from evalkit.stats.alignment.rater_panels import Panel, checked, panels
 from evalkit.stats.alignment.system_levels import TRANSFORM
-from evalkit.stats.figure_tables import JUDGE_KEY, joined, note_few_clusters, result_table
-from evalkit.stats.intervals import jackknife, jackknife_groups
+from evalkit.stats.figure_tables import (
+    JUDGE_KEY,
+    check_whole_numbers,
+    joined,
+    note_few_clusters,
+    result_table,
+    value_row,
+    verdict_codes,
+)
+from evalkit.stats.intervals import jackknife_groups
 from evalkit.stats.voting import vote
 from evalkit.tables.grouping import Flags, Floats
 from evalkit.tables.ties import LEFT_OUT, Counting, check_counting
@@ -113,13 +121,12 @@ def k_curve(
         raise InputError("k_curve takes no judgments of pairs (column `order`); pass those of single answers")
     frame = frame.loc[~(frame["weight"] <= 0).to_numpy()] if "weight" in frame else frame
     votes, said = checked(vote(frame, method=method), tables.empty("labels") if labels is None else labels)
+    samples = dict(iter(frame.groupby(JUDGE_KEY, observed=True, sort=False)))
     rows: list[dict[str, Any]] = []
     for panel in panels(votes, said, clusters=clusters):
         for judge in panel.judges:
-            own = frame.loc[_mine(frame, panel.head | {"judge": judge})]
-            rows += [
-                panel.head | {"judge": judge} | row for row in _rows(own, panel, figures, ks, method, draws, counting)
-            ]
+            own, head = samples[*panel.head.values(), judge], panel.head | {"judge": judge}
+            rows += [head | row for row in _rows(own, panel, figures, ks, method, draws, counting)]
     return result_table(rows, _COLUMNS, {"k": "int64"})
 
 
@@ -128,14 +135,8 @@ def _check_options(figures: Sequence[str] | None, ks: Sequence[int] | None, meth
     if isinstance(figures, str) or unknown:
         raise ConfigError(f"k_curve got figures={figures!r}; it takes a list of {listed(FIGURES, most=12)}")
     check_choice("method", method, get_args(CurveMethod))
-    for name, given in (("ks", ks if ks is not None else (1,)), ("draws", (draws,))):
-        if not given or any(isinstance(n, bool) or n != int(n) or n < 1 for n in given):
-            raise ConfigError(f"k_curve got {name}={given!r}; whole numbers ≥ 1 are allowed")
-
-
-def _mine(frame: pd.DataFrame, head: dict[str, Any]) -> Flags:
-    mine: Flags = np.logical_and.reduce([(frame[key] == value).to_numpy() for key, value in head.items()])
-    return mine
+    check_whole_numbers("ks", ks if ks is not None else (1,))
+    check_whole_numbers("draws", draws)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,11 +148,7 @@ class _Cube:
     there: Flags
 
     def take(self, order: npt.NDArray[np.int64]) -> _Cube:
-        return _Cube(
-            np.take_along_axis(self.score, order, axis=1),
-            np.take_along_axis(self.kind, order, axis=1),
-            np.take_along_axis(self.there, order, axis=1),
-        )
+        return _Cube(*(np.take_along_axis(values, order, axis=1) for values in (self.score, self.kind, self.there)))
 
 
 def _cube(own: pd.DataFrame, panel: Panel) -> _Cube:
@@ -162,8 +159,7 @@ def _cube(own: pd.DataFrame, panel: Panel) -> _Cube:
     score, kind, there = np.full(shape, np.nan), np.full(shape, -1, dtype=np.int64), np.zeros(shape, dtype=bool)
     scored = own["error"].isna().to_numpy()
     if panel.verdicts:
-        passed = own["passed"]
-        codes = np.where(passed.isna(), -1, passed.fillna(value=False).to_numpy(dtype=np.int64))
+        codes = verdict_codes(own["passed"])
     else:
         codes = own["label"].astype(object).map(panel.kinds).fillna(-1).to_numpy(dtype=np.int64)
     score[item, place] = np.where(scored, own["score"].to_numpy(dtype=np.float64), np.nan)
@@ -239,12 +235,10 @@ def _rows(
 
 @dataclass(frozen=True, slots=True)
 class _Drawn:
-    """All figures at one k: of each draw, without each unit (mean over some draws), and of the first k."""
+    """All figures at one k: of the first k samples, and of each draw, followed in some by those without each unit."""
 
-    values: dict[str, Floats]
-    left_out: dict[str, Floats]
-    prefix: dict[str, float]
-    n_units: int
+    prefix: dict[str, Floats]
+    each: list[dict[str, Floats]]
 
 
 def _drawn(cube: _Cube, k: int, panel: Panel, method: str, draws: int, counting: Counting) -> _Drawn:
@@ -253,39 +247,32 @@ def _drawn(cube: _Cube, k: int, panel: Panel, method: str, draws: int, counting:
     rounds = 1 if k == most else draws
     draw = np.random.default_rng(0)
     rows = panel.annotators.labelled & (cube.there.sum(axis=1) >= k)
-    unit, n_units = jackknife_groups(np.unique(panel.unit[rows], return_inverse=True)[1].astype(np.int64))
-    people = [panel.annotators.answers(at).take(rows) for at in range(len(panel.annotators.names))]
+    unit, n_units = jackknife_groups(panel.unit[rows])
+    people = [one.take(rows) for one in panel.annotators.references("each")]
 
     def figures(one: _Cube, units: int) -> dict[str, Floats]:
         answers = _voted(one, k, panel, method).take(rows)
         return compare_each(answers, people, unit, units, KindOptions(panel.verdicts, counting))
 
-    prefix = {name: float(values[0]) for name, values in figures(cube, 0).items()}
-    made: list[dict[str, Floats]] = []
+    drawn = _Drawn(figures(cube, 0), [])
     for number in range(rounds):
         order = np.argsort(np.where(cube.there, draw.random((n_items, most)), 2.0), axis=1, kind="stable")
-        made.append(figures(cube.take(order.astype(np.int64)), n_units if number < _BAND_DRAWS else 0))
-    band = made[:_BAND_DRAWS]
-    values = {name: np.array([one[name][0] for one in made]) for name in FIGURES}
-    left_out = {name: np.mean([one[name][1:] for one in band], axis=0) for name in FIGURES}
-    return _Drawn(values, left_out, prefix, n_units)
+        drawn.each.append(figures(cube.take(order.astype(np.int64)), n_units if number < _BAND_DRAWS else 0))
+    return drawn
 
 
 def _figure(name: str, k: int, drawn: _Drawn, notes: list[str], most: int) -> dict[str, Any]:
-    values = drawn.values[name]
-    row: dict[str, Any] = {"prefix": drawn.prefix[name], "n_draws": len(values)}
+    values = np.array([one[name][0] for one in drawn.each])
+    left_out = np.mean([one[name][1:] for one in drawn.each[:_BAND_DRAWS]], axis=0)
     known = values[~np.isnan(values)]
-    if len(known) < 0.95 * len(values) or not len(known):
-        notes.append(f"{name}: not defined in over 5 % of the draws")
-        return row
-    row["value"] = float(known.mean())
-    if len(known) > 1 and 2 * k <= most:
-        row["sd_subsets"] = float(known.std(ddof=1))
-    interval = jackknife(row["value"], drawn.left_out[name], transform=TRANSFORM[name])
-    if interval.reason:
-        notes.append(f"no interval of {name}: {interval.reason}")
-    note_few_clusters(drawn.n_units, notes)
-    return row | {"low": interval.low, "high": interval.high}
+    defined = bool(len(known)) and len(known) >= 0.95 * len(values)
+    means = np.append(known.mean() if defined else np.nan, left_out)
+    row = value_row(name, means, TRANSFORM[name], notes, "not defined in over 5 % of the draws")
+    if defined:
+        note_few_clusters(len(left_out), notes)
+        if len(known) > 1 and 2 * k <= most:
+            row["sd_subsets"] = float(known.std(ddof=1))
+    return row | {"prefix": float(drawn.prefix[name][0]), "n_draws": len(values)}
 
 
 def _exact(name: str, k: int, cube: _Cube, panel: Panel) -> float:

@@ -29,6 +29,7 @@ from evalkit.rubrics.row_scales import (
     off_scale,
 )
 from evalkit.rubrics.scales import code_text
+from evalkit.stats.figure_tables import verdict_codes
 from evalkit.tables import JUDGMENT_KEY, VOTE_KEY
 from evalkit.tables.grouping import (
     Flags,
@@ -210,9 +211,9 @@ def _samples(frame: pd.DataFrame) -> _Samples:
         "a score or a label that is not on its scale",
         "restore the value that the judge gave, or drop the row",
     )
-    passed = frame["passed"]
+    verdicts = verdict_codes(frame["passed"])
     answer, names = _answers(frame["label"].cat.categories, labels, np.where(nominal, np.nan, score))
-    yes, no = (scored & passed.eq(side).fillna(value=False).to_numpy(dtype=bool) for side in (True, False))
+    yes, no = scored & (verdicts == 1), scored & (verdicts == 0)
     return _Samples(group(frame, VOTE_KEY), measured, scored, score, answer, names, yes, no)
 
 

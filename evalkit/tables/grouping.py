@@ -41,6 +41,11 @@ class Groups:
         codes = self.codes if rows is None else self.codes[rows]
         return np.bincount(codes, minlength=len(self)).astype(np.int64)
 
+    def rows(self) -> list[Ints]:
+        """The rows of each group."""
+        order = np.argsort(self.codes, kind="stable")
+        return np.split(order, np.cumsum(self.count())[:-1]) if len(self) else []
+
     def total(self, values: Floats, rows: Flags | None = None) -> Floats:
         """Sum of `values` (one per row) per group, over the rows marked in `rows`."""
         codes = self.codes if rows is None else self.codes[rows]

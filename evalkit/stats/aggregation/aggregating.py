@@ -19,6 +19,7 @@ from evalkit.errors import ConfigError, listed
 from evalkit.rubrics.row_scales import Measures, answer_norms, halfway_labels, measures, nearest_labels
 from evalkit.stats.aggregation.dawid_skene_scores import posteriors
 from evalkit.stats.agreement.disagreements import item_disagreement
+from evalkit.stats.figure_tables import verdict_codes
 from evalkit.tables import SCORE_KEY, VOTE_KEY
 from evalkit.tables.grouping import Flags, Floats, Groups, Ints, Objects, group, most_frequent, refuse_doubles, tally
 from evalkit.tables.ties import labels_among, tied_cells
@@ -195,7 +196,7 @@ def _jury(frame: pd.DataFrame, whole: Groups, weight: Floats, method: str) -> _J
         among[tied] = rows["tied_labels"].astype(object).to_numpy()[tied]
     texts += sorted({name for cell in pd.unique(among) for name in labels_among(cell)} - set(texts))
     names = np.array([*texts, None], dtype=object)
-    yes, no = (rows["passed"].eq(side).fillna(value=False).to_numpy(dtype=bool) for side in (True, False))
+    verdicts = verdict_codes(rows["passed"])
     weight = weight[there]
     return _Jury(
         groups,
@@ -209,8 +210,8 @@ def _jury(frame: pd.DataFrame, whole: Groups, weight: Floats, method: str) -> _J
         among,
         answered,
         answered | tied,
-        yes,
-        no,
+        verdicts == 1,
+        verdicts == 0,
         rows["reason"] if "reason" in rows else pd.Series(pd.Categorical([None] * len(rows)), index=rows.index),
         groups.total(weight),
         groups.total(weight, answered | tied),

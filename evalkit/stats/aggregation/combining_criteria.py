@@ -14,6 +14,7 @@ from evalkit.core.choices import MISSING_CRITERIA, MissingCriteria
 from evalkit.core.vote_aggregate_rules import check_choice
 from evalkit.errors import InputError, listed
 from evalkit.rubrics import Rubric
+from evalkit.stats.figure_tables import verdict_codes
 from evalkit.tables import SCORE_KEY
 from evalkit.tables.grouping import Flags, Floats, Groups, Objects, group, refuse_doubles
 
@@ -125,38 +126,36 @@ class _Grid:
 
 
 def _grid(frame: pd.DataFrame, items: Groups, rubric: Rubric) -> _Grid:
-    shape = (len(items), len(rubric.criteria))
-    place = {name: at for at, name in enumerate(rubric.names)}
-    cells = (items.codes, frame["criterion"].astype("str").map(place).to_numpy(dtype=np.int64))
+    criteria = rubric.criteria
+    cells = (items.codes, pd.Index(rubric.names).get_indexer(pd.Index(frame["criterion"].astype("str"))))
 
-    def spread(values: Any, fill: Any, kind: type) -> Any:
-        grid: Any = np.full(shape, fill, dtype=kind)
+    def spread(values: Any, fill: Any) -> Any:
+        grid: Any = np.full((len(items), len(criteria)), fill, dtype=np.asarray(values).dtype)
         grid[cells] = values
         return grid
 
-    criteria = rubric.criteria
-    weight = np.array([criterion.weight for criterion in criteria])
-    valued = [criterion.level != "nominal" or criterion.scale.has_rule for criterion in criteria]
-    norm = spread(frame["score_norm"].to_numpy(dtype=np.float64), np.nan, float)
-    if rubric.mode == "pairwise":
-        valued = [True] * len(criteria)
-    answered = ~np.isnan(norm) | (spread(frame["label"].notna().to_numpy(), fill=False, kind=bool) & ~np.array(valued))
-    answered |= spread((frame["status"] == "tied").to_numpy(), fill=False, kind=bool)
-    texts = {
-        name: frame[name].astype(object).where(frame[name].notna(), None).to_numpy() for name in ("reason", "status")
-    }
+    weight, critical, rule, valued = np.array(
+        [
+            (one.weight, one.critical, one.scale.has_rule, one.level != "nominal" or one.scale.has_rule)
+            for one in criteria
+        ]
+    ).T
+    valued = valued.astype(bool) | (rubric.mode == "pairwise")
+    norm = spread(frame["score_norm"].to_numpy(dtype=np.float64), np.nan)
+    labelled, tied = frame["label"].notna().to_numpy(), (frame["status"] == "tied").to_numpy(dtype=bool)
+    verdicts = spread(verdict_codes(frame["passed"]), -1)
     return _Grid(
         weight,
-        (weight > 0) & np.array(valued),
-        np.array([criterion.critical for criterion in criteria]),
-        np.array([criterion.scale.has_rule for criterion in criteria]),
+        (weight > 0) & valued,
+        critical.astype(bool),
+        rule.astype(bool),
         norm,
-        spread(frame["score"].to_numpy(dtype=np.float64), np.nan, float),
-        answered,
-        spread(frame["passed"].eq(True).fillna(value=False).to_numpy(dtype=bool), fill=False, kind=bool),
-        spread(frame["passed"].eq(False).fillna(value=False).to_numpy(dtype=bool), fill=False, kind=bool),
-        spread(texts["reason"], _NO_ROW, object),
-        spread(texts["status"], "unscored", object),
+        spread(frame["score"].to_numpy(dtype=np.float64), np.nan),
+        ~np.isnan(norm) | (spread(labelled, fill=False) & ~valued) | spread(tied, fill=False),
+        verdicts == 1,
+        verdicts == 0,
+        spread(frame["reason"].astype(object).where(frame["reason"].notna(), None).to_numpy(), _NO_ROW),
+        spread(frame["status"].astype(object).where(frame["status"].notna(), None).to_numpy(), "unscored"),
     )
 
 

@@ -11,7 +11,9 @@ import pandas as pd
 from evalkit import tables
 from evalkit.errors import InputError, counted, listed
 from evalkit.rubrics.scales import Scale
+from evalkit.stats.figure_tables import verdict_codes
 from evalkit.stats.intervals import FEW_CLUSTERS, Interval, cluster_codes, mean_interval, rate_interval
+from evalkit.tables import ItemsLike, as_items
 from evalkit.tables.grouping import Ints, clusters_of, group, refuse_doubles
 
 _NEED = ["rubric", "rubric_version", "item_id", "score", "score_norm", "passed", "status"]
@@ -21,7 +23,7 @@ def summarize(
     scores: pd.DataFrame,
     *,
     by: str | Sequence[str] | None = None,
-    items: pd.DataFrame | None = None,
+    items: ItemsLike | None = None,
     clusters: Mapping[str, Any] | pd.Series | None = None,
 ) -> pd.DataFrame:
     """One row of figures per criterion (or per rubric), each with its 95 % interval and coverage.
@@ -73,82 +75,51 @@ def summarize(
     name = "scores" if "criterion" in getattr(scores, "columns", ()) else "rubric_scores"
     frame = tables.check(scores, name, need=_NEED)
     by = [by] if isinstance(by, str) else list(by or [])
-    frame = _with_columns(frame, by, items)
+    of_items = None if items is None else as_items(items).set_index("item_id")
+    frame = _with_columns(frame, by, of_items)
+    if clusters is None and of_items is not None and "group_id" in of_items:
+        clusters = of_items["group_id"]
     keys = ["rubric", "rubric_version", *(["criterion"] if name == "scores" else []), *by]
     refuse_doubles(frame, [*keys, "item_id"], name, may_miss=by)
     groups = group(frame, keys, may_miss=by)
-    units = cluster_codes(clusters_of(frame["item_id"], _clusters(items, clusters)))
-    order = np.argsort(groups.codes, kind="stable")
-    pieces = np.split(order, np.cumsum(groups.count())[:-1]) if len(groups) else []
-    figures = [_figures(frame.iloc[rows], units[rows]) for rows in pieces]
-    made = pd.DataFrame(figures, columns=_FIGURES).astype(_KINDS)
+    units = cluster_codes(clusters_of(frame["item_id"], clusters))
+    figures = [_figures(frame.iloc[rows], units[rows]) for rows in groups.rows()]
     heads = frame.iloc[groups.first]
-    columns = {key: heads[key].array for key in keys} | {key: made[key].array for key in _FIGURES}
-    columns["notes"] = tables.categorical(made["notes"])
+    columns: dict[str, Any] = {key: heads[key].array for key in keys}
+    columns |= {key: [row[key] for row in figures] for key in _FIGURES}
     known = tables.columns_of("summary")
     return tables.table("summary", {key: columns[key] for key in [*known, *by, *_FIGURES] if key in columns})
 
 
 _FIGURES = ["mean", "mean_norm", "low", "high", "worst", "best", "pass_rate", "n_items", "n_scored", "n_partial"]
-_FIGURES += [
-    "n_tied",
-    "n_mean",
-    "norm_low",
-    "norm_high",
-    "pass_low",
-    "pass_high",
-    "n_passed",
-    "n_verdicts",
-    "n_clusters",
-    "notes",
-]
-_KINDS = {name: "int64" if name.startswith("n_") else "float64" for name in _FIGURES if name != "notes"}
+_FIGURES += ["n_tied", "n_mean", "norm_low", "norm_high", "pass_low", "pass_high", "n_passed", "n_verdicts"]
+_FIGURES += ["n_clusters", "notes"]
 
 
 def _with_columns(frame: pd.DataFrame, by: list[str], items: pd.DataFrame | None) -> pd.DataFrame:
     wanted = [column for column in by if column not in frame.columns]
-    if not wanted:
-        return frame
-    there = [] if items is None else [column for column in wanted if column in items.columns]
-    if len(there) < len(wanted):
-        lost = [column for column in wanted if column not in there]
+    lost = [column for column in wanted if items is None or column not in items.columns]
+    if lost:
         raise InputError(
             f"by names {listed(lost)}, which neither the scores nor the items have; "
             "pass items= with that column, or add it to the scores"
         )
-    assert items is not None
-    return frame.assign(**{column: _of_items(frame["item_id"], items, column) for column in wanted})
-
-
-def _of_items(item_ids: pd.Series, items: pd.DataFrame, column: str) -> pd.Series:
-    values = dict(zip(_ids(items), items[column], strict=True))
-    return item_ids.astype("str").map(values)
-
-
-def _ids(items: pd.DataFrame) -> list[str]:
-    return [str(name) for name in (items["item_id"] if "item_id" in items.columns else items.index)]
-
-
-def _clusters(
-    items: pd.DataFrame | None, clusters: Mapping[str, Any] | pd.Series | None
-) -> Mapping[str, Any] | pd.Series | None:
-    if clusters is not None or items is None or "group_id" not in items.columns:
-        return clusters
-    return dict(zip(_ids(items), items["group_id"], strict=True))
+    ids = frame["item_id"].astype("str")
+    return frame.assign(**{column: ids.map(items[column]) for column in wanted if items is not None})
 
 
 def _figures(rows: pd.DataFrame, units: Ints) -> dict[str, Any]:
     score, norm = (rows[name].to_numpy(dtype=np.float64) for name in ("score", "score_norm"))
-    passed = np.where(rows["passed"].isna(), np.nan, rows["passed"].fillna(value=False).to_numpy(dtype=np.float64))
+    verdict = verdict_codes(rows["passed"])
+    passed = verdict[verdict >= 0].astype(np.float64)
     labelled = rows["label"].notna().to_numpy() if "label" in rows else np.zeros(len(rows), dtype=bool)
     level, scale = _scale(rows)
-    valued, verdicts = ~np.isnan(norm), ~np.isnan(passed)
-    tied = (rows["status"] == "tied").to_numpy()
+    valued, tied = ~np.isnan(norm), (rows["status"] == "tied").to_numpy()
     scored = tied | (labelled if level == "nominal" else ~np.isnan(score) | valued)
     low, high = (0.0, 1.0) if scale is None or level == "nominal" else (scale.lowest, scale.highest)
     plain = mean_interval(score[~np.isnan(score)], units[~np.isnan(score)], bounds=(low, high))
     unit = mean_interval(norm[valued], units[valued], bounds=(0.0, 1.0))
-    rate = rate_interval(passed[verdicts], units[verdicts])
+    rate = rate_interval(passed, units[verdict >= 0])
     n = len(rows)
     comparable = bool(valued.any() or level != "nominal")
     return {
@@ -168,8 +139,8 @@ def _figures(rows: pd.DataFrame, units: Ints) -> dict[str, Any]:
         "norm_high": unit.high,
         "pass_low": rate.low,
         "pass_high": rate.high,
-        "n_passed": int(np.nansum(passed)),
-        "n_verdicts": int(verdicts.sum()),
+        "n_passed": int(passed.sum()),
+        "n_verdicts": len(passed),
         "n_clusters": len(np.unique(units)),
         "notes": _notes(unit, units, scored=bool(valued.any())),
     }

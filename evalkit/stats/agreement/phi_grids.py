@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evalkit.errors import ConfigError
 from evalkit.stats.agreement.rating_arrays import Answered, answered, checked
 from evalkit.stats.agreement.reliabilities import spread_components
 from evalkit.stats.agreement.variance_components import dependability
-from evalkit.stats.figure_tables import CRITERION_KEY, jackknife_row, joined, result_table
+from evalkit.stats.figure_tables import CRITERION_KEY, check_whole_numbers, jackknife_row, joined, result_table
 
 _COLUMNS = [*CRITERION_KEY, "n_judges", "n_samples", "phi", "phi_low", "phi_high", "extrapolated", "n_blocks", "notes"]
 
@@ -69,9 +68,8 @@ def phi_grid(
     >>> grid[["n_judges", "n_samples", "phi", "extrapolated"]].round(3).values.tolist()
     [[1, 1, 0.632, False], [1, 2, 0.75, False], [2, 1, 0.774, False], [2, 2, 0.857, False]]
     """
-    for name, given in (("judges", judges), ("samples", samples)):
-        if not given or any(isinstance(n, bool) or n != int(n) or n < 1 for n in given):
-            raise ConfigError(f"phi_grid got {name}={given!r}; it takes whole numbers ≥ 1, as in {name}=(1, 2, 3)")
+    check_whole_numbers("judges", judges)
+    check_whole_numbers("samples", samples)
     found = answered(checked(judgments, "samples"), "samples", clusters)
     rows = [row for data in found for row in _rows(data, judges, samples)]
     return result_table(rows, _COLUMNS)

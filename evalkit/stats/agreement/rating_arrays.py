@@ -134,8 +134,7 @@ def answered(
     """
     groups = group(frame, CRITERION_KEY)
     units = clusters_of(frame["item_id"], clusters)
-    order = np.argsort(groups.codes, kind="stable")
-    for at in np.split(order, np.cumsum(groups.count())[:-1]) if len(groups) else []:
+    for at in groups.rows():
         data = _answered(frame.iloc[at], units.iloc[at], form)
         if half:
             rows, places = _spread(frame.iloc[at])

@@ -12,12 +12,11 @@ import pandas as pd
 
 from evalkit.core.choices import Ties, Unscored
 from evalkit.core.vote_aggregate_rules import check_choice
-from evalkit.errors import ConfigError
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.alignment.agreement_measures import Answers, same_rows
 from evalkit.stats.alignment.label_splits import PartOption, take_part
 from evalkit.stats.alignment.rater_panels import Panel, checked, panels
-from evalkit.stats.figure_tables import JUDGE_KEY, joined, result_table
+from evalkit.stats.figure_tables import JUDGE_KEY, check_whole_numbers, joined, result_table
 from evalkit.tables.grouping import Flags, Floats, Ints, clusters_of
 from evalkit.tables.ties import Counting, check_counting
 
@@ -111,8 +110,7 @@ def pass_threshold(
     [[0.5, 1.0, 1.0, 0.675]]
     """
     check_choice("objective", objective, get_args(ObjectiveOption))
-    if isinstance(folds, bool) or not isinstance(folds, int) or folds < _FEWEST:
-        raise ConfigError(f"pass_threshold got folds={folds!r}; give a whole number of {_FEWEST} or more")
+    check_whole_numbers("folds", folds, least=_FEWEST)
     counting = check_counting(
         "pass_threshold", ties, unscored, but=("ties=na",), why="all its figures are of the same items"
     )

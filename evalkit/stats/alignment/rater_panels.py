@@ -14,7 +14,7 @@ from evalkit.errors import InputError, listed
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.alignment.agreement_measures import Answers
 from evalkit.stats.alignment.label_values import Annotators, annotators_of, kind_of_labels, kinds_of
-from evalkit.stats.figure_tables import CRITERION_KEY
+from evalkit.stats.figure_tables import CRITERION_KEY, verdict_codes
 from evalkit.stats.intervals import cluster_codes
 from evalkit.tables import LABEL_KEY, SCORE_KEY, VOTE_KEY
 from evalkit.tables.grouping import Flags, Floats, Ints, clusters_of, group, refuse_doubles
@@ -115,8 +115,7 @@ def panels(
     keys = keys or CRITERION_KEY
     units = clusters_of(frame["item_id"], clusters)
     groups = group(frame, keys, may_miss=keys[len(CRITERION_KEY) :])
-    order = np.argsort(groups.codes, kind="stable")
-    for at in np.split(order, np.cumsum(groups.count())[:-1]) if len(groups) else []:
+    for at in groups.rows():
         piece = frame.iloc[at]
         head = {key: piece[key].iloc[0] for key in keys}
         of_criterion = said.loc[(said["criterion"] == head["criterion"]).to_numpy()]
@@ -152,8 +151,7 @@ def _answers(own: pd.DataFrame, items: pd.Index, kinds: dict[str, int], *, verdi
     kind = np.full(len(items), -1, dtype=np.int64)
     score, tied, there = np.full(len(items), np.nan), np.zeros(len(items), bool), np.zeros(len(items), bool)
     if verdicts:
-        passed = own["passed"]
-        kind[at] = np.where(passed.isna(), -1, passed.fillna(value=False).to_numpy(dtype=np.int64))
+        kind[at] = verdict_codes(own["passed"])
     else:
         kind[at] = kinds_of(own["label"], kinds)
     score[at] = own["score"].to_numpy(dtype=np.float64)

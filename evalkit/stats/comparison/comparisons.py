@@ -19,8 +19,8 @@ from evalkit.stats.comparison.noise_floors import (
     Floor,
     chance_limit,
     changed_halves,
+    kind_codes,
     measured_floor,
-    verdict_codes,
 )
 from evalkit.stats.comparison.sides import ROW, Part, Side, judgments_of, pairs, side_of
 from evalkit.stats.comparison.significance import holm, mcnemar_midp, permuted_samples, sign_flip
@@ -177,7 +177,7 @@ def _row(a: Part, b: Part, labels: pd.DataFrame | None, clusters: Any, repeats: 
 def _kinds(a: Part, b: Part, common: pd.Index) -> tuple[Ints, Ints]:
     """Verdicts (0, 1) if both sides have a pass rule, else labels; −1 for none."""
     both = pd.concat([part.rows[["passed", "label"]].astype(object).reindex(common) for part in (a, b)])
-    codes = verdict_codes(both, rule=a.scale.has_rule and b.scale.has_rule)
+    codes = kind_codes(both, rule=a.scale.has_rule and b.scale.has_rule)
     return codes[: len(common)], codes[len(common) :]
 
 

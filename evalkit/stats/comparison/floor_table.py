@@ -12,7 +12,7 @@ from evalkit.errors import ConfigError
 from evalkit.stats.comparison.comparison_table import JURY
 from evalkit.stats.comparison.noise_floors import Floor, changed_halves, measured_floor
 from evalkit.stats.comparison.sides import NEED, Part, by_keys, parts_of, side_of
-from evalkit.stats.figure_tables import JUDGE_KEY, result_table
+from evalkit.stats.figure_tables import JUDGE_KEY, check_whole_numbers, result_table
 
 _COLUMNS = [*JUDGE_KEY, "rate", "low", "high", "n_items", "n_samples", "n_wanted", "notes"]
 _Z2 = 3.84
@@ -68,8 +68,8 @@ def noise_floor(
     spec = getattr(judgments, "spec", None)
     if samples is None and spec is not None:
         samples = spec.samples
-    if samples is not None and (isinstance(samples, bool) or not isinstance(samples, int) or samples < 1):
-        raise ConfigError(f"samples must be a whole number ≥ 1, not {samples!r}")
+    if samples is not None:
+        check_whole_numbers("samples", samples)
     repeats = None
     if not isinstance(judgments, pd.DataFrame):
         repeats = getattr(judgments, "repeats", None)

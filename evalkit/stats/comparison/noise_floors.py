@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from evalkit.stats.figure_tables import verdict_codes
 from evalkit.stats.intervals import Interval, bounded_interval, cluster_codes, cluster_variance, wilson
 from evalkit.tables import JUDGMENT_KEY
 from evalkit.tables.grouping import Flags, Ints, clusters_of, group
@@ -113,7 +114,7 @@ def changed_halves(
     several = frame.iloc[taken].assign(item_id=pd.array(ids.to_numpy()[cell], dtype="str"))
     decided = decide(several)
     verdict = np.full(len(ids), -1, dtype=np.int64)
-    verdict[ids.get_indexer(pd.Index(decided["item_id"].astype(str)))] = verdict_codes(decided, rule=rule)
+    verdict[ids.get_indexer(pd.Index(decided["item_id"].astype(str)))] = kind_codes(decided, rule=rule)
     first, second = np.moveaxis(verdict.reshape(len(rounds), 2, len(names)), 1, 0)
     differs = (first >= 0) & (second >= 0) & (first != second)
     return pd.Series(differs.mean(axis=0), index=pd.Index(names, dtype=object))
@@ -143,12 +144,11 @@ def _splits(n: int, k: int, judges: tuple[str, ...], n_items: int) -> list[Ints]
     return [np.array([draw.permutation(n) for _ in judges]) for _ in range(rounds)]
 
 
-def verdict_codes(table: pd.DataFrame, *, rule: bool) -> Ints:
+def kind_codes(table: pd.DataFrame, *, rule: bool) -> Ints:
     """Verdicts as 0 and 1, or labels as numbers; −1 for none."""
     if not rule:
         return pd.factorize(table["label"].astype(object))[0].astype(np.int64)
-    passed = table["passed"]
-    return np.where(passed.isna(), -1, passed.fillna(value=False).to_numpy(dtype=np.int64)).astype(np.int64)
+    return verdict_codes(table["passed"])
 
 
 def measured_floor(changed: pd.Series, clusters: Any) -> Floor:
