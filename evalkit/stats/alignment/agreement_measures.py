@@ -274,9 +274,8 @@ def _ranked(x: Floats, y: Floats, unit: Ints, rows: int) -> dict[str, Floats]:
     if len(x) < 3:
         return {"spearman": np.full(rows, np.nan), "kendall": np.full(rows, np.nan)}
     # Means of samples that are equal on paper may differ in the sixteenth digit.
-    xs, xc = np.unique(np.round(x, 10), return_inverse=True)
-    ys, yc = np.unique(np.round(y, 10), return_inverse=True)
-    step = max(1, _MOST_CELLS // (len(xs) + len(ys) + 1))
+    xc, yc = (np.unique(np.round(side, 10), return_inverse=True)[1] for side in (x, y))
+    step = max(1, _MOST_CELLS // (2 * len(x)))
     pieces = [_rank_sums(xc, yc, unit, range(at, min(at + step, rows))) for at in range(0, rows, step)]
     n, sxx, syy, sxy, x_ties, y_ties = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
     net = _net_concordance(xc, yc, unit, rows)
@@ -300,70 +299,41 @@ def _rank_sums(xc: Ints, yc: Ints, unit: Ints, span: range) -> tuple[Floats, ...
         rank = rank - (n / 2)[:, None]
         sides.append((counts, rank))
     (x_counts, x_rank), (y_counts, y_rank) = sides
-    whole = _products(xc, yc, x_rank, y_rank)
+    whole = (x_rank[:, xc] * y_rank[:, yc]).sum(axis=1)
     own = np.bincount(row, weights=x_rank[row, xc[inside]] * y_rank[row, yc[inside]], minlength=len(span))
     ties = [(counts * (counts - 1) / 2).sum(axis=1) for counts in (x_counts, y_counts)]
     squares = [(counts * rank**2).sum(axis=1) for counts, rank in sides]
     return n, squares[0], squares[1], whole - own, ties[0], ties[1]
 
 
-def _products(xc: Ints, yc: Ints, x_rank: Matrix, y_rank: Matrix) -> Floats:
-    """Σ over all items of the product of both ranks, for each row of ranks."""
-    wide, high = x_rank.shape[1], y_rank.shape[1]
-    if wide * high <= _MOST_CELLS:
-        table = np.bincount(xc * high + yc, minlength=wide * high).reshape(wide, high)
-        products: Floats = ((x_rank @ table) * y_rank).sum(axis=1)
-        return products
-    return np.array([float(one[xc] @ other[yc]) for one, other in zip(x_rank, y_rank, strict=True)])
-
-
 def _net_concordance(xc: Ints, yc: Ints, unit: Ints, rows: int) -> Floats:
     """Concordant minus discordant pairs, on all and without each unit."""
-    wide, high = int(xc.max()) + 1, int(yc.max()) + 1
-    each = _by_table(xc, yc, wide, high) if wide * high <= _MOST_CELLS else _by_pairs(xc, yc)
+    each = _concordance(xc, yc)
     net = np.full(rows, each.sum() / 2)
     if rows > 1:
         net[1:] -= np.bincount(unit, weights=each, minlength=rows - 1)
-        net[1:] += _within(xc, yc, unit, rows - 1)
+        size = np.bincount(unit, minlength=rows - 1)
+        members = np.split(np.argsort(unit, kind="stable"), np.cumsum(size)[:-1])
+        for number in np.flatnonzero(size > 1):  # pairs inside a unit were taken away twice
+            x, y = xc[members[number]], yc[members[number]]
+            signs = np.sign(np.subtract.outer(x, x)) * np.sign(np.subtract.outer(y, y))
+            net[1 + number] += signs.sum() / 2
     return net
 
 
-def _by_table(xc: Ints, yc: Ints, wide: int, high: int) -> Floats:
-    """For each item, concordant minus discordant items: cumulative sums of the table of counts."""
-    table = np.bincount(xc * high + yc, minlength=wide * high).reshape(wide, high).astype(np.float64)
-    padded = np.zeros((wide + 1, high + 1))
-    padded[1:, 1:] = table.cumsum(axis=0).cumsum(axis=1)
-    below, row, column = padded[:-1, :-1], padded[1:, -1:], padded[-1:, 1:]
-    at_most_x, at_most_y, total = padded[:-1, -1:], padded[-1:, :-1], padded[-1, -1]
-    both_above = total - row - column + padded[1:, 1:]
-    x_less_y_more = at_most_x - padded[:-1, 1:]
-    x_more_y_less = at_most_y - padded[1:, :-1]
-    each: Floats = (below + both_above - x_less_y_more - x_more_y_less)[xc, yc]
+def _concordance(xc: Ints, yc: Ints) -> Floats:
+    """For each item, concordant minus discordant items: one pass over the values of x, with counts of y."""
+    width = int(yc.max()) + 1
+    above, below, each = np.bincount(yc, minlength=width), np.zeros(width, dtype=np.int64), np.zeros(len(xc))
+    order = np.argsort(xc, kind="stable")
+    for piece in np.split(order, np.flatnonzero(np.diff(xc[order])) + 1):
+        own = np.bincount(yc[piece], minlength=width)
+        above = above - own
+        sums = np.cumsum(below - above)
+        net = 2 * sums - (below - above) - sums[-1]  # below y less above y
+        each[piece] = net[yc[piece]]
+        below = below + own
     return each
-
-
-def _by_pairs(xc: Ints, yc: Ints) -> Floats:
-    step = max(1, _MOST_CELLS // len(xc))
-    each = np.zeros(len(xc))
-    for at in range(0, len(xc), step):
-        part = slice(at, at + step)
-        signs = np.sign(xc[part, None] - xc[None, :]) * np.sign(yc[part, None] - yc[None, :])
-        each[part] = signs.sum(axis=1)
-    return each
-
-
-def _within(xc: Ints, yc: Ints, unit: Ints, n_units: int) -> Floats:
-    """Concordant minus discordant pairs inside each unit."""
-    net = np.zeros(n_units)
-    size = np.bincount(unit, minlength=n_units)
-    if size.max(initial=0) < 2:
-        return net
-    order = np.argsort(unit, kind="stable")
-    ends = np.cumsum(size)
-    for number in np.flatnonzero(size > 1):
-        rows = order[ends[number] - size[number] : ends[number]]
-        net[number] = _by_pairs(xc[rows], yc[rows]).sum() / 2
-    return net
 
 
 def modal(values: Ints, groups: Ints, n_groups: int) -> tuple[Ints, Flags]:

@@ -26,11 +26,11 @@ from evalkit.stats.comparison.sides import ROW, Part, Side, judgments_of, pairs,
 from evalkit.stats.comparison.significance import holm, mcnemar_midp, permuted_samples, sign_flip
 from evalkit.stats.figure_tables import figure_row, interval_columns, joined, note_few_clusters, result_table
 from evalkit.stats.intervals import change_interval, cluster_codes, mean_interval
-from evalkit.tables.grouping import Floats, Ints, clusters_of, group, refuse_doubles
+from evalkit.tables.grouping import Floats, Ints, clusters_of, refuse_doubles
 
 _SAMPLING = ["change_p", "change_p_holm", "chance_up_to", *interval_columns(["floor"])]
 _CHANGES = [*interval_columns(["effect"]), "mcnemar_p", "mcnemar_p_holm"]
-_CHANGES += ["mean_difference", "difference_low", "difference_high", "difference_sd", "item_change"]
+_CHANGES += ["mean_difference", "difference_low", "difference_high"]
 _CHANGES += ["sign_flip_p", "sign_flip_p_holm"]
 _COLUMNS = [*ROW, "version_before", "version_after", "n_common", "n_verdicts", "changed", "n_asked_again", *_SAMPLING]
 _COLUMNS += ["floor_source", "fixed", "broke", "against", *_CHANGES, "notes"]
@@ -84,8 +84,6 @@ def compare(
           change, ``measured`` on twice the samples (`floor_source`), with its 95 % interval; NA without these;
         - `chance_up_to`: the number of items that chance alone changes, up to the .975 binomial quantile at
           `floor_high`: `changed` above it is more than chance explains;
-        - `difference_sd`, `item_change`: the SD that sampling gives `mean_difference`, and the root mean square change
-          of one item's score (0-1), for mean scores of two samples and more;
         - `fixed`, `broke`, `against` (``labels`` or ``verdicts``), `effect` = (fixed − broke)/n with a cluster
           interval (Agresti and Min 2005), `mcnemar_p` (mid-p);
         - `mean_difference` of `score_norm` (after − before) with a cluster interval, `sign_flip_p` by clusters;
@@ -190,7 +188,6 @@ def _sampling(a: Part, b: Part, common: pd.Index, clusters: Any, repeats: pd.Dat
     if not again.judges:
         return row | {"note": "no judge was asked on both sides: cannot tell change from noise"}
     row["change_p"] = permuted_samples(again.outcomes)
-    row |= _spread(a, b, again.judges, common)
     if np.isnan(row["change_p"]):
         return row | {"note": NO_REPEATS}
     floor = _floor(a, b, again.judges, clusters, repeats)
@@ -211,39 +208,6 @@ def _floor(a: Part, b: Part, judges: tuple[str, ...], clusters: Any, repeats: pd
 def _samples(judgments: pd.DataFrame, judges: tuple[str, ...]) -> int:
     mine = judgments.loc[judgments["judge"].isin(judges).to_numpy()]
     return int(mine["sample"].nunique()) if len(mine) else 0
-
-
-def _spread(a: Part, b: Part, judges: tuple[str, ...], common: pd.Index) -> dict[str, float]:
-    """What sampling adds to a mean score: the SD of the mean difference, and the RMS change of an item."""
-    means = [str(part.rows["method"].iloc[0]) for part in (a, b) if "method" in part.rows]
-    if any(name not in ("mean", "majority") for name in means) or "majority" in means:
-        return {}
-    squares = [_variances(part, judges, common) for part in (a, b)]
-    return {
-        "difference_sd": float(np.sqrt(squares[0].sum() + squares[1].sum()) / len(common)),
-        "item_change": float(np.sqrt(2 * squares[0].mean())),
-    }
-
-
-def _variances(part: Part, judges: tuple[str, ...], common: pd.Index) -> Floats:
-    """Per item, the sampling variance of its mean score: the sum of weight² s²/k over the judges asked again."""
-    frame = part.judgments
-    used = frame["judge"].isin(judges) & frame["error"].isna() & frame["score_norm"].notna()
-    frame = frame.loc[used.to_numpy() & (common.get_indexer(pd.Index(frame["item_id"])) >= 0)]
-    cells, norm = group(frame, ["judge", "item_id"]), frame["score_norm"].to_numpy(dtype=np.float64)
-    n, heads = cells.count(), frame[["judge", "item_id"]].iloc[cells.first]
-    mean = cells.total(norm) / n
-    squares = cells.total((norm - mean[cells.codes]) ** 2)
-    who = group(heads, ["judge"])
-    some = n > 1
-    usual = who.total(squares / np.maximum(n - 1, 1), some) / np.maximum(
-        who.count(some), 1
-    )  # where one sample is scored
-    variance = np.where(some, squares / np.maximum(n - 1, 1), usual[who.codes])
-    whole = sum(part.weights.values())
-    own = heads["judge"].astype("str").map(part.weights).to_numpy(dtype=np.float64) / whole
-    at = common.get_indexer(pd.Index(heads["item_id"]))
-    return np.bincount(at, own**2 * variance / n, len(common)).astype(np.float64)
 
 
 def _fixed(

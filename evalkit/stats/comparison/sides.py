@@ -18,7 +18,7 @@ from evalkit.stats.comparison.comparison_table import JURY
 from evalkit.stats.comparison.noise_floors import Decide
 from evalkit.stats.voting import vote
 from evalkit.tables import JUDGMENT_KEY
-from evalkit.tables.grouping import group, refuse_doubles
+from evalkit.tables.grouping import refuse_doubles
 
 ROW = ["rubric", "criterion", "judge"]
 NEED = [*JUDGMENT_KEY, "passed", "error", "level", "scale"]
@@ -92,7 +92,6 @@ class Part:
     rows: pd.DataFrame  # indexed by item_id
     judgments: pd.DataFrame  # of all judges that the verdicts come from
     decide: Decide | None  # from judgments to such rows; None where it is not known how
-    weights: dict[str, float]
 
     def mine(self, judgments: pd.DataFrame) -> pd.DataFrame:
         """The rows of a table that are of the same prompts."""
@@ -130,16 +129,14 @@ def parts_of(side: Side) -> dict[tuple[str, str, str], Part]:
                 rows.set_index("item_id"),
                 samples[jury][(rubric, criterion) if jury else (rubric, criterion, judge)],
                 _decide(side.rules, jury=jury),
-                _weights(side.votes, rubric, criterion) if jury else {judge: 1.0},
             )
     return parts
 
 
 def by_keys(frame: pd.DataFrame, keys: list[str]) -> dict[tuple[str, ...], pd.DataFrame]:
     """The rows of each combination of keys, in order of first appearance."""
-    groups = group(frame, keys)
-    heads = frame[keys].iloc[groups.first].astype(str).itertuples(index=False, name=None)
-    return {tuple(head): frame.loc[groups.codes == number] for number, head in enumerate(heads)}
+    pieces = frame.groupby(keys, observed=True, sort=False)
+    return {tuple(map(str, head)): piece for head, piece in pieces}
 
 
 def _decide(rules: Rules | None, *, jury: bool) -> Decide | None:
@@ -148,11 +145,3 @@ def _decide(rules: Rules | None, *, jury: bool) -> Decide | None:
         return None if jury else vote
     votes: Decide = partial(vote, **rules.vote_options)
     return (lambda judgments: aggregate(votes(judgments), **rules.aggregate_options)) if jury else votes
-
-
-def _weights(votes: pd.DataFrame, rubric: str, criterion: str) -> dict[str, float]:
-    rows = votes.loc[((votes["rubric"] == rubric) & (votes["criterion"] == criterion)).to_numpy()]
-    if "weight" not in rows:
-        return dict.fromkeys(rows["judge"].astype("str").unique(), 1.0)
-    rows = rows[["judge", "weight"]].drop_duplicates("judge")
-    return dict(zip(rows["judge"].astype("str"), rows["weight"].fillna(1.0), strict=True))
