@@ -37,7 +37,6 @@ from evalkit.tables.grouping import (
     Groups,
     Ints,
     Objects,
-    Tally,
     group,
     most_frequent,
     refuse_doubles,
@@ -99,8 +98,7 @@ def vote(
         - `method`: what was used (nominal criteria: ``majority``); `options`: what else, as in
           ``ties=low unscored=0``; NA if nothing;
         - `tied_labels`: where two or more labels are equal, which, as a JSON list; else NA. A tie is a scored answer
-          (it counts in `n_scored`) without one label;
-        - `first_rate` 0-1 (pairwise only): share of the scored samples for the answer shown first, a tie is half.
+          (it counts in `n_scored`) without one label.
 
         Pairwise: the labels in `judgments` are mapped back to the items, so both orders are folded
         into one vote; score 1 for A, 0 for B, .5 for a tie.
@@ -139,18 +137,17 @@ def vote(
     kept = [name for name in (*VOTE_KEY, "level", "scale", "weight") if name in frame]
     pieces = frame[kept].iloc[samples.groups.first]  # not the explanations: with one sample that is the whole table
     columns: dict[str, Any] = {key: pieces[key].array for key in [*VOTE_KEY, "level", "scale"]}
-    columns |= {"score": score, "score_norm": answer_norms(score, label, measured), "label": _text(label)}
+    columns |= {"score": score, "score_norm": answer_norms(score, label, measured), "label": tables.categorical(label)}
     columns["passed"] = passed
     columns |= _agreements(samples)
     columns["tied"] = tied | (verdict == "tied")
-    columns["reason"] = _text(_reason(frame, samples, counted, verdict, label))
+    columns["reason"] = tables.categorical(_reason(frame, samples, counted, verdict, label))
     weight = pieces["weight"].to_numpy() if "weight" in frame else np.ones(len(pieces))
     columns["weight"] = np.where(np.isnan(weight), 1.0, weight)
     columns["order_flip"] = _order_flip(frame, samples)
     columns["method"] = tables.categorical(np.where(nominal, "majority", method).astype(object))
     columns["options"] = _options(len(nominal), ties, unscored, min_self_agreement)
-    columns["tied_labels"] = _text(among)
-    columns["first_rate"] = _first_rate(frame, samples)
+    columns["tied_labels"] = tables.categorical(among)
     votes = tables.table("votes", columns)
     return votes if min_self_agreement is None else _without_unsure(votes, min_self_agreement)
 
@@ -247,13 +244,9 @@ def _impute(samples: _Samples, value: float) -> _Samples:
     return _Samples(samples.groups, samples.measured, np.ones_like(missing), score, answer, names, yes, no)
 
 
-def _count(samples: _Samples) -> Tally:
-    rows = samples.scored
-    return tally(samples.groups.codes[rows], samples.answer[rows], len(samples.groups))
-
-
 def _majority(samples: _Samples, ties: str) -> tuple[Floats, Objects, Flags, Objects]:
-    counts = _count(samples)
+    rows = samples.scored
+    counts = tally(samples.groups.codes[rows], samples.answer[rows], len(samples.groups))
     modal = counts.modal()
     at = counts.group[modal]
     n_modal = np.bincount(at, minlength=counts.n_groups)
@@ -261,7 +254,7 @@ def _majority(samples: _Samples, ties: str) -> tuple[Floats, Objects, Flags, Obj
     # Entries are sorted by answer, so the last one written is the lowest.
     lowest = np.full(counts.n_groups, -1)
     lowest[at[::-1]] = np.flatnonzero(modal)[::-1]
-    sums = np.bincount(counts.entry, weights=samples.score[samples.scored], minlength=len(counts.group))
+    sums = np.bincount(counts.entry, weights=samples.score[rows], minlength=len(counts.group))
     value = sums / np.maximum(counts.weight, 1)
     several = modal & tied[counts.group]
     among = tied_cells(counts.group[several], samples.names[counts.value[several]], counts.n_groups)
@@ -340,28 +333,6 @@ def _order_flip(frame: pd.DataFrame, samples: _Samples) -> BooleanArray:
     return BooleanArray(np.asarray(winners[:, 0] != winners[:, 1]), np.asarray((winners < 0).any(axis=1)))
 
 
-def shown_first(judgments: pd.DataFrame) -> Floats:
-    """Per pairwise judgment 1 for the answer shown first, .5 for a tie, 0 for the other; NaN if unscored or no pair.
-
-    Labels are mapped back already: A is `answer_a`, which the order ``BA`` shows second.
-    """
-    place = judgments["order"].astype(object).map({"AB": "A", "BA": "B"})
-    label = judgments["label"].astype(object)
-    value = np.where(label.eq("tie"), 0.5, label.eq(place).astype(np.float64))
-    return np.where(judgments["error"].isna() & label.notna() & place.notna(), value, np.nan)
-
-
-def _first_rate(frame: pd.DataFrame, samples: _Samples) -> Floats:
-    rate = np.full(len(samples.groups), np.nan)
-    if frame["order"].isna().all():
-        return rate
-    first = shown_first(frame)
-    known = ~np.isnan(first)
-    n = samples.groups.count(known)
-    rate[n > 0] = samples.groups.total(first, known)[n > 0] / n[n > 0]
-    return rate
-
-
 def _options(n_votes: int, ties: str, unscored: object, least: float | None) -> pd.Categorical[str]:
     given = [] if ties == "na" else [f"ties={ties}"]
     if unscored != "drop":
@@ -370,7 +341,3 @@ def _options(n_votes: int, ties: str, unscored: object, least: float | None) -> 
         given.append(f"min_self_agreement={least:g}")
     # one category: a text for each of a million votes would take more room than all figures together
     return pd.Categorical.from_codes(np.full(n_votes, 0 if given else -1, np.int8), pd.Index([" ".join(given)]))
-
-
-def _text(values: Objects) -> pd.Categorical:
-    return tables.categorical(values)

@@ -121,18 +121,14 @@ def _systems(judged: pd.Series, items: ItemsLike, system_a: str, system_b: str) 
             f"{counted(len(lost), 'judged item is', 'judged items are')} not among the items: {listed(lost)}"
         )
     known = known.loc[known.index.isin(judged)]
-    for wrong, what in (
-        (known[[system_a, system_b]].isna().any(axis=1), "without a system on one side"),
-        (known[system_a].astype(str) == known[system_b].astype(str), "comparing a system with itself"),
-        (
-            known[[system_a, system_b]].isin(["all"]).any(axis=1),
-            "with a system called 'all', the name for every opponent",
-        ),
-    ):
-        if wrong.any():
-            raise InputError(
-                f"{counted(int(wrong.sum()), 'item')} {what}: {listed(known.index[wrong])}; correct or drop them"
-            )
+    first, second = known[system_a], known[system_b]
+    wrong = first.isna() | second.isna() | (first.astype(str) == second.astype(str))
+    wrong |= first.eq("all") | second.eq("all")
+    if wrong.any():
+        raise InputError(
+            f"{counted(int(wrong.sum()), 'item')} without two different systems ('all' stands for every opponent): "
+            f"{listed(known.index[wrong])}; correct or drop them"
+        )
     return known.assign(**{name: known[name].astype(str) for name in (system_a, system_b)})
 
 

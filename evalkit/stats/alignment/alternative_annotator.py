@@ -283,6 +283,8 @@ def _closeness(one: Answers, others: Annotators, way: str) -> Floats:
 
 def _against(won: Flags, lost: Flags, epsilon: float) -> dict[str, Any]:
     """The test against one annotator: is mean(W^h − W^f) below epsilon?"""
+    from scipy.stats import ttest_1samp, wilcoxon
+
     if len(won) < 2:
         return {"test": None, "p": np.nan, "notes": "not tested: under two items shared with others and the judge"}
     gaps: Ints = lost.astype(np.int64) - won.astype(np.int64)
@@ -292,20 +294,11 @@ def _against(won: Flags, lost: Flags, epsilon: float) -> dict[str, Any]:
         notes.append("the same on every item: decided by its sign")
         row |= {"test": "sign", "p": 0.0 if gaps[0] < epsilon else 1.0}
     elif len(gaps) < _FEW_ITEMS:
-        row |= {"test": "wilcoxon", "p": _wilcoxon(gaps, epsilon)}
+        # the gaps vary, so that at least one of them is not epsilon: the test has a side to see
+        row |= {"test": "wilcoxon", "p": float(wilcoxon(gaps - epsilon, alternative="less").pvalue)}
     else:
-        from scipy.stats import ttest_1samp
-
         row |= {"test": "t", "p": float(ttest_1samp(gaps, epsilon, alternative="less").pvalue)}
     return row | {"notes": joined(notes)}
-
-
-def _wilcoxon(gaps: Ints, epsilon: float) -> float:
-    from scipy.stats import wilcoxon
-
-    # A zero says nothing about the side; without anything else neither does the test.
-    shifted = gaps - epsilon
-    return float(wilcoxon(shifted, alternative="less").pvalue) if shifted.any() else 1.0
 
 
 def _adjust(rows: list[dict[str, Any]]) -> None:

@@ -17,7 +17,7 @@ from evalkit.stats.alignment.agreement_measures import Answers
 from evalkit.stats.alignment.label_splits import HELD_OUT, PartOption, count_look, take_part
 from evalkit.stats.alignment.rater_panels import Panel, checked, panels
 from evalkit.stats.figure_tables import JUDGE_KEY, figure_row, interval_columns, joined, note_few_clusters, result_table
-from evalkit.stats.intervals import Interval, bounded_interval, mean_interval
+from evalkit.stats.intervals import Interval, bounded_interval, cluster_variance, mean_interval
 from evalkit.tables.grouping import Flags, Floats, Ints
 
 FigureOption = Literal["score", "passed"]
@@ -159,8 +159,7 @@ def _refuse_versions(frame: pd.DataFrame) -> None:
 def _row(
     panel: Panel, answers: Answers, there: Flags, figure: str, unscored: float | None, chosen: str | None
 ) -> dict[str, Any]:
-    f, y = _values(panel, answers, figure)
-    f, y, unit = f[there], y[there], panel.unit[there]
+    f, y, unit = (values[there] for values in (*_values(panel, answers, figure), panel.unit))
     bounds = _bounds(panel, figure)
     labelled, scored = ~np.isnan(y), ~np.isnan(f)
     row: dict[str, Any] = {"n_items": len(f), "n_labelled": int(labelled.sum()), "n_unlabelled": int((~labelled).sum())}
@@ -171,7 +170,7 @@ def _row(
     if why is None:
         full = np.where(scored, f, f[scored].mean() if unscored is None else unscored)
         two = figure == "passed" or (panel.scale.level != "interval" and len(panel.scale) == _TWO)
-        width = bounds[1] - bounds[0] if two and bounds is not None else None
+        width = bounds[1] - bounds[0] if two else None
         pieces = (y[labelled], full[labelled], full[~labelled], unit[labelled], unit[~labelled])
         found = power_tuned(*pieces, width=width)
         ends = _interval(found, row["n_clusters"], bounds)
@@ -226,13 +225,12 @@ def _values(panel: Panel, answers: Answers, figure: str) -> tuple[Floats, Floats
     return f, y
 
 
-def _bounds(panel: Panel, figure: str) -> tuple[float, float] | None:
-    if figure == "passed":
-        return 0.0, 1.0
-    return None if panel.scale.level == "nominal" else (panel.scale.lowest, panel.scale.highest)
+def _bounds(panel: Panel, figure: str) -> tuple[float, float]:
+    nominal = figure == "passed" or panel.scale.level == "nominal"
+    return (0.0, 1.0) if nominal else (panel.scale.lowest, panel.scale.highest)
 
 
-def _ends(name: str, values: Floats, unit: Ints, bounds: tuple[float, float] | None) -> dict[str, float]:
+def _ends(name: str, values: Floats, unit: Ints, bounds: tuple[float, float]) -> dict[str, float]:
     ends = mean_interval(values, unit, bounds=bounds)
     return figure_row(name, float(values.mean()) if len(values) else np.nan, ends)
 
@@ -268,11 +266,11 @@ def power_tuned(
 
 def _effective(values: Floats, unit: Ints) -> float:
     """The number of items, divided by the design effect (at least 1) of their mean."""
-    sums = _cluster_sums(values, unit)
+    variance, n_clusters = cluster_variance(values, unit)
     alone = float(values.var()) / (len(values) - 1)
-    if alone <= _NOTHING or math.isnan(sum(sums.values())):
-        return float(len(np.unique(unit)))
-    return len(values) / max(1.0, sum(part**2 for part in sums.values()) / alone)
+    if alone <= _NOTHING or math.isnan(variance):
+        return float(n_clusters)
+    return len(values) / max(1.0, variance / alone)
 
 
 def _cluster_sums(values: Floats, unit: Ints) -> dict[int, float]:
@@ -285,16 +283,10 @@ def _cluster_sums(values: Floats, unit: Ints) -> dict[int, float]:
     return dict(zip(names.tolist(), sums.tolist(), strict=True))
 
 
-def _interval(found: Corrected, n_clusters: int, bounds: tuple[float, float] | None) -> Interval | None:
-    """The interval of a corrected mean; None where nothing varies: it is then that of the labels."""
-    from scipy.special import stdtrit
-
+def _interval(found: Corrected, n_clusters: int, bounds: tuple[float, float]) -> Interval | None:
+    """The interval of a corrected mean; None if nothing varies: then that of the labels is used."""
     if n_clusters < 2 or math.isnan(found.variance):
         return Interval.none("fewer than two clusters")
     if found.variance <= _NOTHING:
         return None
-    error = math.sqrt(found.variance)
-    if bounds is not None:
-        return bounded_interval(found.mean, error, bounds=bounds, freedom=n_clusters - 1)
-    half = float(stdtrit(n_clusters - 1, 0.975)) * error
-    return Interval(found.mean - half, found.mean + half)
+    return bounded_interval(found.mean, math.sqrt(found.variance), bounds=bounds, freedom=n_clusters - 1)

@@ -38,7 +38,6 @@ from evalkit.stats.figure_tables import (
     note_few_clusters,
     result_table,
 )
-from evalkit.stats.intervals import mean_interval
 from evalkit.tables.grouping import Flags, Ints
 from evalkit.tables.ties import LEFT_OUT, Counting, check_counting
 
@@ -51,7 +50,7 @@ _CORRELATIONS = ("pearson", "spearman", "kendall")
 _OF_LEVELS = ("n_groups", "n_groups_used", "n_systems")
 _ENOUGH_GROUPS = 0.8
 _CHOICES = ["ties", "unscored", "same_items"]
-_F1, _FIRST = "f1_", "first_rate"
+_F1 = "f1_"
 
 
 def align(
@@ -84,8 +83,7 @@ def align(
         Which figures to show; by default those below from `accuracy` to `bias`. On request also, of verdicts or labels:
         ``balanced_accuracy``, the mean of the shares that the judge gets right of each class; ``f1_<label>`` of one
         class (``f1_true`` of passes), ``macro_f1``, their mean. They are NA where people never use a class of
-        the scale, and have no interval where a class is in fewer than 3 clusters. And ``first_rate`` of votes on pairs:
-        the share of the judge's samples on labelled items for the answer shown first (a tie is half).
+        the scale, and have no interval where a class is in fewer than 3 clusters.
     reference
         ``each`` (default): the figure against each annotator, averaged over them by their numbers of compared items,
         so that an annotator of 3 labels does not count like one of 40. ``mean`` or ``majority``: against
@@ -189,7 +187,7 @@ def align(
     made = _framed(rows, keys, options)
     if part == HELD_OUT:
         made = count_look(made, said, cache)
-    _warn_of_lost_groups(made)
+    _warn_of_lost_groups(rows, options)
     return made
 
 
@@ -210,7 +208,7 @@ class _Options:
 def _check_options(reference: str, level: str, figures: Sequence[str] | None) -> None:
     check_choice("reference", reference, REFERENCES)
     check_choice("level", level, get_args(LevelOption))
-    known = (*FIGURES, *OF_CLASSES, _FIRST)
+    known = (*FIGURES, *OF_CLASSES)
     unknown = [name for name in figures or () if name not in known and not str(name).startswith(_F1)]
     if isinstance(figures, str) or unknown or len(set(figures or ())) < len(figures or ()):
         raise ConfigError(
@@ -310,8 +308,6 @@ def _judge_row(panel: Panel, judge: str, level: Level, options: _Options, chosen
     row["n_verdicts"] = int((labelled & (answers.kind >= 0)).sum())
     row["coverage"] = row["n_scored"] / row["n_labelled"] if row["n_labelled"] else np.nan
     notes = [chosen] if chosen else []
-    if _FIRST in options.figures:
-        row |= _first_rate(panel, judge, labelled, options, notes)
     if not used.any():
         why = "every labelled item is tied" if row["n_scored"] else "no item has both a label and a score"
         return row | {"notes": "; ".join([*notes, why if row["n_labelled"] else "no labels"])}
@@ -337,20 +333,6 @@ def _judge_row(panel: Panel, judge: str, level: Level, options: _Options, chosen
     if options.intervals:
         note_few_clusters(row["n_clusters"], notes)
     return row | {"notes": joined(notes)}
-
-
-def _first_rate(panel: Panel, judge: str, labelled: Flags, options: _Options, notes: list[str]) -> dict[str, float]:
-    share, n = panel.first.get(judge, (np.full(len(labelled), np.nan), np.zeros(len(labelled), dtype=np.int64)))
-    there = labelled & ~np.isnan(share)
-    if options.level != "corpus" or not there.any():
-        why = "is of the corpus alone" if options.level != "corpus" else "votes on pairs have it, this table does not"
-        notes.append(f"{_FIRST}: {why}")
-        return {}
-    # one entry per sample, as in position_inconsistency
-    values, unit = (np.repeat(one[there], n[there]) for one in (share, panel.unit))
-    ends = mean_interval(values, unit, bounds=(0.0, 1.0))
-    row = figure_row(_FIRST, float(values.mean()), ends, notes)
-    return row if options.intervals else {_FIRST: row[_FIRST]}
 
 
 def _unequal(references: list[Answers], options: _Options) -> list[str]:
@@ -380,16 +362,14 @@ def _system_counts(system: Ints, notes: list[str]) -> dict[str, int]:
     return {"n_systems": len(np.unique(system[system >= 0]))}
 
 
-def _warn_of_lost_groups(made: pd.DataFrame) -> None:
-    if "n_groups" not in made or not set(_CORRELATIONS) & set(made):
-        return
-    few = made.loc[(made["n_groups_used"] < _ENOUGH_GROUPS * made["n_groups"]).fillna(value=False).to_numpy(bool)]
-    if len(few):
-        worst = few.iloc[int((few["n_groups_used"] / few["n_groups"]).to_numpy(dtype=float).argmin())]
+def _warn_of_lost_groups(rows: list[dict[str, Any]], options: _Options) -> None:
+    """Warn if correlations leave out many groups."""
+    lost = [row for row in rows if row.get("n_groups_used", 1) < _ENOUGH_GROUPS * row.get("n_groups", 1)]
+    if lost and set(_CORRELATIONS) & set(options.figures):
+        used = [f"{row['judge']}: {row['n_groups_used']} of {row['n_groups']}" for row in lost]
         warnings.warn(
-            f"correlations inside groups leave out over 20 % of the groups in {len(few)} of {len(made)} rows "
-            f"(judge {str(worst['judge'])!r}: {worst['n_groups_used']} of {worst['n_groups']} used), where a side is "
-            "constant or n < 3; they speak of the other groups alone",
+            f"correlations inside groups leave out over 20 % of the groups ({listed(used)} used), because a side is "
+            "constant or n < 3; they describe the other groups alone",
             EvalkitWarning,
             stacklevel=3,
         )

@@ -211,13 +211,10 @@ def _append(path: Path, looks: list[dict[str, str]]) -> None:
     text = b"".join(b"\n" + orjson.dumps(look) + b"\n" for look in looks)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        place = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-        try:
-            if os.write(place, text) < len(text):
+        with path.open("ab", buffering=0) as file:
+            if (file.write(text) or 0) < len(text):
                 raise OSError(errno.ENOSPC, "the disk is full")
-            os.fsync(place)
-        finally:
-            os.close(place)
+            os.fsync(file.fileno())
     except OSError as problem:
         raise CacheError(
             f"the look at held-out labels cannot be written to {path} ({problem.strerror}), so the figures are "

@@ -17,7 +17,7 @@ from evalkit.stats.alignment.label_values import Annotators, annotators_of, kind
 from evalkit.stats.figure_tables import CRITERION_KEY, verdict_codes
 from evalkit.stats.intervals import cluster_codes
 from evalkit.tables import LABEL_KEY, SCORE_KEY, VOTE_KEY
-from evalkit.tables.grouping import Flags, Floats, Ints, clusters_of, group, refuse_doubles
+from evalkit.tables.grouping import Flags, Ints, clusters_of, group, refuse_doubles
 from evalkit.tables.ties import labels_among
 
 JURY = "jury"
@@ -47,8 +47,6 @@ class Panel:
         Are kinds verdicts (0 fail, 1 pass)? Else they are numbers of `kinds`.
     kinds
         Label -> its number.
-    first
-        Judge -> its share of samples for the answer shown first and their number per item, where a votes table has it.
     """
 
     head: dict[str, Any]
@@ -59,7 +57,6 @@ class Panel:
     judges: dict[str, tuple[Answers, Flags]]
     verdicts: bool
     kinds: dict[str, int]
-    first: dict[str, tuple[Floats, Ints]]
 
 
 def checked(judged: pd.DataFrame, labels: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -135,15 +132,7 @@ def _panel(head: dict[str, Any], piece: pd.DataFrame, said: pd.DataFrame, cluste
     judges, judge_names = pd.factorize(piece["judge"].astype("str"))
     rows = {str(judge): piece.iloc[np.flatnonzero(judges == number)] for number, judge in enumerate(judge_names)}
     found = {judge: _answers(own, items, kinds, verdicts=verdicts) for judge, own in rows.items()}
-    shown = {judge: _first(own, items) for judge, own in rows.items() if {"first_rate", "n_scored"} <= set(own)}
-    return Panel(head, scale, items, cluster_codes(names), annotators, found, verdicts, kinds, shown)
-
-
-def _first(own: pd.DataFrame, items: pd.Index) -> tuple[Floats, Ints]:
-    at = items.get_indexer(pd.Index(own["item_id"]))
-    share, n = np.full(len(items), np.nan), np.zeros(len(items), dtype=np.int64)
-    share[at], n[at] = own["first_rate"].to_numpy(dtype=np.float64), own["n_scored"].to_numpy(dtype=np.int64)
-    return share, n
+    return Panel(head, scale, items, cluster_codes(names), annotators, found, verdicts, kinds)
 
 
 def _answers(own: pd.DataFrame, items: pd.Index, kinds: dict[str, int], *, verdicts: bool) -> tuple[Answers, Flags]:
