@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from evalkit.core.judges import Judge
-from evalkit.core.resources import rubrics_folder
+from evalkit.core.resources import shipped_folder
 from evalkit.engine.providers.fake import FakeClient
 from evalkit.errors import EvalkitError, RubricError
 from evalkit.rubrics import Rubric, list_rubrics, load_profile, load_rubric, rubric_folders
@@ -139,7 +139,7 @@ class TestSave:
         number = int(load_rubric("faithfulness").version[1:])
         assert saved.version == f"v{number}"
         assert (home / "faithfulness" / f"v{number}.yaml").is_file()
-        assert not (rubrics_folder() / "faithfulness" / f"v{number}.yaml").exists()
+        assert not (shipped_folder("rubrics") / "faithfulness" / f"v{number}.yaml").exists()
 
     def test_ten_follows_nine(self, home):
         for number in range(11):
@@ -213,7 +213,7 @@ class TestLookUp:
         put(other, "mine/v2.yaml", GOOD.replace("v1", "v2"))
         assert load_rubric("mine@v1").description == "first"
         assert load_rubric("mine").version == "v2"
-        assert rubric_folders() == [home.resolve(), other.resolve(), rubrics_folder().resolve()]
+        assert rubric_folders() == [home.resolve(), other.resolve(), shipped_folder("rubrics").resolve()]
 
     def test_by_path(self, tmp_path):
         path = put(tmp_path, "any name.yaml", GOOD)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from evalkit.core.resources import examples_folder, rubrics_folder
+from evalkit.core.resources import shipped_folder
 from evalkit.errors import RubricError
 from evalkit.rubrics import Rubric, build_prompt, load_profile, load_rubric
 from evalkit.rubrics.pollux_criteria import load_pollux
@@ -59,15 +59,15 @@ def words(text: str) -> set[str]:
 
 # -- rubrics
 def test_every_folder_is_a_known_rubric_and_none_is_missing():
-    folders = {path.name for path in rubrics_folder().iterdir() if path.is_dir()}
+    folders = {path.name for path in shipped_folder("rubrics").iterdir() if path.is_dir()}
     assert folders - {"templates", "profiles"} == set(SHIPPED)
-    assert {path.name for path in (rubrics_folder() / "templates").iterdir()} == set(TEMPLATES)
+    assert {path.name for path in (shipped_folder("rubrics") / "templates").iterdir()} == set(TEMPLATES)
 
 
 @pytest.mark.parametrize("name", SHIPPED)
 class TestRubric:
     def test_file_says_what_its_place_says(self, name):
-        for path in (rubrics_folder() / name).glob("*.yaml"):
+        for path in (shipped_folder("rubrics") / name).glob("*.yaml"):
             rubric = load_rubric(path)
             assert (rubric.id, rubric.version) == (path.parent.name, path.stem)
 
@@ -233,7 +233,7 @@ def test_pairwise_prompt_keeps_the_answers_apart():
 
 # -- examples
 def rows(name: str) -> list[dict]:
-    return [json.loads(line) for line in (examples_folder() / f"{name}.jsonl").read_text("utf-8").splitlines()]
+    return [json.loads(line) for line in (shipped_folder("examples") / f"{name}.jsonl").read_text("utf-8").splitlines()]
 
 
 @pytest.fixture(scope="module")

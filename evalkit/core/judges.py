@@ -106,9 +106,8 @@ def _is_server(url: str) -> bool:
     return parts.scheme in ("http", "https") and bool(parts.hostname) and port_fits and "@" not in parts.netloc
 
 
-def _is_number(value: object, least: float = 0.0) -> bool:
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return is_number and math.isfinite(value) and value >= least
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) and value >= 0
 
 
 def _is_text(value: object) -> bool:

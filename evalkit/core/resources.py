@@ -3,54 +3,31 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 from evalkit.errors import ConfigError
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 
 
-def rubrics_folder() -> Path:
-    """The folder of the shipped rubrics: ``<id>/<version>.yaml``, templates under ``templates/``.
+def shipped_folder(name: Literal["rubrics", "examples", "probes"]) -> Path:
+    """A folder of files that ship with evalkit.
 
-    In an installed wheel it lies inside the package; in a checkout (an editable install) it is
-    ``rubrics/`` beside the package, so that an edit there counts at once.
+    ``rubrics`` holds ``<id>/<version>.yaml``, and templates under ``templates/``; ``examples`` the labelled examples;
+    ``probes`` the attacks and paddings. In an installed wheel all are inside the package. In a checkout (an editable
+    install) the rubrics are beside the package, so that an edit there counts at once.
 
     Raises
     ------
     ConfigError
-        If neither is there: the installation is not whole.
+        If the folder is missing: the installation is incomplete.
 
     Examples
     --------
-    >>> rubrics_folder().name
+    >>> shipped_folder("rubrics").name
     'rubrics'
     """
-    return _first_folder(_PACKAGE / "_data" / "rubrics", _PACKAGE.parent / "rubrics")
-
-
-def examples_folder() -> Path:
-    """The folder of the labelled examples that ship with evalkit.
-
-    Raises
-    ------
-    ConfigError
-        If it is not there: the installation is not whole.
-    """
-    return _first_folder(_PACKAGE / "_data" / "examples")
-
-
-def probes_folder() -> Path:
-    """The folder of the attacks and paddings that probes use.
-
-    Raises
-    ------
-    ConfigError
-        If it is not there: the installation is not whole.
-    """
-    return _first_folder(_PACKAGE / "_data" / "probes")
-
-
-def _first_folder(*places: Path) -> Path:
+    places = _PACKAGE / "_data" / name, _PACKAGE.parent / name
     for place in places:
         if place.is_dir():
             return place

@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from evalkit.core.formatting import count_of, figure, html_page, html_table, text_table
-from evalkit.core.resources import examples_folder
+from evalkit.core.resources import shipped_folder
 from evalkit.engine.cache import ReplyStore
 from evalkit.errors import InputError
 from evalkit.evaluation import overview
@@ -215,7 +215,7 @@ def load_example(task: str | None = None) -> tuple[pd.DataFrame, pd.DataFrame]:
     >>> sorted(labels["annotator"].unique())
     ['ann1', 'ann2']
     """
-    folder = examples_folder()
+    folder = shipped_folder("examples")
     items = load_items(folder / "items.jsonl")
     labels = read_table(folder / "labels.jsonl", "labels")
     if task is not None:

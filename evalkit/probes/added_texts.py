@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
-from evalkit.core.resources import probes_folder
+from evalkit.core.resources import shipped_folder
 from evalkit.core.validation_errors import explain
 from evalkit.errors import ConfigError, listed
 from evalkit.rubrics.yaml_files import read_yaml
@@ -146,7 +146,7 @@ def load_attacks() -> list[Attack]:
     >>> len(attacks) >= 20, sorted({attack.language for attack in attacks})
     (True, ['de', 'en', 'ru', 'zh'])
     """
-    return [Attack.of(fields) for fields in read_yaml(probes_folder() / "attacks.yaml")]
+    return [Attack.of(fields) for fields in read_yaml(shipped_folder("probes") / "attacks.yaml")]
 
 
 def load_paddings() -> list[Padding]:
@@ -157,7 +157,7 @@ def load_paddings() -> list[Padding]:
     >>> [padding.name for padding in load_paddings()]
     ['preface', 'closing', 'repetition', 'signposts']
     """
-    return [Padding.of(fields) for fields in read_yaml(probes_folder() / "paddings.yaml")]
+    return [Padding.of(fields) for fields in read_yaml(shipped_folder("probes") / "paddings.yaml")]
 
 
 Kind = TypeVar("Kind", Attack, Padding)

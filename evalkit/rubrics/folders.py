@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from evalkit.core.resources import rubrics_folder
+from evalkit.core.resources import shipped_folder
 
 RESERVED_NAMES = ("templates", "profiles")
 """Folders among the rubrics that hold something else."""
@@ -21,7 +21,7 @@ def rubric_folders() -> list[Path]:
     The folders named by ``EVALKIT_RUBRICS``, ``rubrics/`` beside the nearest ``pyproject.toml`` (in the working folder
     if there is none), and those that ship with evalkit.
     """
-    return list(dict.fromkeys(folder.resolve() for folder in (*_own_folders(), rubrics_folder())))
+    return list(dict.fromkeys(folder.resolve() for folder in (*_own_folders(), shipped_folder("rubrics"))))
 
 
 def save_folder(folder: str | Path | None = None) -> Path:

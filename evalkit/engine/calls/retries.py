@@ -14,15 +14,11 @@ LONGEST_WAIT_S = 30.0
 LONGEST_RETRY_AFTER_S = 300.0
 FAILURES_TO_OPEN = 8
 
-_REASONS: dict[str, Reason] = {"timeout": "timeout", "rate_limited": "rate_limited"}
+REASONS: dict[str, Reason] = {"timeout": "timeout", "rate_limited": "rate_limited"}
+"""Kind of problem -> why a sample has no score; ``server_error`` for the others."""
 _TRANSPORT = ("connection", "timeout", "malformed")
 _PERMANENT = ("auth", "unknown_model")
 _NEVER_RETRIED = ("client_error", "refused_parameter")
-
-
-def reason_of(problem: ProviderError) -> Reason:
-    """The reason of a call that ends with this problem."""
-    return _REASONS.get(problem.kind, "server_error")
 
 
 class Wait(NamedTuple):

@@ -8,13 +8,14 @@ from dataclasses import replace
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Failure, Reply, Request
+from evalkit.engine.cache.in_flight import InFlight
 from evalkit.engine.calls.budget import Budget
 from evalkit.engine.calls.outcomes import Outcome, Progress
 from evalkit.engine.calls.pending_call import PendingCall
-from evalkit.engine.calls.samples_in_flight import SampleKey, is_of_its_run, samples_in_flight
 from evalkit.engine.calls.workers import Workers
 from evalkit.engine.options import Options
 from evalkit.engine.providers import check_ready
@@ -23,6 +24,12 @@ if TYPE_CHECKING:
     from evalkit.engine.cache.store import ReplyStore
 
 _REQUESTS_PER_TURN = 200
+_REASONS_OF_A_RUN = ("budget", "stopped", "judge_down")
+SampleKey = tuple[str, bytes, float | None]
+"""Store, reply key and `newer_than`."""
+
+_in_flight: WeakKeyDictionary[asyncio.AbstractEventLoop, InFlight[asyncio.Future[Outcome]]] = WeakKeyDictionary()
+"""The samples in flight on an event loop, over all runs: each is requested once, however many runs wait for it."""
 
 
 class _Slot(NamedTuple):
@@ -132,7 +139,8 @@ class Scheduler:
         The first calls are sent while the others are still being queued: a million takes seconds.
         """
         joined: list[_Joined] = []
-        here, n_joined, mine = samples_in_flight(), 0, self._mine
+        loop = asyncio.get_running_loop()
+        here, n_joined, mine = _in_flight.setdefault(loop, InFlight(loop.create_future)), 0, self._mine
         for count, (number, group) in enumerate(groupby(slots, key=itemgetter(1)), 1):
             started_slots = []
             for slot in group:
@@ -169,7 +177,7 @@ class Scheduler:
                 either: set[asyncio.Future[Any]] = {future, stopping}
                 await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             outcome = future.result() if future.done() else None
-            if outcome is not None and (own or not is_of_its_run(outcome.failure)):
+            if outcome is not None and (own or not _is_of_its_run(outcome.failure)):
                 outcomes[slot.place] = outcome
             elif self.stopped:
                 outcomes[slot.place] = Outcome(slot.key, failure=Failure("stopped"))
@@ -188,7 +196,7 @@ class Scheduler:
 
     def _count_joined(self, future: asyncio.Future[Outcome]) -> None:
         failure = future.result().failure
-        if not is_of_its_run(failure):
+        if not _is_of_its_run(failure):
             self._count(failure)
 
     def note(self, text: str) -> None:
@@ -211,4 +219,9 @@ class Scheduler:
             self._count(outcome.failure, times)
             if not self._mine:
                 self._all_resolved.set()
-        samples_in_flight().resolve(call_key, outcome)
+        _in_flight[asyncio.get_running_loop()].resolve(call_key, outcome)
+
+
+def _is_of_its_run(failure: Failure | None) -> bool:
+    """Whether a failure belongs to the run that made the call, not to the sample: other runs may still request it."""
+    return failure is not None and failure.reason in _REASONS_OF_A_RUN

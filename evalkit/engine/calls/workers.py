@@ -19,7 +19,7 @@ from evalkit.core.prompts_and_replies import Failure, Reply
 from evalkit.engine.calls.outcomes import Outcome
 from evalkit.engine.calls.pending_call import CallFailedError, ClaimedElsewhereError, PendingCall
 from evalkit.engine.calls.rate_limits import rate_limiter_of
-from evalkit.engine.calls.retries import Breaker, reason_of, wait_of
+from evalkit.engine.calls.retries import REASONS, Breaker, wait_of
 from evalkit.engine.providers import connect
 from evalkit.engine.providers.client import ProviderError, RunSettings
 from evalkit.engine.providers.prices import price_of
@@ -332,7 +332,7 @@ class Workers:
             detail = problem.detail
             if problem.retry_after and wait is None:
                 detail += f" (it asks to wait {problem.retry_after:g} s)"
-            failure = Failure(reason_of(problem), detail)
+            failure = Failure(REASONS.get(problem.kind, "server_error"), detail)
             self._fail(call, failure)
             if self._breaker.gave_up(problem, failure, hopeless=wait is None):
                 self._fail_waiting(self._breaker.down or failure)

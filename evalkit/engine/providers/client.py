@@ -25,6 +25,7 @@ ProblemKind = Literal[
 """What went wrong with a call. All but the last four may pass: they are tried again."""
 
 
+@dataclass(eq=False)
 class ProviderError(Exception):
     """A call that brought no reply.
 
@@ -33,7 +34,7 @@ class ProviderError(Exception):
     kind
         One of `ProblemKind`.
     detail
-        What happened, in words; never holds a key.
+        What happened, in words; never contains a key.
     status
         HTTP status, if the server answered.
     retry_after
@@ -44,19 +45,15 @@ class ProviderError(Exception):
         Whether the server may have done the work, and bill it, all the same.
     """
 
-    def __init__(
-        self,
-        kind: ProblemKind,
-        detail: str,
-        *,
-        status: int | None = None,
-        retry_after: float | None = None,
-        parameter: str | None = None,
-        maybe_paid: bool = False,
-    ) -> None:
-        super().__init__(detail)
-        self.kind, self.detail, self.status = kind, detail, status
-        self.retry_after, self.parameter, self.maybe_paid = retry_after, parameter, maybe_paid
+    kind: ProblemKind
+    detail: str
+    status: int | None = None
+    retry_after: float | None = None
+    parameter: str | None = None
+    maybe_paid: bool = False
+
+    def __str__(self) -> str:
+        return self.detail
 
 
 class Client(Protocol):

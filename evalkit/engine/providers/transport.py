@@ -8,7 +8,6 @@ import ssl
 import urllib.request
 import zlib
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -67,7 +66,6 @@ class Transport:
                 f"the environment names a proxy for {self.origin} that does not speak HTTP "
                 f"({_without_password(self._proxy)}); name an http:// one in HTTPS_PROXY, or the host in NO_PROXY"
             )
-        self._urls: dict[str, yarl.URL] = {}
 
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None or self._session.closed:
@@ -78,11 +76,6 @@ class Transport:
                 connector=connector, cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=False
             )
         return self._session
-
-    def _url(self, path: str) -> yarl.URL:
-        if path not in self._urls:
-            self._urls[path] = yarl.URL(f"{self._base}{path}", encoded=True)
-        return self._urls[path]
 
     async def send(
         self,
@@ -104,7 +97,7 @@ class Transport:
             ``connection``, with `maybe_paid` unless nothing was sent; ``timeout``; ``malformed`` for a good answer that
             is larger than `MOST_BYTES`, or cannot be decompressed.
         """
-        url = self._url(path)
+        url = yarl.URL(f"{self._base}{path}", encoded=True)
         with locals_forgotten():
             try:
                 async with self._open().request(
@@ -114,7 +107,7 @@ class Transport:
                     data=io.BytesIO(body) if body is not None and len(body) > _LARGE_BYTES else body,
                     allow_redirects=False,
                     proxy=self._proxy.reveal() if self._proxy else None,
-                    timeout=_timeout(timeout_s),
+                    timeout=aiohttp.ClientTimeout(total=timeout_s, sock_connect=min(_CONNECT_S, 0.9 * timeout_s)),
                 ) as answer:
                     content = (key or Secret()).hide_in_bytes(await self._read(answer))  # some servers echo it
                     return Answer(answer.status, answer.headers, content, self.origin, url.path)
@@ -204,11 +197,6 @@ def _ssl_context() -> ssl.SSLContext:
         raise ProviderError(
             "auth", f"SSL_CERT_FILE or SSL_CERT_DIR names {named!r}, which cannot be used: {error}"
         ) from None
-
-
-@lru_cache(maxsize=64)
-def _timeout(seconds: float) -> aiohttp.ClientTimeout:
-    return aiohttp.ClientTimeout(total=seconds, sock_connect=min(_CONNECT_S, 0.9 * seconds))
 
 
 def _without_password(proxy: Secret) -> str:
