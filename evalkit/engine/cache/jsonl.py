@@ -7,7 +7,7 @@ import os
 import secrets
 import sqlite3
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -19,8 +19,7 @@ from evalkit.core.prompts_and_replies import Reply
 from evalkit.core.reply_keys import KeyParts, canonical_json
 from evalkit.core.validation_errors import explain
 from evalkit.engine.cache.connections import Connections
-from evalkit.engine.cache.lookups import call_parts
-from evalkit.engine.cache.maintenance import Chosen, PruneReport, snapshot, tally
+from evalkit.engine.cache.lookups import Chosen, call_parts, snapshot
 from evalkit.engine.cache.rows import Row, row_of
 from evalkit.engine.cache.sqlite_schema import place, transaction
 from evalkit.errors import CacheError, counted
@@ -227,17 +226,3 @@ def _problem_in(problem: Exception) -> str:
     if isinstance(problem, sqlite3.IntegrityError):
         return "the same key and generation as in an earlier line"
     return str(problem)
-
-
-def remove(connections: Connections, chosen: Chosen, target: Path) -> PruneReport:
-    """Export the chosen replies to a new file, then remove them, in one transaction."""
-    with connections.writing() as connection:
-        # not before the lock: another prune to this file may have ended in between, and what it removed lies there
-        if target.exists():
-            raise CacheError(f"{target} exists: name another export_to; nothing was removed")
-        removed = tally(connection, chosen)
-        export(connection, target, chosen, fresh=True)
-        where, parameters = chosen.where(connection)
-        connection.execute(f"DELETE FROM replies WHERE {where}", parameters)  # noqa: S608  # our own conditions
-    connections.compact()
-    return replace(removed, applied=True, exported_to=target)

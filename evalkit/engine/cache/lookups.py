@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -11,6 +13,7 @@ import orjson
 from evalkit.core.reply_keys import KeyParts, sample_keys
 from evalkit.engine.cache.connections import Connections
 from evalkit.engine.cache.rows import shared_json
+from evalkit.errors import CacheError
 
 _KEYS_PER_QUERY = 900  # old SQLite builds take no more than 999 parameters
 _OTHER_SAMPLES = 32
@@ -24,6 +27,45 @@ _BY_CONTENT = (
     "SELECT key, created, source, promoted_from IS NOT NULL, value, content_key FROM replies "
     "WHERE content_key IN ({}) ORDER BY key, generation"
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Which replies are meant: those that meet every condition that is not None (see `ReplyStore.prune`)."""
+
+    rubric: str | None = None
+    model: str | None = None
+    source: str | None = None
+    keys: Collection[bytes] | None = None
+    older_than: float | None = None
+    keep_generations: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.source not in (None, "live", "recorded"):
+            raise CacheError(f"source {self.source!r} is unknown; allowed are 'live' and 'recorded'")
+        if self.keep_generations is not None and self.keep_generations < 1:
+            raise CacheError(f"keep_generations {self.keep_generations!r} must be 1 or more; clear() removes all")
+
+    def where(self, connection: sqlite3.Connection) -> tuple[str, list[float]]:
+        """The conditions as SQL with its parameters; `keys` is left to the caller."""
+        conditions, parameters = ["1"], list[float]()
+        if self.rubric is not None or self.model is not None:
+            ids = [str(number) for number, parts in call_parts(connection).items() if self._fits(parts)]
+            conditions.append(f"call_id IN ({','.join(ids)})")
+        if self.source is not None:
+            conditions.append(f"source = '{self.source}'")
+        if self.older_than is not None:
+            conditions.append("created < ?")
+            parameters.append(self.older_than)
+        if self.keep_generations is not None:
+            conditions.append("generation <= (SELECT max(n.generation) FROM replies n WHERE n.key = replies.key) - ?")
+            parameters.append(self.keep_generations)
+        return " AND ".join(conditions), parameters
+
+    def _fits(self, parts: dict[str, Any]) -> bool:
+        rubrics = parts["rubric"], f"{parts['rubric']}@{parts['rubric_version']}"
+        models = parts["model"], f"{parts['provider']}:{parts['model']}"
+        return (self.rubric is None or self.rubric in rubrics) and (self.model is None or self.model in models)
 
 
 class Lookups:
@@ -142,6 +184,19 @@ class Lookups:
         with self._connections.reading() as connection:
             rows = [] if connection is None else connection.execute(query, (service, model)).fetchall()
         return {name: orjson.loads(value) for name, value in rows} | self._learnt.get((service, model), {})
+
+
+@contextlib.contextmanager
+def snapshot(connection: sqlite3.Connection) -> Iterator[None]:
+    """All reads inside see the store at one moment."""
+    if connection.in_transaction:
+        yield
+        return
+    connection.execute("BEGIN")
+    try:
+        yield
+    finally:
+        connection.execute("COMMIT")
 
 
 def rows_in(connection: sqlite3.Connection, query: str, keys: Sequence[bytes]) -> Iterator[tuple[Any, ...]]:

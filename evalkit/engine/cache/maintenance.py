@@ -1,20 +1,27 @@
-"""Maintenance of a store: which replies are chosen, statistics, promotion."""
+"""The maintenance of a `ReplyStore`: statistics, export and import, promotion, removal."""
 
 from __future__ import annotations
 
-import contextlib
+import shutil
 import sqlite3
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from evalkit.core.reply_keys import canonical_json
-from evalkit.engine.cache.counters import Counts
-from evalkit.engine.cache.lookups import call_id, call_parts
+from evalkit.engine.cache.counters import Counters, Counts
+from evalkit.engine.cache.lookups import Chosen, Lookups, call_id, call_parts, snapshot
 from evalkit.engine.cache.rows import key_makers
 from evalkit.engine.cache.sqlite_schema import log_of
+from evalkit.engine.cache.writer import Writer
 from evalkit.errors import CacheError, counted
+
+if TYPE_CHECKING:
+    from evalkit.engine.cache.jsonl import ImportReport
+
+_LEAST_FREE_BYTES = 1 << 20
 
 _TALLY = (
     "SELECT count(*), count(DISTINCT key), total(length(value)), "
@@ -59,45 +66,6 @@ class Stats(TypedDict):
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
-    """Which replies are meant: those that meet every condition that is not None (see `ReplyStore.prune`)."""
-
-    rubric: str | None = None
-    model: str | None = None
-    source: str | None = None
-    keys: Collection[bytes] | None = None
-    older_than: float | None = None
-    keep_generations: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.source not in (None, "live", "recorded"):
-            raise CacheError(f"source {self.source!r} is unknown; allowed are 'live' and 'recorded'")
-        if self.keep_generations is not None and self.keep_generations < 1:
-            raise CacheError(f"keep_generations {self.keep_generations!r} must be 1 or more; clear() removes all")
-
-    def where(self, connection: sqlite3.Connection) -> tuple[str, list[float]]:
-        """The conditions as SQL with its parameters; `keys` is left to the caller."""
-        conditions, parameters = ["1"], list[float]()
-        if self.rubric is not None or self.model is not None:
-            ids = [str(number) for number, parts in call_parts(connection).items() if self._fits(parts)]
-            conditions.append(f"call_id IN ({','.join(ids)})")
-        if self.source is not None:
-            conditions.append(f"source = '{self.source}'")
-        if self.older_than is not None:
-            conditions.append("created < ?")
-            parameters.append(self.older_than)
-        if self.keep_generations is not None:
-            conditions.append("generation <= (SELECT max(n.generation) FROM replies n WHERE n.key = replies.key) - ?")
-            parameters.append(self.keep_generations)
-        return " AND ".join(conditions), parameters
-
-    def _fits(self, parts: dict[str, Any]) -> bool:
-        rubrics = parts["rubric"], f"{parts['rubric']}@{parts['rubric_version']}"
-        models = parts["model"], f"{parts['provider']}:{parts['model']}"
-        return (self.rubric is None or self.rubric in rubrics) and (self.model is None or self.model in models)
-
-
-@dataclass(frozen=True, slots=True)
 class PruneReport:
     """What was removed, or would be.
 
@@ -128,20 +96,226 @@ class PruneReport:
         return f"would remove {what}; nothing was removed: apply does it"
 
 
-@contextlib.contextmanager
-def snapshot(connection: sqlite3.Connection) -> Iterator[None]:
-    """All reads inside see the store at one moment."""
-    if connection.in_transaction:
-        yield
-        return
-    connection.execute("BEGIN")
-    try:
-        yield
-    finally:
-        connection.execute("COMMIT")
+class Maintenance(Lookups):
+    """The part of a store that looks after all of its replies."""
+
+    folder: Path
+    path: Path
+    read_only: bool
+    counters: Counters
+    _writer: Writer
+
+    def check_writable(self) -> None:
+        """Raise CacheError now, before anything is paid, if a reply could not be stored. Makes the file."""
+        if self.read_only:
+            raise CacheError(
+                f"reply store {self.path} is read-only, so replies could not be kept: set EVALKIT_CACHE to a folder "
+                "that can be written, or judge offline"
+            )
+        self._connections.make()
+        free = shutil.disk_usage(self.folder).free
+        if free < _LEAST_FREE_BYTES:
+            raise CacheError(
+                f"the disk of reply store {self.path} is full ({free} bytes left), so replies could not be kept: "
+                "free some space or set EVALKIT_CACHE to a folder elsewhere"
+            )
+
+    def stats(self) -> Stats:
+        """What is stored, and what this process did with it (`session`). Reads the whole store."""
+        groups: list[tuple[int, str, int, int, float]] = []
+        calls: dict[int, dict[str, Any]] = {}
+        n_keys = 0
+        with self._connections.reading() as connection:
+            if connection is not None:
+                with snapshot(connection):
+                    calls = call_parts(connection)
+                    groups = connection.execute(_GROUPS).fetchall()
+                    (n_keys,) = connection.execute("SELECT count(*) FROM (SELECT DISTINCT key FROM replies)").fetchone()
+        sums: dict[tuple[str, ...], dict[tuple[str, ...], dict[str, Any]]] = {_JUDGE: {}, _RUBRIC: {}}
+        for number, _, _, n, cost in groups:
+            for names, entries in sums.items():
+                named = {name: calls[number][name] for name in names}
+                entry = entries.setdefault(tuple(named.values()), named | {"n_replies": 0, "cost_usd": 0.0})
+                entry["n_replies"] += n
+                entry["cost_usd"] += cost
+        return Stats(
+            path=str(self.path),
+            n_bytes=sum(file.stat().st_size for file in (self.path, log_of(self.path)) if file.exists()),
+            n_replies=sum(n for *_, n, _ in groups),
+            n_keys=n_keys,
+            n_live=sum(n for _, source, _, n, _ in groups if source == "live"),
+            n_recorded=sum(n for _, source, _, n, _ in groups if source == "recorded"),
+            n_promoted=sum(n for _, _, promoted, n, _ in groups if promoted),
+            cost_usd=sum(cost for *_, cost in groups),
+            judges=[entry for _, entry in sorted(sums[_JUDGE].items())],
+            rubrics=[entry for _, entry in sorted(sums[_RUBRIC].items())],
+            session=self.counters.as_dict(),
+        )
+
+    def export(
+        self,
+        path: Path | str,
+        *,
+        rubric: str | None = None,
+        model: str | None = None,
+        source: str | None = None,
+        keys: Collection[bytes] | None = None,
+    ) -> int:
+        """Write replies, all generations, to a JSONL file, sorted by key: the same replies, the same bytes.
+
+        Parameters
+        ----------
+        path
+            The file; replaced whole, at the end.
+        rubric
+            ``id`` or ``id@version``.
+        model
+            ``model`` or ``provider:model``.
+        source
+            ``live`` or ``recorded``.
+        keys
+            These alone.
+
+        Returns
+        -------
+        int
+            The number of lines.
+        """
+        from evalkit.engine.cache.jsonl import export  # only now: its checks take long to build
+
+        self._writer.flush()
+        with self._connections.reading() as connection:
+            return export(connection, Path(path), Chosen(rubric=rubric, model=model, source=source, keys=keys))
+
+    def import_(self, path: Path | str) -> ImportReport:
+        """Read a file that `export` wrote; all of it or, after an error, nothing.
+
+        Nothing in the file is trusted: each line is checked and its key is computed again. What is stored
+        already is skipped, so that importing twice changes nothing; where the store holds another
+        reply in a line's place, the store's stays and no generation of that key is taken over.
+
+        Raises
+        ------
+        CacheError
+            If a line is truncated, malformed or does not match its key; the message names it.
+        """
+        from evalkit.engine.cache.jsonl import import_
+
+        self.check_writable()
+        return import_(self._connections, Path(path))
+
+    def promote(self, rubric_id: str, from_version: str, to_version: str, rubric_hashes: Collection[str]) -> int:
+        """Write the newest replies to unchanged criteria under another rubric version, marked `promoted_from`.
+
+        Parameters
+        ----------
+        rubric_id, from_version, to_version
+            Of which rubric, from where to where.
+        rubric_hashes
+            Hashes of the criteria that are the same in both versions; others are not promoted.
+
+        Returns
+        -------
+        int
+            The number of replies written; keys that are stored already are left alone.
+        """
+        self.check_writable()
+        self._writer.flush()
+        with self._connections.writing() as connection:
+            n_written = 0
+            for origin, parts in call_parts(connection).items():
+                of_version = (parts["rubric"], parts["rubric_version"]) == (rubric_id, from_version)
+                if not of_version or parts["rubric_hash"] not in rubric_hashes:
+                    continue
+                call = canonical_json(parts | {"rubric_version": to_version})
+                number, (keys_of, _) = call_id(connection, call.decode()), key_makers(call)
+                newest = {key: row for key, *row in connection.execute(_ORIGINS, (origin,))}
+                copies = []
+                for input_hash, order, sample, *rest in newest.values():
+                    (key,) = keys_of(input_hash.hex(), order, (sample,))
+                    copies.append((key, number, input_hash, order, sample, *rest, key))
+                n_written += connection.executemany(_PROMOTE, copies).rowcount
+            return n_written
+
+    def prune(
+        self,
+        *,
+        older_than: float | None = None,
+        rubric: str | None = None,
+        model: str | None = None,
+        keep_generations: int | None = None,
+        apply: bool = False,
+        export_to: Path | str | None = None,
+    ) -> PruneReport:
+        """Remove replies that meet all conditions; a dry run unless `apply`, and exported before.
+
+        Parameters
+        ----------
+        older_than
+            Received before this Unix time.
+        rubric, model
+            As in `export`.
+        keep_generations
+            Not among the newest so many of their key (1 or more).
+        apply
+            Really remove.
+        export_to
+            Where what is removed is written first; must not exist. ``pruned-<time>.jsonl`` in the cache
+            folder if None.
+
+        Raises
+        ------
+        CacheError
+            If no condition is given, or the export cannot be written: then nothing is removed.
+        """
+        chosen = Chosen(rubric=rubric, model=model, older_than=older_than, keep_generations=keep_generations)
+        if chosen == Chosen():
+            raise CacheError(
+                "prune needs a condition (older_than, rubric, model or keep_generations); clear() removes everything"
+            )
+        return self._remove(chosen, apply=apply, export_to=export_to)
+
+    def clear(self, *, confirm: str | None = None) -> PruneReport:
+        """Remove every reply, exported before; only if `confirm` says how many, as the error's text names it.
+
+        Raises
+        ------
+        CacheError
+            If `confirm` is not ``"delete N replies"`` with the present number.
+        """
+        found = self._remove(Chosen(), apply=False, export_to=None)
+        expected = f"delete {found.n_replies} replies"
+        if confirm != expected:
+            raise CacheError(
+                f"this would remove all {counted(found.n_replies, 'reply', 'replies')} of {self.path}, which cost US$ "
+                f"{found.cost_usd:.2f}; "
+                f"nothing was removed. To do it: clear(confirm={expected!r}); to remove some: prune()"
+            )
+        return self._remove(Chosen(), apply=True, export_to=None)
+
+    def _remove(self, chosen: Chosen, *, apply: bool, export_to: Path | str | None) -> PruneReport:
+        self._writer.flush()
+        if not apply:
+            with self._connections.reading() as connection:
+                return _tally(connection, chosen)
+        from evalkit.engine.cache.jsonl import export
+
+        self.check_writable()
+        moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
+        target = Path(export_to) if export_to else self.folder / f"pruned-{moment}.jsonl"
+        with self._connections.writing() as connection:
+            # only under the lock: another prune to this file may have ended in between, and its export is there
+            if target.exists():
+                raise CacheError(f"{target} exists: name another export_to; nothing was removed")
+            removed = _tally(connection, chosen)
+            export(connection, target, chosen, fresh=True)
+            where, parameters = chosen.where(connection)
+            connection.execute(f"DELETE FROM replies WHERE {where}", parameters)  # noqa: S608  # our own conditions
+        self._connections.compact()
+        return replace(removed, applied=True, exported_to=target)
 
 
-def tally(connection: sqlite3.Connection | None, chosen: Chosen) -> PruneReport:
+def _tally(connection: sqlite3.Connection | None, chosen: Chosen) -> PruneReport:
     """How much the chosen replies are: a dry run."""
     if connection is None:
         return PruneReport(0, 0, 0, 0.0)
@@ -149,55 +323,3 @@ def tally(connection: sqlite3.Connection | None, chosen: Chosen) -> PruneReport:
         where, parameters = chosen.where(connection)
         n_replies, n_keys, n_bytes, cost = connection.execute(_TALLY.format(where), parameters).fetchone()
     return PruneReport(n_replies, n_keys, int(n_bytes), cost)
-
-
-def stats(connection: sqlite3.Connection | None, path: Path, session: Counts) -> Stats:
-    """Statistics of the whole store; zeros if there is no file."""
-    groups: list[tuple[int, str, int, int, float]] = []
-    calls: dict[int, dict[str, Any]] = {}
-    n_keys = 0
-    if connection is not None:
-        with snapshot(connection):
-            calls = call_parts(connection)
-            groups = connection.execute(_GROUPS).fetchall()
-            (n_keys,) = connection.execute("SELECT count(*) FROM (SELECT DISTINCT key FROM replies)").fetchone()
-    sums: dict[tuple[str, ...], dict[tuple[str, ...], dict[str, Any]]] = {_JUDGE: {}, _RUBRIC: {}}
-    for number, _, _, n, cost in groups:
-        for names, entries in sums.items():
-            named = {name: calls[number][name] for name in names}
-            entry = entries.setdefault(tuple(named.values()), named | {"n_replies": 0, "cost_usd": 0.0})
-            entry["n_replies"] += n
-            entry["cost_usd"] += cost
-    return Stats(
-        path=str(path),
-        n_bytes=sum(file.stat().st_size for file in (path, log_of(path)) if file.exists()),
-        n_replies=sum(n for *_, n, _ in groups),
-        n_keys=n_keys,
-        n_live=sum(n for _, source, _, n, _ in groups if source == "live"),
-        n_recorded=sum(n for _, source, _, n, _ in groups if source == "recorded"),
-        n_promoted=sum(n for _, _, promoted, n, _ in groups if promoted),
-        cost_usd=sum(cost for *_, cost in groups),
-        judges=[entry for _, entry in sorted(sums[_JUDGE].items())],
-        rubrics=[entry for _, entry in sorted(sums[_RUBRIC].items())],
-        session=session,
-    )
-
-
-def promote(
-    connection: sqlite3.Connection, rubric: str, from_version: str, to_version: str, rubric_hashes: Collection[str]
-) -> int:
-    """Copy the newest replies to unchanged criteria to another rubric version, in an open transaction."""
-    n_written = 0
-    for origin, parts in call_parts(connection).items():
-        of_version = (parts["rubric"], parts["rubric_version"]) == (rubric, from_version)
-        if not of_version or parts["rubric_hash"] not in rubric_hashes:
-            continue
-        call = canonical_json(parts | {"rubric_version": to_version})
-        number, (keys_of, _) = call_id(connection, call.decode()), key_makers(call)
-        newest = {key: row for key, *row in connection.execute(_ORIGINS, (origin,))}
-        copies = []
-        for input_hash, order, sample, *rest in newest.values():
-            (key,) = keys_of(input_hash.hex(), order, (sample,))
-            copies.append((key, number, input_hash, order, sample, *rest, key))
-        n_written += connection.executemany(_PROMOTE, copies).rowcount
-    return n_written
