@@ -35,7 +35,7 @@ class TestCriterionRules:
             ({"scale": None}, "the scale is empty"),
             ({"pass_at": 5}, "pass_at 5 is not on the scale; allowed are 0, 1, 2"),
             ({"level": "nominal", "pass_at": 1}, "use pass_if"),
-            ({"level": "cardinal"}, "unknown level 'cardinal'; allowed are"),
+            ({"level": "cardinal"}, "invalid level: 'cardinal'; allowed: "),
             ({"weight": -1}, "weight: must be greater than or equal to 0"),
             ({"weight": float("nan")}, "weight"),
             ({"critical": True}, "critical and needs a pass rule"),

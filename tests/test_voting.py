@@ -256,7 +256,7 @@ def test_missing_column_double_rows_and_silent_rows_are_errors():
         vote(table.assign(score=[np.nan, 1.0]))
     with pytest.raises(InputError, match="'item_id' is empty in 1 of 2"):
         vote(table.assign(item_id=[None, "1"]))
-    with pytest.raises(InputError, match="is no scale"):
+    with pytest.raises(InputError, match="invalid scale"):
         vote(table.assign(scale="?"))
     with pytest.raises(ConfigError, match="allowed are 'mean', 'median', 'majority'"):
         vote(table, method="mode")

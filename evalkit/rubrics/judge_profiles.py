@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from evalkit.core.judges import MOST_SAMPLES, Judge, JudgesLike
 from evalkit.core.validation_errors import explain
 from evalkit.core.vote_aggregate_rules import AggregateRule, VoteRule, VoteTies
 from evalkit.errors import ConfigError, EvalkitError, RubricError, guess, listed
-from evalkit.rubrics.criteria import STRICT
+from evalkit.rubrics.criteria import STRICT, file_values
 from evalkit.rubrics.folders import rubric_folders
 from evalkit.rubrics.rubric import Rubric
 from evalkit.rubrics.rubric_files import load_rubric
@@ -100,38 +101,30 @@ class Profile(BaseModel):
             return self._rubric
         if self.rubric is None:
             raise RubricError(f"profile {self.profile!r} names no rubric; give one (profile.with_rubric, --rubric)")
+        for rubric in self._candidates():
+            if self.rubric_hash in (None, "", rubric.content_hash):
+                return rubric
         try:
             rubric = load_rubric(self.rubric)
         except RubricError as problem:
-            near = self._beside()
-            if near is None:
-                raise RubricError(
-                    f"profile {self.profile!r} needs the rubric {self.rubric}, which is neither in rubrics/ beside the "
-                    f"profile nor where rubrics are looked up: {problem}"
-                ) from None
-            return near
-        if self.rubric_hash and rubric.content_hash != self.rubric_hash:
-            near = self._beside()
-            if near is not None:
-                return near
             raise RubricError(
-                f"rubric {self.rubric} is not the one that profile {self.profile!r} was frozen with "
-                f"(hash {rubric.content_hash[:8]}, frozen {self.rubric_hash[:8]}); freeze again or restore the file"
-            )
-        return rubric
+                f"profile {self.profile!r} needs the rubric {self.rubric}, and rubrics/ beside the profile has none: "
+                f"{problem}"
+            ) from None
+        raise RubricError(
+            f"rubric {self.rubric} is not the one that profile {self.profile!r} was frozen with "
+            f"(hash {rubric.content_hash[:8]}, frozen {str(self.rubric_hash)[:8]}); freeze again or restore the file"
+        )
 
-    def _beside(self) -> Rubric | None:
-        """The rubric in a folder ``rubrics/`` beside the profile's own, if it is the one that was frozen."""
-        if self._folder is None or self.rubric is None:
-            return None
-        name, _, version = self.rubric.partition("@")
-        for place in (self._folder, self._folder.parent):
-            path = place / "rubrics" / name / f"{version}.yaml"
+    def _candidates(self) -> Iterator[Rubric]:
+        """The rubrics of that name and version: in the rubric folders, and in ``rubrics/`` beside the profile."""
+        name, _, version = (self.rubric or "").partition("@")
+        with suppress(RubricError):
+            yield load_rubric(f"{name}@{version}" if version else name)
+        for folder in () if self._folder is None else (self._folder, self._folder.parent):
+            path = folder / "rubrics" / name / f"{version}.yaml"
             if path.is_file():
-                rubric = load_rubric(path)
-                if not self.rubric_hash or rubric.content_hash == self.rubric_hash:
-                    return rubric
-        return None
+                yield load_rubric(path)
 
     def with_rubric(self, rubric: Rubric | str | Path) -> Profile:
         """The same rules for another rubric."""
@@ -158,13 +151,9 @@ class Profile(BaseModel):
         return hash(profile_yaml(self))
 
     def to_dict(self) -> dict[str, Any]:
-        """The profile as it stands in a file."""
-        values = {name: value for name, value in self.model_dump(exclude={"judges"}).items() if value not in (None, "")}
-        if values.get("ties") == "na":
-            del values["ties"]
-        judges = [judge_dict(judge) for judge in self.judges]
-        order = [name for name in type(self).model_fields if name in values or (name == "judges" and judges)]
-        return {name: judges if name == "judges" else values[name] for name in order}
+        """The profile as in its file, defaults left out."""
+        values = file_values(self, ("profile", "version", "samples", "vote", "aggregate", "quorum"))
+        return values | ({"judges": [judge_dict(judge) for judge in self.judges]} if self.judges else {})
 
 
 def judge_dict(judge: Judge) -> dict[str, Any]:

@@ -3,48 +3,34 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
 
 from evalkit.core.validation_errors import explain
 from evalkit.errors import RubricError, listed
 from evalkit.rubrics.criteria import Criterion
+from evalkit.rubrics.scales import number
+from evalkit.rubrics.yaml_files import read_text
 
 Language = Literal["ru", "en"]
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
-
-_CRITICAL = "critical"
-_STRICT = ConfigDict(extra="forbid", frozen=True)
-
-
-class _Texts(BaseModel):
-    model_config = _STRICT
-
-    ru: Text | None = None
-    en: Text | None = None
-
-
-class _Scales(BaseModel):
-    model_config = _STRICT
-
-    ru: dict[str, Text] | None = None
-    en: dict[str, Text] | None = None
 
 
 class _Entry(BaseModel):
     """One criterion as published; `task`, `subtask1`, `subtask2` are null for criteria of every task."""
 
-    model_config = _STRICT
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
-    name: _Texts
-    desc: _Texts = Field(default_factory=_Texts)
-    scale: _Scales
-    crit_group: _Texts = Field(default_factory=_Texts)
-    domain: _Texts = Field(default_factory=_Texts)
+    name: dict[Language, Text | None]
+    desc: dict[Language, Text | None] = {}
+    scale: dict[Language, dict[str, Text] | None]
+    crit_group: dict[Language, Text | None] = {}
+    domain: dict[Language, Text | None] = {}
     task: str | None = None
     subtask1: str | None = None
     subtask2: str | None = None
@@ -93,91 +79,65 @@ def load_pollux(
     ...     load_pollux(file.name)[0].pass_at
     1
     """
-    if language not in ("ru", "en"):
-        raise RubricError(f"load_pollux has no language {language!r}; allowed are ru, en")
+    if language not in get_args(Language):
+        raise RubricError(f"unknown language {language!r}; allowed: {', '.join(get_args(Language))}")
     path = Path(path)
     values = _read(path)
     wanted = list(values) if ids is None else [ids] if isinstance(ids, str) else list(ids)
     if missing := [key for key in wanted if key not in values]:
-        raise RubricError(f"{path} has no criterion {listed(missing)}; it has {listed(values, most=20)}")
-    entries = {key: _entry(path, key, values[key]) for key in wanted}
-    names = {key: _text(path, key, "name", entry.name, language) for key, entry in entries.items()}
-    uses = Counter(names.values())
+        raise RubricError(f"{path}: criterion {listed(missing)} not found; available: {listed(values, most=20)}")
+    entries = {}
+    for key in wanted:
+        try:
+            entries[key] = _Entry.model_validate(values[key])
+        except ValidationError as error:
+            raise RubricError(f"{path}, criterion {key!r}: {explain(error, _Entry)}") from None
+    uses = Counter(entry.name.get(language) for entry in entries.values())
     return tuple(
-        _criterion(path, key, f"{name} [{key}]" if uses[name] > 1 else name, entries[key], language)
-        for key, name in names.items()
+        _criterion(f"{path}, criterion {key!r}", entry, language, f" [{key}]" * (uses[entry.name.get(language)] > 1))
+        for key, entry in entries.items()
     )
 
 
-def _read(path: Path) -> Mapping[str, Any]:
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except OSError as problem:
-        raise RubricError(f"{path} cannot be read: {problem.strerror or problem}") from None
-    except UnicodeDecodeError as problem:
-        raise RubricError(f"{path} is not UTF-8 text (byte {problem.start}); save it as UTF-8") from None
-
+def _read(path: Path) -> dict[str, Any]:
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         doubled = [key for key, count in Counter(key for key, _ in pairs).items() if count > 1]
         if doubled:
-            raise RubricError(f"{path}: the key {listed(doubled)} stands twice in one object; keep one of them")
+            raise RubricError(f"{path}: duplicate key {listed(doubled)} in one object")
         return dict(pairs)
 
     try:
-        values = json.loads(text, object_pairs_hook=unique)
+        values = json.loads(read_text(path).removeprefix("\ufeff"), object_pairs_hook=unique)
     except json.JSONDecodeError as problem:
         raise RubricError(
-            f"{path}, line {problem.lineno}, column {problem.colno}: this is no valid JSON ({problem.msg.lower()})"
+            f"{path}: invalid JSON at line {problem.lineno}, column {problem.colno} ({problem.msg.lower()})"
         ) from None
     if not isinstance(values, dict) or not values:
-        kind = "an empty object" if values == {} else type(values).__name__
         raise RubricError(
-            f"{path}: a POLLUX criteria file is a JSON object from id to criterion, not {kind}; "
-            "it is metainfo/criteria.json of the POLLUX project"
+            f"{path}: expected a JSON object from id to criterion, as in metainfo/criteria.json of the POLLUX project; "
+            f"got {'an empty object' if values == {} else type(values).__name__}"
         )
     return values
 
 
-def _entry(path: Path, key: str, value: Any) -> _Entry:
-    try:
-        return _Entry.model_validate(value)
-    except ValidationError as error:
-        raise RubricError(f"{path}, criterion {key!r}: {explain(error, _Entry)}") from None
-
-
-def _text(path: Path, key: str, field: str, texts: _Texts, language: Language) -> str:
-    text: str | None = getattr(texts, language)
-    if text is None:
+def _criterion(where: str, entry: _Entry, language: Language, suffix: str) -> Criterion:
+    name, levels = entry.name.get(language), entry.scale.get(language)
+    if name is None or levels is None:
         raise RubricError(
-            f"{path}, criterion {key!r}: {field} has no text in the language {language!r}; "
+            f"{where}: {'scale' if name else 'name'} has no text in the language {language!r}; "
             "add it, or load the other language"
         )
-    return text
-
-
-def _criterion(path: Path, key: str, name: str, entry: _Entry, language: Language) -> Criterion:
-    levels: dict[str, str] | None = getattr(entry.scale, language)
-    if levels is None:
-        raise RubricError(
-            f"{path}, criterion {key!r}: scale has no levels in the language {language!r}; "
-            "add them, or load the other language"
-        )
-    fields: dict[str, Any] = {"description": getattr(entry.desc, language) or ""}
-    if _is_critical(entry.crit_group):
+    fields: dict[str, Any] = {"description": entry.desc.get(language) or ""}
+    groups = [text.casefold() for text in entry.crit_group.values() if text]
+    if any(group == "critical" or group.startswith("критич") for group in groups):
         fields |= {"critical": True, "better": "low", "pass_at": min(levels, key=_order, default=None)}
     try:
-        return Criterion.from_pollux(name, levels, **fields)
+        return Criterion.from_pollux(f"{name}{suffix}", levels, **fields)
     except RubricError as problem:
-        raise RubricError(f"{path}, criterion {key!r}: {problem}") from None
-
-
-def _is_critical(group: _Texts) -> bool:
-    return (group.en or "").casefold() == _CRITICAL or (group.ru or "").casefold().startswith("критич")
+        raise RubricError(f"{where}: {problem}") from None
 
 
 def _order(code: str) -> float:
-    """Codes that are no numbers come first, so that Criterion refuses them with its own words."""
-    try:
-        return float(code)
-    except ValueError:
-        return float("-inf")
+    """Codes that are not numbers come first, so that `Criterion` refuses them with its own message."""
+    value = number(code)
+    return -math.inf if value is None else value

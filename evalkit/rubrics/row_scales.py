@@ -68,10 +68,10 @@ def measures(frame: pd.DataFrame) -> Measures:
     scales = []
     for level, text in zip(rows["level"], rows["scale"], strict=True):
         try:
-            scales.append(Scale.from_json(str(level), str(text)))
-        except (ValueError, KeyError, TypeError):
+            scales.append(Scale.from_json(level, str(text)))
+        except (ValueError, KeyError, TypeError, AttributeError):
             raise InputError(
-                f"level {level!r} with scale {text!r} is no scale; both columns come from `judge`, as Scale.to_json"
+                f"invalid scale: level {level!r}, scale {text!r}; `judge` writes both columns, by Scale.to_json"
             ) from None
     return Measures(groups.codes, tuple(scales))
 

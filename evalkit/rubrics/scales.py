@@ -12,7 +12,7 @@ from typing import Any, cast
 import numpy as np
 import orjson
 
-from evalkit.core.choices import Better, Level
+from evalkit.core.choices import BETTER, LEVELS, Better, Level
 from evalkit.errors import RubricError, listed
 from evalkit.tables.values import canonical_text
 
@@ -108,10 +108,9 @@ class Scale(Mapping[Code, str]):
         pass_if: Any = None,
     ) -> Scale:
         """A checked scale from a mapping code -> description; numeric codes may be given as text."""
-        if level not in ("nominal", "ordinal", "interval"):
-            raise RubricError(f"unknown level {level!r}; allowed are nominal, ordinal, interval")
-        if better not in ("high", "low"):
-            raise RubricError(f"unknown value {better!r} for better; allowed are high, low")
+        for name, value, allowed in (("level", level, LEVELS), ("better", better, BETTER)):
+            if value not in allowed:
+                raise RubricError(f"invalid {name}: {value!r}; allowed: {', '.join(allowed)}")
         if not isinstance(levels, Mapping) or not levels:
             raise RubricError("the scale is empty; give it as a mapping from code to description")
         pairs = [
@@ -158,10 +157,10 @@ class Scale(Mapping[Code, str]):
 
     # -- a mapping from code to text
     def __getitem__(self, code: Code) -> str:
-        found = self.code(code)
-        if found is None or found not in self.codes:
+        listed_code = self.code(code)
+        if listed_code not in self.codes:
             raise KeyError(code)
-        return self.texts[self.codes.index(found)] if self.texts else ""
+        return self.texts[self.codes.index(listed_code)] if self.texts else ""
 
     def __iter__(self) -> Iterator[Code]:
         return iter(self.codes)
@@ -260,31 +259,18 @@ class Scale(Mapping[Code, str]):
     # -- as one cell of a table
     def to_json(self) -> str:
         """Codes and rules as compact JSON, for the `scale` column; descriptions are left out."""
-        values: dict[str, Any] = {"codes": list(self.codes), "better": self.better}
-        if self.pass_at is not None:
-            values["pass_at"] = self.pass_at
-        if self.pass_if is not None:
-            values["pass_if"] = list(self.pass_if)
-        return orjson.dumps(values).decode()
+        rule = {"pass_at": self.pass_at, "pass_if": self.pass_if}
+        values = {name: value for name, value in rule.items() if value is not None}
+        return orjson.dumps({"codes": self.codes, "better": self.better} | values).decode()
 
     @staticmethod
-    def from_json(level: str, text: str) -> Scale:
+    @lru_cache(maxsize=1024)
+    def from_json(level: Level, text: str) -> Scale:
         """The scale of a `level` and a `scale` cell (without descriptions)."""
-        return _from_json(level, text)
-
-
-@lru_cache(maxsize=1024)
-def _from_json(level: str, text: str) -> Scale:
-    values = orjson.loads(text)
-    rule = values.get("pass_if")
-    return Scale(
-        tuple(values["codes"]),
-        (),
-        cast(Level, level),
-        values["better"],
-        values.get("pass_at"),
-        None if rule is None else tuple(rule),
-    )
+        values = orjson.loads(text)
+        pass_if = values.pop("pass_if", None)
+        codes = tuple(values.pop("codes"))
+        return Scale(codes, level=level, pass_if=None if pass_if is None else tuple(pass_if), **values)
 
 
 def folded(value: object) -> str | None:
