@@ -270,7 +270,9 @@ def test_a_profile_brings_the_rubrics_that_lie_beside_it(target, tmp_path, monke
     same_figures(replayed(str(home / target)), evaluation)
     assert "rubric: hand@v1" in str(ek.load_profile(home / target))
     (home / "rubrics" / "hand" / "v1.yaml").unlink()
-    with pytest.raises(RubricError, match=r"profile 'p' needs the rubric hand@v1, and rubrics/ beside the profile has none"):
+    with pytest.raises(
+        RubricError, match=r"profile 'p' needs the rubric hand@v1, and rubrics/ beside the profile has none"
+    ):
         ek.load_profile(home / target).load()
 
 
