@@ -519,7 +519,7 @@ def test_criteria_and_levels_come_go_and_change_their_names():
     form["criteria"] = [one]
     assert from_form(rubric, made, form).names == ("first",)
     for change, message in (
-        ({"criteria": []}, "at least 1"),
+        ({"criteria": []}, "criteria is empty"),
         ({"criteria": [one | {"name": ""}]}, "has no name"),
         ({"criteria": [one, one]}, "two criteria have the same name"),
         ({"criteria": [two | {"level": "ordinal"}]}, "not a number"),
@@ -1004,7 +1004,7 @@ def test_a_person_tunes_by_messages(tuner, tmp_path):
     do(tuner, do="suggest", judge="fake:strict")
     advice = tuner.state["suggestions"]
     assert advice["rows"][0]["where"] == "c: level 2"
-    assert (advice["judge"], advice["of"], advice["held"]) == ("fake:strict", "v1", False)
+    assert (advice["judge"], advice["of"], board["split"]) == ("fake:strict", "v1", False)
     do(tuner, do="jury", active={"x": "2"}, samples="1", aggregate="median", budget_usd="0.5")
     assert (tuner.session.aggregate, tuner.session.budget_usd) == ("median", 0.5)
     assert tuner.state["alert"] == ""

@@ -48,18 +48,14 @@ def session_code(session: Session, items: str = "items") -> str:
 
 
 def _evaluating(name: str, version: Version, items: str, session: Session, labels: str) -> list[str]:
-    template = "" if session.template is None else f", template={session.template!r}"
-    cache = "" if session.cache is None else f", cache={str(session.cache)!r}"
-    judges = f"[{', '.join(_judge(judge) for judge in version.judges)}]"
-    named = "" if session.item_id is None else f", item_id={session.item_id!r}"
-    rules = {**asdict(session.spec.rules), "aggregate": version.aggregate}
-    plain = asdict(Rules())
-    changed = "".join(
-        f", {rule}={value!r}" for rule, value in rules.items() if rule == "aggregate" or value != plain[rule]
-    )
-    options = f"samples={version.samples}{changed}{labels}{named}{template}{cache}, adopt=True"
+    plain, rules = asdict(Rules()), {**asdict(session.spec.rules), "aggregate": version.aggregate}
+    options = {"samples": version.samples, "item_id": session.item_id, "template": session.template}
+    options |= {rule: value for rule, value in rules.items() if rule == "aggregate" or value != plain[rule]}
+    options |= {"cache": None if session.cache is None else str(session.cache)}
+    named = "".join(f", {option}={value!r}" for option, value in options.items() if value is not None)
+    judges = f"[{', '.join(map(_judge, version.judges))}]"
     rubric = f"{name}_rubric = {_rubric(version.base, version.rubric)}"
-    return [rubric, f"{name} = ek.evaluate({items}, {name}_rubric, {judges}, {options})"]
+    return [rubric, f"{name} = ek.evaluate({items}, {name}_rubric, {judges}{named}{labels}, adopt=True)"]
 
 
 def _judge(judge: Judge) -> str:

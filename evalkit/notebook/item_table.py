@@ -11,6 +11,7 @@ import pandas as pd
 
 from evalkit.evaluation import Evaluation
 from evalkit.evaluation.suggestions.cases import kinds_of
+from evalkit.notebook.item_details import plain, shown_text
 from evalkit.notebook.label_log import labels_on_scale
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.alignment.label_values import annotators_of
@@ -138,17 +139,16 @@ def rows_of(
     votes = _votes(evaluation, criterion)
     apart = _by_item(evaluation.disagreement, criterion, ids)["disagreement"].to_numpy(dtype=float, na_value=np.nan)
     texts = _texts(evaluation)
-    jury, status = scores["label"].astype(object).tolist(), scores["status"].astype(object).tolist()
-    passed = scores["passed"].astype(object).tolist()
+    jury = plain(scores[["label", "passed", "status"]])
     return [
         Row(
             item_id=item,
             text=texts[at],
             people=given.get(item, {}),
             held=item in held,
-            jury=None if pd.isna(jury[at]) else str(jury[at]),
-            passed=None if pd.isna(passed[at]) else bool(passed[at]),
-            status="unscored" if pd.isna(status[at]) else str(status[at]),
+            jury=jury[at]["label"],
+            passed=jury[at]["passed"],
+            status=jury[at]["status"] or "unscored",
             votes=votes.get(item, ()),
             split=None if np.isnan(apart[at]) else float(apart[at]),
             change="" if last is None else _change(int(last[at]), int(now[at]), int(truth[at]), scale),
@@ -156,15 +156,15 @@ def rows_of(
             wrong=None if truth[at] < 0 or now[at] < 0 else bool(truth[at] != now[at]),
             conflicts={
                 who: verdict
-                for who, label, said in [("", jury[at], passed[at]), *votes.get(item, ())]
-                if (verdict := conflicting_verdict(label, said, scale))
+                for who, label, passed in [("", jury[at]["label"], jury[at]["passed"]), *votes.get(item, ())]
+                if (verdict := conflicting_verdict(label, passed, scale))
             },
         )
         for at, item in enumerate(ids)
     ]
 
 
-def conflicting_verdict(label: Any, passed: Any, scale: Scale) -> str:
+def conflicting_verdict(label: str | None, passed: bool | None, scale: Scale) -> str:
     """``pass``, ``fail`` or ``no verdict`` where the verdict differs from what the label implies, else empty.
 
     The verdict is that of most judges (or samples); the label is the level nearest to their mean. Where the two differ,
@@ -180,10 +180,9 @@ def conflicting_verdict(label: Any, passed: Any, scale: Scale) -> str:
     """
     if not scale.has_rule:
         return ""
-    code = None if label is None or pd.isna(label) else scale.code(label)
+    code = None if label is None else scale.code(label)
     implied = None if code is None else scale.passed(code)
-    given = None if passed is None or pd.isna(passed) else bool(passed)
-    return "" if implied == given else {True: "pass", False: "fail", None: "no verdict"}[given]
+    return "" if implied == passed else {True: "pass", False: "fail", None: "no verdict"}[passed]
 
 
 def _by_item(table: pd.DataFrame, criterion: str, ids: pd.Index) -> pd.DataFrame:
@@ -203,10 +202,8 @@ def _change(last: int, now: int, truth: int, scale: Scale) -> str:
 def _votes(evaluation: Evaluation, criterion: str) -> dict[str, tuple[tuple[str, str | None, bool | None], ...]]:
     by_item: dict[str, list[tuple[str, str | None, bool | None]]] = {}
     votes = evaluation.votes[evaluation.votes["criterion"] == criterion]
-    columns = [votes[name].astype(object).tolist() for name in ("item_id", "judge", "label", "passed")]
-    for item, judge, label, passed in zip(*columns, strict=True):
-        vote = (str(judge), None if pd.isna(label) else str(label), None if pd.isna(passed) else bool(passed))
-        by_item.setdefault(str(item), []).append(vote)
+    for vote in plain(votes[["item_id", "judge", "label", "passed"]]):
+        by_item.setdefault(vote["item_id"], []).append((vote["judge"], vote["label"], vote["passed"]))
     return {item: tuple(rows) for item, rows in by_item.items()}
 
 
@@ -218,11 +215,11 @@ def _texts(evaluation: Evaluation) -> list[str]:
     if not names:
         return [""] * len(items)
     columns = [items[name].tolist() for name in names[:2]]
-    return [" — ".join(_short(value) for value in values if _short(value)) for values in zip(*columns, strict=True)]
+    return [" — ".join(filter(None, map(_short, values))) for values in zip(*columns, strict=True)]
 
 
 def _short(value: Any) -> str:
-    return "" if value is None or value is pd.NA or value != value else " ".join(str(value)[:300].split())
+    return " ".join(shown_text(value)[:300].split())
 
 
 def page_of(rows: list[Row], query: Query, size: int = PAGE) -> Page:

@@ -13,7 +13,7 @@ from evalkit.errors import InputError, listed
 from evalkit.evaluation import Evaluation, show
 from evalkit.notebook.figure_tiles import make_tiles
 from evalkit.notebook.item_details import item_detail
-from evalkit.notebook.item_table import Query, Row, page_of, rows_of
+from evalkit.notebook.item_table import Query, page_of, rows_of
 from evalkit.notebook.tuner_payload import unscored_lines
 from evalkit.notebook.widget_base import NotebookWidget, new_widget
 from evalkit.stats.alignment.label_splits import split_labels
@@ -36,6 +36,11 @@ class JudgmentBrowser(NotebookWidget):
         The column of the items with their ids.
     cache
         The cache folder that holds the raw replies; missing ones are left out.
+
+    Attributes
+    ----------
+    rows
+        One row per item, for the criterion shown.
 
     Raises
     ------
@@ -71,18 +76,11 @@ class JudgmentBrowser(NotebookWidget):
         self._cache = None if cache is None else Path(cache)
         self._criterion: str = self._browsed.rubric.names[0]
         self._query, self._selected = Query(), ""
-        self._rows: dict[str, list[Row]] = {}
         self._draw()
         self._alert("\n".join(unscored_lines(table)))
 
-    @property
-    def rows(self) -> list[Row]:
-        """One row per item, of the criterion shown."""
-        if self._criterion not in self._rows:
-            self._rows[self._criterion] = rows_of(self._browsed, self._labels, self._criterion)
-        return self._rows[self._criterion]
-
     def _draw(self) -> None:
+        self.rows = rows_of(self._browsed, self._labels, self._criterion)
         tiles = make_tiles(self._browsed, self._labels, self._criterion, None)
         self.widget.figures = {
             "browse": True,

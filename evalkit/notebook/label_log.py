@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -184,9 +183,9 @@ def _append(path: Path, line: bytes) -> None:
     text = b"\n" + line + b"\n"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("ab", buffering=0) as log:
-            if log.write(text) < len(text):
-                raise OSError(errno.ENOSPC, "the disk is full")
+        with path.open("ab") as log:
+            log.write(text)
+            log.flush()
             os.fsync(log.fileno())
     except OSError as problem:
         raise CacheError(

@@ -133,7 +133,6 @@ def suggestions_payload(session: Session) -> dict[str, Any]:
             asdict(row.edit) | {"where": row.edit.where, "key": row.key, "effects": list(map(asdict, row.effects))}
             for row in suggested.rows
         ],
-        "held": bool((session.label_log.table["part"] == "held-out").any()),
     }
 
 

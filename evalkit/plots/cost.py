@@ -54,15 +54,14 @@ def plot_cost(
     if measure not in get_args(Measure):
         raise ConfigError(f"unknown measure {measure!r}; allowed are {', '.join(get_args(Measure))}")
     table = _gathered(alignments, measure)
-    free = table[table["usd_per_1000"].isna() & table[measure].notna()]
-    dark = table[table[measure].isna()]
-    known = table[table["usd_per_1000"].notna() & table[measure].notna()]
+    priced, measured = table["usd_per_1000"].notna(), table[measure].notna()
+    known = table[priced & measured]
     panels = [
         _panel(str(criterion), rows, measure)
         for criterion, rows in known.groupby("criterion", observed=True, sort=False)
     ]
-    notes = [f"price unknown: {', '.join(map(str, free['name'].unique()))}"] if len(free) else []
-    notes += [f"no {measure.replace('_', ' ')}: {', '.join(map(str, dark['name'].unique()))}"] if len(dark) else []
+    missing = {"price unknown": measured & ~priced, f"no {measure.replace('_', ' ')}": ~measured}
+    notes = [f"{why}: {', '.join(table.loc[rows, 'name'].unique())}" for why, rows in missing.items() if rows.any()]
     nothing = "; ".join(notes) or "no judge was compared with people"
     scored, labelled = int(known["n_scored"].sum()), int(known["n_labelled"].sum())
     subtitle = f"{scored} of {counted(labelled, 'labelled score')} compared, over {len(known)} judges and criteria"

@@ -8,12 +8,12 @@ import numpy as np
 import pandas as pd
 
 from evalkit.core.formatting import count_of, figure
-from evalkit.plots.inputs import LABELLED, RUBRIC_KEY, Judged, table_of
+from evalkit.plots.inputs import LABELLED, Judged, parts_of, table_of
 from evalkit.plots.layout import Axes, Key, Panel, Picture, frame, grid, short
 from evalkit.plots.theme import Palette, Theme
 from evalkit.rubrics.scales import Scale, code_text
 from evalkit.stats.aggregation.summaries import summarize
-from evalkit.tables.grouping import Flags, Floats, Objects, group
+from evalkit.tables.grouping import Flags, Floats, Objects
 
 _MOST_BARS = 12
 _NO_RULE = "no pass rule"
@@ -51,19 +51,16 @@ def plot_scores(scores: Judged, *, theme: Theme = "auto") -> Picture:
     """
     clusters = getattr(scores, "clusters", None)
     whole = table_of(scores, "scores", [*LABELLED, "status"])
-    groups = group(whole, RUBRIC_KEY)
-    summary = summarize(whole, clusters=clusters) if len(whole) else None
+    summary = summarize(whole, clusters=clusters)
     several = len(whole[["rubric", "rubric_version"]].drop_duplicates()) > 1
     panels: list[Panel] = []
     kinds: set[str] = set()
-    for number in range(len(groups)):
-        rows = whole.loc[groups.codes == number]
-        assert summary is not None
-        panels.append(_panel(rows, summary.iloc[number], several=several))
+    for (_, _, rows), (_, figures) in zip(parts_of(whole), summary.iterrows(), strict=True):
+        panels.append(_panel(rows, figures, several=several))
         kinds |= set(_kinds(rows))
-    scored = 0 if summary is None else int(summary["n_scored"].sum())
+    scored = int(summary["n_scored"].sum())
     keys = [Key(name, part, hatch) for name, part, hatch in _PARTS if name in kinds and kinds - {"", _NO_RULE}]
-    name = "item and criterion pairs" if len(groups) > 1 else "items"
+    name = "item and criterion pairs" if len(panels) > 1 else "items"
     subtitle = f"{count_of(scored, len(whole))} {name} scored" if len(whole) else "0 of 0 scored"
     return frame("Distribution of scores", subtitle, panels, theme=theme, columns=2, keys=keys)
 

@@ -118,8 +118,7 @@ def _both(names: list[str], sides: list[list[tuple[float, float, float]]]) -> Pa
         ]
         for (shift, colour, marker, face), side in zip(styles, sides, strict=True):
             for at, (mean, low, high) in enumerate(side):
-                axes.plot([low, high], [at + shift] * 2, color=colour, linewidth=2)
-                axes.plot([mean], [at + shift], marker=marker, color=colour, markerfacecolor=face, markersize=7)
+                _mark(axes, at + shift, (mean, low, high), colour, marker, face)
         axes.set_xlim(-0.02, 1.02)
         axes.set_xlabel("mean score, 0-1, with 95 % interval")
 
@@ -164,14 +163,19 @@ def _difference(rows: pd.DataFrame, names: list[str]) -> Panel:
                 axes.text(0, at, " NA", va="center", fontsize=9.5)
                 continue
             clear = low > 0 or high < 0
-            face = palette.ink if clear else palette.paper
-            axes.plot([low, high], [at, at], color=palette.ink, linewidth=2)
-            axes.plot([middle], [at], marker="D", color=palette.ink, markerfacecolor=face, markersize=7)
+            _mark(axes, at, (middle, low, high), palette.ink, "D", palette.ink if clear else palette.paper)
         widest = np.nanmax(np.abs(np.array([*values, (0.05, 0.05, 0.05)])))
         axes.set_xlim(-1.15 * widest, 1.15 * widest)
         axes.set_xlabel("difference of mean scores, after − before, on 0-1, with 95 % interval (filled: it excludes 0)")
 
     return _panel("Difference of means", paint, names, texts)
+
+
+def _mark(axes: Axes, at: float, figures: tuple[float, ...], colour: str, marker: str, face: str) -> None:
+    """A value with its interval in the row `at`."""
+    value, low, high = figures
+    axes.plot([low, high], [at, at], color=colour, linewidth=2)
+    axes.plot([value], [at], marker=marker, color=colour, markerfacecolor=face, markersize=7)
 
 
 def _panel(title: str, paint: Paint, names: list[str], texts: list[str]) -> Panel:

@@ -92,7 +92,7 @@ function runsPart(ctx) {
     const suggestions = get("suggestions"), rows = suggestions.rows || [], running = Boolean(get("status").running), board = get("figures");
     find('[data-box="suggestions"] > summary').textContent = rows.length ? `Suggestions: ${rows.length}, of ${suggestions.of}` : "Suggestions";
     if (!get("page").judged) return put(".ekw-suggestions", "<p class='ekw-empty'>After a run, a judge can suggest edits from dev items where jury and people disagree.</p>");
-    const look = suggestions.held ? "Trying an edit looks at the held-out labels, and the look is counted." : "Too few labels to hold some out: an effect is measured on the labels that the edit was made from.";
+    const look = board.split ? "Trying an edit looks at the held-out labels, and the look is counted." : "Too few labels to hold some out: an effect is measured on the labels that the edit was made from.";
     put(".ekw-suggestions", `<div class="ekw-line"><label class="ekw-short">Ask <input data-suggester data-key="suggester" list="${ctx.id}-suggesters" value="${esc(suggestions.judge)}" aria-label="Judge to ask for suggestions"></label>
       <datalist id="${ctx.id}-suggesters">${(suggestions.judges || []).map((name) => `<option value="${esc(name)}">`).join("")}</datalist>
       <button data-do="suggest" data-key="suggest" ${offIf(running || !board.current)}>${rows.length ? "Suggest others" : "Suggest edits"}</button></div>
