@@ -215,7 +215,7 @@ class TuningState:
 
         def report(progress: Any) -> None:
             nonlocal text
-            text = f"asked for {counted(progress.done, 'reply', 'replies')}"
+            text = f"received {counted(progress.done, 'reply', 'replies')}"
             if on_progress is not None:
                 on_progress(progress)
             self.check_stop()
@@ -224,7 +224,9 @@ class TuningState:
             evaluation = self._evaluate(version, budget_usd=self.budget_usd, on_progress=report)
         except Stopped:
             evaluation = _mark_stopped(self._evaluate(version, offline=True))
-            text = f"stopped: {_missing(evaluation)}; run again to pay for the rest only"
+            n_missing = int((evaluation.judgments["error"] == "stopped").sum())
+            missing = f"{n_missing} of {counted(len(evaluation.judgments), 'judgment')} missing"
+            text = f"stopped: {missing}; run again to pay for the rest only"
         finally:
             self.end_run()
         with self.lock:
@@ -322,12 +324,7 @@ class TuningState:
 
 
 def _mark_stopped(evaluation: Evaluation) -> Evaluation:
-    """The evaluation of a stopped run: what was not asked has the error ``stopped``."""
+    """The evaluation of a stopped run: judgments that were not made have the error ``stopped``."""
     judgments = evaluation.judgments
     why = judgments["error"].astype(object).replace("cache_miss", "stopped")
     return replace(evaluation, judgments=judgments.assign(error=tables.categorical(why)))
-
-
-def _missing(evaluation: Evaluation) -> str:
-    n = int((evaluation.judgments["error"].astype(object) == "stopped").sum())
-    return f"{n} of {counted(len(evaluation.judgments), 'judgment was', 'judgments were')} not asked"

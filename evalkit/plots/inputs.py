@@ -11,7 +11,6 @@ from evalkit import tables
 from evalkit.errors import InputError
 from evalkit.tables.grouping import group
 
-JURY = "jury"
 RUBRIC_KEY = ["rubric", "rubric_version", "criterion"]
 LABELLED = [*RUBRIC_KEY, "item_id", "score", "label", "passed", "tied", "level", "scale"]
 """Columns of votes and scores that are compared with human labels."""
@@ -74,4 +73,4 @@ def parts_of(table: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
     groups = group(table, [*RUBRIC_KEY, *(["judge"] if by_judge else [])])
     for number in range(len(groups)):
         rows = table.loc[groups.codes == number]
-        yield str(rows["criterion"].iloc[0]), str(rows["judge"].iloc[0]) if by_judge else JURY, rows
+        yield str(rows["criterion"].iloc[0]), str(rows["judge"].iloc[0]) if by_judge else "jury", rows

@@ -134,16 +134,13 @@ def _changed(rows: pd.DataFrame, names: list[str]) -> Panel:
 
     def paint(axes: Axes, palette: Palette) -> None:
         most = float(np.nanmax([*rows["changed"], *limit, 1.0]))
-        axes.barh(range(len(names)), rows["changed"], 0.5, color=palette.bad, hatch="////", edgecolor=palette.paper)
-        for at, of in enumerate(coverage):
-            if not np.isnan(limit[at]):
-                axes.fill_betweenx(
-                    [at - 0.36, at + 0.36], 0, limit[at], color=palette.chance, alpha=0.35, linewidth=0, zorder=0.5
-                )
-            if not np.isnan(mean[at]):
-                axes.plot([mean[at]] * 2, [at - 0.36, at + 0.36], color=palette.ink, linewidth=2)
+        places = np.arange(len(names))
+        axes.barh(places, rows["changed"], 0.5, color=palette.bad, hatch="////", edgecolor=palette.paper)
+        axes.barh(places, np.nan_to_num(limit), 0.72, color=palette.chance, alpha=0.35, linewidth=0, zorder=0.5)
+        axes.vlines(mean, places - 0.36, places + 0.36, color=palette.ink, linewidth=2)
+        for at, text in enumerate(coverage):
             end = float(np.nanmax([rows["changed"].iloc[at], limit[at]]))
-            axes.annotate(of, (end, at), (6, 0), textcoords="offset points", va="center", fontsize=9.5)
+            axes.annotate(text, (end, at), (6, 0), textcoords="offset points", va="center", fontsize=9.5)
         axes.set_xlim(0, most * 1.18)
         axes.locator_params(axis="x", integer=True)
         axes.set_xlabel("items with another verdict (or label), of those with one on both sides")
