@@ -153,7 +153,7 @@ def test_traces_without_judgments_and_wrong_input(tmp_path: Path) -> None:
     assert gate(path, "faithfulness").exit_code == 2
     with pytest.raises(InputError, match="lack 'answer'"):
         ek.gate.to_traces([{"question": "q"}], None, path)
-    with pytest.raises(InputError, match="item 'a': answer must be text, got int"):
+    with pytest.raises(InputError, match="item 'a': answer must be a string, got int"):
         ek.gate.to_traces([{"item_id": "a", "question": "q", "answer": 3}], None, path)
     table = ek.judge(ITEMS, "faithfulness", "fake:strict", samples=1, progress=False)
     with pytest.raises(InputError, match="1 judged item is not among the items, first 'b'"):

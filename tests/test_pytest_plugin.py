@@ -84,7 +84,7 @@ def test_c(verdict):
     assert code == 1
     assert "3 failed" in said
     assert "rubric 'faithfulnes' not found" in said
-    assert "the item has no text in 'answer'" in said
+    assert "the item: the key 'answer' is missing" in said
     assert "min_score" in said
 
 
@@ -127,8 +127,8 @@ def test_row_of_a_table(verdict):
         "verdict.check: rubric_version: must be a valid string, got 3",
         "or a Trace; got list",
         "or a Trace; got NoneType",
-        "a text or a list of texts, got int",
-        "the item's context must be a text or a list of texts",
+        "must be a valid string, got 5",
+        "the item: context[1]: must be a valid string, got 5",
     ):
         assert line in said, line
 

@@ -114,6 +114,16 @@ class TestInput(BaseModel):
     context: Annotated[list[str], BeforeValidator(_one_or_more)] | None = None
 
 
+class CheckedItem(BaseModel):
+    """An item of the pytest plugin; further keys are further inputs of the rubric."""
+
+    model_config = ConfigDict(extra="allow", strict=True, frozen=True)
+
+    question: str
+    answer: str
+    context: Annotated[list[str], BeforeValidator(_one_or_more)] | None = None
+
+
 class GateTest(BaseModel):
     """One test: its id, how to find its trace, and what is expected of the answer."""
 

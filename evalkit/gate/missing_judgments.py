@@ -21,7 +21,6 @@ from evalkit.gate.judgments import Judgment, judgment_of, plain_columns
 from evalkit.gate.precedence import GateOptions, Resolved
 from evalkit.gate.traces import REDACTED, Trace
 from evalkit.gate.verdict_keys import verdict_key, verdict_parts
-from evalkit.rubrics.prompts import input_hash, item_inputs
 
 _MOST_NEAREST = 20
 
@@ -33,7 +32,7 @@ def work_of(spec: Spec, traces: Sequence[Trace]) -> Worklist:
 
 
 def keys_of(
-    work: Worklist, asked: Resolved, held: Sequence[Collection[str]] | None = None
+    work: Worklist, resolved: Resolved, held: Sequence[Collection[str]] | None = None
 ) -> list[tuple[tuple[str, ...], str, dict[str, Any]]]:
     """For each trace the reply keys, the verdict key, and its parts.
 
@@ -47,19 +46,12 @@ def keys_of(
         if held:
             pairs = zip(own, islice(recorded, size), strict=True)
             own = tuple(mine if mine in held[at] else shared for shared, mine in pairs)
-        parts = verdict_parts(work.spec, asked.rules, hashes[0])
+        parts = verdict_parts(work.spec, resolved.rules, hashes[0])
         found.append((own, verdict_key(own, work.spec.samples, parts["rules_hash"]), parts))
     return found
 
 
-def input_hashes(asked: Resolved, traces: Sequence[Trace]) -> list[str]:
-    """For each trace the hash of the rubric's inputs, as in its reply keys: copies share it."""
-    items = [trace.item for trace in traces]
-    columns = {name: [item.get(name) for item in items] for name in asked.rubric.input_names}
-    return [input_hash(inputs) for inputs in item_inputs(asked.rubric, columns, len(items))]
-
-
-def check_callable(work: Worklist, asked: Resolved, options: GateOptions) -> None:
+def check_callable(work: Worklist, resolved: Resolved, options: GateOptions) -> None:
     """Check that each judge whose replies are not all cached can be called; makes no calls.
 
     Raises
@@ -67,7 +59,7 @@ def check_callable(work: Worklist, asked: Resolved, options: GateOptions) -> Non
     ConfigError
         When a judge has no key, or a budget is given and its price is unknown.
     """
-    if not asked.live:
+    if not resolved.live:
         return
     keys = list(work.keys())
     there = {} if options.refresh else ReplyStore.open(options.cache).get_many(set(keys), recorded=False)
@@ -87,22 +79,19 @@ def check_callable(work: Worklist, asked: Resolved, options: GateOptions) -> Non
             )
 
 
-def judged(work: Worklist, asked: Resolved, options: GateOptions) -> tuple[list[Judgment], float | None, int]:
+def judged(work: Worklist, resolved: Resolved, options: GateOptions) -> tuple[list[Judgment], float | None, int]:
     """One judgment per trace, with `error` if there is none; the US$ paid now (None: unknown) and the replies.
 
     Call `check_callable` first: it reports configuration errors before anything is paid.
     """
     try:
-        table = judge_worklist(work, options if asked.live else replace(options, offline=True, refresh=False))
+        table = judge_worklist(work, options if resolved.live else replace(options, offline=True, refresh=False))
     except JudgeError as problem:
         text = f"no judge answered and nothing was scored ({REDACTED})" if options.redact else str(problem)
-        return (
-            [Judgment(asked.rubric.id, asked.rubric.version, error=f"could not be judged: {text}")] * len(work.inputs),
-            0.0,
-            0,
-        )
-    judgments = _judgments(work, asked, table)
-    judgments = _with_misses(work, asked, judgments, options, table["error"].tolist())
+        lost = Judgment(resolved.rubric.id, resolved.rubric.version, error=f"could not be judged: {text}")
+        return [lost] * len(work.inputs), 0.0, 0
+    judgments = _judgments(work, resolved, table)
+    judgments = _with_misses(work, resolved, judgments, options, table["error"].tolist())
     if options.no_promoted:
         judgments = _refuse_promoted(judgments, options)
     is_live = table["source"].eq("live").fillna(value=False).to_numpy(dtype=bool)
@@ -110,15 +99,15 @@ def judged(work: Worklist, asked: Resolved, options: GateOptions) -> tuple[list[
     return judgments, None if paid.isna().any() else float(paid.sum()), len(paid)
 
 
-def _judgments(work: Worklist, asked: Resolved, table: pd.DataFrame) -> list[Judgment]:
-    combined = Evaluation(work.items, work.spec.rubric, asked.rules, table).rubric_scores
+def _judgments(work: Worklist, resolved: Resolved, table: pd.DataFrame) -> list[Judgment]:
+    combined = Evaluation(work.items, work.spec.rubric, resolved.rules, table).rubric_scores
     passed, score = combined["passed"].tolist(), combined["score_norm"].tolist()
     columns, size = plain_columns(table), len(table) // max(1, len(work.inputs))
     parts = [slice(at * size, (at + 1) * size) for at in range(len(work.inputs))]
-    keys = keys_of(work, asked, [columns["key"][part] for part in parts])
+    keys = keys_of(work, resolved, [columns["key"][part] for part in parts])
     return [
         judgment_of(
-            asked.rubric,
+            resolved.rubric,
             {name: column[part] for name, column in columns.items()},
             passed=passed[at],
             score=score[at],
@@ -131,7 +120,7 @@ def _judgments(work: Worklist, asked: Resolved, table: pd.DataFrame) -> list[Jud
 
 
 def _with_misses(
-    work: Worklist, asked: Resolved, judgments: list[Judgment], options: GateOptions, errors: list[Any]
+    work: Worklist, resolved: Resolved, judgments: list[Judgment], options: GateOptions, errors: list[Any]
 ) -> list[Judgment]:
     """The judgments; where a sample is not cached and no judge may be called, an error names the nearest entry."""
     store, n_looked_up, checked = ReplyStore.open(options.cache), 0, list[Judgment]()
@@ -147,7 +136,7 @@ def _with_misses(
         differs = "; ".join(f"{name}: cached at {old}, asked {new}" for name, (old, new) in (near or {}).items())
         judges = " and ".join(judge.name for judge in work.spec.judges)
         error = (
-            f"cache miss: {n_misses} of {counted(size, 'sample')} of {asked.rubric.id}@{asked.rubric.version} by "
+            f"cache miss: {n_misses} of {counted(size, 'sample')} of {resolved.rubric.id}@{resolved.rubric.version} by "
             f"{judges} not cached ({differs or 'nothing is cached for this input'})"
         )
         checked.append(replace(judgment, error=error))

@@ -114,7 +114,7 @@ class Resolver:
     """Resolves the expectations of one configuration; rubrics and specs are made once."""
 
     def __init__(self, config: GateConfig, options: GateOptions, environment: Mapping[str, str] | None = None) -> None:
-        self._config, self._options = config, options
+        self._config, self.options = config, options
         if options.samples is not None:
             check_samples(options.samples, "--judge-samples")
         flags = {name: getattr(options, name) for name in ("judge", "model", "samples", "base_url", "api_key_env")}
@@ -156,7 +156,7 @@ class Resolver:
         rubric, version_source = self._rubric(rubric_id, settings)
         judges, model_source = self._judges(places)
         is_of_profile = str(model_source).startswith("profile ")
-        live = settings["judge"] != "none" and not self._options.offline
+        live = settings["judge"] != "none" and not self.options.offline
         if live and not (is_of_profile and settings["judge"] == _PROFILE):
             _refuse_others(settings, judges)
         sources = {name: settings.source(name) for name in _SHOWN if name in settings}
@@ -193,7 +193,7 @@ class Resolver:
         profile = self.profile
         own = [] if profile is None else list(profile.judges)
         own_source = None if profile is None or not own else f"profile {profile.profile}"
-        if own and self._options.profile is not None:
+        if own and self.options.profile is not None:
             places = places[:1]  # only a flag changes the judges of a profile that a flag names
         named = Settings.of(
             *(

@@ -7,7 +7,7 @@ Judge, samples and cache are found as in the gate: option > ``VERDICT_…`` vari
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -116,28 +116,24 @@ class Verdict:
         return measured.judgment
 
     def _trace(self, item: Mapping[str, Any] | Trace) -> Trace:
-        from evalkit.errors import InputError, listed
+        from pydantic import ValidationError
+
+        from evalkit.core.validation_errors import explain
+        from evalkit.errors import InputError
         from evalkit.gate import Trace
+        from evalkit.gate.config import CheckedItem
 
         if isinstance(item, Trace):
             return Trace(1, self._name, item.prompt, item.context, item.answer, None, item.recorded, item.extra)
-        if not hasattr(item, "items"):  # a row of a table has them, too
-            raise InputError(
-                f"expected a mapping with 'question' and 'answer' (and further inputs of the rubric), or a Trace; "
-                f"got {type(item).__name__}"
-            )
-        item = dict(item.items())
-        missing = [name for name in ("question", "answer") if not isinstance(item.get(name), str)]
-        if missing:
-            raise InputError(f"the item has no text in {' and '.join(map(repr, missing))}; it has {listed(item)}")
-        context = item.get("context")
-        if context is not None and (isinstance(context, Mapping) or not isinstance(context, Iterable)):
-            raise InputError(f"the item's context must be a text or a list of texts, got {type(context).__name__}")
-        texts = None if context is None else (context,) if isinstance(context, str) else tuple(context)
-        if not all(isinstance(text, str) for text in texts or ()):
-            raise InputError("the item's context must be a text or a list of texts")
-        extra = {name: value for name, value in item.items() if name not in ("question", "answer", "context")}
-        return Trace(1, self._name, item["question"], texts, item["answer"], extra=extra)
+        try:
+            values = CheckedItem.model_validate(dict(item.items()))  # a row of a table has them, too
+        except AttributeError:
+            kind = type(item).__name__
+            raise InputError(f"expected a mapping with 'question' and 'answer', or a Trace; got {kind}") from None
+        except ValidationError as problem:
+            raise InputError(f"the item: {explain(problem, CheckedItem)}") from None
+        context = None if values.context is None else tuple(values.context)
+        return Trace(1, self._name, values.question, context, values.answer, extra=values.model_extra)
 
     def _options(self) -> Any:
         from evalkit.gate import GateOptions

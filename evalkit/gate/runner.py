@@ -2,42 +2,76 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+import pandas as pd
 
 from evalkit.engine import Spec
 from evalkit.engine.cache import ReplyStore
 from evalkit.errors import ConfigError, counted
-from evalkit.gate.config import CHECKS, GateConfig
+from evalkit.gate.config import CHECKS, Expected, GateConfig, GateTest
 from evalkit.gate.config_files import load_gate, place_of
 from evalkit.gate.judgments import Judgment
 from evalkit.gate.matching import Match, match
 from evalkit.gate.metrics import check_answer, compile_check, measure, over_repeats
-from evalkit.gate.missing_judgments import check_callable, input_hashes, judged, keys_of, work_of
+from evalkit.gate.missing_judgments import check_callable, judged, keys_of, work_of
 from evalkit.gate.precedence import GateOptions, Resolved, Resolver
 from evalkit.gate.recorded_judgments import read_recorded
 from evalkit.gate.results import GateResult, Measured, MetricResult, TestResult, worst
 from evalkit.gate.suites import compare_baseline, measure_suite, read_baseline
 from evalkit.gate.traces import REDACTED, Trace, read_traces
-from evalkit.gate.verdict_keys import difference
+from evalkit.gate.verdict_keys import difference, input_hashes
 
 _PLAIN = GateOptions()
 
 
 @dataclass(slots=True)
 class _Task:
-    """One trace to be judged by one rubric, and its judgment once there is one.
+    """One trace with one expectation, and its judgment once there is one.
 
-    `rejected` says why the judgment recorded in the trace does not count.
+    `rejected` is the reason why the judgment recorded in the trace does not count. `resolved` is None for a check.
     """
 
-    asked: Resolved
+    resolved: Any
     trace: Trace
     rejected: str = ""
     judgment: Judgment | None = None
     input_hash: str | None = None
+
+
+@dataclass(slots=True)
+class _Part:
+    """One expectation of a test, with its settings, or with the compiled check, and its traces."""
+
+    expected: Expected
+    resolved: Resolved | None = None
+    check: Any = None
+    tasks: list[_Task] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, config: GateConfig, test: GateTest, expected: Expected, resolver: Resolver) -> _Part:
+        if expected.type not in CHECKS:
+            return cls(expected, resolver.of(test.id, expected))
+        try:
+            return cls(expected, check=compile_check(expected, config.folder))
+        except ConfigError as problem:
+            text = f"the schema cannot be used ({REDACTED})" if resolver.options.redact else str(problem)
+            return cls(expected, check=ConfigError(f"{place_of(config, test.id)}: {text}"))
+
+    def result(self, options: GateOptions) -> MetricResult:
+        """The status over all repeats."""
+        measured = []
+        for task in self.tasks:
+            if task.judgment is None:
+                outcome = check_answer(self.expected, self.check, task.trace.answer, redact=options.redact)
+            else:
+                outcome = measure(task.judgment, self.expected.min_score)
+            place = task.trace.line, task.trace.attempt
+            measured.append(Measured(*outcome, *place, task.judgment, task.input_hash))
+        return over_repeats(self.expected, measured, None if self.resolved is None else self.resolved.sources)
 
 
 def run_gate(
@@ -86,51 +120,28 @@ def run_gate(
     config = config if isinstance(config, GateConfig) else load_gate(config, redact=options.redact)
     baseline = None if config.baseline is None else read_baseline(config.folder / config.baseline)
     resolver = Resolver(config, options, environment)
-    asked = [
-        [None if expected.type in CHECKS else resolver.of(test.id, expected) for expected in test.expected]
-        for test in config.tests
-    ]
-    checks = _compile_checks(config, redact=options.redact)
+    parts = [[_Part.of(config, test, expected, resolver) for expected in test.expected] for test in config.tests]
     name = str(traces) if isinstance(traces, (str, Path)) else "the list of traces"
-    matches = match(
-        config.tests,
-        read_traces(traces, redact=options.redact) if isinstance(traces, (str, Path)) else traces,
-        name,
-        redact=options.redact,
-    )
-    tasks = {
-        (test, at, number): _Task(one, trace)
-        for test, (expectations, match_) in enumerate(zip(asked, matches, strict=True))
-        for at, one in enumerate(expectations)
-        if one is not None
-        for number, trace in enumerate(match_.traces)
-    }
-    _use_recorded(tasks.values(), name, options)
-    cost = _judge(tasks.values(), options)
-    for group in _groups(tasks.values()):
-        for task, hashed in zip(group, input_hashes(group[0].asked, [one.trace for one in group]), strict=True):
+    rows = read_traces(traces, redact=options.redact) if isinstance(traces, (str, Path)) else traces
+    matches = match(config.tests, rows, name, redact=options.redact)
+    for mine, found in zip(parts, matches, strict=True):
+        for part in mine:
+            part.tasks = [_Task(part.resolved, trace) for trace in found.traces]
+    tasks = [task for mine in parts for part in mine for task in part.tasks if task.resolved is not None]
+    _use_recorded(tasks, name, options)
+    cost = _judge(tasks, options)
+    for group in _groups(tasks):
+        rubric, items = group[0].resolved.rubric, pd.DataFrame([task.trace.item for task in group])
+        for task, hashed in zip(group, input_hashes(rubric, items), strict=True):
             task.input_hash = hashed
     if options.redact:
-        _hide_rationales(tasks.values())
-    tests = tuple(_test(config, at, asked[at], matches[at], tasks, checks, options) for at in range(len(config.tests)))
+        _hide_rationales(tasks)
+    results = zip(config.tests, matches, parts, strict=True)
+    tests = tuple(_test(test.id, found, mine, options) for test, found, mine in results)
     suites = measure_suite(config.suite, tests)
     suites += [] if baseline is None else compare_baseline(baseline, tests)
-    notes = tuple(_notes(tasks.values(), options))
-    return GateResult(config.name, tests, tuple(suites), notes, cost, options.strict, _new_judgments(tasks.values()))
-
-
-def _compile_checks(config: GateConfig, *, redact: bool) -> dict[tuple[str, int], Any]:
-    """(test, expectation) -> the compiled check, or the ConfigError that says why it cannot be used."""
-    checks: dict[tuple[str, int], Any] = {}
-    for test in config.tests:
-        for at, expected in enumerate(test.expected):
-            if expected.type in CHECKS:
-                try:
-                    checks[test.id, at] = compile_check(expected, config.folder)
-                except ConfigError as problem:
-                    text = f"the schema cannot be used ({REDACTED})" if redact else str(problem)
-                    checks[test.id, at] = ConfigError(f"{place_of(config, test.id)}: {text}")
-    return checks
+    notes = tuple(_notes(tasks, options))
+    return GateResult(config.name, tests, tuple(suites), notes, cost, options.strict, _new_judgments(tasks))
 
 
 def _hide_rationales(tasks: Iterable[_Task]) -> None:
@@ -142,18 +153,18 @@ def _hide_rationales(tasks: Iterable[_Task]) -> None:
 def _use_recorded(tasks: Collection[_Task], name: str, options: GateOptions) -> None:
     """Take the judgments that the traces hold, if they are those asked for."""
     for task in tasks:
-        rubric = task.asked.rubric
+        rubric = task.resolved.rubric
         raw = (task.trace.recorded or {}).get(rubric.id)
         if raw is None:
             continue
         where = f"{name}, line {task.trace.line}"
-        recorded = read_recorded(raw, where, rubric, task.asked.rules, redact=options.redact)
+        recorded = read_recorded(raw, where, rubric, task.resolved.rules, redact=options.redact)
         if options.refresh:
             continue
         if recorded.rubric_version != rubric.version:
             task.rejected = f"rubric_version: recorded at {recorded.rubric_version}, asked {rubric.version}"
-        elif len(recorded.samples) != task.asked.n_samples:
-            task.rejected = f"samples: recorded {len(recorded.samples)}, asked {task.asked.n_samples}"
+        elif len(recorded.samples) != task.resolved.n_samples:
+            task.rejected = f"samples: recorded {len(recorded.samples)}, asked {task.resolved.n_samples}"
         elif not recorded.is_final:
             task.rejected = "samples: recorded without a reply"
         elif recorded.verdict_key and (missing := _missing_inputs(task)):
@@ -166,12 +177,12 @@ def _use_recorded(tasks: Collection[_Task], name: str, options: GateOptions) -> 
 
 def _reject_other_keys(group: list[_Task]) -> None:
     """Reject recorded verdicts with another key; where no judge is named, those of another input or rubric."""
-    asked = group[0].asked
-    spec = asked.spec or Spec.of(asked.rubric, "fake:strict", asked.samples)
+    resolved = group[0].resolved
+    spec = resolved.spec or Spec.of(resolved.rubric, "fake:strict", resolved.samples)
     recorded = [task.judgment for task in group if task.judgment is not None]
-    keys = keys_of(work_of(spec, [task.trace for task in group]), asked, [one.keys for one in recorded])
+    keys = keys_of(work_of(spec, [task.trace for task in group]), resolved, [one.keys for one in recorded])
     for task, judgment, (_, key, parts) in zip(group, recorded, keys, strict=True):
-        if asked.spec is None:
+        if resolved.spec is None:
             parts = {name: parts[name] for name in ("input_hash", "rubric_hash", "rules_hash")}
             is_same = parts.items() <= (judgment.parts or {}).items()
         else:
@@ -183,28 +194,27 @@ def _reject_other_keys(group: list[_Task]) -> None:
 def _groups(tasks: Iterable[_Task]) -> list[list[_Task]]:
     groups: dict[Any, list[_Task]] = {}
     for task in tasks:
-        groups.setdefault(task.asked.group, []).append(task)
+        groups.setdefault(task.resolved.group, []).append(task)
     return list(groups.values())
 
 
 def _missing_inputs(task: _Task) -> str | None:
-    missing = [name for name in task.asked.rubric.required_inputs if name not in task.trace.item]
+    rubric = task.resolved.rubric
+    missing = [name for name in rubric.required_inputs if name not in task.trace.item]
     if not missing:
         return None
-    return (
-        f"the trace (line {task.trace.line}) has no {', '.join(missing)}, which rubric {task.asked.rubric.id!r} needs"
-    )
+    return f"the trace (line {task.trace.line}) has no {', '.join(missing)}, which rubric {rubric.id!r} needs"
 
 
 def _judge(tasks: Collection[_Task], options: GateOptions) -> float | None:
     """Take what is missing from the cache, then from live calls; the US$ paid, None if a price is unknown."""
     unjudged = [task for task in tasks if task.judgment is None]
     for task in unjudged:
-        rubric = task.asked.rubric
+        rubric = task.resolved.rubric
         if missing := _missing_inputs(task):
             task.judgment = Judgment(rubric.id, rubric.version, error=missing)
-        elif task.asked.spec is None:
-            if task.asked.live:
+        elif task.resolved.spec is None:
+            if task.resolved.live:
                 raise ConfigError(
                     "a live call is needed and the judge names no model: give --judge-model MODEL, "
                     "or VERDICT_JUDGE_MODEL, or a profile"
@@ -216,18 +226,18 @@ def _judge(tasks: Collection[_Task], options: GateOptions) -> float | None:
             task.judgment = Judgment(
                 rubric.id, rubric.version, error=_with_rejected(task, error), reasons={"not_recorded": 1}
             )
-    if options.refresh and any(not task.asked.live for task in tasks):
+    if options.refresh and any(not task.resolved.live for task in tasks):
         raise ConfigError("--judge-refresh needs a judge to call, and the judge is 'none'; name one with --judge")
     groups = [
         (group, work_of(spec, [task.trace for task in group]))
         for group in _groups(task for task in unjudged if task.judgment is None)
-        if (spec := group[0].asked.spec) is not None
+        if (spec := group[0].resolved.spec) is not None
     ]
     for group, work in groups:
-        check_callable(work, group[0].asked, options)
+        check_callable(work, group[0].resolved, options)
     cost: float | None = 0.0
     for group, work in groups:
-        judgments, paid, n_replies = judged(work, group[0].asked, options)
+        judgments, paid, n_replies = judged(work, group[0].resolved, options)
         if options.budget_usd is not None:
             options = replace(options, budget_usd=max(0.0, options.budget_usd - (paid or 0.0)))
         if options.max_calls is not None:
@@ -273,37 +283,19 @@ def _new_judgments(tasks: Iterable[_Task]) -> dict[int, dict[str, Judgment]]:
     by_line: dict[int, dict[str, Judgment]] = {}
     for task in tasks:
         if task.judgment is not None and task.judgment.is_final and task.judgment.source != "trace":
-            by_line.setdefault(task.trace.line, {})[task.asked.rubric.id] = task.judgment
+            by_line.setdefault(task.trace.line, {})[task.resolved.rubric.id] = task.judgment
     return by_line
 
 
-def _test(
-    config: GateConfig,
-    number: int,
-    asked: list[Resolved | None],
-    match_: Match,
-    tasks: Mapping[tuple[int, int, int], _Task],
-    checks: Mapping[tuple[str, int], Any],
-    options: GateOptions,
-) -> TestResult:
-    test = config.tests[number]
-    if match_.error is not None:
-        errors = tuple(MetricResult(one.type, "error", match_.error, (), one.min_score) for one in test.expected)
-        return TestResult(test.id, "error", match_.error, errors)
-    metrics = []
-    for at, (expected, one) in enumerate(zip(test.expected, asked, strict=True)):
-        measured = []
-        for place, trace in enumerate(match_.traces):
-            task = tasks.get((number, at, place))
-            if task is None:
-                status, message = check_answer(expected, checks[test.id, at], trace.answer, redact=options.redact)
-                measured.append(Measured(status, message, trace.line, trace.attempt))
-            elif task.judgment is not None:
-                status, message = measure(task.judgment, expected.min_score)
-                measured.append(Measured(status, message, trace.line, trace.attempt, task.judgment, task.input_hash))
-        metrics.append(over_repeats(expected, measured, None if one is None else one.sources))
+def _test(name: str, found: Match, parts: Sequence[_Part], options: GateOptions) -> TestResult:
+    if found.error is not None:
+        errors = tuple(
+            MetricResult(part.expected.type, "error", found.error, (), part.expected.min_score) for part in parts
+        )
+        return TestResult(name, "error", found.error, errors)
+    metrics = [part.result(options) for part in parts]
     status = worst([metric.status for metric in metrics])
     message = "; ".join(f"{metric.type}: {metric.message}" for metric in metrics if metric.status == status)
-    first = match_.traces[0]
+    first = found.traces[0]
     texts = (REDACTED, REDACTED) if options.redact else (first.prompt, first.answer)
-    return TestResult(test.id, status, message, tuple(metrics), *texts)
+    return TestResult(name, status, message, tuple(metrics), *texts)

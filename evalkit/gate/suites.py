@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
 
 import numpy as np
 import orjson
@@ -98,7 +97,7 @@ def _value(name: str, judgment: Judgment) -> float | None:
     return value
 
 
-def read_baseline(path: Path) -> dict[tuple[str, str], dict[str, Any]]:
+def read_baseline(path: Path) -> dict[tuple[str, str], _Verdict]:
     """A result file of an earlier run: (test id, metric) -> score, verdict and rubric version.
 
     Raises
@@ -107,27 +106,25 @@ def read_baseline(path: Path) -> dict[tuple[str, str], dict[str, Any]]:
         When it is not a result file.
     """
     try:
-        text = path.read_bytes()
+        result = orjson.loads(path.read_bytes())
+        if (result["schema_version"], result["type"]) != (1, "verdict.result"):
+            raise ValueError
+        metrics = [(str(test["id"]), metric) for test in result["tests"] for metric in test["metrics"]]
+        judged = [(test, metric["type"], metric["judgments"][0]) for test, metric in metrics if metric["judgments"]]
+        verdicts = {(test, type_): _Verdict.model_validate(judgment) for test, type_, judgment in judged}
     except OSError as problem:
         reason = (problem.strerror or str(problem)).lower()
         raise ConfigError(f"baseline {path} cannot be read: {reason}; write one with --json") from None
-    try:
-        result = _Result.model_validate(orjson.loads(text))
-    except ValueError:
+    except (KeyError, TypeError, ValueError):
         raise ConfigError(f"baseline {path} is not a result file; write one with evalkit ci --json") from None
-    results: dict[tuple[str, str], dict[str, Any]] = {}
-    for test in result.tests:
-        for metric in test.metrics:
-            if metric.judgments:
-                if (test.id, metric.type) in results:
-                    raise ConfigError(
-                        f"baseline {path} has two results for test {test.id!r}; write it again with --json"
-                    )
-                results[test.id, metric.type] = metric.judgments[0].model_dump()
-    return results
+    if len(verdicts) < len(judged):
+        raise ConfigError(f"baseline {path} has two results for one test; write it again with --json")
+    return verdicts
 
 
 class _Verdict(BaseModel):
+    """The part of a judgment in a result file that is compared."""
+
     model_config = ConfigDict(strict=True)
 
     passed: bool | None
@@ -136,31 +133,7 @@ class _Verdict(BaseModel):
     input_hash: str | None = None
 
 
-class _Metric(BaseModel):
-    model_config = ConfigDict(strict=True)
-
-    type: str
-    judgments: list[_Verdict]
-
-
-class _Tested(BaseModel):
-    model_config = ConfigDict(strict=True)
-
-    id: str
-    metrics: list[_Metric]
-
-
-class _Result(BaseModel):
-    """The part of a result file that is compared."""
-
-    model_config = ConfigDict(strict=True)
-
-    schema_version: Literal[1]
-    type: Literal["verdict.result"]
-    tests: list[_Tested]
-
-
-def compare_baseline(before: dict[tuple[str, str], dict[str, Any]], tests: Sequence[TestResult]) -> list[SuiteResult]:
+def compare_baseline(before: Mapping[tuple[str, str], _Verdict], tests: Sequence[TestResult]) -> list[SuiteResult]:
     """Whether a metric got worse than chance explains: as `compare` without labels, p adjusted by Holm ≤ .05.
 
     Tests of equal content in the baseline are one cluster.
@@ -183,24 +156,26 @@ def _p(value: float) -> str:
     return "NA" if math.isnan(value) else "<0.001" if value < 0.001 else f"{value:.3f}"
 
 
-def _change(before: Any, tests: Sequence[TestResult], type_: str) -> tuple[float, float, float, float, str]:
+def _change(
+    before: Mapping[tuple[str, str], _Verdict], tests: Sequence[TestResult], type_: str
+) -> tuple[float, float, float, float, str]:
     """The p-values of verdicts and scores, the change of the pass rate and of the mean score, and all in words."""
     ids = [test.id for test in tests for metric in test.metrics if metric.type == type_]
     pairs = [
-        (old.get("input_hash") or name, old, now)
+        (old.input_hash or name, old, now)
         for name, (_, now) in zip(ids, _judgments(tests, type_), strict=True)
         if (old := before.get((name, type_))) is not None
     ]
-    verdicts = [(old["passed"], now.passed) for _, old, now in pairs]
+    verdicts = [(old.passed, now.passed) for _, old, now in pairs]
     steps = [int(b) - int(a) for a, b in verdicts if a is not None and b is not None]
-    gaps = [(unit, now.score - old["score"]) for unit, old, now in pairs if None not in (old["score"], now.score)]
+    gaps = [(unit, now.score - old.score) for unit, old, now in pairs if None not in (old.score, now.score)]
     fixed, broke = sum(step > 0 for step in steps), sum(step < 0 for step in steps)
     effect = (fixed - broke) / len(steps) if steps else math.nan
     changes = np.array([gap for _, gap in gaps], dtype=np.float64)
     units = np.unique([unit for unit, _ in gaps], return_inverse=True)[1] if gaps else np.array([], dtype=np.int64)
     p_fall = sign_flip(changes, units) if gaps else math.nan
     gap = float(changes.mean()) if gaps else math.nan
-    versions = {(old.get("rubric_version"), now.rubric_version) for _, old, now in pairs if now.rubric_version}
+    versions = {(old.rubric_version, now.rubric_version) for _, old, now in pairs if now.rubric_version}
     others = ", ".join(f"{type_}@{old} then, @{now} now" for old, now in sorted(versions, key=str) if old != now)
     text = (
         f"{len(pairs)} of {counted(len(ids), 'test')} in both, {fixed} now pass, {broke} now fail, "

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import orjson
 import pandas as pd
 
@@ -16,13 +15,12 @@ from evalkit.errors import InputError, counted
 from evalkit.evaluation import Evaluation
 from evalkit.gate.judgments import Judgment, judgment_of, plain_columns
 from evalkit.gate.traces import read_traces
-from evalkit.gate.verdict_keys import rubric_hash, rules_hash, verdict_key
+from evalkit.gate.verdict_keys import input_hashes, rubric_hash, rules_hash, verdict_key
 from evalkit.rubrics import Rubric, load_rubric
-from evalkit.rubrics.prompts import input_hash, item_inputs
 from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.aggregation.combining_criteria import combine
 from evalkit.stats.voting import vote
-from evalkit.tables import ItemsLike, as_items, check
+from evalkit.tables import ItemsLike, as_items, check, records
 
 _OWN = ("item_id", "question", "answer", "context")
 _CARRIED = {"model": str, "provider": str, "attempt": int, "meta": Mapping}
@@ -80,8 +78,7 @@ def to_traces(items: ItemsLike, judgments: Any, path: str | Path) -> int:
         raise InputError(
             f"{counted(len(missing), 'judged item is', 'judged items are')} not among the items, first {missing[0]!r}"
         )
-    rows: list[dict[Any, Any]] = frame.to_dict("records")
-    lines = [_line(row, by_item.get(row["item_id"], {})) for row in rows]
+    lines = [_line(row, by_item.get(row["item_id"], {})) for row in records(frame)]
     write_whole(path, lines)
     return len(lines)
 
@@ -144,17 +141,11 @@ def _judgments_by_item(judgments: Any, items: pd.DataFrame) -> dict[str, dict[st
     for table, rubric, rules in parts:
         if rubric.mode == "pairwise":
             raise InputError(f"rubric {rubric.id} compares pairs, and a trace has one answer; use a pointwise rubric")
-        for item, judgment in _of_rubric(table, rubric, rules, _input_hashes(rubric, items)):
+        hashes = dict(zip(items["item_id"].tolist(), input_hashes(rubric, items), strict=True))
+        for item, judgment in _of_rubric(table, rubric, rules, hashes):
             if judgment.is_final:
                 by_item.setdefault(item, {})[rubric.id] = judgment
     return by_item
-
-
-def _input_hashes(rubric: Rubric, items: pd.DataFrame) -> dict[str, str]:
-    """item_id -> hash of the rubric's inputs."""
-    columns = {name: items[name].tolist() for name in rubric.input_names if name in items.columns}
-    inputs = item_inputs(rubric, columns, len(items))
-    return dict(zip(items["item_id"].tolist(), map(input_hash, inputs), strict=True))
 
 
 def _of_rubric(
@@ -188,52 +179,33 @@ def _of_rubric(
 
 
 def _line(row: Mapping[str, Any], judged: Mapping[str, Judgment]) -> bytes:
-    context = row.get("context")
-    if isinstance(context, float) or context is None:
-        context = None
-    elif isinstance(context, str):
-        context = [context]
+    context = [row["context"]] if isinstance(row.get("context"), str) else row.get("context")
     carried = _carried(row)
-    extra = {str(name): _plain(value) for name, value in row.items() if name not in (*_OWN, *carried)}
+    extra = {name: value for name, value in row.items() if name not in (*_OWN, *carried) and value is not None}
     meta: dict[str, Any] = carried.pop("meta", {})
-    extra = {name: value for name, value in extra.items() if value is not None}
     if extra:
         meta["item"] = extra
     if judged:
         meta["verdict"] = meta.get("verdict", {}) | {"judge": {name: one.to_dict() for name, one in judged.items()}}
-    line: dict[str, Any] = {"schema_version": 1, "type": "verdict.trace", "request_id": _request(row, carried)}
-    line |= {"prompt": _text(row, "question")} | ({} if context is None else {"context": list(context)})
+    # the id of a repeat ends with its number
+    request = str(row["item_id"]).removesuffix(f" #{carried['attempt']}" if "attempt" in carried else "")
+    line: dict[str, Any] = {"schema_version": 1, "type": "verdict.trace", "request_id": request}
+    line |= {"prompt": _text(row, "question")} | ({} if context is None else {"context": context})
     line |= {"response": _text(row, "answer")} | carried | ({"meta": meta} if meta else {})
-    return orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)
+    options = orjson.OPT_APPEND_NEWLINE | orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
+    return orjson.dumps(line, default=str, option=options)
 
 
 def _carried(row: Mapping[str, Any]) -> dict[str, Any]:
     """The values of `_CARRIED` that have the type of the trace's field."""
-    values = {name: _plain(row[name]) for name in _CARRIED if name in row}
+    values = {name: row[name] for name in _CARRIED if name in row}
     if isinstance(values.get("attempt"), float) and values["attempt"].is_integer():  # in pandas, beside missing values
         values["attempt"] = int(values["attempt"])
     return {name: value for name, value in values.items() if isinstance(value, _CARRIED[name])}
 
 
-def _request(row: Mapping[str, Any], carried: Mapping[str, Any]) -> str:
-    """The item's id, without the number of a repeat."""
-    return str(row["item_id"]).removesuffix(f" #{carried['attempt']}" if "attempt" in carried else "")
-
-
 def _text(row: Mapping[str, Any], name: str) -> str:
     value = row[name]
     if not isinstance(value, str):
-        raise InputError(f"item {row['item_id']!r}: {name} must be text, got {type(value).__name__}")
+        raise InputError(f"item {row['item_id']!r}: {name} must be a string, got {type(value).__name__}")
     return value
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, (list, tuple, np.ndarray)):
-        return [_plain(one) for one in value]
-    if isinstance(value, Mapping):
-        return {str(name): _plain(one) for name, one in value.items()}
-    if value is None or (isinstance(value, float) and np.isnan(value)) or value is pd.NA or value is pd.NaT:
-        return None
-    return value if isinstance(value, (str, int, float, bool)) else str(value)

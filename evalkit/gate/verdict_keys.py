@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pandas as pd
+
 from evalkit.core.reply_keys import digest
 from evalkit.core.vote_aggregate_rules import Rules
 from evalkit.engine import Spec
 from evalkit.rubrics import Rubric
+from evalkit.rubrics.prompts import input_hash, item_inputs
 
 
 def verdict_parts(spec: Spec, rules: Rules, input_hash: str) -> dict[str, Any]:
@@ -45,6 +48,12 @@ def rules_hash(rubric: Rubric, rules: Rules, weights: Sequence[float]) -> str:
     criteria = [[item.name, item.level, item.scale.to_json(), item.weight, item.critical] for item in rubric.criteria]
     own = {name: getattr(rules, name) for name in Rules.__slots__}
     return digest([criteria, rubric.pass_at, own, list(weights)])
+
+
+def input_hashes(rubric: Rubric, items: pd.DataFrame) -> list[str]:
+    """For each item the hash of the rubric's inputs, as in its reply keys: copies share it."""
+    columns = {name: items[name].tolist() for name in rubric.input_names if name in items.columns}
+    return list(map(input_hash, item_inputs(rubric, columns, len(items))))
 
 
 def verdict_key(keys: Sequence[str], samples: int, hash_of_rules: str) -> str:
