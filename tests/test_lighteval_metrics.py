@@ -97,11 +97,11 @@ def test_a_pass_rate_says_how_many_verdicts_it_is_of():
         {"tone": 0.5, "tone_passed": passed, "tone_error": "", "tone_judgments": "[]"}
         for passed in (True, None, None, None, None)
     ]
-    figures = corpus_row("tone", rows, jury=False)
+    figures = corpus_row("tone", rows)
     assert (figures["tone_pass_rate"], figures["tone_n_verdicts"]) == (1.0, 1.0)
     assert (figures["tone_coverage"], figures["tone_n"]) == (1.0, 5.0)
-    assert corpus_row("tone", rows[1:], jury=False)["tone_n_verdicts"] == 0.0
-    assert corpus_row("tone", [], jury=False)["tone_n_verdicts"] == 0.0
+    assert corpus_row("tone", rows[1:])["tone_n_verdicts"] == 0.0
+    assert corpus_row("tone", [])["tone_n_verdicts"] == 0.0
 
 
 def test_types_of_every_key_are_the_same_in_all_rows(run):
@@ -138,7 +138,7 @@ def test_deterministic_mode_builds_no_judge(run, monkeypatch, tmp_path):
 
     monkeypatch.setattr(socket, "socket", forbidden)
     monkeypatch.setattr("evalkit.core.judges.Judge.__post_init__", forbidden)
-    monkeypatch.setattr("evalkit.lighteval.metrics.settle", forbidden)
+    monkeypatch.setattr("evalkit.lighteval.metrics.resolve", forbidden)
     rows, figures = run(judge_metric("correctness"), "deterministic", {"judges": "not even read"})
     assert figures == {"correctness_coverage": 0.0}
     assert rows == [{"correctness_coverage": 0.0, "correctness_error": "deterministic"}] * 4
@@ -307,9 +307,9 @@ def test_a_frozen_profile_is_the_metric(run, tmp_path, monkeypatch):
 MISUSE = {
     "nobody is named": (judge_metric("correctness"), "judge", None, ConfigError, "no judge is named"),
     "jury metric in judge mode": (jury_metric("correctness"), "judge", {"judges": [fake("strict")]}, ConfigError,
-                                  "not made for the scoring mode 'judge': deterministic, jury"),
+                                  "does not support the scoring mode 'judge': deterministic, jury"),
     "unknown template": (judge_metric("correctness"), "judge", {"judges": [fake("strict", judge_template_id="nope")]},
-                         RubricError, "no judge template 'nope'; looked in"),
+                         RubricError, "judge template 'nope' not found in"),
     "unknown profile": (judge_metric("correctness"), "judge", {"judges": [fake("strict")], "profile": "nope"},
                         ConfigError, "there is no profile 'nope'"),
     "no key": (judge_metric("correctness"), "judge", {"judges": [{"judge_model_name": "m", "judge_backend": "openai"}]},
@@ -335,7 +335,7 @@ def test_misuse_is_told_when_lighteval_takes_the_task_up(case, run, monkeypatch)
 
 def test_a_profile_of_another_rubric_is_refused(run, tmp_path):
     (tmp_path / "p.yaml").write_text("profile: p\nrubric: safety@v1\njudges: [{provider: fake, model: strict}]\n")
-    with pytest.raises(ConfigError, match="is for the rubric safety@v1, and this metric judges by correctness"):
+    with pytest.raises(ConfigError, match="is for the rubric safety@v1, and this metric uses correctness"):
         run(judge_metric("correctness"), "judge", {"profile": str(tmp_path / "p.yaml")})
 
 
@@ -536,7 +536,7 @@ def test_scores_are_not_given_up_for_a_receipt(run, monkeypatch, tmp_path, caplo
     monkeypatch.setenv("EVALUATOR_RECEIPT_PATH", str(tmp_path / "file" / "receipts.json"))
     _, figures = run(judge_metric("correctness"), "judge", {"judges": [fake("strict")]})
     assert figures["correctness_coverage"] == 1.0
-    assert "no receipt was left" in caplog.text
+    assert "no receipt was written" in caplog.text
 
 
 def test_a_registry_may_call_versions_as_it_likes(run, tmp_path):
@@ -636,7 +636,7 @@ def test_a_refusal_names_task_metric_and_what_the_user_called_things(run, tmp_pa
     with pytest.raises(ConfigError) as problem:
         run(judge_metric("correctness", name="sum_is_right"), "judge", bindings=bindings)
     assert str(problem.value).startswith(
-        "task 'sums|0', metric 'sum_is_right': profile 'mine' is for the rubric faithfulness@v1, and this metric judges"
+        "task 'sums|0', metric 'sum_is_right': profile 'mine' is for the rubric faithfulness@v1, and this metric uses"
     )
     with pytest.raises(ConfigError, match=r"^task 'sums\|0', metric 'sum_is_right': no judge is named: name one in"):
         run(judge_metric("correctness", name="sum_is_right"), "judge", bindings={"sums": {}})

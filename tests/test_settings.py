@@ -81,7 +81,7 @@ def command_line(named: dict[str, Any], profile: bool, capfd: pytest.CaptureFixt
 
 def lighteval(named: dict[str, Any], profile: bool) -> dict[str, Any]:
     from evalkit.lighteval.declared_metrics import Declared
-    from evalkit.lighteval.metric_settings import settle
+    from evalkit.lighteval.metric_settings import resolve
     from evalkit.runs.contract import Scoring, TaskBindings
 
     given = dict(named if profile else _call(named))
@@ -93,7 +93,7 @@ def lighteval(named: dict[str, Any], profile: bool) -> dict[str, Any]:
         config["judges"] = [{"judge_model_name": model, "judge_backend": "fake"}]
     # the scoring config has no vote: that is the metric's, after the run's profile
     declared = Declared.of("faithfulness", None, "mine.yaml" if profile else None, None, None, given, ("judge",))
-    return _of(settle(declared, None, Scoring.of("judge", config), TaskBindings.of({})).spec)
+    return _of(resolve(declared, None, Scoring.of("judge", config), TaskBindings.of({})).spec)
 
 
 @pytest.fixture(autouse=True)

@@ -103,30 +103,23 @@ def unjudged_row(name: str, rubric: Rubric, error: str, *, report_disagreement: 
     return row | ({f"{name}_disagreement": math.nan} if report_disagreement else {})
 
 
-def corpus_row(name: str, rows: Sequence[Mapping[str, Any]], *, jury: bool) -> dict[str, float]:
+def corpus_row(name: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """The figures of a task.
 
     `<name>`: mean of the samples that have a number, `_stderr`: its standard error (sd with ddof 1 over √n; NaN under
     two), `_n`: how many these are, `_coverage`: share of the samples that are scored (a tie without a number is),
     `_pass_rate` of the `_n_verdicts` samples with a verdict (a tie is none), `_n_unscored`, `_n_empty` (empty answers,
-    among the unscored), and for juries `_alpha`: Krippendorff's alpha among the judges on single samples, the mean over
-    the criteria that have one.
+    among the unscored).
     """
     n_scored = sum(is_scored(name, row) for row in rows)
-    scores = np.array([row[name] for row in rows], dtype=float)
-    scored = scores[~np.isnan(scores)]
     verdicts = [row[f"{name}_passed"] for row in rows if row[f"{name}_passed"] is not None]
-    figures = {
-        name: float(scored.mean()) if len(scored) else math.nan,
-        f"{name}_stderr": float(scored.std(ddof=1) / math.sqrt(len(scored))) if len(scored) > 1 else math.nan,
-        f"{name}_n": float(len(scored)),
+    return mean_row(name, [row[name] for row in rows]) | {
         f"{name}_pass_rate": float(np.mean(verdicts)) if verdicts else math.nan,
         f"{name}_n_verdicts": float(len(verdicts)),
-        f"{name}_coverage": n_scored / len(scores) if len(scores) else math.nan,
-        f"{name}_n_unscored": float(len(scores) - n_scored),
+        f"{name}_coverage": n_scored / len(rows) if rows else math.nan,
+        f"{name}_n_unscored": float(len(rows) - n_scored),
         f"{name}_n_empty": float(sum(row[f"{name}_error"] == EMPTY_ANSWER for row in rows)),
     }
-    return figures | ({f"{name}_alpha": _alpha(name, rows)} if jury else {})
 
 
 def is_scored(name: str, row: Mapping[str, Any]) -> bool:
@@ -168,7 +161,8 @@ def _packed(rows: pd.DataFrame) -> str:
     return orjson.dumps(kept.where(kept.notna(), None).to_dict("records"), option=orjson.OPT_SERIALIZE_NUMPY).decode()
 
 
-def _alpha(name: str, rows: Sequence[Mapping[str, Any]]) -> float:
+def alpha_of(name: str, rows: Sequence[Mapping[str, Any]]) -> float:
+    """Krippendorff's alpha among the judges on single samples, the mean over the criteria that have one."""
     judgments = judgments_of(name, rows)
     if judgments.empty:
         return math.nan

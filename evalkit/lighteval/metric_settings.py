@@ -1,14 +1,11 @@
-"""What a metric of a task is judged by: run, binding, profile and the metric's own words, brought together."""
+"""The settings of one metric of a task, from run, binding, profile and the metric itself."""
 
 from __future__ import annotations
 
-import logging
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-
-import pandas as pd
 
 from evalkit.core.judges import Judge
 from evalkit.core.settings import Settings
@@ -20,151 +17,60 @@ from evalkit.evaluation.rule_checks import try_rules
 from evalkit.lighteval.declared_metrics import Declared, profile_of
 from evalkit.rubrics import Profile, Rubric, rubric_folders
 from evalkit.rubrics.prompts import Template, list_templates, load_template
-from evalkit.runs.contract import Receipt, Scoring, TaskBinding, TaskBindings, write_receipt
+from evalkit.runs.contract import Scoring, TaskBinding, TaskBindings
 from evalkit.runs.contract.plugin_layout import PluginLayout
-from evalkit.runs.contract.receipts import JudgeUsed
-
-_log = logging.getLogger("evalkit")
 
 
 @dataclass(frozen=True)
-class Settled:
-    """Who judges a task's metric, by what and by which rules, with where each value came from."""
+class MetricSettings:
+    """Rubric, judges, samples and rules of one metric of a task, and where each value came from."""
 
     spec: Spec
     origins: Mapping[str, str]
-    report_disagreement: bool
     mode: str
-    profile: Profile | None
     binding: TaskBinding
-
-    def receipt(self, task: str, metric: str, **counts: Any) -> Receipt:
-        """The receipt of a task scored so."""
-        from evalkit._version import __version__
-
-        rubric, profile = self.spec.rubric, self.profile
-        return Receipt(
-            task=task,
-            metric=metric,
-            scoring_mode=self.mode,  # type: ignore[arg-type]  # pydantic looks
-            plugin=self.binding.plugin,
-            plugin_version=self.binding.plugin_version,
-            plugin_hash=self.binding.plugin_hash,
-            rubric=rubric.id,
-            rubric_version=rubric.version,
-            rubric_hash=rubric.content_hash,
-            profile=None if profile is None else profile.profile,
-            profile_version=None if profile is None else profile.version,
-            samples=self.spec.samples,
-            vote=self.spec.rules.vote,
-            ties=self.spec.rules.ties,
-            min_self_agreement=self.spec.rules.min_self_agreement,
-            aggregation=self.spec.rules.aggregate,
-            quorum=self.spec.rules.quorum,
-            report_disagreement=self.report_disagreement,
-            origins=dict(self.origins),
-            evalkit_version=__version__,
-            **counts,
-        )  # fmt: skip
-
-    def leave_receipt(self, task: str, metric: str, **counts: Any) -> None:
-        """Write the receipt of a task scored so, and log which judges left what unscored; see `judges_used`."""
-        leave_receipt(self.receipt(task, metric, **counts))
+    profile: Profile | None = None
+    report_disagreement: bool = False
 
 
-def leave_receipt(receipt: Receipt) -> None:
-    """Write a receipt if the run wants receipts, and log what it warns of; scores are not given up for a receipt."""
-    for said in receipt.warnings:
-        _log.warning("%s", said)
-    try:
-        write_receipt(receipt)
-    except ConfigError as problem:
-        _log.error("%s, %s: no receipt was left: %s", receipt.task, receipt.metric, problem)
-
-
-def judges_used(spec: Spec, tables: Iterable[pd.DataFrame], n_down: int = 0) -> list[JudgeUsed]:
-    """The judges of a task with what each was asked, and what came of it.
-
-    Parameters
-    ----------
-    spec
-        The judges, and their templates.
-    tables
-        Judgments tables.
-    n_down
-        Judgments of each judge that are in no table, since no judge could be asked at all.
-    """
-    names = ["judge", "error", "model"]
-    parts = [table[names].astype(object) for table in tables if len(table)]
-    rows = pd.concat(parts) if parts else pd.DataFrame(columns=names)
-    made = []
-    for judge, builder in zip(spec.judges, spec.prompt_builders, strict=True):
-        mine = rows[rows["judge"] == judge.name]
-        reasons = {str(name): int(n) for name, n in mine["error"].value_counts().items()}
-        if n_down:
-            reasons["judge_down"] = reasons.get("judge_down", 0) + n_down
-        made.append(
-            JudgeUsed(
-                name=judge.name,
-                provider=judge.provider,
-                service=judge.service,
-                model=judge.model,
-                weight=judge.weight,
-                temperature=judge.temperature,
-                max_tokens=judge.max_tokens,
-                params=dict(judge.params),
-                template=builder.template.label,
-                template_hash=builder.template.hash,
-                base_url=judge.base_url,
-                n_judgments=len(mine) + n_down,
-                n_scored=int(mine["error"].isna().sum()),
-                reasons=reasons,
-                served={str(name): int(n) for name, n in mine["model"].value_counts().items()},
-            )
-        )
-    return made
-
-
-def settle(
+def resolve(
     declared: Declared,
     task: str | None,
     scoring: Scoring | None = None,
     bindings: TaskBindings | None = None,
     metric: str | None = None,
-) -> Settled:
-    """Bring together what run, binding, profiles and metric say.
+) -> MetricSettings:
+    """Resolve the settings of a metric.
 
-    One field is taken from the first that names it: a judge's own `judge_template_id`, the task's binding, the
-    scoring config, the profile of either, the metric, the metric's profile, the rubric.
+    Each setting is taken from the first of these that sets it: a judge's own `judge_template_id`, the task's binding,
+    the scoring config, the profile of either, the metric, the metric's profile, the rubric.
 
     Parameters
     ----------
     declared
-        What the metric says.
+        The settings of the metric itself.
     task
         LightEval's name of the task, for its binding; None: not known yet, bindings are left out.
     scoring, bindings
-        By default what the environment says.
+        By default those of the environment.
     metric
         Name of the metric, for messages.
 
     Raises
     ------
     ConfigError, RubricError
-        When the mode is not served, no judge is named, a template or profile is unknown, or rubrics contradict.
+        When the mode is not supported, no judge is named, a template or profile is unknown, or rubrics contradict.
     """
     scoring = scoring or Scoring.from_environ()
-    given = TaskBindings.from_environ() if bindings is None else bindings
-    binding = TaskBinding() if task is None else given.of_task(task)
-    who = place_of(task, metric) or f"the metric of rubric {declared.rubric.id!r}"
+    bindings = TaskBindings.from_environ() if bindings is None else bindings
+    binding = TaskBinding() if task is None else bindings.of_task(task)
+    place = place_of(task, metric) or f"the metric of rubric {declared.rubric.id!r}"
     if scoring.mode not in declared.modes:
-        raise ConfigError(f"{who}: not made for the scoring mode {scoring.mode!r}: {', '.join(declared.modes)}")
+        raise ConfigError(f"{place}: does not support the scoring mode {scoring.mode!r}: {', '.join(declared.modes)}")
     try:
-        layout = PluginLayout.at(binding.plugin_path) if binding.plugin_path else None
-        found = _Found(declared, scoring, binding, layout, _run_profile(scoring, binding, layout))
-        return found.settled()
+        return _resolve(declared, scoring, binding)
     except EvalkitError as problem:
-        raise type(problem)(f"{who}: {problem}") from None
+        raise type(problem)(f"{place}: {problem}") from None
 
 
 def place_of(task: str | None, metric: str | None) -> str:
@@ -187,115 +93,101 @@ def without_place(message: str, task: str | None, metric: str | None) -> str:
     return message
 
 
-@dataclass(frozen=True)
-class _Found:
-    """All places that may name a field."""
+def _resolve(declared: Declared, scoring: Scoring, binding: TaskBinding) -> MetricSettings:
+    config = scoring.config
+    layout = PluginLayout.at(binding.plugin_path) if binding.plugin_path else None
+    profile_name = binding.judge_profile or (None if config is None else config.profile)
+    if layout is not None and profile_name in layout.profiles:
+        profile_name = str(layout.profiles[profile_name])
+    profile = profile_of(profile_name)
+    rubric, rubric_source = _rubric(declared.rubric, profile)
+    settings = Settings.of(
+        ("binding", {"template": binding.judge_template_id}),
+        ("config", _of_config(scoring)),
+        *named_by(profile, "profile"),
+        ("task", {"judges": declared.judges or None, "samples": declared.samples, "template": declared.template}),
+        ("task", declared.rules),
+        *named_by(declared.profile, "profile"),
+        ("rubric", {"template": rubric.template}),
+    )
+    judges = list(settings.get("judges") or ())
+    _check_judges(judges, settings, scoring, profile if profile is not None and profile.judges else declared.profile)
+    templates = {
+        name: _template(name, binding, layout) for name in {judge.template or settings["template"] for judge in judges}
+    }
+    judges = [judge.replace(template=templates[judge.template].label) if judge.template else judge for judge in judges]
+    templates |= {template.label: template for template in list(templates.values())}
+    if all(judge.template for judge in judges):
+        settings = settings.changed("template", settings["template"], "judge")
+    spec = Spec.resolve(rubric, settings.changed("judges", judges), templates=templates)
+    for builder in spec.prompt_builders:
+        builder.template.check(rubric.inputs)
+    origins = {name: spec.settings.source(name) for name in ("judges", "samples", "template", *RULE_NAMES)}
+    origins = {"rubric": rubric_source, "aggregation": origins.pop("aggregate")} | origins
+    try:
+        try_rules(spec)
+    except ConfigError as problem:  # in the word of the place that named it
+        word = "aggregation" if origins["aggregation"] == "config" else "aggregate"
+        raise ConfigError(str(problem).replace("method '", f"{word} '")) from None
+    report = config is not None and config.report_disagreement and scoring.mode == "jury"
+    return MetricSettings(spec, origins, scoring.mode, binding, profile or declared.profile, report)
 
-    declared: Declared
-    scoring: Scoring
-    binding: TaskBinding
-    layout: PluginLayout | None
-    profile: Profile | None
 
-    def settled(self) -> Settled:
-        config, declared = self.scoring.config, self.declared
-        rubric, rubric_source = self._rubric()
-        settings = Settings.of(
-            ("binding", {"template": self.binding.judge_template_id}),
-            ("config", self._config()),
-            *named_by(self.profile, "profile"),
-            ("task", {"judges": declared.judges or None, "samples": declared.samples, "template": declared.template}),
-            ("task", declared.rules),
-            *named_by(declared.profile, "profile"),
-            ("rubric", {"template": rubric.template}),
+def _of_config(scoring: Scoring) -> dict[str, Any]:
+    """The settings that the scoring config names."""
+    config = scoring.config
+    if config is None:
+        return {}
+    judges = [
+        judge.replace(template=own.judge_template_id) if own.judge_template_id else judge
+        for judge, own in zip(config.to_judges(), config.judges, strict=True)
+    ]
+    aggregate = config.aggregation if "aggregation" in config.model_fields_set else None
+    return {"judges": judges or None, "samples": config.samples, "aggregate": aggregate}
+
+
+def _rubric(own: Rubric, profile: Profile | None) -> tuple[Rubric, str]:
+    """The rubric, and where it came from."""
+    if profile is None or profile.rubric is None:
+        return own, "task"
+    named = profile.load()
+    if named.id != own.id:
+        raise ConfigError(
+            f"profile {profile.profile!r} is for the rubric {named.id}@{named.version}, and this metric uses "
+            f"{own.id}@{own.version}; bind a profile for that rubric, or one without a rubric"
         )
-        judges = self._judges(settings)
-        names = {judge.template or settings["template"] for judge in judges}
-        templates = {name: self._template(name) for name in names}
-        judges = [judge.replace(template=templates[judge.template].label) if judge.template else judge
-                  for judge in judges]  # fmt: skip
-        templates |= {template.label: template for template in list(templates.values())}
-        if all(judge.template for judge in judges):
-            settings = settings.changed("template", settings["template"], "judge")
-        spec = Spec.resolve(rubric, settings.changed("judges", judges), templates=templates)
-        for builder in spec.prompt_builders:
-            builder.template.check(rubric.inputs)
-        origins = {name: spec.settings.source(name) for name in ("judges", "samples", "template", *RULE_NAMES)}
-        origins = {"rubric": rubric_source, "aggregation": origins.pop("aggregate")} | origins
-        self._try_rules(spec, origins)
-        report = config is not None and config.report_disagreement
-        return Settled(spec, origins, report, self.scoring.mode, self.profile or declared.profile, self.binding)
+    return named, "profile"
 
-    def _try_rules(self, spec: Spec, origins: Mapping[str, str]) -> None:
-        try:
-            try_rules(spec)
-        except ConfigError as problem:  # in the word of the place that named it
-            word = "aggregation" if origins["aggregation"] == "config" else "aggregate"
-            raise ConfigError(str(problem).replace("method '", f"{word} '")) from None
 
-    def _config(self) -> dict[str, Any]:
-        """The settings that the scoring config names."""
-        config = self.scoring.config
-        if config is None:
-            return {}
-        named = config.model_fields_set
-        judges = [
-            judge.replace(template=own.judge_template_id) if own.judge_template_id else judge
-            for judge, own in zip(config.to_judges(), config.judges, strict=True)
-        ]
-        return {
-            "judges": judges or None,
-            "samples": config.samples,
-            "aggregate": config.aggregation if "aggregation" in named else None,
-        }
+def _check_judges(judges: list[Judge], settings: Settings, scoring: Scoring, profile: Profile | None) -> None:
+    if not judges:
+        raise ConfigError(
+            "no judge is named: name one in EVALUATOR_SCORING_CONFIG (judges), in a profile, or in the metric (judges=)"
+        )
+    place = {"config": "the scoring config", "task": "the task"}.get(settings.source("judges"))
+    scoring.check_number(len(judges), place or f"profile {profile and profile.profile!r}")
+    if not any(judge.weight > 0 for judge in judges):
+        raise ConfigError("all judges have the weight 0, so none is left to score; give one a weight above 0")
 
-    def _rubric(self) -> tuple[Rubric, str]:
-        """The rubric, and where it came from."""
-        own, profile = self.declared.rubric, self.profile
-        if profile is None or profile.rubric is None:
-            return own, "task"
-        named = profile.load()
-        if named.id != own.id:
-            raise ConfigError(
-                f"profile {profile.profile!r} is for the rubric {named.id}@{named.version}, and this metric judges "
-                f"by {own.id}@{own.version}; bind a profile of that rubric, or one without a rubric"
-            )
-        return named, "profile"
 
-    def _judges(self, settings: Settings) -> list[Judge]:
-        judges = list(settings.get("judges") or ())
-        if not judges:
-            raise ConfigError(
-                "no judge is named: name one in EVALUATOR_SCORING_CONFIG (judges), in a profile, or where the metric "
-                "is made (judges=)"
-            )
-        named = self.profile if self.profile is not None and self.profile.judges else self.declared.profile
-        place = {"config": "the scoring config", "task": "the task"}.get(settings.source("judges"))
-        self.scoring.check_number(len(judges), place or f"profile {named and named.profile!r}")
-        if not any(judge.weight > 0 for judge in judges):
-            raise ConfigError("all judges have the weight 0, so none is left to score; give one a weight above 0")
-        return judges
-
-    def _template(self, name: str) -> Template:
-        """A template by ``name@version`` or ``name``: from the binding, the plugin, the rubric folders."""
-        bound = {f"{one.name}@{one.version}": one for one in self.binding.templates}
-        label = name if name in bound else _newest(name, bound)
-        if label is not None:
-            one = bound[label]
-            return Template.of(one.name, one.version, one.text)
-        if self.layout is not None and any(name in (one, one.partition("@")[0]) for one in self.layout.templates):
-            label, path = self.layout.template(name)
-            stem, _, version = label.rpartition("@")
-            return Template.of(stem, version, path.read_text(encoding="utf-8"))
-        try:
-            return load_template(name)
-        except RubricError:
-            places = [f"the task's bindings ({listed(bound)})"]
-            if self.layout is not None:
-                places.append(f"the plugin {self.layout.root} ({listed(self.layout.templates)})")
-            folders = ", ".join(str(folder / "templates") for folder in rubric_folders())
-            places.append(f"{folders} ({listed(list_templates(), most=20)})")
-            raise RubricError(f"there is no judge template {name!r}; looked in {'; '.join(places)}") from None
+def _template(name: str, binding: TaskBinding, layout: PluginLayout | None) -> Template:
+    """A template by ``name@version`` or ``name``: from the binding, the plugin, the rubric folders."""
+    bound = {f"{one.name}@{one.version}": one for one in binding.templates}
+    label = name if name in bound else _newest(name, bound)
+    if label is not None:
+        return Template.of(bound[label].name, bound[label].version, bound[label].text)
+    own = {} if layout is None else layout.templates
+    if layout is not None and any(name in (one, one.partition("@")[0]) for one in own):
+        label, path = layout.template(name)
+        stem, _, version = label.rpartition("@")
+        return Template.of(stem, version, path.read_text(encoding="utf-8"))
+    try:
+        return load_template(name)
+    except RubricError:
+        places = {"the task's bindings": bound} | ({} if layout is None else {f"the plugin {layout.root}": own})
+        places[", ".join(str(folder / "templates") for folder in rubric_folders())] = list_templates()
+        searched = "; ".join(f"{place} ({listed(names, most=20)})" for place, names in places.items())
+        raise RubricError(f"judge template {name!r} not found in {searched}") from None
 
 
 def _newest(name: str, bound: Mapping[str, Any]) -> str | None:
@@ -304,10 +196,3 @@ def _newest(name: str, bound: Mapping[str, Any]) -> str | None:
     return max(
         mine, key=lambda label: [int(part) for part in re.findall(r"\d+", label.rpartition("@")[2])], default=None
     )
-
-
-def _run_profile(scoring: Scoring, binding: TaskBinding, layout: PluginLayout | None) -> Profile | None:
-    """The profile of the binding, else that of the scoring config: one of the plugin's own, or any other."""
-    name = binding.judge_profile or (None if scoring.config is None else scoring.config.profile)
-    own: Mapping[str, Any] = {} if layout is None else layout.profiles
-    return None if name is None else profile_of(own.get(name, name))

@@ -14,13 +14,13 @@ from lighteval.metrics.utils.metric_utils import SampleLevelMetric
 from lighteval.tasks.requests import SamplingMethod
 
 from evalkit.core.judges import Judge
-from evalkit.engine import Options, Spec
+from evalkit.engine import Options
 from evalkit.errors import ConfigError, EvalkitError, InputError, JudgeError, counted, listed
-from evalkit.evaluation import Evaluation, evaluate_spec
-from evalkit.evaluation.costs import Cost
+from evalkit.evaluation import evaluate_spec
 from evalkit.lighteval.declared_metrics import Declared
 from evalkit.lighteval.evaluation_rows import (
     EMPTY_ANSWER,
+    alpha_of,
     check_rubric,
     corpus_row,
     is_scored,
@@ -28,7 +28,8 @@ from evalkit.lighteval.evaluation_rows import (
     unjudged_row,
 )
 from evalkit.lighteval.items import Fields, answer_of, check_fields, items_of
-from evalkit.lighteval.metric_settings import Settled, judges_used, place_of, settle, without_place
+from evalkit.lighteval.metric_receipts import leave_receipt
+from evalkit.lighteval.metric_settings import MetricSettings, place_of, resolve, without_place
 from evalkit.lighteval.progress import ProgressLog
 from evalkit.runs.contract import Scoring, TaskBindings
 
@@ -144,12 +145,12 @@ def batched_metric(score: Any) -> SampleLevelMetric:
 
 
 class RubricScore(SampleLevelComputation):
-    """What `judge_metric` puts into a metric: judges all samples of a task at once.
+    """The sample-level function of `judge_metric`: judges all samples of a task at once.
 
     Attributes
     ----------
     declared
-        What the metric says of itself.
+        The settings of the metric itself.
     name
         Name of the metric.
     is_judged
@@ -172,41 +173,41 @@ class RubricScore(SampleLevelComputation):
         rubric = self.declared.rubric
         return f"RubricScore({rubric.id}@{rubric.version}, name={self.name!r})"
 
-    __str__ = __repr__  # LightEval's own lists every attribute, and is part of the key of the model's answers
+    def __str__(self) -> str:  # LightEval's own lists every attribute, and is part of the key of the model's answers
+        return repr(self)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> RubricScore:
-        # LightEval copies the tasks that a run asks for, and those alone, before it loads data or a model: the
-        # earliest moment at which this metric is known to be wanted.
-        made = RubricScore(self.declared, self.name, copy.copy(self._fields), copy.copy(self._options))
-        memo[id(self)] = made
+        # LightEval copies the tasks of a run, and only those, before it loads data or a model: the earliest moment at
+        # which this metric is known to be used.
+        made = memo[id(self)] = copy.copy(self)
         if not self._checked and not TaskBindings.from_environ():
             made.check()
         made._checked = True
         return made
 
-    def check(self, task: str | None = None, docs: Sequence[Any] = ()) -> Settled | None:
+    def check(self, task: str | None = None, docs: Sequence[Any] = ()) -> MetricSettings | None:
         """Raise what prevents judging a task, before anything is loaded or paid; None in deterministic mode.
 
         Raises
         ------
         ConfigError, RubricError, JudgeError, InputError, MissingExtraError
-            What is unknown, missing or contradictory; a key that is not set; documents that lack an input.
+            For what is unknown, missing or contradictory; a key that is not set; documents that lack an input.
         """
         scoring = Scoring.from_environ()
         if scoring.mode == "deterministic":
             return None
-        settled = settle(self.declared, task, scoring, metric=self.name)
+        settings = resolve(self.declared, task, scoring, metric=self.name)
         try:
-            if settled.spec.rubric is not self.declared.rubric:
-                check_rubric(settled.spec.rubric)
+            if settings.spec.rubric is not self.declared.rubric:
+                check_rubric(settings.spec.rubric)
             if not self._options.get("offline"):
-                for judge in settled.spec.judges:
+                for judge in settings.spec.judges:
                     _check_ready(judge)
-            check_fields(docs, settled.spec.rubric, self._fields)
+            check_fields(docs, settings.spec.rubric, self._fields)
         except EvalkitError as problem:
-            said = without_place(str(problem), task, self.name)
-            raise type(problem)(f"{place_of(task, self.name)}: {said}") from None
-        return settled
+            text = without_place(str(problem), task, self.name)
+            raise type(problem)(f"{place_of(task, self.name)}: {text}") from None
+        return settings
 
     def compute(  # type: ignore[override]  # batched: LightEval hands all samples of a task over
         self, responses: Sequence[Any], docs: Sequence[Any], **_: Any
@@ -214,53 +215,54 @@ class RubricScore(SampleLevelComputation):
         """One row per sample; see `judge_metric`."""
         scoring = Scoring.from_environ()
         filled = filled_answers(self.name, scoring.mode, responses, docs)
-        if not docs:
-            return []
-        task = docs[0].task_name
-        if scoring.mode == "deterministic":
+        if not docs or scoring.mode == "deterministic":
             return [{f"{self.name}_coverage": 0.0, f"{self.name}_error": "deterministic"} for _ in docs]
-        settled = settle(self.declared, task, scoring, metric=self.name)
-        evaluation, problem = self._evaluation(settled, [docs[n] for n in filled], [responses[n] for n in filled])
-        rows = self._rows(settled, evaluation, problem, filled, len(docs))
+        task = docs[0].task_name
+        settings = resolve(self.declared, task, scoring, metric=self.name)
+        rows, tables, n_pairs = self._judge(settings, docs, responses, filled)
         n_scored = sum(is_scored(self.name, row) for row in rows)
-        n_wanted = len(filled) * settled.spec.samples * len(settled.spec.rubric.criteria) * len(settled.spec.judges)
-        tables = [] if evaluation is None else [evaluation.judgments]
         counts = {"n_items": len(rows), "n_scored": n_scored, "n_empty": len(rows) - len(filled)}
-        settled.leave_receipt(task, self.name, **counts, **receipt_counts(settled.spec, tables, n_wanted))
+        n_wanted = n_pairs * settings.spec.samples * len(settings.spec.judges)
+        leave_receipt(settings, task, self.name, tables, n_wanted, **counts)
         return rows
 
     def corpus(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
         """The figures of a task as floats; see `judge_metric`."""
-        scoring = Scoring.from_environ()
-        if scoring.mode == "deterministic":
+        mode = Scoring.from_environ().mode
+        if mode == "deterministic":
             return {f"{self.name}_coverage": 0.0}
-        return corpus_row(self.name, rows, jury=scoring.mode == "jury")
+        return self._figures(rows) | ({f"{self.name}_alpha": alpha_of(self.name, rows)} if mode == "jury" else {})
 
-    def _evaluation(
-        self, settled: Settled, docs: Sequence[Any], responses: Sequence[Any]
-    ) -> tuple[Evaluation | None, str]:
-        """The evaluation of the answers that are not empty; where no judge could be asked at all, the reason."""
-        if not docs:
-            return None, EMPTY_ANSWER
-        items = items_of(docs, responses, settled.spec.rubric, self._fields)
-        try:
-            told: dict[str, Any] = {"progress": False, "on_progress": ProgressLog(self.name)}
-            return evaluate_spec(settled.spec, items, Options(**{**told, **self._options})), ""
-        except JudgeError as problem:
-            # the model's answers were paid for as well: the run goes on, with a coverage of 0
-            _log.error("%s: %s", self.name, problem)
-            return None, "judge_down"
+    def _figures(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+        return corpus_row(self.name, rows)
 
-    def _rows(
-        self, settled: Settled, evaluation: Evaluation | None, problem: str, filled: Sequence[int], n_docs: int
-    ) -> list[dict[str, Any]]:
-        report = settled.report_disagreement and settled.mode == "jury"
-        rubric = settled.spec.rubric
-        rows = [unjudged_row(self.name, rubric, EMPTY_ANSWER, report_disagreement=report) for _ in range(n_docs)]
-        found = {} if evaluation is None else sample_rows(self.name, evaluation, report_disagreement=report)
-        for place, number in enumerate(filled):
-            rows[number] = found.get(str(place)) or unjudged_row(self.name, rubric, problem, report_disagreement=report)
-        return rows
+    def _judge(
+        self, settings: MetricSettings, docs: Sequence[Any], responses: Sequence[Any], filled: Sequence[int]
+    ) -> tuple[list[dict[str, Any]], list[pd.DataFrame], int]:
+        """The rows, the judgments tables, and how many (answer, criterion) pairs were to be judged."""
+        rubric, problem = settings.spec.rubric, EMPTY_ANSWER
+        tables, judged = list[pd.DataFrame](), dict[str, dict[str, Any]]()
+        if filled:
+            items = items_of([docs[at] for at in filled], [responses[at] for at in filled], rubric, self._fields)
+            options: dict[str, Any] = {"progress": False, "on_progress": ProgressLog(self.name), **self._options}
+            try:
+                evaluation = evaluate_spec(settings.spec, items, Options(**options))
+                tables = [evaluation.judgments]
+                judged = sample_rows(self.name, evaluation, report_disagreement=settings.report_disagreement)
+            except JudgeError as error:
+                # the model's answers were paid for as well: the run goes on, with a coverage of 0
+                _log.error("%s: %s", self.name, error)
+                problem = "judge_down"
+        places = {at: str(place) for place, at in enumerate(filled)}
+        rows = [
+            judged.get(places.get(at, ""))
+            or unjudged_row(
+                self.name, rubric, problem if at in places else EMPTY_ANSWER,
+                report_disagreement=settings.report_disagreement,
+            )
+            for at in range(len(docs))
+        ]  # fmt: skip
+        return rows, tables, len(filled) * len(rubric.criteria)
 
 
 def filled_answers(name: str, mode: str, responses: Sequence[Any], docs: Sequence[Any]) -> list[int]:
@@ -278,24 +280,6 @@ def filled_answers(name: str, mode: str, responses: Sequence[Any], docs: Sequenc
         n_empty = len(docs) - len(filled)
         _log.warning("%s: %d of %d answers are empty and were not judged", name, n_empty, len(docs))
     return filled
-
-
-def receipt_counts(spec: Spec, tables: Sequence[pd.DataFrame], n_wanted: int) -> dict[str, Any]:
-    """What a receipt says of judges, judgments and costs, from judgments tables.
-
-    Of the `n_wanted` judgments, those in no table were lost because no judge could be called.
-    """
-    judges = judges_used(spec, tables, (n_wanted - sum(map(len, tables))) // len(spec.judges))
-    costs = [Cost.of(table) for table in tables]
-    paid = [cost.paid_usd for cost in costs]
-    return {
-        "judges": judges,
-        "n_judgments": n_wanted,
-        "n_unscored": n_wanted - sum(judge.n_scored or 0 for judge in judges),
-        "n_live": sum(cost.n_live for cost in costs),
-        "n_cached": sum(cost.n_cached + cost.n_recorded for cost in costs),
-        "cost_usd": None if None in paid else float(sum(usd for usd in paid if usd is not None)),
-    }
 
 
 def _check_ready(judge: Judge) -> None:

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from evalkit.core.judges import Judge
+from evalkit.core.settings import Settings
 from evalkit.engine.providers.prices import price_of
-from evalkit.engine.specification import DEFAULT_SAMPLES
+from evalkit.engine.specification import DEFAULT_SAMPLES, named_by
 from evalkit.errors import ConfigError, RegistryError, RubricError, counted
 from evalkit.rubrics import Profile, load_profile, load_rubric
-from evalkit.runs import Registry, Resolution, Run, resolve
+from evalkit.runs import Registry, Run, resolve
 from evalkit.runs.contract import Receipt
 from evalkit.runs.contract.plugin_layout import PluginLayout
 from evalkit.runs.pack_resolution import relocate
 from evalkit.runs.registry import PackTask
 from evalkit.runs.registry.plugin_report import PluginTask, inspect_plugin
 from evalkit.runs.run_store import RunStore
+
+_OWN_TASKS = Path(__file__).resolve().parent / "tasks"  # not imported: LightEval takes seconds to load
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +96,7 @@ class RunPlan:
 
     @property
     def usd_replies(self) -> float | None:
-        """US$ for replies of full length, over the tasks whose calls are known; None where a price is not known."""
+        """US$ for replies of full length, over the tasks whose calls are known; None if a price is unknown."""
         usd = 0.0
         for task in self.tasks:
             for judge in task.judges if task.calls else ():
@@ -103,15 +106,8 @@ class RunPlan:
                 usd += (task.calls or 0) / len(task.judges) * judge.max_tokens * price[1] / 1e6
         return usd
 
-    @property
-    def prompt_prices(self) -> Mapping[str, float | None]:
-        """US$ per million prompt tokens, by judge; None where it is not known."""
-        asked = [judge for task in self.tasks if task.calls for judge in task.judges]
-        prices = {judge.name: price_of(judge) for judge in asked}
-        return {name: None if price is None else price[0] for name, price in prices.items()}
-
     def lines(self) -> list[str]:
-        """The number of calls and its factors, the money, and what is not known."""
+        """The number of calls and its factors, the cost, and what is unknown."""
         unknown = self.unknown
         if not unknown and not self.calls:
             return ["the run makes no judge calls"]
@@ -119,21 +115,20 @@ class RunPlan:
         if self.calls:
             more = ", and those of the tasks that are not known" if unknown else ""
             lines.insert(0, f"at most {counted(self.calls, 'judge call')}{more}")
-            lines += [self._money(), "replies that are already in the cache cost nothing"]
+            lines += [self._cost(), "replies that are already in the cache cost nothing"]
         return lines + [f"not known before: {one.task} ({one.note})" for one in unknown]
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
 
-    def _money(self) -> str:
-        usd, prices = self.usd_replies, self.prompt_prices
+    def _cost(self) -> str:
+        prices = {judge.name: price_of(judge) for task in self.tasks if task.calls for judge in task.judges}
+        usd = self.usd_replies
         if usd is None:
-            unpriced = [name for name, price in prices.items() if price is None]
-            return f"US$ not known: there is no price for {', '.join(unpriced)}"
-        paid = {name: price for name, price in prices.items() if price}
-        if not usd and not paid:
+            return f"US$ not known: no price for {', '.join(name for name, price in prices.items() if price is None)}"
+        prompts = ", ".join(f"{name} US$ {price[0]:g}" for name, price in prices.items() if price and price[0])
+        if not usd and not prompts:
             return "free"
-        prompts = ", ".join(f"{name} US$ {price:g}" for name, price in paid.items())
         return f"replies at most US$ {usd:.4f}; prompts cost extra, per million tokens: {prompts}"
 
 
@@ -178,50 +173,40 @@ def plan_run(
     config = resolution.scoring.config
     tasks = []
     for task in resolution.pack.tasks:
-        chosen = bindings.of_task(task.task).judge_profile or (config.profile if config is not None else None)
-        profile = load_profile(chosen) if chosen else None
-        mine = [run for run in runs if any(one.task == task.spec for one in run.tasks)]
-        tasks.append(_task_plan(registry, resolution, task, profile, mine, max_samples, look))
+        name = bindings.of_task(task.task).judge_profile or (config.profile if config is not None else None)
+        profile = load_profile(name) if name else None
+        judges = config.to_judges() if config is not None else ()
+        settings = Settings.of(
+            ("config", {"judges": judges or None, "samples": config.samples if config is not None else None}),
+            *named_by(profile),
+            ("default", {"judges": (), "samples": DEFAULT_SAMPLES}),
+        )
+        n_items, items_note = _n_items(registry, task, runs, look=look)
+        n_criteria, criteria_note = _n_criteria(registry, task, runs, profile, look=look)
+        if max_samples is not None:
+            n_items = max_samples if n_items is None else min(n_items, max_samples)
+        unknown = [items_note] if n_items is None else []
+        unknown += [criteria_note] if n_criteria is None else []
+        unknown += [] if settings["judges"] else ["the task itself names its judges"]
+        note = "; ".join(unknown or filter(None, [items_note, criteria_note]))
+        tasks.append(TaskPlan(task.task, n_items, n_criteria, tuple(settings["judges"]), settings["samples"], note))
     return RunPlan(tuple(tasks))
 
 
-def _task_plan(
-    registry: Registry, resolution: Resolution, task: PackTask, profile: Profile | None, runs: Sequence[Run],
-    limit: int | None, look: bool,
-) -> TaskPlan:  # fmt: skip
-    config = resolution.scoring.config
-    judges: Sequence[Judge] = config.to_judges() if config is not None else ()
-    judges = judges or (profile.judges if profile is not None else ())
-    samples = config.samples if config is not None else None
-    samples = samples or (profile.samples if profile is not None else DEFAULT_SAMPLES)
-    seen = _imported(registry, task) if look else None
-    n_items, of_items = _items(registry, task, runs, seen)
-    n_criteria, of_criteria = _criteria(task, runs, profile, seen)
-    if limit is not None:
-        n_items = limit if n_items is None else min(n_items, limit)
-    unknown = [of_items] if n_items is None else []
-    unknown += [of_criteria] if n_criteria is None else []
-    unknown += [] if judges else ["the task itself names its judges"]
-    note = "; ".join(unknown) or "; ".join(filter(None, [of_items, of_criteria]))
-    return TaskPlan(task.task, n_items, n_criteria, tuple(judges), samples, note)
-
-
 def _imported(registry: Registry, task: PackTask) -> PluginTask | None:
-    """What a task's code says of it, imported in a process of its own; None where that fails."""
-    name = task.overrides.judge_plugin_name
-    if name is None and importlib.util.find_spec("lighteval") is None:
-        return None
+    """The metrics and data of a task, from its code, imported in a separate process; None if that fails."""
+    name = task.overrides.get("judge_plugin_name")
     try:
-        place = _own_tasks() if name is None else registry.check_plugin(name, task.overrides.judge_plugin_version).root
-        found = _tasks_at(str(place), PluginLayout.at(place).file.stat().st_mtime_ns)
-    except (ConfigError, RegistryError):  # resolving, or the run, says what is wrong
+        if name is not None:
+            place = registry.check_plugin(name, task.overrides.get("judge_plugin_version")).root
+        elif importlib.util.find_spec("lighteval") is not None:
+            place = _OWN_TASKS
+        else:
+            return None
+        tasks = _tasks_at(str(place), PluginLayout.at(place).file.stat().st_mtime_ns)
+    except (ConfigError, RegistryError):  # resolving, or the run, reports the error
         return None
-    return next((one for one in found if one.name == task.task), None)
-
-
-def _own_tasks() -> Path:
-    """Where evalkit's own tasks are; not imported, since LightEval takes seconds to load."""
-    return Path(__file__).resolve().parent / "tasks"
+    return next((one for one in tasks if one.name == task.task), None)
 
 
 @lru_cache(maxsize=32)
@@ -229,54 +214,57 @@ def _tasks_at(place: str, _changed: int) -> tuple[PluginTask, ...]:
     return inspect_plugin(place).tasks
 
 
-def _items(registry: Registry, task: PackTask, runs: Sequence[Run], seen: PluginTask | None) -> tuple[int | None, str]:
-    """The number of a task's items, and where it comes from or why there is none."""
+def _n_items(registry: Registry, task: PackTask, runs: Sequence[Run], *, look: bool) -> tuple[int | None, str]:
+    """The number of a task's items, and where it comes from or why it is unknown."""
     for run in reversed(runs):
         n_samples = next((one.n_samples for one in run.tasks if one.task == task.spec), None)
         limit = run.options.get("max_samples")
         if n_samples is not None and (limit is None or n_samples < limit):  # it took all that there are
             return n_samples, f"{counted(n_samples, 'item')} in an earlier run"
-    folder = _data(registry, task) if seen is None else _folder(seen.dataset)
+    folder = _data_folder(registry, task, look=look)
     files = list(folder.glob("*.jsonl")) if folder is not None and folder.is_absolute() else []
     if len(files) != 1:
         return None, "its first run will show its number of items"
-    with files[0].open("rb") as lines:
-        n_rows = sum(1 for line in lines if line.strip())
+    n_rows = sum(bool(line.strip()) for line in files[0].read_bytes().splitlines())
     return n_rows, f"{counted(n_rows, 'row')} of data"
 
 
-def _data(registry: Registry, task: PackTask) -> Path | None:
-    """The folder of a task's data, as the registry's list has it; of evalkit's own also without that list."""
-    name = task.overrides.judge_plugin_name
+def _data_folder(registry: Registry, task: PackTask, *, look: bool) -> Path | None:
+    """The folder of a task's data: from its code, from the registry's list, or of evalkit's own tasks."""
+    imported = _imported(registry, task) if look else None
+    if imported is not None:
+        return _folder(imported.dataset)
+    name = task.overrides.get("judge_plugin_name")
     table = registry.benchmarks()
     rows = table[(table["name"] == task.task) & (table["plugin"].isna() if name is None else table["plugin"] == name)]
     if len(rows):
         return _folder(str(rows["dataset"].iloc[-1]))
-    return None if name is not None else _own_tasks() / "data" / task.task.partition(":")[0]
+    return None if name is not None else _OWN_TASKS / "data" / task.task.partition(":")[0]
 
 
 def _folder(dataset: str) -> Path:
     return Path(dataset.rpartition(" (")[0])
 
 
-def _criteria(
-    task: PackTask, runs: Sequence[Run], profile: Profile | None, seen: PluginTask | None
+def _n_criteria(
+    registry: Registry, task: PackTask, runs: Sequence[Run], profile: Profile | None, *, look: bool
 ) -> tuple[int | None, str]:
-    """The number of criteria that judges score in a task, 0 where they score none; and where it comes from."""
-    for run in reversed(runs):
-        found = [_criteria_of(one) for one in run.receipts_of(task.spec)]
-        if found and None not in found:
-            return sum(one or 0 for one in found), ""
-        if run.scoring_mode != "deterministic" and not found:
+    """The number of criteria that judges score in a task, 0 if they score none; and where it comes from."""
+    for run in reversed([run for run in runs if any(one.task == task.spec for one in run.tasks)]):
+        counts = [_criteria_of(one) for one in run.receipts_of(task.spec)]
+        if counts and None not in counts:
+            return sum(one or 0 for one in counts), ""
+        if run.scoring_mode != "deterministic" and not counts:
             return 0, "no judge scored it in an earlier run"
     if profile is not None and profile.rubric is not None:
         return len(profile.load().names), f"criteria of {profile.rubric}"
-    if seen is None:
+    imported = _imported(registry, task) if look else None
+    if imported is None:
         return None, "its first run will show what its judges score"
-    counts = [n for name in seen.metrics if (n := _criteria_named(name, seen)) is not None]
-    if not counts and task.task.startswith("pollux"):
+    sizes = [n for name in imported.metrics if (n := _criteria_named(name, imported)) is not None]
+    if not sizes and task.task.startswith("pollux"):
         return None, "its criteria differ by item"
-    return sum(counts), "" if counts else f"nothing is judged: its metrics are {', '.join(seen.metrics)}"
+    return sum(sizes), "" if sizes else f"nothing is judged: its metrics are {', '.join(imported.metrics)}"
 
 
 def _criteria_of(receipt: Receipt) -> int | None:

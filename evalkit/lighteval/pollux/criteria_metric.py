@@ -3,33 +3,30 @@
 from __future__ import annotations
 
 import logging
-import math
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from lighteval.metrics.metrics_sample import SampleLevelComputation
 from lighteval.metrics.utils.metric_utils import SampleLevelMetric
 
+from evalkit.core.choices import MISSING_CRITERIA
 from evalkit.engine import Options, Spec
 from evalkit.errors import ConfigError, JudgeError, listed
 from evalkit.evaluation import Evaluation, evaluate_spec
 from evalkit.lighteval.declared_metrics import Declared
-from evalkit.lighteval.evaluation_rows import is_scored, judgments_of, sample_rows, unjudged_row
+from evalkit.lighteval.evaluation_rows import mean_row, sample_rows, unjudged_row
 from evalkit.lighteval.items import items_of
-from evalkit.lighteval.metric_settings import Settled, settle
-from evalkit.lighteval.metrics import RubricScore, batched_metric, filled_answers, receipt_counts
+from evalkit.lighteval.metric_settings import MetricSettings
+from evalkit.lighteval.metrics import RubricScore, batched_metric
 from evalkit.lighteval.pollux.criteria import PolluxCriteria, as_gate, criterion_of
 from evalkit.lighteval.pollux.scores import RESERVED, Missing, corpus_of, sample_row
 from evalkit.lighteval.progress import ProgressLog
 from evalkit.rubrics import Criterion, Rubric
 from evalkit.rubrics.prompts import PromptBuilder
-from evalkit.runs.contract import Scoring
-from evalkit.stats.agreement.reliabilities import reliability
 
 _log = logging.getLogger("evalkit")
 _TOTALS = ("budget_usd", "max_calls")
@@ -126,99 +123,64 @@ def _check_scales(criteria: Iterable[Criterion]) -> None:
             )
 
 
-class PolluxScore(SampleLevelComputation):  # type: ignore[misc,unused-ignore]  # Any without LightEval
-    """What `pollux_metric` puts into a metric.
+class PolluxScore(RubricScore):
+    """The sample-level function of `pollux_metric`.
 
     Attributes
     ----------
-    declared
-        What the metric says of itself.
     criteria, shown
         Id -> criterion; ids that have figures of their own.
-    name, missing
+    missing
         As given.
-    is_judged
-        True: judges score it.
     """
-
-    is_judged = True
 
     def __init__(
         self, declared: Declared, criteria: Mapping[str, Criterion], name: str, missing: Missing,
         shown: tuple[str, ...], options: Mapping[str, Any],
     ) -> None:  # fmt: skip
-        self.declared, self.criteria, self.name, self.missing, self.shown = declared, criteria, name, missing, shown
-        self._options = dict(options)
+        super().__init__(declared, name, {}, dict(options))
+        self.criteria, self.missing, self.shown = criteria, missing, shown
         totals = [option for option in _TOTALS if option in options]
         if totals:
             raise ConfigError(f"{listed(totals)} would hold for each criterion by itself; leave it out")
-        if missing not in ("na", "renormalise"):
-            raise ConfigError(f"missing={missing!r} is unknown; allowed are na, renormalise")
+        if missing not in MISSING_CRITERIA:
+            raise ConfigError(f"unknown missing={missing!r}; allowed: {', '.join(MISSING_CRITERIA)}")
         taken = [key for key in shown if key in RESERVED]
         if taken:
             raise ConfigError(f"the criterion {listed(taken)} has the name of another figure; give it another id")
         unknown = [key for key in shown if key not in criteria]
         if unknown:
             raise ConfigError(f"shown names {listed(unknown)}; the criteria are {listed(criteria, most=20)}")
-        self._wanted = RubricScore(declared, name, {}, options)  # checks what a run asks for, before it starts
 
     def __repr__(self) -> str:
         return f"PolluxScore({len(self.criteria)} criteria, name={self.name!r}, missing={self.missing!r})"
 
-    __str__ = __repr__
-
-    def check(self, task: str | None = None, docs: Sequence[Any] = ()) -> Settled | None:
+    def check(self, task: str | None = None, docs: Sequence[Any] = ()) -> MetricSettings | None:
         """Raise what prevents judging a task, before anything is loaded or paid; see `RubricScore.check`."""
         for doc in docs:
             self._applying(doc)
-        return self._wanted.check(task, docs)
+        return super().check(task, docs)
 
-    def compute(self, responses: Sequence[Any], docs: Sequence[Any], **_: Any) -> list[dict[str, Any]]:  # type: ignore[override,unused-ignore]
-        """One row per sample; see `pollux_metric`."""
-        scoring = Scoring.from_environ()
-        numbers = filled_answers(self.name, scoring.mode, responses, docs)
-        if not docs or scoring.mode == "deterministic":
-            return [{f"{self.name}_coverage": 0.0, f"{self.name}_error": "deterministic"} for _ in docs]
-        task = docs[0].task_name
-        settled = settle(self.declared, task, scoring, metric=self.name)
-        applying = {number: self._applying(doc) for number, doc in enumerate(docs)}
-        filled = {number: applying[number] for number in numbers}
-        items = items_of(docs, responses, settled.spec.rubric, {})
-        judged = judge_criteria(settled, items, filled, self._options)
-        rows = self._rows(settled, applying, judged)
-        n_scored = sum(is_scored(self.name, row) for row in rows)
-        counts = {"n_items": len(docs), "n_scored": n_scored, "n_empty": len(docs) - len(filled)}
-        settled.leave_receipt(task, self.name, **counts, **judged.counts(settled.spec))
-        return rows
+    def _figures(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+        return corpus_of(self.name, rows, self.shown)
 
-    def _rows(
-        self, settled: Settled, applying: Mapping[int, Mapping[str, Criterion]], judged: JudgedCriteria
-    ) -> list[dict[str, Any]]:
-        known = self.criteria.keys() | {key for mine in applying.values() for key in mine}
-        report = settled.report_disagreement and settled.mode == "jury"
+    def _judge(
+        self, settings: MetricSettings, docs: Sequence[Any], responses: Sequence[Any], filled: Sequence[int]
+    ) -> tuple[list[dict[str, Any]], list[pd.DataFrame], int]:
+        applying = [self._applying(doc) for doc in docs]
+        items = items_of(docs, responses, settings.spec.rubric, {})
+        judged, tables = judge_criteria(settings, items, {at: applying[at] for at in filled}, self._options)
+        n_known = len(self.criteria.keys() | {key for mine in applying for key in mine})
         rows = []
-        for number, mine in applying.items():
-            found = judged.rows.get(number, {})
+        for at, mine in enumerate(applying):
+            found = judged.get(at, {})
             row = sample_row(self.name, mine, found, self.missing)
-            row[f"{self.name}_n_skipped"] = float(len(known) - len(mine))
-            if report:
-                apart = [one["x_disagreement"] for one in found.values() if not math.isnan(one["x_disagreement"])]
-                row[f"{self.name}_disagreement"] = sum(apart) / len(apart) if apart else math.nan
+            row[f"{self.name}_n_skipped"] = float(n_known - len(mine))
+            if settings.report_disagreement:
+                distances = mean_row("x", [one["x_disagreement"] for one in found.values()])
+                row[f"{self.name}_disagreement"] = distances["x"]
             rows.append(row)
-        return rows
-
-    def corpus(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-        """The figures of a task as floats; see `pollux_metric`."""
-        scoring = Scoring.from_environ()
-        if scoring.mode == "deterministic":
-            return {f"{self.name}_coverage": 0.0}
-        figures = corpus_of(self.name, rows, self.shown)
-        return figures | ({f"{self.name}_alpha": self._alpha(rows)} if scoring.mode == "jury" else {})
-
-    def _alpha(self, rows: Sequence[Mapping[str, Any]]) -> float:
-        judgments = judgments_of(self.name, rows)
-        values = reliability(judgments)["alpha_single"].dropna() if len(judgments) else ()
-        return float(sum(values) / len(values)) if len(values) else math.nan
+        return rows, tables, sum(len(applying[at]) for at in filled)
 
     def _applying(self, doc: Any) -> dict[str, Criterion]:
         """Criterion by id (or name, where the document brings its own) that apply to a document, in its order."""
@@ -237,37 +199,17 @@ class PolluxScore(SampleLevelComputation):  # type: ignore[misc,unused-ignore]  
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class JudgedCriteria:
-    """What came out.
-
-    Attributes
-    ----------
-    rows
-        Number of the item -> id of the criterion -> its row, as `sample_rows` makes it with the name ``x``.
-    evaluations
-        One per criterion; none where no judge could be asked.
-    n_wanted
-        Judgments wanted.
-    """
-
-    rows: dict[int, dict[str, dict[str, Any]]] = field(default_factory=dict)
-    evaluations: list[Evaluation] = field(default_factory=list)
-    n_wanted: int = 0
-
-    def counts(self, spec: Spec) -> dict[str, Any]:
-        """What a receipt says of judges, judgments and costs."""
-        return receipt_counts(spec, [evaluation.judgments for evaluation in self.evaluations], self.n_wanted)
-
-
 def judge_criteria(
-    settled: Settled, items: pd.DataFrame, applying: Mapping[int, Mapping[str, Criterion]], options: Mapping[str, Any]
-) -> JudgedCriteria:
-    """Judge each item by its own criteria; groups of one criterion run side by side.
+    settings: MetricSettings,
+    items: pd.DataFrame,
+    applying: Mapping[int, Mapping[str, Criterion]],
+    options: Mapping[str, Any],
+) -> tuple[dict[int, dict[str, dict[str, Any]]], list[pd.DataFrame]]:
+    """Judge each item by its own criteria; groups of one criterion run at the same time.
 
     Parameters
     ----------
-    settled
+    settings
         Who judges, by which rules.
     items
         With an `item_id`; the number of an item is its row's.
@@ -275,23 +217,27 @@ def judge_criteria(
         Number of the item -> id -> criterion.
     options
         For the engine.
+
+    Returns
+    -------
+    tuple
+        Number of the item -> id of the criterion -> its row, as `sample_rows` makes it with the name ``x``; and the
+        judgments tables, without those of criteria for which no judge could be called.
     """
     groups: dict[tuple[str, Criterion], list[int]] = {}
     for number, criteria in applying.items():
         for key, criterion in criteria.items():
             groups.setdefault((key, criterion), []).append(number)
-    work = [(_spec(settled.spec, criterion), items.iloc[mine]) for (_, criterion), mine in groups.items()]
+    work = [(_spec(settings.spec, criterion), items.iloc[mine]) for (_, criterion), mine in groups.items()]
     evaluations = _evaluations(work, options)
-    report = settled.report_disagreement and settled.mode == "jury"
+    report = settings.report_disagreement
     found: dict[int, dict[str, dict[str, Any]]] = {number: {} for number in applying}
     for ((key, _), mine), (spec, part), evaluation in zip(groups.items(), work, evaluations, strict=True):
         rows = {} if evaluation is None else sample_rows("x", evaluation, report_disagreement=report)
         lost = unjudged_row("x", spec.rubric, "judge_down", report_disagreement=report)
         for number, item in zip(mine, part["item_id"], strict=True):
             found[number][key] = rows.get(item, lost)
-    per_criterion = len(settled.spec.judges) * settled.spec.samples
-    n_wanted = sum(map(len, applying.values())) * per_criterion
-    return JudgedCriteria(found, [one for one in evaluations if one is not None], n_wanted)
+    return found, [evaluation.judgments for evaluation in evaluations if evaluation is not None]
 
 
 def _evaluations(work: Sequence[tuple[Spec, pd.DataFrame]], options: Mapping[str, Any]) -> list[Evaluation | None]:

@@ -30,8 +30,9 @@ try:
 except ModuleNotFoundError as problem:
     raise MissingExtraError(f"the POLLUX metric needs lighteval ({problem}): {advise_extra('lighteval')}") from problem
 
-from evalkit.lighteval.metric_settings import Settled
-from evalkit.lighteval.metrics import filled_answers, receipt_counts
+from evalkit.lighteval.metric_receipts import leave_receipt
+from evalkit.lighteval.metric_settings import MetricSettings
+from evalkit.lighteval.metrics import filled_answers
 
 _log = logging.getLogger("evalkit")
 OnUnparsed = Literal["nan", "zero"]
@@ -247,8 +248,8 @@ class PolluxLLMJudgeMetric(SampleLevelComputation):  # type: ignore[misc,unused-
             n_scored = 0 if table is None else int(table["error"].isna().sum())
             origins = dict.fromkeys(("judges", "rubric", "samples", "template"), "task")
             counts = {"n_items": len(docs), "n_scored": n_scored, "n_empty": len(docs) - len(filled)}
-            counts |= receipt_counts(spec, [] if table is None else [table], len(filled))
-            Settled(spec, origins, False, mode, None, TaskBinding()).leave_receipt(task, self._metric, **counts)
+            settings = MetricSettings(spec, origins, mode, TaskBinding())
+            leave_receipt(settings, task, self._metric, [] if table is None else [table], len(filled), **counts)
         return samples
 
     def _judgments(self, spec: Spec, options: Options, rows: list[dict[str, str]]) -> pd.DataFrame | None:
