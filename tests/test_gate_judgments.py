@@ -14,9 +14,9 @@ import evalkit as ek
 from evalkit.core.vote_aggregate_rules import Rules
 from evalkit.errors import InputError
 from evalkit.gate import GateConfig, GateOptions, GateResult, Judgment, Trace, measure, run_gate
+from evalkit.gate.judgments import judgments_of
 from evalkit.gate.recorded_judgments import read_recorded
 from evalkit.gate.reports import as_json
-from evalkit.gate.trace_conversion import _of_rubric
 
 # As the source document of the gate writes it, letter by letter.
 SOURCE = {
@@ -319,7 +319,7 @@ def test_what_evalkit_records_is_never_refused(data: st.DataObject) -> None:
         error=pd.Series(["unreadable"] * len(table), dtype=object).where(lost, None),
     )
     rules = data.draw(st.sampled_from(RULES))
-    ((_, judgment),) = _of_rubric(table, own, rules, {})
+    (judgment,) = judgments_of(table, own, rules, {}).values()
     back = read_recorded(orjson.loads(orjson.dumps(judgment.to_dict())), "f", own, rules)
     same = ("passed", "score", "samples", "agreement", "is_scored", "is_final")
     assert [getattr(back, name) for name in same] == [getattr(judgment, name) for name in same]

@@ -10,10 +10,15 @@ from typing import Any
 import pandas as pd
 
 from evalkit.core.choices import ENGINE_REASONS
+from evalkit.core.vote_aggregate_rules import Rules
+from evalkit.gate.verdict_keys import rules_hash, verdict_key
 from evalkit.rubrics import Rubric
+from evalkit.stats.aggregation.aggregating import aggregate
+from evalkit.stats.aggregation.combining_criteria import combine
+from evalkit.stats.voting import vote
 
 _COSTS = ("prompt_tokens", "completion_tokens", "cost_usd")
-_COLUMNS = ("criterion", "judge", "sample", "passed", "error", "explanation", "source", "key", *_COSTS)
+_COLUMNS = ("criterion", "judge", "weight", "sample", "passed", "error", "explanation", "source", "key", *_COSTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,45 +95,51 @@ class Judgment:
         return values
 
 
-def plain_columns(judgments: pd.DataFrame) -> dict[str, list[Any]]:
-    """The columns of a judgments table that `judgment_of` reads, as lists with None for what is missing."""
-    names = [name for name in _COLUMNS if name in judgments]
-    return {name: judgments[name].astype(object).where(judgments[name].notna(), None).tolist() for name in names}
-
-
-def judgment_of(rubric: Rubric, rows: Mapping[str, list[Any]], *, passed: Any, score: Any, **values: Any) -> Judgment:
-    """The judgment of one item.
+def judgments_of(
+    table: pd.DataFrame, rubric: Rubric, rules: Rules, parts: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Judgment]:
+    """item_id -> judgment, from a judgments table of one rubric.
 
     Parameters
     ----------
-    rubric
-        The rubric.
-    rows
-        The item's part of `plain_columns`.
-    passed, score
-        Verdict and 0-1 score of the combined criteria; NA where there is none.
-    **values
-        `keys`, `verdict_key` and `parts`.
+    table, rubric, rules
+        The judgments, their rubric, and how samples become a verdict.
+    parts
+        item_id -> the parts of its verdict key; `rules_hash` is added.
     """
-    samples, verdict = _samples(rubric, rows), None if pd.isna(passed) else bool(passed)
-    judges = tuple(dict.fromkeys(map(str, rows["judge"])))
-    explained = zip(rows["passed"], rows["explanation"], strict=True)
-    return Judgment(
-        rubric=rubric.id,
-        rubric_version=rubric.version,
-        passed=verdict,
-        score=None if pd.isna(score) else float(score),
-        source="live" if "live" in rows["source"] else "cache",
-        samples=samples,
-        agreement=agreement_of(samples),
-        rationale=next(
-            (str(text) for side, text in explained if text is not None and verdict in (None, bool(side))), None
-        ),
-        judge=judges[0] if len(judges) == 1 else judges,
-        reasons=dict(Counter(reason for reason in rows["error"] if reason is not None)) or None,
-        **{name: _sum(rows[name]) for name in _COSTS if name in rows},
-        **values,
-    )
+    if not len(table):
+        return {}
+    votes = vote(table, **rules.vote_options)
+    scores = combine(aggregate(votes, **rules.aggregate_options), rubric).set_index("item_id")
+    known = [name for name in _COLUMNS if name in table]
+    columns = {name: table[name].astype(object).where(table[name].notna(), None).tolist() for name in known}
+    judgments = {}
+    for item, places in table.groupby("item_id", observed=True, sort=False).indices.items():
+        rows = {name: [column[place] for place in places] for name, column in columns.items()}
+        score, passed = scores.at[item, "score_norm"], scores.at[item, "passed"]
+        verdict, samples = None if pd.isna(passed) else bool(passed), _samples(rubric, rows)
+        weights = dict(zip(rows["judge"], rows.get("weight") or [1.0] * len(places), strict=True))
+        explained = zip(rows["passed"], rows["explanation"], strict=True)
+        texts = (str(text) for side, text in explained if text is not None and verdict in (None, bool(side)))
+        hash_of_rules = rules_hash(rubric, rules, list(weights.values()))
+        keys = tuple(map(str, rows["key"]))
+        judgments[str(item)] = Judgment(
+            rubric=rubric.id,
+            rubric_version=rubric.version,
+            passed=verdict,
+            score=None if pd.isna(score) else float(score),
+            source="live" if "live" in rows["source"] else "cache",
+            samples=samples,
+            agreement=agreement_of(samples),
+            rationale=next(texts, None),
+            judge=str(rows["judge"][0]) if len(weights) == 1 else tuple(map(str, weights)),
+            keys=keys,
+            verdict_key=verdict_key(keys, len(samples) // len(weights), hash_of_rules),
+            parts=dict(parts.get(str(item), {})) | {"rules_hash": hash_of_rules},
+            reasons=dict(Counter(reason for reason in rows["error"] if reason is not None)) or None,
+            **{name: _sum(rows[name]) for name in _COSTS if name in rows},
+        )
+    return judgments
 
 
 def _samples(rubric: Rubric, rows: Mapping[str, list[Any]]) -> tuple[bool | None, ...]:

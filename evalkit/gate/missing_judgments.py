@@ -7,8 +7,6 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-import pandas as pd
-
 from evalkit.engine import Spec, Worklist
 from evalkit.engine.cache import ReplyStore
 from evalkit.engine.judging import judge_worklist
@@ -16,8 +14,7 @@ from evalkit.engine.providers import check_ready
 from evalkit.engine.providers.prices import price_of
 from evalkit.engine.reply_lookup import nearest
 from evalkit.errors import ConfigError, JudgeError, counted
-from evalkit.evaluation import Evaluation
-from evalkit.gate.judgments import Judgment, judgment_of, plain_columns
+from evalkit.gate.judgments import Judgment, judgments_of
 from evalkit.gate.precedence import GateOptions, Resolved
 from evalkit.gate.traces import REDACTED, Trace
 from evalkit.gate.verdict_keys import verdict_key, verdict_parts
@@ -27,7 +24,7 @@ _MOST_NEAREST = 20
 
 def work_of(spec: Spec, traces: Sequence[Trace]) -> Worklist:
     """The worklist that `judge` would make for these traces: the same inputs, so the same keys."""
-    items = [{"item_id": str(at), **trace.item} for at, trace in enumerate(traces)]
+    items = [{**trace.item, "item_id": str(at)} for at, trace in enumerate(traces)]
     return Worklist.of(spec, items, ids=[trace.name for trace in traces])
 
 
@@ -90,33 +87,14 @@ def judged(work: Worklist, resolved: Resolved, options: GateOptions) -> tuple[li
         text = f"no judge answered and nothing was scored ({REDACTED})" if options.redact else str(problem)
         lost = Judgment(resolved.rubric.id, resolved.rubric.version, error=f"could not be judged: {text}")
         return [lost] * len(work.inputs), 0.0, 0
-    judgments = _judgments(work, resolved, table)
+    parts = {str(at): verdict_parts(work.spec, resolved.rules, hashes[0]) for at, hashes in enumerate(work.hashes)}
+    judgments = list(judgments_of(table, resolved.rubric, resolved.rules, parts).values())
     judgments = _with_misses(work, resolved, judgments, options, table["error"].tolist())
     if options.no_promoted:
         judgments = _refuse_promoted(judgments, options)
     is_live = table["source"].eq("live").fillna(value=False).to_numpy(dtype=bool)
     paid = table.loc[is_live].drop_duplicates("key")["cost_usd"]
     return judgments, None if paid.isna().any() else float(paid.sum()), len(paid)
-
-
-def _judgments(work: Worklist, resolved: Resolved, table: pd.DataFrame) -> list[Judgment]:
-    combined = Evaluation(work.items, work.spec.rubric, resolved.rules, table).rubric_scores
-    passed, score = combined["passed"].tolist(), combined["score_norm"].tolist()
-    columns, size = plain_columns(table), len(table) // max(1, len(work.inputs))
-    parts = [slice(at * size, (at + 1) * size) for at in range(len(work.inputs))]
-    keys = keys_of(work, resolved, [columns["key"][part] for part in parts])
-    return [
-        judgment_of(
-            resolved.rubric,
-            {name: column[part] for name, column in columns.items()},
-            passed=passed[at],
-            score=score[at],
-            keys=own,
-            verdict_key=verdict,
-            parts=key_parts,
-        )
-        for at, (part, (own, verdict, key_parts)) in enumerate(zip(parts, keys, strict=True))
-    ]
 
 
 def _with_misses(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +13,10 @@ from evalkit.core.files import write_whole
 from evalkit.core.vote_aggregate_rules import Rules
 from evalkit.errors import InputError, counted
 from evalkit.evaluation import Evaluation
-from evalkit.gate.judgments import Judgment, judgment_of, plain_columns
+from evalkit.gate.judgments import Judgment, judgments_of
 from evalkit.gate.traces import read_traces
-from evalkit.gate.verdict_keys import input_hashes, rubric_hash, rules_hash, verdict_key
-from evalkit.rubrics import Rubric, load_rubric
-from evalkit.stats.aggregation.aggregating import aggregate
-from evalkit.stats.aggregation.combining_criteria import combine
-from evalkit.stats.voting import vote
+from evalkit.gate.verdict_keys import input_hashes, rubric_hash
+from evalkit.rubrics import load_rubric
 from evalkit.tables import ItemsLike, as_items, check, records
 
 _OWN = ("item_id", "question", "answer", "context")
@@ -141,41 +138,13 @@ def _judgments_by_item(judgments: Any, items: pd.DataFrame) -> dict[str, dict[st
     for table, rubric, rules in parts:
         if rubric.mode == "pairwise":
             raise InputError(f"rubric {rubric.id} compares pairs, and a trace has one answer; use a pointwise rubric")
-        hashes = dict(zip(items["item_id"].tolist(), input_hashes(rubric, items), strict=True))
-        for item, judgment in _of_rubric(table, rubric, rules, hashes):
+        own = {"rubric": rubric.id, "rubric_version": rubric.version, "rubric_hash": rubric_hash(rubric)}
+        hashes = zip(items["item_id"].tolist(), input_hashes(rubric, items), strict=True)
+        found = judgments_of(table, rubric, rules, {item: own | {"input_hash": hashed} for item, hashed in hashes})
+        for item, judgment in found.items():
             if judgment.is_final:
                 by_item.setdefault(item, {})[rubric.id] = judgment
     return by_item
-
-
-def _of_rubric(
-    table: pd.DataFrame, rubric: Rubric, rules: Rules, hashes: Mapping[str, str]
-) -> Iterator[tuple[str, Judgment]]:
-    if not len(table):
-        return
-    parts = {"rubric": rubric.id, "rubric_version": rubric.version, "rubric_hash": rubric_hash(rubric)}
-    votes = vote(table, **rules.vote_options)
-    combined = combine(aggregate(votes, **rules.aggregate_options), rubric).set_index("item_id")
-    columns = plain_columns(table)
-    weights = table["weight"].tolist() if "weight" in table else [1.0] * len(table)
-    for item, places in table.groupby("item_id", observed=True, sort=False).indices.items():
-        rows = {name: [column[place] for place in places] for name, column in columns.items()}
-        weight_of = {judge: weights[place] for judge, place in zip(rows["judge"], places, strict=True)}
-        own_rules = rules_hash(rubric, rules, list(weight_of.values()))
-        n_samples = len(dict.fromkeys(zip(rows["judge"], rows["sample"], strict=True)))
-        keys = tuple(map(str, rows["key"]))
-        yield (
-            str(item),
-            judgment_of(
-                rubric,
-                rows,
-                passed=combined.at[item, "passed"],
-                score=combined.at[item, "score_norm"],
-                keys=keys,
-                verdict_key=verdict_key(keys, n_samples // max(1, len(weight_of)), own_rules),
-                parts=parts | {"input_hash": hashes.get(str(item)), "rules_hash": own_rules},
-            ),
-        )
 
 
 def _line(row: Mapping[str, Any], judged: Mapping[str, Judgment]) -> bytes:
