@@ -219,7 +219,7 @@ def test_a_recorded_judgment_without_a_key_counts_by_version_and_number() -> Non
     asked = GateOptions(judge="none", model="any", samples=3)
     assert run_gate(config(one(rubric_version="v1")), given_, asked).exit_code == 0
     other = run_gate(config(one(rubric_version="v1", samples=5)), given_)
-    assert "samples: recorded 3, asked 5" in other.tests[0].message
+    assert "samples: recorded 3, needed 5" in other.tests[0].message
     keyed = [trace(recorded={"faithfulness": said | {"verdict_key": "0" * 64}})]
     assert run_gate(config(one(rubric_version="v1")), keyed, asked).exit_code == 2
 

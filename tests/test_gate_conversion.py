@@ -196,7 +196,7 @@ def _edited(path: Path, old: str, new: str) -> None:
         ('"input_hash":', '"x":', "verdict"),
         ('"rubric_hash":', '"x":', "verdict"),
         ('"rules_hash":', '"x":', "verdict"),
-        ('"parts":', '"x":', "verdict_key: another one is asked"),
+        ('"parts":', '"x":', "verdict_key: another one is needed"),
     ],
 )
 def test_a_trace_that_was_changed_after_to_traces_has_no_verdict(

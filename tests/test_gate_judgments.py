@@ -65,7 +65,7 @@ def test_a_score_of_another_tool_is_any_number_from_0_to_1(score: float) -> None
 @pytest.mark.parametrize("score", [0.0, 0.123456, 0.95])
 def test_evalkits_own_score_follows_from_the_samples(score: float) -> None:
     """On its scale of 0, 1 and 2 three passing samples have the score 1 and nothing else."""
-    with pytest.raises(InputError, match=f"score {score} where 3 samples passed and 0 failed"):
+    with pytest.raises(InputError, match=f"score {score} although 3 samples passed and 0 failed"):
         gate(foreign([T, T, T], score=score, verdict_key="0" * 64))
 
 
@@ -100,26 +100,26 @@ def test_agreement_is_taken_as_precise_as_it_is_written(samples: list[Any], agre
     if fits:
         assert gate(record, samples=len(samples), min_score=0.5).exit_code == 0
     else:
-        with pytest.raises(InputError, match=f"line 1: .* contradicts itself: agreement {float(agreement)} where "):
+        with pytest.raises(InputError, match=f"line 1: .* contradicts itself: agreement {float(agreement)} although "):
             gate(record, samples=len(samples), min_score=0.5)
 
 
 def test_evalkits_own_agreement_has_four_places() -> None:
     own = {"verdict_key": "0" * 64, "score": 0.8333}
     read_recorded(foreign([T, T, F], agreement=0.6667, **own), "f", ek.load_rubric("faithfulness@v1"))
-    with pytest.raises(InputError, match=r"agreement 0.67 where 2 of 3 samples passed, 1 failed \(0.6667\)"):
+    with pytest.raises(InputError, match=r"agreement 0.67 although 2 of 3 samples passed, 1 failed \(0.6667\)"):
         read_recorded(foreign([T, T, F], agreement=0.67, **own), "f", ek.load_rubric("faithfulness@v1"))
 
 
 @pytest.mark.parametrize(
     ("record", "said"),
     [
-        (foreign([T, F, F]), "contradicts itself: passed True where 1 of 3 samples passed, 2 failed"),
-        (foreign([T, T, F], passed=False), "contradicts itself: passed False where 2 of 3 samples passed, 1 failed"),
-        (foreign([T, F, F, N, N]), "contradicts itself: passed True where 1 of 5"),
-        (foreign([N, N, N]), "contradicts itself: passed True and score 0.9 where no sample is scored"),
+        (foreign([T, F, F]), "contradicts itself: passed True although 1 of 3 samples passed, 2 failed"),
+        (foreign([T, T, F], passed=False), "contradicts itself: passed False although 2 of 3 samples passed, 1 failed"),
+        (foreign([T, F, F, N, N]), "contradicts itself: passed True although 1 of 5"),
+        (foreign([N, N, N]), "contradicts itself: passed True and score 0.9 although no sample is scored"),
         (foreign([N, N, N], passed=None, score=0.5), "contradicts itself: passed None and score 0.5"),
-        (foreign([T, T, T], error="timed out"), "passed True and score 0.9 where an error is recorded"),
+        (foreign([T, T, T], error="timed out"), "passed True and score 0.9 although an error is recorded"),
         (foreign([T], score=1.5), "score: must be less than or equal to 1, got 1.5"),
         (foreign([T], score=-0.1), "score: "),
         (foreign([T], score=True), "score: must be a valid number, got True"),
@@ -280,7 +280,9 @@ def test_a_rubrics_own_pass_at_decides_by_the_score() -> None:
     key = {"verdict_key": "0" * 64}
     assert read_recorded(foreign([F, F, F], T, 0.65, **key), "f", own).passed
     for passed, score in ((True, 0.55), (False, 0.65), (None, 0.65)):
-        with pytest.raises(InputError, match=f"passed {passed} where 0 of 3 samples passed, 3 failed, score {score}"):
+        with pytest.raises(
+            InputError, match=f"passed {passed} although 0 of 3 samples passed, 3 failed, score {score}"
+        ):
             read_recorded(foreign([F, F, F], passed, score, **key), "f", own)
 
 

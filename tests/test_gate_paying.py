@@ -171,7 +171,7 @@ def test_a_budget_that_is_reached_part_way(here: Path, server: JudgeServer) -> N
     assert result.exit_code == 2
     lost = [test.message for test in result.tests if test.status == "error"]
     assert all("3 of 3 samples unscored (budget 3)" in message for message in lost)
-    assert result.notes[0].startswith(f"the budget of US$ {budget} was reached; paid replies are kept")
+    assert result.notes[0].startswith(f"the budget of US$ {budget} was reached; paid replies are stored")
     before = len(server.seen)
     assert run_gate("eval.json", "traces.jsonl", priced(server)).counts["pass"] == 6
     assert len(server.seen) == 6, f"only the rest is paid, after {before}"

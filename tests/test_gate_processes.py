@@ -85,7 +85,7 @@ def test_a_cache_miss_with_no_judge_lists_three_ways_out(here: Path, judge: Judg
     named = {"VERDICT_JUDGE_MODEL": "m", "VERDICT_JUDGE_TEMPERATURE": "0"}
     done = ci(here, "--judge", "none", "--judge-base-url", judge.url, **named)
     assert done.returncode == 2
-    assert "temperature: cached at 1.0, asked 0.0" in done.stdout
+    assert "temperature: cached at 1.0, needed 0.0" in done.stdout
     ways = [line for line in done.stderr.splitlines() if "three ways out" not in line and "warning" not in line]
     assert [line.split(": evalkit ")[1].split()[0] for line in ways] == ["ci", "judge", "cache"]
 
@@ -159,7 +159,7 @@ def test_faults_of_the_configuration(here: Path, old: str, new: str, said: str) 
         (json.dumps(trace(extra=1)) + "\n", "traces.jsonl, line 1: unknown key 'extra' (allowed: schema_version"),
         (
             json.dumps(trace(meta=recorded(passed=False))) + "\n",
-            "line 1: meta.verdict.judge.faithfulness contradicts itself: passed False where 3 of 3 samples passed",
+            "line 1: meta.verdict.judge.faithfulness contradicts itself: passed False although 3 of 3 samples passed",
         ),
         (json.dumps(trace(meta=recorded(score=1.2))) + "\n", "line 1: meta.verdict.judge.faithfulness: score"),
         ("", "traces.jsonl has no traces"),

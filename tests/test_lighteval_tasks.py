@@ -730,7 +730,7 @@ def test_pollux_metric_refuses_what_cannot_be(monkeypatch):
             pollux_metric({"c": ek.Criterion.from_pollux("c", scale)})
     with pytest.raises(ConfigError, match=r"'c': a POLLUX score .* its scale is 'a', 'b'"):
         pollux_metric({"c": ek.Criterion(name="c", level="nominal", scale={"a": "", "b": ""})})
-    with pytest.raises(ConfigError, match="missing='zero' is unknown; allowed are na, renormalise"):
+    with pytest.raises(ConfigError, match="unknown missing='zero'; allowed: na, renormalise"):
         pollux_metric(criteria, missing="zero")
     with pytest.raises(ConfigError, match="shown names 'rhymes'; the criteria are"):
         pollux_metric(criteria, shown=["rhymes"])

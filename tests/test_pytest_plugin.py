@@ -118,7 +118,7 @@ def test_row_of_a_table(verdict):
     assert "ValidationError" not in said
     assert "Traceback" not in said
     for line in (
-        "got a Profile; name a profile with --verdict-profile",
+        "got a Profile; use a profile with --verdict-profile",
         "such as 'faithfulness', got a Rubric; pass its id",
         "got a NoneType; pass its id",
         "'regex' needs no judge",

@@ -1,4 +1,4 @@
-"""The configuration of a gate: settings, tests and bounds for the whole suite. Unknown keys are errors."""
+"""The configuration of a gate: settings, tests and bounds for the whole suite; unknown keys are errors."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _PROBES = ("", "a", "\n", "a b\n\nC1", "<b>{}[]()", "!?.,;:'", "\x00\t", "Ж é 
 
 def _phrase(text: str) -> str:
     if not text.strip():
-        raise ValueError("a blank text is in nearly every answer; give the text that must be in it")
+        raise ValueError("blank: nearly every answer contains it; give the text that must occur")
     return text
 
 
 def _pattern(text: str) -> str:
-    r"""A regular expression that some answer does not match: `a*`, `^.*`, `\A` and `(^|x)` match every one."""
+    r"""A regular expression that does not match every answer, as `a*`, `^.*`, `\A` and `(^|x)` do."""
     try:
         pattern = re.compile(text)
         always = _FORBIDS.search(text) is None and all(pattern.search(probe) for probe in _PROBES)
@@ -51,7 +51,7 @@ def _one_or_more(value: Any) -> Any:
 
 
 class JudgeFields(BaseModel):
-    """The judge's fields, for settings and for one expectation."""
+    """The fields of the judge, for all tests or for one expectation."""
 
     model_config = _STRICT
 
@@ -74,7 +74,7 @@ class Settings(JudgeFields):
 class Expected(JudgeFields):
     """One expectation: a judge metric (the id of any rubric) or a check that needs no judge.
 
-    must_contain needs `value` (one text or several), regex `pattern`, json_schema `schema` or `schema_file`.
+    must_contain needs `value` (one string or several), regex `pattern`, json_schema `schema` or `schema_file`.
     """
 
     type: str

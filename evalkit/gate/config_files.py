@@ -1,4 +1,4 @@
-"""Reading a gate configuration: YAML or JSON, with errors that name file, line and key."""
+"""Reading a gate configuration, in YAML or JSON; errors give file, line and key."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ _KEYS = [name for name, field in GateConfig.model_fields.items() if not field.ex
 
 
 def load_gate(path: str | Path, *, redact: bool = False) -> GateConfig:
-    """Read a configuration: YAML, or JSON where the name ends in ``.json``.
+    """Read a configuration: JSON if the name ends in ``.json``, else YAML.
 
     Parameters
     ----------
     path
         The file.
     redact
-        Quote no value of it in errors.
+        Quote no value of the file in errors.
 
     Raises
     ------
     ConfigError
-        Naming file, line, key and what is allowed.
+        With file, line, key and what is allowed.
     """
     path = Path(path)
     values = _read(path)
@@ -49,11 +49,11 @@ def load_gate(path: str | Path, *, redact: bool = False) -> GateConfig:
         line = _line_of(path, problems(problem, GateConfig)[0].place)
         raise ConfigError(f"{path}, line {line}: {explain(problem, GateConfig, redact=redact)}") from None
     except TypeError:
-        raise ConfigError(f"{path}: keys must be text (allowed: {', '.join(_KEYS)})") from None
+        raise ConfigError(f"{path}: keys must be strings (allowed: {', '.join(_KEYS)})") from None
 
 
 def place_of(config: GateConfig, test: str) -> str:
-    """File and line of a test; only the name where the configuration was made in Python."""
+    """File and line of a test; only a name if the configuration was made in Python."""
     path = config.folder / config.name
     if not config.name or not path.is_file():
         return config.name or "the configuration"
@@ -80,7 +80,7 @@ def _read(path: Path) -> Any:
 
 
 def _line_of(path: Path, where: Sequence[Any]) -> int:
-    """The line of a key in the file; where it is missing, the line of its parent."""
+    """The line of a key in the file; if the key is missing, the line of its parent."""
     from ruamel.yaml import YAML
 
     node: Any = YAML(pure=True).compose(path.read_text(encoding="utf-8"))

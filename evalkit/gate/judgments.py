@@ -1,4 +1,4 @@
-"""The judgment of one answer by one rubric, and how it follows from the rows of a judgments table."""
+"""The judgment of one answer by one rubric, and its computation from the rows of a judgments table."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ class Judgment:
     passed, score
         The verdict (None: open) and the 0-1 score (None: unscored).
     source
-        ``trace``, ``cache`` or ``live``; None where there is no judgment.
+        ``trace``, ``cache`` or ``live``; None if there is no judgment.
     samples
-        Per judge and sample: passed, failed, or None where it is unscored.
+        Per judge and sample: True (passed), False (failed) or None (unscored).
     agreement
         Largest share of one verdict among all samples, 0-1, None for one sample.
     rationale
-        The first explanation on the majority's side.
+        The first explanation that agrees with the verdict.
     judge
         Name of the judge, or names.
     keys, verdict_key, parts
         Reply keys, the key of the verdict, and its parts.
     prompt_tokens, completion_tokens, cost_usd
-        Tokens and US$ of the replies when they were paid.
+        Tokens and US$ that the replies cost when they were paid for.
     reasons
         Why samples are unscored, with counts.
     error
@@ -73,7 +73,7 @@ class Judgment:
     def is_scored(self) -> bool:
         """Whether there is a score and more than half of the samples are scored.
 
-        In a jury, judges without any scored sample do not count here: the quorum has decided about them.
+        In a jury, judges without any scored sample do not count here: the quorum takes care of them.
         """
         n_judges = len(self.judge) if isinstance(self.judge, tuple) and self.verdict_key is not None else 1
         samples = [one for block in judge_blocks(self.samples, n_judges) if set(block) != {None} for one in block]
@@ -81,11 +81,11 @@ class Judgment:
 
     @property
     def is_final(self) -> bool:
-        """Whether to record it: it is scored, or every sample has a reply. Others are judged again."""
+        """Whether to record it: it is scored, or every sample has a reply. Other judgments are requested again."""
         return self.error is None and (self.is_scored or not set(ENGINE_REASONS) & set(self.reasons or {}))
 
     def to_dict(self) -> dict[str, Any]:
-        """The judgment as it is written into a trace."""
+        """The judgment in the form that a trace file has."""
         names = [name for name in self.__slots__ if name not in ("rubric", "error", "reasons")]
         values = {name: getattr(self, name) for name in names}
         kept = ("passed", "score", "agreement")
@@ -143,7 +143,7 @@ def judgments_of(
 
 
 def _samples(rubric: Rubric, rows: Mapping[str, list[Any]]) -> tuple[bool | None, ...]:
-    """Judge by judge, each sample over all criteria: it passes when all criteria with a pass rule pass."""
+    """Per judge and sample whether it passes: it does if all criteria with a pass rule pass."""
     ruled = {criterion.name for criterion in rubric.criteria if criterion.scale.has_rule}
     names = ("criterion", "judge", "sample", "passed", "error")
     by_sample: dict[tuple[Any, Any], list[bool | None]] = {}
@@ -154,13 +154,13 @@ def _samples(rubric: Rubric, rows: Mapping[str, list[Any]]) -> tuple[bool | None
 
 
 def _sum(values: list[Any]) -> Any:
-    """The sum of the known values; None where none is known."""
+    """The sum of the known values; None if none is known."""
     known = [value for value in values if value is not None]
     return sum(known) if known else None
 
 
 def agreement_of(samples: Sequence[bool | None]) -> float | None:
-    """Largest share of one verdict among all samples, rounded to 4 places; None for one sample or none.
+    """Largest share of one verdict among all samples, rounded to 4 places; None for fewer than two samples.
 
     Examples
     --------
@@ -173,7 +173,7 @@ def agreement_of(samples: Sequence[bool | None]) -> float | None:
 
 
 def judge_blocks(samples: Sequence[bool | None], n_judges: int) -> list[Sequence[bool | None]]:
-    """The samples of each judge; all in one block where their number is not a multiple of the judges."""
+    """The samples of each judge; all in one block if their number is not a multiple of the number of judges."""
     size = len(samples) // max(1, n_judges)
     if not size or len(samples) % n_judges:
         return [samples]

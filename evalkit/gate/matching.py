@@ -1,4 +1,4 @@
-"""Finding the traces of each test: by request id, else by unique prompt."""
+"""Finding the traces of each test, by request id or else by unique prompt."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Match:
 def match(
     tests: Sequence[GateTest], traces: Iterable[Trace], name: str = "the trace file", *, redact: bool = False
 ) -> list[Match]:
-    """The traces of each test, in the order of the file; other traces are not kept.
+    """The traces of each test, in the order of the file.
 
     With `redact`, errors quote neither prompt nor context.
 
@@ -51,10 +51,10 @@ def _match(
     if not mine and test.request_id is None and prompt is not None:
         mine = by_prompt.get(prompt, [])
     if not mine:
-        other = "" if test.request_id or prompt is None else ", and none with its prompt"
+        other = "" if test.request_id or prompt is None else ", and no trace with its prompt"
         return Match(
             error=f"{name} has no trace with request_id {test.request_id or test.id!r}{other}; "
-            "add the trace, or name it by request_id"
+            "add the trace, or set request_id in the test"
         )
     attempts = [trace.attempt for trace in mine]
     if len(mine) > 1 and (None in attempts or len(set(attempts)) < len(attempts)):

@@ -59,9 +59,9 @@ def measure(judgment: Judgment, min_score: float | None = None) -> tuple[Status,
 
 
 def over_repeats(expected: Expected, measured: Sequence[Measured], sources: Any = None) -> MetricResult:
-    """One expectation over the repeats of a test: ``flaky`` if they reach different verdicts and at most half fail.
+    """The result of one expectation over the repeats of a test.
 
-    If more than half fail, the status is ``fail``.
+    If they reach different verdicts, it is ``flaky``, or ``fail`` if more than half of them fail.
     """
     status = worst([one.status for one in measured])
     first = next(one for one in measured if one.status == status)
@@ -75,15 +75,15 @@ def over_repeats(expected: Expected, measured: Sequence[Measured], sources: Any 
 
 
 def compile_check(expected: Expected, folder: Path) -> Any:
-    """What a deterministic check needs, compiled before anything runs.
+    """The compiled pattern, schema or strings of a check without a judge.
 
     Raises
     ------
     ConfigError
-        For an invalid schema. `check_answer` accepts the error in place of the compiled check, so that only the tests
+        For an invalid schema. `check_answer` takes the error instead of a compiled check, so that only the tests
         with that schema are errors.
     MissingExtraError
-        Without the package jsonschema.
+        If the package jsonschema is missing.
     """
     if expected.type == "regex":
         return re.compile(str(expected.pattern))
@@ -106,7 +106,7 @@ def compile_check(expected: Expected, folder: Path) -> Any:
         plain = None if "$schema" in schema else jsonschema.Draft202012Validator
         kind = jsonschema.validators.validator_for(schema, default=plain)
         if kind is None:
-            raise ValueError(f"unknown $schema {schema['$schema']!r}; name a draft, or leave it out")
+            raise ValueError(f"unknown $schema {schema['$schema']!r}; give a JSON Schema draft, or omit it")
         kind.check_schema(schema)
         idle = set() if {"then", "else"} & set(schema) else {"if"}
         checks = (name for name, value in schema.items() if value is not True and value not in ({}, []))
@@ -125,7 +125,7 @@ def check_answer(expected: Expected, compiled: Any, answer: str, *, redact: bool
     """Status of one deterministic check; with `redact`, the message quotes neither answer nor expectation.
 
     A check that cannot be decided (an unresolved ``$ref``, an answer nested too deeply, a pattern that takes too long)
-    is an ``error``. Nothing is fetched.
+    is an ``error``. No file and no URL is read.
 
     Examples
     --------
@@ -170,12 +170,12 @@ def _check_schema(validator: Any, answer: str) -> tuple[Status, str]:
 
 
 class _TooSlowError(BaseException):
-    """Raised by a timer; no `except Exception` on the way stops it."""
+    """Raised by a timer; a BaseException, so that no `except Exception` catches it."""
 
 
 @contextmanager
 def _limited(seconds: float) -> Iterator[None]:
-    """Raise `_TooSlowError` after so many seconds of computing; no limit outside the main thread and on Windows."""
+    """Raise `_TooSlowError` after so many seconds of computing; no limit on Windows and outside the main thread."""
     if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
         yield
         return

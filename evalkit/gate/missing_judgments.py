@@ -1,4 +1,4 @@
-"""Judgments that a trace does not hold: from the cache, else live, by the engine of `judge`."""
+"""Judgments that the traces lack: from the cache, else by live calls, with the engine of `judge`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MOST_NEAREST = 20
 
 
 def work_of(spec: Spec, traces: Sequence[Trace]) -> Worklist:
-    """The worklist that `judge` would make for these traces: the same inputs, so the same keys."""
+    """The worklist for these traces: the same inputs as for `judge`, so the same keys."""
     items = [{**trace.item, "item_id": str(at)} for at, trace in enumerate(traces)]
     return Worklist.of(spec, items, ids=[trace.name for trace in traces])
 
@@ -33,7 +33,7 @@ def keys_of(
 ) -> list[tuple[tuple[str, ...], str, dict[str, Any]]]:
     """For each trace the reply keys, the verdict key, and its parts.
 
-    A recorded reply has a key of its own, which replaces the shared one where it is among the keys `held`.
+    A recorded reply has a key of its own, which replaces the shared one if it is among the keys `held`.
     """
     keys, recorded = list(map(bytes.hex, work.keys())), map(bytes.hex, work.keys(recorded=True) if held else ())
     size = len(keys) // max(1, len(work.inputs))
@@ -77,7 +77,7 @@ def check_callable(work: Worklist, resolved: Resolved, options: GateOptions) -> 
 
 
 def judged(work: Worklist, resolved: Resolved, options: GateOptions) -> tuple[list[Judgment], float | None, int]:
-    """One judgment per trace, with `error` if there is none; the US$ paid now (None: unknown) and the replies.
+    """One judgment per trace (`error`: there is none), the US$ paid now (None: unknown), and the number of calls.
 
     Call `check_callable` first: it reports configuration errors before anything is paid.
     """
@@ -100,7 +100,7 @@ def judged(work: Worklist, resolved: Resolved, options: GateOptions) -> tuple[li
 def _with_misses(
     work: Worklist, resolved: Resolved, judgments: list[Judgment], options: GateOptions, errors: list[Any]
 ) -> list[Judgment]:
-    """The judgments; where a sample is not cached and no judge may be called, an error names the nearest entry."""
+    """The judgments; if samples are not cached and no judge may be called, an error describes the nearest entry."""
     store, n_looked_up, checked = ReplyStore.open(options.cache), 0, list[Judgment]()
     size = work.n_rows // max(1, len(work.inputs))
     for at, judgment in enumerate(judgments):
@@ -111,7 +111,7 @@ def _with_misses(
         n_looked_up += 1
         row = next(row for row in range(at * size, (at + 1) * size) if errors[row] == "cache_miss")
         near = nearest(work, store, row) if n_looked_up <= _MOST_NEAREST else None
-        differs = "; ".join(f"{name}: cached at {old}, asked {new}" for name, (old, new) in (near or {}).items())
+        differs = "; ".join(f"{name}: cached at {old}, needed {new}" for name, (old, new) in (near or {}).items())
         judges = " and ".join(judge.name for judge in work.spec.judges)
         error = (
             f"cache miss: {n_misses} of {counted(size, 'sample')} of {resolved.rubric.id}@{resolved.rubric.version} by "

@@ -135,7 +135,7 @@ class Resolver:
         Raises
         ------
         ConfigError
-            Naming configuration and test.
+            With the configuration and the test.
         """
         own = {name: getattr(expected, name) for name in (*JudgeFields.model_fields, "rubric_version")}
         known = (expected.type, *own.values())
@@ -227,7 +227,7 @@ class Resolver:
 
 
 def _for(judge: Judge, changes: Mapping[str, Any]) -> dict[str, Any]:
-    """The changes that apply to a judge: only an LLM has a server."""
+    """The changes that apply to a judge; only an LLM has a server."""
     return {name: value for name, value in changes.items() if judge.is_llm or name not in ("base_url", "api_key_env")}
 
 

@@ -1,7 +1,7 @@
 """The pytest plugin: ``def test_x(verdict): verdict.check(item, "faithfulness", min_score=0.85)``.
 
 pytest loads it in every project where evalkit is installed, so it imports evalkit only when a test uses the fixture.
-Judge, samples and cache are found as in the gate: option > ``VERDICT_…`` variable > `check` > default.
+Judge, samples and cache are resolved as in the gate: option > ``VERDICT_…`` variable > `check` > default.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Start counting."""
+    """Start the counters."""
     config.stash[_TALLY] = dict.fromkeys(_COUNTED, 0.0)
 
 
@@ -72,16 +72,16 @@ class Verdict:
         rubric_version: str | None = None,
         samples: int | None = None,
     ) -> Judgment:
-        """Fail the test unless a judge's score of the item reaches `min_score`.
+        """Fail the test unless the score of the item reaches `min_score`.
 
         Parameters
         ----------
         item
             ``{"question": …, "answer": …, "context": …}`` and further inputs of the rubric, or a trace.
         rubric
-            The id of a rubric, such as ``faithfulness``. Name a profile with ``--verdict-profile``.
+            The id of a rubric, such as ``faithfulness``. To use a profile, pass ``--verdict-profile``.
         min_score
-            The least score, 0-1; None: the verdict must be "passed".
+            The lowest score that passes, 0-1; None: the verdict must be "passed".
         rubric_version, samples
             As in the gate's ``expected``.
 
@@ -93,7 +93,7 @@ class Verdict:
         Raises
         ------
         pytest.fail.Exception
-            When the item fails, or could not be judged; the message says which, with samples and agreement.
+            If the item fails or cannot be judged; the message contains the reason, samples and agreement.
         """
         from evalkit.errors import EvalkitError
         from evalkit.gate import GateConfig, run_gate
@@ -166,7 +166,7 @@ def _checked(given: dict[str, Any], rubric: object) -> dict[str, Any]:
 
     if not isinstance(rubric, str):
         name = type(rubric).__name__
-        advice = "name a profile with --verdict-profile" if name == "Profile" else "pass its id"
+        advice = "use a profile with --verdict-profile" if name == "Profile" else "pass its id"
         raise InputError(f"verdict.check expected the id of a rubric, such as 'faithfulness', got a {name}; {advice}")
     if rubric in CHECKS:
         raise InputError(f"{rubric!r} needs no judge: use a plain assert, or evalkit ci")

@@ -1,4 +1,4 @@
-"""Judgments recorded in traces: read, and checked for contradictions."""
+"""Reading the judgments in traces, with a check for contradictions."""
 
 from __future__ import annotations
 
@@ -47,17 +47,19 @@ RECORDED = tuple(name for name in _Recorded.model_fields if name not in ("ration
 
 
 def read_recorded(raw: Any, where: str, rubric: Rubric, rules: Rules = _PLAIN, *, redact: bool = False) -> Judgment:
-    """A recorded judgment, checked; its source is ``trace``. With `redact`, errors quote nothing of it.
+    """Check a recorded judgment; its source becomes ``trace``. With `redact`, errors quote nothing of it.
 
-    With a ``verdict_key``, evalkit recorded it, and verdict, score and agreement must follow from the samples by
-    evalkit's rules. Without one, another tool did: its score is any number from 0 to 1, its agreement is compared at
-    the precision in which it is written, a missing agreement is computed, and `passed` stays True only if more than
-    half of all samples passed, else it becomes None (open).
+    If it has a ``verdict_key``, evalkit recorded it: verdict, score and agreement must follow from the samples by
+    evalkit's rules.
+
+    Otherwise another tool recorded it: the score is any number from 0 to 1, and the agreement is compared at the
+    precision in which it is written, or computed if it is missing. `passed` stays True only if more than half of all
+    samples passed, else it becomes None (open).
 
     Raises
     ------
     InputError
-        When a field is missing or out of range, or fields contradict each other: `where` names file and line.
+        When a field is missing or out of range, or fields contradict each other; `where` is file and line.
     """
     place = f"{where}: meta.verdict.judge.{rubric.id}"
     try:
@@ -87,19 +89,19 @@ def _contradiction(given: _Recorded, rubric: Rubric, rules: Rules) -> str | None
     if given.agreement is not None and (yes or no):
         share = max(yes, no) / k
         if abs(given.agreement - share) > (_SLACK if is_own else _rounding(given.agreement)):
-            return f"agreement {given.agreement} where {shown} ({share:.4g})"
+            return f"agreement {given.agreement} although {shown} ({share:.4g})"
     if given.error is not None and (given.passed is not None or given.score is not None):
-        return f"passed {given.passed} and score {given.score} where an error is recorded"
+        return f"passed {given.passed} and score {given.score} although an error is recorded"
     is_one = (
         not is_own or len(rubric.criteria) == 1
     )  # with several criteria, each can have votes although no sample has all
     if is_one and not yes and not no and (given.passed is not None or given.score is not None):
-        return f"passed {given.passed} and score {given.score} where no sample is scored"
+        return f"passed {given.passed} and score {given.score} although no sample is scored"
     if not is_own:
         against = (given.passed is True and no > yes) or (given.passed is False and 2 * yes > k)
-        return f"passed {given.passed} where {shown}" if against else None
+        return f"passed {given.passed} although {shown}" if against else None
     if not _may_follow(given, rubric, rules):
-        return f"passed {given.passed} where {shown}, score {given.score}"
+        return f"passed {given.passed} although {shown}, score {given.score}"
     parts = given.parts or {}
     is_plain = rules == _PLAIN and parts.get("rules_hash") in (None, rules_hash(rubric, rules, [1.0]))
     if isinstance(given.judge, list) or not is_plain or None in samples or given.score is None:
@@ -107,7 +109,7 @@ def _contradiction(given: _Recorded, rubric: Rubric, rules: Rules) -> str | None
     low, high = _score_range(yes / k, rubric)
     if low - _SLACK <= given.score <= high + _SLACK:
         return None
-    return f"score {given.score} where {counted(yes, 'sample')} passed and {no} failed"
+    return f"score {given.score} although {counted(yes, 'sample')} passed and {no} failed"
 
 
 def _rounding(share: float) -> float:
@@ -126,7 +128,7 @@ def _may_follow(given: _Recorded, rubric: Rubric, rules: Rules) -> bool:
     """Whether evalkit can have reached this verdict from these samples.
 
     A sample passes when all m criteria that count pass, a criterion when more than half of its k samples pass. So more
-    than half of the samples pass only if all criteria do, and where all criteria pass, at least
+    than half of the samples pass only if all criteria do, and if all criteria pass, at least
     m(⌊k/2⌋ + 1) − (m − 1)k samples do. A jury can reach the verdict of any of its judges.
     """
     passed, score = given.passed, given.score
@@ -162,7 +164,7 @@ def _score_range(passing: float, rubric: Rubric) -> tuple[float, float]:
 
 
 def _ends(scale: Scale) -> tuple[float, float, float | None] | None:
-    """The lowest and highest 0-1 score that pass, and the highest that fails; None where unknown."""
+    """The lowest and highest 0-1 score that pass, and the highest that fails; None if unknown."""
     if scale.level == "nominal":
         return None
     if not scale.has_rule:

@@ -1,4 +1,4 @@
-"""The result of a gate as JUnit, Markdown, JSON and text, without times and paths: equal results are equal bytes."""
+"""The result of a gate as JUnit, Markdown, JSON and text, without times and paths: equal results, equal bytes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BAD = ("fail", "flaky", "warn")
 
 
 def as_json(result: GateResult) -> bytes:
-    """The whole result as JSON; `baseline:` reads it."""
+    """The whole result as JSON; `baseline` in a configuration reads it."""
     values = {
         "schema_version": 1,
         "type": "verdict.result",
@@ -95,7 +95,7 @@ def _case(result: GateResult, name: str, status: str, message: str, detail: str)
 
 
 def _detail(test: TestResult) -> str:
-    """Each metric with the source of its judgment and the judge's explanation; for repeats each one's status."""
+    """Each metric with the source of its judgment and the judge's explanation; for repeats also each status."""
     lines = []
     for metric in test.metrics:
         lines.append(f"{metric.type}: {metric.status}: {metric.message}")

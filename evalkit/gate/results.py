@@ -1,4 +1,4 @@
-"""The result of a gate: plain frozen values, from which every report is written."""
+"""The result of a gate, as frozen dataclasses; every report is written from it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ STATUSES: tuple[Status, ...] = ("error", "fail", "flaky", "warn", "pass")
 
 
 def worst(statuses: list[Status]) -> Status:
-    """The worst of some statuses; ``pass`` of none.
+    """The worst of some statuses; ``pass`` if there are none.
 
     Examples
     --------
@@ -89,7 +89,7 @@ class GateResult:
     strict
         Whether flaky and warned tests fail.
     judgments
-        Line number of the trace file -> rubric id -> judgment that the trace did not hold.
+        Line number of the trace file -> rubric id -> judgment that the trace did not contain.
     """
 
     name: str
@@ -112,7 +112,7 @@ class GateResult:
 
     @property
     def has_judgments(self) -> bool:
-        """Whether there is any judgment, new or recorded: with a score, or with replies that have none."""
+        """Whether there is any judgment, new or recorded, with a score or with replies that have none."""
         return any(one.judgment is not None and one.judgment.is_final for one in self._measured)
 
     @property

@@ -1,4 +1,4 @@
-"""`run_gate`: traces in, statuses out. The runner finds the judgments; metrics turn them into statuses."""
+"""`run_gate`: finds the judgment of each trace, and turns the judgments into statuses."""
 
 from __future__ import annotations
 
@@ -83,8 +83,8 @@ def run_gate(
 ) -> GateResult:
     """Judge the traces of all tests and report which pass.
 
-    A judgment comes from the trace if one with that rubric version, number of samples and key is recorded there, else
-    from the cache, else from a live call if a judge may be called.
+    A judgment comes from the trace if one with the needed rubric version, number of samples and key is recorded
+    there, else from the cache, else from a live call if a judge may be called.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def run_gate(
     traces
         The path of a trace file, or traces.
     options
-        The flags of ``evalkit ci``.
+        The options of the gate.
     environment
         The variables ``VERDICT_JUDGE…``; by default those of the process.
 
@@ -151,7 +151,7 @@ def _hide_rationales(tasks: Iterable[_Task]) -> None:
 
 
 def _use_recorded(tasks: Collection[_Task], name: str, options: GateOptions) -> None:
-    """Take the judgments that the traces hold, if they are those asked for."""
+    """Use the judgments in the traces that are the needed ones."""
     for task in tasks:
         rubric = task.resolved.rubric
         raw = (task.trace.recorded or {}).get(rubric.id)
@@ -162,9 +162,9 @@ def _use_recorded(tasks: Collection[_Task], name: str, options: GateOptions) -> 
         if options.refresh:
             continue
         if recorded.rubric_version != rubric.version:
-            task.rejected = f"rubric_version: recorded at {recorded.rubric_version}, asked {rubric.version}"
+            task.rejected = f"rubric_version: recorded at {recorded.rubric_version}, needed {rubric.version}"
         elif len(recorded.samples) != task.resolved.n_samples:
-            task.rejected = f"samples: recorded {len(recorded.samples)}, asked {task.resolved.n_samples}"
+            task.rejected = f"samples: recorded {len(recorded.samples)}, needed {task.resolved.n_samples}"
         elif not recorded.is_final:
             task.rejected = "samples: recorded without a reply"
         elif recorded.verdict_key and (missing := _missing_inputs(task)):
@@ -176,7 +176,7 @@ def _use_recorded(tasks: Collection[_Task], name: str, options: GateOptions) -> 
 
 
 def _reject_other_keys(group: list[_Task]) -> None:
-    """Reject recorded verdicts with another key; where no judge is named, those of another input or rubric."""
+    """Reject recorded verdicts with another key; if no judge is named, those of another input or rubric."""
     resolved = group[0].resolved
     spec = resolved.spec or Spec.of(resolved.rubric, "fake:strict", resolved.samples)
     recorded = [task.judgment for task in group if task.judgment is not None]
@@ -207,7 +207,7 @@ def _missing_inputs(task: _Task) -> str | None:
 
 
 def _judge(tasks: Collection[_Task], options: GateOptions) -> float | None:
-    """Take what is missing from the cache, then from live calls; the US$ paid, None if a price is unknown."""
+    """Get the missing judgments from the cache or by live calls; the US$ paid, None if a price is unknown."""
     unjudged = [task for task in tasks if task.judgment is None]
     for task in unjudged:
         rubric = task.resolved.rubric
@@ -216,8 +216,8 @@ def _judge(tasks: Collection[_Task], options: GateOptions) -> float | None:
         elif task.resolved.spec is None:
             if task.resolved.live:
                 raise ConfigError(
-                    "a live call is needed and the judge names no model: give --judge-model MODEL, "
-                    "or VERDICT_JUDGE_MODEL, or a profile"
+                    "a live call is needed, and the judge names no model: pass --judge-model MODEL, "
+                    "or set VERDICT_JUDGE_MODEL, or use a profile"
                 )
             error = (
                 f"no judgment by {rubric.id}@{rubric.version} is recorded in the trace (line {task.trace.line}), "
@@ -259,7 +259,7 @@ def _notes(tasks: Iterable[_Task], options: GateOptions) -> list[str]:
     notes = []
     if any("budget" in (one.reasons or {}) for one in judgments):
         limit = f"{options.max_calls} calls" if options.budget_usd is None else f"US$ {options.budget_usd}"
-        notes.append(f"the budget of {limit} was reached; paid replies are kept: run again with more")
+        notes.append(f"the budget of {limit} was reached; paid replies are stored: run again with a larger one")
     if n_late := sum((one.reasons or {}).get("timeout", 0) for one in judgments):
         notes.append(
             f"{counted(n_late, 'sample')} had no reply in time: raise settings.timeout_seconds, or run again "
@@ -279,7 +279,7 @@ def _notes(tasks: Iterable[_Task], options: GateOptions) -> list[str]:
 
 
 def _new_judgments(tasks: Iterable[_Task]) -> dict[int, dict[str, Judgment]]:
-    """Line -> rubric id -> judgment, of those that the trace file does not hold."""
+    """Line -> rubric id -> judgment, of those that the trace file does not contain."""
     by_line: dict[int, dict[str, Judgment]] = {}
     for task in tasks:
         if task.judgment is not None and task.judgment.is_final and task.judgment.source != "trace":

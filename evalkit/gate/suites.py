@@ -1,4 +1,4 @@
-"""Bounds on a whole suite, decided by intervals, and the comparison with a baseline."""
+"""Bounds on a whole suite, tested by intervals, and the comparison with a baseline."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def read_baseline(path: Path) -> dict[tuple[str, str], _Verdict]:
     Raises
     ------
     ConfigError
-        When it is not a result file.
+        If it is not a result file.
     """
     try:
         result = orjson.loads(path.read_bytes())
@@ -134,7 +134,7 @@ class _Verdict(BaseModel):
 
 
 def compare_baseline(before: Mapping[tuple[str, str], _Verdict], tests: Sequence[TestResult]) -> list[SuiteResult]:
-    """Whether a metric got worse than chance explains: as `compare` without labels, p adjusted by Holm ≤ .05.
+    """Whether a metric is significantly worse (Holm-adjusted p ≤ .05), tested as `compare` does without labels.
 
     Tests of equal content in the baseline are one cluster.
     """
@@ -147,7 +147,7 @@ def compare_baseline(before: Mapping[tuple[str, str], _Verdict], tests: Sequence
         worse = (effect < 0 and p_verdict <= _LEVEL) or (gap < 0 and p_fall <= _LEVEL)
         p = f"p {_p(p_verdict)} by verdicts, {_p(p_fall)} by scores"
         status: Status = "error" if math.isnan(effect) and math.isnan(gap) else "fail" if worse else "pass"
-        outcome = "nothing to compare" if status == "error" else "worse than chance explains" if worse else "not worse"
+        outcome = "nothing to compare" if status == "error" else "significantly worse" if worse else "not worse"
         found.append(SuiteResult("baseline", type_, status, f"{outcome}: {text}; {p}"))
     return found
 

@@ -1,4 +1,4 @@
-"""Items and judgments to a trace file, and back."""
+"""Converting items and judgments to a trace file, and back."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def to_traces(items: ItemsLike, judgments: Any, path: str | Path) -> int:
         The table of `judge` (aggregated by the default rules), an `Evaluation` (aggregated by its rules), or None for
         traces without judgments. Judgments unscored because a reply is missing (timeout, cache miss) are left out.
     path
-        The file; it is replaced as a whole, at the end.
+        The file; it is replaced as a whole.
 
     Returns
     -------

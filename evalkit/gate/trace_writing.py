@@ -1,4 +1,4 @@
-"""Writing judgments into a trace file; every other byte of it stays."""
+"""Writing judgments into a trace file; every other byte stays the same."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NOTHING = ("null", "{}", "[]")
 
 
 def stamp_of(path: str | Path) -> tuple[int, int]:
-    """Size and time of last change of a file, to tell whether it has changed.
+    """Size and modification time of a file, to detect changes.
 
     Raises
     ------
@@ -43,9 +43,9 @@ def enrich(
     redact: bool = False,
     since: tuple[int, int] | None = None,
 ) -> None:
-    """Copy a trace file with judgments at ``meta.verdict.judge.<rubric>``; it appears whole or not at all.
+    """Copy a trace file with judgments at ``meta.verdict.judge.<rubric>``; the copy is written whole or not at all.
 
-    Lines without a judgment are copied as they are; in the others every other byte is kept.
+    Lines without a judgment are copied as they are; in the others every other byte stays the same.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ def _rewritten(line: bytes, judged: Mapping[str, Any] | None, *, redact: bool) -
 
 
 def _hidden(members: Mapping[str, str], shown: Iterable[str]) -> dict[str, str]:
-    """The members, with all but the harmless ones redacted; a context stays a list."""
+    """The members, all but the `shown` ones redacted; a context stays a list."""
     return {
         name: text if name in shown or text in _NOTHING else f"[{_HIDDEN}]" if name == "context" else _HIDDEN
         for name, text in members.items()

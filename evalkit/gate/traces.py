@@ -1,4 +1,4 @@
-"""Trace files: one JSON object per line, checked, read one at a time."""
+"""Reading trace files: one JSON object per line, checked one at a time."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Trace:
 
 
 def read_traces(path: str | Path, *, redact: bool = False) -> Iterator[Trace]:
-    """The traces of a file, one at a time; the file is never in memory as a whole.
+    """Read the traces of a file one at a time.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ def _trace(path: Path, number: int, line: bytes, *, redact: bool) -> Trace:
         raise InputError(f"{where}: duplicate key {duplicate!r}; keep one")
     if (given.response is None) == (given.text is None):
         fields = "both response and text" if given.text is not None else "neither response nor text"
-        raise InputError(f"{where}: the trace has {fields}; give the answer once")
+        raise InputError(f"{where}: the trace has {fields}; it needs exactly one of them")
     attempt = given.meta.get("attempt", given.attempt)
     if (attempt is not None and type(attempt) is not int) or given.attempt not in (None, attempt):
         values = REDACTED if redact else f"{given.attempt!r} (meta.attempt: {attempt!r})"
@@ -174,7 +174,7 @@ def _own(meta: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_depth(value: Any) -> None:
-    """Raise RecursionError at a depth that depends on neither the Python version nor the caller's stack."""
+    """Raise RecursionError at a fixed depth, independent of the Python version and the caller's stack."""
     layer, depth = [value], 0
     while layer:
         if depth > _MOST_LEVELS:
@@ -185,7 +185,7 @@ def _check_depth(value: Any) -> None:
 
 
 def find_duplicate_key(text: bytes) -> str | None:
-    """The first key that an object of valid JSON has twice, or None: parsers keep the last one silently.
+    """The first duplicate key in valid JSON, or None; parsers silently use the last one.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The key of a verdict, and the parts that it is made of (docs/adr/0007)."""
+"""The key of a verdict, and its parts (docs/adr/0007)."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def verdict_parts(spec: Spec, rules: Rules, input_hash: str) -> dict[str, Any]:
 
 
 def rubric_hash(rubric: Rubric) -> str:
-    """sha256 of all that reaches the prompt of each criterion."""
+    """sha256 of everything that the prompts of the criteria contain."""
     return digest(list(rubric.prompt_hashes.values()))
 
 
 def rules_hash(rubric: Rubric, rules: Rules, weights: Sequence[float]) -> str:
-    """sha256 of all that turns replies into a verdict: scales, pass rules, weights, vote, aggregate, quorum."""
+    """sha256 of everything that turns replies into a verdict: scales, pass rules, weights, vote, aggregate, quorum."""
     criteria = [[item.name, item.level, item.scale.to_json(), item.weight, item.critical] for item in rubric.criteria]
     own = {name: getattr(rules, name) for name in Rules.__slots__}
     return digest([criteria, rubric.pass_at, own, list(weights)])
@@ -61,28 +61,28 @@ def verdict_key(keys: Sequence[str], samples: int, hash_of_rules: str) -> str:
     return digest([sorted(keys), samples, hash_of_rules])
 
 
-def difference(recorded: Mapping[str, Any] | None, asked: Mapping[str, Any]) -> str:
+def difference(recorded: Mapping[str, Any] | None, needed: Mapping[str, Any]) -> str:
     """The first part in which a recorded verdict differs from the one needed, in words.
 
     Examples
     --------
     >>> difference({"judges": [{"temperature": 1.0}]}, {"judges": [{"temperature": 0.0}]})
-    'temperature: recorded at 1.0, asked 0.0'
+    'temperature: recorded at 1.0, needed 0.0'
     """
     if not recorded:
         return "verdict_key: another one is needed"
-    for name, value in asked.items():
+    for name, value in needed.items():
         old = recorded.get(name)
         if old == value or old is None:  # recorded without this part
             continue
         if name != "judges" or not isinstance(old, list) or len(old) != len(value):
             shown = ("another", "this") if name.endswith("_hash") else (old, value)
-            return f"{name}: recorded at {_short(shown[0])}, asked {_short(shown[1])}"
+            return f"{name}: recorded at {_short(shown[0])}, needed {_short(shown[1])}"
         for before, now in zip(old, value, strict=True):
             for part, expected in now.items():
                 if not isinstance(before, dict) or before.get(part) != expected:
                     shown_before = before.get(part) if isinstance(before, dict) else repr(before)
-                    return f"{part}: recorded at {shown_before}, asked {expected}"
+                    return f"{part}: recorded at {shown_before}, needed {expected}"
     return "keys: other replies are needed"
 
 

@@ -195,10 +195,10 @@ def plan_run(
 
 def _imported(registry: Registry, task: PackTask) -> PluginTask | None:
     """The metrics and data of a task, from its code, imported in a separate process; None if that fails."""
-    name = task.overrides.get("judge_plugin_name")
+    name = task.overrides.judge_plugin_name
     try:
         if name is not None:
-            place = registry.check_plugin(name, task.overrides.get("judge_plugin_version")).root
+            place = registry.check_plugin(name, task.overrides.judge_plugin_version).root
         elif importlib.util.find_spec("lighteval") is not None:
             place = _OWN_TASKS
         else:
@@ -234,7 +234,7 @@ def _data_folder(registry: Registry, task: PackTask, *, look: bool) -> Path | No
     imported = _imported(registry, task) if look else None
     if imported is not None:
         return _folder(imported.dataset)
-    name = task.overrides.get("judge_plugin_name")
+    name = task.overrides.judge_plugin_name
     table = registry.benchmarks()
     rows = table[(table["name"] == task.task) & (table["plugin"].isna() if name is None else table["plugin"] == name)]
     if len(rows):
