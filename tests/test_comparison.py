@@ -472,9 +472,9 @@ def test_labels_change_where_there_is_no_verdict():
 
 def test_objects_with_tables_and_costs():
     made = compare(*(evaluated(side(codes).assign(cost_usd=0.25)) for codes in ([1, 0, 1], [1, 1, 1])))
-    assert (made.cost_before, made.cost_after) == (0.75, 0.75)
+    assert (made.bill_before.usd, made.bill_after.usd) == (0.75, 0.75)
     assert only(made)["changed"] == 1
-    assert math.isnan(compare(side([1]), side([1])).cost_before)
+    assert math.isnan(compare(side([1]), side([1])).bill_before.usd)
     assert isinstance(made, Comparison)
     assert "US$ 0.7500" in str(made)
 
@@ -487,7 +487,7 @@ def test_a_price_that_is_unknown_makes_the_sum_unknown():
     )
     both = pd.concat([free, mine], ignore_index=True).assign(source="live", key=[*"abcdef"])
     made = compare(both, both)
-    assert math.isnan(made.cost_before)
+    assert math.isnan(made.bill_before.usd)
     assert "US$" not in str(made).splitlines()[0]
     assert "(3 of 6 replies of unknown price)" in str(made).splitlines()[0]
     paid = pd.concat([free.assign(cost_usd=0.25), mine], ignore_index=True).assign(source="live", key=[*"abcdef"])
@@ -496,9 +496,9 @@ def test_a_price_that_is_unknown_makes_the_sum_unknown():
     lost = free.assign(
         cost_usd=[0.25, 0.25, np.nan], source=["live", "cache", None], key=[*"abc"], error=[None, None, "timeout"]
     )
-    assert compare(lost, lost).cost_before == 0.5
+    assert compare(lost, lost).bill_before.usd == 0.5
     shared = free.assign(cost_usd=0.25, source="live", key=["a", "a", "b"])
-    assert compare(shared, shared).cost_before == 0.5
+    assert compare(shared, shared).bill_before.usd == 0.5
 
 
 def test_without_labels_nothing_is_fixed_and_ties_are_said():

@@ -364,10 +364,10 @@ def test_clusters_are_in_one_fold_and_rows_in_any_order():
 def test_thresholds_that_cannot_be_found_say_why():
     assert "no pass rule" in threshold([1, 2, 3], {"ann": [1, 2, 3]}, PLAIN)["notes"]
     assert "nominal" in threshold(["art", "law"], {"ann": ["art", "law"]}, TOPIC)["notes"]
-    assert "one verdict alone" in threshold([1, 5, 4], {"ann": [5, 5, 5]})["notes"]
+    assert "only one of the two verdicts" in threshold([1, 5, 4], {"ann": [5, 5, 5]})["notes"]
     assert "no item has both" in threshold([None, None], {"ann": [5, 1]})["notes"]
     apart = threshold([1, 5, 2, 4], {"a": [5, 5, None, None], "b": [None, None, 1, 1]}, objective="balanced_accuracy")
-    assert "no annotator gave both verdicts" in apart["notes"]
+    assert "only one of the two verdicts" in apart["notes"]
     assert len(pass_threshold(tables.empty("votes"), labels_of({"ann": [1]}))) == 0
     for wrong in (1, 2.5, True):
         with pytest.raises(ConfigError, match=r"folds must be a whole number ≥ 2"):

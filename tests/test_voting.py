@@ -252,7 +252,7 @@ def test_missing_column_double_rows_and_silent_rows_are_errors():
         vote(table.drop(columns="error"))
     with pytest.raises(InputError, match="2 of 4 rows of the judgments table have the key of another row"):
         vote(pd.concat([table, table]))
-    with pytest.raises(InputError, match="neither a score"):
+    with pytest.raises(InputError, match="no error, and no score"):
         vote(table.assign(score=[np.nan, 1.0]))
     with pytest.raises(InputError, match="'item_id' is empty in 1 of 2"):
         vote(table.assign(item_id=[None, "1"]))
@@ -337,7 +337,8 @@ def test_a_tampered_score_or_label_off_its_scale_is_refused(samples, scale, colu
     frame[column] = frame[column].astype(object)
     frame.loc[0, column] = value
     frame = tables.check(frame, "judgments")
-    with pytest.raises(InputError, match=f"1 judgment has .* not on its scale, first .*{column} '?{value}.*restore"):
+    problem = "1 judgment has no error, and no score .*on the scale"
+    with pytest.raises(InputError, match=f"{problem}, first .*{column} '?{value}.*restore"):
         vote(frame)
 
 

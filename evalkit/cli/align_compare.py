@@ -102,8 +102,9 @@ def _compare(args: argparse.Namespace) -> int | None:
     worse = comparison.worse
     put_out(args, comparison.table)
     if args.json:
-        names = ("before", "after", "cost_before", "cost_after", "n_only_before", "n_only_after", "table")
-        put_document({name: getattr(comparison, name) for name in names} | {"worse": worse})
+        names = ("before", "after", "n_only_before", "n_only_after", "table")
+        costs = {"cost_before": comparison.bill_before.usd, "cost_after": comparison.bill_after.usd}
+        put_document({name: getattr(comparison, name) for name in names} | costs | {"worse": worse})
     elif args.out is None:
         put_shown(comparison)
     if args.fail_on_worse and worse:

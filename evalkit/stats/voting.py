@@ -129,7 +129,7 @@ def vote(
     samples = _samples(frame)
     counted = samples if unscored == "drop" else _impute(samples, float(unscored))
     measured = samples.measured.take(samples.groups.first)
-    majority = _majority(counted, ties)
+    majority = _majority(counted, measured, ties)
     middle = _middle(counted, measured, method, ties) if method != "majority" else majority
     nominal = measured.nominal
     score, label, tied, among = (np.where(nominal, most, other) for most, other in zip(majority, middle, strict=True))
@@ -156,15 +156,10 @@ def _without_unsure(votes: pd.DataFrame, least: float) -> pd.DataFrame:
     """The votes, those of a judge that agrees too little with itself left unscored."""
     unsure = ((votes["n_samples"] > 1) & ~(votes["self_agreement"] >= least - 1e-9)).to_numpy()
     had = votes[["score", "label", "passed"]].notna().any(axis=1).to_numpy()
-    return votes.assign(
-        score=votes["score"].mask(unsure),
-        score_norm=votes["score_norm"].mask(unsure),
-        label=votes["label"].mask(unsure),
-        passed=votes["passed"].mask(unsure),
-        tied=votes["tied"] & ~unsure,
-        tied_labels=votes["tied_labels"].mask(unsure),
-        reason=tables.categorical(np.where(unsure & had, "low_agreement", votes["reason"].astype(object))),
-    )
+    answers = ["score", "score_norm", "label", "passed", "tied_labels"]
+    reason = tables.categorical(np.where(unsure & had, "low_agreement", votes["reason"].astype(object)))
+    lost = {name: votes[name].mask(unsure) for name in answers}
+    return votes.assign(**lost, tied=votes["tied"] & ~unsure, reason=reason)
 
 
 def _check_options(method: str, ties: str, unscored: object, least: float | None) -> None:
@@ -196,30 +191,21 @@ def _samples(frame: pd.DataFrame) -> _Samples:
     score = frame["score"].to_numpy(dtype=np.float64)
     labels = frame["label"].cat.codes.to_numpy().astype(np.int64)
     nominal = measured.nominal
-    _refuse(
-        frame,
-        scored & np.where(nominal, labels < 0, ~np.isfinite(score)),
-        "neither a score (nominal: a label) nor an error",
-        "unscored rows carry their reason in `error`",
-    )
-    _refuse(
-        frame,
-        scored & off_scale(score, frame["label"], measured),
-        "a score or a label that is not on its scale",
-        "restore the value that the judge gave, or drop the row",
-    )
+    missing = np.where(nominal, labels < 0, ~np.isfinite(score))
+    _refuse(frame, scored & (missing | off_scale(score, frame["label"], measured)))
     verdicts = verdict_codes(frame["passed"])
     answer, names = _answers(frame["label"].cat.categories, labels, np.where(nominal, np.nan, score))
     yes, no = scored & (verdicts == 1), scored & (verdicts == 0)
     return _Samples(group(frame, VOTE_KEY), measured, scored, score, answer, names, yes, no)
 
 
-def _refuse(frame: pd.DataFrame, wrong: Flags, problem: str, remedy: str) -> None:
+def _refuse(frame: pd.DataFrame, wrong: Flags) -> None:
     if wrong.any():
         row = frame[[*JUDGMENT_KEY, "score", "label"]].iloc[int(np.flatnonzero(wrong)[0])]
         shown = ", ".join(f"{name} {str(value)!r}" for name, value in row.dropna().items())
         raise InputError(
-            f"{counted(int(wrong.sum()), 'judgment has', 'judgments have')} {problem}, first {shown}; {remedy}"
+            f"{counted(int(wrong.sum()), 'judgment has', 'judgments have')} no error, and no score (nominal: label) on "
+            f"the scale, first {shown}; restore the judge's answer, or store in `error` why there is none"
         )
 
 
@@ -244,7 +230,7 @@ def _impute(samples: _Samples, value: float) -> _Samples:
     return _Samples(samples.groups, samples.measured, np.ones_like(missing), score, answer, names, yes, no)
 
 
-def _majority(samples: _Samples, ties: str) -> tuple[Floats, Objects, Flags, Objects]:
+def _majority(samples: _Samples, measured: Measures, ties: str) -> tuple[Floats, Objects, Flags, Objects]:
     rows = samples.scored
     counts = tally(samples.groups.codes[rows], samples.answer[rows], len(samples.groups))
     modal = counts.modal()
@@ -263,14 +249,13 @@ def _majority(samples: _Samples, ties: str) -> tuple[Floats, Objects, Flags, Obj
     score[found] = value[lowest[found]]
     label = np.full(counts.n_groups, None, dtype=object)
     label[found] = samples.names[counts.value[lowest[found]]]
-    nominal = samples.measured.take(samples.groups.first).nominal
     if ties == "mean":
         mean = np.bincount(at, weights=value[modal], minlength=counts.n_groups) / np.maximum(n_modal, 1)
         score[tied] = mean[tied]
-        middle, _ = nearest_labels(score, samples.measured.take(samples.groups.first))
+        middle, _ = nearest_labels(score, measured)
         label[tied] = middle[tied]
         return score, label, tied, among
-    lost = tied & (nominal | (ties == "na"))
+    lost = tied & (measured.nominal | (ties == "na"))
     score[lost], label[lost] = np.nan, None
     return score, label, tied, among
 
@@ -325,11 +310,7 @@ def _order_flip(frame: pd.DataFrame, samples: _Samples) -> BooleanArray:
         if name not in names:
             continue
         rows = samples.scored & (order == names.index(name))
-        counts = tally(samples.groups.codes[rows], samples.answer[rows], n_votes)
-        modal = counts.modal()
-        single = np.bincount(counts.group[modal], minlength=n_votes) == 1
-        at = counts.group[modal]
-        winners[at, place] = np.where(single[at], counts.value[modal], -1)
+        winners[:, place] = tally(samples.groups.codes[rows], samples.answer[rows], n_votes).single()[0]
     return BooleanArray(np.asarray(winners[:, 0] != winners[:, 1]), np.asarray((winners < 0).any(axis=1)))
 
 

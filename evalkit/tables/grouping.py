@@ -158,6 +158,15 @@ class Tally:
         modal: Flags = self.weight >= (self.top() - 1e-9 * total)[self.group]
         return modal
 
+    def single(self) -> tuple[Ints, Flags]:
+        """The most frequent value of each group, −1 for none or a tie; and whether it was a tie."""
+        top = self.modal()
+        tied = np.bincount(self.group[top], minlength=self.n_groups) > 1
+        values = np.full(self.n_groups, -1, dtype=np.int64)
+        values[self.group[top]] = self.value[top]
+        values[tied] = -1
+        return values, tied
+
     def pairs(self) -> Floats:
         """Per group, how many ordered pairs of rows share a value: Σ n(n − 1), for counts."""
         return np.bincount(self.group, weights=self.weight * (self.weight - 1), minlength=self.n_groups).astype(float)

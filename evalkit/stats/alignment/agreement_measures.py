@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from evalkit.stats.intervals import FEWEST_OTHERS, few_others
 from evalkit.stats.leave_one_out import ratio, sums_without_each
-from evalkit.tables.grouping import Flags, Floats, Ints, tally
+from evalkit.tables.grouping import Flags, Floats, Ints
 from evalkit.tables.ties import LEFT_OUT, Counting, unknown_ties
 
 FIGURES = (
@@ -334,14 +334,3 @@ def _concordance(xc: Ints, yc: Ints) -> Floats:
         each[piece] = net[yc[piece]]
         below = below + own
     return each
-
-
-def modal(values: Ints, groups: Ints, n_groups: int) -> tuple[Ints, Flags]:
-    """The most frequent value of each group, −1 for none or a tie; and whether it was a tie."""
-    counts = tally(groups, values, n_groups)
-    top = counts.modal()
-    n_top = np.bincount(counts.group[top], minlength=n_groups)
-    found = np.full(n_groups, -1, dtype=np.int64)
-    found[counts.group[top]] = counts.value[top]
-    found[n_top > 1] = -1
-    return found, n_top > 1

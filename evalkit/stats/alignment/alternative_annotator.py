@@ -15,9 +15,9 @@ from evalkit.core.vote_aggregate_rules import check_choice
 from evalkit.errors import ConfigError, counted
 from evalkit.rubrics.scales import number
 from evalkit.stats.alignment.agreement_measures import Answers, same_rows, tie_sets
-from evalkit.stats.alignment.label_splits import HELD_OUT, PartOption, count_look, take_part
+from evalkit.stats.alignment.label_splits import HELD_OUT, PartOption, count_look
 from evalkit.stats.alignment.label_values import Annotators
-from evalkit.stats.alignment.rater_panels import Panel, checked, panels
+from evalkit.stats.alignment.rater_panels import Panel, checked_part, panels
 from evalkit.stats.figure_tables import JUDGE_KEY, joined, result_table
 from evalkit.tables.grouping import Flags, Floats, Ints
 from evalkit.tables.ties import Counting, check_counting
@@ -162,8 +162,7 @@ def alt_test(
     if scoring is not None:
         check_choice("scoring", scoring, get_args(ScoringOption))
     counting = check_counting("alt_test", ties, unscored)
-    frame, said = checked(judged, labels)
-    said, chosen = take_part(said, part)
+    frame, said, chosen = checked_part(judged, labels, part)
     each: list[dict[str, Any]] = []
     whole: list[dict[str, Any]] = []
     for panel in panels(frame, said, kinds="label"):

@@ -9,8 +9,8 @@ import pandas as pd
 
 from evalkit.core.choices import Ties, Unscored
 from evalkit.stats.alignment.agreement_measures import Answers, kinds_table
-from evalkit.stats.alignment.label_splits import PartOption, take_part
-from evalkit.stats.alignment.rater_panels import Panel, checked, panels
+from evalkit.stats.alignment.label_splits import PartOption
+from evalkit.stats.alignment.rater_panels import Panel, checked_part, panels
 from evalkit.stats.figure_tables import JUDGE_KEY, result_table
 from evalkit.tables.ties import Counting, check_counting
 
@@ -68,8 +68,7 @@ def confusion(
     [['0', '0', 1], ['0', '1', 0], ['1', '0', 1], ['1', '1', 1]]
     """
     counting = check_counting("confusion", ties, unscored)
-    frame, said = checked(judged, labels)
-    said, _ = take_part(said, part)
+    frame, said, _ = checked_part(judged, labels, part)
     rows: list[dict[str, Any]] = []
     for panel in panels(frame, said, kinds="label"):
         for judge, (answers, there) in panel.judges.items():

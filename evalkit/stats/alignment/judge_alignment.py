@@ -25,9 +25,9 @@ from evalkit.stats.alignment.agreement_measures import (
     counted_rows,
     same_rows,
 )
-from evalkit.stats.alignment.label_splits import HELD_OUT, PartOption, count_look, take_part
+from evalkit.stats.alignment.label_splits import HELD_OUT, PartOption, count_look
 from evalkit.stats.alignment.label_values import Annotators
-from evalkit.stats.alignment.rater_panels import Panel, checked, panels
+from evalkit.stats.alignment.rater_panels import Panel, checked_part, panels
 from evalkit.stats.alignment.system_levels import Found, Level, figures_once, group_means, inside_groups, system_names
 from evalkit.stats.alignment.system_levels import figures as figures_at
 from evalkit.stats.figure_tables import (
@@ -65,7 +65,7 @@ def align(
     level: LevelOption = "corpus",
     intervals: bool = True,
     clusters: Mapping[str, Any] | pd.Series | None = None,
-    systems: Mapping[str, Any] | pd.Series | pd.DataFrame | str | None = None,
+    systems: Mapping[str, Any] | pd.Series | pd.DataFrame | None = None,
     part: PartOption | None = None,
     cache: str | Path | None = None,
 ) -> pd.DataFrame:
@@ -109,7 +109,7 @@ def align(
         item_id -> cluster; the item by default. `Evaluation` takes its items' groups and equal contents:
         `clusters=evaluation.clusters` gives the intervals that it shows.
     systems
-        For ``system``: the items (`item_id`, `system_id`), item_id -> system, or a column of `judged`.
+        For ``system``: the items (`item_id`, `system_id`), or item_id -> system.
     part
         ``dev`` or ``held-out``, for labels of `split_labels`. A look at held-out labels is counted (see
         `held_out_looks`), with `n_looks` and `n_versions` in the table. None: all labels, or those of ``dev``
@@ -170,11 +170,9 @@ def align(
     counting = check_counting("align", ties, unscored)
     _check_options(reference, level, figures)
     _check_level(level, clusters, systems, counting)
-    frame, said = checked(judged, labels)
-    said, chosen = take_part(said, part)
-    frame = _with_by(frame, by)
-    keys = [*CRITERION_KEY, *([_by_name(by)] if by is not None else [])]
-    systems_of = system_names(frame, systems) if systems is not None else None
+    frame, said, chosen = checked_part(judged, labels, part)
+    frame, keys = _with_by(frame, by)
+    systems_of = system_names(systems) if systems is not None else None
     options = _Options(reference, counting, level, intervals, tuple(FIGURES if figures is None else figures))
     rows: list[dict[str, Any]] = []
     for panel in panels(frame, said, keys=keys, clusters=clusters):
@@ -228,21 +226,16 @@ def _check_level(level: str, clusters: Any, systems: Any, counting: Counting) ->
         raise ConfigError("level='system' needs systems=: items with a system_id, or item_id -> system")
 
 
-def _by_name(by: Any) -> str:
-    return by if isinstance(by, str) else "by"
-
-
-def _with_by(frame: pd.DataFrame, by: Any) -> pd.DataFrame:
+def _with_by(frame: pd.DataFrame, by: str | Mapping[str, Any] | pd.Series | None) -> tuple[pd.DataFrame, list[str]]:
+    """The table with the column to group by, and the key of a panel."""
     if by is None:
-        return frame
-    if isinstance(by, str):
-        if by not in frame.columns:
-            raise InputError(
-                f"by names {by!r}, which the table does not have; pass item_id -> group, or add the column"
-            )
-        return frame
-    found = {str(item): name for item, name in by.items()}
-    return frame.assign(by=frame["item_id"].astype("str").map(found))
+        return frame, CRITERION_KEY
+    if not isinstance(by, str):
+        groups = {str(item): name for item, name in by.items()}
+        return frame.assign(by=frame["item_id"].astype("str").map(groups)), [*CRITERION_KEY, "by"]
+    if by not in frame.columns:
+        raise InputError(f"by names {by!r}, which the table does not have; pass item_id -> group, or add the column")
+    return frame, [*CRITERION_KEY, by]
 
 
 def _rows(
@@ -368,7 +361,7 @@ def _warn_of_lost_groups(rows: list[dict[str, Any]], options: _Options) -> None:
     if lost and set(_CORRELATIONS) & set(options.figures):
         used = [f"{row['judge']}: {row['n_groups_used']} of {row['n_groups']}" for row in lost]
         warnings.warn(
-            f"correlations inside groups leave out over 20 % of the groups ({listed(used)} used), because a side is "
+            f"correlations inside groups leave out over 20 % of the groups ({', '.join(used)} used), because a side is "
             "constant or n < 3; they describe the other groups alone",
             EvalkitWarning,
             stacklevel=3,

@@ -14,9 +14,9 @@ from evalkit.core.choices import Reference
 from evalkit.errors import InputError, listed
 from evalkit.rubrics import Rubric
 from evalkit.rubrics.scales import Scale, code_text, number
-from evalkit.stats.alignment.agreement_measures import Answers, modal
+from evalkit.stats.alignment.agreement_measures import Answers
 from evalkit.tables import LABEL_KEY, check
-from evalkit.tables.grouping import Flags, Ints, refuse_doubles
+from evalkit.tables.grouping import Flags, Ints, refuse_doubles, tally
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class Annotators:
         """One reference: majority of kinds (a tie has none), and mean or modal score."""
         n_items = len(self.kind)
         item, _ = np.nonzero(self.kind >= 0)
-        kind, tied = modal(self.kind[self.kind >= 0], item.astype(np.int64), n_items)
+        kind, tied = tally(item.astype(np.int64), self.kind[self.kind >= 0], n_items).single()
         there = ~np.isnan(self.score)
         n = there.sum(axis=1)
         score = np.full(n_items, np.nan)
@@ -108,7 +108,7 @@ class Annotators:
         else:
             at, _ = np.nonzero(there)
             values, ranks = np.unique(np.round(self.score[there], 12), return_inverse=True)
-            top, _ = modal(ranks.astype(np.int64), at.astype(np.int64), n_items)
+            top, _ = tally(at.astype(np.int64), ranks.astype(np.int64), n_items).single()
             score[top >= 0] = values[top[top >= 0]]
         return Answers(kind, score, tied)
 

@@ -14,8 +14,8 @@ from evalkit.core.choices import Ties, Unscored
 from evalkit.core.vote_aggregate_rules import check_choice
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.alignment.agreement_measures import Answers, same_rows
-from evalkit.stats.alignment.label_splits import PartOption, take_part
-from evalkit.stats.alignment.rater_panels import Panel, checked, panels
+from evalkit.stats.alignment.label_splits import PartOption
+from evalkit.stats.alignment.rater_panels import Panel, checked_part, panels
 from evalkit.stats.figure_tables import JUDGE_KEY, check_whole_numbers, joined, result_table
 from evalkit.tables.grouping import Flags, Floats, Ints, clusters_of
 from evalkit.tables.ties import Counting, check_counting
@@ -114,8 +114,7 @@ def pass_threshold(
     counting = check_counting(
         "pass_threshold", ties, unscored, but=("ties=na",), why="all its figures are of the same items"
     )
-    frame, said = checked(judged, labels)
-    said, chosen = take_part(said, part)
+    frame, said, chosen = checked_part(judged, labels, part)
     units = clusters_of(frame["item_id"], clusters)
     names = dict(zip(frame["item_id"].astype(str), units, strict=True))
     rows: list[dict[str, Any]] = []
@@ -137,7 +136,7 @@ def _row(
     objective: str,
     counting: Counting,
 ) -> dict[str, Any]:
-    labelled, valued = there & (panel.annotators.kind >= 0).any(axis=1), ~np.isnan(answers.score)
+    labelled = there & (panel.annotators.kind >= 0).any(axis=1)
     at = _compared(panel, answers, there, counting)
     row: dict[str, Any] = {"n_items": int(there.sum()), "n_labelled": int(at.sum()), "n_folds": 0}
     row |= {"n_left_out": int((labelled & ~at).sum()), "n_tied": int((at & answers.tied).sum())}
@@ -148,9 +147,7 @@ def _row(
     unit = np.array([names[item] for item in panel.items[at]], dtype=object)
     fold = _folds(unit, folds)
     row["n_folds"] = int(fold.max(initial=-1)) + 1
-    why = _why_not(panel.scale, said, row["n_folds"], objective)
-    if why is None and not valued[at].any():
-        why = "no item has both a verdict of people and a score"
+    why = _why_not(panel.scale, score, said, row["n_folds"], objective)
     if why is not None:
         return row | {"notes": why}
     start = _present_cut(panel.scale, sign)
@@ -180,19 +177,17 @@ def _compared(panel: Panel, answers: Answers, there: Flags, counting: Counting) 
     return there & valued & (panel.annotators.kind >= 0).any(axis=1)
 
 
-def _why_not(scale: Scale, said: npt.NDArray[np.int64], n_folds: int, objective: str) -> str | None:
+def _why_not(scale: Scale, score: Floats, said: npt.NDArray[np.int64], n_folds: int, objective: str) -> str | None:
     if scale.level == "nominal":
         return "a nominal criterion has no scores"
     if not scale.has_rule:
         return "the criterion has no pass rule, so labels are no verdicts"
-    if not len(said):
+    if np.isnan(score).all():
         return "no item has both a verdict of people and a score"
     if n_folds < _FEWEST:
         return "fewer than two clusters"
-    if len(np.unique(said[said >= 0])) < _FEWEST:
-        return "people gave one verdict alone"
-    if not _weights(said, objective).any():
-        return "no annotator gave both verdicts"
+    if len(np.unique(said[said >= 0])) < _FEWEST or not _weights(said, objective).any():
+        return "people gave only one of the two verdicts"
     return None
 
 

@@ -13,6 +13,7 @@ from evalkit import tables
 from evalkit.errors import InputError, listed
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.alignment.agreement_measures import Answers
+from evalkit.stats.alignment.label_splits import take_part
 from evalkit.stats.alignment.label_values import Annotators, annotators_of, kind_of_labels, kinds_of
 from evalkit.stats.figure_tables import CRITERION_KEY, verdict_codes
 from evalkit.stats.intervals import cluster_codes
@@ -57,6 +58,14 @@ class Panel:
     judges: dict[str, tuple[Answers, Flags]]
     verdicts: bool
     kinds: dict[str, int]
+
+
+def checked_part(
+    judged: pd.DataFrame, labels: pd.DataFrame, part: str | None
+) -> tuple[pd.DataFrame, pd.DataFrame, str | None]:
+    """As `checked`, with the labels of one part and a note on them."""
+    frame, said = checked(judged, labels)
+    return frame, *take_part(said, part)
 
 
 def checked(judged: pd.DataFrame, labels: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:

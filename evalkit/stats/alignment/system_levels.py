@@ -63,30 +63,22 @@ class Level:
         return replace(self, unit=unit, system=system)
 
 
-def system_names(frame: pd.DataFrame, systems: Mapping[str, Any] | pd.Series | pd.DataFrame | str) -> dict[str, str]:
-    """item_id -> system, from items with a `system_id`, a mapping or Series, or a column of `frame`.
+def system_names(systems: Mapping[str, Any] | pd.Series | pd.DataFrame) -> dict[str, str]:
+    """item_id -> system, from items with a `system_id`, a mapping or a Series.
 
     Raises
     ------
     InputError
         When the items have no `item_id` or `system_id`, or an item is in two systems.
     """
-    if isinstance(systems, str):
-        if systems not in frame.columns:
-            raise InputError(
-                f"systems names {systems!r}, which the table does not have; pass items, or item_id -> system"
-            )
-        pairs = frame[["item_id", systems]].set_axis(["item_id", "system_id"], axis=1)
-    elif isinstance(systems, pd.DataFrame):
-        missing = [name for name in ("item_id", "system_id") if name not in systems.columns]
-        if missing:
-            raise InputError(f"the items of systems= lack {listed(missing)}; they have {listed(systems.columns)}")
-        pairs = systems[["item_id", "system_id"]]
-    else:
-        pairs = pd.DataFrame(list(systems.items()), columns=["item_id", "system_id"])
-    pairs = pairs.dropna().astype(str).drop_duplicates()
-    if pairs["item_id"].duplicated().any():
-        twice = pairs.loc[pairs["item_id"].duplicated(), "item_id"]
+    if not isinstance(systems, pd.DataFrame):
+        systems = pd.DataFrame(list(systems.items()), columns=["item_id", "system_id"])
+    missing = [name for name in ("item_id", "system_id") if name not in systems.columns]
+    if missing:
+        raise InputError(f"the items of systems= lack {listed(missing)}; they have {listed(systems.columns)}")
+    pairs = systems[["item_id", "system_id"]].dropna().astype(str).drop_duplicates()
+    twice = pairs.loc[pairs["item_id"].duplicated(), "item_id"]
+    if len(twice):
         raise InputError(f"item {listed(twice.iloc[:1])} belongs to two systems; give every item_id one")
     return dict(zip(pairs["item_id"], pairs["system_id"], strict=True))
 

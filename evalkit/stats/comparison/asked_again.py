@@ -88,10 +88,8 @@ def _units(cell: Ints, key: Ints) -> Ints:
 
     known = key >= 0
     pairs = np.unique(np.stack([cell[known], key[known]], axis=1), axis=0)
-    if not len(pairs) or (np.unique(pairs[:, 1], return_counts=True)[1] < 2).all():
-        return np.unique(cell, return_inverse=True)[1].astype(np.int64)
-    n = int(cell.max()) + 1
-    size = n + int(key.max()) + 1
+    n = int(cell.max(initial=-1)) + 1
+    size = n + int(key.max(initial=-1)) + 1
     graph = coo_array((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1] + n)), shape=(size, size))
     return np.unique(connected_components(graph, directed=False)[1][cell], return_inverse=True)[1].astype(np.int64)
 

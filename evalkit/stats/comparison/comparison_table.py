@@ -63,16 +63,6 @@ class Comparison:
     n_only_after: int
 
     @property
-    def cost_before(self) -> float:
-        """US$ of the first side; NaN if a price is unknown."""
-        return self.bill_before.usd
-
-    @property
-    def cost_after(self) -> float:
-        """US$ of the second side; NaN if a price is unknown."""
-        return self.bill_after.usd
-
-    @property
     def worse(self) -> list[str]:
         """The criteria on which the second side is worse than chance explains (p by Holm ≤ .05).
 

@@ -103,14 +103,10 @@ class Part:
 
 def pairs(a: Side, b: Side) -> list[tuple[Part, Part]]:
     """The criteria and judges that both sides have, in the order of a."""
-    found = []
-    parts_a, parts_b = parts_of(a), parts_of(b)
-    same = judges_of(a.votes) == judges_of(b.votes)
-    for head, part in parts_a.items():
-        if head not in parts_b or (head[2] == JURY and a.mode == b.mode == "judge" and same):
-            continue
-        found.append((part, parts_b[head]))
-    return found
+    others = parts_of(b)
+    same_judge = a.mode == b.mode == "judge" and judges_of(a.votes) == judges_of(b.votes)
+    shared = [part for part in parts_of(a).values() if part.head in others]
+    return [(part, others[part.head]) for part in shared if part.head[2] != JURY or not same_judge]
 
 
 def parts_of(side: Side) -> dict[tuple[str, str, str], Part]:
