@@ -106,10 +106,10 @@ MISUSE = {
     "a model missing": ("judge", config({"judge_backend": "fake"}), "'judges[0].judge_model_name' is missing"),
     "max_tokens as text": ("judge", config(ONE | {"max_tokens": "64"}), "judges[0].max_tokens"),
     "samples 0": ("judge", config(ONE, samples=0), "samples: must be greater than or equal to 1"),
-    "the same judge twice": ("jury", config(ONE, ONE), "two are called"),
+    "the same judge twice": ("jury", config(ONE, ONE), "two have the name"),
     "a list": ("judge", [ONE], "expected a mapping"),
     "no JSON": ("judge", "{judges: []}", "invalid JSON"),
-    "no file": ("judge", "jury.yml.bak", "expected a mapping, a JSON text"),
+    "no file": ("judge", "jury.yml.bak", "expected a mapping, a JSON string"),
 }
 
 
@@ -132,7 +132,7 @@ def test_a_broken_variable_is_named():
 
 @pytest.mark.parametrize("given", ["judges: [] " * 40, "x" * 300], ids=["yaml", "word"])
 def test_a_text_that_is_no_file_is_told_however_long_it_is(given):
-    with pytest.raises(ConfigError, match="expected a mapping, a JSON text"):
+    with pytest.raises(ConfigError, match="expected a mapping, a JSON string"):
         ScoringConfig.of(given)
 
 
@@ -161,9 +161,9 @@ def test_bindings_are_found_by_task_with_and_without_shots():
 
 BROKEN = {
     "unknown key": ({"t": {"profile": "strict"}}, "task 't': unknown key 'profile'; did you mean 'judge_profile'?"),
-    "changed template": ({"t": {"templates": [template() | {"text": "another"}]}}, "is not the one of its hash"),
+    "changed template": ({"t": {"templates": [template() | {"text": "another"}]}}, "does not match its hash"),
     "twice": ({"t|0": {}, "t|1": {}}, "bound twice"),
-    "a list": (["t"], "expected an object task → binding"),
+    "a list": (["t"], "expected an object (task → binding)"),
 }
 
 
@@ -207,7 +207,7 @@ def test_what_scores_each_metric_is_noted_beside_the_receipts(tmp_path: Path):
     [beside] = [file for file in tmp_path.glob("*.json") if file != place]
     for text, said in (
         ('{"a|0": {"x": "sure"}}', "must be 'judge', 'deterministic' or 'unknown'"),
-        ("[1]", "not a note"),
+        ("[1]", "not a record"),
     ):
         beside.write_text(text)
         with pytest.raises(ConfigError, match=said):
@@ -293,7 +293,7 @@ def test_a_receipt_that_cannot_be_written_leaves_the_old_file_and_nothing_beside
         raise OSError(errno.ENOSPC, "no space left")
 
     monkeypatch.setattr(Path, "replace", refuse)
-    with pytest.raises(ConfigError, match=r"cannot be written to .*no space left"):
+    with pytest.raises(ConfigError, match=r"cannot write receipts to .*no space left"):
         write_receipt(receipt("b|0"), place)
     assert [one.task for one in read_receipts(place)] == ["a|0"]
     assert sorted(path.name for path in tmp_path.iterdir()) == before

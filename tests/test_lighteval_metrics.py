@@ -316,7 +316,7 @@ MISUSE = {
                JudgeError,
                "OPENAI_API_KEY is not set; set it, or name another variable as api_key_env of this judge in the"),
     "a jury by the metric in judge mode": (judge_metric("correctness", judges=["fake:strict", "fake:lenient"]), "judge",
-                                           None, ConfigError, "takes one judge and the task names 2"),
+                                           None, ConfigError, "takes one judge, and the task has 2"),
     "an unknown persona": (judge_metric("correctness"), "judge", {"judges": [fake("nobody")]}, ConfigError, "nobody"),
 }  # fmt: skip
 

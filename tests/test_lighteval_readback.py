@@ -127,7 +127,7 @@ def test_results_have_numbers_of_samples_judged_ones_first_and_no_rows_without_a
         ("tone", "0.800", "5"), ("token_f1", "0.500", "5"), ("overlap_n_empty", "8", ""),
     ]  # fmt: skip
     assert cells[0]["n_verdicts"] == "1"
-    assert rest == "without a value, as of criteria that no sample has: sums|0: tone_wit"
+    assert rest == "without a value, such as criteria that apply to no sample: sums|0: tone_wit"
     assert results_cells(results_table({})) == ([], "")
 
 

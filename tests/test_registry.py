@@ -75,7 +75,9 @@ def test_a_pack_comes_back_as_it_was_applied(registry: Registry, tmp_path: Path)
 
 def test_nothing_is_overwritten(registry: Registry) -> None:
     first = registry.apply_pack(PACK)
-    with pytest.raises(ConfigError, match=r"support@1 is in packs already, with another content_hash: .* new version"):
+    with pytest.raises(
+        ConfigError, match=r"support@1 already exists in packs with another content_hash; .* new version"
+    ):
         registry.apply_pack(PACK | {"tasks": PACK["tasks"][:1]})
     assert registry.pack("support") == first
     second = registry.apply_pack(PACK | {"version": "2", "tasks": PACK["tasks"][:1]})
@@ -130,16 +132,16 @@ def test_a_plugin_is_registered_with_the_hash_of_its_files(registry: Registry, t
     (folder / "__pycache__" / "x.pyc").write_bytes(b"anything")
     assert registry.register_plugin("mine", "1.0", str(folder), "bundle") == made
     (folder / "__init__.py").write_text("TASKS_TABLE = [1]\n")
-    with pytest.raises(ConfigError, match=r"mine@1.0 is in plugins already, with another content_hash"):
+    with pytest.raises(ConfigError, match=r"mine@1.0 already exists in plugins with another content_hash"):
         registry.register_plugin("mine", "1.0", str(folder), "bundle")
     assert registry.plugin("mine") == made
     registry.register_plugin("mine", "1.1", str(folder), "bundle")
     assert registry.plugin("mine").version == "1.1"
-    with pytest.raises(ConfigError, match="plugin type 'tasks' is unknown; allowed are task, metric, bundle"):
+    with pytest.raises(ConfigError, match="unknown plugin type 'tasks'; allowed: task, metric, bundle"):
         registry.register_plugin("mine", "2", str(folder), "tasks")
     with pytest.raises(ConfigError, match="invalid plugin name"):
         registry.register_plugin("../mine", "2", str(folder))
-    with pytest.raises(ConfigError, match=r"there is no plugin at 'no\.such\.package'"):
+    with pytest.raises(ConfigError, match=r"no plugin at 'no\.such\.package'"):
         registry.register_plugin("mine", "2", "no.such.package")
 
 
@@ -205,7 +207,7 @@ def test_a_pack_is_warned_of_tasks_that_nobody_knows(registry: Registry, tmp_pat
     with pytest.warns(EvalkitWarning) as told:
         registry.apply_pack(pack)
     assert [str(one.message) for one in told] == [
-        "pack p@1: unknown task 'gsm8q'; similar names are 'gsm8k'",
+        "pack p@1: unknown task 'gsm8q'; similar names: 'gsm8k'",
         "pack p@1: plugin tone@1.0 has no task 'tune'; it has 'tone', 'tone:far'",
     ]
     absent = _pack_of(
@@ -232,7 +234,7 @@ def test_a_task_that_a_run_would_not_see_is_said(registry: Registry, tmp_path: P
         registry.apply_pack(_pack_of("gsm8k", bound, "tool_use") | {"version": 2})
     (said,) = told
     assert str(said.message).startswith(
-        "pack p@2: task 'tool_use' comes from evalkit 0.1.0, and a run whose pack binds"
+        "pack p@2: task 'tool_use' comes from evalkit 0.1.0, but a run whose pack binds"
     )
 
 
@@ -270,7 +272,7 @@ WRONG = [
     ({"pack": "p", "version": 1, "tasks": []}, "tasks: "),
     ({"pack": "a b", "version": 1, "tasks": [{"task": "t"}]}, "pack: "),
     ({"pack": "p", "version": 1, "tasks": [{"task": "t|0"}]}, "fewshot"),
-    ({"pack": "p", "version": 1, "tasks": [{"task": "t"}, {"task": "t"}]}, "'t' named more than once"),
+    ({"pack": "p", "version": 1, "tasks": [{"task": "t"}, {"task": "t"}]}, "'t' listed more than once"),
     ({"pack": "p", "version": 1, "tasks": [{"task": "t", "weight": 0}]}, "all weights are 0"),
     ({"pack": "p", "version": 1, "tasks": [{"task": "t", "weight": -1}]}, "weight"),
     (
@@ -297,7 +299,7 @@ WRONG = [
     ({"pack": "p", "version": 1, "tasks": []}, "tasks: a pack has at least one"),
     ({"pack": "p", "version": 1, "tasks": [{"task": "t", "fewshot": 10**30}]}, "tasks[0].fewshot"),
     ({"pack": "p", "version": 1, "primary_metric": "m" * 300, "tasks": [{"task": "t"}]}, "primary_metric"),
-    ({"pack": "p", "version": 1, "tasks": [{"task": f"{n:050}"} for n in range(2000)]}, "make several packs"),
+    ({"pack": "p", "version": 1, "tasks": [{"task": f"{n:050}"} for n in range(2000)]}, "split the pack"),
     ({"pack": "p", "version": 1, "tasks": [{"task": "--push-to-hub"}]}, "it begins with a dash"),
     ({"pack": "p", "version": 1, "tasks": [{"task": "a\x1b[2J"}]}, "unprintable characters"),
     ({"pack": "p", "version": 1, "task_aggregation": "avg", "tasks": [{"task": "t"}]}, "task_aggregation"),
@@ -337,7 +339,7 @@ def test_a_wrong_pack_file_names_file_and_line(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"p\.yaml, line"):
         read_pack(path)
     path.write_text("- a\n")
-    with pytest.raises(ConfigError, match="a pack is a mapping"):
+    with pytest.raises(ConfigError, match="expected a mapping"):
         read_pack(path)
     path.write_text("pack: p\nversion: 1\ntasks: [{task: t, nosuch: 1}]\n")
     with pytest.raises(ConfigError, match=r"p\.yaml: pack 'p': unknown key 'tasks\[0\].nosuch'"):
@@ -470,7 +472,7 @@ def test_foreign_tables_are_refused(tmp_path: Path) -> None:
     with sqlite3.connect(path) as connection:
         connection.execute("CREATE TABLE theirs (x)")
     before = path.read_bytes()
-    with pytest.raises(RegistryError, match="holds tables that are not evalkit's"):
+    with pytest.raises(RegistryError, match="contains tables of another program"):
         Registry.open(path).packs()
     assert path.read_bytes() == before
     path.write_bytes(b"this is no database at all" * 100)
@@ -599,4 +601,4 @@ def test_a_registry_that_can_only_be_read_is_read(tmp_path: Path, folder_too: bo
         folder.chmod(0o777)
     assert done.stdout.endswith("codes 0 0 0 0 2 2\n"), done.stdout + done.stderr
     assert done.stdout.count(f"run {run.id}: smoke@1") == 2, "of the copy and of the one that can only be read"
-    assert done.stderr.count("it can only be read here; name another one") == 2, done.stderr
+    assert done.stderr.count("it is read-only here; use another one") == 2, done.stderr

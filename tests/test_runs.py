@@ -99,8 +99,8 @@ def test_every_problem_of_a_pack_is_in_one_message(local: Registry, tmp_path: Pa
     message = said(local, "jury", {"judges": JURY["judges"][:1]})
     for number, wanted in enumerate(
         [
-            "takes two judges or more and the scoring config names one",
-            "'missing-profile'; there are 'conservative', 'strict'; a path to a .yaml file works too (nor has its",
+            "takes two judges or more, and the scoring config has one",
+            "'missing-profile'; there are 'conservative', 'strict'; a path to a .yaml file works too (nor in its",
             "template 'nowhere@v3' not found; searched registry: judge template 'nowhere' not found",
             "task 'b': plugin 'absent' not found; available: 'tone'",
             "task 'c': plugin tone@9 not found; available versions: 1",
@@ -140,10 +140,10 @@ def test_what_a_check_of_the_plugin_found_counts(local: Registry, tmp_path: Path
     with local.database.session() as session:
         add_tasks(session, entries, "plugin tone@1", 1)
     message = said(local)
-    assert "template plain@v1 shows 'answer', which its items have not; they have 'question', 'reply'" in message
+    assert "template plain@v1 uses 'answer', but the items have only 'question', 'reply'" in message
     assert "plugin tone@1 has no task 'tome'" in message
-    assert "task 'tone': it holds 'tone:part', which the pack names too" in message
-    assert "does not serve the mode 'judge'" in said(local, "judge", JUDGE)
+    assert "task 'tone': it contains 'tone:part', which the pack lists too" in message
+    assert "does not support mode 'judge'" in said(local, "judge", JUDGE)
 
 
 def test_a_task_of_two_plugins_and_one_of_nobody(local: Registry, tmp_path: Path) -> None:
@@ -157,8 +157,8 @@ def test_a_task_of_two_plugins_and_one_of_nobody(local: Registry, tmp_path: Path
             add_tasks(session, names, "plugin", plugin)
         add_tasks(session, [{"name": "gsm8k", "dataset": ""}], "lighteval 0.13.0", None)
     message = said(local)
-    assert "task 'both': the plugins 'other@1', 'tone@1' each bring a task of this name" in message
-    assert "unknown task 'gsm9k'; similar names are 'gsm8k'" in message
+    assert "task 'both': the plugins 'other@1', 'tone@1' each define a task of this name" in message
+    assert "unknown task 'gsm9k'; similar names: 'gsm8k'" in message
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_judges_that_nobody_names(local: Registry, tmp_path: Path, config: Any, 
     if is_known:
         assert resolve(local, local.pack("support"), "jury", config).bindings
     else:
-        assert "no judges are named in mode 'jury'" in said(local, "jury", config)
+        assert "no judges in mode 'jury'" in said(local, "jury", config)
 
 
 def test_the_number_of_a_profiles_judges_must_fit_the_mode(local: Registry, tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ def test_the_number_of_a_profiles_judges_must_fit_the_mode(local: Registry, tmp_
         pack(bound("a", judge_profile="alone", judge_template_id="plain"), bound("b", judge_profile="lost"))
     )
     message = said(local, "jury", None)
-    assert "scoring mode 'jury' takes two judges or more and profile 'alone' names one" in message
+    assert "scoring mode 'jury' takes two judges or more, and profile 'alone' has one" in message
     assert "template plain@v1 does not use the input" in message, "the profile's rubric has inputs that it leaves out"
     assert "profile 'lost' needs the rubric nowhere@v1" in message
 
@@ -207,7 +207,7 @@ def test_a_profile_of_another_rubric_is_refused_once_the_tasks_rubrics_are_noted
     with local.database.session() as session:
         add_tasks(session, entries, "bundle b", None)
     message = said(local, "judge", None)
-    assert "task 'qa': profile 'mine' is for the rubric safety@v1, and its metrics judge by 'faithfulness'" in message
+    assert "task 'qa': profile 'mine' is for the rubric safety@v1, but the task's metrics use 'faithfulness'" in message
     assert "task 'other'" not in message
     assert resolve(local, local.pack("support")).bindings, "deterministic: no profile is looked at"
 
@@ -234,9 +234,7 @@ def test_a_key_that_is_not_set_is_a_warning(local: Registry, tmp_path: Path, mon
     with_plugin(local, tmp_path)
     config = {"judges": [{"judge_model_name": "m", "judge_backend": "openai", "api_key_env": "SOME_KEY"}]}
     found = resolve(local, local.pack("support"), "judge", config)
-    assert found.warnings == (
-        "judge 'm': the variable SOME_KEY is not set here; replies that are not cached cannot be bought",
-    )
+    assert found.warnings == ("judge 'm': the variable SOME_KEY is not set here; only cached replies can be used",)
     monkeypatch.setenv("SOME_KEY", "secret")
     assert resolve(local, local.pack("support"), "judge", config).warnings == ()
 
@@ -374,7 +372,7 @@ def test_what_nobody_knows_is_neither_deterministic_nor_reproducible(local: Regi
     unasked = started("unknown=tone", "deterministic")
     assert [one.receipt_state for one in unasked.tasks] == ["deterministic", "not_consumed"]
     assert unasked.reproducible is False
-    assert any("what scored it is unknown" in note for note in unasked.notes)
+    assert any("it is not known that its metrics call no judge" in note for note in unasked.notes)
     unnoted = started("scorers=no", "deterministic")
     assert [one.receipt_state for one in unnoted.tasks] == ["own_config", "not_consumed"]
     assert started("details=1", "deterministic").reproducible is True
@@ -456,9 +454,9 @@ def test_wrong_orders_start_nothing(local: Registry, tmp_path: Path) -> None:
         ("max_samples must be a whole number", {"max_samples": 0}),
         ("--output-dir is set by the run itself", {"flags": {"output_dir": "x"}}),
         (r"takes --model FILE\.py or NAME=FILE\.py", {"backend": "custom"}),
-        ("scoring mode 'jurry' is unknown", {"scoring_mode": "jurry"}),
+        ("unknown scoring mode 'jurry'", {"scoring_mode": "jurry"}),
         ("cannot be read", {"backend": "custom", "model": str(tmp_path / "none.py")}),
-        ("no model is named", {"model": " "}),
+        ("no model; set one", {"model": " "}),
     ]:
         with pytest.raises(ConfigError, match=message):
             runner.start("support", **({"model": "m"} | options))
@@ -491,9 +489,9 @@ def test_ids_may_be_cut(local: Registry, tmp_path: Path) -> None:
     first, second = (runner.queue("support", "model_name=m") for _ in range(2))
     assert runner.store.run("last").id == second.id
     assert runner.store.run(first.id).id == first.id
-    with pytest.raises(RegistryError, match="2 runs begin with '2"):
+    with pytest.raises(RegistryError, match="2 runs start with '2"):
         runner.store.run(first.id[:2])
-    with pytest.raises(RegistryError, match="there is no run '%'"):
+    with pytest.raises(RegistryError, match="run '%' not found"):
         runner.store.run("%")
 
 
@@ -502,7 +500,7 @@ def test_cancel_and_rerun(registry: Registry, tmp_path: Path) -> None:
     runner = runner_of(registry, tmp_path)
     queued = runner.queue("support", "model_name=good", scoring_mode="jury", scoring_config=JURY)
     assert runner.cancel(queued.id).status == "cancelled"
-    with pytest.raises(RegistryError, match="is cancelled already"):
+    with pytest.raises(RegistryError, match="is already cancelled"):
         runner.cancel(queued.id)
     again = runner.rerun(queued.id)
     assert (again.status, again.rerun_of, again.scoring_config) == ("succeeded", queued.id, JURY)
@@ -733,7 +731,7 @@ def test_the_identity_of_a_run_is_how_it_is_scored() -> None:
 
 
 def test_artifacts_are_the_newest_or_an_error(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="holds no results of LightEval"):
+    with pytest.raises(InputError, match="no LightEval results in"):
         LightevalArtifacts.at(tmp_path)
     place = tmp_path / "results" / "m"
     place.mkdir(parents=True)
@@ -748,7 +746,7 @@ def test_artifacts_are_the_newest_or_an_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"results_2026-01-02T00-00-00\.json is truncated"):
         LightevalArtifacts.at(tmp_path)
     (place / "results_2026-01-03T00-00-00.json").write_text("[]")
-    with pytest.raises(InputError, match="is not a file of LightEval's results"):
+    with pytest.raises(InputError, match="is not a results file of LightEval"):
         LightevalArtifacts.at(tmp_path)
 
 

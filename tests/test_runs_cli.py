@@ -159,12 +159,12 @@ def test_the_page_on_runs_goes_from_nothing_to_a_leaderboard(
 
 def test_what_goes_wrong_is_exit_code_2_and_one_message(evalkit: Callable[..., str]) -> None:
     said = evalkit("run", "start", "support", "--model", "m", "--scoring-mode", "jury", code=2)
-    assert "no judges are named in mode 'jury'" in said
+    assert "no judges in mode 'jury'" in said
     assert "pack 'none' not found; available: 'support'" in evalkit("run", "start", "none", "--model", "m", code=2)
     said = evalkit("run", "start", "support", "--model", "model_name=m,fail=3", code=2)
     assert "RuntimeError: the model is not there" in said
     assert "Traceback" not in said
-    assert "there is no run 'nothing'" in evalkit("run", "show", "nothing", code=2)
+    assert "run 'nothing' not found" in evalkit("run", "show", "nothing", code=2)
     assert "there is nothing to cancel" in evalkit("run", "cancel", "last", code=2)
     wrong = ("run", "start", "support", "--model", "m", "--option", "output-dir=x")
     assert "--output-dir is set by the run itself" in evalkit(*wrong, code=2)

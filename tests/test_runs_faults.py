@@ -345,7 +345,7 @@ def test_figures_that_the_database_refuses_fail_the_run_and_block_nobody(
         return
     assert run.status == "failed"
     assert run.error is not None
-    assert run.error.startswith("its results cannot be kept: registry postgresql")
+    assert run.error.startswith("its results cannot be stored: registry postgresql")
     assert run.error.isprintable()
     assert run.scores == ()
     # the same, where it is a later command that takes the outcome in
@@ -358,7 +358,7 @@ def test_figures_that_the_database_refuses_fail_the_run_and_block_nobody(
     (runner.folder / run.id / "attempt-1").rename(runner.folder / other.id / "attempt-1")
     (runner.folder / other.id / "outcome.json").write_text('{"status": "succeeded", "error": null, "exit_code": 0}')
     assert [(one.id, one.status) for one in runner.recover()] == [(other.id, "failed")]
-    assert "its results cannot be kept" in str(runner.run(other.id).error)
+    assert "its results cannot be stored" in str(runner.run(other.id).error)
     assert runner.start("support", "model_name=after").status == "succeeded"
 
 
@@ -381,7 +381,7 @@ def test_a_database_that_goes_away_in_the_middle(stoppable: Any, tmp_path: Path)
             stoppable.stop()
 
     with pytest.raises(
-        RegistryError, match=r"is over \(succeeded\) but cannot be closed: .* its outcome is in .*outcome"
+        RegistryError, match=r"has ended \(succeeded\) but cannot be closed: .* its outcome is in .*outcome"
     ):
         runner.start("support", "model_name=m,sleep=1", on_line=stop)
     with pytest.raises(RegistryError, match=r"127\.0\.0\.1"):

@@ -90,7 +90,7 @@ def test_a_config_that_nobody_reads_may_be_broken(local: Registry, tmp_path: Pat
     ids=range(4),
 )  # fmt: skip
 def test_a_key_in_the_models_name_is_refused(local: Registry, tmp_path: Path, model: str) -> None:
-    with pytest.raises(ConfigError, match=r"which the registry would keep and show: .* YAML file") as caught:
+    with pytest.raises(ConfigError, match=r"which the registry would store and show: .* YAML file") as caught:
         runner_of(local, tmp_path).start("support", model)
     assert SECRET not in str(caught.value)
     assert local.runs().empty
@@ -108,7 +108,7 @@ def test_keys_are_told_from_what_is_called_like_them() -> None:
 
 @pytest.mark.parametrize("model", ["", " ", "a\nb", "a\x1b[2J", "a\0b", "a\udcff", "a\u202eb"], ids=range(7))
 def test_a_model_that_cannot_be_shown_is_refused(local: Registry, tmp_path: Path, model: str) -> None:
-    with pytest.raises(ConfigError, match=r"no model is named|contains unprintable characters"):
+    with pytest.raises(ConfigError, match=r"no model; set one|contains unprintable characters"):
         runner_of(local, tmp_path).start("support", model)
     assert local.runs().empty
 
@@ -133,7 +133,7 @@ def test_the_models_file_is_where_it_was_whatever_the_working_folder(
     (tmp_path / file).write_text("MODEL = 2\n")
     with pytest.raises(ConfigError, match=r"cannot be repeated: model changed since that run"):
         runner.rerun(run)
-    with pytest.raises(ConfigError, match=r"m\.py changed since the run was made"):
+    with pytest.raises(ConfigError, match=r"m\.py changed since the run was created"):
         child_environment(local, run, "nonce")
     (tmp_path / file).unlink()
     with pytest.raises(ConfigError, match=r"m\.py cannot be read: No such file"):
@@ -361,7 +361,7 @@ def test_judged_figures_come_first_with_their_number_and_what_has_no_value_is_on
     scores = tuple(RunScore("plain|0", name, value, None, share) for name, (value, share) in figures.items())
     [tied] = dict(run_tables(dataclasses.replace(shown, scores=scores)))["scores"]
     assert (tied["n"], tied["scored"]) == ("3", "5 of 5 (100%)"), "two ties are scored, and have no number"
-    line = "without a value, as of criteria that no sample has: plain|0: tone_wit"
+    line = "without a value, such as criteria that apply to no sample: plain|0: tone_wit"
     assert line in str(shown).splitlines()
     assert line in shown._repr_html_()
     assert "without a value" not in str(run)
@@ -393,7 +393,7 @@ def test_a_profile_of_the_project_that_changed_while_its_run_waited_fails_the_ru
     for run_id in waiting:
         run = runner.run(run_id)
         assert (run.status, run.error) == (
-            "failed", "profile 'mine' changed since the run was made; start a new run",
+            "failed", "profile 'mine' changed since the run was created; start a new run",
         )  # fmt: skip
     assert runner.run(plain).status == "succeeded", "deterministic: no profile is looked at"
     gone = queued()
@@ -428,7 +428,7 @@ def test_a_template_of_the_project_that_changed_while_its_run_waited_fails_the_r
     Worker(runner).work(once=True)
     run = runner.run(second)
     assert (run.status, run.error) == (
-        "failed", "template 'mine@v1' changed since the run was made; start a new run",
+        "failed", "template 'mine@v1' changed since the run was created; start a new run",
     )  # fmt: skip
     third = queued()
     mine.unlink()

@@ -1,7 +1,6 @@
 """Runs of LightEval: a registry of plugins and packs, a runner and workers, comparisons of runs.
 
-No judge is called here, and neither LightEval nor the engine is imported: how judges work may change without a change
-of what launches them.
+This room calls no judge and imports neither LightEval nor the engine. Judging can change without a change here.
 """
 
 from evalkit.core.missing_extras import attach_names

@@ -1,4 +1,4 @@
-"""Child processes: started in a group of their own behind a guard, their output followed, ended as a whole."""
+"""Child processes: each in its own process group behind a guard, with its output followed, and ended as a whole."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ _ERROR = "evalkit: error: "
 
 
 class Child:
-    """A started command. Leaving its ``with`` block ends it, and whatever it started and left behind.
+    """A running command. Leaving its ``with`` block ends it and every process that it started.
 
     Parameters
     ----------
     command
-        Its words; no shell reads them.
+        Its arguments; they are not read by a shell.
     environment
-        Its variables, all of them.
+        All of its environment variables.
     log
-        Where its output goes, appended; None: into a pipe that the caller reads.
+        File to which its output is appended; None sends it into a pipe that the caller reads.
     folder
-        Its working folder.
+        Its working directory.
     grace_s
-        Seconds that it has to end by itself after SIGTERM.
+        Seconds between SIGTERM and SIGKILL.
 
     Attributes
     ----------
@@ -81,18 +81,18 @@ class Child:
 
     @property
     def output(self) -> IO[bytes]:
-        """The pipe with what it prints, where it has no log."""
+        """The pipe with its output, if it has no log."""
         assert self._guard.stdout is not None
         return self._guard.stdout
 
     def wait(self, seconds: float) -> int | None:
-        """The exit code, or None if it still runs after so many seconds."""
+        """The exit code, or None if it still runs after that time."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.code = self._guard.wait(seconds)
         return self.code
 
     def follow(self) -> Iterator[list[str]]:
-        """The new lines of its log, several times a second, until it has ended: then `code` is set."""
+        """New lines of its log, several times per second, until it has ended and `code` is set."""
         assert self.log is not None
         tail = Tail(self.log, self._start)
         while self.code is None:
@@ -103,7 +103,7 @@ class Child:
             yield lines
 
     def _note(self, line: str) -> None:
-        """Keep what says best why it ended: evalkit's own error, with the lines below it, else the last line."""
+        """Keep the best explanation of its end: evalkit's own error with the lines below it, else the last line."""
         if line.startswith(_ERROR):
             self._error = line.removeprefix(_ERROR)
         elif self._error and line.startswith("  "):
@@ -113,20 +113,20 @@ class Child:
 
     @property
     def failure(self) -> str:
-        """How it ended, its last words, and where its log is."""
+        """How it ended, its last line, and the path of its log."""
         code = self.code or 0
         killed_by = -code if code < 0 else code - 128 if 128 < code < 160 else 0  # below 0 the guard itself was killed
         how = f"was killed by signal {killed_by}" if killed_by else f"ended with exit code {code}"
         return f"{how}: {self._error or self._last or 'its log is empty'} (full log: {self.log})"
 
     def stop(self) -> None:
-        """End all of its processes: with SIGTERM, then by force. Harmless when they ended already."""
+        """End all of its processes, with SIGTERM and then SIGKILL. Does nothing if they have ended."""
         assert self._guard.stdin is not None
         with contextlib.suppress(OSError):
             self._guard.stdin.close()
         try:
             self.wait(self._grace_s + _END_WAIT_S)
-        finally:  # a second Ctrl-C waits for nothing
+        finally:  # also after a second Ctrl-C
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._guard.pid, signal.SIGKILL)
             self._guard.wait()
@@ -144,7 +144,7 @@ def run_command(
     Returns
     -------
     int or None, list of str
-        Its exit code, None where it was not done in time; the last lines that it printed.
+        Its exit code (None if it did not end in time), and the last lines that it printed.
     """
     variables = os.environ if environment is None else environment
     printed: deque[bytes] = deque(maxlen=_KEPT_LINES)
@@ -160,13 +160,13 @@ def run_command(
 
 
 def _keep(output: IO[bytes], printed: deque[bytes]) -> None:
-    # in pieces of limited length: foreign code may print without end, and without lines
+    # in pieces of limited length: other people's code may print endlessly and without line breaks
     with output:
         printed.extend(iter(partial(output.readline, _LONGEST_LINE), b""))
 
 
 class Tail:
-    """Follows a log that another process writes: `lines` gives what is new since the last call.
+    """Follows a log that another process writes; `lines` returns what is new since the last call.
 
     Attributes
     ----------
@@ -178,10 +178,10 @@ class Tail:
         self.path = path
         self._at = start
         self._rest = ""
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")  # the new part may end within a character
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")  # the new part may end inside a character
 
     def lines(self, *, whole: bool = False) -> Iterator[str]:
-        """New lines, of printable characters only; a last line without an end only with `whole`."""
+        """New lines, reduced to printable characters; an unfinished last line only with `whole`."""
         try:
             with self.path.open("rb") as log:
                 log.seek(self._at)
@@ -196,4 +196,4 @@ class Tail:
 
 
 def _printable(line: str) -> str:
-    return "".join(sign if sign.isprintable() else " " for sign in _ESCAPES.sub("", line)).rstrip()
+    return "".join(character if character.isprintable() else " " for character in _ESCAPES.sub("", line)).rstrip()

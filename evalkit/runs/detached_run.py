@@ -1,8 +1,8 @@
-"""A run in a process that outlives the one that starts it, as a notebook's kernel.
+"""A run in a process of its own, which continues when the starting process (such as a notebook's kernel) ends.
 
-As ``python -m evalkit.runs.detached_run`` it is that process: it reads what to do as one line of JSON (a registry's
-password belongs on no command line), writes as one line of JSON which run began, or why none did, and nothing more:
-everything else is in the run's own log.
+That process is ``python -m evalkit.runs.detached_run``. It reads one line of JSON with the settings of the run from
+stdin, because a registry's password must not be on a command line. It prints one line of JSON: the id of the run, or
+the error. All other output is in the run's log.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from evalkit.runs.registry import Registry
 from evalkit.runs.runner import Runner
 
 _started: list[subprocess.Popen[str]] = []
-"""Kept so that those that ended can be waited for: nothing else needs them."""
+"""The started processes; they are kept so that ended ones can be waited for."""
 
 
 def start_detached(runner: Runner, pack: str, model: str, **options: Any) -> str:
-    """Start a run as `Runner.start` would, in a process and session of its own; its id, once its row is written.
+    """Start a run as `Runner.start` does, in a process and session of its own; its id, once its row is written.
 
-    The process goes on when this one ends, and is not reached by the notebook's interrupt.
+    The process continues when this one ends, and the notebook's interrupt does not reach it.
 
     Raises
     ------
     ConfigError
-        When the run cannot be: with all that is wrong. Nothing was started then.
+        When the run cannot start, with all problems.
     RegistryError
-        When the process ends without an answer.
+        When the process ends before the run began.
     """
     settings = {
         "folder": str(runner.folder.absolute()), "command": list(runner.command), "heartbeat_s": runner.heartbeat_s,
@@ -58,16 +58,16 @@ def start_detached(runner: Runner, pack: str, model: str, **options: Any) -> str
                     raise ConfigError(answer["error"])
                 return str(answer["run"])
             last = line.strip() or last
-    raise RegistryError(f"the process of the run ended with exit code {process.wait()} before it began: {last}")
+    raise RegistryError(f"the process of the run ended with exit code {process.wait()} before the run began: {last}")
 
 
 def _main() -> int:
     """Carry out the run that stdin describes; exit code 0 if it succeeded."""
-    wanted = json.loads(sys.stdin.readline())
+    settings = json.loads(sys.stdin.readline())
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        runner = Runner(Registry.open(wanted["registry"]), **wanted["runner"])
-        run = runner.start(**wanted["order"], on_start=lambda run: _begun(run.id))
+        runner = Runner(Registry.open(settings["registry"]), **settings["runner"])
+        run = runner.start(**settings["order"], on_start=lambda run: _begun(run.id))
     except EvalkitError as problem:
         _answer(error=str(problem))
         return 2
@@ -76,16 +76,16 @@ def _main() -> int:
     return 0 if run.status == "succeeded" else 2
 
 
-def _answer(**said: Any) -> None:
-    sys.stdout.write(json.dumps(said) + "\n")
+def _answer(**values: Any) -> None:
+    sys.stdout.write(json.dumps(values) + "\n")
     sys.stdout.flush()
 
 
 def _begun(run_id: str) -> None:
     _answer(run=run_id)
-    nobody = os.open(os.devnull, os.O_WRONLY)
-    for number in (1, 2):  # who listens ends with the kernel
-        os.dup2(nobody, number)
+    devnull = os.open(os.devnull, os.O_WRONLY)
+    for number in (1, 2):  # the reader of stdout and stderr ends with the kernel
+        os.dup2(devnull, number)
 
 
 if __name__ == "__main__":

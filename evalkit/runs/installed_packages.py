@@ -1,4 +1,4 @@
-"""What a run is carried out in: versions of Python and of every installed package."""
+"""The environment of a run: versions of Python and of every installed package."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def environment_facts() -> dict[str, Any]:
     >>> facts["packages"]["pandas"][0].isdigit()
     True
     """
-    # `name` and `version` of a distribution would each read its whole file again
+    # the properties `name` and `version` would each read the whole metadata file again
     packages = ((one["Name"], one["Version"]) for one in (known.metadata for known in distributions()))
     return {
         "evalkit": __version__,

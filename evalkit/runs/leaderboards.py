@@ -1,4 +1,4 @@
-"""`leaderboard`: the runs of a pack, side by side only where they are scored in the same way."""
+"""`leaderboard`: the runs of a pack, ranked only among runs that are scored in the same way."""
 
 from __future__ import annotations
 
@@ -23,17 +23,18 @@ LEADERBOARD_COLUMNS = (
 def leaderboard(registry: Registry, pack: str, *, newest: bool = True) -> pd.DataFrame:
     """The runs of a pack that succeeded, best first within each way of scoring.
 
-    Runs stand under one `scored_as` only if mode, pack version, judges, rubrics, templates, plugins, rules and
-    number of samples are the same (`Run.identity`); each has ranks of its own, and there are none across them.
+    Runs have the same `scored_as` only if mode, pack version, judges, rubrics, templates, plugins, rules and number of
+    samples are the same (`Run.identity`). Each `scored_as` has its own ranks.
 
     Parameters
     ----------
     registry
-        Where the runs are.
+        The registry with the runs.
     pack
         ``name`` or ``name@version``.
     newest
-        Only the newest run of each model (its name, and its file's content where it is one) and way of scoring.
+        Only the newest run of each model and way of scoring. Models are the same if they have the same name and, if
+        the model is a file, the same content.
 
     Raises
     ------
@@ -44,8 +45,8 @@ def leaderboard(registry: Registry, pack: str, *, newest: bool = True) -> pd.Dat
     -------
     pandas.DataFrame
         `scored_as` (hash), `pack`, `scoring_mode`, `judged_by`, `rank` (ties share one; NA without a score), `model`,
-        `run`, `score` (primary metric over tasks by the pack's rule), `stderr` (of that score, tasks taken as
-        independent; NA where a task has none), `coverage` (share scored, 0-1, the lowest of the tasks), `n_tasks`,
+        `run`, `score` (primary metric over tasks by the pack's rule), `stderr` (of that score, with tasks as
+        independent; NA if a task has none), `coverage` (share scored, 0-1, the lowest of the tasks), `n_tasks`,
         `tasks` (task -> figure), `reproducible` (``yes``, ``no``, ``unknown``), `notes`.
     """
     registry.pack(pack)  # an unknown one is an error, not an empty table
@@ -72,10 +73,10 @@ def _row(run: Run) -> dict[str, Any]:
     if blind:
         notes.insert(0, f"it is not known what scores {', '.join(blind)}")
     if missing:
-        wanted = run.primary_metric or "first metric"
-        notes.insert(0, f"no score: {', '.join(missing)} has no {wanted}")
+        metric = run.primary_metric or "first metric"
+        notes.insert(0, f"no score: {', '.join(missing)} has no {metric}")
     if run.task_aggregation == "none":
-        notes.insert(0, "the pack takes no mean over tasks")
+        notes.insert(0, "the pack does not combine its tasks")
     return {
         "scored_as": _group(run),
         "pack": run.pack,
@@ -95,17 +96,17 @@ def _row(run: Run) -> dict[str, Any]:
 
 
 def _model(run: Run) -> tuple[str, ...]:
-    """Files of one name may differ."""
+    """Name and content: files of one name may differ."""
     return (run.model, *sorted(run.artifacts.get("model", {}).get("files", {}).values()))
 
 
 def _group(run: Run) -> str:
-    """Versions of a pack may weigh the same tasks in another way."""
+    """Identity and pack version: versions may weight the same tasks differently."""
     return f"{run.identity[:12]}-{run.pack.rpartition('@')[2]}"
 
 
 def _picked(run: Run, task: str) -> RunScore | None:
-    """A task's figure: the pack's primary metric, else its first; of a group of tasks that of their mean."""
+    """A task's figure of the pack's primary metric, or its first figure; for a group of tasks, that of their mean."""
     name, _, shots = task.partition("|")
     of_task = [one for one in run.scores if one.task == task]
     of_task = of_task or [one for one in run.scores if one.task == f"{name}:_average|{shots}"]
@@ -138,7 +139,7 @@ def _judged_by(run: Run) -> str:
 
 
 def _judges(run: Run) -> Iterable[str]:
-    """Names; who scored nothing in any task was asked, and has no part in the scores."""
+    """Names of judges, with a mark for those that scored nothing in any task."""
     used = [judge for receipt in run.receipts for judge in receipt.judges]
     down = {judge.name for judge in used if judge.is_down} - {judge.name for judge in used if not judge.is_down}
     return (f"{judge.name} (scored nothing)" if judge.name in down else judge.name for judge in used)

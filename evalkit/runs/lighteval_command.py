@@ -1,4 +1,4 @@
-"""How LightEval is started: its command line and variables, the same way in every scoring mode."""
+"""LightEval's command line and environment variables, built in the same way for every scoring mode."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from evalkit.runs.contract import (
 
 _ENDPOINTS = ("litellm", "tgi", "inference-endpoint", "inference-providers")
 BACKENDS = ("accelerate", "vllm", "sglang", "custom", *(f"endpoint-{name}" for name in _ENDPOINTS))
-"""LightEval's back ends by the name that a run gives them."""
+"""The names of LightEval's back ends in runs."""
 
-# -P: a module in the working folder must not hide a library
+# -P: a module in the working directory must not hide a library
 LIGHTEVAL = (sys.executable, "-P", "-m", "evalkit", "lighteval")
-"""The command that LightEval's words follow."""
+"""The command; LightEval's arguments follow it."""
 
 TASKS_MODULE = "evalkit.lighteval.plugin"
-"""Where LightEval finds the tasks of evalkit, of installed bundles, or of the plugins bound."""
+"""The module in which LightEval finds the tasks of evalkit, of installed bundles, or of the bound plugins."""
 
 _BINDINGS_FILE = "bindings.json"
 _OURS = frozenset(
@@ -46,7 +46,7 @@ def lighteval_words(
     options: Mapping[str, Any],
     custom_tasks: str = TASKS_MODULE,
 ) -> list[str]:
-    """The words that follow `LIGHTEVAL` on its command line.
+    """The arguments that follow `LIGHTEVAL` on the command line.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def lighteval_words(
     Raises
     ------
     ConfigError
-        For a back end that LightEval has not.
+        For an unknown back end.
 
     Examples
     --------
@@ -85,14 +85,14 @@ def lighteval_words(
 def lighteval_environment(
     mode: str, config: Mapping[str, Any] | None, bindings: TaskBindings | None, output: Path, **own: str
 ) -> dict[str, str]:
-    """The variables of this process, with those of the scoring contract set or taken out, and others added.
+    """The variables of this process, with those of the scoring contract set or removed, and others added.
 
     Parameters
     ----------
     mode, config, bindings
-        How tasks are scored, and what belongs to single ones; deterministic mode takes no config.
+        Scoring mode, scoring config and task bindings; deterministic mode takes no config.
     output
-        LightEval's output folder, where its receipts go.
+        LightEval's output folder, which also gets the receipts.
     **own
         Further variables.
     """
@@ -128,17 +128,17 @@ def _custom(model: str) -> tuple[str, Path]:
     name, _, file = model.rpartition("=")
     path = Path(file).expanduser().absolute()
     if path.suffix != ".py":
-        raise ConfigError(f"back end 'custom' takes --model FILE.py or NAME=FILE.py, not {model!r}")
+        raise ConfigError(f"back end 'custom' takes --model FILE.py or NAME=FILE.py, got {model!r}")
     return name or path.stem, path
 
 
 def model_facts(backend: str, model: str) -> dict[str, Any]:
-    """The files that a model is given by, each with the sha256 of its content.
+    """The files that define a model, each with the sha256 of its content.
 
     Raises
     ------
     ConfigError
-        When there is no such back end or file, or the model is blank or holds a key or what cannot be shown.
+        When the back end or file does not exist, or the model is blank, contains a key, or is not printable.
     """
     _backend(backend)
     _check_model(model)
@@ -150,20 +150,20 @@ def model_facts(backend: str, model: str) -> dict[str, Any]:
 
 def _check_model(model: str) -> None:
     if not model.strip():
-        raise ConfigError("no model is named; give one with --model")
+        raise ConfigError("no model; set one with --model")
     if not model.isprintable():
-        raise ConfigError(f"model {model!r} contains unprintable characters; leave them out")
+        raise ConfigError(f"model {model!r} contains unprintable characters; remove them")
     keys = [name for name, is_given, _ in (part.partition("=") for part in model.split(",")) if is_given]
     secret = next((name.strip() for name in keys if is_key(name.strip())), None)
     if secret is not None or without_keys(model) != model:
         raise ConfigError(
-            f"--model holds {secret or 'an address with a name or password'}, which the registry would keep and show: "
-            "set the variable that the service takes its key from, or give a YAML file, of which only a hash is kept"
+            f"--model contains {secret or 'an address with a name or password'}, which the registry would store and "
+            "show: set the service's key variable, or use a YAML file, of which only a hash is stored"
         )
 
 
 def same_files(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """The files of `model_facts`, looked at again where they were: their hashes now.
+    """The current hashes of the files of `model_facts`.
 
     Raises
     ------
@@ -174,14 +174,14 @@ def same_files(facts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_model_files(facts: Mapping[str, Any]) -> None:
-    """Raise ConfigError unless the files of a model are still those of `model_facts`."""
+    """ConfigError if the files of a model differ from those of `model_facts`."""
     files = facts.get("files", {})
     if same_files(facts)["files"] != files:
-        raise ConfigError(f"the model's file {', '.join(files)} changed since the run was made; start a new run")
+        raise ConfigError(f"the model's file {', '.join(files)} changed since the run was created; start a new run")
 
 
 def placed_model(backend: str, model: str, facts: Mapping[str, Any]) -> str:
-    """The model with its file where it was when the run was made, whatever the working folder is now.
+    """The model with the absolute path of its file when the run was created.
 
     Examples
     --------
@@ -204,12 +204,14 @@ def _hashes(files: Sequence[Path]) -> dict[str, Any]:
 
 
 def check_flags(flags: Mapping[str, Any]) -> dict[str, Any]:
-    """LightEval's flags as given, without dashes before them; ConfigError for keys and what a run sets itself."""
+    """LightEval's flags without leading dashes; ConfigError for keys and for flags that the run sets itself."""
     plain = {name.lstrip("-").replace("_", "-"): value for name, value in flags.items()}
     ours = sorted(_OURS & plain.keys())
     if ours:
-        raise ConfigError(f"--{ours[0]} is set by the run itself; leave it out (--max-samples is an option of its own)")
+        raise ConfigError(f"--{ours[0]} is set by the run itself; remove it (for --max-samples use max_samples)")
     secret = next((name for name in plain if is_key(name)), None)
     if secret is not None:
-        raise ConfigError(f"--{secret} holds a key, which the registry would keep and show; give it in a variable")
+        raise ConfigError(
+            f"--{secret} holds a key, which the registry would store and show; set it in an environment variable"
+        )
     return plain

@@ -1,4 +1,4 @@
-"""A run's LightEval process, followed from its start to its end, its cancellation, or its return to the queue."""
+"""LightEval's process of one run: started, followed to its end, cancelled, or put back into the queue."""
 
 from __future__ import annotations
 
@@ -24,23 +24,24 @@ def follow_run(
     give_back: Callable[[], bool],
     on_line: Callable[[str], None] | None,
 ) -> Ending:
-    """Start LightEval for a run and stay until its end, its cancellation, or until the run is to be given back.
+    """Start LightEval for a run, and return when it has ended, is cancelled, or must go back to the queue.
 
     Parameters
     ----------
     run, command, environment
         The run; the command and variables of its process.
     beat, beat_every_s
-        Called every so many seconds to report that the run's owner is alive: how the run must end, or None to go on.
+        Called every `beat_every_s` seconds to report that the run's owner is alive. It returns how the run must end,
+        or None to continue.
     give_back
-        True ends the process and queues the run again.
+        If it returns True, the process is ended and the run is queued again.
     on_line
         Called with each line of the log.
 
     Raises
     ------
     InputError
-        When what it left cannot be read.
+        When its output cannot be read.
     """
     model = placed_model(run.backend, run.model, run.artifacts.get("model", {}))
     words = lighteval_words(run.backend, model, [one.task for one in run.tasks], run.output, run.options)
@@ -52,25 +53,25 @@ def follow_run(
                     for line in lines:
                         on_line(line)
                 if child.code is None and give_back():
-                    return Ending("queued", "given back by its worker")
+                    return Ending("queued", "put back into the queue by its worker")
                 if child.code is None and time.monotonic() >= next_beat:
                     next_beat = time.monotonic() + beat_every_s
                     if (ending := beat()) is not None:
                         return ending
     finally:
-        kill_leftovers(run.id, environment[OWNER_VARIABLE])  # what left the process group
+        kill_leftovers(run.id, environment[OWNER_VARIABLE])  # processes that left the process group
     if child.code:
         return Ending("failed", f"LightEval {child.failure}", exit_code=child.code)
     return read_findings(run)
 
 
 def child_environment(registry: Registry, run: Run, nonce: str) -> dict[str, str]:
-    """The variables of a run's process, which is marked by the run's id and its owner's `nonce`.
+    """The environment variables of a run's process; two of them hold the run's id and its owner's `nonce`.
 
     Raises
     ------
     ConfigError
-        When a plugin or the model's file changed since the run was made.
+        When a plugin or the model's file changed since the run was created.
     """
     check_model_files(run.artifacts.get("model", {}))
     config = None if run.scoring_mode == "deterministic" else run.scoring_config

@@ -1,4 +1,4 @@
-"""Looks up what a pack's tasks name; every problem is noted, so that one message can list them all."""
+"""Checks the plugins, profiles and templates of a pack's tasks, and collects all problems for one message."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ _NAMES_JUDGES = re.compile(r"\b(judges?|judge_model_name|profile)\s*=")
 
 @dataclass(slots=True)
 class Search:
-    """What was found so far for the tasks of one pack.
+    """The results so far of checking the tasks of one pack.
 
     Attributes
     ----------
     registry, scoring
-        Where to look, and for what.
+        The registry, and the mode and config to check for.
     problems
-        What is wrong, in words.
+        The problems, as messages.
     plugins, layouts
-        By ``name@version``; no layout where a plugin cannot be used.
+        By ``name@version``; the layout is None if a plugin cannot be used.
     profiles, templates
-        Content hashes by ``name@version``, of a plugin's own by ``plugin:name@version``.
+        Content hashes by ``name@version``; those of a plugin by ``plugin:name@version``.
     benchmarks
-        As of `Registry.benchmarks`.
+        The table of `Registry.benchmarks`.
     is_config_read
-        Whether the scoring config is known: else nothing is said of judges that it may name.
+        False if the scoring config is invalid; judges are then not checked.
     is_looking
-        Whether to import plugins, in a process of their own, where a check needs what nobody noted.
+        Whether to import plugins, in a separate process, if a check needs facts that the registry lacks.
     looked
-        Plugins that were, by ``name@version``; blank: evalkit's own tasks.
+        The imported plugins, by ``name@version``; blank for evalkit's own tasks.
     """
 
     registry: Registry
@@ -56,19 +56,19 @@ class Search:
     is_looking: bool = False
     looked: set[str] = field(default_factory=set)
 
-    def add(self, task: PackTask, said: object) -> None:
-        """Note a problem of a task."""
-        self.problems.append(f"task {task.task!r}: {said}")
+    def add(self, task: PackTask, problem: object) -> None:
+        """Add a problem of a task."""
+        self.problems.append(f"task {task.task!r}: {problem}")
 
 
 def bind(search: Search, task: PackTask) -> TaskBinding | None:
-    """What a task is bound to; None where nothing is overridden, or its plugin cannot be used (noted)."""
+    """The binding of a task; None if it has no overrides, or its plugin cannot be used (which is a problem)."""
     over = task.overrides
     if not over:
         return None
     plugin, layout = _plugin(search, task)
     if over.judge_plugin_name and layout is None:
-        return None  # said already, and nothing else can be looked up without it
+        return None  # already a problem, and nothing else can be checked without it
     if plugin is not None and layout is not None:
         _check_mode(search, task, plugin)
     given: dict[str, Any] = {
@@ -119,12 +119,12 @@ def _check_mode(search: Search, task: PackTask, plugin: Plugin) -> None:
     if modes and search.scoring.mode not in modes:
         search.add(
             task,
-            f"plugin {plugin.label} does not serve the mode {search.scoring.mode!r} for it; it serves {listed(modes)}",
+            f"plugin {plugin.label} does not support mode {search.scoring.mode!r} for it, only {listed(modes)}",
         )
 
 
 def _known(search: Search, task: PackTask, column: str) -> tuple[str, ...]:
-    """What the plugin's check, or LightEval's list, noted of a task; empty where nobody looked."""
+    """What the registry's list of benchmarks has about a task; empty if nothing."""
     table, over = search.benchmarks, task.overrides
     name, version = over.judge_plugin_name, over.judge_plugin_version
     rows = table[(table["name"] == task.task) & (table["plugin"].isna() if name is None else table["plugin"] == name)]
@@ -135,12 +135,12 @@ def _known(search: Search, task: PackTask, column: str) -> tuple[str, ...]:
 
 
 def _owned(plugin: Plugin | None, label: str) -> str:
-    """Under which name something is kept: two plugins, and the project, may each have one of that label."""
+    """The key of a profile or template: two plugins and the project may each have one with this label."""
     return label if plugin is None else f"{plugin.name}:{label}"
 
 
 def _profile(search: Search, task: PackTask, plugin: Plugin | None, layout: PluginLayout | None) -> Profile | None:
-    """The profile that judges a task; None where there is none, or where it cannot be used (said already)."""
+    """The profile that judges a task; None if there is none, or it cannot be used (which is a problem)."""
     config = search.scoring.config
     name = task.overrides.judge_profile or (config.profile if config is not None else None)
     if name is None:
@@ -151,7 +151,7 @@ def _profile(search: Search, task: PackTask, plugin: Plugin | None, layout: Plug
         else:
             profile = load_profile(name)
     except EvalkitError as problem:
-        inside = f" (nor has its plugin; there are {listed(layout.profiles)})" if layout is not None else ""
+        inside = f" (nor in its plugin, which has {listed(layout.profiles)})" if layout is not None else ""
         search.add(task, f"{problem}{inside}")
         return None
     owner = plugin if layout is not None and name in layout.profiles else None
@@ -166,7 +166,7 @@ def _profile(search: Search, task: PackTask, plugin: Plugin | None, layout: Plug
 
 
 def _check_rubric(search: Search, task: PackTask, profile: Profile | None, plugin: Plugin | None) -> None:
-    """Refuse a profile of another rubric than the task's metrics judge by, as far as that is known."""
+    """A profile must be for the rubric of the task's metrics, if the registry knows it."""
     if profile is None or profile.rubric is None:
         return
     if not _known(search, task, "rubrics") and search.is_looking:
@@ -175,13 +175,13 @@ def _check_rubric(search: Search, task: PackTask, profile: Profile | None, plugi
     if any(name != wanted.id for name in others):
         search.add(
             task,
-            f"profile {profile.profile!r} is for the rubric {wanted.id}@{wanted.version}, and its metrics judge by "
-            f"{listed(others)}; bind a profile of that rubric, or one without a rubric",
+            f"profile {profile.profile!r} is for the rubric {wanted.id}@{wanted.version}, but the task's metrics use "
+            f"{listed(others)}; bind a profile for that rubric, or one without a rubric",
         )
 
 
 def _look(search: Search, plugin: Plugin | None) -> None:
-    """Note the tasks of a plugin, or evalkit's own; what cannot be imported is said by the run itself."""
+    """Import a plugin, or evalkit's own tasks, and record its tasks; the run itself reports failing imports."""
     label = "" if plugin is None else plugin.label
     if label in search.looked:
         return
@@ -207,18 +207,17 @@ def _check_judges(search: Search, task: PackTask, profile: Profile | None, layou
             search.add(task, problem)
         return
     wanted = task.overrides.judge_profile or (config.profile if config is not None else None)
-    is_asked = wanted or task.overrides.judge_template_id  # else its plugin may bring it without a judged metric
+    is_asked = wanted or task.overrides.judge_template_id  # otherwise the task may have no judged metric
     if not is_asked or (profile is None and wanted) or _code_names_judges(layout):
         return
     search.add(
         task,
-        f"no judges are named in mode {search.scoring.mode!r}; name them in the scoring config (judges) or in a "
-        "profile",
+        f"no judges in mode {search.scoring.mode!r}; set judges in the scoring config or in a profile",
     )
 
 
 def _code_names_judges(layout: PluginLayout | None) -> bool:
-    """Whether a plugin's code hands judges to its metrics: what they are shows when it runs."""
+    """Whether a plugin's code seems to set the judges of its metrics; only running it can tell."""
     if layout is None:
         return False
     files = layout.folder.rglob("*.py") if layout.file.name == "__init__.py" else [layout.file]
@@ -228,7 +227,7 @@ def _code_names_judges(layout: PluginLayout | None) -> bool:
 def _templates(
     search: Search, task: PackTask, profile: Profile | None, plugin: Plugin | None, layout: PluginLayout | None
 ) -> list[TemplateText]:
-    """Check every template that judges of a task name; the texts of those that only the registry has."""
+    """Check every template of a task's judges; the sources of those that come from the registry."""
     texts: dict[str, TemplateText] = {}
     for name in _template_names(search.scoring.config, task, profile):
         try:
@@ -248,7 +247,7 @@ def _templates(
 
 
 def _template_names(config: ScoringConfig | None, task: PackTask, profile: Profile | None) -> list[str]:
-    """The ids that are in use: a judge's own, else the pack's, else the profile's."""
+    """The template ids in use: each judge's own, else the pack's, else the profile's."""
     shared = task.overrides.judge_template_id or (profile.template if profile is not None else None)
     judges = config.judges if config is not None else ()
     own = [judge.judge_template_id for judge in judges if judge.judge_template_id]
@@ -257,7 +256,7 @@ def _template_names(config: ScoringConfig | None, task: PackTask, profile: Profi
 
 
 def _template(registry: Registry, name: str, layout: PluginLayout | None) -> tuple[Template, Place]:
-    """A template by id, and where it was found."""
+    """A template by id, and the place where it was found."""
     searched = []
     try:
         found = registry.template(name)
@@ -284,12 +283,10 @@ def _template(registry: Registry, name: str, layout: PluginLayout | None) -> tup
 
 
 def _check_fields(search: Search, task: PackTask, template: Template) -> None:
-    """Refuse a template that shows what the task's items have not, where `plugin check` saw them."""
+    """A template must show only fields of the task's items, if `plugin check` recorded them."""
     fields = _known(search, task, "fields")
     if not fields:
         return
     missing = sorted(template.fields - set(fields))
     if missing:
-        raise ConfigError(
-            f"template {template.label} shows {listed(missing)}, which its items have not; they have {listed(fields)}"
-        )
+        raise ConfigError(f"template {template.label} uses {listed(missing)}, but the items have only {listed(fields)}")

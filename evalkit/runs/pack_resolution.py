@@ -1,4 +1,4 @@
-"""What a pack's names stand for: plugins, profiles and templates, looked up and checked before anything starts."""
+"""Resolves the plugins, profiles and templates of a pack, and checks them before a run starts."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class Resolution:
     scoring
         Mode and config.
     bindings
-        What each bound task gets from ``EVALKIT_TASK_BINDINGS``.
+        The bindings of tasks, which a run passes on in ``EVALKIT_TASK_BINDINGS``.
     hashes
-        Content hashes: of the pack, of `plugins`, `profiles` and `templates` by name (of a plugin's own with its name
-        before it).
+        Content hashes: of the pack, and of `plugins`, `profiles` and `templates` by name (a plugin's own are prefixed
+        with its name).
     warnings
-        What does not stop a run: keys that are not set here, settings without effect.
+        Problems that do not stop a run: keys that are not set here, settings without effect.
     """
 
     pack: Pack
@@ -46,7 +46,7 @@ class Resolution:
     warnings: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """As it is kept on the run."""
+        """As stored with the run."""
         bindings = {task: self.bindings.root[task].to_dict() for task in self.bindings}
         return {**self.hashes, "bindings": bindings}
 
@@ -54,30 +54,29 @@ class Resolution:
 def resolve(
     registry: Registry, pack: Pack, mode: str = "deterministic", config: Any = None, *, look: bool = False
 ) -> Resolution:
-    """Look up what a pack's tasks name and check that it fits together.
+    """Look up the plugins, profiles and templates of a pack, and check that they fit together.
 
     The template of a judge is the first of: its `judge_template_id`, the pack's override, the profile's, the
-    rubric's. An id is looked up among the registry's templates, the plugin's, then in ``rubrics/templates/``; without
-    a version it is the newest now. In deterministic mode judges, profiles and templates are not asked for, and not
-    looked at.
+    rubric's. An id is looked up in the registry, in the plugin, then in ``rubrics/templates/``; without a version it
+    is the newest. In deterministic mode, judges, profiles and templates are neither needed nor checked.
 
     Parameters
     ----------
     registry
-        Where plugins and templates are.
+        The registry with plugins and templates.
     pack
-        What is to run.
+        The pack to run.
     mode, config
-        Scoring mode; scoring config as a mapping, JSON text or file.
+        Scoring mode; scoring config as a mapping, JSON string or file.
     look
-        Import plugins, in a process of their own, where a check needs what was not noted of them: the rubric by which
-        a task is judged, where its profile is for one.
+        Import plugins in a separate process if a check needs facts that the registry lacks: the rubric of a task whose
+        profile is for a rubric.
 
     Raises
     ------
     ConfigError
-        One message with every problem, numbered: plugins that are missing or changed, profiles and templates that are
-        not found, modes that are not served, judges that are not named, unknown tasks.
+        One message with every problem, numbered: plugins that are missing or changed, profiles and templates that
+        are not found, unsupported modes, missing judges, unknown tasks.
 
     Examples
     --------
@@ -114,19 +113,19 @@ def resolve(
 
 
 def relocate(registry: Registry, kept: Mapping[str, Any], config: Mapping[str, Any] | None = None) -> TaskBindings:
-    """The bindings of a run with the places its plugins have on this machine, their hashes checked again.
+    """The bindings of a run with the paths of its plugins on this machine, after checking their hashes again.
 
     Parameters
     ----------
     registry, kept
-        Where plugins are, and the run's resolution.
+        The registry with the plugins, and the resolution that is stored with the run.
     config
-        Its scoring config, which may name a profile, too; None in deterministic mode.
+        The run's scoring config, which may also set a profile; None in deterministic mode.
 
     Raises
     ------
     ConfigError
-        One message with every plugin, profile or template that is not here, or changed since the run was made.
+        One message with every plugin, profile or template that is missing or changed since the run was created.
     """
     layouts: dict[str, PluginLayout] = {}
     problems = []
@@ -161,7 +160,7 @@ def relocate(registry: Registry, kept: Mapping[str, Any], config: Mapping[str, A
 
 
 def _changed_profiles(hashes: Mapping[str, str], names: Iterable[str]) -> Iterator[str]:
-    """Problems of the profiles in ``rubrics/`` of the project."""
+    """Problems with profiles in the project's ``rubrics/``."""
     for name in names:
         try:
             profile = load_profile(name)
@@ -169,15 +168,15 @@ def _changed_profiles(hashes: Mapping[str, str], names: Iterable[str]) -> Iterat
             yield str(problem)
         else:
             if hashes.get(f"{profile.profile}@{profile.version}") != digest(profile.to_dict()):
-                yield f"profile {name!r} changed since the run was made; start a new run"
+                yield f"profile {name!r} changed since the run was created; start a new run"
 
 
 def _changed_templates(hashes: Mapping[str, str]) -> Iterator[str]:
-    """Problems of the templates in ``rubrics/templates/`` of the project."""
+    """Problems with templates in the project's ``rubrics/templates/``."""
     for label, then in hashes.items():
         try:
             if load_template(label).hash != then:
-                yield f"template {label!r} changed since the run was made; start a new run"
+                yield f"template {label!r} changed since the run was created; start a new run"
         except EvalkitError as problem:
             yield str(problem)
 
@@ -197,13 +196,13 @@ def _check_versions(search: Search, bindings: Mapping[str, TaskBinding]) -> None
         if len(several) > 1:
             tasks = [task for task, one in bindings.items() if one.plugin == name]
             search.problems.append(
-                f"plugin {name!r} is needed in the versions {listed(sorted(several))} (tasks {listed(tasks)}); one "
-                "process can load one of them: name the same version everywhere"
+                f"plugin {name!r} is needed in the versions {listed(sorted(several))} (tasks {listed(tasks)}), but a "
+                "process can load only one; set the same version everywhere"
             )
 
 
 def _check_names(search: Search, pack: Pack) -> None:
-    """Unknown tasks, and names that two plugins or a group of tasks claim."""
+    """Find unknown tasks, and names that two plugins or a group of tasks share."""
     found = tuple(
         task for task in pack.tasks if not task.overrides.judge_plugin_name or _is_usable(search, task.overrides)
     )
@@ -215,14 +214,14 @@ def _check_names(search: Search, pack: Pack) -> None:
     for task in pack.tasks:
         parts = [name for name in names if name.startswith(f"{task.task}:")]
         if parts:
-            search.add(task, f"it holds {listed(parts)}, which the pack names too; a run has one result for each task")
+            search.add(task, f"it contains {listed(parts)}, which the pack lists too; a run has one result per task")
         brought = search.benchmarks[search.benchmarks["name"] == task.task].dropna(subset=["plugin"])
         labels = {
             f"{name}@{version}" for name, version in zip(brought["plugin"], brought["plugin_version"], strict=True)
         }
         claims = sorted(labels & search.plugins.keys())
         if len(claims) > 1:
-            search.add(task, f"the plugins {listed(claims)} each bring a task of this name; a run can load one of them")
+            search.add(task, f"the plugins {listed(claims)} each define a task of this name; a run loads only one")
 
 
 def _is_usable(search: Search, overrides: Overrides) -> bool:
@@ -231,10 +230,10 @@ def _is_usable(search: Search, overrides: Overrides) -> bool:
 
 
 def _keys_not_set(config: ScoringConfig | None) -> Iterator[str]:
-    """A warning and no error: what is cached needs no key, and a worker elsewhere may have it."""
+    """Only a warning: cached replies need no key, and a worker on another machine may have it."""
     for judge in config.judges if config is not None else ():
         if judge.api_key_env and not os.environ.get(judge.api_key_env):
             yield (
-                f"judge {judge.judge_model_name!r}: the variable {judge.api_key_env} is not set here; replies that are "
-                "not cached cannot be bought"
+                f"judge {judge.judge_model_name!r}: the variable {judge.api_key_env} is not set here; only "
+                "cached replies can be used"
             )

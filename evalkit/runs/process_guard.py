@@ -1,8 +1,8 @@
-"""Runs as a process of its own between evalkit and a command, so that the command never outlives who started it.
+"""A process between evalkit and a command, so that the command never outlives the process that started it.
 
-Started by its path with nothing but Python's own library, as ``process_guard.py SECONDS COMMAND …``. It holds one end
-of a pipe: when the other end closes, because the parent closed it or died in whatever way, it ends its whole process
-group: with SIGTERM, and after so many seconds with SIGKILL.
+It is started by its path, as ``process_guard.py SECONDS COMMAND …``, and uses only Python's standard library. Its
+stdin is a pipe from the parent. When the parent closes the pipe or dies, the guard ends its whole process group: with
+SIGTERM, and after SECONDS with SIGKILL.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ def main(grace_s: float, command: list[str]) -> int:
     """Start the command, wait for it, and return its exit code (128 + the signal that killed it)."""
     parent = os.getppid()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, _leave_it_to_the_child)  # a handler, which exec forgets: SIG_IGN would be inherited
+        signal.signal(number, _leave_it_to_the_child)  # a handler, which exec resets: SIG_IGN would be inherited
     child = subprocess.Popen(command, stdin=subprocess.DEVNULL)  # noqa: S603  # evalkit's own command
     alone = threading.Event()
     threading.Thread(target=_watch, args=(parent, grace_s, alone), daemon=True).start()
     code = child.wait()
-    if alone.is_set():  # what the command started and left must not stay either
+    if alone.is_set():  # also end what the command started and left behind
         os.killpg(0, signal.SIGKILL)
     return code if code >= 0 else 128 - code
 
@@ -37,7 +37,7 @@ def _leave_it_to_the_child(*_: object) -> None:
 
 
 def _watch(parent: int, grace_s: float, alone: threading.Event) -> None:
-    # who the parent is counts too: a process that it forked may hold the other end of the pipe
+    # the parent's id is checked too: a process that it forked may keep the other end of the pipe open
     while os.getppid() == parent and not (select.select([0], [], [], _EVERY_S)[0] and not os.read(0, 1)):
         pass
     alone.set()

@@ -1,4 +1,4 @@
-"""`compare_runs`: two runs task by task, sample by sample where both kept their details."""
+"""`compare_runs`: two runs task by task, and sample by sample if both have their details."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ _Z = 1.959964  # normal, two-sided 95 %
 
 @dataclass(frozen=True, slots=True)
 class RunComparison:
-    """What `compare_runs` found; ``print`` shows it.
+    """The result of `compare_runs`; ``print`` shows it.
 
     Attributes
     ----------
     before, after
         The runs: differences are after − before.
     table
-        One row per task and metric that either run has (counts of samples left out), columns `task`, `metric`,
+        One row per task and metric of either run (without counts of samples), columns `task`, `metric`,
         `before`, `after`, `difference` (after − before), `low`, `high` (95 %), `n_pairs` (samples that both scored;
-        NA where it is not paired), `coverage_before`, `coverage_after` (shares, 0-1), `comparable` (scored in the
+        NA if not paired), `coverage_before`, `coverage_after` (shares, 0-1), `comparable` (scored in the
         same way), `notes` (why there is no interval, or how it was made).
     reasons
-        Why the runs as wholes are not comparable; empty where they are.
+        Why the runs as wholes are not comparable; empty if they are.
     """
 
     before: Run
@@ -179,7 +179,7 @@ def _paired(a: pd.Series | None, b: pd.Series | None, difference: float) -> tupl
         unit = bool(known.min() >= 0 and known.max() <= 1)
         interval = mean_interval(steps, samples, bounds=(-1.0, 1.0) if unit else None)
     if len(steps) == len(a) and not math.isclose(float(steps.mean()), difference, abs_tol=1e-6):
-        return None  # the figure is no mean of its samples: their difference says nothing of it
+        return None  # the figure is not the mean of its samples
     left = len(a) - len(steps)
     return interval, len(steps), f"paired, {left} left out: not scored on both sides" if left else "paired"
 

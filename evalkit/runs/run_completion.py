@@ -1,4 +1,4 @@
-"""The end of a run, written into the registry, or kept beside its log until that can be done."""
+"""Writes the end of a run into the registry, or into its folder while the registry cannot be reached."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from evalkit.runs.run_results import read_findings
 from evalkit.runs.run_store import RunStore
 
 OUTCOME = "outcome.json"
-"""In the run's folder: how it ended, where the registry could not be reached."""
+"""File in the run's folder with its end, if the registry could not be reached."""
 
 _LONGEST_PAUSE_S = 5.0
 
 
 def close_run(store: RunStore, folder: Path, run_id: str, owner: Owner, ending: Ending, patience_s: float) -> None:
-    """Write the ending; while the database is away try again, then keep the outcome in the run's folder.
+    """Write the ending, with retries while the database is unreachable; then keep it in the run's folder.
 
     Raises
     ------
     RegistryError
-        When the database stays away for `patience_s` seconds; the message says where the outcome is.
+        When the database is unreachable for `patience_s` seconds; the message has the path of the outcome.
     """
     deadline, pause = time.monotonic() + patience_s, 0.1
     while True:
@@ -45,30 +45,30 @@ def close_run(store: RunStore, folder: Path, run_id: str, owner: Owner, ending: 
             with whole(place) as out:
                 out.write(json.dumps(kept).encode())
             raise RegistryError(
-                f"run {run_id} is over ({ending.status}) but cannot be closed: {problem}; its outcome is in {place}, "
-                "and taken in when evalkit next looks at runs on this machine"
+                f"run {run_id} has ended ({ending.status}) but cannot be closed: {problem}; its outcome is in {place}, "
+                "and the next command on runs on this machine stores it"
             ) from problem
         return
 
 
 def store_ending(store: RunStore, run_id: str, owner: Owner, ending: Ending) -> bool:
-    """Close a run's row; as failed, where the database is there and refuses what was found.
+    """Close a run's row; as failed if the database rejects the results.
 
     Raises
     ------
     RegistryError
-        When the database is away or full.
+        When the database is unreachable or full.
     """
     try:
         return store.close(run_id, owner, ending)
     except RegistryError as problem:
         if not _is_refused(problem):
             raise
-        return store.close(run_id, owner, Ending("failed", one_line(f"its results cannot be kept: {problem}")))
+        return store.close(run_id, owner, Ending("failed", one_line(f"its results cannot be stored: {problem}")))
 
 
 def _is_refused(problem: RegistryError) -> bool:
-    """Whether trying again is no use: a name that is too long, characters that the database does not take."""
+    """Whether a retry cannot help: a name that is too long, characters that the database does not accept."""
     cause = problem.__cause__
     if isinstance(cause, DBAPIError):
         return not isinstance(cause, (OperationalError, InterfaceError, InternalError))
@@ -76,7 +76,7 @@ def _is_refused(problem: RegistryError) -> bool:
 
 
 def kept_ending(store: RunStore, folder: Path, run_id: str) -> Ending | None:
-    """The ending that could not be written when the database was away; None where there is none."""
+    """The ending that was kept in the run's folder; None if there is none."""
     try:
         kept = json.loads((folder / OUTCOME).read_text(encoding="utf-8"))
         if kept["status"] == "succeeded":
@@ -86,5 +86,5 @@ def kept_ending(store: RunStore, folder: Path, run_id: str) -> Ending | None:
         return None
     except EvalkitError as problem:
         return Ending("failed", str(problem))
-    except (OSError, ValueError, KeyError):  # cut short by a disk, or written by somebody else
+    except (OSError, ValueError, KeyError):  # truncated, or written by another program
         return None

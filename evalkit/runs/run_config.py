@@ -1,4 +1,4 @@
-"""What a run is asked to be: its config as it was given, and whether it is still what it was."""
+"""The scoring config of a run as it was given, and the check that a run can be repeated."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def as_given(config: Any) -> Mapping[str, Any] | None:
 
 
 def check_same(old: Run, now: Mapping[str, Any], model: Mapping[str, Any]) -> None:
-    """ConfigError unless a resolution and the model's files are what they were for a run."""
+    """ConfigError if a resolution or the model's files differ from those of an earlier run."""
     then = {**old.resolution, "model": old.artifacts.get("model", {})}
     here = {**now, "model": model}
     differs = [name for name in ("plugins", "profiles", "templates", "model") if then.get(name) != here.get(name)]

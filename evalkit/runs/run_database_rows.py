@@ -23,20 +23,20 @@ Record = TypeVar("Record", Run, RunTask, RunScore)
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a run ended, and what came of it.
+    """How a run ended, and its results.
 
     Attributes
     ----------
     status
-        ``succeeded``, ``failed``, ``cancelled``, or ``queued``: given back, for another worker.
+        ``succeeded``, ``failed``, ``cancelled``, or ``queued`` (for another worker).
     error
-        Why, unless it succeeded.
+        The reason, unless it succeeded.
     exit_code
-        Of LightEval's process; None where it has none.
+        Exit code of LightEval's process, if it has one.
     tasks, scores, receipts
-        What was read from its output.
+        The results in its output.
     notes
-        What is worth knowing of its figures.
+        Warnings about its figures.
     scorers
         Task -> metric -> what scores it.
     """
@@ -70,7 +70,7 @@ def task_rows(session: Session, resolution: Resolution) -> list[RunTaskRow]:
 
 
 def put_findings(session: Session, run_id: str, ending: Ending, now: datetime) -> None:
-    """Write what was read from a run's output, in place of what was read before."""
+    """Write the results of a run, in place of results that were read before."""
     run = session.get_one(RunRow, run_id)
     run.artifacts = {**run.artifacts, "scorers": {task: dict(scorers) for task, scorers in ending.scorers.items()}}
     rows = {row.task: row for row in run.tasks}
@@ -88,7 +88,7 @@ def put_findings(session: Session, run_id: str, ending: Ending, now: datetime) -
 
 
 def read_run(row: RunRow) -> Run:
-    """A run with all that belongs to it."""
+    """A run with its tasks, scores and receipts."""
     return _read(
         Run,
         row,
@@ -102,7 +102,7 @@ def read_run(row: RunRow) -> Run:
 
 
 def _read(kind: type[Record], row: Base, **others: Any) -> Record:
-    """A record whose fields are the columns of a row, but for `others`."""
+    """A record with the columns of a row as fields, except for `others`."""
     values = {field.name: getattr(row, field.name) for field in fields(kind) if field.name not in others}
     return kind(**values, **others)
 

@@ -1,4 +1,4 @@
-"""A run as text and as HTML: scores with coverage and spread, who judged by what, and what speaks against them."""
+"""A run as text and as HTML: warnings, scores with coverage and standard error, receipts, and judges."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _paragraphs(lines: Iterable[str]) -> list[str]:
 
 
 def run_title(run: Run) -> str:
-    """Which run, of what, how, and how it ended, in one line."""
+    """The run, its pack, model, mode and status in one line."""
     took = ""
     if run.started_at is not None and run.finished_at is not None:
         took = f" in {(run.finished_at - run.started_at).total_seconds():.0f} s"
@@ -59,7 +59,7 @@ def run_title(run: Run) -> str:
 
 
 def run_tables(run: Run) -> Iterator[tuple[str, list[dict[str, str]]]]:
-    """Titles and rows: scores, receipts, judges; those that the run has."""
+    """Titles and rows of the tables that the run has: scores, receipts, judges."""
     if run.scores:
         yield "scores", _scores(run)
     if run.receipts:
@@ -68,7 +68,7 @@ def run_tables(run: Run) -> Iterator[tuple[str, list[dict[str, str]]]]:
 
 
 def _scores(run: Run) -> list[dict[str, str]]:
-    """Figures with their standard error, the samples behind them and the share that is scored; judged ones first."""
+    """Figures with standard error, number of samples and share that is scored; judged ones first."""
     tasks = list(dict.fromkeys(one.task for one in run.scores))
     judged = {task: run.judged(task) for task in tasks}
     rows = []
@@ -86,21 +86,21 @@ def _scores(run: Run) -> list[dict[str, str]]:
 
 
 def _scored(score: RunScore, n: float | None, whole: int) -> str:
-    """Samples scored, ties without a number among them."""
+    """Number of samples scored, including ties."""
     return count_of(n if score.coverage is None else round(score.coverage * whole), whole)
 
 
 def scored_of(run: Run, score: RunScore) -> tuple[float | None, int | None]:
-    """How many samples are behind a figure, and of how many: verdicts of a pass rate, answers that a criterion is for.
+    """The number of samples of a figure and of its whole: verdicts of a pass rate, answers that a criterion applies to.
 
-    None where it is not known; the means that LightEval takes over a group of tasks have a mean number, of none.
+    None if unknown. LightEval's means over a group of tasks have a mean number and no whole.
     """
     name = count_name(score.metric)
     n = next((one.value for one in run.scores if (one.task, one.metric) == (score.task, name)), None)
     n_samples = next((one.n_samples for one in run.tasks if one.task == score.task), None)
     counts = {one.metric for one in run.scores if one.task == score.task}
     if n is not None and n_samples and f"{score.metric}_n_unscored" in counts:
-        return n, n_samples  # ties are scored, and have no number: n / coverage would be too few
+        return n, n_samples  # ties are scored but not in n: n / coverage would be too few
     if n is not None and score.coverage and abs((whole := n / score.coverage) - round(whole)) < _ROUNDING:
         return n, round(whole)
     if score.coverage is None or not n_samples:
@@ -109,7 +109,7 @@ def scored_of(run: Run, score: RunScore) -> tuple[float | None, int | None]:
 
 
 def run_without(run: Run) -> str:
-    """A line on the figures that have no value and no coverage, as criteria that apply to no sample; blank for none."""
+    """One line that lists figures without value and coverage, such as criteria that apply to no sample; or blank."""
     return no_values((one.task, one.metric) for one in run.scores if _is_absent(run, one))
 
 
@@ -140,7 +140,7 @@ def _receipt(receipt: Receipt) -> dict[str, str]:
 
 
 def _judges(receipts: Iterable[Receipt]) -> Iterator[dict[str, str]]:
-    """Who was asked in which task, by which template, on which server, and what came of it."""
+    """The judges of each task: model, server, template, settings, and how many of their judgments have a score."""
     for receipt in receipts:
         for judge in receipt.judges:
             unscored = sorted(judge.reasons.items(), key=lambda one: (-one[1], one[0]))
@@ -163,14 +163,14 @@ def _judges(receipts: Iterable[Receipt]) -> Iterator[dict[str, str]]:
 
 
 def _model(judge: JudgeUsed) -> str:
-    """The model as it was asked for, and what the server called it where that differs."""
+    """The requested model, and the server's name of it if that differs."""
     asked = f"{judge.provider}:{judge.model}"
     others = [name for name in judge.served if name not in (judge.model, asked)]
     return f"{asked} (served: {', '.join(judge.served)})" if others else asked
 
 
 def run_facts(run: Run) -> Iterator[tuple[str, str]]:
-    """Names and values of what else is worth knowing: config as given, reproducible or not, versions, folder."""
+    """Names and values of other facts: config as given, reproducible or not, versions, folder."""
     states = _by_state(run)
     if states:
         yield "receipts", "; ".join(f"{state}: {', '.join(tasks)}" for state, tasks in states.items())
@@ -186,13 +186,13 @@ def run_facts(run: Run) -> Iterator[tuple[str, str]]:
         yield "versions", ", ".join([f"evalkit {facts.get('evalkit')}", f"Python {facts.get('python')}", *named])
     attempts = run.artifacts.get("attempts", [])
     if len(attempts) > 1:
-        yield "attempts", "; ".join(f"{one['by']} {one['ended'] or 'goes on'}" for one in attempts)
+        yield "attempts", "; ".join(f"{one['by']} {one['ended'] or 'running'}" for one in attempts)
     if run.artifacts.get("folder"):
         yield "folder", str(run.folder)
 
 
 def run_reproducible(run: Run) -> tuple[str, str]:
-    """``yes``, ``no`` or ``unknown``, and why; blank for yes."""
+    """``yes``, ``no`` or ``unknown``, and the reason (blank for yes)."""
     if run.reproducible is None:
         return "unknown", f"it is not known what scores {'; '.join(run.unknown)}"
     return ("yes", "") if run.reproducible else ("no", "; ".join(run.irreproducible))

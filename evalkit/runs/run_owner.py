@@ -1,4 +1,4 @@
-"""Who carries out a run: this process, so that any other can tell whether it is still there."""
+"""The process that carries out a run, described so that other processes can check whether it still exists."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from dataclasses import dataclass
 from pathlib import Path
 
 RUN_VARIABLE = "EVALKIT_RUN_ID"
-"""Set in the processes of a run, to its id."""
+"""Variable in the processes of a run, with the run's id."""
 OWNER_VARIABLE = "EVALKIT_RUN_OWNER"
-"""Set beside it, to the owner's nonce: what is left of an owner's processes is found by both."""
+"""Variable in the same processes, with the owner's nonce; both together identify leftover processes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """A process on a machine, and one piece of work of it.
+    """A process on a machine, while it carries out one run.
 
     Attributes
     ----------
     host, boot
-        The machine, and an id of its last start and of the container ("" where the system gives none).
+        The machine, and an id of its last start and of the container ("" if the system has none).
     pid, started
-        The process, and when it was started in the system's own ticks ("" where unknown): ids are used again.
+        The process, and when it was started in the system's own ticks ("" if unknown): process ids are reused.
     nonce
-        Differs between two runs of one process.
+        Distinguishes the runs of one process.
 
     Examples
     --------
@@ -44,26 +44,26 @@ class Owner:
 
     @classmethod
     def here(cls) -> Owner:
-        """The process that asks."""
+        """The current process."""
         return cls(socket.gethostname(), _boot(), os.getpid(), _started(os.getpid()), secrets.token_hex(4))
 
     @classmethod
     def of(cls, text: str) -> Owner:
-        """From `text`."""
+        """The owner with this `text`."""
         host, boot, pid, started, nonce = text.rsplit(" ", 4)
         return cls(host, "" if boot == "-" else boot, int(pid), "" if started == "-" else started, nonce)
 
     @property
     def text(self) -> str:
-        """As it stands in the registry."""
+        """As stored in the registry."""
         return f"{self.host} {self.boot or '-'} {self.pid} {self.started or '-'} {self.nonce}"
 
     def is_near(self) -> bool:
-        """Whether its process could be seen from here: names of machines are not unique, nor ids in containers."""
+        """Whether its process is visible from here. Host names are not unique, nor are process ids in containers."""
         return self.host == socket.gethostname() and self.boot == _boot()
 
     def is_gone(self) -> bool:
-        """Whether it was on this machine and is there no more; False where that cannot be seen from here."""
+        """Whether it was on this machine and has ended; False if that is not visible from here."""
         if not self.is_near():
             return False
         try:
@@ -78,7 +78,7 @@ class Owner:
 def kill_leftovers(run_id: str, nonce: str) -> None:
     """Kill what is left of a run whose owner died with its guard: processes with its id and its owner's nonce.
 
-    Not by the run's id alone: another process may have taken the run over a moment ago, and have its own at work.
+    The run's id alone is not enough: another process may have just taken over the run.
     """
     marks = {f"{RUN_VARIABLE}={run_id}".encode(), f"{OWNER_VARIABLE}={nonce}".encode()}
     for place in Path("/proc").glob("[0-9]*/environ"):
@@ -95,7 +95,7 @@ def _boot() -> str:
 
 
 def _started(pid: int) -> str:
-    """The start of a process in ticks since the boot; "" where the system has no /proc. Zombies are gone."""
+    """The start of a process in ticks since the boot; "" if the system has no /proc. Zombies count as ended."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:

@@ -1,4 +1,4 @@
-"""`Run`: what a run was asked for, what it was resolved to, how it ended, its scores, and what scored them."""
+"""`Run`: its request, resolution, status, scores and receipts."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ class RunTask:
     Attributes
     ----------
     task
-        ``name|0``, as LightEval calls it.
+        ``name|0``, LightEval's name of it.
     weight
         Relative weight in the pack's score.
     binding
-        Plugin, profile and templates it was resolved to; empty: as LightEval has it.
+        Plugin, profile and templates; empty if LightEval runs it unchanged.
     receipt_state
-        ``consumed``: a judge of evalkit scored it and left a receipt. ``not_consumed``: it was bound, and no receipt
-        came. ``own_config``: not bound, scored as LightEval has it. ``deterministic``: all its metrics are known to ask
-        no judge. None: not yet known.
+        ``consumed``: a judge of evalkit scored it and wrote a receipt. ``not_consumed``: it is bound, but there is no
+        receipt. ``own_config``: not bound, so LightEval scored it by its own configuration. ``deterministic``: none of
+        its metrics calls a judge. None: not known yet.
     n_samples
-        Samples in the details; None where there are none.
+        Samples in the details; None without details.
     """
 
     task: str
@@ -52,13 +52,13 @@ class RunScore:
     Attributes
     ----------
     task, metric
-        Of what.
+        The task and the metric.
     value
-        The figure; None where nothing was scored.
+        The figure; None if nothing was scored.
     stderr
-        Its standard error; None where it is not known.
+        Its standard error; None if unknown.
     coverage
-        Share of the samples that are scored, 0-1; None where it is not known.
+        Share of the samples that are scored, 0-1; None if unknown.
     """
 
     task: str
@@ -70,38 +70,38 @@ class RunScore:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run of a pack with a model, as the registry holds it.
+    """One run of a pack with a model; ``print`` shows its scores, judges and warnings.
 
     Attributes
     ----------
     id
-        Begins with the time of its start, so that runs sort by it.
+        Starts with the time of creation, so that runs sort by it.
     pack
         ``name@version``.
     model, backend
-        What was evaluated, and by which of LightEval's back ends.
+        The evaluated model, and LightEval's back end for it.
     scoring_mode, scoring_config
-        How; the config as it was given.
+        The mode, and the config as it was given.
     options
         `max_samples` and the flags of LightEval.
     resolution
-        What names stood for: plugins, profiles, templates with their hashes.
+        The plugins, profiles and templates that were used, with their hashes.
     status
         ``queued``, ``running``, ``succeeded``, ``failed`` or ``cancelled``.
     error
         Why it did not succeed.
     exit_code
-        Of LightEval's process.
+        Exit code of LightEval's process.
     artifacts
         `folder`, `log`, `attempts`, `environment`, `notes` …
     tasks, scores, receipts
-        By task, in the order of the pack.
+        In the order of the pack's tasks.
     rerun_of
         The run that this one repeats.
     created_at, started_at, finished_at
-        UTC.
+        Times in UTC.
     primary_metric, task_aggregation
-        The pack's.
+        Settings of the pack.
     """
 
     id: str
@@ -128,7 +128,7 @@ class Run:
 
     @property
     def folder(self) -> Path:
-        """Where its log and LightEval's output are, on the machine that ran it."""
+        """The folder of its log and LightEval's output, on the machine that ran it."""
         return Path(str(self.artifacts.get("folder", "")))
 
     @property
@@ -143,7 +143,7 @@ class Run:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What must be known before its figures are used: judgments unscored, receipts missing, answers empty."""
+        """Warnings to read before the figures: unscored judgments, missing receipts, empty answers."""
         return tuple(self.artifacts.get("notes", ()))
 
     @property
@@ -164,48 +164,48 @@ class Run:
         return tuple(one for one in self.receipts if one.task.split("|", 1)[0] == plain)
 
     def judged(self, task: str) -> tuple[str, ...]:
-        """The metrics of a task (or of the tasks of a group, for its mean) that judges scored, by the receipts."""
+        """The metrics of a task, or of a group of tasks, that have receipts of judges."""
         group = group_of(task)
         mine = self.receipts_of(task) if group is None else _of_group(self.receipts, group)
         return tuple(dict.fromkeys(one.metric for one in mine))
 
     @property
     def irreproducible(self) -> tuple[str, ...]:
-        """Why the run cannot be repeated exactly; empty: inputs are pinned by hash, versions and judges are recorded.
+        """Why the run cannot be repeated exactly; empty if inputs, versions and judges are recorded.
 
-        The model is recorded by its name (and its file, where it is one): weights on a hub or behind a server are not
-        hashed. Samples of judges are in the cache.
+        The model is recorded by its name, and by its hash if it is a file: weights on a hub or behind a server are not
+        hashed. Replies of judges are in the cache.
         """
         return tuple(_gaps(self))
 
     @property
     def unknown(self) -> tuple[str, ...]:
-        """Tasks of which it is not known what scores them, with the metrics: ``mt_bench|0 (judge_score)``.
+        """Tasks with metrics for which it is not known what scores them: ``mt_bench|0 (judge_score)``.
 
-        A metric is known if evalkit's judges score it or if all that it is made of asks no model; LightEval's own
-        judge, and the code of a task or plugin, may ask anyone.
+        A metric is known if evalkit's judges score it, or if all of its code is known to call no model. LightEval's own
+        judge, and the code of a task or plugin, may call any model.
         """
         return tuple(_unknown(self)) if self.status == "succeeded" else ()
 
     @property
     def reproducible(self) -> bool | None:
-        """Whether all that the run was made of is recorded; None: not known. See `irreproducible` and `unknown`."""
+        """Whether everything that the run used is recorded; None if unknown. See `irreproducible` and `unknown`."""
         if self.irreproducible:
             return False
         return None if self.unknown else True
 
     @property
     def scored_nothing(self) -> tuple[str, ...]:
-        """Task and metric of each receipt by which there were answers and none has a score."""
+        """Task and metric of each receipt with answers of which none has a score."""
         return tuple(f"{one.task} ({one.metric})" for one in self.receipts if one.scored_nothing)
 
     @property
     def identity(self) -> str:
-        """Hash of how the run is scored: equal for two runs whose figures may stand side by side.
+        """Hash of how the run is scored: equal for two runs that can be compared.
 
-        Mode; LightEval's version; tasks with their few-shot examples, plugins' hashes and the identities of their
-        receipts (judges, rubrics, templates, samples, rules); number of samples and flags. Not the model and not the
-        weights.
+        It covers the mode, LightEval's version, tasks with their few-shot examples, plugins' hashes, the identities of
+        the receipts (judges, rubrics, templates, samples, rules), number of samples and flags; not the model and not
+        the weights of tasks.
         """
         seen = {"mode": self.scoring_mode, "options": _plain(self.options), "lighteval": self.lighteval}
         return digest({**seen, "tasks": dict(self.identities)})
@@ -222,9 +222,9 @@ class Run:
         }
 
     def figure_identity(self, task: str, metric: str) -> str | None:
-        """Hash of how one figure is scored, by what touches it: receipts count for figures of their own metric alone.
+        """Hash of how one figure is scored; only the receipts of its own metric count.
 
-        None where the run has no such task.
+        None if the run does not have the task.
         """
         group = group_of(task)
         name = task.partition("|")[0]
@@ -236,22 +236,22 @@ class Run:
         return _identity(self, whole, touching, judged=bool(mine), unknown=self.scored_by_unknown(task, metric))
 
     def scored_by_unknown(self, task: str, metric: str) -> bool | None:
-        """Whether it is not known what scores a figure (see `unknown`); None where nothing is noted of the task."""
+        """Whether it is not known what scores a figure (see `unknown`); None if nothing is recorded for the task."""
         scorers = scorers_of(self.artifacts.get("scorers", {}), group_of(task) or task)
         if scorers is None:
             return None
         heads = [name for name in scorers if is_of(metric, [name])]
-        # a metric may give figures of any name
+        # a metric may have figures of any name
         return scorers[max(heads, key=len)] == "unknown" if heads else "unknown" in scorers.values()
 
     @property
     def lighteval(self) -> str | None:
-        """The version of LightEval that it was carried out with; None where it is not recorded."""
+        """LightEval's version; None if not recorded."""
         version = (self.artifacts.get("environment") or {}).get("packages", {}).get("lighteval")
         return None if version is None else str(version)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON: all fields, and `identity`, `reproducible`, `unknown`, `notes` …"""
+        """Plain values for JSON: all fields, and `identity`, `reproducible`, `unknown`, `notes` …"""
         values: dict[str, Any] = orjson.loads(orjson.dumps(self, default=Receipt.model_dump))
         names = ("identity", "reproducible", "irreproducible", "unknown", "scored_nothing", "notes")
         return values | {name: getattr(self, name) for name in names}
@@ -283,16 +283,16 @@ def _gaps(run: Run) -> Iterable[str]:
 
 
 def no_receipt(mode: str) -> str:
-    """What a bound task without a receipt means."""
+    """The message for a bound task without a receipt."""
     if mode == "deterministic":
-        return "it is bound, and its metrics are not known to be deterministic: what scored it is unknown"
+        return "it is bound, but it is not known that its metrics call no judge"
     return "its judge plugin left no receipt"
 
 
 def scorers_of(noted: Mapping[str, Mapping[str, Any]], task: str) -> dict[str, Any] | None:
-    """Metric -> what scores it, of a task or of the tasks of a group; None where nothing is noted."""
+    """Metric -> what scores it, for a task or the tasks of a group; None if nothing is recorded."""
     mine = [found for other, found in noted.items() if _covers(task, other.partition("|")[0])]
-    # unknown last: what one task of a group makes unknown is so in the group
+    # unknown last: a metric that is unknown in one task is unknown in the group
     pairs = sorted((pair for found in mine for pair in found.items()), key=lambda pair: pair[1] == "unknown")
     return dict(pairs) if mine else None
 
@@ -301,13 +301,13 @@ def _unknown(run: Run) -> Iterable[str]:
     for one in run.tasks:
         scorers = scorers_of(run.artifacts.get("scorers", {}), one.task)
         if scorers is None:
-            yield f"{one.task} (no metric was noted)"
+            yield f"{one.task} (no metric is recorded)"
         elif lost := [metric for metric, by in scorers.items() if by == "unknown"]:
             yield f"{one.task} ({', '.join(lost)})"
 
 
 def _covers(task: str, name: str) -> bool:
-    """Whether a pack's task is the one of that name, or the group that it is part of."""
+    """Whether a pack's task has this name, or is the group of a task with this name."""
     whole = task.partition("|")[0]
     return name == whole or name.startswith(f"{whole}:")
 
@@ -316,13 +316,13 @@ def _identity(
     run: Run, task: RunTask, receipts: Sequence[Receipt], *, judged: bool = False, unknown: bool | None = False
 ) -> str:
     seen: dict[str, Any] = {"task": task.task, "plugin": task.binding.get("plugin_hash")}
-    # a plugin may lie elsewhere on another machine: its content counts, in receipts too
+    # a plugin may have another path on another machine: only its content counts, also in receipts
     seen["receipts"] = sorted(digest(one.identity) for one in receipts)
     is_unseen = not receipts and not judged and task.receipt_state != "deterministic"
     if is_unseen and task.binding:
         seen["binding"] = {name: value for name, value in task.binding.items() if name != "plugin_path"}
     if ((is_unseen and task.binding) or unknown) and run.scoring_mode != "deterministic":
-        seen["config"] = run.scoring_config  # what is not known may read it
+        seen["config"] = run.scoring_config  # unknown code may read it
     return digest(seen)
 
 

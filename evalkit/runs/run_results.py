@@ -1,4 +1,4 @@
-"""From LightEval's output to rows: figures with their standard error and coverage, receipts, and what is odd."""
+"""Reads LightEval's output: figures with standard error and coverage, receipts, and warnings."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _BESIDE = ("_stderr", "_coverage")
 
 
 def read_findings(run: Run) -> Ending:
-    """What a run's output folder holds, as the ending of a run that succeeded.
+    """The results in a run's output folder, as the ending of a run that succeeded.
 
     Raises
     ------
     InputError
-        When results are missing, cut short, or lack a task of the pack.
+        When results are missing or truncated, or lack a task of the pack.
     ConfigError
-        When the receipts are cut short.
+        When the receipts are truncated.
     """
     artifacts = LightevalArtifacts.at(run.output)
     place = run.output / RECEIPTS_FILE
@@ -70,19 +70,19 @@ def read_findings(run: Run) -> Ending:
 
 
 def sample_values(details: pd.DataFrame, metric: str) -> pd.Series:
-    """The figures of one metric, one per sample, NaN where it is unscored or has none.
+    """The figures of one metric, one per sample; NaN if a sample is unscored.
 
     Parameters
     ----------
     details
-        As of `LightevalArtifacts.details`.
+        The table of `LightevalArtifacts.details`.
     metric
-        Its name; where the figure is a flag, true is 1.
+        Its name. For flags, true is 1.
 
     Returns
     -------
     pandas.Series
-        float64, by row.
+        float64, one value per row.
     """
     values = [_number(_figures(row).get(metric)) for row in details["metric"]]
     return pd.Series(values, index=details.index, dtype="float64")
@@ -94,7 +94,7 @@ def has_samples(details: pd.DataFrame, metric: str) -> bool:
 
 
 def _figures(row: Any) -> dict[str, Any]:
-    """A sample's figures by name: a metric with several has them in a mapping of its own."""
+    """A sample's figures by name; a metric with several figures has a mapping of them."""
     found: dict[str, Any] = {}
     for name, value in row.items() if isinstance(row, Mapping) else ():
         found.update(value if isinstance(value, Mapping) else {name: value})
@@ -106,7 +106,7 @@ def _number(value: Any) -> float:
 
 
 def _details(artifacts: LightevalArtifacts, task: str) -> pd.DataFrame | None:
-    """The samples; None where LightEval kept none (means of groups), or nothing here can read them."""
+    """The samples; None if LightEval saved none (means of groups), or pyarrow is missing."""
     try:
         return artifacts.details(task)
     except MissingExtraError:
@@ -118,7 +118,7 @@ def _details(artifacts: LightevalArtifacts, task: str) -> pd.DataFrame | None:
 
 
 def _parts(task: str, results: Mapping[str, Any]) -> list[str]:
-    """The results of a pack's task: its own, or those of the group that its name stands for, the mean first."""
+    """The results of a pack's task: its own, or those of the tasks in the group of that name, the mean first."""
     if task in results:
         return [task]
     name, _, shots = task.partition("|")
@@ -135,14 +135,14 @@ def _in_order(run: Run, results: Mapping[str, Any]) -> list[str]:
 def _scores(task: str, figures: Mapping[str, float], details: pd.DataFrame | None) -> Iterator[RunScore]:
     for metric, value in figures.items():
         if metric.endswith(_BESIDE) and any(metric.removesuffix(end) in figures for end in _BESIDE):
-            continue  # stands beside its figure
+            continue  # shown next to its figure
         covered = _known(_coverage(metric, figures, details))
         scored = None if covered == 0 else _known(value)
         yield RunScore(task, metric, scored, _known(figures.get(f"{metric}_stderr")), covered)
 
 
 def _coverage(metric: str, figures: Mapping[str, float], details: pd.DataFrame | None) -> float | None:
-    """What the metric says of itself, or of the rubric that its name begins with; else seen in the samples."""
+    """The coverage that is reported for the metric or the rubric in its name; else the one of the samples."""
     if is_count(metric, figures):
         return None
     if metric.endswith(PASS_RATE) and (name := metric.removesuffix(PASS_RATE)) in figures:
@@ -157,7 +157,7 @@ def _coverage(metric: str, figures: Mapping[str, float], details: pd.DataFrame |
 
 
 def _verdicts(name: str, figures: Mapping[str, float], details: pd.DataFrame | None) -> float | None:
-    """Share of the samples with a verdict: a tie is scored, and is none. Not known without samples and their number."""
+    """Share of the samples with a verdict (a tie is scored, but has none); NaN if unknown."""
     if details is not None and has_samples(details, f"{name}_passed"):
         return float(sample_values(details, f"{name}_passed").notna().mean())
     counts = [figures.get(count_name(one), math.nan) for one in (f"{name}{PASS_RATE}", name)]
@@ -170,7 +170,7 @@ def _known(value: float | None) -> float | None:
 
 
 def _receipt_state(run: Run, task: RunTask, receipts: tuple[Receipt, ...], scorers: Mapping[str, Scorer] | None) -> str:
-    """Deterministic is said of what is known to be so alone: in deterministic mode evalkit's judges are not asked."""
+    """The state of a task; ``deterministic`` only if known. In deterministic mode evalkit's judges make no calls."""
     is_asked = run.scoring_mode != "deterministic"
     known = {"deterministic"} if is_asked else {"deterministic", "judge"}
     is_known = scorers is not None and known.issuperset(scorers.values())
@@ -183,7 +183,7 @@ def _receipt_state(run: Run, task: RunTask, receipts: tuple[Receipt, ...], score
 
 
 def _unused_profiles(mode: str, task: RunTask, receipts: tuple[Receipt, ...]) -> Iterator[str]:
-    """What to say of a bound profile that a judge has not used, as one that follows its own arguments does not."""
+    """Warnings about a bound profile that a metric did not use, because its own arguments set the judge."""
     name = task.binding.get("judge_profile")
     mine = [one for one in receipts if task_name(one.task) == task_name(task.task)]
     unused = dict.fromkeys(one.metric for one in mine if one.profile is None)
@@ -197,7 +197,7 @@ def _notes(
     receipts: tuple[Receipt, ...],
     details: Mapping[str, pd.DataFrame | None],
 ) -> Iterator[str]:
-    """What must be known before the figures are used: first what has no score at all."""
+    """Warnings to read before the figures; first the ones about metrics without any score."""
     for receipt in sorted(receipts, key=lambda one: not one.scored_nothing):
         yield from receipt.warnings
     for one in tasks:
@@ -212,6 +212,6 @@ def _notes(
 
 
 def _is_empty(response: Any) -> bool:
-    """Whether the model was asked for text and gave none; what was asked for likelihoods alone has no text."""
+    """Whether the model generated no text; a request for likelihoods has no text and does not count."""
     texts = response.get("text") if isinstance(response, Mapping) else None
     return texts is not None and len(texts) > 0 and not any(str(text or "").strip() for text in texts)

@@ -1,4 +1,4 @@
-"""`RunStore`: the rows of runs; every change of state is one transaction that a lost owner cannot make."""
+"""`RunStore`: the rows of runs. Every change of state is one transaction, which only the owner can make."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from evalkit.runs.run_owner import Owner
 from evalkit.runs.run_record import Run
 
 STALE_S = 60.0
-"""Seconds without a heartbeat after which a run's owner on another machine counts as gone."""
+"""Seconds without a heartbeat after which a run's owner on another machine counts as dead."""
 
-_STALE_HERE = 10  # times that, where its process is seen to be alive: it may have been suspended
+_STALE_HERE = 10  # factor for an owner whose process is visible and alive: it may be suspended
 _MOST_ATTEMPTS = 2
 _WAITED = "queued"
 
@@ -34,7 +34,7 @@ class RunStore:
     registry
         The registry.
     stale_s
-        Seconds without a heartbeat after which an owner on another machine counts as gone.
+        Seconds without a heartbeat after which an owner on another machine counts as dead.
     """
 
     def __init__(self, registry: Registry, *, stale_s: float = STALE_S) -> None:
@@ -51,7 +51,7 @@ class RunStore:
         owner
             The process that carries it out; None queues it.
         artifacts
-            The first of its artifacts.
+            Its first artifacts.
         **values
             Other columns: `model`, `backend`, `scoring_config` as given, `options`, `rerun_of`.
         """
@@ -80,7 +80,7 @@ class RunStore:
         with self.registry.database.session() as session:
             wanted = select(RunRow).where(RunRow.status == _WAITED).order_by(RunRow.created_at, RunRow.id).limit(1)
             if not self.registry.database.is_sqlite:
-                # SQLite's transactions are IMMEDIATE: one writer at a time is lock enough
+                # SQLite's transactions are IMMEDIATE, so there is only one writer at a time
                 wanted = wanted.with_for_update(skip_locked=True, of=RunRow)
             row = session.scalars(wanted).first()
             if row is None:
@@ -89,7 +89,7 @@ class RunStore:
             return row.id
 
     def beat(self, run_id: str, owner: Owner) -> Literal["going", "cancel", "lost"]:
-        """Record that the owner is alive; ``going``, ``cancel`` if that is wanted, ``lost`` if the run is another's."""
+        """Record that the owner is alive; ``going``, ``cancel`` if requested, ``lost`` if the run has another owner."""
         with self.registry.database.session() as session:
             row = session.scalars(_owned(run_id, owner)).first()
             if row is None:
@@ -98,7 +98,7 @@ class RunStore:
             return "cancel" if row.cancel_wanted else "going"
 
     def close(self, run_id: str, owner: Owner, ending: Ending) -> bool:
-        """Write how a run ended; False, and nothing is written, if it is another's now or closed already."""
+        """Write how a run ended; False, without a change, if it has another owner or is closed."""
         with self.registry.database.session() as session:
             row = session.scalars(_owned(run_id, owner)).first()
             if row is None:
@@ -117,12 +117,12 @@ class RunStore:
         return True
 
     def put_findings(self, run_id: str, ending: Ending) -> None:
-        """Read-again results of a run that is over: rows of the same task and metric are replaced, none is doubled."""
+        """Write the results of a run that has ended, in place of its earlier results."""
         with self.registry.database.session() as session:
             put_findings(session, run_id, ending, _now(session))
 
     def note(self, run_id: str, owner: Owner, **facts: Any) -> bool:
-        """Keep facts with a run's artifacts; False if it is another's now."""
+        """Add facts to a run's artifacts; False if it has another owner."""
         with self.registry.database.session() as session:
             row = session.scalars(_owned(run_id, owner)).first()
             if row is not None:
@@ -130,17 +130,17 @@ class RunStore:
             return row is not None
 
     def cancel(self, run_id: str) -> str:
-        """Ask for the end of a run; its status now: ``cancelled`` at once if it waited, else its owner stops it."""
+        """Cancel a queued run, or request the end of a running one from its owner; the status now."""
         with self.registry.database.session() as session:
             row = session.scalars(select(RunRow).where(RunRow.id == run_id).with_for_update(of=RunRow)).one()
             if row.status == _WAITED:
-                row.status, row.error, row.finished_at = "cancelled", "cancelled before it began", _now(session)
+                row.status, row.error, row.finished_at = "cancelled", "cancelled before it started", _now(session)
             elif row.status == "running":
                 row.cancel_wanted = True
             return row.status
 
     def stale(self) -> list[tuple[str, Owner]]:
-        """Runs that are marked running, and whose owner is gone."""
+        """Running runs whose owner is dead."""
         with self.registry.database.session() as session:
             now = _now(session)
             rows = session.execute(
@@ -155,7 +155,7 @@ class RunStore:
         return age.total_seconds() > self.stale_s * (_STALE_HERE if owner.is_near() else 1)
 
     def give_up(self, run_id: str, owner: Owner) -> str | None:
-        """Close a stale run, or queue it once more if a worker had it; its status then, None if another was faster."""
+        """Close a stale run, or queue it again if a worker had it; its new status, None if it has another owner."""
         with self.registry.database.session() as session:
             row = session.scalars(_owned(run_id, owner)).first()
             if row is None:
@@ -179,14 +179,14 @@ class RunStore:
         Raises
         ------
         RegistryError
-            When there is none, or several begin so.
+            When there is none, or several start with `name`.
         """
         with self.registry.database.session() as session:
             run_id = _id_of(session, name)
             return read_run(session.get_one(RunRow, run_id))
 
     def runs(self, pack: str | None = None, status: str | None = None) -> list[Run]:
-        """Runs, oldest first: all, those of a pack (``name`` or ``name@version``), those of a status."""
+        """Runs, oldest first; optionally only those of a pack (``name`` or ``name@version``) or with a status."""
         wanted = select(RunRow).join(RunRow.pack).order_by(RunRow.created_at, RunRow.id)
         if pack is not None:
             name, _, version = pack.partition("@")
@@ -200,7 +200,7 @@ class RunStore:
 
 
 def _now(session: Session) -> datetime:
-    """The database's own clock where machines share it: theirs may differ."""
+    """The time of the database, if machines share it: their clocks may differ."""
     if session.get_bind().dialect.name == "sqlite":
         return datetime.now(UTC)
     moment: datetime = session.execute(select(func.clock_timestamp())).scalar_one()
@@ -238,5 +238,5 @@ def _id_of(session: Session, name: str) -> str:
     if name in there or len(there) == 1:
         return name if name in there else there[0]
     if there:
-        raise RegistryError(f"{len(there)} runs begin with {name!r}: {listed(there, most=4)}; give more of the id")
-    raise RegistryError(f"there is no run {name!r}; 'evalkit run list' shows those there are")
+        raise RegistryError(f"{len(there)} runs start with {name!r}: {listed(there, most=4)}; use more of the id")
+    raise RegistryError(f"run {name!r} not found; 'evalkit run list' lists all runs")

@@ -1,4 +1,4 @@
-"""`Runner`: starts runs, attends to them until they end, and closes their rows whatever happens."""
+"""`Runner`: starts runs, follows them to their end, and always closes their rows."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ _LOST = Ending("failed", "another process took it over")
 
 
 class Runner:
-    """Carries out runs of a registry's packs; one object may start any number, one after the other.
+    """Carries out runs of a registry's packs, one after the other.
 
     Parameters
     ----------
     registry
-        Packs, plugins, templates and runs.
+        The registry with packs, plugins, templates and runs.
     folder
-        Where runs keep their logs and LightEval's output; by default ``runs/`` in the cache folder.
+        The folder for logs and LightEval's output; by default ``runs/`` in the cache folder.
     command
-        What is started with LightEval's words.
+        The command that is started with LightEval's arguments.
     heartbeat_s
-        Seconds between two heartbeats in the registry, which also tell whether the run was cancelled.
+        Seconds between two heartbeats in the registry, which also read whether the run was cancelled.
     stale_s
-        Seconds without one after which a runner on another machine counts as gone.
+        Seconds without a heartbeat after which a runner on another machine counts as dead.
     patience_s
-        How long to try to close a run's row when the database is away; then the outcome is kept in the run's folder,
-        and taken in at the next start.
+        How long to try to close a run's row while the database is unreachable. After that, the outcome is kept in the
+        run's folder, and stored at the next start.
 
     Examples
     --------
@@ -87,34 +87,34 @@ class Runner:
         on_line: Callable[[str], None] | None = None,
         on_start: Callable[[Run], None] | None = None,
     ) -> Run:
-        """Run a pack here and now, and return the run when it is over.
+        """Run a pack in this process, and return the run when it has ended.
 
         Parameters
         ----------
         pack
             ``name`` or ``name@version``.
         model, backend
-            What LightEval evaluates: a name, ``key=value,…`` or a YAML file; for ``custom`` ``NAME=FILE.py``.
+            The model: a name, ``key=value,…`` or a YAML file; for the back end ``custom``, ``NAME=FILE.py``.
         scoring_mode, scoring_config
             ``deterministic``, ``judge`` or ``jury``; config as a mapping, JSON text, or JSON or YAML file.
         max_samples
-            At most so many of each task.
+            Maximum number of samples of each task.
         flags
             More flags of LightEval, name -> value (None for one without).
         on_line, on_start
-            Called with each line of the log as it is written, and with the run as soon as its row is there.
+            Called with each new line of the log, and with the run as soon as its row is written.
 
         Returns
         -------
         Run
-            ``succeeded``, ``failed`` or ``cancelled``; `error` says why.
+            With the status ``succeeded``, ``failed`` or ``cancelled``; `error` has the reason.
 
         Raises
         ------
         ConfigError
-            Before anything starts: one message with all that is wrong.
+            Before anything starts, with all problems in one message.
         RegistryError
-            When the registry is away.
+            When the registry is unreachable.
         KeyboardInterrupt
             After Ctrl-C, when the processes have ended and the row is closed.
         """
@@ -123,7 +123,7 @@ class Runner:
         return self.carry_out(run_id, owner, on_line=on_line, on_start=on_start)
 
     def queue(self, pack: str, model: str, **options: Any) -> Run:
-        """Check a run as `start` does, and leave it to a worker; `options` are those of `start`."""
+        """Check a run like `start`, and queue it for a worker; `options` are those of `start`."""
         return self.store.run(self._create(pack, model, **options))
 
     def rerun(
@@ -134,12 +134,12 @@ class Runner:
         on_line: Callable[[str], None] | None = None,
         on_start: Callable[[Run], None] | None = None,
     ) -> Run:
-        """Run again what a run was: pack version, model, mode, config, options; names are looked up again.
+        """Repeat a run with its pack version, model, mode, config and options; names are looked up again.
 
         Raises
         ------
         ConfigError
-            When a plugin or template is not what it was then.
+            When a plugin, profile, template or the model's file changed.
         """
         old = self.store.run(run) if isinstance(run, str) else run
         owner = None if queue else Owner.here()
@@ -192,18 +192,18 @@ class Runner:
         on_start: Callable[[Run], None] | None = None,
         give_back: Callable[[], bool] = lambda: False,
     ) -> Run:
-        """Attend to a run that this process owns, from its start to the closing of its row.
+        """Carry out a run that this process owns, and close its row.
 
         Parameters
         ----------
         run_id, owner
-            As of the store's `create` or `claim`.
+            As for the store's `create` or `claim`.
         on_line, on_start
-            As of `start`.
+            As for `start`.
         give_back
-            Called now and then: True ends the processes and queues the run again.
+            Called regularly; if it returns True, the processes are ended and the run is queued again.
         """
-        ending = Ending("failed", "the runner itself failed; its own message tells why")
+        ending = Ending("failed", "the runner itself failed; see its own error message")
         try:
             ending = self._attended(run_id, owner, on_line, on_start, give_back)
         except KeyboardInterrupt:
@@ -236,7 +236,7 @@ class Runner:
         return follow_run(run, self.command, environment, beat, self.heartbeat_s, give_back, on_line)
 
     def _beat(self, run_id: str, owner: Owner) -> Ending | None:
-        """Report that the owner is alive. A database that is away for a while stops nothing."""
+        """Report that the owner is alive. An unreachable database does not stop the run."""
         try:
             state = self.store.beat(run_id, owner)
         except RegistryError:
@@ -246,17 +246,17 @@ class Runner:
         return _LOST if state == "lost" else None
 
     def recover(self) -> list[Run]:
-        """Close runs whose process is gone; those that a worker had are queued once more.
+        """Close runs whose process is dead; those of a worker are queued again, once.
 
-        What is left of their processes on this machine is killed. Called at each start and by workers.
+        Their leftover processes on this machine are killed. Called at each start and by workers.
 
         Returns
         -------
         list of Run
-            Those that were closed or queued, as they are now.
+            The runs that were closed or queued, as they are now.
         """
         if self.registry.database.is_read_only:
-            return []  # runs can be looked at, and nothing can be closed
+            return []  # runs can be shown, but not closed
         found = []
         for run_id, owner in self.store.stale():
             if owner.is_near():
@@ -272,22 +272,22 @@ class Runner:
         return found
 
     def run(self, name: str) -> Run:
-        """A run by its id, the beginning of one, or ``last``; RegistryError when there is none, or several begin so."""
+        """A run by its id, the start of an id, or ``last``; RegistryError if there is none, or several match."""
         return self.store.run(name)
 
     def ingest(self, run: str) -> Run:
-        """Read the output of a run that succeeded once more; the same output gives the same rows."""
+        """Read the output of a run that succeeded again; the same output has the same rows."""
         found = self.store.run(run)
         if found.status != "succeeded":
-            raise RegistryError(f"run {found.id} is {found.status}; only the output of a run that succeeded is read")
+            raise RegistryError(f"run {found.id} is {found.status}; only the output of runs that succeeded can be read")
         self.store.put_findings(found.id, read_findings(found))
         return self.store.run(found.id)
 
     def cancel(self, run: str) -> Run:
-        """End a run: at once if it waits; else its owner ends the processes within a heartbeat or two."""
+        """Cancel a run: a queued one at once; the owner of a running one ends its processes within two heartbeats."""
         self.recover()
         found = self.store.run(run)
         if found.status not in ("queued", "running"):
-            raise RegistryError(f"run {found.id} is {found.status} already; there is nothing to cancel")
+            raise RegistryError(f"run {found.id} is already {found.status}; there is nothing to cancel")
         self.store.cancel(found.id)
         return self.store.run(found.id)

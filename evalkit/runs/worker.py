@@ -17,17 +17,17 @@ from evalkit.runs.runner import Runner
 class Worker:
     """Carries out queued runs. Any number of workers, on any machines that reach the registry, share one queue.
 
-    No two take the same run. A run whose worker died is taken over once; a second death closes it as failed. SIGTERM
-    and Ctrl-C end LightEval's processes and queue the run again: what it had paid judges for is in their caches.
+    No two workers take the same run. If a worker dies, its run is taken over once; if the second worker dies too, the
+    run fails. SIGTERM and Ctrl-C end LightEval's processes and queue the run again; paid replies are in the cache.
 
     Parameters
     ----------
     runner
-        Carries out.
+        Carries out the runs.
     poll_s
-        Seconds between two looks at an empty queue.
+        Seconds between two checks of an empty queue.
     on_run
-        Called with each run when it was taken, and again when it is over.
+        Called with each run when it is taken, and again when it has ended.
     """
 
     def __init__(self, runner: Runner, *, poll_s: float = 5.0, on_run: Callable[[Run], None] | None = None) -> None:
@@ -37,7 +37,7 @@ class Worker:
         self._stopping = threading.Event()
 
     def stop(self) -> None:
-        """Let `work` end: soon, and with its run queued again."""
+        """End `work` soon, and queue its run again."""
         self._stopping.set()
 
     def work(self, *, once: bool = False) -> int:
@@ -46,12 +46,12 @@ class Worker:
         Returns
         -------
         int
-            How many were carried out to their end.
+            The number of runs that have ended.
 
         Raises
         ------
         RegistryError
-            With `once`, when the registry is away; else it is tried again.
+            With `once`, when the registry is unreachable; otherwise it is tried again.
         """
         n_done = 0
         with self._signals():
@@ -83,7 +83,7 @@ class Worker:
 
     @contextmanager
     def _signals(self) -> Iterator[None]:
-        """SIGTERM and SIGINT stop politely; they belong to the main thread alone."""
+        """SIGTERM and SIGINT call `stop`; only the main thread can handle them."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return

@@ -1,6 +1,6 @@
-"""What those who launch runs and those who score them agree on: scoring config, task bindings, receipts.
+"""The data that the launching and the scoring side of a run exchange: scoring config, task bindings, receipts.
 
-Neither LightEval nor judging is imported here, so that both sides may.
+It imports neither LightEval nor judging, so that both sides can import it.
 """
 
 from lazy_loader import attach_stub

@@ -1,4 +1,4 @@
-"""What a LightEval run leaves in its output folder: results as JSON, details of every sample as parquet."""
+"""The output folder of a LightEval run: results as JSON, details of every sample as parquet."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class LightevalArtifacts:
     folder
         The output folder.
     results_file
-        The results that were read: the newest there.
+        The file that was read: the newest in the folder.
     results
         Task (``name|0``) -> metric -> figure, NaN where LightEval wrote one. LightEval's own mean of everything
         (``all``) is left out: it mixes metrics.
@@ -54,18 +54,18 @@ class LightevalArtifacts:
         Raises
         ------
         InputError
-            When there are none, or the newest file is cut short or holds something else: an older one is never taken
-            in its place.
+            When there are none, or the newest file is truncated or something else. An older file is never used
+            instead.
         """
         root = Path(folder)
         files = sorted((root / "results").rglob("results_*.json"), key=lambda file: (file.name, str(file)))
         if not files:
-            raise InputError(f"{root} holds no results of LightEval: there is no results/MODEL/results_*.json")
+            raise InputError(f"no LightEval results in {root}: expected results/MODEL/results_*.json")
         return cls(root, files[-1], _results(files[-1]))
 
     @property
     def moment(self) -> str:
-        """When the results were written, as it stands in the names of all files of one run."""
+        """When the results were written, as in the names of all files of one run."""
         return self.results_file.stem.removeprefix("results_")
 
     def details(self, task: str) -> pd.DataFrame:
@@ -84,19 +84,19 @@ class LightevalArtifacts:
         Raises
         ------
         InputError
-            When the run saved none for this task, or the file is cut short or of another form.
+            When the run saved none for this task, or the file is truncated or has another form.
         MissingExtraError
-            Without pyarrow.
+            If pyarrow is not installed.
         """
         file = self._details_file(task)
         try:
             from pyarrow import ArrowException, parquet
         except ImportError:
-            raise MissingExtraError(f"details of a run need pyarrow; {advise_extra('parquet')}") from None
+            raise MissingExtraError(f"reading the details of a run needs pyarrow; {advise_extra('parquet')}") from None
         try:
-            # an open file: from a path, folders named key=value would become columns
+            # an open file: if pyarrow reads a path, folders named key=value become columns
             with file.open("rb") as handle:
-                # without threads of pyarrow's: the process may be about to end, and files are small
+                # without pyarrow's threads: the process may be about to end, and the files are small
                 table = parquet.read_table(handle, use_threads=False, pre_buffer=False)
                 frame: pd.DataFrame = table.to_pandas(use_threads=False)
         except (ArrowException, OSError) as problem:
@@ -123,7 +123,7 @@ def _results(file: Path) -> dict[str, dict[str, float]]:
         raise InputError(f"{file} is truncated or not JSON: {problem}") from None
     results = content.get("results") if isinstance(content, dict) else None
     if not isinstance(results, dict) or not all(isinstance(figures, dict) for figures in results.values()):
-        raise InputError(f"{file} is not a file of LightEval's results: it has no 'results' by task")
+        raise InputError(f"{file} is not a results file of LightEval: it has no 'results' by task")
     return {
         _task(task): {str(name): float(value) for name, value in figures.items() if _is_number(value)}
         for task, figures in results.items()
@@ -132,7 +132,7 @@ def _results(file: Path) -> dict[str, dict[str, float]]:
 
 
 def _task(name: str) -> str:
-    """``name|0`` of a key: LightEval writes ``name:0`` into the file."""
+    """A key as ``name|0``; LightEval writes ``name:0`` into the file."""
     match = None if "|" in name else _SHOTS.fullmatch(name)
     return f"{match[1]}|{match[2]}" if match else name
 

@@ -1,17 +1,17 @@
-"""How the figures of a LightEval task are named: what counts samples, what a count belongs to, what a judge touches."""
+"""Names of the figures of a LightEval task: which count samples, of which figure, and which depend on a judge."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
 PASS_RATE = "_pass_rate"  # noqa: S105
-"""End of the name of a figure whose base is the samples with a verdict, not those with a score."""
+"""Suffix of figures that are computed over the samples with a verdict, not those with a score."""
 
 _COUNTS = ("_n_empty", "_n_unscored", "_n_skipped", "_n_verdicts")
 
 
 def is_count(metric: str, names: Collection[str]) -> bool:
-    """Whether a figure of a task counts samples beside another one, and is no score; `names` are all of the task.
+    """Whether a figure of a task is a number of samples and not a score; `names` are all figures of the task.
 
     Examples
     --------
@@ -22,7 +22,7 @@ def is_count(metric: str, names: Collection[str]) -> bool:
 
 
 def count_name(metric: str) -> str:
-    """The name of the figure that says how many samples are behind one.
+    """The name of the figure that holds the number of samples of `metric`.
 
     Examples
     --------
@@ -33,7 +33,7 @@ def count_name(metric: str) -> str:
 
 
 def is_of(metric: str, heads: Iterable[str]) -> bool:
-    """Whether a figure is one of these, or its name begins with one: it is part of what that one found.
+    """Whether a figure is one of `heads` or one of their parts, whose names start with theirs.
 
     Examples
     --------
@@ -44,22 +44,22 @@ def is_of(metric: str, heads: Iterable[str]) -> bool:
 
 
 def no_values(pairs: Iterable[tuple[str, str]]) -> str:
-    """A line on the figures (task, metric) that have no value at all, so that they take no rows; blank for none.
+    """One line that lists figures (task, metric) without a value, in place of their rows; blank if there are none.
 
     Examples
     --------
     >>> no_values([("qa|0", "a"), ("qa|0", "b"), ("qa|1", "a")])
-    'without a value, as of criteria that no sample has: qa|0: a, b; qa|1: a'
+    'without a value, such as criteria that apply to no sample: qa|0: a, b; qa|1: a'
     """
     by_task: dict[str, list[str]] = {}
     for task, metric in pairs:
         by_task.setdefault(task, []).append(metric)
     said = "; ".join(f"{task}: {', '.join(names)}" for task, names in by_task.items())
-    return f"without a value, as of criteria that no sample has: {said}" if said else ""
+    return f"without a value, such as criteria that apply to no sample: {said}" if said else ""
 
 
 def group_of(task: str) -> str | None:
-    """The group whose mean LightEval calls a task (``pollux:_average|0``); None for a task by itself.
+    """The group of tasks whose mean LightEval reports as a task (``pollux:_average|0``); None for a single task.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Where a plugin keeps what: its module, profiles, templates and rubrics, found by reading names alone."""
+"""The files of a plugin: its module, profiles, templates and rubrics, found by their names alone."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _NO_PLUGINS = frozenset({"tests", "test", "docs", "build", "dist", "examples", "
 
 @dataclass(frozen=True, slots=True)
 class PluginLayout:
-    """A plugin on disk; `PluginLayout.at` finds it and runs none of its code.
+    """A plugin on disk. `PluginLayout.at` finds it without running its code.
 
     Attributes
     ----------
     root
-        What was asked for: a file, a package, a project folder, or a folder that pip installed into.
+        Its path: a file, a package, a project folder, or a folder that pip installed into.
     module
         Dotted name of the module that holds ``TASKS_TABLE``.
     file
@@ -69,8 +69,8 @@ class PluginLayout:
         ----------
         path
             A Python file; a package; a project (``pyproject.toml``) whose package is at ``src/NAME`` or ``NAME``;
-            or a folder into which pip installed a distribution. Where a project or a distribution has an entry
-            point in the group ``evalkit.plugins``, that names the module.
+            or a folder into which pip installed a distribution. If a project or distribution has an entry point in
+            the group ``evalkit.plugins``, the entry point names the module.
 
         Raises
         ------
@@ -92,22 +92,22 @@ class PluginLayout:
 
     @property
     def folder(self) -> Path:
-        """The folder that holds the module's file, and beside it profiles, templates and rubrics."""
+        """The folder with the module's file, profiles, templates and rubrics."""
         return self.file.parent
 
     def profile(self, name: str) -> Path:
-        """The file of a profile; ConfigError lists those that are there."""
+        """The file of a profile; if it is missing, a ConfigError lists the available ones."""
         if name not in self.profiles:
-            raise ConfigError(f"plugin {self.root} has no profile {name!r}; there are {listed(self.profiles)}")
+            raise ConfigError(f"plugin {self.root} has no profile {name!r}; available: {listed(self.profiles)}")
         return self.profiles[name]
 
     def template(self, name: str) -> tuple[str, Path]:
-        """``name@vN`` and file of a template; of a name alone its newest version. ConfigError lists those there are."""
+        """``name@vN`` and file of a template; a name alone means its newest version."""
         if name in self.templates:
             return name, self.templates[name]
         numbers = [int(one.rpartition("@v")[2]) for one in self.templates if one.rpartition("@v")[0] == name]
         if not numbers:
-            raise ConfigError(f"plugin {self.root} has no template {name!r}; there are {listed(self.templates)}")
+            raise ConfigError(f"plugin {self.root} has no template {name!r}; available: {listed(self.templates)}")
         newest = f"{name}@v{max(numbers)}"
         return newest, self.templates[newest]
 
@@ -117,12 +117,12 @@ class PluginLayout:
             yield from part.values()
 
     def load(self) -> ModuleType:
-        """Import the module. This alone runs the plugin's code, and whatever that raises comes out.
+        """Import the module. Only this runs the plugin's code; its exceptions are not caught.
 
         Raises
         ------
         ConfigError
-            When another module has its name already: Python keeps one of a name.
+            When another module of this name is already imported.
         """
         import importlib.util
 
@@ -131,11 +131,11 @@ class PluginLayout:
             if known is not None and _is_file(known, self.file):
                 return known
             raise ConfigError(
-                f"plugin {self.root}: its module is named {self.module!r} like another one "
-                f"({getattr(known, '__file__', None) or 'of Python itself'}); rename it"
+                f"plugin {self.root}: the name of its module, {self.module!r}, is taken by "
+                f"{getattr(known, '__file__', None) or 'Python itself'}; rename it"
             )
         if str(self.search) not in sys.path:
-            sys.path.append(str(self.search))  # last: a folder of its own must not hide a library
+            sys.path.append(str(self.search))  # last, so that the plugin's folder hides no library
         if "." in self.module:
             return self._nested()
         inside = [str(self.folder)] if self.file.name == "__init__.py" else None
@@ -156,7 +156,7 @@ class PluginLayout:
         module = importlib.import_module(self.module)
         if not _is_file(module, self.file):
             raise ConfigError(
-                f"plugin {self.root}: {self.module!r} is imported from {module.__file__}, another copy; remove that one"
+                f"plugin {self.root}: {self.module!r} is imported from {module.__file__}; remove that copy"
             )
         return module
 
@@ -168,10 +168,10 @@ def _is_file(module: ModuleType, file: Path) -> bool:
 
 def _module_file(root: Path) -> Path:
     if not root.exists():
-        raise ConfigError(f"there is no plugin at {root}: no such file or folder")
+        raise ConfigError(f"no plugin at {root}: no such file or folder")
     if root.is_file():
         if root.suffix != ".py" or not root.stem.isidentifier():
-            raise ConfigError(f"{root} is not a plugin: a file must be a Python module, as in my_plugin.py")
+            raise ConfigError(f"{root} is not a plugin: expected a Python module, such as my_plugin.py")
         return root
     if (root / "__init__.py").is_file():
         return root / "__init__.py"
@@ -189,7 +189,7 @@ def _module_file(root: Path) -> Path:
 
 
 def _entry_module(root: Path) -> str | None:
-    """The module that an entry point of the project or distribution in a folder names."""
+    """The module in the entry point of the project or distribution in a folder."""
     values: dict[str, str] = {}
     project = root / "pyproject.toml"
     if project.is_file():
@@ -205,13 +205,13 @@ def _entry_module(root: Path) -> str | None:
         }
     if len(values) > 1:
         raise ConfigError(
-            f"{root} holds {len(values)} plugins ({listed(values)}); register the folder of each package by itself"
+            f"{root} contains {len(values)} plugins ({listed(values)}); register each package folder separately"
         )
     return next(iter(values.values())).partition(":")[0].strip() if values else None
 
 
 def read_project(path: Path) -> Mapping[str, Any]:
-    """The table ``project`` of a pyproject.toml; ConfigError when that is no TOML."""
+    """The table ``project`` of a pyproject.toml; ConfigError if the file is not valid TOML."""
     import tomllib
 
     try:
@@ -231,7 +231,7 @@ def _named_module(root: Path, module: str) -> Path | None:
 
 
 def _only_module(root: Path) -> Path | None:
-    """The one package of a project or of an installed distribution; a distribution may be a single file."""
+    """The only package of a project or installed distribution; a distribution may be a single file."""
     installed = any(root.glob("*.dist-info"))
     project = root / "pyproject.toml"
     if not installed and not project.is_file():
@@ -245,8 +245,8 @@ def _only_module(root: Path) -> Path | None:
         if len(found) > 1:
             names = listed(one.parent.name if one.name == "__init__.py" else one.stem for one in found)
             raise ConfigError(
-                f"{root} holds more than one package ({names}); name the plugin's by an entry point in the group "
-                f"{ENTRY_POINTS!r}, or give the package's own folder"
+                f"{root} contains more than one package ({names}); add an entry point in the group "
+                f"{ENTRY_POINTS!r} for the plugin's package, or use the package's own folder"
             )
         if found:
             return found[0]
@@ -254,7 +254,7 @@ def _only_module(root: Path) -> Path | None:
 
 
 def _import_name(file: Path) -> tuple[Path, str]:
-    """The folder to import from, and the dotted name there."""
+    """The folder to import from, and the module's dotted name."""
     parts = [] if file.name == "__init__.py" else [file.stem]
     folder = file.parent
     while (folder / "__init__.py").is_file():
@@ -272,6 +272,6 @@ def _versioned(folder: Path, suffixes: tuple[str, ...]) -> dict[str, Path]:
             continue
         key = (path.parent.name, int(match[1]))
         if key in found:
-            raise ConfigError(f"{path} and {found[key].name} beside it are both version v{key[1]}; remove one")
+            raise ConfigError(f"{path} and {found[key].name} in the same folder are both version v{key[1]}; remove one")
         found[key] = path
     return {f"{name}@v{number}": found[name, number] for name, number in sorted(found)}

@@ -1,4 +1,4 @@
-"""Receipts: what a judge plugin says that it used for a task."""
+"""Receipts: the judges, rubric and rules that a judge plugin used for a task, with counts and costs."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from evalkit.errors import ConfigError, counted
 
 RECEIPT_VARIABLE = "EVALUATOR_RECEIPT_PATH"
 RECEIPTS_FILE = "receipts.json"
-"""Where, in LightEval's output folder, a run has its receipts."""
+"""The file of a run's receipts in LightEval's output folder."""
 _COUNTS = ("n_items", "n_scored", "n_empty", "n_judgments", "n_unscored", "n_live", "n_cached")
 _NO_IDENTITY = ("base_url", "n_judgments", "n_scored", "reasons", "served")
 
 
 Scorer = Literal["judge", "deterministic", "unknown"]
-"""What scores a metric: a judge of evalkit, known code that asks no model, or something that evalkit does not know."""
+"""What scores a metric: a judge of evalkit, known code that calls no model, or code that evalkit does not know."""
 _SCORERS = TypeAdapter(dict[str, dict[str, Scorer]])
 
 
@@ -33,24 +33,24 @@ class _Part(BaseModel):
 
 
 class JudgeUsed(_Part):
-    """One judge as it was asked; never a key.
+    """One judge and its settings; never a key.
 
     Attributes
     ----------
     name, provider, service, model
-        Who.
+        The judge's name in tables, and the model that it calls.
     weight, temperature, max_tokens, params
-        With what.
+        Its weight in the jury and its sampling settings.
     template, template_hash
-        By which prompt: ``name@version`` and sha256 of its source.
+        Its prompt template: ``name@version`` and sha256 of the source.
     base_url
-        Its server; None: the provider's own, or none.
+        Its server; None for the provider's own server, or no server.
     n_judgments, n_scored
-        Judgments asked of this judge, and those with a score; None where it was not counted.
+        Judgments requested from this judge, and those with a score; None if not counted.
     reasons
         Reason -> number of judgments without a score.
     served
-        Model that the server named in its replies -> number of judgments; empty where it named none.
+        Model name in the server's replies -> number of judgments; empty if the replies have none.
     """
 
     name: str
@@ -71,12 +71,12 @@ class JudgeUsed(_Part):
 
     @property
     def is_down(self) -> bool:
-        """Whether it was asked and scored nothing."""
+        """Whether it was called and scored nothing."""
         return bool(self.n_judgments) and not self.n_scored
 
     @property
     def lost(self) -> str:
-        """Which of its judgments have no score, and why; blank where all have one or nothing was counted.
+        """How many of its judgments have a score, and why others have none; blank if none lacks one.
 
         Examples
         --------
@@ -98,30 +98,30 @@ class Receipt(_Part):
     Attributes
     ----------
     task, metric
-        Of which figure.
+        The figure that was scored.
     scoring_mode
         Mode of the run.
     plugin, plugin_version, plugin_hash
-        Where a binding names one.
+        The plugin of the task's binding, if there is one.
     rubric, rubric_version, rubric_hash
-        By what it was judged.
+        The rubric of the judgments.
     profile, profile_version
         The profile that set the rules, if one did.
     judges
-        By whom.
+        The judges, with their settings and counts.
     samples, vote, ties, min_self_agreement, aggregation, quorum, report_disagreement
         Samples per judge and the rules from samples to a score.
     origins
-        Field -> where its value came from: ``judge``, ``binding``, ``config``, ``profile``, ``task``, ``rubric``,
+        Field -> source of its value: ``judge``, ``binding``, ``config``, ``profile``, ``task``, ``rubric``,
         ``default``.
     n_items, n_scored, n_empty
         Answers, those with a score, and those that were empty and not judged.
     n_judgments, n_unscored, n_live, n_cached
-        Judgments wanted, those without a score, replies asked now and those from the cache.
+        Judgments requested, those without a score, live replies, and replies from the cache.
     cost_usd
-        Paid now; None if a price is unknown.
+        Cost of the live replies; None if a price is unknown.
     evalkit_version
-        Who wrote it.
+        The version of evalkit that wrote the receipt.
     """
 
     task: str
@@ -156,19 +156,19 @@ class Receipt(_Part):
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What must be the same for two runs to be comparable: all but counts and costs."""
+        """The fields that must be equal for two runs to be comparable: all except counts and costs."""
         values = self.model_dump(mode="json", exclude={*_COUNTS, "cost_usd", "evalkit_version", "origins"})
         judges = [{name: one[name] for name in one if name not in _NO_IDENTITY} for one in values["judges"]]
         return values | {"judges": judges}
 
     @property
     def scored_nothing(self) -> bool:
-        """Whether there were answers to judge and none has a score."""
+        """Whether there were answers to judge, and none of them has a score."""
         return self.n_items > self.n_empty and self.n_scored == 0
 
     @property
     def warnings(self) -> list[str]:
-        """What must be known before its figures are used: that nothing has a score; what each judge left unscored."""
+        """Warnings to read before the figures: nothing has a score; judgments that a judge left unscored."""
         where = ", ".join(filter(None, [self.task, self.metric]))
         n_judged = self.n_items - self.n_empty
         nothing = [f"{where}: none of {counted(n_judged, 'answer')} has a score"] if self.scored_nothing else []
@@ -181,18 +181,18 @@ class _ReceiptsFile(_Part):
 
 
 def receipt_place(environ: Mapping[str, str] | None = None) -> Path | None:
-    """The file of ``EVALUATOR_RECEIPT_PATH``; None where it is not set."""
+    """The file of ``EVALUATOR_RECEIPT_PATH``; None if it is not set."""
     text = (os.environ if environ is None else environ).get(RECEIPT_VARIABLE, "").strip()
     return Path(text) if text else None
 
 
 def check_receipts(path: Path | None = None) -> None:
-    """Make the folder of the receipts, and say before a run starts if none could be written there.
+    """Create the folder of the receipts, and check before a run starts that they can be written.
 
     Raises
     ------
     ConfigError
-        When the folder cannot be made or written to, or something else stands in the file's place.
+        When the folder cannot be created or written to, or the file exists and is something else.
     """
     if (place := path or receipt_place()) is not None:
         with _held(place):
@@ -201,15 +201,15 @@ def check_receipts(path: Path | None = None) -> None:
 
 
 def write_receipt(receipt: Receipt, path: Path | None = None) -> None:
-    """Put a receipt into the file, in place of an earlier one of the same task and metric.
+    """Write a receipt into the file, in place of an earlier one of the same task and metric.
 
-    The file is one JSON object, ``{"schema_version": 1, "tasks": {task: [receipt, …]}}``, replaced as a whole, so that
-    a reader finds the old one or the new one.
+    The file is one JSON object, ``{"schema_version": 1, "tasks": {task: [receipt, …]}}``. It is replaced as a whole, so
+    a reader sees either the old or the new content.
 
     Raises
     ------
     ConfigError
-        When the file cannot be written, or holds something else.
+        When the file cannot be written, or is something else.
     """
     place = path or receipt_place()
     if place is None:
@@ -225,7 +225,7 @@ def write_receipt(receipt: Receipt, path: Path | None = None) -> None:
 
 
 def write_scorers(scorers: Mapping[str, Mapping[str, Scorer]], path: Path | None = None) -> None:
-    """Note beside the receipts what scores each metric of each task of a run: task -> metric -> scorer.
+    """Record next to the receipts what scores each metric of each task of a run: task -> metric -> scorer.
 
     Raises
     ------
@@ -245,18 +245,18 @@ def read_receipts(path: str | Path) -> list[Receipt]:
     Raises
     ------
     ConfigError
-        When the file is none of receipts, or is cut short.
+        When the file is not a file of receipts, or is truncated.
     """
     return _read(Path(path))
 
 
 def read_scorers(path: str | Path) -> dict[str, dict[str, Scorer]]:
-    """Task -> metric -> what scores it, as noted beside a file of receipts; empty if nothing is noted.
+    """Task -> metric -> what scores it, as recorded next to a file of receipts; empty if nothing is recorded.
 
     Raises
     ------
     ConfigError
-        When the file holds something else, or is cut short.
+        When the file is something else, or is truncated.
     """
     file = _scorers_file(Path(path))
     if not file.is_file():
@@ -264,7 +264,7 @@ def read_scorers(path: str | Path) -> dict[str, dict[str, Scorer]]:
     try:
         return _SCORERS.validate_json(file.read_bytes())
     except (OSError, ValidationError) as problem:
-        raise ConfigError(f"{file}: not a note of what scores each metric: {_said(problem)}") from None
+        raise ConfigError(f"{file}: not a record of what scores each metric: {_said(problem)}") from None
 
 
 def _scorers_file(place: Path) -> Path:
@@ -293,6 +293,5 @@ def _held(place: Path) -> Iterator[None]:
             yield
     except OSError as problem:
         raise ConfigError(
-            f"receipts cannot be written to {place}: {problem.strerror or problem}; name another file by "
-            f"{RECEIPT_VARIABLE}"
+            f"cannot write receipts to {place}: {problem.strerror or problem}; set {RECEIPT_VARIABLE} to another file"
         ) from None

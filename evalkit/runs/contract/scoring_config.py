@@ -1,4 +1,4 @@
-"""How a run is scored: its mode, and the config that names judges and the way their votes become scores."""
+"""How a run is scored: the mode, and the config with the judges and the rules from votes to scores."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class JudgeConfig(_Part):
     weight
         Relative weight in a jury, ≥ 0 (default 1); 0 leaves the judge out of scores.
     judge_template_id
-        Prompt template of this judge: ``name@version``, or ``name``: the newest when the run starts.
+        Prompt template of this judge: ``name@version``, or ``name`` for the newest when the run starts.
     base_url
         Root of an OpenAI-compatible server.
     api_key_env
@@ -49,7 +49,7 @@ class JudgeConfig(_Part):
     temperature
         Sampling temperature, ≥ 0 (default 1.0).
     name
-        What tables call this judge (default ``provider:model``).
+        The judge's name in tables (default ``provider:model``).
     """
 
     judge_model_name: str = Field(min_length=1)
@@ -69,8 +69,8 @@ class JudgeConfig(_Part):
             keys = [name for name in values if is_key(str(name))]
             if keys:
                 raise ValueError(
-                    f"{listed(keys)} looks like a literal key, which a scoring config never holds: put the key into an "
-                    "environment variable and give its name as api_key_env"
+                    f"{listed(keys)} looks like a literal key, which is not allowed in a scoring config: put the key "
+                    "into an environment variable and set api_key_env to the variable's name"
                 )
         return values
 
@@ -86,37 +86,37 @@ class JudgeConfig(_Part):
 
     @property
     def provider(self) -> str:
-        """The provider that the back end is here."""
+        """The provider of evalkit that serves the back end."""
         if self.judge_backend == "tgi" or (self.judge_backend == "vllm" and self.base_url):
             return "openai"
         return self.judge_backend
 
     def to_judge(self) -> Judge:
-        """The judge, without its template: that is looked up where the task is known."""
+        """The judge without its template, which is looked up when the task is known."""
         others = self.model_dump(exclude={"judge_model_name", "judge_backend", "judge_template_id"}, exclude_none=True)
         return Judge(self.provider, self.judge_model_name, **others)
 
 
 class ScoringConfig(_Part):
-    """What ``EVALUATOR_SCORING_CONFIG`` holds; unknown keys are errors.
+    """The content of ``EVALUATOR_SCORING_CONFIG``; unknown keys are errors.
 
     Attributes
     ----------
     judges
-        The judges: one in judge mode, two or more in jury mode; empty leaves them to profile or task.
+        The judges: one in judge mode, two or more in jury mode; empty: those of the profile or task.
     aggregation
-        Rule from votes to a score, one of `AGGREGATE_RULES` (default ``mean``; where it is not given, the profile's).
+        Rule from votes to a score, one of `AGGREGATE_RULES` (default: the profile's, else ``mean``).
     report_disagreement
-        Whether juries report how far they are apart, per sample.
+        Whether juries report the disagreement of their judges per sample.
     samples
-        Samples a judge and answer, ≥ 1 (default: the profile's, else 3).
+        Samples per judge and answer, ≥ 1 (default: the profile's, else 3).
     profile
-        Name or path of a profile: judges, template, samples and rules for what is not named here.
+        Name or path of a profile: judges, template, samples and rules that the config does not set.
 
     Raises
     ------
     ConfigError
-        By `of`: what is wrong, and what is allowed.
+        By `of`, with the problem and the allowed values.
     """
 
     judges: tuple[JudgeConfig, ...] = Field(default=(), strict=False)
@@ -133,19 +133,19 @@ class ScoringConfig(_Part):
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise ValueError(
-                f"judges: two are called {listed(twice)}; give one another name, or use samples to ask one judge more "
-                "than once"
+                f"judges: two have the name {listed(twice)}; rename one, or use samples to call one judge more than "
+                "once"
             )
         return self
 
     @classmethod
     def of(cls, given: ScoringConfig | Mapping[str, Any] | str | Path, where: str = "scoring config") -> ScoringConfig:
-        """A config from a mapping, a JSON text, or a JSON or YAML file.
+        """A config from a mapping, a JSON string, or a JSON or YAML file.
 
         Raises
         ------
         ConfigError
-            When it cannot be read or breaks a rule: the message starts with `where`, or the file.
+            When it cannot be read or is invalid; the message starts with `where` or the file.
         """
         if isinstance(given, cls):
             return given
@@ -160,7 +160,7 @@ class ScoringConfig(_Part):
             raise ConfigError(f"{where}: {explain(problem, cls)}") from None
 
     def to_judges(self) -> tuple[Judge, ...]:
-        """The judges; those of one model that differ by their template have it in their names."""
+        """The judges; if two have the same model, their names contain their templates."""
         made = [judge.to_judge() for judge in self.judges]
         plain = [judge.name for judge in made]
         return tuple(
@@ -171,7 +171,7 @@ class ScoringConfig(_Part):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """What was given, as plain values: it reads back as the same config."""
+        """The values that were set, as plain data; reading them gives the same config."""
         return self.model_dump(mode="json", exclude_unset=True)
 
 
@@ -184,7 +184,7 @@ class Scoring:
     mode
         One of `SCORING_MODES`.
     config
-        None in deterministic mode, where it is neither read nor handed on, and where none was given.
+        None if there is none; always None in deterministic mode, in which it is neither read nor passed on.
     """
 
     mode: str = "deterministic"
@@ -197,11 +197,11 @@ class Scoring:
         Raises
         ------
         ConfigError
-            For an unknown mode, a config that breaks a rule, or a number of judges that the mode does not take.
+            For an unknown mode, an invalid config, or a number of judges that the mode does not allow.
         """
         mode = mode or "deterministic"
         if mode not in SCORING_MODES:
-            raise ConfigError(f"scoring mode {mode!r} is unknown; allowed are {', '.join(SCORING_MODES)}")
+            raise ConfigError(f"unknown scoring mode {mode!r}; allowed: {', '.join(SCORING_MODES)}")
         if mode == "deterministic":
             return cls()
         made = cls(mode, None if config is None else ScoringConfig.of(config))
@@ -211,7 +211,7 @@ class Scoring:
 
     @classmethod
     def from_environ(cls, environ: Mapping[str, str] | None = None) -> Scoring:
-        """What the environment asks for; nothing set is deterministic."""
+        """Mode and config of the environment variables; deterministic if they are not set."""
         environ = os.environ if environ is None else environ
         mode = asked_mode(environ) or "deterministic"
         text = environ.get(CONFIG_VARIABLE, "").strip()
@@ -221,26 +221,26 @@ class Scoring:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What the config sets without effect in this mode, in words."""
+        """Messages about settings of the config that have no effect in this mode."""
         if self.mode == "judge" and self.config is not None and self.config.report_disagreement:
-            return ("report_disagreement has no effect in scoring mode 'judge': it is between the judges of a jury",)
+            return ("report_disagreement has no effect in scoring mode 'judge', because there is only one judge",)
         return ()
 
     def check_number(self, n_judges: int, where: str) -> None:
-        """Refuse a number of judges that the mode does not take: `where` says who names them."""
+        """ConfigError if the mode does not allow this number of judges; `where` is the place that lists them."""
         if self.mode == "judge" and n_judges > 1:
             raise ConfigError(
-                f"scoring mode 'judge' takes one judge and {where} names {n_judges}; leave one, or use the mode 'jury'"
+                f"scoring mode 'judge' takes one judge, and {where} has {n_judges}; keep one, or use the mode 'jury'"
             )
         if self.mode == "jury" and n_judges == 1:
             raise ConfigError(
-                f"scoring mode 'jury' takes two judges or more and {where} names one; add another, or use the mode "
+                f"scoring mode 'jury' takes two judges or more, and {where} has one; add another, or use the mode "
                 "'judge'"
             )
 
 
 def asked_mode(environ: Mapping[str, str] | None = None) -> str | None:
-    """The scoring mode that the environment sets; None where it is not set or blank.
+    """The scoring mode of the environment variable; None if it is not set or blank.
 
     Raises
     ------
@@ -249,24 +249,24 @@ def asked_mode(environ: Mapping[str, str] | None = None) -> str | None:
     """
     mode = (os.environ if environ is None else environ).get(MODE_VARIABLE, "").strip()
     if mode and mode not in SCORING_MODES:
-        raise ConfigError(f"{MODE_VARIABLE}={mode!r} is unknown; allowed are {', '.join(SCORING_MODES)}")
+        raise ConfigError(f"unknown scoring mode {MODE_VARIABLE}={mode!r}; allowed: {', '.join(SCORING_MODES)}")
     return mode or None
 
 
 def json_values(text: str, where: str) -> Any:
-    """What a JSON text holds; `where` begins the message of an error.
+    """The value of a JSON string; error messages start with `where`.
 
     Raises
     ------
     ConfigError
-        When it is no JSON, or an object has a key twice, of which parsers keep the last one silently.
+        When it is not valid JSON, or an object has a duplicate key (parsers would silently keep the last one).
     """
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         names = [name for name, _ in pairs]
         doubled = [name for name in dict.fromkeys(names) if names.count(name) > 1]
         if doubled:
-            raise ConfigError(f"{where}: duplicate key {listed(doubled)} in one object; keep one of each")
+            raise ConfigError(f"{where}: duplicate key {listed(doubled)} in one object; remove one")
         return dict(pairs)
 
     try:
@@ -278,12 +278,12 @@ def json_values(text: str, where: str) -> Any:
 
 
 def read_config(given: Any, where: str) -> tuple[str, Any]:
-    """Where a config comes from, and its values: of a JSON text, of a JSON or YAML file, or `given` itself.
+    """The source of a config and its values: of a JSON string, of a JSON or YAML file, or `given` itself.
 
     Raises
     ------
     ConfigError
-        When the text or file cannot be read.
+        When the string or file cannot be read.
     """
     if not isinstance(given, (str, Path)):
         return where, given
@@ -294,6 +294,6 @@ def read_config(given: Any, where: str) -> tuple[str, Any]:
         values = read_yaml(path) if path.suffix in (".yaml", ".yml") else json_values(read_text(path), str(path))
     except RubricError as problem:
         raise ConfigError(
-            f"{where}: {str(problem)[:300]}; expected a mapping, a JSON text, or a JSON or YAML file"
+            f"{where}: {str(problem)[:300]}; expected a mapping, a JSON string, or a JSON or YAML file"
         ) from None
     return str(path), values

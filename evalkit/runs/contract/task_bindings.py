@@ -1,4 +1,4 @@
-"""What belongs to one task of a run: the plugin that serves it, its profile and its judge templates."""
+"""Task bindings: the plugin, profile and judge templates of each task of a run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class _Part(BaseModel):
 
 
 class TemplateText(_Part):
-    """A judge template with its text, so that who scores need not look it up.
+    """A judge template with its source, so that the scoring process needs no registry.
 
     Attributes
     ----------
@@ -44,27 +44,27 @@ class TemplateText(_Part):
     @model_validator(mode="after")
     def _unchanged(self) -> Self:
         if hashlib.sha256(self.text.encode()).hexdigest() != self.hash:
-            raise ValueError(f"the text of template {self.name}@{self.version} is not the one of its hash")
+            raise ValueError(f"the text of template {self.name}@{self.version} does not match its hash")
         return self
 
 
 class TaskBinding(_Part):
-    """What one task is bound to; everything may be left out.
+    """The binding of one task; every field is optional.
 
     Attributes
     ----------
     plugin, plugin_version
         Name and version in the registry.
     plugin_path
-        The plugin's folder or file: the task is taken from there.
+        The folder or file of the plugin that defines the task.
     plugin_hash
         Content hash at resolution.
     judge_profile
         Name or path of the profile that judges the task.
     judge_template_id
-        Template of all judges that name none of their own.
+        Template of all judges that have no template of their own.
     templates
-        Texts of templates that come from a registry.
+        The templates that come from a registry.
     """
 
     plugin: str | None = None
@@ -76,7 +76,7 @@ class TaskBinding(_Part):
     templates: list[TemplateText] = []
 
     def to_dict(self) -> dict[str, Any]:
-        """As it stands in the variable, what is not set left out."""
+        """As in the variable, without the fields that are not set."""
         return self.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
 
 
@@ -90,12 +90,12 @@ class TaskBindings(RootModel[dict[str, TaskBinding]]):
         return len(self.root)
 
     def of_task(self, task: str) -> TaskBinding:
-        """The binding of a task, as LightEval calls it (``helpfulness|0``); an empty one where there is none."""
+        """The binding of a task, as LightEval calls it (``helpfulness|0``); empty if there is none."""
         return self.root.get(task_name(task), _NONE)
 
     @property
     def plugin_paths(self) -> list[str]:
-        """The plugins named, each once."""
+        """The paths of all plugins, each once."""
         return list(dict.fromkeys(path for binding in self.root.values() if (path := binding.plugin_path)))
 
     @classmethod
@@ -105,10 +105,10 @@ class TaskBindings(RootModel[dict[str, TaskBinding]]):
         Raises
         ------
         ConfigError
-            Which task and key is wrong, and what is allowed.
+            With the task, the key and the allowed values.
         """
         if not isinstance(values, Mapping):
-            raise ConfigError(f"{where}: expected an object task → binding, got a {type(values).__name__}")
+            raise ConfigError(f"{where}: expected an object (task → binding), got a {type(values).__name__}")
         found: dict[str, TaskBinding] = {}
         for task, given in values.items():
             try:
@@ -122,7 +122,7 @@ class TaskBindings(RootModel[dict[str, TaskBinding]]):
 
     @classmethod
     def from_environ(cls, environ: Mapping[str, str] | None = None) -> TaskBindings:
-        """The bindings of ``EVALKIT_TASK_BINDINGS``, or of the file that it names; none where it is not set."""
+        """The bindings of ``EVALKIT_TASK_BINDINGS``, which holds JSON or the path of a file; empty if it is not set."""
         text = (os.environ if environ is None else environ).get(BINDINGS_VARIABLE, "").strip()
         if not text:
             return cls({})
@@ -131,11 +131,11 @@ class TaskBindings(RootModel[dict[str, TaskBinding]]):
         return cls.of(json_values(text, BINDINGS_VARIABLE))
 
     def to_json(self) -> str:
-        """The text of the variable."""
+        """The bindings as JSON."""
         return json.dumps({task: binding.to_dict() for task, binding in self.root.items()}, ensure_ascii=False)
 
     def to_environ(self, file: Path) -> str:
-        """What the variable is to hold: the text, or where that is too long for a variable the path of `file`."""
+        """The value of the variable: JSON, or if that is too long, the path of `file`, which is then written."""
         text = self.to_json()
         if len(text.encode()) <= _MOST_BYTES:
             return text

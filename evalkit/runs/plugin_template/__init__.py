@@ -22,7 +22,7 @@ _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 
 def new_plugin(name: str, folder: str | Path | None = None) -> Path:
-    """Write a plugin project that can be checked, tested, registered, built and installed as it is.
+    """Write a plugin project that can be checked, tested, registered, built and installed without changes.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ def new_plugin(name: str, folder: str | Path | None = None) -> Path:
     Raises
     ------
     ConfigError
-        For a name that makes no package or is taken by a library, or a folder that holds something.
+        For a name that is not valid or is the name of a library, or a folder that is not empty.
 
     Examples
     --------
@@ -53,15 +53,15 @@ def new_plugin(name: str, folder: str | Path | None = None) -> Path:
     package = _package(name)
     target = Path(name if folder is None else folder).expanduser().absolute()
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise ConfigError(f"{target} exists and is not empty; name another folder with folder=")
-    place = Path(os.path.realpath(target))  # a folder takes the place of an empty one, and not of a link to it
+        raise ConfigError(f"{target} exists and is not empty; choose another folder with folder=")
+    place = Path(os.path.realpath(target))  # a folder can replace an empty folder, but not a link to one
     scratch = place.with_name(f".{place.name}.{os.getpid()}.{secrets.token_hex(4)}")
     try:
         for file, text in _files(name, package):
             path = scratch / file
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8", newline="\n")
-        scratch.replace(place)  # whole, or not at all
+        scratch.replace(place)  # all files at once
     except OSError as problem:
         raise ConfigError(f"{target} cannot be written: {problem.strerror or problem}") from None
     finally:
@@ -76,9 +76,9 @@ def _package(name: str) -> str:
     package = name.replace("-", "_")
     if not _NAME.fullmatch(name) or iskeyword(package) or len(name) > 60:
         raise ConfigError(
-            f"{name!r} is not a name for a plugin: lower-case words and digits joined by dashes, as in support-tone"
+            f"invalid plugin name {name!r}: expected lower-case words and digits joined by dashes, such as support-tone"
         )
-    there = find_spec(package)  # a mere folder of that name has no origin, and may be the one that is to be filled
+    there = find_spec(package)  # a plain folder of that name has no origin; it may be the target
     if package in sys.stdlib_module_names or (there is not None and there.origin is not None):
         raise ConfigError(f"a plugin named {name!r} would hide the package {package!r}; choose another name")
     return package

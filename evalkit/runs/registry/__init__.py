@@ -1,4 +1,4 @@
-"""The registry: plugins, judge templates and packs in a database; it knows nothing of judging."""
+"""The registry: plugins, judge templates and packs in a database."""
 
 from evalkit.errors import MissingExtraError, advise_extra
 

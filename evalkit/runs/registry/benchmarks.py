@@ -1,4 +1,4 @@
-"""Benchmarks: the tasks that packs may name, by who brings them."""
+"""Benchmarks: the tasks that packs may use, by the plugin or package that defines them."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from evalkit.runs.registry.plugin_sources import locate
 
 COLUMNS = ("name", "source", "plugin", "plugin_version", "scoring_modes", "fields", "rubrics", "dataset", "created_at")
 LIGHTEVAL = "lighteval"
-"""What the source of LightEval's own tasks starts with."""
+"""Start of the source of LightEval's own tasks."""
 _EVALKIT = "evalkit.lighteval.tasks"
-"""Where evalkit's own tasks are: looked at as any bundle is, in a process of its own."""
+"""The package of evalkit's own tasks, which is imported like any bundle, in a separate process."""
 
 
 def add_tasks(session: Session, entries: Iterable[Mapping[str, Any]], source: str, plugin_id: int | None) -> None:
-    """Add the tasks that the registry does not have; those that it has stay."""
+    """Add the tasks that the registry does not have yet."""
     now = datetime.now(UTC)
     rows = [
         {
@@ -46,7 +46,7 @@ def add_tasks(session: Session, entries: Iterable[Mapping[str, Any]], source: st
         from sqlalchemy.dialects.postgresql import insert
     else:
         from sqlalchemy.dialects.sqlite import insert  # type: ignore[assignment]
-    if rows:  # not "look, then add": another process may add the same ones in between
+    if rows:  # in one statement: another process may add the same tasks at the same time
         session.execute(insert(BenchmarkRow).on_conflict_do_nothing(), rows)
 
 
@@ -79,7 +79,7 @@ def _joined(names: Sequence[str] | None) -> str | None:
 
 
 def own_tasks(folder: Path) -> tuple[dict[str, list[dict[str, Any]]], list[str]]:
-    """Source -> tasks of LightEval, of evalkit and of installed bundles, as `add_tasks` takes them; and what failed.
+    """Source -> tasks of LightEval, evalkit and installed bundles, as for `add_tasks`; and failed imports.
 
     Raises
     ------
@@ -101,7 +101,7 @@ def own_tasks(folder: Path) -> tuple[dict[str, list[dict[str, Any]]], list[str]]
 
 
 def evalkit_tasks(folder: Path) -> tuple[str, list[dict[str, Any]]]:
-    """Source and tasks of evalkit itself, as `add_tasks` takes them; RegistryError when they cannot be imported."""
+    """Source and tasks of evalkit itself, as for `add_tasks`; RegistryError if they cannot be imported."""
     return f"evalkit {__version__}", _tasks_of(_EVALKIT, folder)
 
 
@@ -112,7 +112,7 @@ def _tasks_of(module: str, folder: Path) -> list[dict[str, Any]]:
 def unknown_tasks(pack: Pack, known: pd.DataFrame, plugins: pd.DataFrame) -> list[str]:
     """A message for each unknown task, each task that a run would not see, and each plugin that is not registered.
 
-    There is none for a task of LightEval while its list is missing, nor for one of a plugin that was not checked.
+    There is no message for LightEval's tasks until they are listed, nor for tasks of a plugin that was not checked.
     """
     bound = {name for task in pack.tasks if (name := task.overrides.judge_plugin_name) is not None}
     return [said for task in pack.tasks if (said := _unknown(task, known, plugins, bound)) is not None]
@@ -135,7 +135,7 @@ def _unknown(task: PackTask, known: pd.DataFrame, plugins: pd.DataFrame, bound: 
 
 
 def _unbound(task: str, known: pd.DataFrame, bound: set[str]) -> str | None:
-    """Of a task without a plugin, in a pack that binds those plugins for others."""
+    """The message for a task without a plugin, in a pack that binds other tasks to plugins."""
     names = known["name"].tolist()
     found = known[[_is_among(task, [name]) for name in names]]
     if found.empty:
@@ -144,16 +144,16 @@ def _unbound(task: str, known: pd.DataFrame, bound: set[str]) -> str | None:
     if not bound or found["source"].str.startswith(LIGHTEVAL).any() or found["plugin"].isin(bound).any():
         return None
     return (
-        f"task {task!r} comes from {found['source'].iloc[0]}, and a run whose pack binds plugins sees those alone, "
-        "beside LightEval's own tasks: register what brings it as a plugin, and bind this task, too"
+        f"task {task!r} comes from {found['source'].iloc[0]}, but a run whose pack binds plugins loads only these and "
+        "LightEval's own tasks: register its source as a plugin, and bind this task as well"
     )
 
 
 def _is_among(task: str, names: Sequence[str]) -> bool:
-    """LightEval takes ``mmlu`` for all of ``mmlu:…``."""
+    """Whether a task is known; LightEval reads ``mmlu`` as all of ``mmlu:…``."""
     return task in names or any(name.startswith(f"{task}:") for name in names)
 
 
 def _near(task: str, names: Sequence[str]) -> str:
     near = get_close_matches(task, names, n=3)
-    return f"; similar names are {listed(near)}" if near else ""
+    return f"; similar names: {listed(near)}" if near else ""

@@ -1,4 +1,4 @@
-"""The registry's database: SQLite in the state folder by default, PostgreSQL by URL; brought up to date by Alembic."""
+"""The registry's database: SQLite in the cache folder by default, or PostgreSQL; Alembic migrates its schema."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from evalkit.errors.secrets import is_key
 
 FILE_NAME = "registry.sqlite"
 _BUSY_S = 30.0
-# Serialises migrations of two processes on PostgreSQL; any number that nobody else locks
+# Serialises migrations of two processes on PostgreSQL; the number is arbitrary
 _ADVISORY_LOCK = 0x65_76_61_6C
-# Alembic keeps what it migrates in modules: two threads that migrate at once meet in one connection, and Python crashes
+# Alembic keeps its state in modules: two threads that migrate at once would share a connection, and Python crashes
 _migrating = threading.Lock()
 _SCHEMES = {"postgres": "postgresql+psycopg", "postgresql": "postgresql+psycopg"}
 
@@ -49,12 +49,12 @@ def registry_settings(address: str | Path | None = None) -> Settings:
 
 
 class Database:
-    """One database; opened at first use and at the newest schema then.
+    """One database, which is opened and migrated to the newest schema at first use.
 
     Attributes
     ----------
     shown
-        Where it is, without a password.
+        Its address without the password.
     """
 
     def __init__(self, url: str) -> None:
@@ -64,7 +64,7 @@ class Database:
 
     @property
     def url(self) -> str:
-        """Where it is, with its password: for a process that opens it too, never to be shown."""
+        """Its address with the password, for another process that opens it; never show it."""
         return str(self._url.render_as_string(hide_password=False))
 
     @property
@@ -74,7 +74,7 @@ class Database:
 
     @property
     def is_read_only(self) -> bool:
-        """Whether it is a file that can be read here and not written, or whose folder cannot."""
+        """Whether it is a file that is readable but not writable, or whose folder is not writable."""
         if not self.is_sqlite:
             return False
         path = Path(str(self._url.database))
@@ -82,14 +82,14 @@ class Database:
 
     @contextlib.contextmanager
     def session(self) -> Iterator[Session]:
-        """One transaction: committed at the end, rolled back after an error. SQL errors come out as RegistryError."""
+        """One transaction: committed at the end, rolled back after an error. SQL errors are raised as RegistryError."""
         with self._errors():
             engine = self._opened()
             with Session(engine, expire_on_commit=False) as session, session.begin():
                 yield session
 
     def upgrade(self) -> None:
-        """Bring the schema up to date now."""
+        """Migrate the schema now."""
         with self._errors():
             self._opened()
 
@@ -128,7 +128,7 @@ class Database:
         network = network_file_system(path.parent)
         if network is not None:
             raise ConfigError(
-                f"registry {path} is on a network file system ({network}), where SQLite's locks do not hold; set "
+                f"registry {path} is on a network file system ({network}), where SQLite's locks do not work; set "
                 "EVALKIT_REGISTRY to a local file or to a PostgreSQL URL"
             )
         if self.is_read_only:
@@ -148,7 +148,7 @@ class Database:
             cause = getattr(problem, "orig", None) or problem
             said = " ".join(str(cause).split())[:300]
             if self.is_read_only and "readonly" in said:
-                said = "it can only be read here; name another one, or do this where its file and folder can be written"
+                said = "it is read-only here; use another one, or run this where its file and folder are writable"
             raise RegistryError(f"registry {self.shown}: {said}") from problem
         except (OSError, UnicodeError) as problem:
             raise RegistryError(f"registry {self.shown}: {problem}") from problem
@@ -165,17 +165,17 @@ def _url_of(given: str) -> URL:
         raise ConfigError("the registry's address is not a URL: write postgresql://user@host/database") from None
     if backend == "sqlite":
         if not url.database or url.database == ":memory:":
-            raise ConfigError("a registry in memory keeps nothing; give the path of a file")
+            raise ConfigError("a registry in memory would be lost; use the path of a file")
         return url.set(drivername="sqlite+pysqlite", database=str(Path(url.database).expanduser().absolute()))
     if scheme in _SCHEMES:
         return _password_in_place(url.set(drivername=_SCHEMES[scheme]))
     if scheme == "postgresql+psycopg":
         return _password_in_place(url)
-    raise ConfigError(f"a registry cannot be on {scheme!r}; allowed are a file's path, sqlite:///… and postgresql://…")
+    raise ConfigError(f"a registry cannot be on {scheme!r}; allowed: a file's path, sqlite:///… and postgresql://…")
 
 
 def _password_in_place(url: URL) -> URL:
-    """Libpq takes ``?password=…`` too, which nobody would hide there."""
+    """Move a password out of the query (libpq takes ``?password=…`` as well), so that it is hidden when shown."""
     given = url.query.get("password")
     if given is None:
         return url
@@ -188,22 +188,22 @@ def _shown(url: URL) -> str:
 
 
 def _set_up_sqlite(connection: Any, _: Any) -> None:
-    # the driver's own BEGIN comes too late for reads and is not IMMEDIATE: transactions are begun by the listener
+    # the driver's own BEGIN comes too late for reads and is not IMMEDIATE: the listener begins transactions
     connection.isolation_level = None
     for pragma in ("foreign_keys = ON", "synchronous = FULL"):
         connection.execute(f"PRAGMA {pragma}")
 
 
 def _keep_readers_going(engine: Engine) -> None:
-    """Switch to a write-ahead log: kept in the file, and so done when it is known to be evalkit's."""
+    """Switch to a write-ahead log. The file keeps this setting, so it must be known as evalkit's."""
     connection = engine.raw_connection()
-    # locked: another process is at work, and the next one that opens the file does it
+    # locked: another process uses the file; the next one that opens it switches
     with contextlib.closing(connection), contextlib.suppress(sqlite3.OperationalError):
         connection.cursor().execute("PRAGMA journal_mode = WAL")
 
 
 def _connect_read_only(path: Path) -> sqlite3.Connection:
-    """Without a write-ahead log to look at, nothing is needed beside the file: the folder may be read-only too."""
+    """Open the file read-only; without a write-ahead log next to it, its folder may be read-only as well."""
     log = path.with_name(f"{path.name}-wal")
     is_alone = not (log.is_file() and log.stat().st_size)
     alone = "&immutable=1" if is_alone and not os.access(path.parent, os.W_OK) else ""
@@ -211,13 +211,13 @@ def _connect_read_only(path: Path) -> sqlite3.Connection:
 
 
 def _begin_immediate(connection: Connection) -> None:
-    # a read that turns into a write in the middle would fail as "locked" instead of waiting
+    # a transaction that first reads and then writes would fail as "locked" instead of waiting
     connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
 def _start_afresh_in_child() -> None:
     global _migrating
-    _migrating = threading.Lock()  # another thread of the parent may hold its own for ever
+    _migrating = threading.Lock()  # another thread of the parent may hold its lock forever
 
 
 if hasattr(os, "register_at_fork"):
@@ -225,7 +225,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def _upgrade(engine: Engine, shown: str, *, read_only: bool) -> None:
-    """Bring the schema up to date in one transaction; two processes do it one after the other."""
+    """Migrate the schema in one transaction; processes wait for each other."""
     from alembic import command
     from alembic.config import Config
     from alembic.runtime.migration import MigrationContext
@@ -243,11 +243,11 @@ def _upgrade(engine: Engine, shown: str, *, read_only: bool) -> None:
             return
         if read_only:
             raise RegistryError(
-                f"registry {shown} can only be read here and has the schema {now!r}, not {newest!r}; open it "
-                "once where it can be written"
+                f"registry {shown} is read-only here and has the schema {now!r}, not {newest!r}; open it once "
+                "where it is writable"
             )
         if now is None and inspect(connection).get_table_names():
-            raise RegistryError(f"registry {shown} holds tables that are not evalkit's; name another database or file")
+            raise RegistryError(f"registry {shown} contains tables of another program; use another database or file")
         config.attributes["connection"] = connection
         try:
             with _migrating:

@@ -1,4 +1,4 @@
-"""Rows in and out: added once, found by name and version, listed."""
+"""Adds, finds and lists rows by name and version."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from evalkit.runs.registry.pack_files import PackFile
 
 
 def add_row(database: Database, row: Any, same: tuple[str, ...] = ()) -> Any:
-    """The row, added; or the one of its name and version that is there.
+    """Add a row, or return the existing row with its name and version.
 
     Parameters
     ----------
     database, row
-        Where to, and what.
+        The database, and the row to add.
     same
-        Fields that must be equal, beside the content hash, for the row that is there to be the same thing.
+        Fields, besides the content hash, that must be equal in an existing row.
 
     Raises
     ------
     ConfigError
-        When name and version stand for other content already.
+        When name and version already exist with other content.
     """
     kind = type(row)
     try:
@@ -44,8 +44,8 @@ def add_row(database: Database, row: Any, same: tuple[str, ...] = ()) -> Any:
     differs = [name for name in ("content_hash", *same) if getattr(there, name) != getattr(row, name)]
     if differs:
         raise ConfigError(
-            f"{row.name}@{row.version} is in {kind.__tablename__} already, with another {', '.join(differs)}: "
-            "nothing is overwritten, so give it a new version"
+            f"{row.name}@{row.version} already exists in {kind.__tablename__} with another {', '.join(differs)}; "
+            "nothing is overwritten, so use a new version"
         )
     return there
 

@@ -1,4 +1,4 @@
-"""The registry's tables. Nothing in them is overwritten: a new version of a thing is a new row."""
+"""The registry's tables. Nothing is overwritten: a new version is a new row."""
 
 from __future__ import annotations
 
@@ -30,28 +30,28 @@ _NO_PLUGIN = text("plugin_id IS NULL")
 
 
 class UtcTime(TypeDecorator[datetime]):
-    """A moment with its zone, which SQLite alone would forget; kept in UTC."""
+    """A time in UTC. SQLite alone would lose the time zone."""
 
     impl = DateTime(timezone=True)
     cache_ok = True
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002
-        """To the database: in UTC; a moment without a zone is refused."""
+        """To the database, in UTC; a time without a zone is an error."""
         if value is None:
             return None
         if value.tzinfo is None:
-            raise ValueError(f"a moment without a time zone: {value}")
+            raise ValueError(f"time without a time zone: {value}")
         return value.astimezone(UTC)
 
     def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002
-        """From the database: in UTC."""
+        """From the database, in UTC."""
         if value is None:
             return None
         return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
 
 
 class Base(DeclarativeBase):
-    """What all tables share: names of constraints that are the same on every database."""
+    """Base of all tables: constraints have the same names on every database."""
 
     metadata = MetaData(
         naming_convention={
@@ -80,7 +80,7 @@ class Versioned:
 
 
 class OfRun:
-    """Something of one task of a run."""
+    """A part of a run that belongs to one task."""
 
     id: Mapped[int] = mapped_column(primary_key=True)
     run_id: Mapped[str] = mapped_column(ForeignKey("runs.id"))
@@ -88,7 +88,7 @@ class OfRun:
 
 
 class PluginRow(Versioned, Base):
-    """A judge plugin: code that brings tasks, metrics, profiles and templates."""
+    """A judge plugin: code with tasks, metrics, profiles and templates."""
 
     __tablename__ = "plugins"
     __table_args__ = (UniqueConstraint("name", "version"), _one_of("plugin_type", PLUGIN_TYPES))
@@ -99,7 +99,7 @@ class PluginRow(Versioned, Base):
 
 
 class TemplateRow(Versioned, Base):
-    """A judge template: the prompt text, and the schema of the reply where it has one."""
+    """A judge template: the prompt, and optionally the schema of the reply."""
 
     __tablename__ = "judge_templates"
     __table_args__ = (UniqueConstraint("name", "version"),)
@@ -109,12 +109,12 @@ class TemplateRow(Versioned, Base):
 
 
 class BenchmarkRow(Base):
-    """A task that packs may name: one of LightEval's list, or one that a plugin brings."""
+    """A task that packs may use: one of LightEval's, or one of a plugin."""
 
     __tablename__ = "benchmarks"
     __table_args__ = (
         UniqueConstraint("name", "plugin_id"),
-        # NULL equals nothing in a unique constraint, and LightEval's own tasks have no plugin
+        # in a unique constraint NULLs differ, and LightEval's own tasks have no plugin
         Index("uq_benchmarks_own", "name", unique=True, sqlite_where=_NO_PLUGIN, postgresql_where=_NO_PLUGIN),
     )
 
@@ -139,7 +139,7 @@ class PackRow(Versioned, Base):
 
 
 class PackTaskRow(Base):
-    """One task of a pack; `overrides` holds the names of CONTRACTS alone."""
+    """One task of a pack, with its overrides."""
 
     __tablename__ = "pack_tasks"
     __table_args__ = (UniqueConstraint("pack_id", "position"), UniqueConstraint("pack_id", "task_spec"))
@@ -154,7 +154,7 @@ class PackTaskRow(Base):
 
 
 class RunRow(Base):
-    """One run of a pack with a model. `scoring_config` is kept as it was given."""
+    """One run of a pack with a model. `scoring_config` is stored as it was given."""
 
     __tablename__ = "runs"
     __table_args__ = (
@@ -189,7 +189,7 @@ class RunRow(Base):
 
 
 class RunTaskRow(OfRun, Base):
-    """What a task of a run was resolved to, and whether its receipt came."""
+    """One task of a run: its binding, and whether it has a receipt."""
 
     __tablename__ = "run_tasks"
     __table_args__ = (UniqueConstraint("run_id", "task"), _one_of("receipt_state", RECEIPT_STATES))
@@ -203,7 +203,7 @@ class RunTaskRow(OfRun, Base):
 
 
 class RunScoreRow(OfRun, Base):
-    """One figure of one task of a run, with its standard error and coverage where there are any."""
+    """One figure of one task of a run, with its standard error and coverage if known."""
 
     __tablename__ = "run_scores"
     __table_args__ = (UniqueConstraint("run_id", "task", "metric"),)
@@ -215,7 +215,7 @@ class RunScoreRow(OfRun, Base):
 
 
 class ReceiptRow(OfRun, Base):
-    """What a judge plugin says it used for a task."""
+    """The receipts of one task of a run."""
 
     __tablename__ = "receipts"
     __table_args__ = (UniqueConstraint("run_id", "task"),)

@@ -1,4 +1,4 @@
-"""Packs: read strictly from YAML, stored, and written so that reading gives the same pack."""
+"""Packs: read strictly from YAML, and written so that reading gives the same pack."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MOST_BYTES = 100_000  # Linux takes 131,072 in one argument
 
 
 def _version_text(value: Any) -> Any:
-    """A whole number as text; for other numbers YAML loses the digits that were written."""
+    """A whole number as text. Other numbers are errors, because YAML reads 1.10 as 1.1."""
     if isinstance(value, float):
         # pydantic reports only ValueError
         raise ValueError(  # noqa: TRY004
@@ -51,7 +51,7 @@ _Name = Annotated[str | None, BeforeValidator(_version_text), AfterValidator(_no
 
 
 class Overrides(BaseModel):
-    """What a pack sets for the judge of a task: a plugin, one of its profiles, a template. False if it sets nothing."""
+    """A pack's settings for the judges of a task: plugin, profile, template. False if nothing is set."""
 
     model_config = _STRICT
 
@@ -71,7 +71,7 @@ class Overrides(BaseModel):
 
     @property
     def values(self) -> dict[str, str]:
-        """Name -> value of what is set."""
+        """Name -> value of the settings that are set."""
         return self.model_dump(exclude_none=True)
 
 
@@ -106,7 +106,7 @@ class PackTask(BaseModel):
     @classmethod
     def _plain(cls, task: str) -> str:
         if "|" in task or "," in task or task != task.strip():
-            raise ValueError(f"{task!r} is not a task name; few-shot examples have a key of their own, fewshot")
+            raise ValueError(f"{task!r} is not a task name; set the number of few-shot examples with the key fewshot")
         if task.startswith("-") or not task.isprintable():
             raise ValueError(f"{task!r} is not a task name: it begins with a dash or contains unprintable characters")
         return task
@@ -128,14 +128,14 @@ class PackFile(BaseModel):
     def _check_tasks(self) -> PackFile:
         names = [entry.task for entry in self.tasks]
         if not names:
-            raise ValueError("tasks: a pack has at least one")
+            raise ValueError("tasks: a pack has at least one task")
         if len(",".join(entry.spec for entry in self.tasks).encode()) > _MOST_BYTES:
-            raise ValueError(f"tasks: the names of {len(names)} are too long for one command line; make several packs")
+            raise ValueError(f"tasks: {len(names)} names are too long for one command line; split the pack")
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
-            raise ValueError(f"tasks: {listed(twice)} named more than once; a run has one result for each task")
+            raise ValueError(f"tasks: {listed(twice)} listed more than once; a run has one result per task")
         if not any(entry.weight for entry in self.tasks):
-            raise ValueError("tasks: all weights are 0, so that no score is left")
+            raise ValueError("tasks: all weights are 0, so there is no score")
         return self
 
     @property
@@ -152,11 +152,11 @@ class Pack(Record):
     name, version
         Unique together.
     description
-        For people.
+        Free text.
     primary_metric
-        The metric that counts for each task; None: each task's first.
+        The metric of each task that the leaderboard uses; None for each task's first.
     task_aggregation
-        How the tasks' figures become one: ``mean`` (by weight), ``min`` or ``none``.
+        How the tasks' figures are combined: ``mean`` (by weight), ``min`` or ``none``.
     tasks
         In the order of the file.
     content_hash
@@ -179,7 +179,7 @@ def read_pack(source: str | Path | Mapping[str, Any]) -> PackFile:
     Raises
     ------
     ConfigError
-        With file, key and what is allowed.
+        With the file, the key and the allowed keys.
 
     Examples
     --------
@@ -193,7 +193,7 @@ def read_pack(source: str | Path | Mapping[str, Any]) -> PackFile:
         except RubricError as problem:
             raise ConfigError(str(problem)) from None
     if not isinstance(content, Mapping):
-        raise ConfigError(f"{where}a pack is a mapping with pack, version and tasks, not {type(content).__name__}")
+        raise ConfigError(f"{where}expected a mapping with pack, version and tasks, got a {type(content).__name__}")
     try:
         return PackFile.model_validate({str(key): value for key, value in content.items()})
     except ValidationError as error:
@@ -202,7 +202,7 @@ def read_pack(source: str | Path | Mapping[str, Any]) -> PackFile:
 
 
 def pack_yaml(pack: Pack) -> str:
-    """The pack as a file that `read_pack` takes; keys at their defaults left out."""
+    """The pack as YAML for `read_pack`, without the keys that have their default values."""
     file = PackFile.model_validate(
         {"pack": pack.name, **pack.model_dump(exclude={"name", "content_hash", "created_at"})}
     )

@@ -1,6 +1,6 @@
-"""Runs as a process of its own: imports a plugin, or LightEval's task modules, and writes what is there as JSON.
+"""A separate process that imports a plugin, or LightEval's task modules, and writes their tasks as JSON.
 
-Started by its path: nothing of the registry is loaded here.
+It is started by its path and loads nothing of the registry.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 _SHARED = {"reference_answer": "reference"}
-"""Names that evalkit's field has where a LightEval Doc has another."""
+"""Field of a LightEval Doc -> evalkit's name of it."""
 _ROWS = 1000
-"""So many lines of a task's data are read for the fields of its items."""
+"""Number of lines of a task's data that are read for the fields of its items."""
 
 
 def main(what: str, place: str, out: str) -> None:
-    """Write what was found, or what was raised, to the file `out`; then end, whatever threads were started."""
+    """Write the tasks, or the error, to the file `out`; then exit, even if other threads still run."""
     try:
         found = _plugin(place) if what == "plugin" else _lighteval()
-    except BaseException as problem:  # noqa: BLE001  # sys.exit too: whatever foreign code raises is the finding
+    except BaseException as problem:  # noqa: BLE001  # also sys.exit: every exception of the plugin is reported
         found = {"error": _said(problem, place)}
     Path(out).write_text(json.dumps(found, ensure_ascii=False), encoding="utf-8")
     sys.stdout.flush()
@@ -55,15 +55,15 @@ def _plugin(place: str) -> dict[str, Any]:
     module = PluginLayout.at(place).load()
     table = getattr(module, "TASKS_TABLE", None)
     if table is not None and not isinstance(table, (list, tuple)):
-        raise TypeError(f"TASKS_TABLE is a {type(table).__name__}, not a list of LightevalTaskConfig")
+        raise TypeError(f"TASKS_TABLE must be a list of LightevalTaskConfig, got a {type(table).__name__}")
     for entry in table or ():
         if not isinstance(getattr(entry, "name", None), str):
-            raise TypeError(f"TASKS_TABLE holds a {type(entry).__name__}, not only LightevalTaskConfig")
+            raise TypeError(f"TASKS_TABLE must contain only LightevalTaskConfig, got a {type(entry).__name__}")
     declared = getattr(module, "EVALKIT_PLUGIN", {})
     try:
         declared = json.loads(json.dumps(declared))
     except (TypeError, ValueError) as problem:
-        raise TypeError(f"EVALKIT_PLUGIN holds more than texts, numbers, lists and mappings: {problem}") from None
+        raise TypeError(f"EVALKIT_PLUGIN must contain only strings, numbers, lists and mappings: {problem}") from None
     return {
         "declared": declared,
         "has_table": table is not None,
@@ -84,20 +84,20 @@ def _task(config: Any) -> dict[str, Any]:
 
 
 def _modes(config: Any) -> list[str] | None:
-    """The modes that all of a task's judge metrics serve; None without such metrics."""
+    """The modes that all judge metrics of a task support; None without judge metrics."""
     modes_of = [getattr(one, "modes", getattr(one, "scoring_modes", None)) for one in _declared(config)]
     served = [modes for modes in modes_of if isinstance(modes, tuple)]
     return [mode for mode in served[0] if all(mode in modes for modes in served)] if served else None
 
 
 def _rubrics(config: Any) -> list[str]:
-    """The ids of the rubrics that its judge metrics judge by."""
+    """The ids of the rubrics of a task's judge metrics."""
     rubrics: list[Any] = [getattr(one, "rubric", None) for one in _declared(config)]
     return list(dict.fromkeys(str(rubric.id) for rubric in rubrics if hasattr(rubric, "id")))
 
 
 def _declared(config: Any) -> list[Any]:
-    """The settings of a task's metrics: of evalkit's those that they declare, of others the metric's function."""
+    """The settings of a task's metrics: what evalkit's metrics declare, or the function of other metrics."""
     functions = [getattr(metric, "sample_level_fn", None) for metric in getattr(config, "metrics", ()) or ()]
     return [getattr(function, "declared", function) for function in functions]
 
@@ -108,7 +108,7 @@ def _names(metric: Any) -> list[str]:
 
 
 def _fields(config: Any) -> dict[str, Any]:
-    """The item fields that a judge gets, by the first rows, where the task's data lie in a folder."""
+    """The item fields that a judge gets, from the first rows, if the task's data are in a folder."""
     folder = Path(str(getattr(config, "hf_repo", "")))
     files = [folder / f"{split}.jsonl" for split in getattr(config, "evaluation_splits", ())]
     file = next((one for one in files if one.is_file()), None) if folder.is_dir() else None
@@ -116,22 +116,22 @@ def _fields(config: Any) -> dict[str, Any]:
         return {"fields": None}
     number, fields = 0, ["question", "answer"]
     try:
-        for number, doc in _docs(config, file):  # noqa: B007  # which one it was is said when the next one fails
+        for number, doc in _docs(config, file):  # noqa: B007  # the message below needs the last number
             specific = getattr(doc, "specific", None) or {}
             fields += [_SHARED.get(str(name), str(name)) for name, value in specific.items() if value is not None]
-    except Exception as problem:  # noqa: BLE001  # of the plugin's own function; reported
+    except Exception as problem:  # noqa: BLE001  # of the plugin's function; reported
         said = _said(problem, str(folder))
         return {
             "fields": None,
             "problem": f"its prompt function fails on a row after line {number} of {file.name}: {said}",
         }
     if not number:
-        return {"fields": None, "problem": f"{file.name} holds no rows for it"}
+        return {"fields": None, "problem": f"{file.name} contains no rows for it"}
     return {"fields": fields}
 
 
 def _docs(config: Any, file: Path) -> Iterator[tuple[int, Any]]:
-    """Line and document of the first rows; what a task filters out, or makes no document of, is not its own."""
+    """Line number and document of the first rows, without rows that the task filters out."""
     wanted = getattr(config, "hf_filter", None)
     with file.open(encoding="utf-8") as lines:
         for number, line in enumerate(islice(lines, _ROWS), 1):
@@ -145,7 +145,7 @@ def _docs(config: Any, file: Path) -> Iterator[tuple[int, Any]]:
 
 
 def _lighteval() -> dict[str, Any]:
-    """LightEval's own tasks, module by module: one that cannot be imported does not take the others with it."""
+    """LightEval's own tasks, module by module, so that one failing import does not affect the others."""
     from importlib.metadata import version
     from unittest import mock
 
@@ -155,12 +155,12 @@ def _lighteval() -> dict[str, Any]:
     names += [f"lighteval.tasks.tasks.{one.parent.name}.main" for one in sorted(folder.glob("*/main.py"))]
     tasks: dict[str, dict[str, Any]] = {}
     failed: dict[str, str] = {}
-    # one module fetches a file when it is imported, and is content with any answer
+    # one module downloads a file when it is imported, and accepts any answer
     with mock.patch("requests.get", return_value=SimpleNamespace(status_code=404)):
         for name in names:
             try:
                 module = import_module(name)
-            except Exception as problem:  # noqa: BLE001  # foreign code; named in what is returned
+            except Exception as problem:  # noqa: BLE001  # other people's code; reported
                 failed[name] = _said(problem, "")
             else:
                 tasks |= {entry["name"]: entry for entry in map(_task, _table(module))}
@@ -172,6 +172,6 @@ def _table(module: ModuleType) -> Iterable[Any]:
 
 
 if __name__ == "__main__":
-    if importlib.util.find_spec("evalkit") is None:  # the parent may have found it in its working folder
+    if importlib.util.find_spec("evalkit") is None:  # the parent may have found it in its working directory
         sys.path.append(str(Path(__file__).resolve().parents[3]))
     main(*sys.argv[1:])

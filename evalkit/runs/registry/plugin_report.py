@@ -1,4 +1,4 @@
-"""What a plugin holds, found by importing it in a process of its own, and LightEval's own tasks, likewise."""
+"""Reports on plugins and on LightEval's own tasks, made by importing them in a separate process."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ class PluginTask:
     Attributes
     ----------
     name
-        As packs name it.
+        Its name in packs.
     scoring_modes
-        The modes that it serves.
+        The modes that it supports.
     fields
-        Item fields that its judge gets, by the first thousand rows; None where its data lie in no folder.
+        Item fields that its judge gets, from the first thousand rows; None if its data are not in a folder.
     metrics
         Names of its metrics.
     dataset
         Folder or name of its data, and their subset.
     rubrics
-        Ids of the rubrics that its judge metrics judge by.
+        Ids of the rubrics of its judge metrics.
     """
 
     name: str
@@ -60,7 +60,7 @@ class PluginTask:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A profile, template or rubric of a plugin; `problem` says why it cannot be used, if so."""
+    """A profile, template or rubric of a plugin; `problem` is why it cannot be used, or None."""
 
     kind: Literal["profile", "template", "rubric"]
     name: str
@@ -70,7 +70,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """A requirement of a plugin's package; `installed` is the version that is here."""
+    """A requirement of a plugin's package; `installed` is the version on this machine."""
 
     requirement: str
     installed: str | None
@@ -79,18 +79,18 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class PluginReport:
-    """What `inspect_plugin` found.
+    """The result of `inspect_plugin`.
 
     Attributes
     ----------
     layout
-        Where what is.
+        The plugin's files.
     name, version
-        As the plugin itself says in ``EVALKIT_PLUGIN``; None where it says nothing.
+        From its ``EVALKIT_PLUGIN``; None if not set there.
     tasks, parts, needs
-        Tasks; profiles, templates and rubrics; requirements that count on this machine.
+        Tasks; profiles, templates and rubrics; requirements that apply to this machine.
     problems
-        All that would make a run fail, in words; empty if there is nothing.
+        Everything that would make a run fail, as messages.
     """
 
     layout: PluginLayout
@@ -119,7 +119,7 @@ class _Declared(BaseModel):
 
 
 def inspect_plugin(path: str | Path, *, timeout_s: float = 120.0, tasks_wanted: bool = True) -> PluginReport:
-    """Import a plugin in a process of its own, and list what it brings. No judge is built or asked.
+    """Import a plugin in a separate process, and list its tasks, parts and requirements. No judge is called.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ def inspect_plugin(path: str | Path, *, timeout_s: float = 120.0, tasks_wanted: 
     declared = _declared(found["declared"], said)
     tasks = tuple(_tasks(found, declared, said))
     if tasks_wanted and not tasks:
-        said.append(f"it has no tasks: {'TASKS_TABLE is empty' if found['has_table'] else 'there is no TASKS_TABLE'}")
+        said.append(f"it has no tasks: {'TASKS_TABLE is empty' if found['has_table'] else 'TASKS_TABLE is missing'}")
     parts = tuple(_parts(layout))
     said += [f"{part.kind} {part.name}: {part.problem}" for part in parts if part.problem]
     needs = tuple(_needs(requirements_of(layout)))
@@ -160,7 +160,7 @@ def inspect_plugin(path: str | Path, *, timeout_s: float = 120.0, tasks_wanted: 
 
 
 def lighteval_tasks(*, timeout_s: float = _LIGHTEVAL_WAIT_S) -> tuple[str, list[Mapping[str, Any]], dict[str, str]]:
-    """LightEval's version, its own tasks (`name`, `hf_repo`, `hf_subset`, …), and modules that cannot be imported.
+    """LightEval's version, its own tasks (`name`, `hf_repo`, `hf_subset`, …), and modules that failed to import.
 
     Raises
     ------
@@ -178,30 +178,31 @@ def lighteval_tasks(*, timeout_s: float = _LIGHTEVAL_WAIT_S) -> tuple[str, list[
 
 
 def _imported(what: str, place: str, name: str, timeout_s: float) -> dict[str, Any]:
-    """What a process of its own found in a plugin, or in LightEval (`what` is ``plugin`` or ``lighteval``).
+    """The result of importing a plugin, or LightEval, in a separate process (`what` is ``plugin`` or ``lighteval``).
 
     Raises
     ------
     RegistryError
-        When it raised, ended otherwise, or was not done after `timeout_s` seconds; `name` begins the message.
+        When the import raised, ended the process, or took more than `timeout_s` seconds; the message starts with
+        `name`.
     """
-    # the caller's own scoring mode must not make metrics build their judges here
+    # with the caller's scoring mode, metrics would build their judges here
     scoring = {BINDINGS_VARIABLE, CONFIG_VARIABLE, MODE_VARIABLE, RECEIPT_VARIABLE}
     environment = {key: value for key, value in os.environ.items() if key not in scoring}
     if what == "lighteval":
         environment |= {"HF_HUB_OFFLINE": "1"}
-    # any other value than True makes litellm fetch a list when it is imported
+    # with any other value, litellm downloads a list when it is imported
     environment.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     with tempfile.TemporaryDirectory(prefix="evalkit-plugin-") as scratch:
         out = Path(scratch, "found.json")
         command = [sys.executable, "-P", str(_IMPORT), what, place, str(out)]
         code, printed = run_command(command, timeout_s=timeout_s, environment=environment, folder=scratch)
         if code is None:
-            raise RegistryError(f"{name} was not imported within {timeout_s:g} s; it hangs, or needs more time")
+            raise RegistryError(f"{name} was not imported within {timeout_s:g} s; it hangs or needs more time")
         if not out.is_file():
             last = next((line for line in reversed([" ".join(one.split()) for one in printed]) if line), "")
             said = f"; its last output: {last[:300]}" if last else ""
-            raise RegistryError(f"{name} ended the process that imported it, exit code {code}{said}")
+            raise RegistryError(f"{name} ended the importing process with exit code {code}{said}")
         found: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
     if "error" in found:
         raise RegistryError(f"{name} cannot be imported: {found['error']}")
@@ -220,10 +221,10 @@ def _tasks(found: Mapping[str, Any], declared: _Declared, said: list[str]) -> It
     names = [entry["name"] for entry in found["tasks"]]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        said.append(f"TASKS_TABLE holds {listed(twice)} more than once")
+        said.append(f"TASKS_TABLE contains {listed(twice)} more than once")
     unknown = sorted(set(declared.scoring_modes) - set(names))
     if unknown:
-        said.append(f"EVALKIT_PLUGIN: scoring_modes names {listed(unknown)}; its tasks are {listed(names)}")
+        said.append(f"EVALKIT_PLUGIN: unknown tasks {listed(unknown)} in scoring_modes; its tasks: {listed(names)}")
     for entry in found["tasks"]:
         if entry.get("problem"):
             said.append(f"task {entry['name']}: {entry['problem']}")
@@ -239,7 +240,7 @@ def _tasks(found: Mapping[str, Any], declared: _Declared, said: list[str]) -> It
 
 
 def dataset_of(entry: Mapping[str, Any]) -> str:
-    """Name or folder of a task's data, and their subset."""
+    """Name or folder of a task's data, and the subset."""
     return f"{entry['hf_repo']} ({entry['hf_subset']})"
 
 
@@ -273,7 +274,7 @@ def _check_template(name: str, path: Path) -> None:
 def _check_rubric(name: str, path: Path) -> None:
     rubric = load_rubric(path)
     if f"{rubric.id}@{rubric.version}" != name:
-        raise RegistryError(f"{path} says it is {rubric.id}@{rubric.version}; by its place it must be {name}")
+        raise RegistryError(f"{path} contains {rubric.id}@{rubric.version}; its path requires {name}")
 
 
 def _needs(requirements: list[str]) -> Iterator[Need]:
@@ -289,7 +290,7 @@ def _needs(requirements: list[str]) -> Iterator[Need]:
         if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
             continue
         try:
-            # evalkit may be used from a checkout that was never installed
+            # evalkit may run from a checkout that is not installed
             there = __version__ if canonicalize_name(requirement.name) == _DISTRIBUTION else version(requirement.name)
         except PackageNotFoundError:
             yield Need(text, None, met=False)

@@ -1,4 +1,4 @@
-"""Where a plugin's code is, and the hash of it: found without importing anything."""
+"""The place of a plugin's code and its hash, found without importing anything."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Place:
     Attributes
     ----------
     uri
-        What is stored: as given, paths made absolute, a branch or tag of Git replaced by its commit.
+        The stored URI: paths are absolute, and a branch or tag of Git is replaced by its commit.
     path
         The file or folder.
     """
@@ -58,12 +58,12 @@ def locate(uri: str, folder: Path) -> Place:
         A file or folder; a dotted package path; a wheel or source archive; or a URL that pip takes. A branch or tag
         of a Git URL is replaced by the commit it stands for now.
     folder
-        Where copies of archives and URLs are kept.
+        The folder for copies of archives and URLs.
 
     Raises
     ------
     ConfigError
-        When there is nothing, or it cannot be fetched.
+        When there is no plugin, or it cannot be fetched.
 
     Examples
     --------
@@ -88,13 +88,13 @@ def locate(uri: str, folder: Path) -> Place:
         if found is not None:
             return Place(uri, found)
     raise ConfigError(
-        f"there is no plugin at {uri!r}: not a file or folder, not a package installed here, and not a URL "
+        f"no plugin at {uri!r}: expected a file or folder, an installed package, or a URL "
         "(git+https://…@commit, https://….whl)"
     )
 
 
 def _check_no_password(uri: str) -> None:
-    """Refuse what would be kept and shown: of the web, a name alone is a token (``https://TOKEN@host``)."""
+    """ConfigError for a URL with a password or token, which would be stored (``https://TOKEN@host`` is a token)."""
     try:
         parts = urlsplit(uri)
     except ValueError as problem:
@@ -102,12 +102,12 @@ def _check_no_password(uri: str) -> None:
     is_web = parts.scheme.lower().endswith(("http", "https"))
     if parts.password is not None or (is_web and parts.username is not None):
         raise ConfigError(
-            "a URL with a password or token would be kept in the registry; leave it out, and let git or pip look it up"
+            "the registry would store the password or token of this URL; remove it, and let git or pip look it up"
         )
 
 
 def _at_commit(uri: str) -> str:
-    """A Git URL that ends with a commit, as it is; else with the commit of its branch or tag, or of the default one."""
+    """A Git URL with the commit of its branch, tag or default branch; unchanged if it ends with a commit."""
     url, hash_mark, fragment = uri.partition("#")
     scheme, _, rest = url.partition("://")
     host, slash, path = rest.partition("/")
@@ -123,7 +123,7 @@ def _commit_of(repository: str, reference: str) -> str:
     if shutil.which("git") is None:
         raise ConfigError(f"cannot look up {reference!r} in {repository}: git is not installed")
     code, printed = run_command(
-        # what is looked up is two arguments, after which no option may come
+        # after -- nothing is read as an option
         ["git", "ls-remote", "--", repository, reference, f"{reference}^{{}}"],
         timeout_s=_GIT_WAIT_S,
         environment=os.environ | {"GIT_TERMINAL_PROMPT": "0"},
@@ -132,17 +132,17 @@ def _commit_of(repository: str, reference: str) -> str:
         problem = f"no answer within {_GIT_WAIT_S} s" if code is None else " ".join(" ".join(printed).split())[:300]
         raise ConfigError(f"cannot look up {reference!r} in {repository}: {problem}")
     commits = {name: commit for commit, _, name in (line.partition("\t") for line in printed)}
-    # an annotated tag is an object of its own; ^{} is the commit behind it
+    # an annotated tag is an object of its own; ^{} is its commit
     for name in (reference, f"refs/heads/{reference}", f"refs/tags/{reference}^{{}}", f"refs/tags/{reference}"):
         if name in commits:
             return commits[name]
-    if _COMMIT_CUT.fullmatch(reference):  # asked first: a tag like 20260131 looks like one, too
+    if _COMMIT_CUT.fullmatch(reference):  # last: a tag such as 20260131 looks like a commit
         return reference
     raise ConfigError(f"{repository} has no branch, tag or commit {reference!r}")
 
 
 def _package(name: str) -> Path | None:
-    """The file or folder of a dotted name; parents are not imported, as `find_spec` of importlib would."""
+    """The file or folder of a dotted name; unlike `importlib.util.find_spec`, parents are not imported."""
     where: list[str] | None = None
     for number, part in enumerate(name.split("."), 1):
         spec = PathFinder.find_spec(part, where)
@@ -163,14 +163,14 @@ def fetched(uri: str, folder: Path, content: str = "") -> Path:
     Parameters
     ----------
     uri, folder
-        What to fetch, and where to keep it.
+        The code to fetch, and the folder for the copy.
     content
-        Hash of a local archive, so that another one of its name is not taken for it.
+        Hash of a local archive, so that another archive with its name gets another copy.
 
     Raises
     ------
     ConfigError
-        When pip cannot get it; the message ends with pip's own.
+        When pip fails; the message ends with pip's own.
     """
     target = folder / hashlib.sha256(f"{uri}{content}".encode()).hexdigest()[:16]
     if target.is_dir():
@@ -186,13 +186,13 @@ def fetched(uri: str, folder: Path, content: str = "") -> Path:
         if code or not made.is_dir():
             raise ConfigError(f"{uri} cannot be fetched: {' '.join(printed[-3:])[:400]}")
         shutil.rmtree(made / "bin", ignore_errors=True)
-        for record in made.glob("*.dist-info"):  # holds the time and place of this installation
+        for record in made.glob("*.dist-info"):  # these contain the time and place of the installation
             for name in ("RECORD", "direct_url.json", "INSTALLER", "REQUESTED"):
                 (record / name).unlink(missing_ok=True)
         try:
             made.rename(target)
         except OSError:
-            if not target.is_dir():  # another process was faster
+            if not target.is_dir():  # another process made it first
                 raise
     return target
 
@@ -200,7 +200,7 @@ def fetched(uri: str, folder: Path, content: str = "") -> Path:
 def content_hash(path: Path) -> str:
     """sha256 over names and bytes of a file, or of all files of a folder; caches and builds do not count.
 
-    To a module that is one file belong the profiles, templates and rubrics beside it (`PluginLayout`).
+    The hash of a single-file module includes the profiles, templates and rubrics next to it (`PluginLayout`).
 
     Raises
     ------
@@ -218,7 +218,7 @@ def content_hash(path: Path) -> str:
     except OSError as problem:
         raise ConfigError(f"plugin {path} cannot be read: {problem.strerror or problem}") from None
     if not n_files:
-        raise ConfigError(f"plugin {path} holds no files")
+        raise ConfigError(f"plugin {path} contains no files")
     return found.hexdigest()
 
 
@@ -237,12 +237,12 @@ def _files(path: Path) -> Iterator[tuple[str, Path]]:
 
 
 def requirements_of(layout: PluginLayout) -> list[str]:
-    """What a plugin's package says it needs (``Requires-Dist``, or ``dependencies`` of pyproject.toml).
+    """The requirements of a plugin's package (``Requires-Dist``, or ``dependencies`` of pyproject.toml).
 
     Raises
     ------
     ConfigError
-        When pyproject.toml is no TOML.
+        When pyproject.toml is not valid TOML.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What the registry holds, as frozen records; `model_validate` reads one from its row."""
+"""Plugins and judge templates as frozen records; `model_validate` reads one from its row."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Record(BaseModel):
     Attributes
     ----------
     name, version
-        Letters, digits, dot, dash and underscore.
+        Letters, digits, dots, dashes and underscores.
     """
 
     model_config = ConfigDict(frozen=True, from_attributes=True)

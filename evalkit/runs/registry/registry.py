@@ -37,12 +37,12 @@ _TEMPLATE_VERSION = re.compile(r"v[1-9][0-9]*")
 
 
 class Registry:
-    """What runs are made of, in a database; `Registry.open` gives one.
+    """Plugins, judge templates and packs in a database; `Registry.open` opens one.
 
     Attributes
     ----------
     database
-        Where it is.
+        Its database.
 
     Examples
     --------
@@ -60,7 +60,7 @@ class Registry:
 
     @classmethod
     def open(cls, url: str | Path | None = None) -> Registry:
-        """The registry at a PostgreSQL URL or in a SQLite file; its schema is brought up to date at first use.
+        """The registry at a PostgreSQL URL or in a SQLite file; its schema is migrated at first use.
 
         Parameters
         ----------
@@ -70,7 +70,7 @@ class Registry:
         Raises
         ------
         ConfigError
-            For a URL that names no database that can be used.
+            For a URL of an unsupported database.
         """
         return cls(Database(registry_settings(url)["registry"]))
 
@@ -97,12 +97,12 @@ class Registry:
         Raises
         ------
         ConfigError
-            When there is no plugin at the URI, or name and version stand for other content already.
+            When there is no plugin at the URI, or name and version already exist with other content.
         """
         for what, text in (("name", name), ("version", version)):
             _check(f"plugin {what}", text, _NAME, "letters, digits, dot, dash and underscore, at most 100")
         if plugin_type not in PLUGIN_TYPES:
-            raise ConfigError(f"plugin type {plugin_type!r} is unknown; allowed are {', '.join(PLUGIN_TYPES)}")
+            raise ConfigError(f"unknown plugin type {plugin_type!r}; allowed: {', '.join(PLUGIN_TYPES)}")
         place = locate(uri, self.folder)
         layout = PluginLayout.at(place.path)
         row = PluginRow(
@@ -117,7 +117,7 @@ class Registry:
         return Plugin.model_validate(add_row(self.database, row, same=("storage_uri", "plugin_type")))
 
     def check_plugin(self, name: str, version: str | None = None) -> PluginLayout:
-        """Where a plugin's code is on this machine, after a look whether it is what was registered; nothing is run.
+        """The files of a plugin on this machine, after checking that they are unchanged; none of its code is run.
 
         Parameters
         ----------
@@ -136,17 +136,17 @@ class Registry:
         except ConfigError as problem:
             raise RegistryError(f"plugin {plugin.label} cannot be used here: {problem}") from None
         if now != plugin.content_hash:
-            mend = "restore the files"
+            advice = "restore the files"
             if place.path.is_relative_to(self.folder):
-                mend = "remove that copy, so that it is fetched again"
+                advice = "remove this copy, so that it is fetched again"
             raise RegistryError(
                 f"plugin {plugin.label} changed since it was registered: {place.path} has the hash {now[:12]}, not "
-                f"{plugin.content_hash[:12]}; {mend}, or register it as a new version"
+                f"{plugin.content_hash[:12]}; {advice}, or register it as a new version"
             )
         return layout
 
     def inspect_plugin(self, name: str, version: str | None = None, *, timeout_s: float = 120.0) -> PluginReport:
-        """Import a plugin in a process of its own, list what it brings, and note its tasks among the benchmarks.
+        """Import a plugin in a separate process, list its parts, and record its tasks as benchmarks.
 
         Parameters
         ----------
@@ -158,7 +158,7 @@ class Registry:
         Raises
         ------
         RegistryError
-            As of `check_plugin`; and when it cannot be imported, ends the process, or takes too long.
+            As for `check_plugin`, and when it cannot be imported, ends the process, or takes too long.
         """
         row = find_row(self.database, PluginRow, "plugin", name, version)
         layout = self.check_plugin(row.name, row.version)
@@ -168,7 +168,7 @@ class Registry:
         return report
 
     def inspect_own_tasks(self) -> None:
-        """Note evalkit's own tasks, imported in a process of their own; RegistryError when that fails."""
+        """Record evalkit's own tasks as benchmarks; RegistryError if they cannot be imported."""
         source, entries = evalkit_tasks(self.folder)
         with self.database.session() as session:
             add_tasks(session, entries, source, None)
@@ -176,12 +176,12 @@ class Registry:
     def refresh_benchmarks(self) -> tuple[int, list[str]]:
         """Look up the tasks of LightEval, of evalkit, of installed bundles and of registered plugins.
 
-        LightEval and each plugin are imported in a process of their own, LightEval offline. What is there stays.
+        LightEval and each plugin are imported in separate processes, LightEval offline. Existing benchmarks stay.
 
         Returns
         -------
         int, list of str
-            How many tasks are new, and what could not be imported, in words.
+            The number of new tasks, and a message for each failed import.
 
         Raises
         ------
@@ -203,14 +203,14 @@ class Registry:
         return len(self.benchmarks()) - n_before, said
 
     def benchmarks(self) -> pd.DataFrame:
-        """The tasks that are known, by name.
+        """All known tasks, by name.
 
         Returns
         -------
         pandas.DataFrame
             `name`; `source` (``lighteval 0.13.0``, ``evalkit …``, ``bundle …``, ``plugin name@version``); `plugin`,
-            `plugin_version` (missing where no registered plugin brings it); `scoring_modes`, `fields`, `rubrics`
-            (names, comma-separated; missing where not known); `dataset`; `created_at`. Empty until
+            `plugin_version` (missing if no registered plugin defines it); `scoring_modes`, `fields`, `rubrics`
+            (names, comma-separated; missing if not known); `dataset`; `created_at`. Empty until
             `refresh_benchmarks` or `inspect_plugin`.
         """
         with self.database.session() as session:
@@ -219,21 +219,21 @@ class Registry:
     def add_template(
         self, name: str, version: str, prompt_template: str, response_schema: Mapping[str, Any] | None = None
     ) -> JudgeTemplate:
-        """Register a judge template; its header and blocks are checked as those of ``rubrics/templates/``.
+        """Register a judge template; its header and blocks are checked like those in ``rubrics/templates/``.
 
         Raises
         ------
         RubricError
-            When the source is no template.
+            When the source is not a template.
         ConfigError
-            When name and version stand for another text already.
+            When name and version already exist with another source.
         """
         _check("template name", name, _TEMPLATE, "lower-case letters, digits, dash and underscore")
         _check("template version", version, _TEMPLATE_VERSION, "v1, v2 and so on")
         template = Template.of(name, version, prompt_template)
         template.parse()
         if response_schema is not None and response_schema.get("type") != "object":
-            raise ConfigError(f"response schema of template {template.label}: it must be of type object")
+            raise ConfigError(f"response schema of template {template.label}: must be of type object")
         row = TemplateRow(
             name=template.name,
             version=template.version,
@@ -245,14 +245,14 @@ class Registry:
         return JudgeTemplate.model_validate(add_row(self.database, row, same=("response_schema",)))
 
     def apply_pack(self, source: str | Path | Mapping[str, Any]) -> Pack:
-        """Take a pack over from a YAML file or its content; the same content again changes nothing.
+        """Add a pack from a YAML file or its content; adding the same content again changes nothing.
 
-        A task that neither LightEval nor an installed bundle or plugin has is an EvalkitWarning (see `benchmarks`).
+        Unknown tasks are an EvalkitWarning (see `benchmarks`).
 
         Raises
         ------
         ConfigError
-            For a file that breaks the rules, or a version that exists with other content.
+            For an invalid file, or a version that already exists with other content.
         """
         pack = Pack.model_validate(add_row(self.database, pack_row(read_pack(source))))
         for said in unknown_tasks(pack, self.benchmarks(), self.plugins()):
@@ -272,7 +272,7 @@ class Registry:
         return Pack.model_validate(find_row(self.database, PackRow, "pack", name, version))
 
     def pack_yaml(self, name: str, version: str | None = None) -> str:
-        """A pack as the text of a YAML file, which `apply_pack` takes."""
+        """A pack as YAML for `apply_pack`."""
         return pack_yaml(self.pack(name, version))
 
     def plugins(self) -> pd.DataFrame:
@@ -295,7 +295,7 @@ class Registry:
         return table.rename(columns={"tasks": "n_tasks"})
 
     def runs(self) -> pd.DataFrame:
-        """All runs, oldest first: who, how, when, and what became of them; `evalkit.runs` has their scores.
+        """All runs, oldest first, without their scores.
 
         Returns
         -------

@@ -1,10 +1,10 @@
-"""How Alembic reaches the registry: by the connection that `databases` hands over, inside its transaction."""
+"""Alembic's environment: it uses the connection and transaction of `database`."""
 
 from alembic import context
 
 from evalkit.runs.registry.database_tables import Base
 
-if hasattr(context, "config"):  # it is there while Alembic runs this file, and not where tools import it
+if hasattr(context, "config"):  # only while Alembic runs this file, not when tools import it
     context.configure(
         connection=context.config.attributes["connection"],
         target_metadata=Base.metadata,
