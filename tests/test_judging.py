@@ -324,7 +324,7 @@ class TestChecks:
     def test_no_judge_and_unknown_options_are_refused(self):
         with pytest.raises(ConfigError, match="name a judge"):
             ek.judge(rows(), two_criteria())
-        with pytest.raises(ConfigError, match="allowed are row, raise"):
+        with pytest.raises(ConfigError, match="allowed: row, raise"):
             ek.judge(rows(), two_criteria(), FAKE, on_miss="skip")
         with pytest.raises(ConfigError, match="samples must be"):
             ek.judge(rows(), two_criteria(), FAKE, samples=0)
@@ -339,7 +339,7 @@ class TestChecks:
 
     @pytest.mark.parametrize("refresh", [float("nan"), float("inf"), 10**400, "yesterday", [1]], ids=lambda _: "")
     def test_a_refresh_that_is_no_moment_is_refused(self, refresh):
-        with pytest.raises(ConfigError, match="allowed are False, True, 'unscored' or a time stamp"):
+        with pytest.raises(ConfigError, match="allowed: False, True, 'unscored' or a time stamp"):
             ek.judge(rows(), two_criteria(), FAKE, refresh=refresh)
 
     @pytest.mark.parametrize("options", [{"concurrency": 0}, {"concurrency": "8"}, {"retries": -1}, {"retries": 1.5}])

@@ -218,7 +218,7 @@ def test_a_judge_that_is_down_leaves_the_run_alive(run, caplog):
         rows, figures = run(judge_metric("correctness"), "judge", {"judges": [judge]})
     assert {row["correctness_error"] for row in rows} == {"judge_down"}
     assert figures["correctness_coverage"] == 0.0
-    assert "no judge could be asked" in caplog.text
+    assert "no judge could be called" in caplog.text
 
 
 def test_the_second_run_asks_nobody(run, tmp_path):

@@ -143,7 +143,7 @@ class TestRefusals:
             ek.plan(ITEMS, RUBRIC, PRICED, samples=0)
         with pytest.raises(RubricError, match="rubric 'nothing' not found"):
             ek.plan(ITEMS, "nothing", PRICED)
-        with pytest.raises(ConfigError, match="unknown recorded='yes'; allowed are miss, use"):
+        with pytest.raises(ConfigError, match="unknown recorded='yes'; allowed: miss, use"):
             ek.plan(ITEMS, RUBRIC, PRICED, recorded="yes")
 
     def test_names_are_escaped(self):
@@ -210,7 +210,7 @@ class TestExplain:
             pd.testing.assert_series_equal(none.dtypes, told.dtypes)
 
     def test_not_a_judgments_table(self):
-        with pytest.raises(InputError, match="no judgments table: column 'error' missing"):
+        with pytest.raises(InputError, match="not a judgments table: column 'error' missing"):
             ek.explain(pd.DataFrame({"item_id": [], "judge": []}))
 
     def test_a_broken_judge(self):

@@ -730,7 +730,7 @@ def test_when_no_judge_answers_what_was_shown_stays(session):
     session.run()
     session.options["retries"] = 0
     session.edit_draft(lambda base, draft: base.edit("c", scale={0: "never seen"}))
-    with pytest.raises(JudgeError, match="no judge could be asked"):
+    with pytest.raises(JudgeError, match="no judge could be called"):
         session.run()
     assert session.evaluation is not None
     assert session.tiles()[0].value.startswith("0.50")
@@ -1096,7 +1096,7 @@ def test_a_judge_that_fails_is_told_with_what_to_do(tuner):
     form["description"] = "not recorded"
     do(tuner, do="form", form=form)
     do(tuner, do="run")
-    assert "no judge could be asked" in tuner.state["alert"]
+    assert "no judge could be called" in tuner.state["alert"]
     assert tuner.state["status"]["running"] is False
 
 

@@ -121,7 +121,7 @@ def judge(
     InputError, RubricError, ConfigError
         Before anything is paid.
     JudgeError
-        When no judge could be asked at all.
+        When no judge could be called at all.
     CacheError
         When replies cannot be stored.
 
@@ -195,8 +195,6 @@ class _Run:
         Rows without a reply, and their reply keys.
     unscored_before
         Rows that are asked again because their stored reply has no score.
-    details
-        (Judge, what happened) -> number of rows.
     kept
         Which rows the table shows; None: all.
     """
@@ -210,7 +208,6 @@ class _Run:
     missing: list[int] = field(default_factory=list)
     keys: dict[int, bytes] = field(default_factory=dict)
     unscored_before: set[int] = field(default_factory=set)
-    details: Counter[tuple[str, str]] = field(default_factory=Counter)
     kept: np.ndarray[Any, Any] | None = None
 
     @classmethod
@@ -359,12 +356,12 @@ class _Run:
         """Note and report the rows without a reply; a row that was asked again keeps its stored reply."""
         rows = [row for row in failures if row not in self.unscored_before]
         self.columns.fail(rows, [self.keys[row] for row in rows], [failures[row].reason for row in rows])
-        for row, failure in failures.items():
-            self.details[self.worklist.spec.judges[self.worklist.place(row)[2]].name, failure.detail] += 1
+        names = {row: self.worklist.spec.judges[self.worklist.place(row)[2]].name for row in failures}
+        details = Counter((names[row], failure.detail) for row, failure in failures.items())
         if len(failures) == self.worklist.n_rows and all(failure.reason in _DOWN for failure in failures.values()):
-            reasons = "; ".join(f"{name}: {detail}" for name, detail in self.details)
-            raise JudgeError(f"no judge could be asked and nothing was scored. {reasons}")
-        for (name, detail), count in self.details.most_common(5):
+            reasons = "; ".join(f"{name}: {detail}" for name, detail in details)
+            raise JudgeError(f"no judge could be called and nothing was scored. {reasons}")
+        for (name, detail), count in details.most_common(5):
             _log.warning("%s: %d judgments without a reply: %s", name, count, detail)
 
     def _stopped(self) -> str:

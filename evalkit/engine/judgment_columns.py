@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -29,42 +30,26 @@ UNSCORED: dict[str, Verdict] = {reason: (math.nan, math.nan, None, -1, number) f
 class CodeReader:
     """Reads the replies of one criterion and template: parser, scale, and the scores of codes."""
 
-    __slots__ = ("_pairwise", "_parse", "_scale", "_short", "_verdicts", "own")
-
     def __init__(self, form: Form, scale: Scale, name: str, pairwise: bool, own: Any = None) -> None:
         self.own = own  # a prompt builder's own reader, which also gets the inputs
         self._parse: Callable[[str | None, str | None, str | None], Parsed] = parser_for(form, scale, name)
         self._scale, self._pairwise = scale, pairwise
-        self._short: dict[Any, Parsed] = {}
-        self._verdicts: dict[Any, Verdict] = {}
+        self.verdict = lru_cache(_REMEMBERED)(self._verdict)
 
     def parsed(self, reply: dict[str, Any]) -> Parsed:
-        """Code, reason and explanation of a stored reply; those of short replies are remembered."""
-        fields = text, finish, refusal = reply.get("text"), reply.get("finish_reason"), reply.get("refusal")
-        if text is None or len(text) > 24:
-            return self._parse(text, finish, refusal)
-        parsed = self._short.get(fields)
-        if parsed is None:
-            parsed = self._parse(text, finish, refusal)
-            if len(self._short) < _REMEMBERED:
-                self._short[fields] = parsed
-        return parsed
+        """Code, reason and explanation of a stored reply."""
+        return self._parse(reply.get("text"), reply.get("finish_reason"), reply.get("refusal"))
 
-    def verdict(self, code: Any, flip: bool) -> Verdict:
+    def _verdict(self, code: Any, flip: bool) -> Verdict:
         """Score, label and pass of a code; `flip` maps a swapped answer back."""
-        verdict = self._verdicts.get((code, flip))
-        if verdict is None:
-            scale = self._scale
-            if self._pairwise:
-                winner = _FLIP.get(code, code) if flip else code
-                score = norm = {"A": 1.0, "B": 0.0}.get(winner, 0.5)
-                label, passed = str(winner), scale.passed(winner)
-            else:
-                score, norm, label, passed = scale.score(code), scale.norm(code), code_text(code), scale.passed(code)
-            verdict = score, norm, label, -1 if passed is None else int(passed), -1
-            if len(self._verdicts) < _REMEMBERED:
-                self._verdicts[code, flip] = verdict
-        return verdict
+        scale = self._scale
+        if self._pairwise:
+            winner = _FLIP.get(code, code) if flip else code
+            score = norm = {"A": 1.0, "B": 0.0}.get(winner, 0.5)
+            label, passed = str(winner), scale.passed(winner)
+        else:
+            score, norm, label, passed = scale.score(code), scale.norm(code), code_text(code), scale.passed(code)
+        return score, norm, label, -1 if passed is None else int(passed), -1
 
 
 class VerdictColumns:

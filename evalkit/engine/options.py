@@ -14,8 +14,14 @@ from evalkit.errors import ConfigError
 
 Refresh = bool | float | datetime | date | str
 
-_COUNTS = {"concurrency": 1, "retries": 0, "max_calls": 0}  # the least that is allowed
-_AMOUNTS = ("budget_usd", "requests_per_minute", "tokens_per_minute")
+_LIMITS = {
+    "concurrency": ("a whole number", "≥", 1),
+    "retries": ("a whole number", "≥", 0),
+    "max_calls": ("a whole number", "≥", 0),
+    "budget_usd": ("a number", "≥", 0),
+    "requests_per_minute": ("a number", ">", 0),
+    "tokens_per_minute": ("a number", ">", 0),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,20 +73,15 @@ class Options:
     def __post_init__(self) -> None:
         for name, allowed in (("on_miss", ON_MISS), ("recorded", RECORDED)):
             if getattr(self, name) not in allowed:
-                raise ConfigError(f"unknown {name}={getattr(self, name)!r}; allowed are {', '.join(allowed)}")
-        for name, least in _COUNTS.items():
+                raise ConfigError(f"unknown {name}={getattr(self, name)!r}; allowed: {', '.join(allowed)}")
+        for name, (kind, sign, limit) in _LIMITS.items():
             value = getattr(self, name)
-            if value is None and name == "max_calls":
+            if value is None and name not in ("concurrency", "retries"):
                 continue
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise ConfigError(f"{name} must be a whole number ≥ {least}, not {value!r}")
-        for name in _AMOUNTS:
-            value = getattr(self, name)
-            if value is None or (value == 0 and name == "budget_usd" and not isinstance(value, bool)):
-                continue
-            number = isinstance(value, int | float) and not isinstance(value, bool)
-            if not number or not math.isfinite(value) or value <= 0:
-                raise ConfigError(f"{name} must be a number {'≥' if name == 'budget_usd' else '>'} 0, not {value!r}")
+            is_number = isinstance(value, int if kind == "a whole number" else (int, float)) and math.isfinite(value)
+            fits = is_number and not isinstance(value, bool) and (value >= limit if sign == "≥" else value > limit)
+            if not fits:
+                raise ConfigError(f"{name} must be {kind} {sign} {limit}, not {value!r}")
         if not isinstance(self.refresh, bool) and self.refresh != "unscored":
             object.__setattr__(self, "refresh", _unix_time(self.refresh))
         if self.offline and self.refresh:
@@ -104,7 +105,7 @@ def _unix_time(stamp: Any) -> float:
             raise ValueError
     except (TypeError, ValueError, OverflowError):
         raise ConfigError(
-            f"unknown refresh={stamp!r}; allowed are False, True, 'unscored' or a time stamp: "
+            f"unknown refresh={stamp!r}; allowed: False, True, 'unscored' or a time stamp: "
             "Unix seconds, a datetime, or a text such as 2026-01-31 or 2026-01-31T12:30"
         ) from None
     return seconds
