@@ -359,7 +359,7 @@ def test_a_given_label_can_be_corrected(session, tmp_path):
 
 @pytest.mark.parametrize(
     ("item", "label", "annotator", "message"),
-    [("a", "7", "me", "allowed are 0, 1, 2"), ("z", "1", "me", "item 'z' not found"), ("a", "1", " ", "annotator")],
+    [("a", "7", "me", "allowed: 0, 1, 2"), ("z", "1", "me", "item 'z' not found"), ("a", "1", " ", "annotator")],
     ids=["off-scale", "no-item", "nobody"],
 )
 def test_a_label_that_means_nothing_is_refused(session, item, label, annotator, message):
@@ -556,7 +556,7 @@ def test_a_criterion_that_was_added_can_be_labelled(tmp_path):
     added = rebase(RUBRIC, longer.to_dict())
     session = Session(ITEMS, RUBRIC, "fake:strict", samples=1, folder=tmp_path)
     session.run()
-    with pytest.raises(InputError, match="none before a version with it was run"):
+    with pytest.raises(InputError, match="none until a version with this criterion has run"):
         session.label("a", "1", criterion="d")
     session.edit_draft(lambda _base, _draft: added)
     session.run()
@@ -632,7 +632,7 @@ def test_the_jury_can_be_changed(tmp_path):
     with pytest.raises(ConfigError, match="samples"):
         session.set_jury({"x": 1.0}, 0, "mean")
     session.set_jury({}, 1, "mean")
-    with pytest.raises(ConfigError, match="no judge is switched on"):
+    with pytest.raises(ConfigError, match="no judge is selected"):
         session.run()
 
 
@@ -912,7 +912,7 @@ def test_a_judge_that_is_asked_for_edits_can_be_stopped_and_its_answer_is_kept(f
         helper = ek.Judge("openai", "helper", base_url=server.url)
         stopping = threading.Timer(0.4, facts.stop)
         stopping.start()
-        with pytest.raises(JudgeError, match="stopped before the judge answered"):
+        with pytest.raises(JudgeError, match="stopped before the judge replied"):
             facts.suggest(helper)
         stopping.join()
         assert facts.suggested.rows == ()
@@ -943,7 +943,7 @@ def test_a_tried_edit_looks_at_held_out_labels_and_the_look_counts(tmp_path, mon
         fixed = int((at % 3 == 1).sum())
         assert effect.counts == f"▲ {fixed} fixed ▼ 0 broke"
         # judged once each: what chance alone changes is not known; every third verdict changed
-        assert effect.changed == "40 verdicts changed, labelled or not (cannot tell change from noise)"
+        assert effect.changed == "40 verdicts changed, unlabelled items included (cannot tell change from noise)"
         assert effect.coverage.startswith(f"{len(at)} of {len(at)} labelled items")
         assert effect.effect.startswith(f"+{fixed / len(at):.2f} [")
     assert ek.stats.held_out_looks()["n_looks"].sum() == 2
@@ -1205,7 +1205,7 @@ def test_without_a_judge_there_is_no_plan_until_there_is_one(tuner):
     assert "4 judgments" in plan
     do(tuner, do="jury", active={}, **jury)
     do(tuner, do="run")
-    assert "no judge is switched on" in tuner.state["alert"]
+    assert "no judge is selected" in tuner.state["alert"]
     assert tuner.state["status"]["plan"] == ""
     do(tuner, do="jury", active={"x": 1}, **jury)
     assert (tuner.state["alert"], tuner.state["status"]["plan"]) == ("", plan)

@@ -128,7 +128,7 @@ def test_a_config_comes_out_as_it_went_in_and_the_command_holds_all_of_it():
     assert json.loads(words[words.index("--scoring-config") + 1]) == form.config
     assert words[-4:] == ["--max-samples", "7", "--registry", "/some where/r.sqlite"]
     assert ScoringConfig.of(json.loads(form.export("json"))) == ScoringConfig.of(config)
-    with pytest.raises(ConfigError, match=r"unknown field modle; a run has pack, model"):
+    with pytest.raises(ConfigError, match=r"unknown field modle; allowed: pack, model"):
         form.filled(modle="x")
 
 

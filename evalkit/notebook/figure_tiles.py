@@ -40,7 +40,8 @@ class Tile:
 class Cell:
     """Number of human labels `human` of items with the jury's label `jury` (None: no label).
 
-    `kind` compares verdicts where the criterion has a pass rule; `verdict` is the jury's where its label says another.
+    `kind` compares verdicts if the criterion has a pass rule. `verdict` is the jury's if it differs from what its label
+    implies.
     """
 
     human: str
@@ -114,10 +115,11 @@ def _people(row: pd.Series | None, last: pd.Series | None, name: str, few: list[
         moved, mark = _moved(row, last, one, name)
         tiles.append(Tile(title, value, compared + _without_interval(row, one), moved, mark))
     if pd.isna(row["accuracy_ceiling"]):
-        tiles.append(Tile("Agreement among people", "NA", "one annotator: no ceiling"))
+        tiles.append(Tile("Agreement among people", "NA", "only one annotator"))
     else:
         value = f"{figure(row['accuracy_ceiling'])}, κ {figure(row['kappa_ceiling'])}"
-        tiles.append(Tile("Agreement among people", value, f"the ceiling; {counted(row['n_annotators'], 'annotator')}"))
+        note = f"the ceiling; {counted(row['n_annotators'], 'annotator')}"
+        tiles.append(Tile("Agreement among people", value, note))
     return tiles
 
 
@@ -136,7 +138,7 @@ def _moved(now: pd.Series, last: pd.Series | None, one: str, name: str) -> tuple
     if last is None or pd.isna(last[one]) or pd.isna(now[one]):
         return "", ""
     step = float(now[one]) - float(last[one])
-    # A tie has no verdict: with another number of verdicts the two figures are of different items.
+    # A tie has no verdict: if the numbers of verdicts differ, the two figures are about different items.
     same = int(now["n_verdicts"]) == int(last["n_verdicts"])
     others = "" if same else f", which has {counted(last['n_verdicts'], 'verdict')}"
     if abs(step) < 0.005:
@@ -182,7 +184,7 @@ def _scored(evaluation: Evaluation, criterion: str) -> list[Tile]:
         return [Tile("Scored", "NA", "no items")]
     row = rows.iloc[0]
     missing = int(evaluation.judgments["error"].notna().sum())
-    note = f"items; {counted(missing, 'judgment')} unscored" if missing else "items, no judgment unscored"
+    note = f"items; {counted(missing, 'judgment')} unscored" if missing else "items; all judgments scored"
     scored = Tile("Scored", count_of(row["n_scored"], row["n_items"]), note)
     if pd.isna(row["pass_rate"]):
         value = figure(row["mean_norm"], row["norm_low"], row["norm_high"])
@@ -196,7 +198,7 @@ def _cost(evaluation: Evaluation) -> Tile:
     n = cost.n_live + cost.n_cached + cost.n_recorded + cost.n_missing
     paid, _, unpriced = str(cost.paid).partition("; ")
     share = (
-        f"{cost.n_live} asked now, {(cost.n_cached + cost.n_recorded) / n:.0%} from the cache" if n else "no replies"
+        f"{cost.n_live} live replies, {(cost.n_cached + cost.n_recorded) / n:.0%} from the cache" if n else "no replies"
     )
     return Tile("Cost of this run", paid, "; ".join(filter(None, [share, unpriced])))
 
@@ -239,7 +241,7 @@ def _level(label: str, scale: Scale) -> str | None:
 
 
 def _kind(human: str, jury: str | None, verdict: str, scale: Scale) -> Kind:
-    """Compares verdicts where the criterion has a pass rule, else labels."""
+    """Compares verdicts if the criterion has a pass rule, else labels."""
     if not scale.has_rule:
         return "none" if jury is None else "same" if human == jury else "differs"
     truth = _passes(human, scale)

@@ -15,7 +15,7 @@ from evalkit.rubrics import build_prompt
 
 
 def item_detail(evaluation: Evaluation, item_id: str, criterion: str, cache: Path | None = None) -> dict[str, Any]:
-    """What the tuner shows of one item, as plain values; texts are escaped where they are drawn, not here.
+    """One item as the tuner shows it, as plain values; texts are escaped when they are drawn, not here.
 
     Parameters
     ----------

@@ -39,9 +39,9 @@ class Row:
     people_passed
         The verdict of the majority of people; None without a pass rule or a majority.
     wrong
-        Whether the jury is against the majority of people; None where one of them has no verdict.
+        Whether the jury is against the majority of people; None if one of them has no verdict.
     conflicts
-        Jury (``""``) or judge -> its verdict, where its label says another (see `conflicting_verdict`).
+        Jury (``""``) or judge -> its verdict, if that differs from what its label implies (see `conflicting_verdict`).
     """
 
     item_id: str
@@ -165,9 +165,9 @@ def rows_of(
 
 
 def conflicting_verdict(label: str | None, passed: bool | None, scale: Scale) -> str:
-    """``pass``, ``fail`` or ``no verdict`` where the verdict differs from what the label implies, else empty.
+    """``pass``, ``fail`` or ``no verdict`` if the verdict differs from what the label implies, else empty.
 
-    The verdict is that of most judges (or samples); the label is the level nearest to their mean. Where the two differ,
+    The verdict is that of most judges (or samples); the label is the level nearest to their mean. If the two differ,
     the verdict counts.
 
     Examples

@@ -31,7 +31,7 @@ class JudgmentBrowser(NotebookWidget):
     judgments
         A judgments table of one version of a rubric.
     items
-        The items that were judged, as `judge` takes them; without them only ids are shown.
+        The judged items, as `judge` takes them; without them only ids are shown.
     item_id
         The column of the items with their ids.
     cache
@@ -64,7 +64,7 @@ class JudgmentBrowser(NotebookWidget):
         table = check(judgments, "judgments", need=["item_id", "criterion", "judge", "sample"])
         versions = (table["rubric"].astype(str) + "@" + table["rubric_version"].astype(str)).unique()
         if len(versions) != 1:
-            raise InputError(f"a JudgmentBrowser shows one version of one rubric; the table holds {listed(versions)}")
+            raise InputError(f"a JudgmentBrowser shows one version of one rubric; the table has {listed(versions)}")
         ids = pd.DataFrame({"item_id": table["item_id"].drop_duplicates().tolist()})
         shown = ids if items is None else as_items(items, item_id=item_id)
         missing = set(ids["item_id"]) - set(shown["item_id"])

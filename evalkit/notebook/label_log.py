@@ -1,4 +1,4 @@
-"""Human labels given in the tuner: a log file of every edit, beside the items."""
+"""Human labels entered in the tuner: a log file of every edit, next to the items."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from evalkit.stats.alignment.label_values import read_label, with_codes
 from evalkit.tables import LABEL_KEY, categorical, table
 
 ENOUGH_LABELS = 10
-"""Once one annotator has so many labels of a criterion, those with fewer do not count in the figures."""
+"""If an annotator has at least so many labels of a criterion, annotators with fewer do not count in the figures."""
 
 _Key = tuple[str, str, str]
 _FIELDS = ("item_id", "criterion", "annotator", "text")
@@ -34,7 +34,7 @@ def labels_on_scale(labels: pd.DataFrame, criterion: str, *rubrics: Rubric) -> p
 def drop_new_annotators(labels: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     """The labels of annotators who gave enough of them, and the names of the others; all labels if no annotator did.
 
-    Agreement with people is a mean over annotators: a first label would weigh as much as all labels of another.
+    Agreement with people is a mean over annotators: a first label would weigh as much as another annotator's whole set.
     """
     counts = labels["annotator"].astype(str).value_counts()
     few = sorted(counts.index[(counts > 0) & (counts < ENOUGH_LABELS)])
@@ -46,13 +46,14 @@ def drop_new_annotators(labels: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
 class LabelLog:
     """The labels passed in, with all later edits applied.
 
-    An edit is one line of a file, written and synced before it counts; lines are only added. Each holds a hash of the
-    text that was labelled: a label of another text under the same id is left out, and counted in `n_other_texts`.
+    An edit is one line of a file, written and synced before it counts; lines are only added. Each contains a hash of
+    the text that was labelled. If the item's text has changed since, the label is left out and counted in
+    `n_other_texts`.
 
     Parameters
     ----------
     path
-        The log file, JSON lines; it need not exist.
+        The log file (JSON lines); it may be missing.
     texts
         item_id -> hash of the text that is labelled.
     given
@@ -141,13 +142,13 @@ class LabelLog:
             When the line cannot be written; the label does not count then.
         """
         if item_id not in self._texts:
-            raise InputError(f"item {item_id!r} not found; a label needs an item of this table")
+            raise InputError(f"item {item_id!r} not found; only items of this session can be labelled")
         if not annotator.strip():
-            raise InputError("a label needs the name of its annotator; fill in the annotator")
+            raise InputError("a label needs an annotator; enter a name under 'Label as'")
         if not self._fits(criterion, label):
             labels = [label for scale in self._scales.get(criterion, {}).values() for label in scale.labels]
-            allowed = ", ".join(dict.fromkeys(labels)) or "none before a version with it was run"
-            raise InputError(f"label {label!r} is not on the scale of {criterion!r}; allowed are {allowed}")
+            allowed = ", ".join(dict.fromkeys(labels)) or "none until a version with this criterion has run"
+            raise InputError(f"label {label!r} is not on the scale of {criterion!r}; allowed: {allowed}")
         key = (item_id, criterion, annotator.strip())
         now = datetime.now(UTC).isoformat(timespec="seconds")
         values = dict(zip(LABEL_KEY, key, strict=True)) | {"label": label, "text": self._texts[item_id], "at": now}
@@ -189,5 +190,5 @@ def _append(path: Path, line: bytes) -> None:
             os.fsync(log.fileno())
     except OSError as problem:
         raise CacheError(
-            f"the label does not count: {path} cannot be written ({problem.strerror}); choose another folder="
+            f"the label does not count: {path} cannot be written ({problem.strerror}); pass another folder="
         ) from problem

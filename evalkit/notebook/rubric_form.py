@@ -16,7 +16,7 @@ _FIELDS = ("name", "description", "level", "scale", "pass_at", "pass_if")
 
 
 def form_of(rubric: Rubric) -> dict[str, Any]:
-    """The parts of a rubric that have fields on screen; all values are texts."""
+    """The parts of a rubric that have fields on screen; all values are strings."""
     return {
         "description": rubric.description,
         "template": rubric.template,
@@ -82,7 +82,7 @@ def _criterion(form: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def from_yaml(base: Rubric, text: str) -> Rubric:
-    """The rubric of a YAML text.
+    """The rubric that a YAML text contains.
 
     Raises
     ------

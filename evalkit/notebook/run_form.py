@@ -71,7 +71,7 @@ class RunForm(BaseModel):
         values = self.model_dump()
         unknown = sorted(changes.keys() - values.keys())
         if unknown:
-            raise ConfigError(f"unknown field {', '.join(unknown)}; a run has {', '.join(values)}")
+            raise ConfigError(f"unknown field {', '.join(unknown)}; allowed: {', '.join(values)}")
         if config is not None:
             values |= RunForm().model_dump(include=set(ScoringConfig.model_fields)) | ScoringConfig.of(config).to_dict()
         return RunForm.model_validate(values | changes)
@@ -106,7 +106,7 @@ class RunForm(BaseModel):
         return {"scoring_mode": self.scoring_mode, "scoring_config": self.config, "max_samples": self.limit}
 
     def errors(self) -> dict[str, str]:
-        """What is invalid: field (``judges.0.weight``) -> message of the contract."""
+        """Errors by field (``judges.0.weight``), with the messages of the contract."""
         errors: dict[str, str] = {}
 
         def check(field: str, job: Callable[[], object]) -> None:
@@ -141,7 +141,7 @@ class RunForm(BaseModel):
         return shlex.join(words)
 
     def export(self, form: str) -> str:
-        """The scoring config as ``yaml`` or ``json``; a remark in deterministic mode, which has none."""
+        """The scoring config as ``yaml`` or ``json`` text; a remark in deterministic mode, which has no config."""
         config = self.config
         if config is None:
             return "(deterministic mode has no scoring config)"

@@ -1,4 +1,4 @@
-"""The progress of a run, read from its row, log and receipts, whichever process started it."""
+"""The progress of a run, read from its row, log and receipts; any process may have started it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The samples of a run, read from its details when they are shown: page by page, and one in full."""
+"""The samples of a run, read from its details when they are shown: a page of them, or one in full."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Samples:
         self._tables: dict[str, tuple[pd.DataFrame, pd.DataFrame]] = {}
 
     def tasks(self) -> list[str]:
-        """The tasks with samples, in the order of the pack; empty where the run has no output here.
+        """The tasks with samples, in the order of the pack; empty if the run has no output on this machine.
 
         Raises
         ------

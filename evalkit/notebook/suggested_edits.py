@@ -48,7 +48,7 @@ class Effect:
             effect=f"{sign}{step}",
             counts=f"▲ {row['fixed']} fixed ▼ {row['broke']} broke",
             coverage=f"{row['n_verdicts']} of {counted(row['n_labelled'], 'labelled item')}{looks}",
-            changed=f"{counted(row['changed'], 'verdict')} changed, labelled or not ({chance_words(row)})",
+            changed=f"{counted(row['changed'], 'verdict')} changed, unlabelled items included ({chance_words(row)})",
             mark="better" if row["fixed"] > row["broke"] else "worse" if row["broke"] > row["fixed"] else "",
         )
 
@@ -69,7 +69,7 @@ class SuggestedEdits:
     Attributes
     ----------
     base
-        The key of the version that the edits change; empty before a judge was asked.
+        The key of the version that the edits change; empty before the first suggestions.
     rows
         The edits.
     judge, criterion, draw
@@ -108,7 +108,7 @@ class SuggestedEdits:
             When there is no edit with this number.
         """
         if not 0 <= number < len(self.rows) or self.base not in versions:
-            raise InputError(f"suggestion {number + 1} not found; ask a judge for suggestions first")
+            raise InputError(f"suggestion {number + 1} not found; request suggestions first")
         base = versions[self.base]
         rubric = rebase(base.base, self.rows[number].edit.apply(base.rubric).to_dict())
         return replace(base, rubric=rubric, at=datetime.now(UTC).isoformat(timespec="seconds"))

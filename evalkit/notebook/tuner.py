@@ -1,4 +1,4 @@
-"""`RubricTuner`: tune a rubric on screen, or by calls."""
+"""`RubricTuner`: tune a rubric on screen or from Python."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class RubricTuner(TunerController):
     aggregate
         How votes become scores (see `aggregate`).
     folder, name
-        Folder and name of ``<name>.tuner.json`` and ``<name>.labels.jsonl``; by default beside the file of items, else
-        in the working folder.
+        Folder and name of ``<name>.tuner.json`` and ``<name>.labels.jsonl``; by default next to the file of items,
+        else in the working directory.
     annotator
         The name of the person who labels.
     cache, budget_usd
@@ -54,7 +54,7 @@ class RubricTuner(TunerController):
     MissingExtraError
         Without ipywidgets and anywidget: they are in the extra ``notebook``.
     InputError, RubricError, ConfigError, CacheError
-        When something cannot be judged, or a file cannot be read.
+        When the arguments are invalid, or a file cannot be read.
 
     Examples
     --------
@@ -101,7 +101,7 @@ class RubricTuner(TunerController):
 
     @property
     def labels(self) -> pd.DataFrame:
-        """All labels, those given in the tuner included, with their `part` (``dev`` or ``held-out``)."""
+        """All labels, including those entered in the tuner, with their `part` (``dev`` or ``held-out``)."""
         return self.session.label_log.table
 
     def __getattr__(self, name: str) -> Any:
@@ -116,11 +116,11 @@ class RubricTuner(TunerController):
         return getattr(evaluation, name)
 
     def plan(self) -> Plan:
-        """What a run would cost now (see `plan`)."""
+        """The calls and cost of a run now (see `plan`)."""
         return self.session.plan()
 
     def edit(self, criterion: str | None = None, **changes: Any) -> None:
-        """Change the draft as `Rubric.edit` does; RubricError for what would not be a rubric."""
+        """Change the draft as `Rubric.edit` does; RubricError if the result is not a valid rubric."""
         edited = self.session.draft.edit(criterion, **changes)
         self.session.edit_draft(lambda _base, _draft: edited)
         self._redraw_draft()
@@ -130,14 +130,14 @@ class RubricTuner(TunerController):
         self._show_run(self.session.run(self._show_progress))
 
     def label(self, item_id: str, label: Any, *, criterion: str | None = None) -> None:
-        """Give or correct a label in the annotator's name; None takes it back."""
+        """Set the annotator's label of an item; None removes it."""
         self.session.label(item_id, None if label is None else str(label), criterion=criterion)
         self._draw("figures", "page", "item")
 
     def suggest(self, judge: JudgeLike) -> list[Edit]:
         """Edits of the shown version, from dev items where jury and people disagree (see `suggest_edits`).
 
-        Asked again about the same version, the judge draws another answer.
+        A second call for the same version requests another reply.
         """
         self.session.suggest(judge)
         self._draw("suggestions")
@@ -146,12 +146,12 @@ class RubricTuner(TunerController):
     def try_edit(self, number: int = 0) -> None:
         """Run a suggested edit (0: the first) as a version, and measure its effect.
 
-        The effect is measured on held-out labels too, where there are any; each look at them is counted.
+        The effect is measured on held-out labels too, if there are any; each look at them is counted.
         """
         self._show_run(self.session.try_edit(number, self._show_progress), "suggestions")
 
     def code(self, items: str = "items") -> str:
-        """Python that gives the same figures without the tuner."""
+        """Python code that computes the same figures without the tuner."""
         return session_code(self.session, items)
 
     def __repr__(self) -> str:

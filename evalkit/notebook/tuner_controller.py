@@ -23,7 +23,7 @@ _PAID_ACTIONS = ("run", "suggest", "try")
 class TunerController(NotebookWidget):
     """Draws a session on screen, and does what the user asks for there.
 
-    No callback of the kernel waits: what takes long runs in the background, one job after the other.
+    No callback of the kernel waits: long jobs run in the background, one after another.
     """
 
     def __init__(self, session: Session) -> None:
@@ -74,7 +74,7 @@ class TunerController(NotebookWidget):
         self._status(running=True, done=progress.done + progress.n_failed, total=progress.total, text=text)
 
     def _show_run(self, text: str, *more: str) -> None:
-        """Draw the result of a run that a call started, and that it is over."""
+        """Draw the result of a run that was started by a call, and report its end."""
         text = self._draw_run(text, *more)
         if not self._running:  # else a run that was started on screen meanwhile goes on
             self._status(text=text)
@@ -94,7 +94,7 @@ class TunerController(NotebookWidget):
 
     def _show_plan(self) -> None:
         if not self.session.problem:
-            plan = ""  # where planning fails, no plan is shown rather than the last one
+            plan = ""  # if planning fails, no plan is shown instead of the last one
             try:
                 plan = str(self.session.plan()).splitlines()[0]
             finally:
@@ -175,7 +175,7 @@ class TunerController(NotebookWidget):
             self._draw("suggestions")
             return self.session.suggested.head
 
-        self._start("suggest", f"waiting for edits by {judge} …", suggest)
+        self._start("suggest", f"waiting for {judge} to suggest edits …", suggest)
 
     def _edit(self, message: Mapping[str, Any], make: Callable[[Rubric, Rubric], Rubric]) -> None:
         with self.session.lock:  # the worker may save meanwhile
@@ -195,8 +195,8 @@ class TunerController(NotebookWidget):
             self.session.budget_usd = budget
             self.session.save_state()
         finally:
-            self._draw("jury")  # no field keeps a refused value: the next run would not use it
-        if self._failed_action == "run":  # for example because no judge was switched on
+            self._draw("jury")  # no field keeps a rejected value, which the next run would not use
+        if self._failed_action == "run":  # for example because no judge was selected
             self._alert("")
         self._plan()
 

@@ -28,11 +28,13 @@ def page_html(session: Session) -> str:
     tiles = [(tile.value, tile.title, " · ".join(filter(None, [tile.note, tile.moved]))) for tile in session.tiles()]
     parts = [f"<p>{html.escape(_head(session))}</p>", html_tiles(tiles)]
     if matrix := _matrix(session):
-        parts.append(html_table(matrix, texts=["people"], caption="People's labels (rows) and the jury's, dev labels"))
+        parts.append(
+            html_table(matrix, texts=["people"], caption="People's dev labels (rows) and the jury's labels (columns)")
+        )
     if rows := session.rows():
         shown = [_cells(row) for row in page_of(rows, Query(), _ROWS).rows]
         parts.append(html_table(shown, texts=list(shown[0]), caption=_caption(len(shown), rows)))
-    return html_page([*parts, "<p class='note'>Run the cell to tune the rubric: the widget needs a kernel.</p>"])
+    return html_page([*parts, "<p class='note'>Run this cell to tune the rubric; the widget needs a kernel.</p>"])
 
 
 def _caption(n_shown: int, rows: list[Row]) -> str:

@@ -1,4 +1,4 @@
-"""What the screen is sent: the session's state as plain JSON values."""
+"""The session as plain JSON values, as they are sent to the screen."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from evalkit.rubrics.prompts import list_templates
 def draft_payload(session: Session, revision: int, message: Mapping[str, Any]) -> dict[str, Any]:
     """The draft; the screen redraws its fields when `revision` changes.
 
-    `message` is the last one about the draft. Where it was invalid, other views show what was typed.
+    `message` is the last one about the draft. If it was invalid, other views show what was typed.
     """
     draft = session.draft
     findings = draft.lint() if not session.problem else None
@@ -93,7 +93,7 @@ def _other_criteria(session: Session) -> dict[str, int]:
 
 
 def _diff_of(session: Session) -> list[str]:
-    """In words, how the version shown differs from the one that it is compared with."""
+    """The differences between the version shown and the one that it is compared with, in words."""
     versions = session.history.versions
     now, last = versions.get(session.current), versions.get(session.against)
     if now is None or last is None:
@@ -119,7 +119,7 @@ def page_payload(session: Session) -> dict[str, Any]:
 
 
 def suggestions_payload(session: Session) -> dict[str, Any]:
-    """The suggested edits, and the judges that can be asked for more."""
+    """The suggested edits, and the judges that can suggest more."""
     suggested = session.suggested
     base = session.history.versions.get(suggested.base)
     return {
@@ -144,11 +144,11 @@ PAYLOADS: dict[str, Callable[..., dict[str, Any]]] = {
     "item": lambda session: session.detail(session.selected),
     "suggestions": suggestions_payload,
 }
-"""Part of the screen -> what it shows of a session; the draft and the jury also take their last message."""
+"""Part of the screen -> its content; the draft and the jury also take their last message."""
 
 
 def unscored_lines(judgments: pd.DataFrame) -> list[str]:
-    """What is unscored and what to do about it, one line per judge and reason."""
+    """Unscored judgments and what to do about them, one line per judge and reason."""
     return [
         f"{row.judge}: {counted(int(str(row.n)), 'judgment')} {str(row.error).replace('_', ' ')} ({row.what_to_do})"
         for row in explain(judgments).itertuples()

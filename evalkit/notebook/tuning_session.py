@@ -1,4 +1,4 @@
-"""Everything that tuning a rubric needs except the widget: draft, jury, versions, figures, labels."""
+"""A tuning session without its widget: draft, jury, versions, figures, labels."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from evalkit.tables import ItemsLike
 class Session(TuningState):
     """A rubric being tuned on items: draft, jury, versions, results, labels; kept in files, without any widget.
 
-    Two files lie in `folder`: ``<name>.tuner.json`` (versions and state) and ``<name>.labels.jsonl`` (label edits);
-    replies lie in the cache. A new session of the same name continues where the last one ended.
+    Two files are stored in `folder`: ``<name>.tuner.json`` (versions and state) and ``<name>.labels.jsonl`` (label
+    edits). Replies are stored in the cache. A new session of the same name continues where the last one ended.
 
     Parameters
     ----------
@@ -45,8 +45,8 @@ class Session(TuningState):
     aggregate
         How votes become scores (see `aggregate`).
     folder, name
-        Folder and name of the files; by default beside the file of items (else in the working folder), named after that
-        file and the rubric's id.
+        Folder and name of the files; by default next to the file of items (else in the working directory), named after
+        that file and the rubric's id.
     annotator
         The name of the person who labels.
     cache, budget_usd
@@ -57,7 +57,7 @@ class Session(TuningState):
     Raises
     ------
     InputError, RubricError, ConfigError, CacheError
-        When something cannot be judged, or a file cannot be read.
+        When the arguments are invalid, or a file cannot be read.
     """
 
     def __init__(
@@ -182,13 +182,13 @@ class Session(TuningState):
 
     # -- labels and versions
     def label(self, item_id: str, label: str | None, *, criterion: str | None = None) -> None:
-        """Give, correct or (None) take back the annotator's label of an item; it is written to disk at once."""
+        """Set the annotator's label of an item, or remove it with None; it is written to disk at once."""
         with self.lock:
             self.label_log.add(item_id, criterion or self.shown_criterion, self.annotator, label)
             self._revision += 1
 
     def look_held_out(self) -> dict[str, str]:
-        """Agreement of the jury with the held-out labels; each look is counted, and makes the next one worth less.
+        """Agreement of the jury with the held-out labels; each look is counted, and makes this figure less reliable.
 
         Raises
         ------
@@ -233,9 +233,9 @@ class Session(TuningState):
 
     # -- suggestions
     def suggest(self, judge: JudgeLike) -> None:
-        """Ask a judge (one of the pool by its name, or as `Judge.of` takes it) for edits of the version shown.
+        """Request edits of the version shown from a judge (the name of one of the pool, or as `Judge.of` takes it).
 
-        Asked again about the same version, it draws another answer.
+        A second call for the same version requests another reply.
 
         Raises
         ------
@@ -254,7 +254,7 @@ class Session(TuningState):
                 cache=self.cache, budget_usd=self.budget_usd, on_progress=self.check_stop, **options,
             )  # fmt: skip
         except Stopped:
-            raise JudgeError("stopped before the judge answered; an answer on its way is kept") from None
+            raise JudgeError("stopped before the judge replied; a reply in flight is stored") from None
         finally:
             self.end_run()
         with self.lock:
@@ -264,7 +264,7 @@ class Session(TuningState):
     def try_edit(self, number: int, on_progress: Callable[[Any], object] | None = None) -> str:
         """Run a suggested edit as a version, compare it with the one that it edits, and measure its effect.
 
-        The effect is measured on held-out labels too, where there are any; the look is counted. The draft stays.
+        The effect is measured on held-out labels too, if there are any; the look is counted. The draft does not change.
 
         Raises
         ------

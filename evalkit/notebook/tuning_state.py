@@ -30,7 +30,7 @@ class Stopped(Exception):
 
 
 class TuningState:
-    """The judging half of a session: draft, jury, versions, runs. Parameters and errors are those of `Session`."""
+    """The part of a session that judges: draft, jury, versions, runs. Parameters and errors are those of `Session`."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class TuningState:
             if state.get(key) in self.history.versions:
                 setattr(self, key, state[key])
         if state.get("base") == self.base.content_hash:
-            with suppress(RubricError):  # written by another evalkit: the given rubric is kept
+            with suppress(RubricError):  # written by another version of evalkit: the rubric of the cell is kept
                 self.draft = rebase(self.base, state["draft"])
         if state.get("criterion") in self.draft.names:
             self.criterion = state["criterion"]
@@ -135,16 +135,16 @@ class TuningState:
 
     @property
     def judges(self) -> list[Judge]:
-        """The judges that are switched on.
+        """The selected judges.
 
         Raises
         ------
         ConfigError
-            When no judge is switched on.
+            When no judge is selected.
         """
         judges = [judge for judge in self.pool if judge.name in self.active]
         if not judges:
-            raise ConfigError("no judge is switched on; choose one under Jury")
+            raise ConfigError("no judge is selected; select one under Jury")
         return judges
 
     def add_judge(self, judge: JudgeLike) -> None:
@@ -155,7 +155,7 @@ class TuningState:
         self.active.add(added.name)
 
     def set_jury(self, active: dict[str, float], samples: int, aggregate: str) -> None:
-        """Set which judges are on and their weights, the number of samples, and how votes become scores.
+        """Select judges and set their weights, the number of samples, and how votes become scores.
 
         Raises
         ------
@@ -172,7 +172,7 @@ class TuningState:
             self.samples, self.aggregate = samples, aggregate
 
     def plan(self) -> Plan:
-        """What a run would cost now (see `plan`)."""
+        """The calls and cost of a run now (see `plan`)."""
         return plan(
             self.items,
             self.draft,
@@ -189,7 +189,7 @@ class TuningState:
         Raises
         ------
         RubricError
-            When the draft is invalid.
+            If the draft is invalid.
         """
         if self.problem:
             raise RubricError(f"fix the rubric first: {self.problem}")
@@ -289,7 +289,7 @@ class TuningState:
         """The evaluation of a version, from the cache alone."""
         if key not in self._evaluations:
             if key not in self.history.versions:
-                raise InputError(f"version {key!r} not found; available are {listed(self.history.versions)}")
+                raise InputError(f"version {key!r} not found; available: {listed(self.history.versions)}")
             evaluation = self._evaluate(self.history.versions[key], offline=True)
             with self.lock:
                 self._evaluations[key] = evaluation

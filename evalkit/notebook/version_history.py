@@ -27,7 +27,7 @@ def rebase(base: Rubric, values: Mapping[str, Any]) -> Rubric:
     Raises
     ------
     RubricError
-        When the values are no valid rubric, or of another id.
+        If the values are not a valid rubric, or have another id.
     """
     fields = {str(key): value for key, value in values.items()}
     rubric_id, _ = fields.pop("id", base.id), fields.pop("version", None)
@@ -104,7 +104,7 @@ class History:
         Raises
         ------
         CacheError
-            When it cannot be read, or another program wrote it.
+            If it cannot be read, or was written by another program.
         """
         values = self._stored()
         self.state = dict(values.get("state", {}))
@@ -128,7 +128,7 @@ class History:
         Raises
         ------
         CacheError
-            When it cannot be written; the old file stays.
+            If it cannot be written; then the old file stays.
         """
         others = [stored for stored in self._stored().get("versions", []) if stored["key"] not in self.versions]
         mine = [version.to_dict() for version in self.versions.values()]
@@ -139,4 +139,4 @@ class History:
             with whole(self.path) as out:
                 out.write(text)
         except OSError as problem:
-            raise CacheError(f"{self.path} cannot be written: {problem.strerror}; choose another folder=") from problem
+            raise CacheError(f"{self.path} cannot be written: {problem.strerror}; pass another folder=") from problem

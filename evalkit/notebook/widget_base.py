@@ -28,10 +28,9 @@ def new_widget(kind: str, owner: str, instead: str) -> Any:
 
 
 class Worker:
-    """Runs jobs one after the other on a daemon thread that lives while there are any.
+    """Runs jobs one after another on a daemon thread, which ends when the queue is empty.
 
-    Of waiting jobs with the same name only the newest runs: it is about the newest state. A job must catch what it
-    raises.
+    If several waiting jobs have the same name, only the newest runs. A job must handle its own exceptions.
 
     Examples
     --------
@@ -73,7 +72,7 @@ class Worker:
 
 
 class NotebookWidget:
-    """An object that draws itself in a notebook, and as HTML and text where no widget can be drawn.
+    """An object that draws itself in a notebook, and as HTML and text if no widget can be drawn.
 
     An error appears in the widget's `alert` until the same action succeeds.
 
@@ -100,7 +99,7 @@ class NotebookWidget:
     def receive(self, message: Any) -> None:
         """Do what a message from the screen asks for, ``{"do": action, …}``; other messages are ignored.
 
-        Every click and key press arrives here. What takes long continues in the background (see `wait_idle`).
+        Every click and key press arrives here. Long jobs continue in the background (see `wait_idle`).
         """
         name = message.get("do") if isinstance(message, Mapping) else None
         action = self._actions().get(name) if isinstance(name, str) else None
@@ -135,7 +134,7 @@ class NotebookWidget:
                 self._alert("")
 
     def _do(self, name: str, job: Callable[[], object], queue: str = "main") -> None:
-        # a name of its own: that an action was queued does not mean that it succeeded
+        # another name than the action's: an action that was queued may still fail
         self._queues[queue].do(name, lambda: self._safely(job, f"worker: {name}"))
 
     def _repr_html_(self) -> str:

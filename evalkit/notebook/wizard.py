@@ -1,4 +1,4 @@
-"""`RunWizard`: fill in a run, see what it costs, start it and follow it; or copy its config and command."""
+"""`RunWizard`: set up a run, see its cost, start and follow it; or copy its config and command."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from evalkit.runs.registry import Registry
 
 
 class RunWizard(WizardController):
-    """Fill in a run of a pack, see its errors and what it costs, start it, and look at its results.
+    """Set up a run of a pack, see errors and cost, start it, and view its results.
 
-    As the last line of a notebook cell it draws itself. A process of its own carries the run out: it continues when the
+    As the last line of a notebook cell it draws itself. The run is a process of its own: it continues when the
     kernel ends, and the same cell finds it again in the registry. Everything done on screen is available as a call too.
 
     Parameters
@@ -29,7 +29,7 @@ class RunWizard(WizardController):
     registry
         The registry, or its URL or file; by default that of `Registry.open`.
     runner
-        Carries runs out; by default ``Runner(registry)``. With a runner, its registry is used.
+        Executes runs; by default ``Runner(registry)``. With a runner, its registry is used.
     scoring_config
         Initial scoring config: a mapping, JSON text, or a JSON or YAML file.
     **fields
@@ -131,7 +131,7 @@ class RunWizard(WizardController):
         parts = [f"<p>The same run from the command line:</p><pre>{html.escape(self.command())}</pre>"]
         if rows:
             parts.append(html_table(rows, texts=list(rows[0]), caption="Runs of this registry"))
-        parts.append("<p class='note'>Run the cell to fill in a run: the widget needs a kernel.</p>")
+        parts.append("<p class='note'>Run this cell to set up a run; the widget needs a kernel.</p>")
         return html_page(parts) + self._run_html()
 
 

@@ -28,7 +28,7 @@ _CLOSE_WAIT_S = 60.0
 class WizardController(RunPanel):
     """Draws the form and the run, and does what the user asks for on screen.
 
-    No callback of the kernel waits: what takes long runs in the background, and a run in a process of its own.
+    No callback of the kernel waits: long jobs run in the background, and a run is a process of its own.
     """
 
     def __init__(self, runner: Runner, form: RunForm) -> None:
@@ -38,7 +38,7 @@ class WizardController(RunPanel):
         self._revision, self._inspected_pack = 0, ""
         self._form_message, self._starting = "", False
         self._lock = threading.RLock()  # kernel, workers and follower all check the form
-        self._follower_lock = threading.RLock()  # a follower that was replaced draws nothing
+        self._follower_lock = threading.RLock()  # a replaced follower draws nothing
         self.widget.choices = {
             "scoring_mode": list(SCORING_MODES),
             "judge_backend": list(BACKENDS),

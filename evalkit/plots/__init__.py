@@ -1,4 +1,4 @@
-"""Plots: matplotlib figures with coverage and intervals, readable in light and dark, colour never alone."""
+"""Plots: matplotlib figures with coverage and intervals, for light and dark pages, readable without colour."""
 
 from lazy_loader import attach_stub
 

@@ -43,8 +43,8 @@ def plot_confusion(judged: Judged, labels: pd.DataFrame | None = None, *, theme:
     Returns
     -------
     matplotlib.figure.Figure
-        Codes of the scale where the labels are codes; verdicts where the labels are verdicts, or where the scale
-        has too many codes. Every label counts once; labels of items that the judge tied on or did not score are in
+        Codes of the scale if the labels are codes; verdicts if the labels are verdicts, or if the scale has too
+        many codes. Every label counts once; labels of items that the judge tied on or did not score are in
         the columns *tied* and *unscored*. Agreement is framed; colour only repeats the figures.
 
     Raises

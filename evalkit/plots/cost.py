@@ -52,7 +52,7 @@ def plot_cost(
         Without matplotlib.
     """
     if measure not in get_args(Measure):
-        raise ConfigError(f"unknown measure {measure!r}; allowed are {', '.join(get_args(Measure))}")
+        raise ConfigError(f"unknown measure {measure!r}; allowed: {', '.join(get_args(Measure))}")
     table = _gathered(alignments, measure)
     priced, measured = table["usd_per_1000"].notna(), table[measure].notna()
     known = table[priced & measured]
@@ -131,7 +131,7 @@ def _panel(criterion: str, rows: pd.DataFrame, measure: str) -> Panel:
 
 
 def _apart(costs: Floats, step: float) -> Floats:
-    """The places of the marks: those of equal costs a little apart, so that all intervals can be seen."""
+    """The places of the marks; marks of equal cost are a little apart, so that all intervals are visible."""
     places = costs.copy()
     for cost in np.unique(np.round(costs / step)):
         same = np.flatnonzero(np.round(costs / step) == cost)

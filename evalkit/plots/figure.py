@@ -1,4 +1,4 @@
-"""The figure that every plot returns: one of matplotlib that draws itself in a notebook without pyplot.
+"""The figure that every plot returns: a matplotlib figure that draws itself in a notebook without pyplot.
 
 Imports matplotlib, so `layout` imports it only when something is drawn.
 """
@@ -54,9 +54,9 @@ _RC: dict[str, Any] = {
 
 @contextmanager
 def drawing(palette: Palette) -> Iterator[None]:
-    """Draw in evalkit's style, whatever was set before; afterwards the settings are as they were.
+    """Draw in evalkit's style; other settings of matplotlib are restored afterwards.
 
-    matplotlib reads its settings while artists are made and saved, and has no other way in: hence the lock.
+    matplotlib reads its global settings while artists are made and saved, hence the lock.
     """
     parts = dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"))
     inks = dict.fromkeys(parts, palette.ink) | {"figure.facecolor": palette.paper, "axes.facecolor": palette.paper}

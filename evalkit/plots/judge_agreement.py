@@ -59,7 +59,7 @@ def plot_agreement(votes: Judged, *, theme: Theme = "auto") -> Picture:
     labelled = int(table["label"].notna().sum())
     subtitle = f"{labelled} of {counted(len(table), 'vote has', 'votes have')} a label" if len(table) else "0 votes"
     nothing = "the table has no rows" if table.empty else "there is only one judge"
-    notes = ["share of equal labels among the items that both judges labelled; framed: samples of one judge"]
+    notes = ["share of equal labels among the items that both judges labelled; framed: samples of the same judge"]
     notes += [f"the first {_MOST_JUDGES} judges"] if table["judge"].nunique() > _MOST_JUDGES else []
     columns = 2 if table["judge"].nunique() <= 3 else 1
     return frame("Agreement among judges", subtitle, panels, theme=theme, nothing=nothing, columns=columns, notes=notes)
@@ -107,9 +107,9 @@ def plot_disagreement(judged: Judged, labels: pd.DataFrame | None = None, *, the
     -------
     matplotlib.figure.Figure
         One panel per criterion; the size of a mark is its number of items: `disagreement` of the judges (0-1)
-        against the error of the jury (0-1): |score_norm − mean of the human ones|; where there are only labels or
-        verdicts, the share of annotators with another one. The title gives the mean error where judges agree and
-        where they disagree, with 95 % intervals.
+        against the error of the jury (0-1): |score_norm − mean of the human scores|; if there are only labels or
+        verdicts, the share of annotators with another one. The title gives the mean error of items on which judges
+        agree and disagree, with 95 % intervals.
 
     Raises
     ------

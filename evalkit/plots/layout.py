@@ -1,4 +1,4 @@
-"""The layout of all plots: title, coverage, panels, legend, notes, and the reason where nothing can be shown."""
+"""The layout of all plots: title, coverage, panels, legend, notes, and the reason if nothing can be shown."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def _legend(picture: Any, keys: Sequence[Key], palette: Palette, at: float) -> N
             handles.append(Patch(facecolor=colour, edgecolor=palette.paper, hatch=key.hatch))
     texts = [key.text for key in keys]
     legend = picture.legend(handles, texts, loc="lower left", bbox_to_anchor=(0.0, at), ncols=len(keys))
-    legend.set_in_layout(False)  # its room is reserved
+    legend.set_in_layout(False)  # its space is reserved
 
 
 def grid(axes: Axes, palette: Palette, axis: Any = "both") -> None:

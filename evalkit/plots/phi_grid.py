@@ -10,7 +10,7 @@ from evalkit.plots.layout import Axes, Cell, Panel, Picture, check_columns, fram
 from evalkit.plots.theme import Palette, Theme
 
 _NEED = ["rubric", "rubric_version", "criterion", "n_judges", "n_samples", "phi", "extrapolated", "n_blocks"]
-_NOTE = "framed: at most as many judges and samples as were observed; the other cells are extrapolated"
+_NOTE = "framed: no more judges and samples than were observed; the other cells are extrapolated"
 
 
 def plot_phi_grid(grid: pd.DataFrame, *, theme: Theme = "auto") -> Picture:

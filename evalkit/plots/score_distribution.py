@@ -111,7 +111,7 @@ def _panel(rows: pd.DataFrame, summary: pd.Series, *, several: bool) -> Panel:
 
 
 def _kinds(rows: pd.DataFrame) -> Objects:
-    """The name of each row's part; empty where it is unscored or tied."""
+    """The name of each row's part; empty if it is unscored or tied."""
     scale = Scale.from_json(str(rows["level"].iloc[0]), str(rows["scale"].iloc[0]))
     names = rows["passed"].astype(object).map({True: "passed", False: "failed"})
     names = names.fillna("no verdict" if scale.has_rule else _NO_RULE)

@@ -1,4 +1,4 @@
-"""Colours by their part in a plot, for light and dark pages; colour is never the only sign."""
+"""Colours by their part in a plot, for light and dark pages; no meaning depends on colour alone."""
 
 from __future__ import annotations
 
@@ -59,5 +59,5 @@ def palette_of(theme: str) -> Palette:
         For an unknown theme.
     """
     if theme not in get_args(Theme):
-        raise ConfigError(f"unknown theme {theme!r}; allowed are {', '.join(get_args(Theme))}")
+        raise ConfigError(f"unknown theme {theme!r}; allowed: {', '.join(get_args(Theme))}")
     return DARK if theme == "dark" else LIGHT

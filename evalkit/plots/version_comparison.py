@@ -78,14 +78,14 @@ def plot_versions(
     if sides and panels:
         panels.insert(0, _both(names, sides))
     n = int(rows["n_common"].max()) if len(rows) else 0
-    subtitle = f"before: {comparison.before}. after: {comparison.after}. {counted(n, 'item')} on both sides"
+    subtitle = f"before: {comparison.before}. after: {comparison.after}. {counted(n, 'item')} in both versions"
     notes = [_BAND] if panels and rows["chance_up_to"].notna().any() else []
     if len(comparison.table) > len(rows):
         notes.append(f"the first {len(rows)} of {len(comparison.table)} criteria and judges")
     silent = rows.loc[rows["floor"].isna(), "notes"].dropna().astype(str)
     notes += list(dict.fromkeys(silent)) if panels else []
     keys = _KEYS if sides else _KEYS[2:]
-    nothing = "the two sides have no criterion and judge in common"
+    nothing = "the two versions have no criterion and judge in common"
     return frame("Two versions", subtitle, panels, theme=theme, nothing=nothing, keys=keys, notes=notes)
 
 
@@ -143,7 +143,7 @@ def _changed(rows: pd.DataFrame, names: list[str]) -> Panel:
             axes.annotate(text, (end, at), (6, 0), textcoords="offset points", va="center", fontsize=9.5)
         axes.set_xlim(0, most * 1.18)
         axes.locator_params(axis="x", integer=True)
-        axes.set_xlabel("items with another verdict (or label), of those with one on both sides")
+        axes.set_xlabel("items whose verdict (or label) changed, of items with one in both versions")
 
     return _panel("Changed verdicts, and how many chance may change", paint, names, texts)
 

@@ -62,7 +62,7 @@ def test_the_tuner_in_light_and_dark_before_and_after_drill_down(notebook):
     tuner.locator(".ekw-prompt summary").click()
     for box in ("Jury: 3 judges", "Suggestions", "Versions: 2"):
         tuner.locator("summary", has_text=box).first.click()
-    tuner.get_by_label("Judge to ask for suggestions").fill("fake:strict")
+    tuner.get_by_label("Judge that suggests edits").fill("fake:strict")
     tuner.get_by_role("button", name="Suggest edits").click()
     tuner.get_by_role("button", name="Try suggestion 1", exact=True).click()
     expect(tuner.get_by_role("button", name="in the rubric")).to_be_visible()  # its effect is there too

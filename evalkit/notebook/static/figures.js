@@ -20,10 +20,10 @@ function figuresPart(ctx) {
     const held = figures.held_out || {};
     const looked = held.looks
       ? `<span>held-out: agreement <b>${esc(held.agreement)}</b>, kappa <b>${esc(held.kappa)}</b> (${esc(held.compared)}; ${esc(held.looks)})</span>`
-      : "<span>Figures use the dev labels. Held-out labels stay hidden until you look; each look is counted.</span>";
+      : "<span>Figures use the dev labels. Held-out labels stay hidden until you look at them; each look is counted.</span>";
     const split = !tiles ? "" : figures.split
       ? `<div class="ekw-held" role="status">${looked} <button data-do="held_out" data-key="held_out">Look at held-out labels</button></div>`
-      : figures.cells?.length ? '<div class="ekw-held">You tune on all labels: under 50 labelled items none are held out.</div>' : "";
+      : figures.cells?.length ? '<div class="ekw-held">You tune on all labels: with fewer than 50 labelled items, none are held out.</div>' : "";
     const strays = figures.other_texts ? `<div class="ekw-held">${counted(figures.other_texts, "label")} in the file ${figures.other_texts === 1 ? "belongs" : "belong"} to other texts and ${figures.other_texts === 1 ? "does" : "do"} not count.</div>` : "";
     const off = figures.off_scale ? `<div class="ekw-held">${counted(figures.off_scale, "label")} of this criterion ${figures.off_scale === 1 ? "is" : "are"} not on its present scale and ${figures.off_scale === 1 ? "does" : "do"} not count.</div>` : "";
     const others = Object.entries(figures.other_criteria || {}).map(([name, n]) => `${counted(n, "label")} of “${name}”`);
@@ -48,8 +48,8 @@ function figuresPart(ctx) {
     };
     put(".ekw-matrix", `<table><caption>People ↓ &nbsp; Jury →</caption><thead><tr><td></td>${juries.map((jury) => `<th scope="col">${esc(jury)}</th>`).join("")}</tr></thead><tbody>${humans
       .map((human) => `<tr><th scope="row">${esc(human)}</th>${juries.map((jury) => button(of(human, jury), cells.indexOf(of(human, jury)))).join("")}</tr>`).join("")}</tbody></table>
-      <small>each annotator's label counts once; ✗ compares verdicts; choose a cell to see its items${cells.some((cell) => cell.verdict && cell.n)
-        ? "<br>“1 pass”: most judges passed the item, but the level nearest to their mean is 1 (“fail” and “no verdict” likewise); the verdict counts" : ""}</small>`);
+      <small>each annotator's label counts once; ✗ compares verdicts; click a cell to see its items${cells.some((cell) => cell.verdict && cell.n)
+        ? "<br>“1 pass”: most judges passed the item, but the level nearest to their mean is 1. The verdict counts. The same holds for “fail” and “no verdict”." : ""}</small>`);
   }
   return { drawTop, drawMatrix };
 }

@@ -11,7 +11,7 @@ const FILTERS = {
 function itemsPart(ctx) {
   const { root, find, put, get } = ctx;
   const verdict = (passed) => (passed === true ? "pass" : passed === false ? "fail" : "none");
-  // where the verdict differs from what the label implies, the chip shows the verdict too
+  // if the verdict differs from what the label implies, the chip shows the verdict too
   function chip(label, passed, people, who, beside) {
     const off = people !== null && passed !== null && passed !== people;
     const said = label === null ? "no label" : label;
@@ -22,8 +22,8 @@ function itemsPart(ctx) {
     const page = get("page"), query = page.query || {}, item = get("item").item_id;
     if (!page.judged) {
       ["tools", "foot"].forEach((name) => put(`.ekw-${name}`, ""));
-      put(".ekw-scroll", `<div class="ekw-first"><h3>${counted(page.n_items, "item")}, nothing judged yet</h3><ol><li>Read the plan below Run: how many calls it makes and what they cost.</li>
-        <li>Run. What was judged once is not paid again.</li><li>Look at the items that need review, label them, edit the rubric, run again: you see what the edit fixed and broke, and how much of it may be chance.</li></ol></div>`);
+      put(".ekw-scroll", `<div class="ekw-first"><h3>${counted(page.n_items, "item")}, nothing judged yet</h3><ol><li>Read the plan below Run: the number of calls and their cost.</li>
+        <li>Run. Replies are cached: nothing is paid twice.</li><li>Look at the items that need review, label them, edit the rubric, run again: you see what the edit fixed and broke, and how much of that may be chance.</li></ol></div>`);
       return;
     }
     const active = document.activeElement === find("[data-search]");
@@ -57,7 +57,7 @@ function itemsPart(ctx) {
     const item = get("item"), figures = get("figures");
     find(".ekw-item").toggleAttribute("data-keep", shown === item.item_id); // another item starts with all details closed
     shown = item.item_id;
-    if (!item.item_id) return put(".ekw-item", get("page").judged ? '<p class="ekw-empty">Choose an item to see its prompt, each judge\'s replies and explanations, and its labels. Arrow keys move between items, a code (0, 1 …) labels the selected item, Enter opens it, Escape returns to the table.</p>' : "");
+    if (!item.item_id) return put(".ekw-item", get("page").judged ? '<p class="ekw-empty">Select an item to see its prompt, each judge\'s replies and explanations, and its labels. Arrow keys move between items, a code (0, 1 …) labels the selected item, Enter opens it, Escape returns to the table.</p>' : "");
     const mine = item.labels[figures.annotator];
     const labels = Object.entries(item.labels).map(([who, label]) => `<span class="ekw-human">${esc(who)}: ${esc(label)}</span>`).join(" ");
     const codes = item.codes.map((code) => `<button data-do="label" data-key="label ${esc(code)}" data-label="${esc(code)}" aria-pressed="${mine === code}">${esc(code)}</button>`).join("");

@@ -57,7 +57,7 @@ function runsPart(ctx) {
         <label>Compared with<select data-version="against" data-key="against"><option value="">nothing</option>${options(board.against)}</select></label>
         ${words ? `<ul class="ekw-diff" aria-label="Changes in the version shown">${words}</ul>` : ""}
         <div class="ekw-line"><button data-do="take" data-key="take">Edit the version shown</button><button data-do="code" data-key="code">Copy as code</button></div><pre class="ekw-codetext" hidden tabindex="0"></pre>`
-      : "<p class='ekw-empty'>Each run appears here.</p>");
+      : "<p class='ekw-empty'>Versions that were run appear here.</p>");
   }
 
   const EFFECT = [["Agreement", "agreement"], ["Effect", "effect"]];
@@ -91,12 +91,12 @@ function runsPart(ctx) {
   function drawSuggestions() {
     const suggestions = get("suggestions"), rows = suggestions.rows || [], running = Boolean(get("status").running), board = get("figures");
     find('[data-box="suggestions"] > summary').textContent = rows.length ? `Suggestions: ${rows.length}, of ${suggestions.of}` : "Suggestions";
-    if (!get("page").judged) return put(".ekw-suggestions", "<p class='ekw-empty'>After a run, a judge can suggest edits from dev items where jury and people disagree.</p>");
-    const look = board.split ? "Trying an edit looks at the held-out labels, and the look is counted." : "Too few labels to hold some out: an effect is measured on the labels that the edit was made from.";
-    put(".ekw-suggestions", `<div class="ekw-line"><label class="ekw-short">Ask <input data-suggester data-key="suggester" list="${ctx.id}-suggesters" value="${esc(suggestions.judge)}" aria-label="Judge to ask for suggestions"></label>
+    if (!get("page").judged) return put(".ekw-suggestions", "<p class='ekw-empty'>After a run, a judge can suggest edits from dev items on which jury and people disagree.</p>");
+    const look = board.split ? "Trying an edit counts as a look at the held-out labels." : "There are too few labels to hold some out: effects are measured on the labels that the edits were made from.";
+    put(".ekw-suggestions", `<div class="ekw-line"><label class="ekw-short">Judge <input data-suggester data-key="suggester" list="${ctx.id}-suggesters" value="${esc(suggestions.judge)}" aria-label="Judge that suggests edits"></label>
       <datalist id="${ctx.id}-suggesters">${(suggestions.judges || []).map((name) => `<option value="${esc(name)}">`).join("")}</datalist>
       <button data-do="suggest" data-key="suggest" ${offIf(running || !board.current)}>${rows.length ? "Suggest others" : "Suggest edits"}</button></div>
-      <small>Sends one prompt to this judge, with dev items where jury and people disagree. ${look}</small>
+      <small>Sends one prompt to this judge, with dev items on which jury and people disagree. ${look}</small>
       ${suggestions.head ? `<p role="status"><small>${esc(suggestions.head)}</small></p>` : ""}${(suggestions.notes || []).map((note) => `<p class="ekw-note">${esc(note)}</p>`).join("")}
       ${rows.length ? `<ol class="ekw-edits">${rows.map((row, at) => suggestion(row, at, running, board.current)).join("")}</ol>` : ""}`);
   }

@@ -49,7 +49,7 @@ function runPart(ctx) {
   }
   function drawSample() {
     const one = get("sample");
-    if (one.number === undefined) return put(".ekw-item", get("page").tasks?.length ? '<p class="ekw-empty">Choose a sample to see its question, answer, and each judge\'s explanations. Arrow keys move between samples, Enter opens one, Escape returns to the table.</p>' : "");
+    if (one.number === undefined) return put(".ekw-item", get("page").tasks?.length ? '<p class="ekw-empty">Select a sample to see its question, answer, and each judge\'s explanations. Arrow keys move between samples, Enter opens one, Escape returns to the table.</p>' : "");
     const pairs = (list) => list.map(([name, text]) => `<dt>${esc(name)}</dt><dd>${esc(text)}</dd>`).join("");
     const judges = one.judges.map((judge) => `<article><h4>${esc(judge.judge)} <small>${esc(judge.criterion)}: ${judge.score === null ? "unscored" : `mean ${esc(judge.score)}`}, ${esc(judge.scored)} ${judge.samples.length === 1 ? "sample" : "samples"} scored</small></h4><ol>${judge.samples
       .map((reply) => `<li><b>${esc(reply.label || "no label")}</b> ${reply.error ? `<span class="ekw-worse">✗ ${esc(reply.error.replaceAll("_", " "))}</span> ` : ""}${esc(reply.explanation)}</li>`).join("")}</ol></article>`).join("");

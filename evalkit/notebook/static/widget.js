@@ -15,7 +15,7 @@ function createWidget(model, el, kind, skeleton) {
     try {
       model.send(message);
     } catch {
-      showAlert("The kernel of this widget has stopped, so nothing can happen here. Run the cell again: saved work is restored.");
+      showAlert("The kernel has stopped. Run the cell again; saved work is restored.");
     }
   }
   // The drawn value of a field, and its value now.

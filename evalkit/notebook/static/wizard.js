@@ -5,7 +5,7 @@ const JUDGE_LABELS = {
   api_key_env: "Key variable", temperature: "Temperature", max_tokens: "Max. tokens", name: "Name",
 };
 const JUDGE_HINTS = {
-  weight: "1", judge_template_id: "of pack or profile", base_url: "http://host:8000/v1", api_key_env: "OPENAI_API_KEY", temperature: "1.0",
+  weight: "1", judge_template_id: "from pack or profile", base_url: "http://host:8000/v1", api_key_env: "OPENAI_API_KEY", temperature: "1.0",
   max_tokens: "512", name: "provider:model",
 };
 const OVER = ["succeeded", "failed", "cancelled"];
@@ -45,9 +45,9 @@ function wizardPart(ctx) {
     put(".ekw-form", `<fieldset><legend>What runs</legend><div class="ekw-grid">${select("pack", "Pack", known.packs, form.pack, known.packs.length ? "choose a pack" : "the registry has no pack")}
       ${text("model", "Model", form.model, form.backend === "custom" ? "NAME=FILE.py" : "org/model")}${select("backend", "Model backend", known.backend, form.backend)}${text("max_samples", "Max. samples per task", form.max_samples, "all")}</div></fieldset>
       <fieldset><legend>How it is scored</legend><div class="ekw-line" role="radiogroup" aria-label="Scoring mode" aria-describedby="${ctx.id}-scoring_mode">${modes}</div>${errorOf("scoring_mode")}
-      ${judged ? `<div class="ekw-grid">${select("aggregation", "Aggregate votes by", known.aggregation, form.aggregation, "as the profile, else mean")}${text("samples", "Samples per judge", form.samples, "as the profile, else 3")}${text("profile", "Profile", form.profile, "none", "profiles")}</div>
+      ${judged ? `<div class="ekw-grid">${select("aggregation", "Aggregate votes by", known.aggregation, form.aggregation, "profile, else mean")}${text("samples", "Samples per judge", form.samples, "profile, else 3")}${text("profile", "Profile", form.profile, "none", "profiles")}</div>
       <label class="ekw-check"><input type="checkbox" data-place="report_disagreement" data-key="report" ${form.report_disagreement ? "checked" : ""}>Report the judges' disagreement per sample</label>` : ""}</fieldset>
-      ${judged ? `<div class="ekw-panel" role="group" aria-label="Judges">${form.judges.map(judge).join("") || "<p class='ekw-empty'>No judge is named here: those of the profile or of the tasks are used.</p>"}${errorOf("judges")}
+      ${judged ? `<div class="ekw-panel" role="group" aria-label="Judges">${form.judges.map(judge).join("") || "<p class='ekw-empty'>No judges here: those of the profile or of the tasks are used.</p>"}${errorOf("judges")}
       <div><button data-do="judge_add" data-key="judge add">Add a judge</button></div></div>` : ""}
       <datalist id="${ctx.id}-templates">${known.templates.map((name) => `<option value="${esc(name)}">`).join("")}</datalist><datalist id="${ctx.id}-profiles">${known.profiles.map((name) => `<option value="${esc(name)}">`).join("")}</datalist>`);
     drawCheck();
@@ -118,7 +118,7 @@ function wizardPart(ctx) {
     drawRuns();
   }
   function log(now, over) {
-    if (!now.here) return "<p class='ekw-empty'>Its log is on the machine that runs it.</p>";
+    if (!now.here) return "<p class='ekw-empty'>The log is on the machine that executes the run.</p>";
     return `<h4>${over ? "End of the log" : "Log"}</h4><pre class="ekw-log" tabindex="0" data-key="log" aria-label="Log of the run">${esc((now.log || []).join("\n"))}</pre>`;
   }
 
