@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import atexit
 import os
-import queue
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -94,86 +93,70 @@ class _ModelThread:
 
     def __init__(self, judge: Judge, load: Callable[[Judge], Model]) -> None:
         self._judge, self._load = judge, load
-        self._waiting: queue.SimpleQueue[_Waiting | None] = queue.SimpleQueue()
+        self._queue: list[_Waiting] = []
+        self._changed, self._closed = threading.Condition(), False
         self._batch = _BATCH
-        self._lock, self._closed = threading.Lock(), False
         self._thread = threading.Thread(target=self._run, name=f"evalkit {judge.provider}", daemon=True)
         self._thread.start()
 
     def take(self, request: Request, n: int, batch: int) -> Future[list[Reply]]:
         """Queue a request."""
-        asked = _Waiting(request, n)
-        with self._lock:
+        waiting = _Waiting(request, n)
+        with self._changed:
             self._batch = batch
             if self._closed:
-                asked.outcome.set_exception(ProviderError("server_error", "the model was released before the call"))
+                waiting.outcome.set_exception(ProviderError("server_error", "the model was released before the call"))
             else:
-                self._waiting.put(asked)
-        return asked.outcome
+                self._queue.append(waiting)
+                self._changed.notify()
+        return waiting.outcome
 
-    def close(self) -> None:
-        """Answer what is queued, then give the model's memory back; waits for it."""
-        with self._lock:
+    def close(self, *, at_exit: bool = False) -> None:
+        """Wait for the queued calls, at the end of the process only for the current batch; then free the memory."""
+        with self._changed:
             self._closed = True
-            self._waiting.put(None)
-        self._thread.join()
+            dropped = self._next() if at_exit else []
+            self._changed.notify()
+        _hand_out(dropped, [ProviderError("server_error", "the process ends")] * len(dropped))
+        self._thread.join(_EXIT_WAIT_S if at_exit else None)
 
-    def abandon(self) -> None:
-        """For the end of the process: leave what is queued, and wait a while for what is being computed."""
-        with self._lock:
-            self._closed = True
-            left, _ = self._line()
-            self._waiting.put(None)
-        _hand_out(left, [ProviderError("server_error", "the process ends")] * len(left))
-        self._thread.join(_EXIT_WAIT_S)
+    def _next(self, most: int | None = None) -> list[_Waiting]:
+        """Take the next calls off the queue, all or at most so many; cancelled ones are left out."""
+        calls = self._queue[:most]
+        del self._queue[:most]
+        return [waiting for waiting in calls if waiting.outcome.set_running_or_notify_cancel()]
 
     def _run(self) -> None:
         model: Model | None = None
-        ended = False
-        while not ended:
-            batch, ended = self._next()
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._queue or self._closed)
+                if not self._queue:
+                    break
+                batch = self._next(self._batch)
             # every error of a library must reach the call that waits: on this thread it would not be seen
             try:
                 model = model or self._load(self._judge)
             except Exception as error:  # noqa: BLE001
-                if not ended:  # calls that waited for this attempt do not wait for another one
-                    rest, ended = self._line()
-                    batch += rest
-                _hand_out(batch, [_not_loaded(self._judge, error)] * len(batch))
+                with self._changed:  # calls that waited for this attempt do not wait for another one
+                    batch += self._next()
+                # not an error of one call: it opens the judge's breaker, so that loading is not tried for each batch
+                detail = f"the model {self._judge.model!r} could not be loaded: {_said(error)}"
+                _hand_out(batch, [ProviderError("unknown_model", detail)] * len(batch))
                 continue
             for group in _same_settings(batch, model):
                 try:
                     answers = _answers(model, group)
+                except ProviderError as problem:
+                    answers = [problem] * len(group)
                 except Exception as error:  # noqa: BLE001
-                    answers = [_problem(error)] * len(group)
+                    answers = [ProviderError("client_error", f"the model failed with {_said(error)}")] * len(group)
                 _hand_out(group, answers)
             if model.is_down:
                 model.close()
                 model = None
         if model is not None:
             model.close()
-
-    def _next(self) -> tuple[list[_Waiting], bool]:
-        """The next batch; and whether the thread is to end."""
-        first = self._waiting.get()
-        if first is None:
-            return [], True
-        line, ended = self._line(self._batch - 1)
-        return ([first, *line] if first.outcome.set_running_or_notify_cancel() else line), ended
-
-    def _line(self, most: int | None = None) -> tuple[list[_Waiting], bool]:
-        """The calls that wait now, without cancelled ones; and whether the thread is to end."""
-        line: list[_Waiting] = []
-        while most is None or len(line) < most:
-            try:
-                asked = self._waiting.get_nowait()
-            except queue.Empty:
-                break
-            if asked is None:
-                return line, True
-            if asked.outcome.set_running_or_notify_cancel():
-                line.append(asked)
-        return line, False
 
 
 def _hand_out(group: Sequence[_Waiting], answers: Sequence[list[Reply] | ProviderError]) -> None:
@@ -228,19 +211,8 @@ def _replies(request: Request, written: Sequence[Written], model: Model, latency
     ]
 
 
-def _not_loaded(judge: Judge, error: Exception) -> ProviderError:
-    """Not an error of one call: it opens the judge's breaker, so that loading is not tried for each batch."""
-    said = " ".join(str(error).split())[:200]
-    return ProviderError(
-        "unknown_model", f"the model {judge.model!r} could not be loaded: {type(error).__name__}: {said}"
-    )
-
-
-def _problem(error: Exception) -> ProviderError:
-    if isinstance(error, ProviderError):
-        return error
-    said = " ".join(str(error).split())[:240]
-    return ProviderError("client_error", f"the model failed with {type(error).__name__}: {said}")
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
 
 
 _Place = tuple[str, ...]
@@ -284,7 +256,7 @@ def release_models() -> int:
 def _end() -> None:
     ENDING.set()
     for thread in list(_threads.values()):
-        thread.abandon()
+        thread.close(at_exit=True)
 
 
 atexit.register(_end)
