@@ -19,7 +19,7 @@ from evalkit.runs.contract import ScoringConfig
 def test_every_tuple_of_choices_is_that_of_its_type():
     types = {get_args(value) for value in vars(choices).values() if get_origin(value) is Literal}
     tuples = {value for name, value in vars(choices).items() if name.isupper() and isinstance(value, tuple)}
-    assert types == tuples - {choices.ENGINE_REASONS}
+    assert tuples - {choices.ENGINE_REASONS} <= types
 
 
 @pytest.mark.parametrize(

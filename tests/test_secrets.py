@@ -320,7 +320,7 @@ class TestTracebacks:
             prompt = PromptBuilder.of(RUBRIC).prompt(RUBRIC.criteria[0], {"answer": "ITEM-1"})
 
             async def ask() -> None:
-                client = OpenAIClient(server.url, judge.api_key_env)
+                client = OpenAIClient(judge, server.url)
                 try:
                     await client.ask(Request(judge, prompt, None, (0,), (b"",)), 1)  # type: ignore[arg-type]
                 finally:

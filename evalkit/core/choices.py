@@ -41,19 +41,15 @@ LEVELS: tuple[Level, ...] = get_args(Level)
 """Level of measurement of a scale."""
 
 Better = Literal["high", "low"]
-BETTER: tuple[Better, ...] = get_args(Better)
 """Which end of a scale is the good one."""
 
 RubricMode = Literal["pointwise", "pairwise"]
-RUBRIC_MODES: tuple[RubricMode, ...] = get_args(RubricMode)
 """One answer by itself, or two compared."""
 
 Layout = Literal["rubric_first", "item_first"]
-LAYOUTS: tuple[Layout, ...] = get_args(Layout)
 """What a prompt shows first."""
 
 Order = Literal["AB", "BA"]
-ORDERS: tuple[Order, ...] = get_args(Order)
 """Order in which a pair's answers are shown."""
 
 

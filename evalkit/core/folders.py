@@ -9,13 +9,10 @@ from pathlib import Path
 
 # fmt: off
 _NETWORK = {
-    "9p", "acfs", "afpfs", "afs", "beegfs", "ceph", "cifs", "coda", "davfs", "gfs", "gfs2", "glusterfs", "gpfs",
-    "lustre", "ncp", "ncpfs", "nfs", "nfs4", "ocfs2", "orangefs", "panfs", "pvfs2", "smb", "smb2", "smb3", "smbfs",
-    "webdav",
-}
-_NETWORK_FUSE = {
-    "beegfs", "blobfuse", "blobfuse2", "ceph", "curlftpfs", "davfs", "davfs2", "gcsfuse", "glusterfs", "goofys",
-    "hdfs", "juicefs", "lizardfs", "mfs", "moosefs", "mount-s3", "rclone", "s3fs", "seaweedfs", "smbnetfs", "sshfs",
+    "9p", "acfs", "afpfs", "afs", "beegfs", "blobfuse", "blobfuse2", "ceph", "cifs", "coda", "curlftpfs", "davfs",
+    "davfs2", "gcsfuse", "gfs", "gfs2", "glusterfs", "goofys", "gpfs", "hdfs", "juicefs", "lizardfs", "lustre", "mfs",
+    "moosefs", "mount-s3", "ncp", "ncpfs", "nfs", "nfs4", "ocfs2", "orangefs", "panfs", "pvfs2", "rclone", "s3fs",
+    "seaweedfs", "smb", "smb2", "smb3", "smbfs", "smbnetfs", "sshfs", "webdav",
 }
 # fmt: on
 
@@ -89,31 +86,18 @@ def network_file_system(path: Path, mounts: str | None = None) -> str | None:
             return f"a network share at {path.anchor}"
         mounts = _mount_table()
     where = path.resolve()
-    best: tuple[int, str, str] | None = None
+    best: tuple[int, str, Path] | None = None
     for line in mounts.splitlines():
-        fields = line.split()
-        if len(fields) < 3:
-            continue
-        point = Path(_unescaped(fields[1]))
+        _, point, kind, *_ = [*line.split(), "", "", ""]
+        folder = Path(re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), point))
         # ≥: of two mounts on one folder the later one hides the earlier
-        if where.is_relative_to(point) and (best is None or len(point.parts) >= best[0]):
-            best = len(point.parts), fields[2], str(point)
-    if best is None or not _is_network(best[1]):
+        if point and where.is_relative_to(folder) and (best is None or len(folder.parts) >= best[0]):
+            best = len(folder.parts), kind, folder
+    if best is None or best[1].lower().removeprefix("fuse.") not in _NETWORK:
         return None
     return f"{best[1]} at {best[2]}"
 
 
 def _mount_table() -> str:
-    try:
-        return Path("/proc/self/mounts").read_text(encoding="utf-8", errors="surrogateescape")
-    except OSError:
-        return ""
-
-
-def _unescaped(field: str) -> str:
-    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), field)
-
-
-def _is_network(kind: str) -> bool:
-    kind = kind.lower()
-    return kind in _NETWORK or (kind.startswith("fuse.") and kind.removeprefix("fuse.") in _NETWORK_FUSE)
+    table = Path("/proc/self/mounts")
+    return table.read_text(encoding="utf-8", errors="surrogateescape") if table.is_file() else ""

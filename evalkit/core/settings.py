@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from typing import Any
 
 Place = tuple[str, Mapping[str, Any]]
 """Where values come from (``argument``, ``flag``, ``variable``, ``profile strict``, ``default``), and what it names."""
 
 
-@dataclass(frozen=True)
-class Settings(Mapping[str, Any]):
-    """Values of settings, with their sources; `print` shows both.
+class Settings(dict[str, Any]):
+    """Values of settings, with their sources; `print` shows both. Methods return copies.
 
     Examples
     --------
@@ -24,8 +22,9 @@ class Settings(Mapping[str, Any]):
     samples  5       profile p
     """
 
-    values_by_name: Mapping[str, Any] = field(default_factory=dict)
-    sources: Mapping[str, str] = field(default_factory=dict)
+    def __init__(self, values: Mapping[str, Any] | None = None, sources: Mapping[str, str] | None = None) -> None:
+        super().__init__(values or {})
+        self.sources = dict(sources or {})
 
     @classmethod
     def of(cls, *places: Place) -> Settings:
@@ -48,20 +47,11 @@ class Settings(Mapping[str, Any]):
 
     def changed(self, name: str, value: Any, source: str | None = None) -> Settings:
         """A copy with one value changed; its source stays, unless another one is given."""
-        return Settings({**self.values_by_name, name: value}, {**self.sources, name: source or self.source(name)})
+        return Settings(self | {name: value}, self.sources | {name: source or self.source(name)})
 
     def to_dict(self) -> dict[str, dict[str, Any]]:
         """Setting -> its value and source."""
         return {name: {"value": _shown(value), "source": self.source(name)} for name, value in self.items()}
-
-    def __getitem__(self, name: str) -> Any:
-        return self.values_by_name[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.values_by_name)
-
-    def __len__(self) -> int:
-        return len(self.values_by_name)
 
     def __str__(self) -> str:
         rows = [(name, _text(value), self.source(name)) for name, value in self.items()]

@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Reply, Request
 from evalkit.engine.providers.api_keys import key_in
 from evalkit.engine.providers.client import ProviderError
@@ -25,8 +26,8 @@ class ChatClient:
     supports_n: bool | None = None
     max_concurrency: int | None = None
 
-    def __init__(self, api_key_env: str | None) -> None:
-        self._api_key_env = api_key_env
+    def __init__(self, judge: Judge) -> None:
+        self._api_key_env = judge.api_key_env
 
     async def answer(self, request: Request, body: Mapping[str, Any]) -> Answer:
         """Send a body; what the server answered, of whatever status."""

@@ -103,37 +103,39 @@ class FunctionClient:
             raise ProviderError("timeout", detail, maybe_paid=True)
         if task.cancelled():
             raise ProviderError("connection", "the function's call was cancelled from within", maybe_paid=True)
-        value, error = task.result()
-        if error is not None:
-            raise self._problem(error, prompt) from error
-        return value
+        return task.result()
 
-    async def _on_loop(self, prompt: Prompt) -> tuple[Any, BaseException | None]:
+    async def _on_loop(self, prompt: Prompt) -> Any:
         try:
-            return await self._function(prompt), None
+            return await self._function(prompt)
         except asyncio.CancelledError:
             raise
-        except BaseException as error:  # noqa: BLE001  # SystemExit too: it would end the loop that all judges share
-            return None, error
+        except BaseException as error:  # SystemExit too: it would end the loop that all judges share
+            raise self._problem(error, prompt) from error
 
-    async def _in_thread(self, prompt: Prompt) -> tuple[Any, BaseException | None]:
+    async def _in_thread(self, prompt: Prompt) -> Any:
         await self._threads.acquire()
         loop = asyncio.get_running_loop()
-        outcome: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
+        outcome: asyncio.Future[Any] = loop.create_future()
 
-        def finish(value: Any, error: BaseException | None) -> None:
+        def finish(value: Any, problem: ProviderError | None) -> None:
             self._threads.release()
-            if not outcome.done():
-                outcome.set_result((value, error))
+            if outcome.done():
+                return
+            if problem is None:
+                outcome.set_result(value)
+            else:
+                outcome.set_exception(problem)
 
         def work() -> None:
-            value, error = None, None
+            value, problem = None, None
             try:
                 value = self._function(prompt)
-            except BaseException as problem:  # noqa: BLE001  # whatever it is, who waits must hear of it
-                error = problem
+            except BaseException as error:  # noqa: BLE001  # whatever it is, the call that waits must get it
+                problem = self._problem(error, prompt)
+                problem.__cause__ = error
             with contextlib.suppress(RuntimeError):  # the process ends, and its loop is closed
-                loop.call_soon_threadsafe(finish, value, error)
+                loop.call_soon_threadsafe(finish, value, problem)
 
         # a daemon: a function that hangs must not keep the process from ending
         threading.Thread(target=work, name=f"evalkit {self._judge.name}", daemon=True).start()

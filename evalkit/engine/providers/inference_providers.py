@@ -41,12 +41,6 @@ def check(judge: Judge) -> None:
     import huggingface_hub  # noqa: F401  # loaded here, in the caller's thread: it takes a second
 
 
-def connect(judge: Judge) -> InferenceProvidersClient:
-    """The client of a judge behind the router, or at the address of an endpoint of one's own."""
-    check_extra("inference-providers", "huggingface_hub")
-    return InferenceProvidersClient(judge.api_key_env)
-
-
 class InferenceProvidersClient(ChatClient):
     """Sends through ``AsyncInferenceClient.chat_completion``."""
 
@@ -83,6 +77,9 @@ class InferenceProvidersClient(ChatClient):
             kind: ProblemKind = "auth" if refuses_key else "malformed"
             raise ProviderError(kind, token.hide_in(str(error))[:240], maybe_paid=not refuses_key) from None
         return Answer(200, {}, orjson.dumps(completion), origin)
+
+
+connect = InferenceProvidersClient
 
 
 def _arguments(judge: Judge, body: Mapping[str, Any]) -> dict[str, Any]:

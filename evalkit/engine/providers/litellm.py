@@ -74,12 +74,6 @@ def check(judge: Judge) -> None:
         )
 
 
-def connect(judge: Judge) -> LiteLLMClient:
-    """The client of a judge that LiteLLM asks."""
-    check_extra("litellm", "litellm")
-    return LiteLLMClient(judge.api_key_env)
-
-
 class LiteLLMClient(ChatClient):
     """Sends through ``litellm.acompletion``."""
 
@@ -103,6 +97,9 @@ class LiteLLMClient(ChatClient):
         # a 0 means that LiteLLM knows no price
         known = judge.service != "local" and isinstance(cost, (int, float)) and 0 < cost < math.inf
         return Answer(200, {}, orjson.dumps(_plain(response)), "litellm", cost_usd=cost if known else None)
+
+
+connect = LiteLLMClient
 
 
 def _plain(response: Any) -> dict[str, Any]:

@@ -48,7 +48,7 @@ def connect(judge: Judge) -> OpenAIClient:
     url, look = judge.base_url or _OWN_URL, os.environ.get
     place = url, judge.api_key_env, proxy_of(url), look("SSL_CERT_FILE"), look("SSL_CERT_DIR")
     if place not in clients:
-        clients[place] = OpenAIClient(url, judge.api_key_env)
+        clients[place] = OpenAIClient(judge, url)
     return clients[place]
 
 
@@ -79,9 +79,9 @@ class OpenAIClient(ChatClient):
     Without a variable no ``Authorization`` header is sent at all.
     """
 
-    def __init__(self, base_url: str, api_key_env: str | None) -> None:
+    def __init__(self, judge: Judge, base_url: str) -> None:
         own = host_of(base_url) == OWN_HOST
-        super().__init__(api_key_env)
+        super().__init__(judge)
         self.supports_n = True if own else None
         self._base_url = base_url
         self._transport = Transport(base_url)

@@ -29,6 +29,11 @@ _REFUSES = re.compile(
 )
 # Said of `n` by servers that have another word for it
 _REFUSES_N = re.compile(r"(?:multiple|only one) candidates?|candidate_?count", re.IGNORECASE)
+_KINDS: dict[int, ProblemKind] = {
+    401: "auth", 403: "auth", 404: "unknown_model", 408: "server_error", 409: "server_error", 425: "server_error",
+    429: "rate_limited",
+}  # fmt: skip
+"""HTTP status -> kind of problem."""
 _LONGEST_DETAIL = 240
 _READ = 4000
 _NO_KEY = Secret()
@@ -145,32 +150,21 @@ def problem_of(answer: Answer, request: Request, body: Mapping[str, Any], secret
     detail = _clean(f"HTTP {status} from {answer.origin}: {said}", secret)
     if status in (400, 422) and (name := _refused(error, said, body)) is not None:
         return ProviderError("refused_parameter", detail, status=status, parameter=name)
-    kind: ProblemKind = "client_error"
-    if status in (401, 403) or code == "insufficient_quota":
+    kind = _KINDS.get(status, "server_error" if status >= 500 else "client_error")
+    if kind == "auth" or code == "insufficient_quota":
         kind = "auth"
         variable = request.judge.api_key_env
         detail += f" (the key was {key_source(variable)})" if variable else " (no key was sent: api_key_env names none)"
-    elif status == 404:
-        kind = "unknown_model"
+    elif kind == "unknown_model":
         hint = "" if re.search(r"/v\d", answer.path) else "; base_url usually ends with /v1"
         detail += f" (asked for the model {request.judge.model!r} at the path {answer.path}{hint})"
-    elif status == 429:
-        kind = "rate_limited"
-    elif status >= 500 or status in (408, 409, 425):
-        kind = "server_error"
     return ProviderError(kind, detail, status=status, retry_after=_retry_after(answer.headers))
 
 
 def _from_body(error: Any, answer: Answer, secret: Secret) -> ProviderError:
     code = error.get("code") if isinstance(error, dict) else None
     detail = _clean(f"{answer.origin} says: {_message(error) or _shown(error)}", secret)
-    kind: ProblemKind = "server_error"
-    if code in (401, 403):
-        kind = "auth"
-    elif code == 404:
-        kind = "unknown_model"
-    elif code == 429:
-        kind = "rate_limited"
+    kind = _KINDS.get(code, "server_error") if isinstance(code, int) else "server_error"
     return ProviderError(kind, detail, status=answer.status, retry_after=_retry_after(answer.headers))
 
 
