@@ -41,6 +41,7 @@ LEVELS: tuple[Level, ...] = get_args(Level)
 """Level of measurement of a scale."""
 
 Better = Literal["high", "low"]
+BETTER: tuple[Better, ...] = get_args(Better)
 """Which end of a scale is the good one."""
 
 RubricMode = Literal["pointwise", "pairwise"]
