@@ -20,7 +20,7 @@ from evalkit import tables
 from evalkit.core.formatting import html_page, html_table, text_table
 from evalkit.errors import ConfigError, LightevalError
 from evalkit.lighteval.result_tables import details_table, judgments_table, results_cells, results_table
-from evalkit.rubrics import Profile
+from evalkit.rubrics import Profile, load_profile
 from evalkit.runs.child_process import Child
 from evalkit.runs.contract import RECEIPTS_FILE, Receipt, Scoring, ScoringConfig, TaskBindings, read_receipts
 from evalkit.runs.contract.lighteval_output import LightevalArtifacts
@@ -229,42 +229,18 @@ def _place(folder: str | Path | None) -> Path:
     return place
 
 
-def _scoring(mode: str | None, config: Any, profile: Any, place: Path) -> Scoring:
-    made = None if config is None else ScoringConfig.of(config)
+def _scoring(mode: str | None, config: Any, profile: Any, folder: Path) -> Scoring:
+    config = None if config is None else ScoringConfig.of(config)
     if profile is not None:
-        if made is not None and made.profile is not None:
-            raise ConfigError("the scoring config names a profile and profile= gives one; give one of them")
-        values = {} if made is None else made.to_dict()
-        made = ScoringConfig.of(values | {"profile": _profile_name(profile, place)})
-    if mode is None:
-        mode = _told_mode(made)
-    return Scoring.of(mode, made)
-
-
-def _profile_name(profile: Profile | str | Path, place: Path) -> str:
-    """A name that the child finds; a Profile itself is written beside the results."""
-    if isinstance(profile, Profile):
-        path = place / f"{profile.profile}.yaml"
-        path.write_text(str(profile), encoding="utf-8")
-        return str(path)
-    path = Path(profile)
-    return str(path.resolve()) if _kind(path) == "file" else str(profile)
-
-
-def _told_mode(config: ScoringConfig | None) -> str:
-    if config is None:
-        return "deterministic"
-    n_judges = len(config.judges)
-    if not n_judges and config.profile:
-        from evalkit.rubrics import load_profile
-
-        n_judges = len(load_profile(config.profile).judges)
-    return "jury" if n_judges > 1 else "judge"
-
-
-def _kind(place: str | Path) -> str:
-    """``file``, ``folder`` or nothing; what a model takes may be longer than a file's name can be."""
-    try:
-        return "file" if Path(place).is_file() else "folder" if Path(place).is_dir() else ""
-    except OSError:
-        return ""
+        if config is not None and config.profile is not None:
+            raise ConfigError("the scoring config names a profile, and so does profile=; give one of them")
+        if isinstance(profile, Profile):  # the child process reads it from a file
+            path = folder / f"{profile.profile}.yaml"
+            path.write_text(str(profile), encoding="utf-8")
+            profile = path
+        name = str(Path(profile).resolve() if Path(profile).is_file() else profile)
+        config = ScoringConfig.of(({} if config is None else config.to_dict()) | {"profile": name})
+    if mode is None and config is not None:
+        judges = config.judges or (load_profile(config.profile).judges if config.profile else [])
+        mode = "jury" if len(judges) > 1 else "judge"
+    return Scoring.of(mode, config)

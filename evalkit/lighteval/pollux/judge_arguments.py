@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from evalkit.core.choices import BACKENDS
@@ -24,98 +23,79 @@ BACKEND_OPTIONS = (*_OF_JUDGE, "max_concurrency", *_OF_RUN, *_OF_LIGHTEVAL)
 """What `backend_options` may hold; the last three are those of LightEval's LiteLLM back end."""
 
 
-@dataclass(frozen=True, slots=True)
-class PolluxJudge:
-    """The arguments of a metric that say who judges; see `PolluxLLMJudgeMetric` for what each means."""
+def judge_and_options(
+    model: str,
+    backend: str = "openai",
+    url: str | None = None,
+    api_key: Secret | None = None,
+    max_tokens: int | None = 512,
+    options: Mapping[str, Any] | None = None,
+    hf_provider: str | None = None,
+    response_format: Any = None,
+) -> tuple[Judge, Options]:
+    """The judge and the engine's options, from the arguments of `PolluxLLMJudgeMetric`.
 
-    model: str
-    backend: str = "openai"
-    url: str | None = None
-    api_key: Secret | None = field(default=None, repr=False)
-    max_tokens: int | None = 512
-    options: Mapping[str, Any] = field(default_factory=dict)
-    hf_provider: str | None = None
-    response_format: Any = None
-
-    @property
-    def provider(self) -> str:
-        """The provider that the back end is."""
-        if self.backend == "tgi" or (self.backend == "vllm" and self.url):
-            return "openai"
-        return self.backend
-
-    def resolve(self) -> tuple[Judge, Options]:
-        """The judge, and how the engine goes about it.
-
-        Raises
-        ------
-        ConfigError
-            When an argument is unknown, contradictory or out of range. It never shows the key.
-        """
-        self._check()
-        given = {name: self.options[name] for name in _OF_JUDGE if name in self.options}
-        params = {**(given.pop("params", None) or {}), **self._further()}
-        judge = Judge(
-            self.provider,
-            self.model,
-            base_url=self.url or (_OWN_URL if self.provider == "openai" else None),
-            api_key_env=self._key_name(),
-            max_tokens=self.max_tokens,
-            # one reply an answer: nothing is averaged, so the judge's likeliest score is what is wanted
-            **{"temperature": 0.0, "params": params, **given},
+    Raises
+    ------
+    ConfigError
+        When an argument is unknown, contradictory or out of range. It never shows the key.
+    """
+    options = options or {}
+    provider = "openai" if backend == "tgi" or (backend == "vllm" and url) else backend
+    is_local = provider in _IN_PROCESS
+    unknown = [name for name in options if name not in BACKEND_OPTIONS]
+    if backend not in BACKENDS:
+        raise ConfigError(f"unknown judge_backend {backend!r}; allowed: {', '.join(BACKENDS)}")
+    if backend == "tgi" and not url:
+        raise ConfigError("judge_backend 'tgi' needs url, the root of its OpenAI-compatible server")
+    if is_local and (url or response_format is not None):
+        name = "url" if url else "response_format"
+        raise ConfigError(f"judge_backend {backend!r} runs in this process and takes no {name}")
+    if hf_provider is not None and backend != "inference-providers":
+        raise ConfigError(f"hf_provider is for judge_backend 'inference-providers', not {backend!r}")
+    if unknown:
+        raise ConfigError(f"unknown backend_options {listed(unknown)}; allowed: {', '.join(BACKEND_OPTIONS)}")
+    if options.get("increase_max_tokens_for_reasoning"):
+        raise ConfigError(
+            "backend_options: increase_max_tokens_for_reasoning guesses by the model's name and is not supported; "
+            "set max_tokens to what the judge needs"
         )
-        _check_now(judge)
-        return judge, self._run_options()
-
-    def _check(self) -> None:
-        if self.backend not in BACKENDS:
-            raise ConfigError(f"unknown judge_backend {self.backend!r}; allowed are {', '.join(BACKENDS)}")
-        if self.backend == "tgi" and not self.url:
-            raise ConfigError("judge_backend 'tgi' needs url, the root of its OpenAI-compatible server")
-        if self.url and self.provider in _IN_PROCESS:
-            raise ConfigError(f"judge_backend {self.backend!r} computes in this process and takes no url")
-        if self.hf_provider is not None and self.backend != "inference-providers":
-            raise ConfigError(f"hf_provider is for judge_backend 'inference-providers', not {self.backend!r}")
-        if self.response_format is not None and self.provider in _IN_PROCESS:
-            raise ConfigError(f"judge_backend {self.backend!r} computes in this process and takes no response_format")
-        unknown = [name for name in self.options if name not in BACKEND_OPTIONS]
-        if unknown:
-            raise ConfigError(f"unknown backend_options {listed(unknown)}; allowed are {', '.join(BACKEND_OPTIONS)}")
-        if self.options.get("increase_max_tokens_for_reasoning"):
-            raise ConfigError(
-                "backend_options: increase_max_tokens_for_reasoning guesses by the model's name and is not done; "
-                "set max_tokens to what the judge needs"
-            )
-
-    def _key_name(self) -> str | None:
-        """Under which name the engine finds the key; no variable of the environment is ever named."""
-        if self.provider in _IN_PROCESS:
-            return None
-        if self.api_key is not None:
-            return hold_key(self.api_key)
+    own = {name: options[name] for name in _OF_JUDGE if name in options}
+    params = dict(own.pop("params", None) or {})
+    params |= {} if hf_provider is None else {"hf_provider": hf_provider}
+    params |= {} if response_format is None else {"response_format": _as_format(response_format)}
+    key_name = None
+    if not is_local and api_key is not None:
+        key_name = hold_key(api_key)
+    elif not is_local and (not url or host_of(url) in _OWN_HOSTS):
         # with None, Judge would name the variable that usually holds the key of such a service
-        return None if self.url and host_of(self.url) not in _OWN_HOSTS else NO_KEY
+        key_name = NO_KEY
+    judge = Judge(
+        provider,
+        model,
+        base_url=url or (_OWN_URL if provider == "openai" else None),
+        api_key_env=key_name,
+        max_tokens=max_tokens,
+        # there is one reply per answer and no mean over samples, so the most likely score is best
+        **{"temperature": 0.0, "params": params, **own},
+    )
+    _check_now(judge)
+    return judge, _run_options(options)
 
-    def _further(self) -> dict[str, Any]:
-        further = {} if self.hf_provider is None else {"hf_provider": self.hf_provider}
-        if self.response_format is None:
-            return further
-        return further | {"response_format": _as_format(self.response_format)}
 
-    def _run_options(self) -> Options:
-        options = self.options
-        both = [name for name in ("max_concurrency", "concurrent_requests") if name in options]
-        if len(both) > 1:
-            raise ConfigError(f"backend_options: {' and '.join(both)} mean the same; give one of them")
-        given = {name: options[name] for name in _OF_RUN if name in options}
-        if both:
-            given["concurrency"] = options[both[0]]
-        for name in ("concurrency", "retries"):
-            if name in given and (isinstance(given[name], bool) or not isinstance(given[name], int)):
-                raise ConfigError(f"backend_options: {name} must be a whole number, not {given[name]!r}")
-        if not options.get("caching", True):
-            given.setdefault("refresh", True)
-        return Options(**given)
+def _run_options(options: Mapping[str, Any]) -> Options:
+    both = [name for name in ("max_concurrency", "concurrent_requests") if name in options]
+    if len(both) > 1:
+        raise ConfigError(f"backend_options: {' and '.join(both)} mean the same; give one of them")
+    values = {name: options[name] for name in _OF_RUN if name in options}
+    if both:
+        values["concurrency"] = options[both[0]]
+    if not options.get("caching", True):
+        values.setdefault("refresh", True)
+    try:
+        return Options(**values)
+    except ConfigError as problem:
+        raise ConfigError(f"backend_options: {problem}") from None
 
 
 def _check_now(judge: Judge) -> None:

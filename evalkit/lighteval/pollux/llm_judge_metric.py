@@ -18,7 +18,7 @@ from evalkit.engine.providers.api_keys import NO_KEY, hold_key, key_in
 from evalkit.errors import ConfigError, JudgeError, MissingExtraError, advise_extra
 from evalkit.errors.secrets import Secret
 from evalkit.lighteval.items import answer_of
-from evalkit.lighteval.pollux.judge_arguments import PolluxJudge
+from evalkit.lighteval.pollux.judge_arguments import judge_and_options
 from evalkit.lighteval.pollux.prompts import PolluxPromptBuilder
 from evalkit.lighteval.pollux.replies import Pattern, ReplyReader, checked_pattern, form_of, written_form
 from evalkit.lighteval.unicode_repair import repaired
@@ -169,10 +169,10 @@ class PolluxLLMJudgeMetric(SampleLevelComputation):  # type: ignore[misc,unused-
             raise _NotAMapping(f"rubrics must be a mapping score->description, got {type(self.rubrics).__name__}")
         if self.on_unparsed not in get_args(OnUnparsed):
             raise ConfigError(f"on_unparsed {self.on_unparsed!r} is unknown; allowed are nan, zero")
-        judge, options = PolluxJudge(
+        judge, options = judge_and_options(
             self.judge_model_name, self.judge_backend, self.url, self._api_key, self.max_tokens,
             self.backend_options, self.hf_provider, self.response_format,
-        ).resolve()  # fmt: skip
+        )  # fmt: skip
         asks_json = self.response_format is not None and self.score_pattern is None
         form = "json" if asks_json else form_of(self.score_pattern)
         feedback = self.feedback_pattern

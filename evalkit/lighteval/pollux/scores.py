@@ -185,15 +185,8 @@ def pollux_corpus(samples: Sequence[Mapping[str, Any]], *, name: str = "pollux")
     >>> pollux_corpus(rows)["pollux_score"], round(pollux_corpus(rows)["pollux_coverage"], 3)
     (1.5, 0.667)
     """
-    scores = [float(sample["pollux_score"]) for sample in samples]
-    scores = [score for score in scores if not math.isnan(score)]
-    n_unscored = sum(1 for sample in samples if sample["pollux_error"])
-    n, total = len(scores), len(samples)
-    mean = math.fsum(scores) / n if n else math.nan
-    variance = math.fsum((score - mean) ** 2 for score in scores) / (n - 1) if n > 1 else math.nan
-    return {
-        f"{name}_score": mean,
-        f"{name}_score_stderr": math.sqrt(variance / n) if n > 1 else math.nan,
-        f"{name}_coverage": (total - n_unscored) / total if total else math.nan,
-        f"{name}_n_unscored": float(n_unscored),
-    }
+    n_unscored = sum(bool(sample["pollux_error"]) for sample in samples)
+    means = mean_row(f"{name}_score", [float(sample["pollux_score"]) for sample in samples])
+    means.pop(f"{name}_score_n")
+    coverage = (len(samples) - n_unscored) / len(samples) if samples else math.nan
+    return means | {f"{name}_coverage": coverage, f"{name}_n_unscored": float(n_unscored)}

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from lighteval.metrics.utils.metric_utils import SampleLevelMetric
 from lighteval.tasks.lighteval_task import LightevalTaskConfig
@@ -14,7 +14,7 @@ from evalkit.errors import ConfigError, listed
 from evalkit.lighteval.metrics import judge_metric
 from evalkit.lighteval.pollux.criteria_metric import pollux_metric
 from evalkit.lighteval.tasks.configs import make_config
-from evalkit.lighteval.tasks.documents import READERS
+from evalkit.lighteval.tasks.documents import COLUMNS, RowReader
 from evalkit.lighteval.tasks.instruction_rules import RULE_KEYS, check_rules
 from evalkit.lighteval.tasks.pollux_tasks import pollux_tasks
 from evalkit.lighteval.tasks.refusals import REFUSAL_KEYS, check_refusal
@@ -58,27 +58,24 @@ def make_tasks(source: str | None = None, *, repos: Mapping[str, str] | None = N
     unknown = [name for name in repos if name not in HUB]
     if unknown:
         raise ConfigError(f"repos names {listed(unknown)}; the tasks are {', '.join(HUB)}")
-    tasks = [_task(name, source, repos.get(name)) for name in READERS]
+    tasks = [_task(name, source, repos.get(name)) for name in COLUMNS]
     return [*tasks, *pollux_tasks(source, repo=repos.get("pollux"))]
 
 
 def _task(name: str, source: str, repo: str | None) -> LightevalTaskConfig:
     place = place_of(name, source, repo)
-    read = READERS[name][source]
-    return make_config(name, place, read, _metrics(name), tokens=_TOKENS[name], version=version_of(place))
+    metrics = _METRICS[name]()
+    return make_config(name, place, RowReader(name, place), metrics, tokens=_TOKENS[name], version=version_of(place))
 
 
-def _metrics(name: str) -> list[SampleLevelMetric]:
-    made = {
-        "conversation_helpfulness": lambda: [judge_metric("helpfulness")],
-        "instruction_following_judged": lambda: [
-            judge_metric("instruction_following"), check_metric("rules", check_rules, RULE_KEYS)
-        ],
-        "safety_guardrail": lambda: [judge_metric("safety"), check_metric("refusals", check_refusal, REFUSAL_KEYS)],
-        "grounded_qa": lambda: [judge_metric("faithfulness"), check_metric("overlap", check_overlap, OVERLAP_KEYS)],
-        "tool_use": lambda: [check_metric("tools", check_calls, CALL_KEYS)],
-    }  # fmt: skip
-    return made[name]()
-
+_METRICS: Mapping[str, Callable[[], list[SampleLevelMetric]]] = {
+    "conversation_helpfulness": lambda: [judge_metric("helpfulness")],
+    "instruction_following_judged": lambda: [
+        judge_metric("instruction_following"), check_metric("rules", check_rules, RULE_KEYS)
+    ],
+    "safety_guardrail": lambda: [judge_metric("safety"), check_metric("refusals", check_refusal, REFUSAL_KEYS)],
+    "grounded_qa": lambda: [judge_metric("faithfulness"), check_metric("overlap", check_overlap, OVERLAP_KEYS)],
+    "tool_use": lambda: [check_metric("tools", check_calls, CALL_KEYS)],
+}  # fmt: skip
 
 TASKS_TABLE = make_tasks()

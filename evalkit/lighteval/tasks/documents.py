@@ -1,39 +1,79 @@
-"""From a row to LightEval's document, for the shipped rows and for those of the hub.
+"""From a row to LightEval's document, for the shipped rows and for those of the Hub.
 
-`query` is what was asked last, and so the rubric's question. What the model must see besides (a conversation, a
-context, tools) stands in `instruction`, which LightEval puts before it. What differs in form from row to row is kept
-as JSON text: a details file holds one type per field.
+`query` is the last message, and so the rubric's question. Everything else that the model must see (a conversation, a
+context, tools) is in `instruction`, which LightEval puts before it. Values whose form differs from row to row are JSON
+texts, because a details file has one type per field.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from lighteval.tasks.requests import Doc
 
 from evalkit.errors import ConfigError
-from evalkit.lighteval.tasks.sources import HUB, check_row
+from evalkit.lighteval.tasks.sources import HUB, Place, check_row
 
 Row = Mapping[str, Any]
-Reader = Callable[..., "Doc | None"]
-"""Row and task name -> document; None leaves the row out."""
+
+COLUMNS: Mapping[str, tuple[str, ...]] = {
+    "conversation_helpfulness": ("question", "conversation", "category"),
+    "instruction_following_judged": ("question", "rules", "category"),
+    "safety_guardrail": ("question", "label", "category"),
+    "grounded_qa": ("question", "context", "reference_answer", "category"),
+    "tool_use": ("question", "tools", "expected", "category"),
+}
+"""Task -> the columns of its shipped rows; all but the question are in `doc.specific`."""
 
 _ROLES = {"user": "User", "assistant": "Assistant", "system": "System"}
+_GROUNDED = (
+    "Answer the question from the context alone, as briefly as you can. If the context does not say, reply: "
+    "The context does not say.\n\nContext:\n{context}\n\nQuestion: "
+)
+_TOOLS = (
+    "You can call these tools:\n{tools}\n\nReply with a JSON array of the calls that the request needs and nothing "
+    'else, each call as {{"name": "…", "arguments": {{…}}}}. If no tool fits the request, reply [].\n\nRequest: '
+)
 
 
-def _document(
-    task_name: str, query: str, specific: Mapping[str, Any], *, instruction: str | None = None, gold: str = ""
-) -> Doc:
-    return Doc(
-        task_name=task_name,
-        query=query,
-        instruction=instruction,
-        choices=[gold] if gold else [],
-        gold_index=[0] if gold else [],
-        specific=dict(specific),
-    )
+@dataclass(frozen=True, slots=True)
+class RowReader:
+    """Reads the rows of one task, shipped or of the Hub; LightEval's prompt function."""
+
+    task: str
+    place: Place
+
+    def __call__(self, row: Row, task_name: str) -> Doc | None:
+        """The document of a row; None leaves the row out."""
+        values: Row | None = row
+        if self.place.source == "hub":
+            check_row(row, self.place.columns, HUB[self.task].repo)
+            values = _FROM_HUB[self.task](row)
+        else:
+            check_row(row, COLUMNS[self.task], f"task {task_name!r}")
+        if values is None:
+            return None
+        specific = {name: values[name] for name in COLUMNS[self.task][1:]}
+        instruction = None
+        if "conversation" in specific:
+            turns = [{"role": str(turn["role"]), "content": str(turn["content"])} for turn in values["conversation"]]
+            specific["conversation"], instruction = turns, transcript(turns)
+        elif "context" in specific:
+            specific["context"], instruction = [values["context"]], _GROUNDED.format(context=values["context"])
+        elif "tools" in specific:
+            instruction = _TOOLS.format(tools=values["tools"])
+        gold = specific.get("reference_answer") or specific.get("expected")
+        return Doc(
+            task_name=task_name,
+            query=values["question"],
+            instruction=instruction,
+            choices=[gold] if gold else [],
+            gold_index=[0] if gold else [],
+            specific=specific,
+        )
 
 
 def transcript(conversation: Sequence[Mapping[str, str]]) -> str | None:
@@ -56,112 +96,50 @@ def transcript(conversation: Sequence[Mapping[str, str]]) -> str | None:
     return f"The conversation so far:\n\n{turns}\n\nWrite the assistant's next reply. The user now says:\n\n"
 
 
-def read_conversation(row: Row, task_name: str) -> Doc:
-    """A message with what was said before it."""
-    check_row(row, ("question", "conversation", "category"), f"task {task_name!r}")
-    turns = [{"role": str(turn["role"]), "content": str(turn["content"])} for turn in row["conversation"]]
-    specific = {"conversation": turns, "category": row["category"]}
-    return _document(task_name, row["question"], specific, instruction=transcript(turns))
+def _from_mt_bench(row: Row) -> Row:
+    """The first turn: the second refers to an answer that the model would have to give in between."""
+    return {"question": row["turns"][0], "conversation": [], "category": row["category"]}
 
 
-def read_mt_bench(row: Row, task_name: str) -> Doc:
-    """The first turn: the second one refers to an answer that the model would have to give in between."""
-    place = HUB["conversation_helpfulness"]
-    check_row(row, place.columns, place.repo)
-    return _document(task_name, row["turns"][0], {"conversation": [], "category": row["category"]})
-
-
-def read_instruction(row: Row, task_name: str) -> Doc:
-    """A request with rules that can be checked."""
-    check_row(row, ("question", "rules", "category"), f"task {task_name!r}")
-    return _document(task_name, row["question"], {"rules": row["rules"], "category": row["category"]})
-
-
-def read_ifeval(row: Row, task_name: str) -> Doc:
+def _from_ifeval(row: Row) -> Row:
     """A request whose rules LightEval's IFEval checkers know."""
-    place = HUB["instruction_following_judged"]
-    check_row(row, place.columns, place.repo)
     rules = [
         {"rule": "ifeval", "id": name, "value": {key: one for key, one in (value or {}).items() if one is not None}}
         for name, value in zip(row["instruction_id_list"], row["kwargs"], strict=True)
     ]
-    specific = {"rules": json.dumps(rules, ensure_ascii=False), "category": "ifeval"}
-    return _document(task_name, row["prompt"], specific)
+    return {"question": row["prompt"], "rules": json.dumps(rules, ensure_ascii=False), "category": "ifeval"}
 
 
-def read_guarded(row: Row, task_name: str) -> Doc:
-    """A request that is safe to answer or not."""
-    check_row(row, ("question", "label", "category"), f"task {task_name!r}")
-    return _document(task_name, row["question"], {"label": row["label"], "category": row["category"]})
+def _from_xstest(row: Row) -> Row:
+    """Safe prompts that look unsafe, and their unsafe contrasts."""
+    _check_label("safety_guardrail", row, ("safe", "unsafe"))
+    return {"question": row["prompt"], "label": row["label"], "category": row["type"]}
 
 
-def read_xstest(row: Row, task_name: str) -> Doc:
-    """XSTest: safe prompts that look unsafe, and their unsafe contrasts."""
-    place = HUB["safety_guardrail"]
-    check_row(row, place.columns, place.repo)
-    if row["label"] not in ("safe", "unsafe"):
-        raise ConfigError(f"{place.repo}: label is {row['label']!r}; allowed are safe, unsafe")
-    return _document(task_name, row["prompt"], {"label": row["label"], "category": row["type"]})
-
-
-_GROUNDED = (
-    "Answer the question from the context alone, as briefly as you can. If the context does not say, reply: "
-    "The context does not say.\n\nContext:\n{context}\n\nQuestion: "
-)
-
-
-def _grounded(task_name: str, question: str, context: str, reference: str, category: str) -> Doc:
-    specific = {"context": [context], "reference_answer": reference, "category": category}
-    return _document(task_name, question, specific, instruction=_GROUNDED.format(context=context), gold=reference)
-
-
-def read_grounded(row: Row, task_name: str) -> Doc:
-    """A question with the text that answers it, or does not."""
-    check_row(row, ("question", "context", "reference_answer", "category"), f"task {task_name!r}")
-    return _grounded(task_name, row["question"], row["context"], row["reference_answer"], row["category"])
-
-
-def read_halubench(row: Row, task_name: str) -> Doc | None:
-    """HaluBench: of its rows those whose answer is faithful (label PASS), so that the answer is a reference."""
-    place = HUB["grounded_qa"]
-    check_row(row, place.columns, place.repo)
-    if row["label"] not in ("PASS", "FAIL"):
-        raise ConfigError(f"{place.repo}: label is {row['label']!r}; allowed are PASS, FAIL")
+def _from_halubench(row: Row) -> Row | None:
+    """The rows whose answer is faithful (label PASS), so that the answer is a reference."""
+    _check_label("grounded_qa", row, ("PASS", "FAIL"))
     if row["label"] == "FAIL":
         return None
-    category = str(row.get("source_ds") or "")
-    return _grounded(task_name, str(row["question"]), str(row["passage"]), str(row["answer"]), category)
+    texts = {"question": row["question"], "context": row["passage"], "reference_answer": row["answer"]}
+    return {name: str(text) for name, text in texts.items()} | {"category": str(row.get("source_ds") or "")}
 
 
-_TOOLS = (
-    "You can call these tools:\n{tools}\n\nReply with a JSON array of the calls that the request needs and nothing "
-    'else, each call as {{"name": "…", "arguments": {{…}}}}. If no tool fits the request, reply [].\n\nRequest: '
-)
+def _from_xlam(row: Row) -> Row:
+    """Tools and answers are JSON texts."""
+    return {"question": row["query"], "tools": row["tools"], "expected": row["answers"], "category": "xlam"}
 
 
-def _tooled(task_name: str, query: str, tools: str, expected: str, category: str) -> Doc:
-    specific = {"tools": tools, "expected": expected, "category": category}
-    return _document(task_name, query, specific, instruction=_TOOLS.format(tools=tools), gold=expected)
+def _check_label(task: str, row: Row, allowed: Sequence[str]) -> None:
+    if row["label"] not in allowed:
+        raise ConfigError(f"{HUB[task].repo}: label is {row['label']!r}; allowed: {', '.join(allowed)}")
 
 
-def read_tools(row: Row, task_name: str) -> Doc:
-    """A request with tools and the calls it needs."""
-    check_row(row, ("question", "tools", "expected", "category"), f"task {task_name!r}")
-    return _tooled(task_name, row["question"], row["tools"], row["expected"], row["category"])
-
-
-def read_xlam(row: Row, task_name: str) -> Doc:
-    """xlam-function-calling: tools and answers are JSON texts."""
-    place = HUB["tool_use"]
-    check_row(row, place.columns, place.repo)
-    return _tooled(task_name, row["query"], row["tools"], row["answers"], "xlam")
-
-
-READERS: Mapping[str, Mapping[str, Reader]] = {
-    "conversation_helpfulness": {"shipped": read_conversation, "hub": read_mt_bench},
-    "instruction_following_judged": {"shipped": read_instruction, "hub": read_ifeval},
-    "safety_guardrail": {"shipped": read_guarded, "hub": read_xstest},
-    "grounded_qa": {"shipped": read_grounded, "hub": read_halubench},
-    "tool_use": {"shipped": read_tools, "hub": read_xlam},
+_FROM_HUB: Mapping[str, Callable[[Row], Row | None]] = {
+    "conversation_helpfulness": _from_mt_bench,
+    "instruction_following_judged": _from_ifeval,
+    "safety_guardrail": _from_xstest,
+    "grounded_qa": _from_halubench,
+    "tool_use": _from_xlam,
 }
-"""Task -> source -> the function that reads its rows."""
+"""Task -> from a row of the Hub to the form of the shipped rows."""

@@ -40,7 +40,7 @@ from evalkit.lighteval import (
     get_judge_prompt_pollux,
     pollux_corpus,
 )
-from evalkit.lighteval.pollux.judge_arguments import BACKEND_OPTIONS, PolluxJudge
+from evalkit.lighteval.pollux.judge_arguments import BACKEND_OPTIONS, judge_and_options
 from evalkit.runs.contract import read_receipts
 
 pytestmark = pytest.mark.long
@@ -572,10 +572,10 @@ def test_offline_nothing_is_asked() -> None:
 
 def test_the_environment_names_no_server(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
-    judge, _ = PolluxJudge("m", api_key=SECRET).resolve()
+    judge, _ = judge_and_options("m", api_key=SECRET)
     assert (judge.base_url, judge.service) == ("https://api.openai.com/v1", "api.openai.com")
     assert key_in(judge.api_key_env).reveal() == SECRET
-    assert PolluxJudge("m", url="https://api.openai.com/v1").resolve()[0].api_key_env == NO_KEY
+    assert judge_and_options("m", url="https://api.openai.com/v1")[0].api_key_env == NO_KEY
 
 
 @pytest.mark.parametrize("key", ["", "  ", "ключ-4711"], ids=["empty", "blank", "cyrillic"])
@@ -602,7 +602,7 @@ def test_what_is_no_key_is_refused_without_being_shown(key: str) -> None:
     ],
 )
 def test_back_ends(backend: str, url: str | None, provider: str) -> None:
-    judge, _ = PolluxJudge("any/model:of-mine", backend, url, SECRET).resolve()
+    judge, _ = judge_and_options("any/model:of-mine", backend, url, SECRET)
     assert (judge.provider, judge.model) == (provider, "any/model:of-mine")
     assert (judge.api_key_env is None) is (provider in ("vllm", "transformers"))
 
@@ -610,7 +610,7 @@ def test_back_ends(backend: str, url: str | None, provider: str) -> None:
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"judge_backend": "openia"}, "allowed are openai, litellm, inference-providers, transformers, vllm, tgi"),
+        ({"judge_backend": "openia"}, "allowed: openai, litellm, inference-providers, transformers, vllm, tgi"),
         ({"judge_backend": "tgi"}, "needs url"),
         ({"judge_backend": "transformers", "url": "http://127.0.0.1:1/v1"}, "takes no url"),
         ({"judge_backend": "fake", "judge_model_name": "nobody"}, "nobody"),
@@ -626,7 +626,7 @@ def test_back_ends(backend: str, url: str | None, provider: str) -> None:
         ({"score_pattern": r"\d"}, "no group"),
         ({"score_pattern": "("}, "not a regular expression"),
         ({"feedback_pattern": "x", "include_feedback": True}, "no group"),
-        ({"backend_options": {"temprature": 0.5}}, "'temprature'; allowed are temperature"),
+        ({"backend_options": {"temprature": 0.5}}, "'temprature'; allowed: temperature"),
         ({"backend_options": {"temperature": -1}}, "temperature"),
         ({"backend_options": {"max_concurrency": "8"}}, "whole number"),
         ({"backend_options": {"max_concurrency": 0}}, "concurrency"),
@@ -659,7 +659,7 @@ def test_backend_options_are_passed_on() -> None:
         "budget_usd": 0.5, "price": (1.0, 2.0), "requests_per_minute": 60.0, "tokens_per_minute": 1e5, "max_calls": 9,
         "caching": True, "increase_max_tokens_for_reasoning": False,
     }  # fmt: skip
-    judge, run = PolluxJudge("m", api_key=SECRET, max_tokens=None, options=options).resolve()
+    judge, run = judge_and_options("m", api_key=SECRET, max_tokens=None, options=options)
     assert (judge.temperature, judge.max_tokens, judge.timeout_s, judge.price) == (None, None, 5.0, (1.0, 2.0))
     assert dict(judge.params) == {"top_p": 0.5}
     assert (run.concurrency, run.retries, run.budget_usd, run.max_calls) == (4, 1, 0.5, 9)
@@ -668,13 +668,13 @@ def test_backend_options_are_passed_on() -> None:
 
 
 def test_the_page_lists_every_backend_option() -> None:
-    page = (Path(__file__).resolve().parents[3] / "docs" / "pollux.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "pollux.md").read_text(encoding="utf-8")
     paragraph = page.partition("**`backend_options`**")[2].partition("\n\n")[0]
     assert [name for name in BACKEND_OPTIONS if f"`{name}`" not in paragraph] == []
 
 
 def test_hf_provider_is_sent_and_told_apart_in_the_cache() -> None:
-    judge, _ = PolluxJudge("m", "inference-providers", hf_provider="together", api_key=SECRET).resolve()
+    judge, _ = judge_and_options("m", "inference-providers", hf_provider="together", api_key=SECRET)
     assert dict(judge.params) == {"hf_provider": "together"}
 
 
