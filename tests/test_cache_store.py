@@ -23,7 +23,7 @@ from evalkit.core.judges import Params
 from evalkit.core.prompts_and_replies import Reply
 from evalkit.core.reply_keys import canonical_json
 from evalkit.engine.cache import ReplyStore
-from evalkit.engine.cache.counters import Counters
+from evalkit.engine.cache.lookups import Counters
 from evalkit.engine.cache.rows import decoded, encoded, row_of, shared_json
 from evalkit.errors import CacheError, InputError
 

@@ -3,6 +3,8 @@
 What is used of joblib's insides is pinned by ``tests/test_cache_memory.py``.
 """
 
+# ruff: noqa: ARG002  # the signatures are joblib's
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -85,7 +87,6 @@ class ReplyBackend(StoreBackendBase, StoreBackendMixin):  # type: ignore[misc]
         self, call_id: CallId, verbose: int = 1, timestamp: float | None = None, metadata: object = None
     ) -> Reply:
         """The stored reply; KeyError if there is none, as joblib wants it."""
-        del verbose, timestamp, metadata
         reply = self.find(call_id)
         if reply is None:
             raise KeyError(f"no reply of the key {call_id[1]} in {self.store.path}")
@@ -93,7 +94,6 @@ class ReplyBackend(StoreBackendBase, StoreBackendMixin):  # type: ignore[misc]
 
     def get_metadata(self, call_id: CallId) -> dict[str, Any]:
         """Nothing: what is known of a reply is in the reply."""
-        del call_id
         return {}
 
     def store_cached_func_code(self, call_id: CallId, func_code: str | None = None) -> None:
@@ -104,7 +104,6 @@ class ReplyBackend(StoreBackendBase, StoreBackendMixin):  # type: ignore[misc]
         ConfigError
             If a function is memoized by joblib's own `Memory`, whose argument hash is no reply key.
         """
-        del func_code
         if not self.for_replies:
             raise ConfigError(
                 f"joblib.Memory(backend={BACKEND!r}) cannot memoize {call_id[0]!r}: the store holds judges' replies by "
@@ -117,12 +116,10 @@ class ReplyBackend(StoreBackendBase, StoreBackendMixin):  # type: ignore[misc]
 
     def get_cached_func_info(self, call_id: CallId) -> dict[str, str]:
         """Where the replies are."""
-        del call_id
         return {"location": str(self.store.path)}
 
     def dump_item(self, call_id: CallId, item: object, verbose: int = 1) -> NoReturn:
         """Refuse: a reply is stored with the parts of its key, by `ReplyMemory`."""
-        del item, verbose
         raise CacheError(f"{call_id[1]} cannot be stored without the parts of its key; use ReplyMemory.cache")
 
     def store_metadata(self, call_id: CallId, metadata: Mapping[str, Any]) -> None:

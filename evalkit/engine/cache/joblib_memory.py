@@ -3,6 +3,8 @@
 What is used of joblib's insides is pinned by ``tests/test_cache_memory.py``.
 """
 
+# ruff: noqa: ARG002  # the signatures are joblib's
+
 from __future__ import annotations
 
 import asyncio
@@ -117,7 +119,6 @@ class ReplyMemory(Memory):  # type: ignore[misc]
 
     def clear(self, warn: bool = True, *, confirm: str | None = None) -> PruneReport:
         """Remove every reply of the store, exported before; see `ReplyStore.clear` for `confirm`."""
-        del warn
         report: PruneReport = self.store.clear(confirm=confirm)
         return report
 
@@ -138,14 +139,12 @@ class MemoizedReply(MemorizedFunc):  # type: ignore[misc]
 
     def clear(self, warn: bool = True) -> NoReturn:
         """Refuse: replies belong to keys, not to functions."""
-        del warn
         self.store_backend.clear()
 
     def _get_args_id(self, *args: Any, **kwargs: Any) -> str:
         return _parts_of(args, kwargs).key.hex()
 
     def _check_previous_func_code(self, stacklevel: int = 2) -> bool:
-        del stacklevel
         return True
 
     def _cached_call(self, args: Any, kwargs: Any, shelving: bool) -> Any:

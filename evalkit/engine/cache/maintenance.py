@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from evalkit.core.reply_keys import canonical_json
-from evalkit.engine.cache.counters import Counters, Counts
-from evalkit.engine.cache.lookups import Chosen, Lookups, call_id, call_parts, snapshot
+from evalkit.engine.cache.lookups import Chosen, Counters, Counts, Lookups, call_id, call_parts, snapshot
 from evalkit.engine.cache.rows import key_makers
 from evalkit.engine.cache.sqlite_schema import log_of
 from evalkit.engine.cache.writer import Writer

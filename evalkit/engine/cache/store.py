@@ -20,7 +20,7 @@ from evalkit.core.folders import default_folder, network_file_system
 from evalkit.core.prompts_and_replies import Reply
 from evalkit.core.reply_keys import KeyParts, canonical_json
 from evalkit.engine.cache.connections import Connections, gate, stores
-from evalkit.engine.cache.counters import Counters
+from evalkit.engine.cache.lookups import Counters
 from evalkit.engine.cache.maintenance import Maintenance
 from evalkit.engine.cache.process_claims import Claims
 from evalkit.engine.cache.rows import Row, row_of

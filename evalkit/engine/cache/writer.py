@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 
 from evalkit.engine.cache import sqlite_schema as schema
 from evalkit.engine.cache.connections import Connections, Identity
-from evalkit.engine.cache.counters import Counters
-from evalkit.engine.cache.lookups import call_id, rows_in
+from evalkit.engine.cache.lookups import Counters, call_id, rows_in
 from evalkit.engine.cache.rows import Row
 
 _ROWS_PER_COMMIT = 1000
