@@ -38,12 +38,8 @@ class LoopThread:
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
         self._tasks: dict[Future[Any], asyncio.Task[Any]] = {}
-        self._thread = threading.Thread(target=self._main, name="evalkit-loop", daemon=True)
+        self._thread = threading.Thread(target=self.loop.run_forever, name="evalkit-loop", daemon=True)
         self._thread.start()
-
-    def _main(self) -> None:
-        asyncio.set_event_loop(self.loop)
-        self.loop.run_forever()
 
     @classmethod
     def get(cls) -> LoopThread:

@@ -13,12 +13,11 @@ class ClaimedElsewhereError(Exception):
     """Another run or process is asking for a call's samples just now."""
 
 
+@dataclass(eq=False)
 class CallFailedError(Exception):
     """A call ends without a reply."""
 
-    def __init__(self, failure: Failure) -> None:
-        super().__init__(failure.detail)
-        self.failure = failure
+    failure: Failure
 
 
 @dataclass(slots=True, eq=False)

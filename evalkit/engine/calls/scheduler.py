@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from evalkit.core.judges import Judge
-from evalkit.core.prompts_and_replies import Failure, Reply, Request
+from evalkit.core.prompts_and_replies import Failure, Request
 from evalkit.engine.cache.in_flight import InFlight
 from evalkit.engine.calls.budget import Budget
 from evalkit.engine.calls.outcomes import Outcome, Progress
@@ -203,13 +203,6 @@ class Scheduler:
         """Add a warning to be issued once, at the end."""
         if text not in self.notes:
             self.notes.append(text)
-
-    def paid(self, reply: Reply) -> None:
-        """Count what a reply cost."""
-        if reply.cost_usd is None:
-            self.counts.n_unpriced += 1
-        else:
-            self.counts.cost_usd += reply.cost_usd
 
     def resolve(self, key: bytes, outcome: Outcome) -> None:
         """Report what became of a sample that this run asked for."""

@@ -270,7 +270,8 @@ class Workers:
         request, scheduler = call.request, self._scheduler
         storing = []
         for sample, key, reply in zip(request.samples, request.keys, replies, strict=False):
-            scheduler.paid(reply)
+            scheduler.counts.n_unpriced += reply.cost_usd is None
+            scheduler.counts.cost_usd += reply.cost_usd or 0.0
             try:
                 stored = scheduler.store.aput(request.parts_of(sample), reply, newer_than=scheduler.newer_than)
             except CacheError as error:

@@ -18,11 +18,8 @@ from evalkit.engine.providers.transport import Answer
 from evalkit.errors.secrets import Secret, locals_forgotten
 
 _ROUTER = "https://router.huggingface.co"
-# Parameters that the client has by name; all others travel in `extra_body`
-_NAMED = (
-    "messages", "model", "temperature", "max_tokens", "n", "response_format", "top_p", "seed", "stop", "logprobs",
-    "top_logprobs", "frequency_penalty", "presence_penalty", "logit_bias",
-)  # fmt: skip
+# The library rewrites the schema for some servers; all other parameters are sent as they are, in `extra_body`
+_NAMED = ("messages", "model", "response_format")
 
 
 def check(judge: Judge) -> None:
@@ -91,5 +88,4 @@ def _arguments(judge: Judge, body: Mapping[str, Any]) -> dict[str, Any]:
     provider = given.pop("hf_provider", None)
     if provider and provider != "auto" and not judge.base_url:
         given["model"] = f"{given['model']}:{provider}"
-    arguments = {name: given.pop(name) for name in _NAMED if name in given}
-    return arguments | {"extra_body": given} if given else arguments
+    return {name: given.pop(name) for name in _NAMED if name in given} | {"extra_body": given}
