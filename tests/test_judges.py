@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalkit.core.choices import ENGINE_REASONS, REASONS
-from evalkit.core.judges import Judge, Params, host_of
+from evalkit.core.judge_fields import Params, host_of
+from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Message, Prompt, Reply, Request
 from evalkit.core.reply_keys import KeyParts
 from evalkit.errors import ConfigError

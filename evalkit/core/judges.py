@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import ipaddress
-import math
 import os
 import re
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from importlib import import_module
-from numbers import Integral
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
-from urllib.parse import urlsplit
 
 import orjson
 
 from evalkit.core.choices import PROVIDERS
+from evalkit.core.judge_fields import FIELDS, TEXT_FIELDS, Params, host_of, is_server
 from evalkit.core.reply_keys import canonical_json
 from evalkit.core.validation_errors import unknown_key
 from evalkit.errors import ConfigError, guess, listed
@@ -29,106 +26,8 @@ if TYPE_CHECKING:
     Ask: TypeAlias = Callable[[Prompt], str | Reply | Awaitable[str | Reply]]
     """A function that judges: a Prompt in, the text of a reply or a Reply out, at once or awaited."""
 
-MOST_SAMPLES = 1000
-"""Most samples that a judge is asked for an item: more is a slip of the keys, which would be paid."""
-
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 _FIELD_PARAMS = ("temperature", "max_tokens")
-_TEXTS = ("name", "service", "template", "base_url", "api_key_env")
-
-
-def check_samples(samples: Any, name: str = "samples") -> int:
-    """The number of samples, if it can be meant; `name` is what the message calls it.
-
-    Raises
-    ------
-    ConfigError
-        For anything but a whole number from 1 to `MOST_SAMPLES`.
-
-    Examples
-    --------
-    >>> check_samples(3)
-    3
-    >>> check_samples(10**9)
-    Traceback (most recent call last):
-    evalkit.errors.ConfigError: samples must be a whole number from 1 to 1000, not 1000000000
-    """
-    number = int(samples) if isinstance(samples, Integral) and not isinstance(samples, bool) else 0
-    if not 1 <= number <= MOST_SAMPLES:
-        # Python refuses to write a number of thousands of digits
-        shown = "one of more digits" if abs(number) > 10**18 else repr(samples)[:40]
-        raise ConfigError(f"{name} must be a whole number from 1 to {MOST_SAMPLES}, not {shown}")
-    return number
-
-
-class Params(dict[str, Any]):
-    """Further request parameters: a read-only mapping of JSON values that can be hashed."""
-
-    __slots__ = ()
-
-    def __hash__(self) -> int:  # type: ignore[override]
-        return hash(canonical_json(self))
-
-    def __eq__(self, other: object) -> bool:
-        # as JSON: Python takes 1, 1.0 and True for the same, a reply's key does not
-        return isinstance(other, Mapping) and canonical_json(self) == canonical_json(dict(other))
-
-    def __ne__(self, other: object) -> bool:
-        return not self == other
-
-    def _read_only(self, *_: object, **__: object) -> Any:
-        raise TypeError("judge params are read-only; make another Judge with replace()")
-
-    __setitem__ = __delitem__ = __ior__ = clear = pop = popitem = setdefault = update = _read_only
-
-    def __reduce__(self) -> tuple[type[Params], tuple[dict[str, Any]]]:
-        return Params, (dict(self),)
-
-
-def host_of(url: str) -> str:
-    """The host of a URL without its port; ``local`` for loopback."""
-    host = (urlsplit(url).hostname or "").rstrip(".")
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return "local" if host == "localhost" else host
-    address = getattr(address, "ipv4_mapped", None) or address
-    return "local" if address.is_loopback or address.is_unspecified else host
-
-
-def _is_server(url: str) -> bool:
-    """Whether a URL is that of a web server, without a name or password in it."""
-    try:
-        parts = urlsplit(url)
-        port_fits = parts.port is None or parts.port > 0
-    except ValueError:
-        return False
-    return parts.scheme in ("http", "https") and bool(parts.hostname) and port_fits and "@" not in parts.netloc
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) and value >= 0
-
-
-def _is_text(value: object) -> bool:
-    return value is None or isinstance(value, str)
-
-
-_FIELDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
-    **dict.fromkeys(_TEXTS, ("a string", _is_text)),
-    "temperature": ("a number ≥ 0 or None", lambda value: value is None or _is_number(value)),
-    "max_tokens": ("a whole number ≥ 1 or None", lambda value: value is None or (type(value) is int and value >= 1)),
-    "weight": ("a number ≥ 0", _is_number),
-    "timeout_s": ("a number of seconds > 0", lambda value: _is_number(value) and value > 0),
-    "price": (
-        "two numbers (US$ per million prompt and completion tokens) or None",
-        lambda value: (
-            value is None or (isinstance(value, (tuple, list)) and len(value) == 2 and all(map(_is_number, value)))
-        ),
-    ),
-    "params": ("a mapping", lambda value: isinstance(value, Mapping)),
-}
-"""Field -> which values are allowed, and whether a value is one of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +105,7 @@ class Judge:
         if not isinstance(self.model, str) or not self.model.strip():
             raise ConfigError(f"a judge needs a model: '{self.provider}:MODEL'")
         who = f"judge '{self.provider}:{self.model}'"
-        for name, (allowed, fits) in _FIELDS.items():
+        for name, (allowed, fits) in FIELDS.items():
             if not fits(value := getattr(self, name)):
                 raise ConfigError(f"{name} of {who} must be {allowed}, got {value!r:.60}")
         for name in ("temperature", "weight"):
@@ -232,7 +131,7 @@ class Judge:
     def _check_addresses(self, who: str) -> None:
         if self.provider == "openai" and not self.base_url and os.environ.get("OPENAI_BASE_URL"):
             object.__setattr__(self, "base_url", os.environ["OPENAI_BASE_URL"])
-        if self.base_url and not _is_server(self.base_url):
+        if self.base_url and not is_server(self.base_url):
             # not shown: it may contain a password
             raise ConfigError(
                 f"base_url of {who} is not the address of a server, or contains a password; write it as "
@@ -269,7 +168,9 @@ class Judge:
         if isinstance(self.api_key_env, str) and _VARIABLE.fullmatch(self.api_key_env):
             watch_key(self.api_key_env)
         served = self.base_url or (os.environ.get("OPENAI_BASE_URL") if self.provider == "openai" else None)
-        fields = {name: getattr(self, name) for name in ("provider", "model", *_TEXTS, "params")} | {"base_url": served}
+        fields = {name: getattr(self, name) for name in ("provider", "model", *TEXT_FIELDS, "params")} | {
+            "base_url": served
+        }
         if find_key(list(fields.values())) is None:
             return
         name, where = next((name, where) for name, value in fields.items() if (where := find_key(value)))

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from evalkit.core.judges import Judge, JudgesLike, check_samples
+from evalkit.core.judge_fields import check_samples
+from evalkit.core.judges import Judge, JudgesLike
 from evalkit.core.settings import Place, Settings
 from evalkit.core.vote_aggregate_rules import RULE_NAMES, Rules
 from evalkit.errors import ConfigError, EvalkitWarning, listed

@@ -10,7 +10,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from evalkit.core.choices import PROVIDERS
-from evalkit.core.judges import Judge, check_samples
+from evalkit.core.judge_fields import check_samples
+from evalkit.core.judges import Judge
 from evalkit.core.settings import Place, Settings
 from evalkit.core.validation_errors import explain
 from evalkit.core.vote_aggregate_rules import RULE_NAMES, Rules

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from evalkit.core.judges import Judge, check_samples
+from evalkit.core.judge_fields import check_samples
+from evalkit.core.judges import Judge
 from evalkit.core.vote_aggregate_rules import Rules
 from evalkit.errors import ConfigError
 from evalkit.rubrics import Profile, Rubric, load_profile

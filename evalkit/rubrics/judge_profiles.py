@@ -10,7 +10,8 @@ from typing import Any
 from pydantic import BaseModel, Field, PrivateAttr, ValidationError, field_validator
 
 from evalkit.core.formatting import html_text
-from evalkit.core.judges import MOST_SAMPLES, Judge, JudgesLike
+from evalkit.core.judge_fields import MOST_SAMPLES
+from evalkit.core.judges import Judge, JudgesLike
 from evalkit.core.validation_errors import explain
 from evalkit.core.vote_aggregate_rules import AggregateRule, VoteRule, VoteTies
 from evalkit.errors import ConfigError, EvalkitError, RubricError, guess, listed

@@ -15,7 +15,8 @@ from typing import Any
 import orjson
 
 from evalkit._version import __version__
-from evalkit.core.judges import Judge, host_of
+from evalkit.core.judge_fields import host_of
+from evalkit.core.judges import Judge
 from evalkit.core.prompts_and_replies import Request
 from evalkit.engine.providers.chat_client import ChatClient
 from evalkit.engine.providers.judge_checks import check_key, check_params

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from evalkit.core.choices import BACKENDS
-from evalkit.core.judges import Judge, host_of
+from evalkit.core.judge_fields import host_of
+from evalkit.core.judges import Judge
 from evalkit.engine import Options
 from evalkit.engine.providers.api_keys import NO_KEY, hold_key
 from evalkit.errors import ConfigError, listed
