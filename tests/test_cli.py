@@ -361,7 +361,7 @@ def test_what_is_judged_must_be_named(run) -> None:
     assert "--rubric (evalkit rubric list shows them), or --profile" in one_line(err)
     code, _, err = run("judge", "items.jsonl", "--judge", "fake", "--profile", "strict")
     assert code == 2
-    assert "names no rubric; give one (profile.with_rubric, --rubric)" in one_line(err)
+    assert "has no rubric; pass one with profile.with_rubric or --rubric" in one_line(err)
 
 
 def test_flags_change_the_judges_they_name(run) -> None:
@@ -437,7 +437,7 @@ def test_a_profile_must_be_called_yaml() -> None:
     [
         ({"item_id": "a", "question": "q", "answer": "x"}, "needs the column 'context', which the items lack"),
         ({"item_id": "a", "question": "q", "answer": None, "context": "c"}, "1 of 1 item has no 'answer'"),
-        ({"item_id": None, "question": "q", "answer": "x", "context": "c"}, "row 0 has no usable id"),
+        ({"item_id": None, "question": "q", "answer": "x", "context": "c"}, "row 0 has an invalid id"),
     ],
 )
 def test_bad_items_are_one_line(run, line: dict, said: str) -> None:
@@ -603,7 +603,7 @@ def test_rubric_list_and_show(run) -> None:
     assert json.loads(out)["criteria"][0]["scale"].keys() == {"0", "1", "2"}
     code, _, err = run("rubric", "show", "nosuch")
     assert code == 2
-    assert "rubric 'nosuch' not found; available are " in one_line(err)
+    assert "rubric 'nosuch' not found; available: " in one_line(err)
 
 
 def test_lint_fails_on_errors_alone(run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -338,7 +338,7 @@ class TestMistakes:
             ({"mark": [1, None]}, {"score": "mark"}, "row 1, column 'mark': the value is missing"),
             ({"mark": {"a": 1}}, {"score": "mark"}, "row 1, column 'mark': .* is neither on the scale"),
             ({"judge": None}, {"score": "mark"}, "row 1, column 'judge': no judge; fill it or leave the row out"),
-            ({"item_id": None}, {"score": "mark"}, "row 1 has no usable id in column 'item_id'"),
+            ({"item_id": None}, {"score": "mark"}, "row 1 has an invalid id in column 'item_id'"),
             ({"mark": "two"}, {"score": "mark", "sample": "mark"}, "row 1, column 'mark': sample 'two' is not a whole"),
             ({"mark": 5}, {"text": "mark"}, r"row 0, column 'mark': a reply is a string, got int \(1\); .*score="),
             ({"sample": 0, "item_id": "a"}, {"score": "mark", "sample": {"a": 0}}, "row 1, column 'sample': the same"),

@@ -208,7 +208,7 @@ class TestCanonical:
     @pytest.mark.parametrize(
         ("value", "message"),
         [
-            (b"bytes", "type bytes cannot be an item's field; give text, numbers, lists or dicts"),
+            (b"bytes", "cannot have the type bytes; use strings, numbers, lists or dicts"),
             ({1, 2}, "type set"),
             (math.inf, "infinite"),
             ([-math.inf], "infinite"),
@@ -217,8 +217,8 @@ class TestCanonical:
             (dt.timedelta(1), "type timedelta"),
             (np.timedelta64(1, "s"), "type timedelta"),
             (2**64, "beyond 64 bits"),
-            ("\ud800", "broken"),
-            ({"\udfff": 1}, "broken"),
+            ("\ud800", "invalid text"),
+            ({"\udfff": 1}, "invalid text"),
             ({1: "a", "1": "b"}, "field '1' twice"),
             (print, "type builtin_function_or_method"),
         ],
@@ -272,11 +272,11 @@ class TestIds:
             ),
             (["1", 1.0], "repeated in column 'item_id': '1'"),
             (["é", "e\u0301"], "repeated in column 'item_id': 'é'"),
-            (["a", None], "row 1 has no usable id in column 'item_id': None; ids are texts or numbers"),
-            (["a", math.nan], "row 1 has no usable id"),
-            (["a", ""], "row 1 has no usable id"),
-            (["a", True], "row 1 has no usable id in column 'item_id': True"),
-            (["a", ["b"]], "row 1 has no usable id"),
+            (["a", None], "row 1 has an invalid id in column 'item_id': None; ids must be strings or numbers"),
+            (["a", math.nan], "row 1 has an invalid id"),
+            (["a", ""], "row 1 has an invalid id"),
+            (["a", True], "row 1 has an invalid id in column 'item_id': True"),
+            (["a", ["b"]], "row 1 has an invalid id"),
         ],
     )
     def test_faults(self, ids, message):
@@ -287,9 +287,9 @@ class TestIds:
         frame = pd.DataFrame({"answer": ["a", "b"]}, index=["x", "x"])
         with pytest.raises(InputError, match="repeated in the index: 'x'"):
             as_items(frame)
-        with pytest.raises(InputError, match="index has several levels; name the id column as item_id"):
+        with pytest.raises(InputError, match="index has several levels; pass the id column as item_id"):
             as_items(frame.set_index(pd.MultiIndex.from_tuples([(1, 2), (1, 3)])))
-        with pytest.raises(InputError, match="no column 'id' for the ids; they have 'answer'"):
+        with pytest.raises(InputError, match="no column 'id' for the ids; available: 'answer'"):
             as_items(frame, item_id="id")
 
 
@@ -317,14 +317,14 @@ class TestSources:
     @pytest.mark.parametrize(
         ("source", "message"),
         [
-            ("items.jsonl", "not str; load_items reads files"),
-            (b"x", "not bytes"),
-            (3, "not int"),
-            (None, "not NoneType"),
-            ([{"a": 1}, "text"], "item 1 of the list is str, not a mapping"),
-            ((row for row in ()), "not generator"),
-            (pd.DataFrame([[1, 2]], columns=["a", "a"]), "column 'a' twice"),
-            (pd.DataFrame([[1, 2]], columns=["1", 1]), "column '1' twice"),
+            ("items.jsonl", "got str; load_items reads files"),
+            (b"x", "got bytes"),
+            (3, "got int"),
+            (None, "got NoneType"),
+            ([{"a": 1}, "text"], "item 1 of the list: expected a mapping of fields, got str"),
+            ((row for row in ()), "got generator"),
+            (pd.DataFrame([[1, 2]], columns=["a", "a"]), "duplicate columns: 'a'"),
+            (pd.DataFrame([[1, 2]], columns=["1", 1]), "duplicate columns: '1'"),
         ],
     )
     def test_faults(self, source, message):
@@ -332,7 +332,9 @@ class TestSources:
             as_items(source)
 
     def test_fault_in_a_value_names_item_and_column(self):
-        with pytest.raises(InputError, match="item 'b', column 'answer': a value of type bytes"):
+        with pytest.raises(
+            InputError, match="item 'b', column 'answer': a field of an item cannot have the type bytes"
+        ):
             as_items([{"item_id": "a", "answer": "x"}, {"item_id": "b", "answer": b"x"}])
 
     def test_column_names_do_not_look_at_values(self):
@@ -378,7 +380,7 @@ class TestLoad:
             ("i.csv", b'a,b\n"open,1\n', "invalid CSV or TSV"),
             ("i.csv", b"a,b\n1,2,3\n4,5,6\n", "Expected 2 fields in line 2, saw 3"),
             ("i.csv", b"a,b\n1,2\n4,5,6\n", "invalid CSV or TSV"),
-            ("i.csv", b"a,a\n1,2\n", "column 'a' twice"),
+            ("i.csv", b"a,a\n1,2\n", "duplicate columns: 'a'"),
             ("i.csv", b"a\n\xff\n", "save it as UTF-8"),
             ("i.parquet", b"PAR1", "invalid parquet"),
             ("i.xlsx", b"", "unknown file format: .*; allowed endings: .jsonl"),
@@ -411,5 +413,5 @@ class TestLoad:
         monkeypatch.setattr(datasets, "load_dataset", load)
         assert load_items("org/items-v1.5", split="test", name="en")["item_id"].tolist() == ["1", "2"]
         assert asked == [("org/items-v1.5", "en", "test")]
-        with pytest.raises(InputError, match="'org/missing' is no file here and no data set"):
+        with pytest.raises(InputError, match="'org/missing' is not a file, and loading it"):
             load_items("org/missing")

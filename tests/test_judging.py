@@ -411,7 +411,7 @@ def test_a_profile_names_rubric_judges_and_samples(tmp_path):
     table = ek.judge(rows(), ek.load_profile(profile))
     assert len(table) == 4 * 2
     assert len(ek.judge(rows(), str(profile))) == 4 * 2
-    with pytest.raises(RubricError, match="names no rubric"):
+    with pytest.raises(RubricError, match="has no rubric"):
         ek.judge(rows(), ek.load_profile("strict"), FAKE)
     assert len(ek.judge(rows(), ek.load_profile("conservative").with_rubric("relevancy"), FAKE)) == 4 * 5
 

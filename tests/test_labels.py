@@ -87,16 +87,16 @@ class TestMeaning:
     @pytest.mark.parametrize(
         ("value", "criterion", "message"),
         [
-            (3, "c", r"item '0', column 'a': label '3' is not on the scale; allowed are 0, 1, 2, true, false"),
+            (3, "c", r"item '0', column 'a': label '3' is not on the scale; allowed: 0, 1, 2, true, false"),
             ("great", "c", "label 'great' is not on the scale"),
             (1.5, "c", "label '1.5' is not on the scale"),
-            (1.5, "share", "label '1.5' is not on the scale; allowed are 0, 1$"),
-            ("maybe", "tone", "allowed are 1, no, да, true, false"),
+            (1.5, "share", "label '1.5' is not on the scale; allowed: 0, 1$"),
+            ("maybe", "tone", "allowed: 1, no, да, true, false"),
             ("alike", "same", "label 'alike' is not on the scale"),
-            (True, "same", "a boolean label needs a criterion with a pass rule"),
-            ("False", "same", "a boolean label needs a criterion with a pass rule"),
-            ([1], "c", "a label is a code, a level name or a boolean, not list"),
-            ({"label": 1}, "c", "not dict"),
+            (True, "same", "boolean labels need a criterion with a pass rule"),
+            ("False", "same", "boolean labels need a criterion with a pass rule"),
+            ([1], "c", "expected a code, a level name or a boolean as label, got list"),
+            ({"label": 1}, "c", "got dict"),
         ],
     )
     def test_what_is_not_on_the_scale(self, value, criterion, message):
@@ -106,15 +106,15 @@ class TestMeaning:
 
 class TestFaults:
     def test_missing_column_names_what_is_there(self):
-        with pytest.raises(InputError, match="no column 'ann1'; they have 'item_id', 'a'"):
+        with pytest.raises(InputError, match="no column 'ann1'; available: 'item_id', 'a'"):
             extract_labels([{"a": 1}], {"c": "ann1"})
 
     def test_a_column_twice(self):
-        with pytest.raises(InputError, match="criterion 'c' names a column twice among 'a', 'a'"):
+        with pytest.raises(InputError, match="duplicate column for criterion 'c' among 'a', 'a'"):
             extract_labels([{"a": 1}], {"c": ["a", "a"]})
 
     def test_unknown_criterion(self):
-        with pytest.raises(RubricError, match="no criterion 'x'; it has 'c'"):
+        with pytest.raises(RubricError, match="no criterion 'x'; available: 'c'"):
             extract_labels([{"a": 1}], {"x": "a"}, rubric=RUBRIC)
 
     def test_the_name_of_a_rubric_is_a_rubric(self):

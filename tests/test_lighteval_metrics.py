@@ -311,7 +311,7 @@ MISUSE = {
     "unknown template": (judge_metric("correctness"), "judge", {"judges": [fake("strict", judge_template_id="nope")]},
                          RubricError, "judge template 'nope' not found in"),
     "unknown profile": (judge_metric("correctness"), "judge", {"judges": [fake("strict")], "profile": "nope"},
-                        ConfigError, "there is no profile 'nope'"),
+                        ConfigError, "profile 'nope' not found"),
     "no key": (judge_metric("correctness"), "judge", {"judges": [{"judge_model_name": "m", "judge_backend": "openai"}]},
                JudgeError,
                "OPENAI_API_KEY is not set; set it, or name another variable as api_key_env of this judge in the"),
@@ -564,7 +564,7 @@ def test_a_profile_of_the_config_may_be_the_plugins_own(run, tmp_path):
     run(judge_metric("correctness"), "judge", {"profile": "house"}, bindings={"sums": {"plugin_path": str(plugin)}})
     [receipt] = read_receipts(tmp_path / "receipts.json")
     assert (receipt.profile, receipt.samples) == ("house", 2)
-    with pytest.raises(ConfigError, match=r"task 'sums\|0'.* there is no profile 'nope'"):
+    with pytest.raises(ConfigError, match=r"task 'sums\|0'.* profile 'nope' not found"):
         run(judge_metric("correctness"), "judge", None, bindings={"sums": {"judge_profile": "nope"}})
 
 

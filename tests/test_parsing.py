@@ -367,9 +367,9 @@ def test_all_matches_of_a_pattern_must_agree() -> None:
 @pytest.mark.parametrize(
     ("form", "words"),
     [
-        ("xml", "allowed are json, tagged, number, label, regex:PATTERN"),
-        ("", "allowed are"),
-        ("regex:(", "no regular expression"),
+        ("xml", "allowed: json, tagged, number, label, regex:PATTERN"),
+        ("", "allowed: "),
+        ("regex:(", "invalid regular expression|not a valid regular expression"),
         (r"regex:\d", "0 groups"),
         (r"regex:(\d)(\d)", "2 groups"),
     ],

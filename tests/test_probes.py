@@ -398,9 +398,9 @@ def test_rubrics_that_a_probe_does_not_fit():
 
 
 def test_unknown_attacks_and_paddings():
-    with pytest.raises(ConfigError, match="unknown attack 'nonesuch'; allowed are fake_verdict, "):
+    with pytest.raises(ConfigError, match="unknown attack 'nonesuch'; allowed: fake_verdict, "):
         ek.probes.probe_injection(items_of(1), RUBRIC, "fake:strict", attacks=["nonesuch"])
-    with pytest.raises(ConfigError, match="unknown padding 'nonesuch'; allowed are preface, "):
+    with pytest.raises(ConfigError, match="unknown padding 'nonesuch'; allowed: preface, "):
         ek.probes.probe_verbosity(items_of(1), RUBRIC, "fake:strict", paddings="nonesuch")
     with pytest.raises(ConfigError, match="one or more attacks, each once; got 'plea', 'plea'"):
         ek.probes.probe_injection(items_of(1), RUBRIC, "fake:strict", attacks=[PLEA, PLEA])

@@ -142,8 +142,8 @@ class TestFaults:
         [
             ("profile: p\nsample: 3\n", r"p\.yaml: profile 'p': unknown key 'sample'"),
             ("profile: p\nprofile: q\n", r"p\.yaml, line 2: .*duplicate key"),
-            ("- p\n", r"p\.yaml: a profile file is a mapping"),
-            ("", r"p\.yaml: a profile file is a mapping"),
+            ("- p\n", r"p\.yaml: expected a mapping with profile"),
+            ("", r"p\.yaml: expected a mapping with profile"),
         ],
     )
     def test_files(self, tmp_path, text, message):
@@ -152,7 +152,7 @@ class TestFaults:
             load_profile(tmp_path / "p.yaml")
 
     def test_missing(self, tmp_path):
-        with pytest.raises(ConfigError, match="there is no profile 'lenient'; there are 'conservative', 'strict'"):
+        with pytest.raises(ConfigError, match="profile 'lenient' not found; available: 'conservative', 'strict'"):
             load_profile("lenient")
         with pytest.raises(ConfigError, match=r"nothing\.yaml cannot be read"):
             load_profile(tmp_path / "nothing.yaml")
@@ -160,7 +160,7 @@ class TestFaults:
 
 class TestRubric:
     def test_none_named(self):
-        with pytest.raises(RubricError, match=r"profile 'strict' names no rubric; give one \(profile\.with_rubric"):
+        with pytest.raises(RubricError, match=r"profile 'strict' has no rubric; pass one with profile.with_rubric"):
             load_profile("strict").load()
 
     def test_given_by_name_or_object(self, mine):

@@ -236,9 +236,9 @@ class TestLookUp:
     @pytest.mark.parametrize(
         ("name", "message"),
         [
-            ("nothing", r"rubric 'nothing' not found; available are .*'faithfulness'.*with EVALKIT_RUBRICS"),
-            ("faithfulness@v99", "'faithfulness' has no version v99; available are v1"),
-            ("Faithfulness", "invalid rubric name 'Faithfulness': give id, id@version"),
+            ("nothing", r"rubric 'nothing' not found; available: .*'faithfulness'.*with EVALKIT_RUBRICS"),
+            ("faithfulness@v99", "'faithfulness' has no version v99; available: v1"),
+            ("Faithfulness", "invalid rubric name 'Faithfulness': expected an id, id@version"),
             ("faithfulness@1", "invalid rubric name"),
             ("../faithfulness", "invalid rubric name"),
             ("templates", "rubric 'templates' not found"),
@@ -253,7 +253,7 @@ class TestLookUp:
 
     def test_a_file_in_the_place_of_another(self, home):
         put(home, "mine/v2.yaml", GOOD)
-        with pytest.raises(RubricError, match=r"v2\.yaml holds mine@v1; in this place it must be mine@v2"):
+        with pytest.raises(RubricError, match=r"v2\.yaml contains mine@v1; by its path it must be mine@v2"):
             load_rubric("mine")
 
     def test_list(self, home):
@@ -290,9 +290,12 @@ class TestBrokenFiles:
             ),
             (GOOD + "id: mine\n", r'v1\.yaml, line 7: invalid YAML \(found duplicate key "id"'),
             (GOOD.replace("1: yes", "0: yes"), "line 6: invalid YAML .*duplicate key"),
-            (GOOD + "    pass_at: 7\n", "criterion 'c': pass_at 7 is not on the scale; allowed are 0, 1"),
+            (GOOD + "    pass_at: 7\n", "criterion 'c': pass_at 7 is not on the scale; allowed: 0, 1"),
             (GOOD.replace("{0: no, 1: yes}", "{}"), "the scale is empty"),
-            (GOOD.replace("{0: no, 1: yes}", "{true: a, false: b}") + "    level: nominal\n", "quote it in YAML"),
+            (
+                GOOD.replace("{0: no, 1: yes}", "{true: a, false: b}") + "    level: nominal\n",
+                "put it in quotes in YAML",
+            ),
             (GOOD + "  bad indent\n", "line .*: invalid YAML"),
             ("id: !!python/object/apply:os.system ['true']\n", "invalid YAML"),
             ("- a\n- b\n", "expected a mapping with id, version, inputs and criteria"),
@@ -338,13 +341,13 @@ def test_dump_keeps_the_order_and_long_lines():
     [
         (
             lambda: load_rubric("faithfulnes"),
-            "rubric 'faithfulnes' not found; did you mean 'faithfulness'\\? available are '",
+            "rubric 'faithfulnes' not found; did you mean 'faithfulness'\\? available: '",
         ),
-        (lambda: load_rubric("nothing-like-it"), "rubric 'nothing-like-it' not found; available are"),
-        (lambda: load_rubric("faithfulness").criterion("faithfullness"), "did you mean 'faithfulness'\\? it has"),
-        (lambda: load_profile("strickt"), "no profile 'strickt'; did you mean 'strict'\\? there are"),
+        (lambda: load_rubric("nothing-like-it"), "rubric 'nothing-like-it' not found; available:"),
+        (lambda: load_rubric("faithfulness").criterion("faithfullness"), "did you mean 'faithfulness'\\? available:"),
+        (lambda: load_profile("strickt"), "profile 'strickt' not found; did you mean 'strict'\\? available:"),
         (lambda: load_template("defualt"), "template 'defualt' not found; did you mean 'default"),
-        (lambda: Judge.of("fakee:strict"), "provider 'fakee'; did you mean 'fake'\\? allowed are openai"),
+        (lambda: Judge.of("fakee:strict"), "provider 'fakee'; did you mean 'fake'\\? allowed: openai"),
         (lambda: FakeClient(Judge.of("fake:lenent")), "persona 'lenent' of the fake judge; did you mean 'lenient'\\?"),
     ],
     ids=["rubric", "no guess", "criterion", "profile", "template", "provider", "persona"],

@@ -399,7 +399,7 @@ def test_a_profile_of_the_project_that_changed_while_its_run_waited_fails_the_ru
     gone = queued()
     profile.unlink()
     Worker(runner).work(once=True)
-    assert "there is no profile 'mine'" in str(runner.run(gone).error)
+    assert "profile 'mine' not found" in str(runner.run(gone).error)
 
 
 def test_a_template_of_the_project_that_changed_while_its_run_waited_fails_the_run(

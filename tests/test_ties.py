@@ -143,11 +143,11 @@ def test_summary_win_rate_and_rubric_score_count_a_tie_as_scored():
 
 
 def test_choices_are_refused_by_name():
-    with pytest.raises(ConfigError, match=r"align got ties='low'; allowed are 'na', 'half', 'wrong'$"):
+    with pytest.raises(ConfigError, match=r"align got ties='low'; allowed: 'na', 'half', 'wrong'$"):
         check_counting("align", "low")
-    with pytest.raises(ConfigError, match=r"align got unscored=0; allowed are 'drop', 'wrong'$"):
+    with pytest.raises(ConfigError, match=r"align got unscored=0; allowed: 'drop', 'wrong'$"):
         check_counting("align", "na", 0)
-    with pytest.raises(ConfigError, match=r"f got ties='wrong'; allowed are 'na', 'half': nothing is right$"):
+    with pytest.raises(ConfigError, match=r"f got ties='wrong'; allowed: 'na', 'half': nothing is right$"):
         check_counting("f", "wrong", but=("ties=wrong",), why="nothing is right")
 
 

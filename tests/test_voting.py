@@ -254,7 +254,7 @@ def test_missing_column_double_rows_and_silent_rows_are_errors():
         vote(pd.concat([table, table]))
     with pytest.raises(InputError, match="no error, and no score"):
         vote(table.assign(score=[np.nan, 1.0]))
-    with pytest.raises(InputError, match="'item_id' is empty in 1 of 2"):
+    with pytest.raises(InputError, match="'item_id' has missing values in 1 of 2"):
         vote(table.assign(item_id=[None, "1"]))
     with pytest.raises(InputError, match="invalid scale"):
         vote(table.assign(scale="?"))

@@ -178,7 +178,7 @@ def chosen(choice: Iterable[str | Kind | Mapping[str, Any]] | None, shipped: lis
     name = kind.__name__.lower()
     unknown = [entry for entry in choice if isinstance(entry, str) and entry not in known]
     if unknown:
-        raise ConfigError(f"unknown {name} {unknown[0]!r}; allowed are {', '.join(known)}")
+        raise ConfigError(f"unknown {name} {unknown[0]!r}; allowed: {', '.join(known)}")
     texts = [known[entry] if isinstance(entry, str) else kind.of(entry) for entry in choice]
     names = [text.name for text in texts]
     if not names or len(set(names)) < len(names):

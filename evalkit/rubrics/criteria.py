@@ -103,13 +103,15 @@ class Criterion(BaseModel):
     def _check_name(cls, name: str) -> str:
         name = name.strip()
         if len(name.splitlines()) != 1 or len(name) > 200:
-            raise ValueError("a criterion's name is one line of 1 to 200 characters")
+            raise ValueError("a criterion's name must be one line of 1 to 200 characters")
         return name
 
     @model_validator(mode="after")
     def _check_critical(self) -> Criterion:
         if self.critical and not self.scale.has_rule:
-            raise ValueError(f"criterion {self.name!r} is critical and needs a pass rule (pass_at or pass_if)")
+            raise ValueError(
+                f"criterion {self.name!r} is critical and therefore needs a pass rule (pass_at or pass_if)"
+            )
         return self
 
     def to_dict(self) -> dict[str, Any]:

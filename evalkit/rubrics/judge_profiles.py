@@ -101,7 +101,7 @@ class Profile(BaseModel):
         if self._rubric is not None:
             return self._rubric
         if self.rubric is None:
-            raise RubricError(f"profile {self.profile!r} names no rubric; give one (profile.with_rubric, --rubric)")
+            raise RubricError(f"profile {self.profile!r} has no rubric; pass one with profile.with_rubric or --rubric")
         for rubric in self._candidates():
             if self.rubric_hash in (None, "", rubric.content_hash):
                 return rubric
@@ -190,14 +190,13 @@ def load_profile(name: str | Path) -> Profile:
         if found is None:
             there = sorted({file.stem for place in places for file in place.glob("*.yaml")})
             raise ConfigError(
-                f"there is no profile {name!r}; {guess(name, there)}there are {listed(there)}; "
-                "a path to a .yaml file works too"
+                f"profile {name!r} not found; {guess(name, there)}available: {listed(there)} and paths of .yaml files"
             )
         path = found
     try:
         values = read_yaml(path)
         if not isinstance(values, Mapping):
-            raise ConfigError("a profile file is a mapping with profile, rubric, judges, samples, vote and aggregate")
+            raise ConfigError("expected a mapping with profile, rubric, judges, samples, vote and aggregate")
         made = Profile(**{str(key): value for key, value in values.items()})
         made._folder = path.resolve().parent
         return made

@@ -65,11 +65,12 @@ def extract_labels(
         given = [names] if isinstance(names, str) else list(names)
         if len(set(given)) < len(given):
             raise InputError(
-                f"criterion {criterion!r} names a column twice among {listed(given)}; one annotator is one column"
+                f"duplicate column for criterion {criterion!r} among {listed(given)}; "
+                "each annotator needs a column of their own"
             )
         for name in given:
             if name not in frame.columns:
-                raise InputError(f"the items have no column {name!r}; they have {listed(frame.columns, most=30)}")
+                raise InputError(f"the items have no column {name!r}; available: {listed(frame.columns, most=30)}")
             scale = None if scales is None else scales.criterion(criterion).scale
             for key, value in zip(ids, frame[name].tolist(), strict=True):
                 if is_missing(value) or (isinstance(value, str) and not value.strip()):
@@ -85,7 +86,7 @@ def extract_labels(
 
 def _label(value: Any, scale: Scale | None, where: str) -> str:
     if isinstance(value, (list, dict)):
-        raise InputError(f"{where}: a label is a code, a level name or a boolean, not {type(value).__name__}")
+        raise InputError(f"{where}: expected a code, a level name or a boolean as label, got {type(value).__name__}")
     text = str(value).strip()
     word = text.casefold() if text.casefold() in ("true", "false") else None
     if scale is None:
@@ -93,12 +94,12 @@ def _label(value: Any, scale: Scale | None, where: str) -> str:
     code = scale.code(value)
     if code is None and word:
         if not scale.has_rule:
-            raise InputError(f"{where}: a boolean label needs a criterion with a pass rule")
+            raise InputError(f"{where}: boolean labels need a criterion with a pass rule")
         return word
     if code is None:
         code = scale.named(text)
     if code is None:
         booleans = ", true, false" if scale.has_rule else ""
         allowed = ", ".join(scale.labels) + booleans
-        raise InputError(f"{where}: label {text!r} is not on the scale; allowed are {allowed}")
+        raise InputError(f"{where}: label {text!r} is not on the scale; allowed: {allowed}")
     return str(code)

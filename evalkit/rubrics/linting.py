@@ -53,7 +53,7 @@ def _errors(rubric: Rubric, items: ItemsLike | None, template: str | None) -> It
 
 def _warnings(rubric: Rubric) -> Iterator[tuple[str, str]]:
     if not rubric.description.strip():
-        yield rubric.id, "no description: write in one sentence what is judged"
+        yield rubric.id, "no description: describe in one sentence what is judged"
     if not any(criterion.weight for criterion in rubric.criteria):
         yield rubric.id, "all weights are 0: no rubric score can be combined"
     for criterion in rubric.criteria:
@@ -70,9 +70,9 @@ def _of_criterion(criterion: Criterion, *, pointwise: bool) -> Iterator[str]:
         if _overlap(text, other_text) >= _ALIKE:
             yield f"levels {code_text(code)} and {code_text(other)} read almost alike: judges cannot tell them apart"
     if not scale.has_rule and pointwise:
-        yield "no pass rule (pass_at or pass_if): no pass rate and no gate"
+        yield "no pass rule (pass_at or pass_if): no pass rate, and not usable in a gate"
     if criterion.level != "nominal" and len(scale) > _MOST_LEVELS:
-        yield f"{len(scale)} levels: people and judges keep about five apart"
+        yield f"{len(scale)} levels: people and judges can distinguish about five"
 
 
 def _overlap(text: str, other: str) -> float:

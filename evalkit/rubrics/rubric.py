@@ -76,7 +76,7 @@ class Rubric(BaseModel):
     def __init__(self, **fields: Any) -> None:
         if fields.get("criteria_per_call") == "all":
             raise RubricError(
-                f"rubric {fields.get('id', '?')!r}: criteria_per_call 'all' is reserved and not there yet; use 'one'"
+                f"rubric {fields.get('id', '?')!r}: criteria_per_call 'all' is not available yet; use 'one'"
             )
         try:
             super().__init__(**fields)
@@ -89,13 +89,13 @@ class Rubric(BaseModel):
     def _check_names(cls, text: str, info: Any) -> str:
         pattern, form = {
             "id": (ID, "lower-case letters, digits, '_' and '-'"),
-            "version": (_VERSION, "'v' and a number, as in v1"),
-            "template": (_TEMPLATE, "name@version, as in default@v1"),
+            "version": (_VERSION, "'v' and a number, such as v1"),
+            "template": (_TEMPLATE, "name and version, such as default@v1"),
         }[info.field_name]
         if not pattern.fullmatch(text):
-            raise ValueError(f"{text!r} is not of the form {form}")
+            raise ValueError(f"{text!r} must consist of {form}")
         if info.field_name == "id" and text in RESERVED_NAMES:
-            raise ValueError(f"{text!r} is the name of a folder beside the rubrics; choose another")
+            raise ValueError(f"{text!r} is reserved for a folder beside the rubrics; choose another id")
         return text
 
     @field_validator("inputs")
@@ -103,12 +103,12 @@ class Rubric(BaseModel):
     def _check_inputs(cls, inputs: tuple[str, ...]) -> tuple[str, ...]:
         names = [name.removesuffix("?") for name in inputs]
         if not names:
-            raise ValueError("inputs is empty; name the item columns that the prompt shows")
+            raise ValueError("inputs is empty; list the item columns that the prompt shows")
         wrong = [name for name in inputs if not _INPUT.fullmatch(name) or name.removesuffix("?") in _RESERVED]
         if wrong:
             raise ValueError(f"{listed(wrong)} cannot be an input (letters, digits and '_'; not {listed(_RESERVED)})")
         if len(set(names)) < len(names):
-            raise ValueError("inputs names a column twice")
+            raise ValueError("duplicate column in inputs")
         return inputs
 
     @model_validator(mode="after")
@@ -121,12 +121,12 @@ class Rubric(BaseModel):
             missing = {"answer_a", "answer_b"} - set(self.required_inputs)
             if missing:
                 lost = listed(sorted(missing))
-                raise ValueError(f"a pairwise rubric needs the inputs answer_a and answer_b; {lost} missing")
+                raise ValueError(f"a pairwise rubric needs the inputs answer_a and answer_b; missing: {lost}")
             for criterion in self.criteria:
                 if criterion.level != "nominal" or not {"A", "B"} <= set(criterion.scale.codes) <= {"A", "B", "tie"}:
                     raise ValueError(
-                        f"criterion {criterion.name!r} of a pairwise rubric needs level nominal and the codes A, B "
-                        "and, if wanted, tie"
+                        f"criterion {criterion.name!r} of a pairwise rubric needs level nominal and the codes A and B, "
+                        "optionally tie"
                     )
         return self
 
@@ -150,13 +150,13 @@ class Rubric(BaseModel):
         """The criterion of that name; the name may be left out where there is only one."""
         if name is None:
             if len(self.criteria) > 1:
-                raise RubricError(f"rubric {self.id!r} has several criteria; say which: {listed(self.names)}")
+                raise RubricError(f"rubric {self.id!r} has several criteria; pass one of {listed(self.names)}")
             return self.criteria[0]
         for criterion in self.criteria:
             if criterion.name == name:
                 return criterion
         raise RubricError(
-            f"rubric {self.id!r} has no criterion {name!r}; {guess(name, self.names)}it has {listed(self.names)}"
+            f"rubric {self.id!r} has no criterion {name!r}; {guess(name, self.names)}available: {listed(self.names)}"
         )
 
     # -- identity
@@ -240,8 +240,8 @@ class Rubric(BaseModel):
             unknown = [name for name in changes if name not in type(self).model_fields]
             if unknown:
                 raise RubricError(
-                    f"unknown rubric key {listed(unknown)}; allowed are {', '.join(type(self).model_fields)}; "
-                    "to change a criterion name it first: rubric.edit('criterion', …)"
+                    f"unknown rubric key {listed(unknown)}; allowed: {', '.join(type(self).model_fields)}; "
+                    "to change a criterion, pass its name first: rubric.edit('criterion', …)"
                 )
             values |= changes
         made = Rubric(**values)

@@ -54,22 +54,24 @@ def load_rubric(name: str | Path) -> Rubric:
         return Rubric.of_file(Path(name))
     match = _NAME.fullmatch(name) if isinstance(name, str) else None
     if not match:
-        raise RubricError(f"invalid rubric name {name!r}: give id, id@version (as in support@v3) or a .yaml file")
+        raise RubricError(
+            f"invalid rubric name {name!r}: expected an id, id@version (such as support@v3) or a .yaml file"
+        )
     versions = file_versions(match[1])
     if not versions:
         ids = rubric_ids()
         raise RubricError(
-            f"rubric {match[1]!r} not found; {guess(match[1], ids)}available are {listed(ids, most=20)} "
+            f"rubric {match[1]!r} not found; {guess(match[1], ids)}available: {listed(ids, most=20)} "
             f"(searched {', '.join(map(str, rubric_folders()))}; add folders with EVALKIT_RUBRICS)"
         )
     number = int(match[2] or max(versions))
     if number not in versions:
         known = ", ".join(f"v{known}" for known in versions)
-        raise RubricError(f"rubric {match[1]!r} has no version v{number}; available are {known}")
+        raise RubricError(f"rubric {match[1]!r} has no version v{number}; available: {known}")
     rubric = Rubric.of_file(versions[number])
     if (rubric.id, rubric.version) != (match[1], f"v{number}"):
         raise RubricError(
-            f"{versions[number]} holds {rubric.id}@{rubric.version}; in this place it must be {match[1]}@v{number}"
+            f"{versions[number]} contains {rubric.id}@{rubric.version}; by its path it must be {match[1]}@v{number}"
         )
     return rubric
 
@@ -129,7 +131,9 @@ def new_rubric(name: str, *, like: str | Path | None = None, rubrics_folder: str
     """
     match = _NAME.fullmatch(name)
     if not match or match[2] or name in RESERVED_NAMES:
-        raise RubricError(f"invalid rubric id {name!r}: use lower-case letters, digits, '_', '-', as in support_tone")
+        raise RubricError(
+            f"invalid rubric id {name!r}: use lower-case letters, digits, '_' and '-', such as support_tone"
+        )
     target = save_folder(rubrics_folder)
     while True:
         versions = file_versions(name, further=[target])

@@ -112,7 +112,7 @@ class Scale(Mapping[Code, str]):
             if value not in allowed:
                 raise RubricError(f"invalid {name}: {value!r}; allowed: {', '.join(allowed)}")
         if not isinstance(levels, Mapping) or not levels:
-            raise RubricError("the scale is empty; give it as a mapping from code to description")
+            raise RubricError("the scale is empty; expected a mapping from code to description")
         pairs = [
             (_code(code, level), "" if text is None else canonical_text(str(text))) for code, text in levels.items()
         ]
@@ -121,21 +121,21 @@ class Scale(Mapping[Code, str]):
         codes = tuple(code for code, _ in pairs)
         folded = [code_text(code).casefold() for code in codes]
         if len(set(folded)) < len(folded):
-            raise RubricError(f"the scale has a code twice among {listed(codes)}")
+            raise RubricError(f"duplicate code on the scale: {listed(codes)}")
         if len(codes) < 2:
-            raise RubricError(f"the scale has only the code {codes[0]!r}; it needs two or more")
+            raise RubricError(f"the scale has only the code {codes[0]!r}; expected two or more")
         scale = cls(codes, tuple(text for _, text in pairs), level, better)
         return scale._with_rule(pass_at, pass_if)
 
     def _with_rule(self, pass_at: Any, pass_if: Any) -> Scale:
         if pass_at is not None and pass_if is not None:
-            raise RubricError("give pass_at or pass_if, not both")
+            raise RubricError("pass_at and pass_if exclude each other; use one of them")
         if pass_at is not None:
             if self.level == "nominal":
                 raise RubricError("a nominal scale has no order: use pass_if with a list of labels, not pass_at")
             at = self.code(pass_at)
             if at is None:
-                raise RubricError(f"pass_at {pass_at!r} is not on the scale; allowed are {self._allowed()}")
+                raise RubricError(f"pass_at {pass_at!r} is not on the scale; allowed: {self._allowed()}")
             pass_at = at
         if pass_if is not None:
             if isinstance(pass_if, str) or not hasattr(pass_if, "__iter__"):
@@ -144,7 +144,7 @@ class Scale(Mapping[Code, str]):
             wrong = [given for given, code in zip(pass_if, found, strict=True) if code is None]
             if wrong or not found:
                 raise RubricError(
-                    f"pass_if {listed(wrong) if wrong else '[]'} is not on the scale; allowed are {self._allowed()}"
+                    f"pass_if {listed(wrong) if wrong else '[]'} is not on the scale; allowed: {self._allowed()}"
                 )
             # in the scale's order: a set, or the same codes named otherwise, is the same rule
             order = self.codes.index if self.level == "nominal" else float
@@ -287,13 +287,15 @@ def folded(value: object) -> str | None:
 
 def _code(code: object, level: Level) -> Code:
     if isinstance(code, bool) or code is None:
-        raise RubricError(f"the scale's code {code!r} is no number and no text; quote it in YAML")
+        raise RubricError(f"the scale's code {code!r} is neither a number nor a string; put it in quotes in YAML")
     if level == "nominal":
         text = canonical_text(str(code)).strip()
         if not text or len(text.splitlines()) > 1:
-            raise RubricError(f"the scale's code {code!r} is empty or longer than a line")
+            raise RubricError(f"the scale's code {code!r} is empty or longer than one line")
         return text
     value = number(code)
     if value is None:
-        raise RubricError(f"the code {code!r} of an {level} scale is not a number; nominal scales take texts")
+        raise RubricError(
+            f"the code {code!r} of an {level} scale is not a number; use level: nominal for codes that are strings"
+        )
     return value

@@ -107,7 +107,7 @@ def _read_csv(path: Path, separator: str) -> pd.DataFrame:
         raise InputError(f"{path}: invalid CSV or TSV ({problem})") from None
     names = cells.iloc[0]
     if names.duplicated().any():
-        raise InputError(f"{path} has the column {listed(names[names.duplicated()])} twice")
+        raise InputError(f"{path} has duplicate columns: {listed(names[names.duplicated()])}")
     frame = cells.iloc[1:].reset_index(drop=True).set_axis(list(names), axis=1)
     for name in _LISTS:
         if name in frame.columns and (lists := _json_lists(frame[name].tolist())) is not None:
@@ -175,12 +175,15 @@ def _load_hub(source: str, *, split: str, name: str | None) -> Any:
         import datasets
     except ImportError:
         raise MissingExtraError(
-            f"{source!r} is no file here; data sets by name need the package datasets: {advise_extra('datasets')}"
+            f"{source!r} is not a file; loading it as a Hugging Face data set needs the package datasets: "
+            f"{advise_extra('datasets')}"
         ) from None
     try:
         return datasets.load_dataset(source, name, split=split)
     except (OSError, ValueError) as problem:
-        raise InputError(f"{source!r} is no file here and no data set that could be loaded: {problem}") from None
+        raise InputError(
+            f"{source!r} is not a file, and loading it as a Hugging Face data set failed: {problem}"
+        ) from None
 
 
 def read_table(path: str | Path, name: str, *others: str) -> pd.DataFrame:
@@ -231,10 +234,10 @@ def check_target(path: str | Path) -> None:
     if _form(path) == ".parquet":
         _pyarrow("writing")
     if path.is_dir():
-        raise InputError(f"{path} is a folder; name a file")
+        raise InputError(f"{path} is a folder; expected a file")
     there = next(folder for folder in path.absolute().parents if folder.exists())
     if not there.is_dir() or not os.access(there, os.W_OK):
-        raise InputError(f"{path} cannot be written: {there} is {'read-only' if there.is_dir() else 'no folder'}")
+        raise InputError(f"{path} cannot be written: {there} is {'read-only' if there.is_dir() else 'not a folder'}")
 
 
 def write_frame(frame: pd.DataFrame, path: str | Path) -> Path:

@@ -86,7 +86,7 @@ def group(frame: pd.DataFrame, keys: Sequence[str], *, may_miss: Sequence[str] =
         if missing.any():
             if key not in may_miss:
                 raise InputError(
-                    f"column {key!r} is empty in {int(missing.sum())} of {counted(len(frame), 'row')}; fill it"
+                    f"column {key!r} has missing values in {int(missing.sum())} of {counted(len(frame), 'row')}"
                 )
             found = np.where(missing, n_values, found)
         # Numbered afresh after each key, so that the product never leaves int64.
@@ -117,7 +117,7 @@ def clusters_of(item_ids: pd.Series, clusters: Mapping[str, Any] | pd.Series | N
     if clusters is None:
         return ids
     if isinstance(clusters, pd.Series) and clusters.index.has_duplicates:
-        raise InputError("clusters has an item twice in its index; give one cluster per item_id")
+        raise InputError("clusters has duplicate items in its index; expected one cluster per item_id")
     names = {str(item): str(name) for item, name in clusters.items() if not pd.isna(name)}
     # The prefix keeps an item's own name apart from a cluster of that name.
     found = ids.map({item: f"cluster {name}" for item, name in names.items()})

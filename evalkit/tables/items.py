@@ -63,10 +63,10 @@ def as_items(source: ItemsLike, *, item_id: str | None = None, columns: Iterable
     frame = as_frame(source)
     names = pd.Index([str(column) for column in frame.columns])
     if names.has_duplicates:
-        raise InputError(f"the items have the column {listed(names[names.duplicated()])} twice")
+        raise InputError(f"the items have duplicate columns: {listed(names[names.duplicated()])}")
     name = item_id or ("item_id" if "item_id" in frame.columns else None)
     if name is not None and name not in frame.columns:
-        raise InputError(f"the items have no column {name!r} for the ids; they have {listed(frame.columns, most=30)}")
+        raise InputError(f"the items have no column {name!r} for the ids; available: {listed(frame.columns, most=30)}")
     ids = _ids(frame.index if name is None else frame[name], name)
     wanted = None if columns is None else set(columns)
     made: dict[str, Any] = {"item_id": pd.array(ids, dtype="str")}
@@ -94,12 +94,14 @@ def as_frame(source: Any) -> pd.DataFrame:
     if isinstance(source, Sequence) and not isinstance(source, (str, bytes)):
         wrong = next((at for at, row in enumerate(source) if not isinstance(row, Mapping)), None)
         if wrong is not None:
-            raise InputError(f"item {wrong} of the list is {type(source[wrong]).__name__}, not a mapping of fields")
+            raise InputError(
+                f"item {wrong} of the list: expected a mapping of fields, got {type(source[wrong]).__name__}"
+            )
         # built column by column: the constructor would turn whole numbers with gaps into floats
         names = dict.fromkeys(name for row in source for name in row)
         return pd.DataFrame({name: pd.Series([row.get(name) for row in source], dtype=object) for name in names})
     raise InputError(
-        f"items are a DataFrame, a datasets.Dataset, a list of dicts or one dict, not {type(source).__name__}; "
+        f"expected items as a DataFrame, a datasets.Dataset, a list of dicts or one dict, got {type(source).__name__}; "
         "load_items reads files and data sets by name"
     )
 
@@ -119,8 +121,8 @@ def id_texts(source: Any, name: str | None) -> list[str]:
         text = canonical(value) if isinstance(value, _SCALARS) or value is None else None
         if text is None or isinstance(text, bool) or text == "":
             if isinstance(value, tuple):
-                raise InputError("the items' index has several levels; name the id column as item_id")
-            raise InputError(f"row {at} has no usable id in {where}: {value!r}; ids are texts or numbers")
+                raise InputError("the items' index has several levels; pass the id column as item_id")
+            raise InputError(f"row {at} has an invalid id in {where}: {value!r}; ids must be strings or numbers")
         ids.append(str(text))
     return ids
 

@@ -140,7 +140,7 @@ def _coerced(column: Any, kind: str) -> Any:
         # whole numbers with gaps stay exact
         column = _booleans(cells) if is_boolean else pd.to_numeric(cells, dtype_backend="numpy_nullable")
     if kind in ("int64", "Int64") and column.dtype.kind == "f" and (column.dropna() % 1 != 0).any():
-        raise ValueError("it holds a number that is not whole")  # astype would cut it
+        raise ValueError("it contains a number that is not an integer")  # astype would cut it
     return column if column.dtype == kind else column.astype(cast(Any, kind))
 
 

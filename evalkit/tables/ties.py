@@ -46,7 +46,7 @@ def check_counting(
         allowed = [choice for choice in choices if f"{name}={choice}" not in but]
         if given not in allowed:
             reason = f": {why}" if why and given in choices else ""
-            raise ConfigError(f"{function} got {name}={given!r}; allowed are {listed(allowed)}{reason}")
+            raise ConfigError(f"{function} got {name}={given!r}; allowed: {listed(allowed)}{reason}")
     return Counting(ties, unscored)
 
 

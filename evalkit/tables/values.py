@@ -66,7 +66,7 @@ def canonical(value: Any) -> Any:
     if isinstance(value, (dt.date, dt.time)):
         return value.isoformat()
     raise InputError(
-        f"a value of type {type(value).__name__} cannot be an item's field; give text, numbers, lists or dicts"
+        f"a field of an item cannot have the type {type(value).__name__}; use strings, numbers, lists or dicts"
     )
 
 
@@ -83,19 +83,19 @@ def _text(value: str) -> str:
         try:
             text.encode()
         except UnicodeEncodeError:
-            raise InputError("the text is broken (half a surrogate pair): it cannot be sent or stored") from None
+            raise InputError("invalid text (half a surrogate pair): it cannot be sent or stored") from None
     return text
 
 
 def _number(value: float) -> float | int | None:
     if isinstance(value, int):
         if not -(2**63) <= value < 2**64:
-            raise InputError("a whole number beyond 64 bits cannot be an item's field; give it as text")
+            raise InputError("a field of an item cannot be an integer beyond 64 bits; pass it as a string")
         return int(value)
     if math.isnan(value):
         return None
     if math.isinf(value):
-        raise InputError("an infinite number cannot be an item's field")
+        raise InputError("a field of an item cannot be an infinite number")
     return int(value) if value.is_integer() and abs(value) < 2**63 else float(value)
 
 

@@ -150,7 +150,7 @@ def parser_for(form: Form, scale: Scale, criterion: str = "") -> Parser:
         return _prepared(_named(form, scale), scale.codes, scale.texts, scale.level, criterion)
     if isinstance(form, re.Pattern):
         if not form.groups:
-            raise RubricError(f"the pattern {form.pattern!r} has no group; put the answer in brackets")
+            raise RubricError(f"the pattern {form.pattern!r} has no group; put the answer in parentheses")
     else:
         check_form(form)
     return _prepared(form, scale.codes, scale.texts, scale.level, criterion)
@@ -162,7 +162,7 @@ def _named(form: Mapping[Any, Any], scale: Scale) -> Named:
         try:
             compiled = re.compile(pattern)
         except (re.error, TypeError) as problem:
-            raise RubricError(f"read= has {pattern!r}, which is no regular expression: {problem}") from None
+            raise RubricError(f"read= has an invalid regular expression {pattern!r}: {problem}") from None
         code = scale.code(meaning)
         if code is None and meaning not in REASONS:
             raise RubricError(
@@ -171,7 +171,7 @@ def _named(form: Mapping[Any, Any], scale: Scale) -> Named:
             )
         named.append((compiled, code, None if code is not None else cast(Any, meaning)))
     if not named:
-        raise RubricError("read= has no pattern; give it as a mapping from patterns to codes")
+        raise RubricError("read= is empty; expected a mapping from patterns to codes")
     return tuple(named)
 
 

@@ -48,7 +48,7 @@ def build_prompt(
     builder = PromptBuilder.of(chosen, template)
     items = as_items(item, columns=chosen.input_names)
     if len(items) != 1:
-        raise InputError(f"build_prompt takes one item, not {len(items)}; give items.iloc[0]")
+        raise InputError(f"build_prompt needs one item, got {len(items)}; pass items.iloc[0]")
     columns = {name: items[name].tolist() for name in items.columns}
     inputs = item_inputs(chosen, columns, 1)[0]
     missing = [name for name in chosen.required_inputs if name not in inputs]

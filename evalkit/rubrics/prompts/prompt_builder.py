@@ -72,7 +72,7 @@ class PromptBuilder:
         if template.form == "number" and wordy:
             raise RubricError(
                 f"template {template.label} asks for a number, but criterion {listed(wordy)} of rubric {rubric.id!r} "
-                "is nominal: use default, tagged or label"
+                "is nominal: use the template default, tagged or label"
             )
         return cls(rubric, template)
 
