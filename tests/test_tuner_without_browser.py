@@ -871,8 +871,8 @@ def test_edits_are_suggested_tried_and_found_again(facts, tmp_path):
     assert tried.key == facts.current
     assert facts.evaluation.rubric.content_hash == tried.edit.apply(FACTS_RUBRIC).content_hash
     change = next(tile for tile in facts.tiles() if tile.title == "Changed")
-    assert [effect.part for effect in tried.effects] == ["dev"]  # 20 labelled items: nothing is held out
-    assert tried.effects[0].counts.split(" fixed")[0] in change.moved
+    assert [effect["part"] for effect in tried.effects] == ["dev"]  # 20 labelled items: nothing is held out
+    assert tried.effects[0]["counts"].split(" fixed")[0] in change.moved
     again = Session(FACTS[0], "correctness", ["fake:strict", "fake:lenient"], labels=FACTS[1], folder=tmp_path)
     assert again.suggested == facts.suggested
     again.replay(again.current)
@@ -936,19 +936,19 @@ def test_a_tried_edit_looks_at_held_out_labels_and_the_look_counts(tmp_path, mon
     assert ek.stats.held_out_looks().empty
     session.try_edit(0)
     dev, held = session.suggested.rows[0].effects
-    assert (dev.part, held.part) == ("dev", "held-out")
+    assert (dev["part"], held["part"]) == ("dev", "held-out")
     split = ek.split_labels(labels)
     for effect, part in ((dev, "dev"), (held, "held-out")):
         at = split.loc[split["part"] == part, "item_id"].str[1:].astype(int)
         fixed = int((at % 3 == 1).sum())
-        assert effect.counts == f"▲ {fixed} fixed ▼ 0 broke"
+        assert effect["counts"] == f"▲ {fixed} fixed ▼ 0 broke"
         # judged once each: what chance alone changes is not known; every third verdict changed
-        assert effect.changed == "40 verdicts changed, unlabelled items included (cannot tell change from noise)"
-        assert effect.coverage.startswith(f"{len(at)} of {len(at)} labelled items")
-        assert effect.effect.startswith(f"+{fixed / len(at):.2f} [")
+        assert effect["changed"] == "40 verdicts changed, unlabelled items included (cannot tell change from noise)"
+        assert effect["coverage"].startswith(f"{len(at)} of {len(at)} labelled items")
+        assert effect["effect"].startswith(f"+{fixed / len(at):.2f} [")
     assert ek.stats.held_out_looks()["n_looks"].sum() == 2
-    assert held.coverage.endswith("look 2")
-    assert len(session.suggested.rows[0].effects[1].agreement.split("→")) == 2
+    assert held["coverage"].endswith("look 2")
+    assert len(session.suggested.rows[0].effects[1]["agreement"].split("→")) == 2
 
 
 @pytest.mark.parametrize(

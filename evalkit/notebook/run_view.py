@@ -27,12 +27,11 @@ class RunPanel(NotebookWidget):
 
     def _show_run(self, run: Run) -> None:
         """Draw a run; its samples follow when they are read."""
-        samples = Samples(run)
         self._clear_run()
-        self._samples = samples
+        self._samples = Samples(run)
         self.widget.run = run_payload(run)
         if run.status == "succeeded":
-            self._read("page", lambda: self._draw_first_page(samples))
+            self._read("page", self._draw_page)
 
     def _clear_run(self) -> None:
         self._samples, self._query = None, SampleQuery()
@@ -53,16 +52,10 @@ class RunPanel(NotebookWidget):
         task, number = str(message["task"]), int(message["number"])
         self._read("sample", lambda: self._draw_sample(task, number))
 
-    def _draw_first_page(self, samples: Samples) -> None:
-        tasks = samples.tasks()
-        if tasks:
-            self._query = replace(self._query, task=tasks[0])
-            self._draw_page()
-
     def _draw_page(self) -> None:
         samples = self._samples
-        if samples is not None:
-            query, tasks = self._query, samples.tasks()
+        if samples is not None and (tasks := samples.tasks()):
+            query = self._query if self._query.task else replace(self._query, task=tasks[0])
             self.widget.page = samples.page(query) | {"tasks": tasks, "query": asdict(query)}
 
     def _draw_sample(self, task: str, number: int) -> None:

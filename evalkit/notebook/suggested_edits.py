@@ -23,43 +23,12 @@ from evalkit.stats.comparison.comparison_table import chance_words
 
 
 @dataclass(frozen=True, slots=True)
-class Effect:
-    """The effect of a tried edit on one part of the labels, in words."""
-
-    part: str
-    agreement: str
-    effect: str
-    counts: str
-    coverage: str
-    changed: str
-    mark: str
-
-    @classmethod
-    def of(cls, row: Mapping[str, Any]) -> Effect:
-        """From a row of `measure_edit`."""
-        held = row["part"] == HELD_OUT
-        after = figure(row["agreement_after"], row["agreement_low"], row["agreement_high"])
-        step = figure(row["effect"], row["effect_low"], row["effect_high"])
-        sign = "+" if not pd.isna(row["effect"]) and row["effect"] > 0 else ""
-        looks = f", look {row['n_looks']}" if held else ""
-        return cls(
-            part="held-out" if held else "dev",
-            agreement=f"{figure(row['agreement_before'])} → {after}",
-            effect=f"{sign}{step}",
-            counts=f"▲ {row['fixed']} fixed ▼ {row['broke']} broke",
-            coverage=f"{row['n_verdicts']} of {counted(row['n_labelled'], 'labelled item')}{looks}",
-            changed=f"{counted(row['changed'], 'verdict')} changed, unlabelled items included ({chance_words(row)})",
-            mark="better" if row["fixed"] > row["broke"] else "worse" if row["broke"] > row["fixed"] else "",
-        )
-
-
-@dataclass(frozen=True, slots=True)
 class SuggestedEdit:
-    """A suggested edit; `key` is the version that it was tried as, `effects` what the trial measured."""
+    """A suggested edit; `key` is the version that it was tried as, `effects` in words, one per part of the labels."""
 
     edit: Edit
     key: str = ""
-    effects: tuple[Effect, ...] = ()
+    effects: tuple[dict[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,14 +84,14 @@ class SuggestedEdits:
 
     def measure(
         self, before: Evaluation, after: Evaluation, labels: pd.DataFrame, cache: Path | None
-    ) -> tuple[Effect, ...]:
+    ) -> tuple[dict[str, str], ...]:
         """The effect of an edit on dev labels, and on held-out ones where there are any (a look that is counted)."""
         labels, _ = drop_new_annotators(labels[(labels["criterion"] == self.criterion).to_numpy()])
         held = labels[(labels["part"] == HELD_OUT).to_numpy()]
         table = measure_edit(before, after, labels, criterion=self.criterion, look=len(held) > 0, cache=cache)
-        return tuple(Effect.of(row) for row in table.to_dict("records"))  # type: ignore[arg-type]
+        return tuple(_effect(row) for row in table.to_dict("records"))  # type: ignore[arg-type]
 
-    def tried(self, number: int, key: str, effects: tuple[Effect, ...]) -> SuggestedEdits:
+    def tried(self, number: int, key: str, effects: tuple[dict[str, str], ...]) -> SuggestedEdits:
         """The same with the effects of an edit."""
         rows = list(self.rows)
         rows[number] = replace(rows[number], key=key, effects=effects)
@@ -136,3 +105,21 @@ class SuggestedEdits:
             if suggested.base in versions:
                 return suggested
         return cls()
+
+
+def _effect(row: Mapping[str, Any]) -> dict[str, str]:
+    """The effect of a tried edit on one part of the labels, in words, from a row of `measure_edit`."""
+    held = row["part"] == HELD_OUT
+    after = figure(row["agreement_after"], row["agreement_low"], row["agreement_high"])
+    step = figure(row["effect"], row["effect_low"], row["effect_high"])
+    sign = "+" if not pd.isna(row["effect"]) and row["effect"] > 0 else ""
+    looks = f", look {row['n_looks']}" if held else ""
+    return {
+        "part": "held-out" if held else "dev",
+        "agreement": f"{figure(row['agreement_before'])} → {after}",
+        "effect": f"{sign}{step}",
+        "counts": f"▲ {row['fixed']} fixed ▼ {row['broke']} broke",
+        "coverage": f"{row['n_verdicts']} of {counted(row['n_labelled'], 'labelled item')}{looks}",
+        "changed": f"{counted(row['changed'], 'verdict')} changed, unlabelled items included ({chance_words(row)})",
+        "mark": "better" if row["fixed"] > row["broke"] else "worse" if row["broke"] > row["fixed"] else "",
+    }

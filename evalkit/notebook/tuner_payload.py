@@ -130,7 +130,7 @@ def suggestions_payload(session: Session) -> dict[str, Any]:
         "head": suggested.head,
         "notes": list(suggested.notes),
         "rows": [
-            asdict(row.edit) | {"where": row.edit.where, "key": row.key, "effects": list(map(asdict, row.effects))}
+            asdict(row.edit) | {"where": row.edit.where, "key": row.key, "effects": list(row.effects)}
             for row in suggested.rows
         ],
     }

@@ -81,7 +81,7 @@ def _gathered(evaluations: Judged | Mapping[str, EvaluationLike], measure: str) 
 
 
 def _of(evaluation: EvaluationLike, prefix: str) -> pd.DataFrame:
-    alignment = getattr(evaluation, "alignment", None)
+    alignment = evaluation.alignment
     if alignment is None:
         raise InputError("plot_cost needs evaluations with labels: pass labels= to evaluate")
     once = evaluation.judgments.drop_duplicates(["judge", "key"])

@@ -40,10 +40,6 @@ class EvaluationLike(Protocol):
         """Agreement of judges and jury with people."""
 
     @property
-    def clusters(self) -> pd.Series | None:
-        """Item -> unit of the intervals."""
-
-    @property
     def n_unique(self) -> int:
         """Number of items of different content."""
 
