@@ -15,6 +15,8 @@ from evalkit.tables.grouping import Flags, Floats, Ints, Objects, group
 from evalkit.tables.ties import tied_text
 
 _TOLERANCE = 1e-9
+PAIR_SCORES = {"A": 1.0, "B": 0.0, "tie": 0.5}
+"""Scores of the labels of pairwise rubrics."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ def result_table(
 
 def _column(name: str, values: list[Any], kind: str | None) -> Any:
     if kind is not None:
-        return values if kind == "object" else pd.array(values, dtype=kind)
+        return values if kind == "object" else pd.Series(values, dtype=kind)
     if name in _TEXTS:
         return tables.categorical(values)
     if name in _FLAGS:

@@ -234,8 +234,7 @@ def mean_interval(values: Floats, clusters: Ints, *, bounds: tuple[float, float]
     error, t = math.sqrt(variance), _t(n_clusters - 1)
     if bounds is None:
         return Interval(mean - t * error, mean + t * error)
-    low, high = bounds
-    return bounded_interval(mean, error, bounds=(low, high), freedom=n_clusters - 1)
+    return bounded_interval(mean, error, bounds=bounds, freedom=n_clusters - 1)
 
 
 def bounded_interval(mean: float, error: float, *, bounds: tuple[float, float], freedom: int) -> Interval:

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from evalkit.tables.grouping import Floats, Ints
-
-Matrix = npt.NDArray[np.float64]
 
 
 def sums_without_each(values: Floats, unit: Ints, n_units: int) -> Floats:
@@ -25,14 +22,14 @@ def sums_without_each(values: Floats, unit: Ints, n_units: int) -> Floats:
     return kept
 
 
-def unit_sums(values: Matrix, unit: Ints, n_units: int) -> Matrix:
+def unit_sums(values: Floats, unit: Ints, n_units: int) -> Floats:
     """The sums of each column of `values` (items × columns) in each unit."""
     sums = np.zeros((n_units, values.shape[1]))
     np.add.at(sums, unit, values)
     return sums
 
 
-def without_each(sums: Matrix) -> Matrix:
+def without_each(sums: Floats) -> Floats:
     """From the sums of each unit: those of all units in row 0, then those without each unit."""
     total = sums.sum(axis=0)
     return np.vstack([total, total - sums])

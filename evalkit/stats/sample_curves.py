@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -29,7 +29,7 @@ from evalkit.stats.figure_tables import (
 )
 from evalkit.stats.intervals import jackknife_groups
 from evalkit.stats.voting import vote
-from evalkit.tables.grouping import Flags, Floats
+from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints
 from evalkit.tables.ties import LEFT_OUT, Counting, check_counting
 
 CurveMethod = Literal["mean", "median"]
@@ -38,7 +38,6 @@ _COLUMNS = [*JUDGE_KEY, "figure", "k", *_FLOATS, "extrapolated", "n_items", "n_s
 _KS = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50)
 _SHARES = ("accuracy", "false_pass_rate", "false_fail_rate")
 _BAND_DRAWS = 20
-Matrix = npt.NDArray[np.float64]
 
 
 def k_curve(
@@ -51,7 +50,7 @@ def k_curve(
     ties: Ties = "na",
     unscored: Unscored = "drop",
     draws: int = 200,
-    clusters: Mapping[str, Any] | pd.Series | None = None,
+    clusters: ClustersLike | None = None,
 ) -> pd.DataFrame:
     """How well each judge would agree with people on k of its K recorded samples.
 
@@ -143,12 +142,13 @@ def _check_options(figures: Sequence[str] | None, ks: Sequence[int] | None, meth
 class _Cube:
     """Items × samples of one judge, earlier samples first; columns beyond an item's own are not `there`."""
 
-    score: Matrix
+    score: Floats
     kind: npt.NDArray[np.int64]  # verdict or label of the sample; −1 for none
     there: Flags
 
     def take(self, order: npt.NDArray[np.int64]) -> _Cube:
-        return _Cube(*(np.take_along_axis(values, order, axis=1) for values in (self.score, self.kind, self.there)))
+        rows = np.arange(len(order))[:, None]
+        return _Cube(self.score[rows, order], self.kind[rows, order], self.there[rows, order])
 
 
 def _cube(own: pd.DataFrame, panel: Panel) -> _Cube:
@@ -158,6 +158,7 @@ def _cube(own: pd.DataFrame, panel: Panel) -> _Cube:
     shape = (len(panel.items), int(place.max()) + 1)
     score, kind, there = np.full(shape, np.nan), np.full(shape, -1, dtype=np.int64), np.zeros(shape, dtype=bool)
     scored = own["error"].isna().to_numpy()
+    codes: Ints
     if panel.verdicts:
         codes = verdict_codes(own["passed"])
     else:

@@ -16,6 +16,8 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 Objects = npt.NDArray[np.object_]
+ClustersLike = Mapping[str, Any] | pd.Series
+"""item_id -> cluster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +110,7 @@ def refuse_doubles(frame: pd.DataFrame, keys: Sequence[str], what: str, *, may_m
         )
 
 
-def clusters_of(item_ids: pd.Series, clusters: Mapping[str, Any] | pd.Series | None) -> pd.Series:
+def clusters_of(item_ids: pd.Series, clusters: ClustersLike | None) -> pd.Series:
     """The cluster of each item: from a mapping or a Series indexed by `item_id`, else the item itself.
 
     An item without an entry (or with NA) is a cluster of its own.

@@ -16,7 +16,7 @@ from pandas.arrays import BooleanArray
 from evalkit import tables
 from evalkit.core.vote_aggregate_rules import AGGREGATE_RULES, AVERAGES, AggregateRule, check_choice, check_share
 from evalkit.errors import ConfigError, listed
-from evalkit.rubrics.row_scales import Measures, answer_norms, halfway_labels, measures, nearest_labels
+from evalkit.rubrics.row_scales import PAIR_SCORES, Measures, answer_norms, halfway_labels, measures, nearest_labels
 from evalkit.stats.aggregation.dawid_skene_scores import posteriors
 from evalkit.stats.agreement.disagreements import item_disagreement
 from evalkit.stats.figure_tables import verdict_codes
@@ -118,7 +118,8 @@ def aggregate(
         score, label, tied, among = fitted.score, fitted.label, fitted.tied, fitted.among
         passed, verdict = fitted.verdict()
         under |= fitted.unknown & ~silent
-        methods, options = np.full(len(whole), method, dtype=object), np.where(fitted.one_coin, "one_coin", None)
+        methods, options = (np.full(len(whole), text, dtype=object) for text in (method, None))
+        options[fitted.one_coin] = "one_coin"
     else:
         score, label, tied, among = _middle(jury, measured, method)
         passed, verdict = _verdict(jury, measured, method)
@@ -292,16 +293,13 @@ def _modal(jury: _Jury, codes: Ints, labels: Ints, weights: Floats) -> tuple[Obj
 
 
 def _code_scores(jury: _Jury, label: Objects, measured: Measures) -> Floats:
-    """The scores of labels: numbers, or for pairwise labels the score that votes with that label have."""
+    """The scores of labels: numbers, and those of pairs."""
     score = np.full(len(label), np.nan)
     known = ~pd.isna(label)
     numeric = known & ~measured.nominal
     score[numeric] = [float(text) for text in label[numeric]]
-    paired = jury.measured.nominal & ~np.isnan(jury.score) & (jury.label >= 0)
-    by_label = dict(zip(jury.names[jury.label[paired]], jury.score[paired], strict=True)) if paired.any() else {}
-    has_pairs = jury.groups.count(paired) > 0
-    rows = known & measured.nominal & has_pairs
-    score[rows] = [by_label.get(text, np.nan) for text in label[rows]]
+    rows = known & measured.nominal & (jury.groups.count(jury.measured.nominal & ~np.isnan(jury.score)) > 0)
+    score[rows] = [PAIR_SCORES.get(text, np.nan) for text in label[rows]]
     return score
 
 

@@ -15,11 +15,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from evalkit.tables.grouping import Ints
-
-Matrix = npt.NDArray[np.float64]
+from evalkit.tables.grouping import Floats, Ints
 
 _SMOOTHING = 0.01
 _MOST_ROUNDS, _GAIN = 100, 1e-6
@@ -39,7 +36,7 @@ class Estimate:
         Rounds taken, at most 100.
     """
 
-    posterior: Matrix
+    posterior: Floats
     log_likelihood: float
     n_rounds: int
 
@@ -89,17 +86,17 @@ def estimate(item: Ints, judge: Ints, label: Ints, n_levels: int, *, one_coin: b
     return Estimate(posterior, log_likelihood, n_rounds)
 
 
-def _rates(counts: Matrix) -> Matrix:
+def _rates(counts: Floats) -> Floats:
     smoothed = counts + _SMOOTHING
-    rates: Matrix = smoothed / smoothed.sum(axis=2, keepdims=True)
+    rates: Floats = smoothed / smoothed.sum(axis=2, keepdims=True)
     return rates
 
 
-def _one_rate(counts: Matrix) -> Matrix:
+def _one_rate(counts: Floats) -> Floats:
     n_levels = counts.shape[0]
     right = np.einsum("cjc->j", counts)
     share = (right + _SMOOTHING) / (counts.sum(axis=(0, 2)) + 2 * _SMOOTHING)
-    rates: Matrix = np.where(
+    rates: Floats = np.where(
         np.eye(n_levels, dtype=bool)[:, None, :], share[:, None], ((1 - share) / (n_levels - 1))[:, None]
     )
     return rates

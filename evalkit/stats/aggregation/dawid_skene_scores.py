@@ -9,8 +9,9 @@ import pandas as pd
 from pandas.arrays import BooleanArray
 
 from evalkit.errors import ConfigError
+from evalkit.rubrics.row_scales import PAIR_SCORES
 from evalkit.rubrics.scales import Scale
-from evalkit.stats.aggregation.dawid_skene import Matrix, estimate, too_few_items
+from evalkit.stats.aggregation.dawid_skene import estimate, too_few_items
 from evalkit.tables.grouping import Flags, Floats, Ints, Objects, group
 from evalkit.tables.ties import tied_cells
 
@@ -103,15 +104,14 @@ def _refuse(criterion: str, scale: Scale, n_judges: int) -> None:
 
 
 def _codes(scale: Scale, said: pd.DataFrame) -> Floats:
-    """The number that each label stands for; for pairs the score of votes with that label; else NaN."""
+    """The number that each label stands for; NaN on nominal scales, except for pairs."""
     if scale.level != "nominal":
         return np.array([float(code) for code in scale.codes])
-    paired = said.loc[said["score"].notna()]
-    by_label = dict(zip(paired["label"], paired["score"], strict=True))
-    return np.array([by_label.get(name, np.nan) for name in scale.labels])
+    paired = said["score"].notna().any()
+    return np.array([PAIR_SCORES.get(name, np.nan) if paired else np.nan for name in scale.labels])
 
 
-def _fill(made: Posteriors, items: Ints, posterior: Matrix, scale: Scale, codes: Floats) -> None:
+def _fill(made: Posteriors, items: Ints, posterior: Floats, scale: Scale, codes: Floats) -> None:
     top = posterior.max(axis=1)
     equal = posterior >= top[:, None] - _TINY
     tied = equal.sum(axis=1) > 1

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from evalkit.stats.intervals import jackknife_groups
 from evalkit.stats.leave_one_out import unit_sums, without_each
 from evalkit.tables.grouping import Floats, Ints
 
-Matrix = npt.NDArray[np.float64]
 
-
-def effective_judges(said: Matrix, people: Matrix, clusters: Ints) -> tuple[Floats, str | None]:
+def effective_judges(said: Floats, people: Floats, clusters: Ints) -> tuple[Floats, str | None]:
     """n_eff = [mean_j Var(e_j) − σ²_h/m] / [Var(ē) − σ²_h/m] on the items that all judges scored.
 
     The errors e_ij = y_ij − h̄_i hold the error of the people's mean h̄, which all judges share: σ²_h/m is taken

@@ -32,7 +32,7 @@ from evalkit.stats.figure_tables import (
 )
 from evalkit.stats.intervals import jackknife_groups
 from evalkit.tables import ItemsLike
-from evalkit.tables.grouping import Flags, Floats
+from evalkit.tables.grouping import ClustersLike, Flags, Floats
 from evalkit.tables.ties import Counting, check_counting
 
 WorthFigure = Literal["accuracy", "kappa", "quadratic_kappa", "pearson", "spearman", "kendall", "mae"]
@@ -59,7 +59,7 @@ def jury_value(
     unscored: Unscored = "drop",
     items: ItemsLike | None = None,
     models: Mapping[str, str] | pd.DataFrame | None = None,
-    clusters: Mapping[str, Any] | pd.Series | None = None,
+    clusters: ClustersLike | None = None,
 ) -> pd.DataFrame:
     """What each judge adds to the jury, against people: a jury is not better by itself.
 

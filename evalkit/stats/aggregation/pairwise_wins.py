@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,10 +9,11 @@ import pandas as pd
 
 from evalkit import tables
 from evalkit.errors import InputError, counted, listed
+from evalkit.rubrics.row_scales import PAIR_SCORES
 from evalkit.stats.figure_tables import JUDGE_KEY, figure_row, interval_columns, joined, result_table
 from evalkit.stats.intervals import FEW_CLUSTERS, cluster_codes, mean_interval
 from evalkit.tables import ItemsLike, as_items
-from evalkit.tables.grouping import Floats, clusters_of, group, refuse_doubles
+from evalkit.tables.grouping import ClustersLike, Floats, clusters_of, group, refuse_doubles
 
 _COUNTS = ["wins", "losses", "ties", "n_items", "n_scored"]
 
@@ -24,7 +24,7 @@ def win_rates(
     *,
     system_a: str = "system_a",
     system_b: str = "system_b",
-    clusters: Mapping[str, Any] | pd.Series | None = None,
+    clusters: ClustersLike | None = None,
 ) -> pd.DataFrame:
     """How often each system's answer is preferred, against all others and against each.
 
@@ -134,7 +134,7 @@ def _systems(judged: pd.Series, items: ItemsLike, system_a: str, system_b: str) 
 
 def _values(frame: pd.DataFrame) -> Floats:
     """1 where A is preferred, 0 where B is, .5 for a tie; NaN if unscored."""
-    value = frame["label"].astype(object).map({"A": 1.0, "B": 0.0, "tie": 0.5}).to_numpy(dtype=np.float64)
+    value = frame["label"].astype(object).map(PAIR_SCORES).to_numpy(dtype=np.float64)
     tied = np.isnan(value) & frame["tied"].to_numpy(dtype=bool) & (frame["n_scored"] > 0).to_numpy()
     return np.where(tied, 0.5, value)
 

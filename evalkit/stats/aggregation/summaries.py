@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from evalkit import tables
-from evalkit.errors import InputError, counted, listed
+from evalkit.errors import InputError, listed
 from evalkit.rubrics.scales import Scale
-from evalkit.stats.figure_tables import verdict_codes
-from evalkit.stats.intervals import FEW_CLUSTERS, Interval, cluster_codes, mean_interval, rate_interval
+from evalkit.stats.figure_tables import joined, note_few_clusters, verdict_codes
+from evalkit.stats.intervals import Interval, cluster_codes, mean_interval, rate_interval
 from evalkit.tables import ItemsLike, as_items
-from evalkit.tables.grouping import Ints, clusters_of, group, refuse_doubles
+from evalkit.tables.grouping import ClustersLike, Ints, clusters_of, group, refuse_doubles
 
 _NEED = ["rubric", "rubric_version", "item_id", "score", "score_norm", "passed", "status"]
 
@@ -24,7 +24,7 @@ def summarize(
     *,
     by: str | Sequence[str] | None = None,
     items: ItemsLike | None = None,
-    clusters: Mapping[str, Any] | pd.Series | None = None,
+    clusters: ClustersLike | None = None,
 ) -> pd.DataFrame:
     """One row of figures per criterion (or per rubric), each with its 95 % interval and coverage.
 
@@ -160,8 +160,8 @@ def _mean(values: Any) -> float:
 
 def _notes(interval: Interval, units: Ints, *, scored: bool) -> str | None:
     if interval.reason is not None:
-        # a pass rate may have one all the same (Wilson's): the note says of which figure there is none
-        whose = " of the mean" if scored else ""
-        return f"no interval{whose}: {interval.reason}"
-    n_clusters = len(np.unique(units))
-    return f"only {counted(n_clusters, 'cluster')}" if n_clusters < FEW_CLUSTERS else None
+        # the pass rate may have an interval (Wilson's), so the note says which figure has none
+        return f"no interval{' of the mean' if scored else ''}: {interval.reason}"
+    notes: list[str] = []
+    note_few_clusters(len(np.unique(units)), notes)
+    return joined(notes)

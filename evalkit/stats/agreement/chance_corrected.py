@@ -9,12 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from evalkit.stats.leave_one_out import ratio, unit_sums, without_each
 from evalkit.tables.grouping import Flags, Floats, Ints
-
-Matrix = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +30,7 @@ class Labels:
         Number of such groups.
     """
 
-    counts: Matrix
+    counts: Floats
     n_judges: int
     unit: Ints
     n_units: int
@@ -44,7 +41,7 @@ class Labels:
         flags: Flags = self.counts.sum(axis=1) == self.n_judges
         return flags
 
-    def left_out(self, values: Matrix) -> Matrix:
+    def left_out(self, values: Floats) -> Floats:
         """Sums over items of `values` (items × …): first over all, then without each unit."""
         return without_each(unit_sums(values, self.unit, self.n_units))
 
@@ -63,7 +60,7 @@ def fleiss_kappa(labels: Labels) -> Floats:
     return _beyond(agreed, (shares**2).sum(axis=1))
 
 
-def gwet_ac(labels: Labels, weights: Matrix) -> Floats:
+def gwet_ac(labels: Labels, weights: Floats) -> Floats:
     """Gwet's AC1 (`weights` the identity) or AC2: on all, then without each unit; NaN where nothing is pairable.
 
     p_a is the mean over items with two labels or more of Σ_k r_ik(r*_ik − 1) / (r_i(r_i − 1)), with
@@ -86,15 +83,15 @@ def gwet_ac(labels: Labels, weights: Matrix) -> Floats:
     return _beyond(agreed, chance)
 
 
-def quadratic_weights(codes: Floats) -> Matrix:
+def quadratic_weights(codes: Floats) -> Floats:
     """w_kl = 1 − (x_k − x_l)² / (x_max − x_min)² between the codes of a scale."""
     gaps = np.subtract.outer(codes, codes)
-    weights: Matrix = 1 - gaps**2 / np.ptp(codes) ** 2
+    weights: Floats = 1 - gaps**2 / np.ptp(codes) ** 2
     return weights
 
 
-def _ratio_each(top: Matrix, bottom: Floats) -> Matrix:
-    shares: Matrix = np.stack([ratio(column, bottom) for column in top.T], axis=1)
+def _ratio_each(top: Floats, bottom: Floats) -> Floats:
+    shares: Floats = np.stack([ratio(column, bottom) for column in top.T], axis=1)
     return shares
 
 

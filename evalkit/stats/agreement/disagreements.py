@@ -94,18 +94,9 @@ def item_disagreement(groups: Groups, measured: Measures, norm: Floats, label: I
 
 
 def _width(groups: Groups, norm: Floats) -> dict[str, Floats]:
-    rows = ~np.isnan(norm)
-    n = groups.count(rows)
-    low, high = np.full(len(groups), np.inf), np.full(len(groups), -np.inf)
-    np.minimum.at(low, groups.codes[rows], norm[rows])
-    np.maximum.at(high, groups.codes[rows], norm[rows])
-    mean = groups.total(norm, rows) / np.maximum(n, 1)
-    squares = groups.total((norm - mean[groups.codes]) ** 2, rows)
-    some = n > 1
-    width, sd = np.full(len(groups), np.nan), np.full(len(groups), np.nan)
-    width[some] = high[some] - low[some]
-    sd[some] = np.sqrt(squares[some] / (n[some] - 1))
-    return {"range": width, "sd": sd}
+    spread = pd.Series(norm).groupby(groups.codes).agg(["count", "min", "max", "std"]).reindex(range(len(groups)))
+    width = (spread["max"] - spread["min"]).where(spread["count"] > 1)
+    return {"range": width.to_numpy(dtype=np.float64), "sd": spread["std"].to_numpy(dtype=np.float64)}
 
 
 def _mixture(groups: Groups, measured: Measures, label: Ints) -> dict[str, Floats]:

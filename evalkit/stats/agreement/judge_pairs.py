@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import combinations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from evalkit.core.choices import Ties, Unscored
@@ -24,26 +23,13 @@ from evalkit.stats.figure_tables import (
 )
 from evalkit.stats.leave_one_out import ratio, sums_without_each
 from evalkit.stats.voting import vote
-from evalkit.tables.grouping import Flags, Floats
+from evalkit.tables.grouping import ClustersLike, Flags, Floats
 from evalkit.tables.ties import Counting, check_counting
 
-Matrix = npt.NDArray[np.float64]
 Sums = Callable[[Floats], Floats]
 _FIGURES = ["percent_agreement", "cohen_kappa", "quadratic_kappa"]
-_COLUMNS = [
-    *CRITERION_KEY,
-    "judge_a",
-    "judge_b",
-    *interval_columns(_FIGURES),
-    "n",
-    "coverage",
-    "n_tied",
-    "n_left_out",
-    "same_items",
-    "ties",
-    "unscored",
-    "notes",
-]
+_COLUMNS = [*CRITERION_KEY, "judge_a", "judge_b", *interval_columns(_FIGURES), "n", "coverage"]
+_COLUMNS += ["n_tied", "n_left_out", "same_items", "ties", "unscored", "notes"]
 
 
 def judge_agreement(
@@ -51,7 +37,7 @@ def judge_agreement(
     *,
     ties: Ties = "na",
     unscored: Unscored = "drop",
-    clusters: Mapping[str, Any] | pd.Series | None = None,
+    clusters: ClustersLike | None = None,
 ) -> pd.DataFrame:
     """How far every two judges agree, per criterion.
 
@@ -128,15 +114,15 @@ def _rows(data: Answered, counting: Counting) -> Iterator[dict[str, Any]]:
         yield data.head | row | choices | _pair(data, pair, rows, shares, either)
 
 
-def _shares(data: Answered) -> Matrix:
+def _shares(data: Answered) -> Floats:
     """Labels as items × judges × kinds; a tie that is spread over t labels is 1/t of each."""
     cells = data.labels
     shares = np.zeros((data.n_items, data.n_judges, int(cells.answer.max(initial=-1)) + 1))
     np.add.at(shares, (cells.item, cells.judge, cells.answer), 1.0)
-    return shares / np.maximum(shares.sum(axis=2, keepdims=True), 1)
+    return np.asarray(shares / np.maximum(shares.sum(axis=2, keepdims=True), 1), dtype=np.float64)
 
 
-def _pair(data: Answered, pair: tuple[int, int], named: Flags, shares: Matrix, either: int) -> dict[str, Any]:
+def _pair(data: Answered, pair: tuple[int, int], named: Flags, shares: Floats, either: int) -> dict[str, Any]:
     scores = data.grid(data.rows["score"], np.nan)[:, pair]
     scored = ~np.isnan(scores).any(axis=1) & (data.scale.level != "nominal")
     there = named | scored
@@ -153,14 +139,15 @@ def _pair(data: Answered, pair: tuple[int, int], named: Flags, shares: Matrix, e
     why = "both sides are constant and equal" if named.any() else "no item has a label of both"
     row |= jackknife_row("cohen_kappa", kappa, "atanh", notes, why)
     if data.scale.level != "nominal":
-        quadratic = moments(*scores[scored].T, unit[scored], len(units) + 1)["quadratic_kappa"]
+        first, second = scores[scored].T
+        quadratic = moments(first, second, unit[scored], len(units) + 1)["quadratic_kappa"]
         why = "both sides are constant and equal" if scored.sum() > 1 else "fewer than two items"
         row |= jackknife_row("quadratic_kappa", quadratic, "atanh", notes, why)
     note_few_clusters(len(units), notes)
     return row | {"notes": joined(notes)}
 
 
-def _on_labels(one: Matrix, other: Matrix, sums: Sums) -> tuple[Floats, Floats]:
+def _on_labels(one: Floats, other: Floats, sums: Sums) -> tuple[Floats, Floats]:
     n, agreed = sums(np.ones(len(one))), sums((one * other).sum(axis=1))
     chance = np.zeros(len(n))
     for mine, theirs in zip(one.T, other.T, strict=True):

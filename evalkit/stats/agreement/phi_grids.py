@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from evalkit.stats.agreement.rating_arrays import Answered, answered, checked
 from evalkit.stats.agreement.reliabilities import spread_components
 from evalkit.stats.agreement.variance_components import dependability
 from evalkit.stats.figure_tables import CRITERION_KEY, check_whole_numbers, jackknife_row, joined, result_table
+from evalkit.tables.grouping import ClustersLike
 
 _COLUMNS = [*CRITERION_KEY, "n_judges", "n_samples", "phi", "phi_low", "phi_high", "extrapolated", "n_blocks", "notes"]
 
@@ -21,7 +22,7 @@ def phi_grid(
     *,
     judges: Sequence[int] = (1, 2, 3, 4, 5),
     samples: Sequence[int] = (1, 2, 3, 5, 10),
-    clusters: Mapping[str, Any] | pd.Series | None = None,
+    clusters: ClustersLike | None = None,
 ) -> pd.DataFrame:
     """How far the mean of J judges with k samples each would depend on the item alone: Φ(J, k).
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +18,7 @@ from evalkit.stats.agreement.krippendorff import Cells, Metric
 from evalkit.stats.figure_tables import CRITERION_KEY
 from evalkit.stats.intervals import cluster_codes, jackknife_groups
 from evalkit.tables import JUDGMENT_KEY, VOTE_KEY
-from evalkit.tables.grouping import Flags, Floats, Ints, clusters_of, group, refuse_doubles
+from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints, clusters_of, group, refuse_doubles
 from evalkit.tables.ties import labels_among, unknown_ties
 
 _UNUSED = ("explanation", "reply", "key", "model", "source", "latency_s", "cost_usd")
@@ -121,7 +121,7 @@ class Answered:
 
 
 def answered(
-    frame: pd.DataFrame, form: str, clusters: Mapping[str, Any] | pd.Series | None, *, half: bool = False
+    frame: pd.DataFrame, form: str, clusters: ClustersLike | None, *, half: bool = False
 ) -> Iterator[Answered]:
     """Each rubric, version and criterion of a checked table, in order of first appearance.
 

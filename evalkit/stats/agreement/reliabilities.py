@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -22,22 +21,14 @@ from evalkit.stats.figure_tables import (
     result_table,
 )
 from evalkit.stats.voting import vote
+from evalkit.tables.grouping import ClustersLike
 from evalkit.tables.ties import check_counting
 
 _COUNTS = ["n_items", "n_pairable", "n_judges", "n_samples", "n_blocks", "n_clusters"]
 _FIGURES = ["alpha_single", "alpha_vote", "percent_agreement", "phi"]
 _SPREAD = ["spread_item", "spread_judge", "spread_item_judge", "spread_sample"]
-_COLUMNS = [
-    *CRITERION_KEY,
-    "form",
-    "metric",
-    *_COUNTS,
-    *interval_columns(_FIGURES),
-    *_SPREAD,
-    "n_tied",
-    "ties",
-    "notes",
-]
+_COLUMNS = [*CRITERION_KEY, "form", "metric", *_COUNTS, *interval_columns(_FIGURES), *_SPREAD]
+_COLUMNS += ["n_tied", "ties", "notes"]
 _FULL = interval_columns(["fleiss_kappa", "gwet_ac1", "gwet_ac2"])
 _FULL_COLUMNS = [*_COLUMNS[:-1], "vote_metric", "n_complete", *_FULL, "notes"]
 
@@ -47,7 +38,7 @@ def reliability(
     *,
     full: bool = False,
     ties: Ties = "na",
-    clusters: Mapping[str, Any] | pd.Series | None = None,
+    clusters: ClustersLike | None = None,
 ) -> pd.DataFrame:
     """How far the judges agree over the corpus, per criterion: alpha, percent agreement, and where the spread is.
 

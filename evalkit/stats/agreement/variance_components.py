@@ -22,8 +22,6 @@ class Components:
         each: then it is part of `both`.
     cut
         Was a negative estimate set to 0?
-    n_judges, n_samples
-        J and k.
     """
 
     item: Floats
@@ -31,8 +29,6 @@ class Components:
     both: Floats
     sample: Floats
     cut: npt.NDArray[np.bool_]
-    n_judges: int
-    n_samples: int
 
 
 def components(blocks: npt.NDArray[np.float64], unit: Ints, n_units: int) -> Components:
@@ -70,9 +66,7 @@ def components(blocks: npt.NDArray[np.float64], unit: Ints, n_units: int) -> Com
     ]
     cut = np.any([part < -1e-12 for part in raw], axis=0)
     item_, judge_, both_ = (np.where(np.isnan(part), np.nan, np.maximum(part, 0.0)) for part in raw)
-    return Components(
-        item_, judge_, both_, square_sample if repeated else np.full(len(n), np.nan), cut, n_judges, n_samples
-    )
+    return Components(item_, judge_, both_, square_sample if repeated else np.full(len(n), np.nan), cut)
 
 
 def dependability(found: Components, n_judges: int, n_samples: int) -> Floats:

@@ -32,7 +32,6 @@ OF_CLASSES = ("balanced_accuracy", "macro_f1")
 """Computed on request, as are ``f1_<label>``."""
 
 _MOST_CELLS = 4_000_000
-Matrix = npt.NDArray[np.float64]
 Weighted = tuple[Floats, Floats]
 
 

@@ -50,18 +50,19 @@ class AltTest:
     annotators: pd.DataFrame
 
     def __str__(self) -> str:
-        return "\n".join([text_table(self._rows()), *self._notes()])
+        return text_table(self._rows())
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return html_page([html_table(self._rows()), f"<p class='note'>{'<br>'.join(self._notes())}</p>"])
+        return html_page([html_table(self._rows())])
 
     def _rows(self) -> list[dict[str, str]]:
         return [
             {
                 "judge": str(row["judge"]),
                 "criterion": str(row["criterion"]),
+                "epsilon": f"{row['epsilon']:g}",
                 "winning rate": figure(row["winning_rate"]),
                 "advantage probability": figure(row["advantage_probability"]),
                 "annotators": f"{row['n_tested']} of {row['n_annotators']}",
@@ -70,10 +71,6 @@ class AltTest:
             }
             for _, row in self.summary.iterrows()
         ]
-
-    def _notes(self) -> list[str]:
-        used = sorted({float(value) for value in self.summary["epsilon"]})
-        return [f"epsilon {', '.join(f'{value:g}' for value in used) or 'unused'}; yes: winning rate of .5 or more"]
 
 
 def alt_test(
@@ -326,8 +323,5 @@ def _summed(rows: list[dict[str, Any]]) -> dict[str, Any]:
     few = sum(row["n_items"] < _FEW_ITEMS for row in tested)
     if few:
         notes.append(f"{counted(few, 'annotator')} with under {_FEW_ITEMS} items")
-    alike = sum(row["test"] == "sign" for row in tested)
-    if alike:
-        notes.append(f"{counted(alike, 'annotator')} decided by sign: no variance")
     found = {"n_tested": len(tested), "winning_rate": rate, "advantage_probability": advantage}
     return found | {"passes": rate >= 0.5, "notes": "; ".join(notes)}

@@ -78,7 +78,7 @@ def confusion(
 
 def _counts(panel: Panel, answers: Answers, there: Any, counting: Counting) -> list[dict[str, Any]]:
     """The cells of one judge's table; labels that only other panels have are not among them."""
-    names, one = _names(panel), answers.take(there)
+    names, one = {number: text for text, number in panel.classes().items()}, answers.take(there)
     annotators = panel.annotators.kind[there]
     spread = Counting("half" if counting.ties == "half" else "na")
     each = [kinds_table(one, kind, verdicts=panel.verdicts, counting=spread) for kind in annotators.T]
@@ -101,13 +101,3 @@ def _counts(panel: Panel, answers: Answers, there: Any, counting: Counting) -> l
         for (why, true), n in gone.items()
         if n
     ]
-
-
-def _names(panel: Panel) -> dict[int, str]:
-    """Number of a label -> its text, in the order of the scale."""
-    if panel.verdicts:
-        return {0: "false", 1: "true"}
-    scale = panel.scale
-    if scale.level == "interval":
-        return {number: text for text, number in sorted(panel.kinds.items(), key=lambda kind: float(kind[0]))}
-    return {panel.kinds.setdefault(text, len(panel.kinds)): text for text in scale.labels}

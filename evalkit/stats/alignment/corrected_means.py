@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -18,7 +17,7 @@ from evalkit.stats.alignment.label_splits import HELD_OUT, PartOption, count_loo
 from evalkit.stats.alignment.rater_panels import Panel, checked, panels
 from evalkit.stats.figure_tables import JUDGE_KEY, figure_row, interval_columns, joined, note_few_clusters, result_table
 from evalkit.stats.intervals import Interval, bounded_interval, cluster_variance, mean_interval
-from evalkit.tables.grouping import Flags, Floats, Ints
+from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints
 
 FigureOption = Literal["score", "passed"]
 
@@ -45,7 +44,7 @@ def corrected_mean(
     *,
     figure: FigureOption = "score",
     unscored: float | None = None,
-    clusters: Mapping[str, Any] | pd.Series | None = None,
+    clusters: ClustersLike | None = None,
     part: PartOption | None = None,
     cache: str | Path | None = None,
 ) -> pd.DataFrame:
@@ -159,7 +158,8 @@ def _refuse_versions(frame: pd.DataFrame) -> None:
 def _row(
     panel: Panel, answers: Answers, there: Flags, figure: str, unscored: float | None, chosen: str | None
 ) -> dict[str, Any]:
-    f, y, unit = (values[there] for values in (*_values(panel, answers, figure), panel.unit))
+    f, y = (values[there] for values in _values(panel, answers, figure))
+    unit = panel.unit[there]
     bounds = _bounds(panel, figure)
     labelled, scored = ~np.isnan(y), ~np.isnan(f)
     row: dict[str, Any] = {"n_items": len(f), "n_labelled": int(labelled.sum()), "n_unlabelled": int((~labelled).sum())}
@@ -212,17 +212,12 @@ def _why_human(row: dict[str, Any], *, figure: str, rule: bool, nominal: bool) -
 
 
 def _values(panel: Panel, answers: Answers, figure: str) -> tuple[Floats, Floats]:
-    """What the judge (f) and the people (Y) say of every item; NaN for nothing."""
+    """The answers of the judge (f) and the means of the people (Y) on every item; NaN if missing."""
+    f, annotators = answers.score, panel.annotators
     if figure == "passed":
-        f = np.where(answers.kind >= 0, answers.kind.astype(float), np.nan)
-        people = np.where(panel.annotators.kind >= 0, panel.annotators.kind.astype(float), np.nan)
-    else:
-        f, people = answers.score, panel.annotators.score
-    there = ~np.isnan(people)
-    n = there.sum(axis=1)
-    y = np.full(len(f), np.nan)
-    y[n > 0] = np.where(there, people, 0.0).sum(axis=1)[n > 0] / n[n > 0]
-    return f, y
+        f, people = (np.where(kind >= 0, kind.astype(float), np.nan) for kind in (answers.kind, annotators.kind))
+        annotators = replace(annotators, score=people)
+    return f, annotators.together("mean").score
 
 
 def _bounds(panel: Panel, figure: str) -> tuple[float, float]:

@@ -38,7 +38,7 @@ from evalkit.stats.figure_tables import (
     note_few_clusters,
     result_table,
 )
-from evalkit.tables.grouping import Flags, Ints
+from evalkit.tables.grouping import ClustersLike, Flags, Ints
 from evalkit.tables.ties import LEFT_OUT, Counting, check_counting
 
 LevelOption = Literal["corpus", "group", "system"]
@@ -64,7 +64,7 @@ def align(
     by: str | Mapping[str, Any] | pd.Series | None = None,
     level: LevelOption = "corpus",
     intervals: bool = True,
-    clusters: Mapping[str, Any] | pd.Series | None = None,
+    clusters: ClustersLike | None = None,
     systems: Mapping[str, Any] | pd.Series | pd.DataFrame | None = None,
     part: PartOption | None = None,
     cache: str | Path | None = None,
@@ -214,7 +214,7 @@ def _check_options(reference: str, level: str, figures: Sequence[str] | None) ->
         )
 
 
-def _check_level(level: str, clusters: Any, systems: Any, counting: Counting) -> None:
+def _check_level(level: str, clusters: ClustersLike | None, systems: Any, counting: Counting) -> None:
     if level == "system" and counting != LEFT_OUT:
         raise ConfigError(
             f"level='system' compares mean scores, which ties={counting.ties!r}, unscored={counting.unscored!r} "
@@ -268,19 +268,14 @@ def _classes(panel: Panel, options: _Options) -> dict[str, int]:
     ConfigError
         When F1 is asked of a class that the scale does not have.
     """
-    scale = panel.scale
-    names: Sequence[str] = ("false", "true") if panel.verdicts else scale.labels if scale.level != "interval" else ()
-    unknown = [name for name in options.extra if name.startswith(_F1) and name.removeprefix(_F1) not in names]
+    classes = {} if panel.scale.level == "interval" and not panel.verdicts else panel.classes()
+    unknown = [name for name in options.extra if name.startswith(_F1) and name.removeprefix(_F1) not in classes]
     if unknown:
         raise ConfigError(
             f"align got figures with {listed(unknown)}; the classes of criterion {panel.head['criterion']!r} are "
-            f"{listed(names) or 'none: an interval scale'}"
+            f"{listed(classes) or 'none: an interval scale'}"
         )
-    return (
-        {name: at for at, name in enumerate(names)}
-        if panel.verdicts
-        else {name: panel.kinds.setdefault(name, len(panel.kinds)) for name in names}
-    )
+    return classes
 
 
 def _used(panel: Panel, judge: str, options: _Options) -> tuple[Flags, Flags]:
@@ -322,19 +317,9 @@ def _judge_row(panel: Panel, judge: str, level: Level, options: _Options, chosen
     if options.level == "system":
         row |= _system_counts(level.system[used], notes)
     notes += _reasons(found, panel, references, counted[used], options)
-    notes += _unequal(references, options)
     if options.intervals:
         note_few_clusters(row["n_clusters"], notes)
     return row | {"notes": joined(notes)}
-
-
-def _unequal(references: list[Answers], options: _Options) -> list[str]:
-    """A note where one annotator is compared on less than half of the items of another."""
-    sizes = [int(((one.kind >= 0) | ~np.isnan(one.score)).sum()) for one in references]
-    sizes = [size for size in sizes if size]
-    if options.reference != "each" or not sizes or 2 * min(sizes) >= max(sizes):
-        return []
-    return [f"annotators count by their labels: {min(sizes)} to {max(sizes)}"]
 
 
 def _counted(level: Level, options: _Options) -> Level:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import orjson
@@ -19,7 +18,7 @@ from evalkit.core.folders import default_folder
 from evalkit.core.vote_aggregate_rules import check_choice
 from evalkit.errors import CacheError, InputError, listed
 from evalkit.tables import LABEL_KEY
-from evalkit.tables.grouping import clusters_of
+from evalkit.tables.grouping import ClustersLike, clusters_of
 
 PartOption = Literal["dev", "held-out"]
 DEV, HELD_OUT = "dev", "held-out"
@@ -32,7 +31,7 @@ _FILE = "held-out-looks.jsonl"
 _LOOK = ["rubric", "rubric_version", "criterion", "labels"]
 
 
-def split_labels(labels: pd.DataFrame, clusters: Mapping[str, Any] | pd.Series | None = None) -> pd.DataFrame:
+def split_labels(labels: pd.DataFrame, clusters: ClustersLike | None = None) -> pd.DataFrame:
     """Labels with a column `part`: ``dev`` (60 %) to tune on, ``held-out`` (40 %) to look at last.
 
     The part follows from the sha256 of the cluster's name, else of the `item_id`: it is the same at every call, in

@@ -17,11 +17,10 @@ from evalkit.stats.alignment.agreement_measures import Answers, same_rows
 from evalkit.stats.alignment.label_splits import PartOption
 from evalkit.stats.alignment.rater_panels import Panel, checked_part, panels
 from evalkit.stats.figure_tables import JUDGE_KEY, check_whole_numbers, joined, result_table
-from evalkit.tables.grouping import Flags, Floats, Ints, clusters_of
+from evalkit.tables.grouping import ClustersLike, Flags, Floats, Ints, clusters_of
 from evalkit.tables.ties import Counting, check_counting
 
 ObjectiveOption = Literal["accuracy", "balanced_accuracy"]
-Weights = npt.NDArray[np.float64]
 
 _FLOATS = ["cut", "pass_at", "in_sample", "out_of_fold", "optimism", "present", "cut_lowest", "cut_highest"]
 _COUNTS = ["n_items", "n_labelled", "n_left_out", "n_tied", "n_folds"]
@@ -38,7 +37,7 @@ def pass_threshold(
     objective: ObjectiveOption = "accuracy",
     ties: Ties = "half",
     unscored: Unscored = "drop",
-    clusters: Mapping[str, Any] | pd.Series | None = None,
+    clusters: ClustersLike | None = None,
     part: PartOption | None = None,
 ) -> pd.DataFrame:
     """The pass threshold on the judge's score that agrees best with people's verdicts, and what it is worth.
@@ -205,7 +204,7 @@ def _present_cut(scale: Scale, sign: float) -> float:
     return sign * (scale.lowest + scale.highest) / 2
 
 
-def _weights(said: npt.NDArray[np.int64], objective: str) -> Weights:
+def _weights(said: npt.NDArray[np.int64], objective: str) -> Floats:
     """What each label is worth, below 0 for a fail: the same, or if balanced both verdicts of an annotator alike."""
     weights = np.zeros(said.shape)
     for one in range(said.shape[1]):
@@ -232,7 +231,7 @@ def _figure(passed: Floats, said: npt.NDArray[np.int64], objective: str) -> floa
     return float((weights * np.nan_to_num(right)).sum())
 
 
-def _best(score: Floats, weights: Weights, start: float) -> float:
+def _best(score: Floats, weights: Floats, start: float) -> float:
     """The best cut: half-way between scores that occur, below all of them, or infinite."""
     score, weights = score[~np.isnan(score)], weights[~np.isnan(score)]
     if not len(score):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -18,7 +18,7 @@ from evalkit.stats.alignment.label_values import Annotators, annotators_of, kind
 from evalkit.stats.figure_tables import CRITERION_KEY, verdict_codes
 from evalkit.stats.intervals import cluster_codes
 from evalkit.tables import LABEL_KEY, SCORE_KEY, VOTE_KEY
-from evalkit.tables.grouping import Flags, Ints, clusters_of, group, refuse_doubles
+from evalkit.tables.grouping import ClustersLike, Flags, Ints, clusters_of, group, refuse_doubles
 from evalkit.tables.ties import labels_among
 
 JURY = "jury"
@@ -59,6 +59,13 @@ class Panel:
     verdicts: bool
     kinds: dict[str, int]
 
+    def classes(self) -> dict[str, int]:
+        """The labels of the scale (interval scales: those that occur) and their numbers, in order."""
+        if self.verdicts:
+            return self.kinds
+        names = self.scale.labels if self.scale.level != "interval" else sorted(self.kinds, key=float)
+        return {name: self.kinds.setdefault(name, len(self.kinds)) for name in names}
+
 
 def checked_part(
     judged: pd.DataFrame, labels: pd.DataFrame, part: str | None
@@ -98,7 +105,7 @@ def panels(
     said: pd.DataFrame,
     *,
     keys: list[str] | None = None,
-    clusters: Mapping[str, Any] | pd.Series | None = None,
+    clusters: ClustersLike | None = None,
     kinds: Kinds = "rule",
 ) -> Iterator[Panel]:
     """The panels of two checked tables, in order of first appearance.

@@ -83,7 +83,7 @@ class Comparison:
         heads, rows, notes = self._heads(), self._rows(), self._notes()
         if width is not None:
             # rows without room are left out at the end
-            order = np.lexsort([self.table["judge"].ne(JURY), pd.factorize(self.table["criterion"])[0]])
+            order = np.lexsort((self.table["judge"].ne(JURY).to_numpy(), pd.factorize(self.table["criterion"])[0]))
             rows = [rows[at] for at in order]
             heads, notes = (
                 [textwrap.fill(line, width, subsequent_indent="  ") for line in lines] for lines in (heads, notes)

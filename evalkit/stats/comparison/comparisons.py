@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -22,11 +22,11 @@ from evalkit.stats.comparison.noise_floors import (
     kind_codes,
     measured_floor,
 )
-from evalkit.stats.comparison.sides import ROW, Part, Side, judgments_of, pairs, side_of
+from evalkit.stats.comparison.sides import ROW, JudgmentsLike, Part, Side, judgments_of, pairs, side_of
 from evalkit.stats.comparison.significance import holm, mcnemar_midp, permuted_samples, sign_flip
 from evalkit.stats.figure_tables import figure_row, interval_columns, joined, note_few_clusters, result_table
 from evalkit.stats.intervals import change_interval, cluster_codes, mean_interval
-from evalkit.tables.grouping import Floats, Ints, clusters_of, refuse_doubles
+from evalkit.tables.grouping import ClustersLike, Floats, Ints, clusters_of, refuse_doubles
 
 _SAMPLING = ["change_p", "change_p_holm", "chance_up_to", *interval_columns(["floor"])]
 _CHANGES = [*interval_columns(["effect"]), "mcnemar_p", "mcnemar_p_holm"]
@@ -37,14 +37,14 @@ _COLUMNS += ["floor_source", "fixed", "broke", "against", *_CHANGES, "notes"]
 
 
 def compare(
-    before: Any,
-    after: Any,
+    before: JudgmentsLike,
+    after: JudgmentsLike,
     *,
     labels: pd.DataFrame | None = None,
     across_modes: bool = False,
-    clusters: Mapping[str, Any] | pd.Series | None = None,
+    clusters: ClustersLike | None = None,
     rows: Literal["all", "jury"] = "all",
-    floor: Any = None,
+    floor: JudgmentsLike | None = None,
 ) -> Comparison:
     """What changed between two evaluations of the same items, and whether sampling alone explains it.
 
@@ -115,7 +115,8 @@ def compare(
         juries = {first.head[:2] for first, _ in matched if first.head[2] == JURY}
         matched = [pair for pair in matched if pair[0].head[2] == JURY or pair[0].head[:2] not in juries]
     repeats = getattr(before, "repeats", None) if floor is None else _repeats(floor, sides[0])
-    made = [_row(first, second, labels, clusters, repeats) for first, second in matched]
+    options = _Options(labels, clusters, repeats)
+    made = [_row(first, second, options) for first, second in matched]
     table = result_table(made, _COLUMNS, dict.fromkeys(["changed", "fixed", "broke"], "int64"))
     for name in ("change_p", "mcnemar_p", "sign_flip_p"):
         table[f"{name}_holm"] = holm(table[name].to_numpy())
@@ -131,7 +132,7 @@ def compare(
     )
 
 
-def _repeats(floor: Any, side: Side) -> pd.DataFrame:
+def _repeats(floor: JudgmentsLike, side: Side) -> pd.DataFrame:
     """The judgments to measure the floor on; InputError if they are of other prompts."""
     table = judgments_of(floor, "floor")
     heads = ["rubric", "rubric_version", "criterion", "judge"]
@@ -142,9 +143,16 @@ def _repeats(floor: Any, side: Side) -> pd.DataFrame:
     return table
 
 
-def _row(a: Part, b: Part, labels: pd.DataFrame | None, clusters: Any, repeats: pd.DataFrame | None) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class _Options:
+    labels: pd.DataFrame | None
+    clusters: ClustersLike | None
+    repeats: pd.DataFrame | None  # twice the samples, for the noise floor
+
+
+def _row(a: Part, b: Part, options: _Options) -> dict[str, Any]:
     common = pd.Index(sorted(set(a.rows.index) & set(b.rows.index)), dtype=object)
-    units = cluster_codes(clusters_of(pd.Series(common, dtype="str"), clusters))
+    units = cluster_codes(clusters_of(pd.Series(common, dtype="str"), options.clusters))
     kind_a, kind_b = _kinds(a, b, common)
     known = (kind_a >= 0) & (kind_b >= 0)
     row: dict[str, Any] = dict(zip(ROW, a.head, strict=True))
@@ -163,10 +171,10 @@ def _row(a: Part, b: Part, labels: pd.DataFrame | None, clusters: Any, repeats: 
         notes.append(
             f"{silent} of {counted(len(common), 'item')} without a {what} on one side or both: left out of changed"
         )
-    row |= _sampling(a, b, common, clusters, repeats)
+    row |= _sampling(a, b, common, options)
     why = row.pop("note", None)
     notes += [why] if why else []
-    row |= _fixed(a, b, kind_a, kind_b, common, units, labels, notes)
+    row |= _fixed(a, b, kind_a, kind_b, common, units, options.labels, notes)
     row |= _difference(a, b, common, units, notes)
     note_few_clusters(len(np.unique(units)), notes)
     return row | {"notes": joined(notes)}
@@ -179,7 +187,7 @@ def _kinds(a: Part, b: Part, common: pd.Index) -> tuple[Ints, Ints]:
     return codes[: len(common)], codes[len(common) :]
 
 
-def _sampling(a: Part, b: Part, common: pd.Index, clusters: Any, repeats: pd.DataFrame | None) -> dict[str, Any]:
+def _sampling(a: Part, b: Part, common: pd.Index, options: _Options) -> dict[str, Any]:
     """What sampling alone explains: the test of all samples, and the floor of the verdicts."""
     again = asked_again(a.judgments, b.judgments, common)
     row: dict[str, Any] = {"n_asked_again": len(again.items)}
@@ -190,28 +198,31 @@ def _sampling(a: Part, b: Part, common: pd.Index, clusters: Any, repeats: pd.Dat
     row["change_p"] = permuted_samples(again.outcomes)
     if np.isnan(row["change_p"]):
         return row | {"note": NO_REPEATS}
-    floor = _floor(a, b, again.judges, clusters, repeats)
+    floor = _floor(a, b, again.judges, options)
     row |= figure_row("floor", floor.rate, floor.ends) | {"floor_source": "measured" if floor.n_items else None}
     return row | {"chance_up_to": chance_limit(len(again.items), floor), "note": floor.ends.reason}
 
 
-def _floor(a: Part, b: Part, judges: tuple[str, ...], clusters: Any, repeats: pd.DataFrame | None) -> Floor:
+def _floor(a: Part, b: Part, judges: tuple[str, ...], options: _Options) -> Floor:
     """Measured on the samples of the baseline: `repeats`, else its own."""
     if a.decide is None:
         return Floor()
-    k = min(_samples(part.judgments, judges) for part in (a, b))
-    table = a.judgments if repeats is None else a.mine(repeats)
+    asked = [part.judgments.loc[part.judgments["judge"].isin(judges).to_numpy()] for part in (a, b)]
+    k = min(int(judgments["sample"].nunique()) for judgments in asked)
+    table = a.judgments if options.repeats is None else a.mine(options.repeats)
     rule = a.scale.has_rule and b.scale.has_rule
-    return measured_floor(changed_halves(table, k, judges, a.decide, rule=rule), clusters)
-
-
-def _samples(judgments: pd.DataFrame, judges: tuple[str, ...]) -> int:
-    mine = judgments.loc[judgments["judge"].isin(judges).to_numpy()]
-    return int(mine["sample"].nunique()) if len(mine) else 0
+    return measured_floor(changed_halves(table, k, judges, a.decide, rule=rule), options.clusters)
 
 
 def _fixed(
-    a: Part, b: Part, kind_a: Ints, kind_b: Ints, common: pd.Index, units: Ints, labels: Any, notes: list[str]
+    a: Part,
+    b: Part,
+    kind_a: Ints,
+    kind_b: Ints,
+    common: pd.Index,
+    units: Ints,
+    labels: pd.DataFrame | None,
+    notes: list[str],
 ) -> dict[str, Any]:
     rule = a.scale.has_rule and b.scale.has_rule
     known = (kind_a >= 0) & (kind_b >= 0)

@@ -11,15 +11,20 @@ from evalkit import tables
 from evalkit.errors import ConfigError
 from evalkit.stats.comparison.comparison_table import JURY
 from evalkit.stats.comparison.noise_floors import Floor, changed_halves, measured_floor
-from evalkit.stats.comparison.sides import NEED, Part, by_keys, parts_of, side_of
+from evalkit.stats.comparison.sides import NEED, JudgmentsLike, Part, by_keys, parts_of, side_of
 from evalkit.stats.figure_tables import JUDGE_KEY, check_whole_numbers, result_table
+from evalkit.tables.grouping import ClustersLike
 
 _COLUMNS = [*JUDGE_KEY, "rate", "low", "high", "n_items", "n_samples", "n_wanted", "notes"]
 _Z2 = 3.84
 
 
 def noise_floor(
-    judgments: Any, *, samples: int | None = None, half_width: float = 0.03, clusters: Any = None
+    judgments: JudgmentsLike,
+    *,
+    samples: int | None = None,
+    half_width: float = 0.03,
+    clusters: ClustersLike | None = None,
 ) -> pd.DataFrame:
     """How many verdicts change when every item is sampled again with the same prompt.
 
@@ -91,7 +96,7 @@ def check_half_width(half_width: float) -> None:
         raise ConfigError(f"half_width is a share above 0 and under .5, as in 0.03 for ±3 points, not {half_width!r}")
 
 
-def _parts(given: Any) -> list[Part]:
+def _parts(given: JudgmentsLike) -> list[Part]:
     """Every criterion and judge, and the jury of an evaluation of several judges."""
     if isinstance(given, pd.DataFrame):
         frame = tables.check(given, "judgments", need=NEED)
@@ -102,7 +107,7 @@ def _parts(given: Any) -> list[Part]:
     return [part for side, part in found if part.head[2] != JURY or side.mode == "jury"]
 
 
-def _floor(part: Part, k: int, repeats: pd.DataFrame | None, clusters: Any) -> Floor:
+def _floor(part: Part, k: int, repeats: pd.DataFrame | None, clusters: ClustersLike | None) -> Floor:
     judges = tuple(sorted(part.judgments["judge"].astype(str).unique()))
     for table in (part.judgments, None if repeats is None else part.mine(repeats)):
         if table is not None and part.decide is not None:

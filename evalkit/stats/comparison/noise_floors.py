@@ -11,7 +11,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,7 +18,7 @@ import pandas as pd
 from evalkit.stats.figure_tables import verdict_codes
 from evalkit.stats.intervals import Interval, bounded_interval, cluster_codes, cluster_variance, wilson
 from evalkit.tables import JUDGMENT_KEY
-from evalkit.tables.grouping import Flags, Ints, clusters_of, group
+from evalkit.tables.grouping import ClustersLike, Flags, Ints, clusters_of, group
 
 NO_REPEATS = "one sample each: cannot tell change from noise"
 NOT_MEASURED = "noise floor not measured"
@@ -151,7 +150,7 @@ def kind_codes(table: pd.DataFrame, *, rule: bool) -> Ints:
     return verdict_codes(table["passed"])
 
 
-def measured_floor(changed: pd.Series, clusters: Any) -> Floor:
+def measured_floor(changed: pd.Series, clusters: ClustersLike | None) -> Floor:
     """The mean of `changed_halves` with Wilson's interval: n_eff = F(1 − F)/SE² by clusters, and t.
 
     n_eff is at most 1.6 per cluster, that of halves of three samples: where few clusters waver, and those little, their

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,15 +12,13 @@ from evalkit.errors import InputError, counted
 from evalkit.stats.figure_tables import JUDGE_KEY, figure_row, interval_columns, joined, note_few_clusters, result_table
 from evalkit.stats.intervals import Interval, cluster_codes, mean_interval, rate_interval
 from evalkit.stats.voting import vote
-from evalkit.tables.grouping import Floats, clusters_of, group
+from evalkit.tables.grouping import ClustersLike, Floats, clusters_of, group
 
 _FIGURES = ["agreement", "inconsistency", "flip_rate", "first_rate"]
 _COUNTS = ["n_items", "n_scored", "n_judgments"]
 
 
-def position_inconsistency(
-    judgments: pd.DataFrame, *, clusters: Mapping[str, Any] | pd.Series | None = None
-) -> pd.DataFrame:
+def position_inconsistency(judgments: pd.DataFrame, *, clusters: ClustersLike | None = None) -> pd.DataFrame:
     """How often each judge names the same winner in both orders, and how much it likes the first place.
 
     Parameters

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Protocol
 
 import pandas as pd
 
@@ -25,6 +25,18 @@ NEED = [*JUDGMENT_KEY, "passed", "error", "level", "scale"]
 _USED = [*NEED, "score", "score_norm", "label", "key", "weight"]
 
 
+class HasJudgments(Protocol):
+    """An evaluation, or any object with a judgments table (and perhaps `votes`, `scores` and `rules`)."""
+
+    @property
+    def judgments(self) -> pd.DataFrame:
+        """One row per item, criterion, judge and sample."""
+
+
+JudgmentsLike = pd.DataFrame | HasJudgments
+"""A judgments table, or an object that has one."""
+
+
 @dataclass(frozen=True, slots=True)
 class Side:
     """One side: its samples, votes, and scores if it has any, how they were made, and how it is named."""
@@ -38,7 +50,7 @@ class Side:
     bill: Bill
 
 
-def judgments_of(source: Any, name: str) -> pd.DataFrame:
+def judgments_of(source: JudgmentsLike, name: str) -> pd.DataFrame:
     """The judgments of a table or an evaluation; InputError if there are none."""
     judgments = source if isinstance(source, pd.DataFrame) else getattr(source, "judgments", None)
     if judgments is None or "sample" not in judgments.columns:
@@ -49,7 +61,7 @@ def judgments_of(source: Any, name: str) -> pd.DataFrame:
     return tables.check(judgments, "judgments", need=NEED)
 
 
-def side_of(source: Any, name: str) -> Side:
+def side_of(source: JudgmentsLike, name: str) -> Side:
     """A side from a judgments table or an evaluation.
 
     Raises
