@@ -212,24 +212,6 @@ def test_a_profile_of_another_rubric_is_refused_once_the_tasks_rubrics_are_noted
     assert resolve(local, local.pack("support")).bindings, "deterministic: no profile is looked at"
 
 
-def test_a_run_is_refused_for_a_profile_of_another_rubric_before_anything_starts(
-    local: Registry, tmp_path: Path
-) -> None:
-    pytest.importorskip("lighteval")
-    profile = tmp_path / "mine.yaml"
-    profile.write_text("profile: mine\nrubric: safety@v1\njudges: ['fake:strict']\n")
-    tasks = [
-        {"task": name, "overrides": {"judge_profile": str(profile)}} for name in ("safety_guardrail", "grounded_qa")
-    ]
-    local.apply_pack(pack(*tasks))
-    with pytest.raises(ConfigError, match="task 'grounded_qa': profile 'mine' is for the rubric safety@v1") as caught:
-        runner_of(local, tmp_path).start("support", "m", scoring_mode="judge")
-    assert "safety_guardrail" not in str(caught.value)
-    assert local.runs().empty
-    known = local.benchmarks().set_index("name")["rubrics"]
-    assert (known["grounded_qa"], known["tool_use"]) == ("faithfulness", "")
-
-
 def test_a_key_that_is_not_set_is_a_warning(local: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with_plugin(local, tmp_path)
     config = {"judges": [{"judge_model_name": "m", "judge_backend": "openai", "api_key_env": "SOME_KEY"}]}

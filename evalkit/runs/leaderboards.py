@@ -78,7 +78,8 @@ def _row(run: Run) -> dict[str, Any]:
     if run.task_aggregation == "none":
         notes.insert(0, "the pack does not combine its tasks")
     return {
-        "scored_as": _group(run),
+        # with the pack's version: versions may weight the same tasks differently
+        "scored_as": f"{run.identity[:12]}-{run.pack.rpartition('@')[2]}",
         "pack": run.pack,
         "scoring_mode": run.scoring_mode,
         "judged_by": _judged_by(run),
@@ -98,11 +99,6 @@ def _row(run: Run) -> dict[str, Any]:
 def _model(run: Run) -> tuple[str, ...]:
     """Name and content: files of one name may differ."""
     return (run.model, *sorted(run.artifacts.get("model", {}).get("files", {}).values()))
-
-
-def _group(run: Run) -> str:
-    """Identity and pack version: versions may weight the same tasks differently."""
-    return f"{run.identity[:12]}-{run.pack.rpartition('@')[2]}"
 
 
 def _picked(run: Run, task: str) -> RunScore | None:

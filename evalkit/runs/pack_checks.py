@@ -9,7 +9,7 @@ from typing import Any, Literal
 import pandas as pd
 
 from evalkit.core.reply_keys import digest
-from evalkit.errors import ConfigError, EvalkitError, MissingExtraError, RegistryError, RubricError, listed
+from evalkit.errors import ConfigError, EvalkitError, RegistryError, RubricError, listed
 from evalkit.rubrics import Profile, load_profile
 from evalkit.rubrics.prompts import Template, load_template
 from evalkit.runs.contract import Scoring, ScoringConfig, TaskBinding, TemplateText
@@ -38,10 +38,6 @@ class Search:
         The table of `Registry.benchmarks`.
     is_config_read
         False if the scoring config is invalid; judges are then not checked.
-    is_looking
-        Whether to import plugins, in a separate process, if a check needs facts that the registry lacks.
-    looked
-        The imported plugins, by ``name@version``; blank for evalkit's own tasks.
     """
 
     registry: Registry
@@ -53,8 +49,6 @@ class Search:
     templates: dict[str, str] = field(default_factory=dict)
     benchmarks: pd.DataFrame = field(default_factory=pd.DataFrame)
     is_config_read: bool = True
-    is_looking: bool = False
-    looked: set[str] = field(default_factory=set)
 
     def add(self, task: PackTask, problem: object) -> None:
         """Add a problem of a task."""
@@ -80,7 +74,7 @@ def bind(search: Search, task: PackTask) -> TaskBinding | None:
     if search.scoring.mode == "deterministic":
         return TaskBinding(**given)
     profile = _profile(search, task, plugin, layout)
-    _check_rubric(search, task, profile, plugin)
+    _check_rubric(search, task, profile)
     _check_judges(search, task, profile, layout)
     texts = _templates(search, task, profile, plugin, layout)
     return TaskBinding(
@@ -165,12 +159,10 @@ def _profile(search: Search, task: PackTask, plugin: Plugin | None, layout: Plug
     return profile
 
 
-def _check_rubric(search: Search, task: PackTask, profile: Profile | None, plugin: Plugin | None) -> None:
+def _check_rubric(search: Search, task: PackTask, profile: Profile | None) -> None:
     """A profile must be for the rubric of the task's metrics, if the registry knows it."""
     if profile is None or profile.rubric is None:
         return
-    if not _known(search, task, "rubrics") and search.is_looking:
-        _look(search, plugin)
     wanted, others = profile.load(), [name for name in _known(search, task, "rubrics") if name]
     if any(name != wanted.id for name in others):
         search.add(
@@ -178,22 +170,6 @@ def _check_rubric(search: Search, task: PackTask, profile: Profile | None, plugi
             f"profile {profile.profile!r} is for the rubric {wanted.id}@{wanted.version}, but the task's metrics use "
             f"{listed(others)}; bind a profile for that rubric, or one without a rubric",
         )
-
-
-def _look(search: Search, plugin: Plugin | None) -> None:
-    """Import a plugin, or evalkit's own tasks, and record its tasks; the run itself reports failing imports."""
-    label = "" if plugin is None else plugin.label
-    if label in search.looked:
-        return
-    search.looked.add(label)
-    try:
-        if plugin is None:
-            search.registry.inspect_own_tasks()
-        else:
-            search.registry.inspect_plugin(plugin.name, plugin.version)
-    except (ConfigError, MissingExtraError, RegistryError):
-        return
-    search.benchmarks = search.registry.benchmarks()
 
 
 def _check_judges(search: Search, task: PackTask, profile: Profile | None, layout: PluginLayout | None) -> None:

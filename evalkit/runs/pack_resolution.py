@@ -51,9 +51,7 @@ class Resolution:
         return {**self.hashes, "bindings": bindings}
 
 
-def resolve(
-    registry: Registry, pack: Pack, mode: str = "deterministic", config: Any = None, *, look: bool = False
-) -> Resolution:
+def resolve(registry: Registry, pack: Pack, mode: str = "deterministic", config: Any = None) -> Resolution:
     """Look up the plugins, profiles and templates of a pack, and check that they fit together.
 
     The template of a judge is the first of: its `judge_template_id`, the pack's override, the profile's, the
@@ -68,9 +66,6 @@ def resolve(
         The pack to run.
     mode, config
         Scoring mode; scoring config as a mapping, JSON string or file.
-    look
-        Import plugins in a separate process if a check needs facts that the registry lacks: the rubric of a task whose
-        profile is for a rubric.
 
     Raises
     ------
@@ -94,7 +89,6 @@ def resolve(
     except ConfigError as problem:
         first, scoring = [str(problem)], Scoring(mode if mode in SCORING_MODES else "deterministic")
     search = Search(registry, scoring, first, benchmarks=registry.benchmarks())
-    search.is_looking = look
     search.is_config_read = not first
     bindings = {task.task: found for task in pack.tasks if (found := bind(search, task)) is not None}
     _check_versions(search, bindings)

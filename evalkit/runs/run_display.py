@@ -80,14 +80,10 @@ def _scores(run: Run) -> list[dict[str, str]]:
         elif not _is_absent(run, one):
             n, whole = scored_of(run, one)
             covered = "NA" if one.coverage is None else f"{one.coverage:.0%}"
-            scored = covered if whole is None else f"{_scored(one, n, whole)} ({covered})"
+            n_scored = n if one.coverage is None or whole is None else round(one.coverage * whole)  # with ties
+            scored = covered if whole is None else f"{count_of(n_scored, whole)} ({covered})"
             rows.append(row | {"stderr": figure(one.stderr, digits=3), "n": _whole(n), "scored": scored})
     return rows
-
-
-def _scored(score: RunScore, n: float | None, whole: int) -> str:
-    """Number of samples scored, including ties."""
-    return count_of(n if score.coverage is None else round(score.coverage * whole), whole)
 
 
 def scored_of(run: Run, score: RunScore) -> tuple[float | None, int | None]:
@@ -171,7 +167,10 @@ def _model(judge: JudgeUsed) -> str:
 
 def run_facts(run: Run) -> Iterator[tuple[str, str]]:
     """Names and values of other facts: config as given, reproducible or not, versions, folder."""
-    states = _by_state(run)
+    states: dict[str, list[str]] = {}
+    for task in run.tasks:
+        if task.receipt_state is not None:
+            states.setdefault(task.receipt_state, []).append(task.task)
     if states:
         yield "receipts", "; ".join(f"{state}: {', '.join(tasks)}" for state, tasks in states.items())
     if run.scoring_mode != "deterministic" and run.scoring_config is not None:
@@ -196,11 +195,3 @@ def run_reproducible(run: Run) -> tuple[str, str]:
     if run.reproducible is None:
         return "unknown", f"it is not known what scores {'; '.join(run.unknown)}"
     return ("yes", "") if run.reproducible else ("no", "; ".join(run.irreproducible))
-
-
-def _by_state(run: Run) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for one in run.tasks:
-        if one.receipt_state is not None:
-            found.setdefault(one.receipt_state, []).append(one.task)
-    return found

@@ -207,7 +207,8 @@ class Run:
         the receipts (judges, rubrics, templates, samples, rules), number of samples and flags; not the model and not
         the weights of tasks.
         """
-        seen = {"mode": self.scoring_mode, "options": _plain(self.options), "lighteval": self.lighteval}
+        options = {name: value for name, value in self.options.items() if value not in (None, [], {})}
+        seen = {"mode": self.scoring_mode, "options": options, "lighteval": self.lighteval}
         return digest({**seen, "tasks": dict(self.identities)})
 
     @property
@@ -324,7 +325,3 @@ def _identity(
     if ((is_unseen and task.binding) or unknown) and run.scoring_mode != "deterministic":
         seen["config"] = run.scoring_config  # unknown code may read it
     return digest(seen)
-
-
-def _plain(options: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if value not in (None, [], {})}

@@ -9,6 +9,7 @@ from typing import Any
 
 from evalkit.errors import ConfigError, EvalkitError, RegistryError
 from evalkit.runs.contract import ScoringConfig
+from evalkit.runs.contract.scoring_config import as_given
 from evalkit.runs.installed_packages import environment_facts
 from evalkit.runs.lighteval_command import LIGHTEVAL, check_flags, model_facts, same_files
 from evalkit.runs.lighteval_process import child_environment, follow_run
@@ -16,7 +17,6 @@ from evalkit.runs.pack_resolution import resolve
 from evalkit.runs.registry import Registry
 from evalkit.runs.registry.database import registry_settings
 from evalkit.runs.run_completion import OUTCOME, close_run, kept_ending, store_ending
-from evalkit.runs.run_config import as_given, check_same
 from evalkit.runs.run_database_rows import Ending
 from evalkit.runs.run_owner import Owner, kill_leftovers
 from evalkit.runs.run_record import Run
@@ -168,10 +168,10 @@ class Runner:
         self.recover()
         if max_samples is not None and max_samples < 1:
             raise ConfigError(f"max_samples must be a whole number ≥ 1, got {max_samples}")
-        resolution = resolve(self.registry, self.registry.pack(pack), scoring_mode, scoring_config, look=True)
+        resolution = resolve(self.registry, self.registry.pack(pack), scoring_mode, scoring_config)
         facts = model_facts(backend, model) if rerun_of is None else same_files(rerun_of.artifacts.get("model", {}))
         if rerun_of is not None:
-            check_same(rerun_of, resolution.to_dict(), facts)
+            _check_same(rerun_of, resolution.to_dict(), facts)
         return self.store.create(
             resolution,
             owner,
@@ -291,3 +291,15 @@ class Runner:
             raise RegistryError(f"run {found.id} is already {found.status}; there is nothing to cancel")
         self.store.cancel(found.id)
         return self.store.run(found.id)
+
+
+def _check_same(old: Run, now: Mapping[str, Any], model: Mapping[str, Any]) -> None:
+    """ConfigError if a resolution or the model's files differ from those of an earlier run."""
+    then = {**old.resolution, "model": old.artifacts.get("model", {})}
+    here = {**now, "model": model}
+    differs = [name for name in ("plugins", "profiles", "templates", "model") if then.get(name) != here.get(name)]
+    if differs:
+        raise ConfigError(
+            f"run {old.id} cannot be repeated: {', '.join(differs)} changed since that run; start a new run of "
+            f"{old.pack} instead"
+        )

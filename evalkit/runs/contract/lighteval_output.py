@@ -7,7 +7,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -125,7 +124,7 @@ def _results(file: Path) -> dict[str, dict[str, float]]:
     if not isinstance(results, dict) or not all(isinstance(figures, dict) for figures in results.values()):
         raise InputError(f"{file} is not a results file of LightEval: it has no 'results' by task")
     return {
-        _task(task): {str(name): float(value) for name, value in figures.items() if _is_number(value)}
+        _task(task): {str(name): float(value) for name, value in figures.items() if type(value) in (int, float)}
         for task, figures in results.items()
         if task != "all"
     }
@@ -135,7 +134,3 @@ def _task(name: str) -> str:
     """A key as ``name|0``; LightEval writes ``name:0`` into the file."""
     match = None if "|" in name else _SHOTS.fullmatch(name)
     return f"{match[1]}|{match[2]}" if match else name
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)

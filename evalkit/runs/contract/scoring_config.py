@@ -17,7 +17,7 @@ from evalkit.core.judges import Judge
 from evalkit.core.validation_errors import explain
 from evalkit.core.vote_aggregate_rules import AggregateRule
 from evalkit.errors import ConfigError, RubricError, listed
-from evalkit.errors.secrets import is_key
+from evalkit.errors.secrets import is_key, without_keys
 from evalkit.rubrics.yaml_files import read_text, read_yaml
 
 MODE_VARIABLE = "EVALUATOR_SCORING_MODE"
@@ -298,3 +298,17 @@ def read_config(given: Any, where: str) -> tuple[str, Any]:
             f"{where}: {str(problem)[:300]}; expected a mapping, a JSON string, or a JSON or YAML file"
         ) from None
     return str(path), values
+
+
+def as_given(config: Any) -> Mapping[str, Any] | None:
+    """A scoring config as it was given, with nothing filled in and no keys; in deterministic mode it is not checked."""
+    if isinstance(config, ScoringConfig):
+        return config.to_dict()
+    try:
+        _, values = read_config(config, "scoring config")
+    except ConfigError:  # in the other modes it was read before
+        return None
+    if not isinstance(values, Mapping):
+        return None
+    plain: Mapping[str, Any] = without_keys(json.loads(json.dumps(values, default=str)))
+    return plain

@@ -127,7 +127,10 @@ class TaskBindings(RootModel[dict[str, TaskBinding]]):
         if not text:
             return cls({})
         if text.startswith("/"):
-            text = _file_text(Path(text))
+            try:
+                text = Path(text).read_text(encoding="utf-8")
+            except (OSError, UnicodeDecodeError) as problem:
+                raise ConfigError(f"{BINDINGS_VARIABLE}: the file {text} cannot be read: {problem}") from None
         return cls.of(json_values(text, BINDINGS_VARIABLE))
 
     def to_json(self) -> str:
@@ -145,13 +148,6 @@ class TaskBindings(RootModel[dict[str, TaskBinding]]):
 
 
 _NONE = TaskBinding()
-
-
-def _file_text(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as problem:
-        raise ConfigError(f"{BINDINGS_VARIABLE}: the file {file} cannot be read: {problem}") from None
 
 
 def task_name(task: str) -> str:

@@ -100,11 +100,6 @@ def own_tasks(folder: Path) -> tuple[dict[str, list[dict[str, Any]]], list[str]]
     return found, said
 
 
-def evalkit_tasks(folder: Path) -> tuple[str, list[dict[str, Any]]]:
-    """Source and tasks of evalkit itself, as for `add_tasks`; RegistryError if they cannot be imported."""
-    return f"evalkit {__version__}", _tasks_of(_EVALKIT, folder)
-
-
 def _tasks_of(module: str, folder: Path) -> list[dict[str, Any]]:
     return [asdict(task) for task in inspect_plugin(locate(module, folder).path).tasks]
 
@@ -140,7 +135,9 @@ def _unbound(task: str, known: pd.DataFrame, bound: set[str]) -> str | None:
     found = known[[_is_among(task, [name]) for name in names]]
     if found.empty:
         is_listed = known["source"].str.startswith(LIGHTEVAL).any()
-        return f"unknown task {task!r}{_near(task, names)}" if is_listed else None
+        near = get_close_matches(task, names, n=3)
+        similar = f"; similar names: {listed(near)}" if near else ""
+        return f"unknown task {task!r}{similar}" if is_listed else None
     if not bound or found["source"].str.startswith(LIGHTEVAL).any() or found["plugin"].isin(bound).any():
         return None
     return (
@@ -152,8 +149,3 @@ def _unbound(task: str, known: pd.DataFrame, bound: set[str]) -> str | None:
 def _is_among(task: str, names: Sequence[str]) -> bool:
     """Whether a task is known; LightEval reads ``mmlu`` as all of ``mmlu:…``."""
     return task in names or any(name.startswith(f"{task}:") for name in names)
-
-
-def _near(task: str, names: Sequence[str]) -> str:
-    near = get_close_matches(task, names, n=3)
-    return f"; similar names: {listed(near)}" if near else ""

@@ -26,7 +26,6 @@ _BUSY_S = 30.0
 _ADVISORY_LOCK = 0x65_76_61_6C
 # Alembic keeps its state in modules: two threads that migrate at once would share a connection, and Python crashes
 _migrating = threading.Lock()
-_SCHEMES = {"postgres": "postgresql+psycopg", "postgresql": "postgresql+psycopg"}
 
 
 def registry_settings(address: str | Path | None = None) -> Settings:
@@ -154,24 +153,26 @@ class Database:
             raise RegistryError(f"registry {self.shown}: {problem}") from problem
 
 
-def _url_of(given: str) -> URL:
-    scheme = given.split("://", 1)[0] if "://" in given else None
-    if scheme is None:
-        return make_url("sqlite+pysqlite://").set(database=str(Path(given).expanduser().absolute()))
-    backend = scheme.split("+", 1)[0]
+def _url_of(address: str) -> URL:
+    if "://" not in address:
+        return _sqlite(address)
     try:
-        url = make_url(given)
+        url = make_url(address)
     except (ArgumentError, ValueError):
         raise ConfigError("the registry's address is not a URL: write postgresql://user@host/database") from None
-    if backend == "sqlite":
+    if url.get_backend_name() == "sqlite":
         if not url.database or url.database == ":memory:":
             raise ConfigError("a registry in memory would be lost; use the path of a file")
-        return url.set(drivername="sqlite+pysqlite", database=str(Path(url.database).expanduser().absolute()))
-    if scheme in _SCHEMES:
-        return _password_in_place(url.set(drivername=_SCHEMES[scheme]))
-    if scheme == "postgresql+psycopg":
-        return _password_in_place(url)
-    raise ConfigError(f"a registry cannot be on {scheme!r}; allowed: a file's path, sqlite:///… and postgresql://…")
+        return _sqlite(url.database)
+    if url.drivername not in ("postgres", "postgresql", "postgresql+psycopg"):
+        raise ConfigError(
+            f"a registry cannot be on {url.drivername!r}; allowed: a file's path, sqlite:///… and postgresql://…"
+        )
+    return _password_in_place(url.set(drivername="postgresql+psycopg"))
+
+
+def _sqlite(path: str) -> URL:
+    return URL.create("sqlite+pysqlite", database=str(Path(path).expanduser().absolute()))
 
 
 def _password_in_place(url: URL) -> URL:

@@ -88,8 +88,9 @@ def find_row(database: Database, kind: Any, what: str, label: str, version: str 
         names = sorted(set(session.scalars(select(kind.name))))
     if not rows:
         raise RegistryError(f"{what} {name!r} not found; available: {listed(names)}")
-    if version is None:
-        return max(rows.values(), key=_number) if kind is TemplateRow else rows[next(reversed(rows))]
+    if version is None and kind is TemplateRow:
+        return max(rows.values(), key=lambda row: int(row.version.removeprefix("v")))
+    version = next(reversed(rows)) if version is None else version
     if version not in rows:
         raise RegistryError(f"{what} {name}@{version} not found; available versions: {', '.join(rows)}")
     return rows[version]
@@ -103,7 +104,3 @@ def list_rows(database: Database, kind: Any, columns: tuple[str, ...]) -> pd.Dat
             for row in session.scalars(select(kind).order_by(kind.id)).all()
         ]
     return pd.DataFrame(rows, columns=list(columns))
-
-
-def _number(row: Any) -> int:
-    return int(row.version.removeprefix("v"))

@@ -10,10 +10,10 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 _SHARED = {"reference_answer": "reference"}
@@ -163,12 +163,8 @@ def _lighteval() -> dict[str, Any]:
             except Exception as problem:  # noqa: BLE001  # other people's code; reported
                 failed[name] = _said(problem, "")
             else:
-                tasks |= {entry["name"]: entry for entry in map(_task, _table(module))}
+                tasks |= {entry["name"]: entry for entry in map(_task, getattr(module, "TASKS_TABLE", ()))}
     return {"version": version("lighteval"), "tasks": list(tasks.values()), "failed": failed}
-
-
-def _table(module: ModuleType) -> Iterable[Any]:
-    return getattr(module, "TASKS_TABLE", ())
 
 
 if __name__ == "__main__":

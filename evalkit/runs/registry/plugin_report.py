@@ -155,7 +155,10 @@ def inspect_plugin(path: str | Path, *, timeout_s: float = 120.0, tasks_wanted: 
     parts = tuple(_parts(layout))
     said += [f"{part.kind} {part.name}: {part.problem}" for part in parts if part.problem]
     needs = tuple(_needs(requirements_of(layout)))
-    said += [f"it needs {need.requirement}, {_lack(need)}" for need in needs if not need.met]
+    for need in needs:
+        if not need.met:
+            state = f"but {need.installed} is installed" if need.installed else "which is not installed"
+            said.append(f"it needs {need.requirement}, {state}")
     return PluginReport(layout, declared.name, declared.version, tasks, parts, needs, tuple(said))
 
 
@@ -296,7 +299,3 @@ def _needs(requirements: list[str]) -> Iterator[Need]:
             yield Need(text, None, met=False)
         else:
             yield Need(text, there, met=requirement.specifier.contains(there, prereleases=True))
-
-
-def _lack(need: Need) -> str:
-    return "which is not installed" if need.installed is None else f"but {need.installed} is installed"

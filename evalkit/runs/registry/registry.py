@@ -19,7 +19,6 @@ from evalkit.runs.contract.plugin_layout import PluginLayout
 from evalkit.runs.registry.benchmarks import (
     add_tasks,
     benchmark_table,
-    evalkit_tasks,
     own_tasks,
     unknown_tasks,
 )
@@ -166,12 +165,6 @@ class Registry:
         with self.database.session() as session:
             add_tasks(session, map(asdict, report.tasks), f"plugin {row.name}@{row.version}", row.id)
         return report
-
-    def inspect_own_tasks(self) -> None:
-        """Record evalkit's own tasks as benchmarks; RegistryError if they cannot be imported."""
-        source, entries = evalkit_tasks(self.folder)
-        with self.database.session() as session:
-            add_tasks(session, entries, source, None)
 
     def refresh_benchmarks(self) -> tuple[int, list[str]]:
         """Look up the tasks of LightEval, of evalkit, of installed bundles and of registered plugins.
