@@ -16,7 +16,6 @@ from evalkit.plots.theme import Palette, Theme
 from evalkit.tables.grouping import Floats
 
 Measure = Literal["accuracy", "kappa", "quadratic_kappa", "spearman", "pearson"]
-_SPAN = {"accuracy": (0.0, 1.0)}
 _MARKS = "oDs^vP*X"
 
 
@@ -87,9 +86,8 @@ def _of(evaluation: EvaluationLike, prefix: str) -> pd.DataFrame:
     once = evaluation.judgments.drop_duplicates(["judge", "key"])
     usd = {str(judge): rows["cost_usd"].sum(skipna=False) for judge, rows in once.groupby("judge", observed=True)}
     usd["jury"] = sum(usd.values()) if usd else np.nan
-    thousand = 1000 / max(evaluation.n_unique, 1)
     judges = alignment["judge"].astype("str")
-    costs = judges.map(usd).astype("float64") * thousand
+    costs = judges.map(usd).astype("float64") * 1000 / max(evaluation.n_unique, 1)
     labelled = (alignment["n_labelled"] > 0).to_numpy()
     table: pd.DataFrame = alignment.assign(name=prefix + judges, usd_per_1000=costs)[labelled]
     return table
@@ -116,8 +114,7 @@ def _panel(criterion: str, rows: pd.DataFrame, measure: str) -> Panel:
         if len(ceiling):
             style: Any = {"color": palette.ink, "linewidth": 1.2, "linestyle": (0, (5, 3))}
             axes.axhline(float(ceiling.iloc[0]), label="agreement among people", **style)
-        low, high = _SPAN.get(measure, (-0.2, 1.0))
-        axes.set_ylim(low - 0.03, high + 0.05)
+        axes.set_ylim(-0.03 if measure == "accuracy" else -0.23, 1.05)
         axes.set_xlim(min(0.0, costs.min()) - 0.08 * spread, costs.max() + 0.1 * spread)
         if not costs.any():
             axes.set_xticks([0])

@@ -693,7 +693,7 @@ def test_edits_are_suggested_and_tried(notebook):
     tuner.get_by_text("Suggestions", exact=True).click()
     expect(tuner.get_by_text("After a run, a judge can suggest edits")).to_be_visible()
     run(tuner)
-    expect(tuner.get_by_text("the look is counted")).to_be_visible()
+    expect(tuner.get_by_text("counts as a look at the held-out labels")).to_be_visible()
     press(tuner.get_by_role("button", name="Suggest edits"))
     first = tuner.get_by_role("article", name="Suggestion 1", exact=True)
     expect(first).to_contain_text("faithfulness: level 2")
