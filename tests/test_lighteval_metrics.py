@@ -440,7 +440,10 @@ def rubric_file(folder: Path, name: str, *criteria: str) -> str:
 
 THREE = "scale: {0: bad, 1: fair, 2: good}"
 UNFIT = {
-    "named like a figure": (["name: tone, " + THREE, "name: error, " + THREE], "the criterion 'error' is named like"),
+    "named like a figure": (
+        ["name: tone, " + THREE, "name: error, " + THREE],
+        "criterion 'error' has the name of another",
+    ),
     "no scores": (["name: topic, level: nominal, scale: {art: a, law: b}"], "nominal scales without a pass rule"),
 }
 
@@ -511,7 +514,7 @@ def test_one_response_per_document(n, run):
 
 @pytest.mark.parametrize("name", ["", " ", 5])
 def test_what_is_no_name_is_refused(name):
-    with pytest.raises(ConfigError, match="is not a name for a metric"):
+    with pytest.raises(ConfigError, match="is not a valid name for a metric"):
         judge_metric("correctness", name=name)
 
 

@@ -723,7 +723,7 @@ def test_published_score_is_the_mean_of_shares_or_zero_or_missing(scores, kept):
 
 def test_pollux_metric_refuses_what_cannot_be(monkeypatch):
     criteria = shipped_criteria()
-    with pytest.raises(ConfigError, match="'budget_usd' would hold for each criterion"):
+    with pytest.raises(ConfigError, match="'budget_usd' would apply to each criterion"):
         pollux_metric(criteria, budget_usd=1.0)
     for scale in ({-2: "bad", 0: "good"}, {-1: "bad", -0.5: "good"}):
         with pytest.raises(ConfigError, match="'c': a POLLUX score is divided by the maximum of its scale"):
@@ -746,7 +746,7 @@ def test_pollux_metric_refuses_what_cannot_be(monkeypatch):
     assert metric.sample_level_fn.check("t|0", [doc_of(criteria=MINE)]) is not None
     with pytest.raises(ConfigError, match="unknown criterion 'nope'"):
         metric.sample_level_fn.check("t|0", [doc_of(criteria=["nope"])])
-    with pytest.raises(InputError, match="2 responses for 1 document; give one each"):
+    with pytest.raises(InputError, match="2 responses for 1 document, but each document needs one"):
         metric.sample_level_fn.compute(said("a", "b"), [doc_of(criteria=MINE)])
     assert math.isnan(metric.corpus_level_fn([])["pollux"])
 

@@ -108,7 +108,7 @@ def test_a_module_that_cannot_be_imported_is_named_and_left_out(tmp_path, monkey
     assert set(_tasks(["gsm8k", "mine"], str(path))) == {"gsm8k", "mine", "group:one"}
     with pytest.raises(ConfigError) as problem:
         _tasks(["tinyMMLU", "mine"], str(path))
-    assert "there is no task tinyMMLU" in str(problem.value)
+    assert "unknown task tinyMMLU" in str(problem.value)
     assert "tiny_benchmarks could not be imported: ConnectionError: no network" in str(problem.value)
 
 
@@ -116,7 +116,7 @@ def test_a_task_of_a_slip_is_suggested_once(tmp_path, monkeypatch):
     path = tmp_path / "custom_near.py"
     path.write_text(CUSTOM)
     monkeypatch.setattr("evalkit.lighteval.patches._own_tasks", lambda *_: ({}, {}))
-    with pytest.raises(ConfigError, match=r"there is no task minee \(did you mean mine\?\)"):
+    with pytest.raises(ConfigError, match=r"unknown task minee \(did you mean mine\?\)"):
         _tasks(["minee"], str(path))
 
 

@@ -1,6 +1,6 @@
-"""evalkit in LightEval: judge and jury metrics, tasks, the POLLUX metric, and LightEval's command line started right.
+"""evalkit in LightEval: judge and jury metrics, tasks, the POLLUX metric, LightEval's command line with checks.
 
-Nothing here is imported before it is used: LightEval takes seconds to load.
+Modules are imported at first use, because LightEval takes seconds to load.
 """
 
 from lazy_loader import attach_stub

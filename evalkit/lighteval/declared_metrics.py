@@ -1,4 +1,4 @@
-"""What a metric says of itself where it is made."""
+"""The settings that a metric is created with."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from evalkit.rubrics.judge_profiles import rubric_or_profile
 
 @dataclass(frozen=True)
 class Declared:
-    """What a metric says of itself, where it is made; the run, a binding and their profile come before it.
+    """The settings that a metric is created with; the run, a binding and their profile override them.
 
     Attributes
     ----------
     rubric
-        By what.
+        The rubric.
     judges, samples, template, rules
-        Who, how often, by which prompt, and changed rules (`vote`, `aggregate` …); empty or None: not said.
+        Judges, samples per judge, prompt template and rules (`vote`, `aggregate` …); empty or None: not set.
     profile
-        Fills in what the above leave open.
+        Used for what is not set above.
     modes
-        Scoring modes that it serves.
+        The scoring modes that the metric supports.
     """
 
     rubric: Rubric
@@ -43,13 +43,13 @@ class Declared:
         cls, rubric: Any, judges: Any, profile: Any, samples: int | None, template: str | None,
         rules: Mapping[str, Any], modes: tuple[str, ...],
     ) -> Declared:  # fmt: skip
-        """From what the metric was given: names, paths, mappings or the objects themselves."""
+        """From the arguments of a metric: names, paths, mappings or the objects themselves."""
         own = profile_of(profile)
         found = rubric_or_profile(rubric)
         named = found if isinstance(found, Profile) else None
         chosen = found.load() if isinstance(found, Profile) else found
         if named is not None and own is not None:
-            raise ConfigError("two profiles: one given as the rubric and one as profile; give one")
+            raise ConfigError("got two profiles, as rubric and as profile; give one of them")
         panel = [judges] if isinstance(judges, (str, Mapping, Judge)) else judges or []
         said = {name: value for name, value in rules.items() if value is not None}
         Rules.of(said)
@@ -59,5 +59,5 @@ class Declared:
 
 
 def profile_of(given: Any) -> Profile | None:
-    """A profile by name or path, or as it is; None stays None."""
+    """Load a profile by name or path; a Profile or None is returned as it is."""
     return given if given is None or isinstance(given, Profile) else load_profile(given)

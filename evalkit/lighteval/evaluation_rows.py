@@ -1,4 +1,4 @@
-"""An evaluation as LightEval takes it: a flat row of constant types per sample, and of floats per task."""
+"""An evaluation in LightEval's form: a flat row with constant types per sample, and floats per task."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from evalkit.rubrics import Rubric
 from evalkit.stats.agreement.reliabilities import reliability
 
 EMPTY_ANSWER = "empty_answer"
-"""`_error` of a sample whose answer was empty: it is not judged as a bad one, for a failed call looks the same."""
+"""`_error` of a sample whose answer is empty: it is not judged, because failed calls leave empty answers, too."""
 
 TIED = "tied"
-"""`_error` of a sample whose judges tie where the rule gives no number for that: it is scored."""
+"""`_error` of a sample whose judges tie and whose rule gives no number for a tie; it counts as scored."""
 
 _KEPT = [
     "rubric", "rubric_version", "criterion", "judge", "order", "sample", "score", "score_norm", "label", "passed",
@@ -36,30 +36,30 @@ _VERDICTS = {True: "passed", False: "failed"}
 
 
 def check_rubric(rubric: Rubric) -> None:
-    """Refuse a rubric whose scores LightEval could not be given.
+    """Raise if LightEval cannot store the rubric's scores.
 
     Raises
     ------
     RubricError
-        When a criterion is named like a figure of its own, or none has a score from 0 to 1: a nominal scale has one
-        by its pass rule alone.
+        When a criterion has the name of another figure, or no criterion has a score from 0 to 1 (a nominal scale
+        without a pass rule has none).
     """
     taken = [name for name in rubric.names if name in _TAKEN]
     if taken and len(rubric.criteria) > 1:
         raise RubricError(
-            f"rubric {rubric.id!r}: the criterion {listed(taken)} is named like another figure of a LightEval metric; "
+            f"rubric {rubric.id!r}: criterion {listed(taken)} has the name of another figure of a LightEval metric; "
             "give it another name"
         )
     scales = [criterion.scale for criterion in rubric.criteria]
     if all(math.isnan(scale.norm(code)) for scale in scales for code in scale.codes):
         raise RubricError(
-            f"rubric {rubric.id!r} has nominal scales without a pass rule, so that no answer could have a score; say "
+            f"rubric {rubric.id!r} has nominal scales without a pass rule, so no answer could have a score; set "
             "which levels pass (pass_if)"
         )
 
 
 def sample_rows(name: str, evaluation: Evaluation, *, report_disagreement: bool) -> dict[str, dict[str, Any]]:
-    """For each item what LightEval keeps of a sample; the keys and types are those of `unjudged_row`."""
+    """For each item the row that LightEval stores, with the keys and types of `unjudged_row`."""
     rubric = evaluation.rubric
     scores = evaluation.rubric_scores.set_index("item_id")
     judgments = {str(item): rows for item, rows in evaluation.judgments.groupby("item_id", observed=True, sort=False)}
@@ -107,8 +107,8 @@ def corpus_row(name: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, float]
     """The figures of a task.
 
     `<name>`: mean of the samples that have a number, `_stderr`: its standard error (sd with ddof 1 over √n; NaN under
-    two), `_n`: how many these are, `_coverage`: share of the samples that are scored (a tie without a number is),
-    `_pass_rate` of the `_n_verdicts` samples with a verdict (a tie is none), `_n_unscored`, `_n_empty` (empty answers,
+    two), `_n`: their number, `_coverage`: share of the samples that are scored (including ties without a number),
+    `_pass_rate` of the `_n_verdicts` samples with a verdict (a tie has none), `_n_unscored`, `_n_empty` (empty answers,
     among the unscored).
     """
     n_scored = sum(is_scored(name, row) for row in rows)
@@ -123,7 +123,7 @@ def corpus_row(name: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, float]
 
 
 def is_scored(name: str, row: Mapping[str, Any]) -> bool:
-    """Whether a sample is scored: it has a number, or its judges tie, which is an outcome, too."""
+    """Whether a sample is scored: it has a number, or its judges tie."""
     return not math.isnan(row[name]) or str(row[f"{name}_error"]).partition(" ")[0] == TIED
 
 
@@ -145,7 +145,7 @@ def mean_row(name: str, values: Sequence[float]) -> dict[str, float]:
 
 
 def judgments_of(name: str, rows: Sequence[Mapping[str, Any]], ids: Sequence[str] | None = None) -> pd.DataFrame:
-    """The judgments table of a task, read back from its samples."""
+    """The judgments table of a task, read from its stored samples."""
     packed = [
         {"item_id": ids[number] if ids is not None else str(number), **one}
         for number, row in enumerate(rows)
@@ -183,7 +183,7 @@ def _agreement(rows: pd.DataFrame) -> float:
 
 
 def _error(score: pd.Series, rows: pd.DataFrame) -> str:
-    """Why a sample has no score: the rule's reason, and those of its judgments."""
+    """Why a sample has no score: the reason of the rule, and those of its judgments."""
     if not pd.isna(score["score_norm"]):
         return ""
     reasons = rows["error"].dropna().astype(str).value_counts()
@@ -199,7 +199,7 @@ def _means(table: pd.DataFrame, column: str) -> dict[str, float]:
 
 
 def _explained(evaluation: Evaluation) -> dict[str, str]:
-    """Item -> the first explanation on the side of its score; with several criteria one a line."""
+    """Item -> the first explanation that agrees with its score; one line per criterion if there are several."""
     said = explanations(evaluation.judgments, evaluation.votes)
     if said.empty:
         return {}

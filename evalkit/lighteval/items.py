@@ -1,4 +1,4 @@
-"""LightEval's documents and responses as items: the same fields, and so the same replies, as everywhere else."""
+"""LightEval's documents and responses as items: the same fields, and so the same reply keys, as elsewhere."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _FROM_SPECIFIC = {"context": "context", "reference": "reference_answer"}
 
 
 def answer_of(response: Any) -> str:
-    """What is judged of a response: its first text, after LightEval has taken out what is reasoning.
+    """The judged part of a response: its first text, without what LightEval recognises as reasoning.
 
-    Half a surrogate pair is U+FFFD: the other answers of the task can be judged.
+    Half a surrogate pair becomes U+FFFD, so that the other answers of the task can be judged.
     """
     texts = response.final_text
     return repaired(str(texts[0])) if texts and texts[0] is not None else ""
@@ -30,14 +30,14 @@ def answer_of(response: Any) -> str:
 def items_of(docs: Sequence[Any], responses: Iterable[Any], rubric: Rubric, fields: Fields) -> pd.DataFrame:
     """One item per document, in order: `item_id` and the rubric's inputs.
 
-    ``question`` is the document's query, ``answer`` the response, ``context`` and ``reference`` stand in
-    `doc.specific` (``context``, ``reference_answer``; without the latter a gold choice is the reference), every other
-    input in `doc.specific` under its own name.
+    ``question`` is the document's query and ``answer`` the response. ``context`` and ``reference`` come from
+    `doc.specific` (``context``, ``reference_answer``; without the latter a gold choice is the reference), and so does
+    every other input, under its own name.
 
     Raises
     ------
     InputError
-        When a document lacks what the rubric needs.
+        When a document lacks an input of the rubric.
     """
     names = rubric.input_names
     rows = []
@@ -53,7 +53,7 @@ def items_of(docs: Sequence[Any], responses: Iterable[Any], rubric: Rubric, fiel
 
 
 def check_fields(docs: Iterable[Any], rubric: Rubric, fields: Fields) -> None:
-    """Refuse, before a model is loaded, documents that lack what the rubric needs; see `items_of`."""
+    """Raise if a document lacks an input of the rubric; called before a model is loaded."""
     for doc in docs:
         row = {name: _input(doc, name, fields) for name in rubric.input_names}
         _check({name: value for name, value in row.items() if value is not None} | {"answer": ""}, doc, rubric)

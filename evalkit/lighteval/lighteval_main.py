@@ -23,22 +23,24 @@ def launch(args: Sequence[str]) -> int:
     Parameters
     ----------
     args
-        What stands after ``lighteval``; ``--custom-tasks evalkit.lighteval.plugin`` is added where it takes tasks and
-        names none.
+        The words after ``lighteval``; ``--custom-tasks evalkit.lighteval.plugin`` is added if the command takes tasks
+        and names no module.
 
     Returns
     -------
     int
-        0 done; 143 or 129 after SIGTERM or SIGHUP; 2 for anything else: wrong arguments, a scoring contract that is
-        broken, a run that failed.
+        0 done; 143 or 129 after SIGTERM or SIGHUP; 2 for anything else: wrong arguments, an invalid scoring
+        config, a failed run.
 
     Raises
     ------
     ConfigError, MissingExtraError
-        Before LightEval is loaded: for what is wrong in the environment, or when it is not installed.
+        Before LightEval is loaded: for invalid variables, or if LightEval is not installed.
     """
     if importlib.util.find_spec("lighteval") is None:
-        raise MissingExtraError(f"LightEval is not installed; {advise_extra('lighteval')}, torch first by itself")
+        raise MissingExtraError(
+            f"LightEval is not installed; {advise_extra('lighteval')}, install torch first and separately"
+        )
     settle_environment(os.environ)
     from evalkit.lighteval.patches import default_answers, prepare
 
@@ -64,7 +66,7 @@ def launch(args: Sequence[str]) -> int:
 
 
 def _hear_logs() -> None:
-    """LightEval's logging configuration disables every logger that is there already: its own and evalkit's too."""
+    """Enable the loggers that LightEval's logging configuration disables: its own and evalkit's."""
     for name, logger in logging.root.manager.loggerDict.items():
         if isinstance(logger, logging.Logger) and name.partition(".")[0] in ("evalkit", "lighteval"):
             logger.disabled = False
@@ -74,12 +76,12 @@ def _hear_logs() -> None:
 
 
 def settle_environment(environ: MutableMapping[str, str]) -> Scoring:
-    """Check what the environment says of scoring, take out what does not hold, and set what LightEval needs.
+    """Check the variables for scoring, remove those without effect, and set those that LightEval needs.
 
     Raises
     ------
     ConfigError
-        For a scoring mode, config or bindings that break the contract, or receipts that could not be written.
+        For an invalid scoring mode, config or binding, or if receipts cannot be written.
     """
     scoring = Scoring.from_environ(environ)
     bindings = TaskBindings.from_environ(environ)
@@ -95,7 +97,7 @@ def settle_environment(environ: MutableMapping[str, str]) -> Scoring:
 
 
 def with_custom_tasks(args: Sequence[str]) -> list[str]:
-    """The arguments with evalkit's tasks, where LightEval takes tasks and none are named.
+    """The arguments, with evalkit's tasks if the command takes tasks and names no module.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""`run_lighteval`: a LightEval run from Python or a notebook, in a process of its own, read back as DataFrames."""
+"""`run_lighteval`: a LightEval run from Python or a notebook, in a separate process, read as DataFrames."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ from evalkit.runs.lighteval_command import (
 
 _log = logging.getLogger("evalkit")
 _SHOWN = ("evalkit: ", "--- ", "judged")
-"""What a line of the log holds that is shown as progress."""
+"""Log lines that contain one of these are shown as progress."""
 _GRACE_S = 20.0  # judge calls in flight are waited for, so that nothing is paid twice
 
 
 @dataclass(frozen=True, eq=False)
 class LightevalRun:
-    """What a LightEval run left behind, read when it is asked for.
+    """The files of a LightEval run, each read at first use.
 
     Attributes
     ----------
@@ -60,13 +60,13 @@ class LightevalRun:
 
     @cached_property
     def receipts(self) -> tuple[Receipt, ...]:
-        """What each judged task says it was scored by; empty in deterministic mode."""
+        """The receipts of the judged tasks; empty in deterministic mode."""
         place = self.folder / RECEIPTS_FILE
         return tuple(read_receipts(place)) if place.exists() else ()
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What must be known before its figures are used: what has no score, and why, by judge; first what has none."""
+        """What each judge left unscored, and why; tasks without any score come first."""
         receipts = sorted(self.receipts, key=lambda one: not one.scored_nothing)
         return tuple(said for receipt in receipts for said in receipt.warnings)
 
@@ -74,9 +74,9 @@ class LightevalRun:
     def results(self) -> pd.DataFrame:
         """One row per task and metric, judged ones first: `value`, `stderr`, `n` (samples behind it).
 
-        Of judged metrics too `coverage` (share of the samples with a score, 0-1), `pass_rate` and `n_verdicts` (what
-        the pass rate is of: a tie is scored, and is no verdict), `alpha` (juries), `n_unscored`, `n_empty`. NA where
-        there is none.
+        Judged metrics also have `coverage` (share of the samples with a score, 0-1), `pass_rate` and `n_verdicts` (the
+        number of samples behind the pass rate; a tie is scored but has no verdict), `alpha` (juries), `n_unscored` and
+        `n_empty`. What a metric lacks is NA.
         """
         return results_table(self.artifacts.results)
 
@@ -84,12 +84,12 @@ class LightevalRun:
     def details(self) -> pd.DataFrame:
         """One row per task and sample, in the shape of `Evaluation.wide`: item, scores, judges and explanations.
 
-        Columns `task`, `item_id`, `question`, `answer` (and `context`, `reference`, where there are any); for each
-        metric what LightEval kept of it, of a judged one `<name>_norm` (0-1: its mean is the figure in `results`),
+        Columns `task`, `item_id`, `question`, `answer` (and `context`, `reference`, if there are any); for each
+        metric the figures that LightEval stored, for a judged one `<name>_norm` (0-1: its mean is in `results`),
         `<name>_raw` (rubric units; one criterion), `<name>_verdict`, `_coverage`, `_agreement`, `_explanation`,
         `_error`; for each criterion of a judged metric `<criterion>` (**rubric units**, also where metric and criterion
         have one name), `<criterion>_passed`, `<criterion>_status`, and for each judge `<criterion>_<judge>`, its
-        `_label` and `_explanation`. What a task lacks is NA; a name that is taken gets ``_2`` behind it.
+        `_label` and `_explanation`. What a task lacks is NA; a name that is taken gets the suffix ``_2``.
         """
         parts = [details_table(task, self.artifacts.details(task), self.receipts) for task in self._tasks]
         return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["task", "item_id"])
@@ -136,33 +136,33 @@ def run_lighteval(
     args: Sequence[str] = (),
     progress: bool = True,
 ) -> LightevalRun:
-    """Run LightEval in a process of its own and read what it found.
+    """Run LightEval in a separate process and read its results.
 
     Parameters
     ----------
     tasks
         ``"safety_guardrail|0"``, several by commas or as a list; evalkit's own and LightEval's.
     model
-        What is evaluated: a Python file (``custom``), a folder or ``model_name=…`` (``accelerate``), or what the
-        back end takes.
+        The model to evaluate: a Python file (``custom``), a folder or ``model_name=…`` (``accelerate``), or any value
+        that the back end takes.
     backend
         ``custom``, ``accelerate``, ``vllm``, ``sglang``, ``endpoint-litellm`` …; by default ``custom`` for a Python
         file and ``accelerate`` for everything else.
     scoring_mode
-        ``deterministic``, ``judge`` or ``jury``; by default inferred from the number of judges named, without any
-        ``deterministic``.
+        ``deterministic``, ``judge`` or ``jury``; by default inferred from the number of judges;
+        ``deterministic`` if no judge is named.
     scoring_config
         Judges, aggregation …: a mapping, JSON text, or file.
     profile
-        A profile that names the judges instead, or beside the config.
+        A profile that names the judges, instead of or in addition to the config.
     bindings
-        What belongs to single tasks: task → ``judge_profile``, ``judge_template_id``, ``plugin_path``.
+        Settings of single tasks: task → ``judge_profile``, ``judge_template_id``, ``plugin_path``.
     custom_tasks
-        A module or file of tasks in place of evalkit's.
+        A module or file of tasks instead of evalkit's.
     max_samples
-        Only so many documents a task.
+        Maximum number of documents per task.
     folder
-        Where results go; by default a new one under ``lighteval-runs`` in the cache folder.
+        The folder for results; by default a new one under ``lighteval-runs`` in the cache folder.
     args
         Further arguments for LightEval's command line.
     progress
@@ -176,12 +176,12 @@ def run_lighteval(
     Raises
     ------
     ConfigError
-        Before anything starts: for a scoring contract that is broken or a model that is none.
+        Before anything starts: for an invalid scoring config or model.
     LightevalError
-        When the run fails: with its last words and the place of its log.
+        When the run fails; the message contains the end of its log and the log's path.
     KeyboardInterrupt
-        At Ctrl-C or a kernel's interrupt: the run and all that it started is ended, replies that came are kept. It ends
-        too when the kernel is restarted or killed.
+        At Ctrl-C or a kernel's interrupt: the run and its processes are ended, and replies received by then are
+        stored. Restarting or killing the kernel ends the run, too.
     """
     if max_samples is not None and max_samples < 1:
         # LightEval takes 0 for no limit

@@ -1,4 +1,4 @@
-"""What scores a metric: a judge of evalkit, code that is known to ask no model, or something unknown."""
+"""What scores a metric: a judge of evalkit, code that is known to call no model, or something unknown."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _KNOWN = (
     "lighteval.tasks.tasks.ifbench", "lighteval.tasks.tasks.ifeval", "lighteval.tasks.tasks.lcb",
     "lighteval.tasks.tasks.tiny_benchmarks", "lighteval.tasks.templates", "latex2sympy2_extended",
 )  # fmt: skip
-"""Modules whose functions and classes were read in LightEval 0.13 and ask no model, `_ASKING` excepted."""
-_ASKING = ("JudgeLM", "JudgeLLM")
+"""Modules reviewed in LightEval 0.13: none of their functions and classes calls a model, except `_CALLING`."""
+_CALLING = ("JudgeLM", "JudgeLLM")
 """LightEval's own judges, by the names of their classes."""
 
 
 def scorer_of(metric: Any) -> Scorer:
     """What scores a metric of a task.
 
-    ``judge``: one of evalkit's, which says whom it asks in a receipt. ``deterministic``: everything that the metric
-    is made of (functions, their closures, objects and their attributes) comes from modules that ask no model.
+    ``judge``: one of evalkit's judged metrics, which leaves a receipt. ``deterministic``: everything that the metric
+    is made of (functions, their closures, objects and their attributes) comes from modules that call no model.
     ``unknown``: anything else: LightEval's own judge, or the code of a task or plugin.
 
     Examples
@@ -45,7 +45,7 @@ def scorer_of(metric: Any) -> Scorer:
 
 
 def _is_known(value: Any, seen: set[int]) -> bool:
-    """Whether a value, and all that it holds, is data or known code."""
+    """Whether a value, and everything that it contains, is data or known code."""
     if value is None or isinstance(value, (str, bytes, int, float, complex, re.Pattern, enum.Enum)):
         return True
     if id(value) in seen:
@@ -67,7 +67,7 @@ def _is_known(value: Any, seen: set[int]) -> bool:
 
 
 def _held_by(function: types.FunctionType) -> list[Any]:
-    """What a function holds: variables of the functions around it, those without a value left out, and its defaults."""
+    """The values that a function refers to: set variables of enclosing functions, and its defaults."""
     held = [function.__defaults__, function.__kwdefaults__]
     for cell in function.__closure__ or ():
         with contextlib.suppress(ValueError):  # it has no value yet
@@ -83,9 +83,9 @@ def _is_object_known(value: Any, seen: set[int]) -> bool:
 
 
 def _is_from(code: Any, modules: tuple[str, ...] = _KNOWN) -> bool:
-    """Whether a function or class is of one of these modules, and no judge of LightEval's."""
+    """Whether a function or class is from one of these modules and is not a judge of LightEval's."""
     name = str(getattr(code, "__module__", None) or "builtins")
-    if isinstance(code, type) and code.__name__.startswith(_ASKING):
+    if isinstance(code, type) and code.__name__.startswith(_CALLING):
         return False
     if isinstance(code, types.FunctionType):  # a decorator may have given it the name of another's module
         name = str(code.__globals__.get("__name__"))

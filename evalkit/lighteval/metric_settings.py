@@ -74,7 +74,7 @@ def resolve(
 
 
 def place_of(task: str | None, metric: str | None) -> str:
-    """Where a problem is, as messages begin: the task and the metric, as far as they are known.
+    """The beginning of messages: the task and the metric, if they are known.
 
     Examples
     --------
@@ -86,7 +86,7 @@ def place_of(task: str | None, metric: str | None) -> str:
 
 
 def without_place(message: str, task: str | None, metric: str | None) -> str:
-    """A message without the place, or the task, that it begins with: see `place_of`."""
+    """A message without the place (see `place_of`) that it begins with."""
     for place in (place_of(task, metric), place_of(task, None), place_of(None, metric)):
         if place and message.startswith(place):
             return message.removeprefix(place).lstrip(",: ")

@@ -54,15 +54,15 @@ def judge_metric(
 ) -> SampleLevelMetric:
     """A LightEval metric judged by a rubric, by one judge or the run's jury: ``metrics=[judge_metric("safety")]``.
 
-    Who judges is the run's to say (``EVALUATOR_SCORING_MODE``, ``EVALUATOR_SCORING_CONFIG``); what is given here
-    fills in what run, binding and profile leave open.
+    The run sets the judges (``EVALUATOR_SCORING_MODE``, ``EVALUATOR_SCORING_CONFIG``). The arguments here apply to
+    whatever run, binding and profile leave open.
 
     Parameters
     ----------
     rubric
         A Rubric, its name (``safety``, ``support@v3``) or path; or a Profile or its path.
     judges, profile, samples, template
-        Who, by which rules, how often (default 3) and by which prompt.
+        Judges, profile, samples per judge (default 3) and prompt template.
     vote, ties, min_self_agreement, aggregate, quorum
         Rules of `evalkit.vote` and `evalkit.aggregate`.
     name
@@ -70,7 +70,7 @@ def judge_metric(
     fields
         Input of the rubric -> key in `doc.specific`, or a function of the document.
     **options
-        What else `evalkit.judge` takes: ``budget_usd``, ``concurrency``, ``offline``, ``cache`` …
+        Further options of `evalkit.judge`: ``budget_usd``, ``concurrency``, ``offline``, ``cache`` …
 
     Returns
     -------
@@ -79,15 +79,15 @@ def judge_metric(
         have `<name>_<criterion>`, 0-1), `_passed` (None: open), `_coverage` (share of the judgments that have a
         score), `_agreement` (largest share of one verdict; NaN with one sample), `_explanation`, `_error` (``""``
         when scored), `_judgments` (the judgments table's rows as JSON), and for juries with `report_disagreement`
-        `_disagreement`. Corpus: `<name>`, `_stderr`, `_n` (samples behind the mean), `_pass_rate`, `_n_verdicts` (what
-        the pass rate is of), `_coverage`, `_n_unscored`, `_n_empty`, and for juries `_alpha`. In deterministic mode
-        nothing is judged: `_coverage` is 0 and there is no score.
+        `_disagreement`. Corpus: `<name>`, `_stderr`, `_n` (samples behind the mean), `_pass_rate`, `_n_verdicts` (the
+        samples behind the pass rate), `_coverage`, `_n_unscored`, `_n_empty`, and for juries `_alpha`. In
+        deterministic mode nothing is judged: `_coverage` is 0 and there is no score.
 
     Raises
     ------
     ConfigError, RubricError
-        For what is unknown or contradictory; what the run gets wrong is said when LightEval takes the task up,
-        before a model is loaded.
+        For unknown or contradictory arguments. Errors in the settings of the run are raised when LightEval prepares the
+        task, before a model is loaded.
     """
     rules = {"vote": vote, "ties": ties, "min_self_agreement": min_self_agreement}
     rules |= {"aggregate": aggregate, "quorum": quorum}
@@ -96,7 +96,7 @@ def judge_metric(
 
 
 def jury_metric(rubric: Any, **given: Any) -> SampleLevelMetric:
-    """A LightEval metric that needs a jury: as `judge_metric`, with the same options, but it refuses judge mode.
+    """A LightEval metric that needs a jury: as `judge_metric`, with the same options, but without judge mode.
 
     Raises
     ------
@@ -106,7 +106,7 @@ def jury_metric(rubric: Any, **given: Any) -> SampleLevelMetric:
     metric = judge_metric(rubric, **given)
     score: Any = metric.sample_level_fn
     if len(score.declared.judges) == 1:
-        raise ConfigError("a jury takes two judges or more, and judges= names one; use judge_metric for one")
+        raise ConfigError("a jury needs two or more judges, and judges= names one; use judge_metric for a single judge")
     score.declared = replace(score.declared, modes=("deterministic", "jury"))
     return metric
 
@@ -120,12 +120,14 @@ def _metric(
             "use a pointwise rubric"
         )
     if name is not None and (not isinstance(name, str) or not name.strip()):
-        raise ConfigError(f"name={name!r} is not a name for a metric; give a text, or leave it out for the rubric's id")
+        raise ConfigError(
+            f"name={name!r} is not a valid name for a metric; pass a string, or omit it to use the rubric's id"
+        )
     check_rubric(declared.rubric)
     wrong = [one for one in fields or {} if one not in declared.rubric.input_names]
     if wrong:
         raise ConfigError(
-            f"fields names {listed(wrong)}, which rubric {declared.rubric.id!r} does not take; its inputs are "
+            f"fields names {listed(wrong)}, which are not inputs of rubric {declared.rubric.id!r}; its inputs are "
             f"{listed(declared.rubric.input_names)}"
         )
     score = RubricScore(declared, name or declared.rubric.id, dict(fields or {}), dict(options))
@@ -133,7 +135,7 @@ def _metric(
 
 
 def batched_metric(score: Any) -> SampleLevelMetric:
-    """The metric of a computation with a `name` and a `corpus` function that takes all samples of a task at once."""
+    """The metric of a computation with `name` and `corpus`, called once with all samples of a task."""
     return SampleLevelMetric(
         metric_name=score.name,
         higher_is_better=True,
@@ -266,7 +268,7 @@ class RubricScore(SampleLevelComputation):
 
 
 def filled_answers(name: str, mode: str, responses: Sequence[Any], docs: Sequence[Any]) -> list[int]:
-    """The numbers of the answers that are not empty; those that will not be judged for that are counted in the log.
+    """The positions of the answers that are not empty; the log reports how many are.
 
     Raises
     ------
@@ -274,7 +276,9 @@ def filled_answers(name: str, mode: str, responses: Sequence[Any], docs: Sequenc
         When there are not as many responses as documents.
     """
     if len(responses) != len(docs):
-        raise InputError(f"{counted(len(responses), 'response')} for {counted(len(docs), 'document')}; give one each")
+        raise InputError(
+            f"{counted(len(responses), 'response')} for {counted(len(docs), 'document')}, but each document needs one"
+        )
     filled = [number for number, response in enumerate(responses) if answer_of(response).strip()]
     if len(filled) < len(docs) and mode != "deterministic":
         n_empty = len(docs) - len(filled)
@@ -283,7 +287,7 @@ def filled_answers(name: str, mode: str, responses: Sequence[Any], docs: Sequenc
 
 
 def _check_ready(judge: Judge) -> None:
-    """As the engine checks it; what is advised is what a run can do, which has no options for judges."""
+    """Check that a judge can be called; the advice fits a LightEval run, which has no options for judges."""
     from evalkit.engine.providers import check_ready
 
     try:

@@ -1,6 +1,6 @@
-"""Making LightEval's own command line right for evalkit: checks before a model is loaded, offline, no stale answers.
+"""Patches of LightEval's command line: checks before a model is loaded, work without network, no stale answers.
 
-LightEval 0.13 has no place to hook these in, so a few of its functions are wrapped; a test pins what is used of them.
+LightEval 0.13 has no hooks for these, so a few of its functions are wrapped; a test pins what is used of them.
 """
 
 from __future__ import annotations
@@ -30,17 +30,16 @@ _FETCHES_AT_IMPORT = ("tiny_benchmarks",)
 def prepare(folder: Path) -> None:
     """Wrap LightEval in this process; called once, before its command line starts.
 
-    - Tasks: those of ``--custom-tasks`` are loaded first; where they are all that is asked for, LightEval's own, which
-      take long and one of which fetches a file from the network at import, are not loaded. One that cannot be
-      imported is left out with a warning.
-    - Metrics that can be checked are, for every task asked for, after the data and before the model are loaded; all
-      problems come in one message. What scores each metric is noted beside the receipts.
-    - LiteLLM's own cache, which LightEval puts into the working folder, lies in `folder` too.
+    - Tasks: those of ``--custom-tasks`` are loaded first. If the run uses only these, LightEval's own are not loaded:
+      they take long, and one of them fetches a file at import. One that cannot be imported is left out with a warning.
+    - Metrics of every task of the run are checked after the data and before the model are loaded; all problems come
+      in one message. What scores each metric is written next to the receipts.
+    - LiteLLM's own cache, which LightEval puts into the working folder, is in `folder`, too.
     - Tasks without stop sequences work with every model.
-    - Answers of the model that LightEval keeps are found again only for the same documents, not for the same row
-      numbers, and lie in `folder`.
-    - Half a surrogate pair in a document or an answer is U+FFFD: LightEval's files take no such text, and one answer
-      would cost the whole run.
+    - Stored answers of the model are in `folder`. They are reused only for the same documents, not for the same row
+      numbers.
+    - Half a surrogate pair in a document or an answer becomes U+FFFD: LightEval's files cannot store it, and one such
+      answer would lose the whole run.
     """
     _keep_litellm(folder / "litellm")
     from lighteval.pipeline import Pipeline
@@ -59,7 +58,7 @@ def prepare(folder: Path) -> None:
 
 
 def _keep_litellm(folder: Path) -> None:
-    """Before LightEval is imported: it makes the cache then."""
+    """Called before LightEval is imported, because the import creates the cache."""
     if importlib.util.find_spec("litellm") is None:
         return
     from litellm.caching.caching import Cache
@@ -90,7 +89,7 @@ def _noting_tasks(
 
 
 def _names(tasks: Any) -> list[str]:
-    """Task names of a specification: ``a|0,b|2``, or a file with one a line."""
+    """The task names of a specification: ``a|0,b|2``, or a file with one per line."""
     # os.path: a Path refuses text that is longer than a file's name may be
     text = Path(tasks).read_text(encoding="utf-8") if os.path.isfile(tasks) else str(tasks)  # noqa: PTH113
     specs = [line.strip() for part in text.splitlines() for line in part.split(",")]
@@ -99,7 +98,7 @@ def _names(tasks: Any) -> list[str]:
 
 
 def _tasks(wanted: Sequence[str], custom_tasks: Any = None, load_multilingual: bool = False) -> dict[str, Any]:
-    """`Registry.load_all_task_configs`, the asked-for first and tolerant of what cannot be imported."""
+    """Replaces `Registry.load_all_task_configs`: custom tasks first; skips modules that cannot be imported."""
     from lighteval.tasks.registry import Registry
 
     own: dict[str, Any] = {}
@@ -121,9 +120,7 @@ def _tasks(wanted: Sequence[str], custom_tasks: Any = None, load_multilingual: b
 
         near = get_close_matches(missing[0], sorted({*known, *heads}), n=3)
         hint = f" (did you mean {' or '.join(near)}?)" if near else ""
-        raise ConfigError(
-            f"there is no task {', '.join(missing)}{hint}; `evalkit lighteval tasks list` lists them{why}"
-        )
+        raise ConfigError(f"unknown task {', '.join(missing)}{hint}; `evalkit lighteval tasks list` lists all{why}")
     return known
 
 
@@ -180,7 +177,7 @@ def _checking(documents: dict[str, str], plain: Callable[..., None], pipeline: A
 
 
 def _note_scorers(tasks: Iterable[Any]) -> None:
-    """Note what scores each metric; a run is not given up where that cannot be written."""
+    """Write down what scores each metric; if that fails, the run continues."""
     found = {
         task.full_name: {name: scorer_of(metric) for metric in task.metrics for name in _names_of(metric)}
         for task in tasks
@@ -188,11 +185,11 @@ def _note_scorers(tasks: Iterable[Any]) -> None:
     try:
         write_scorers(found)
     except ConfigError as problem:
-        _log.error("what scores each metric was not noted: %s", problem)
+        _log.error("the file with what scores each metric was not written: %s", problem)
 
 
 def _check(metric: Any, task: str, docs: Sequence[Any], faults: dict[str, list[str]]) -> None:
-    """Note what prevents judging a metric of a task, and where: one problem may concern many."""
+    """Add the error that prevents judging a metric of a task, with its place; one error may occur at many places."""
     function = metric.sample_level_fn
     if callable(getattr(function, "called", None)) and isinstance(metric.metric_name, str):
         function.called(metric.metric_name)
@@ -219,7 +216,7 @@ def _names_of(metric: Any) -> list[str]:
 def _names_twice(task: Any) -> list[str]:
     names = [metric.metric_name for metric in task.metrics]
     return [
-        f"task {task.full_name!r} has two metrics named {name!r}, of which LightEval keeps one; give one another "
+        f"task {task.full_name!r} has two metrics named {name!r}, but LightEval stores only one; give one another "
         "name, as in judge_metric(…, name=…)"
         for name in dict.fromkeys(names)
         if names.count(name) > 1
@@ -227,7 +224,7 @@ def _names_twice(task: Any) -> list[str]:
 
 
 def _content(docs: Sequence[Any]) -> str:
-    """A hash of what the model is shown of a task's documents."""
+    """A hash of everything that the model sees of a task's documents."""
     shown = [[doc.id, doc.query, doc.instruction, doc.choices, [asdict(one) for one in doc.fewshot_samples]]
              for doc in docs]  # fmt: skip
     text = json.dumps(shown, default=str, ensure_ascii=False)
@@ -258,7 +255,7 @@ def _hashing(documents: Mapping[str, str], plain: Callable[..., str], _cache: An
 
 
 def default_answers() -> Path:
-    """Where a model's answers are kept: ``lighteval`` in evalkit's cache folder."""
+    """The folder of stored model answers: ``lighteval`` in evalkit's cache folder."""
     from evalkit.core.folders import default_folder
 
     return Path(os.environ.get("EVALKIT_LIGHTEVAL_CACHE") or default_folder() / "lighteval")

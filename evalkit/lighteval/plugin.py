@@ -1,8 +1,8 @@
-"""The module for LightEval's ``--custom-tasks``: all tasks of evalkit, of installed bundles, or of the plugins bound.
+"""The module for LightEval's ``--custom-tasks``: tasks of evalkit and installed bundles, or of the bound plugins.
 
-``lighteval … --custom-tasks evalkit.lighteval.plugin`` (or the path of this file) takes evalkit's own tasks and those
-of every installed package with an entry point in the group ``evalkit.plugins``; where ``EVALKIT_TASK_BINDINGS`` names
-plugins, exactly those, by path.
+``lighteval … --custom-tasks evalkit.lighteval.plugin`` (or the path of this file) loads evalkit's own tasks and those
+of every installed package with an entry point in the group ``evalkit.plugins``. If ``EVALKIT_TASK_BINDINGS`` names
+plugins, it loads exactly those, by path.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from evalkit.runs.contract.plugin_layout import ENTRY_POINTS, PluginLayout
 
 
 def gather(bindings: TaskBindings | None = None) -> list[Any]:
-    """The tasks (``LightevalTaskConfig``) of the plugins that a run is to see.
+    """The tasks (``LightevalTaskConfig``) of the plugins of a run.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ def gather(bindings: TaskBindings | None = None) -> list[Any]:
     Raises
     ------
     ConfigError
-        When a plugin cannot be loaded or has no ``TASKS_TABLE``, when two plugins bring a task of one name, or when
+        When a plugin cannot be loaded or has no ``TASKS_TABLE``, when two plugins have a task of the same name, or when
         two versions of one plugin are bound.
     """
     given = TaskBindings.from_environ() if bindings is None else bindings
@@ -37,8 +37,8 @@ def gather(bindings: TaskBindings | None = None) -> list[Any]:
         for task in table:
             if task.name in origin:
                 raise ConfigError(
-                    f"the task {task.name!r} comes from {origin[task.name]} and from {where}; LightEval keeps one of a "
-                    "name: leave out one of the plugins, or rename its task"
+                    f"the task {task.name!r} comes from {origin[task.name]} and from {where}; only one can have "
+                    "the name: leave out one of the plugins, or rename its task"
                 )
             origin[task.name] = where
             tasks.append(task)
@@ -55,7 +55,7 @@ def _refuse_two_versions(bindings: TaskBindings) -> None:
         if len(found) > 1:
             raise ConfigError(
                 f"plugin {plugin!r} is bound in {len(found)} versions ({'; '.join(found.values())}): their modules "
-                "have one name, so a run takes one of them"
+                "have the same name, so a run can use only one of them"
             )
 
 

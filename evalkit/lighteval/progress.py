@@ -18,7 +18,7 @@ class ProgressLog:
         self._last = time.monotonic()
 
     def __call__(self, progress: Any) -> None:
-        """Take the engine's counters."""
+        """Log the engine's counters."""
         now = time.monotonic()
         done = progress.done + progress.n_failed
         if now - self._last >= _EVERY_S or done == progress.total:

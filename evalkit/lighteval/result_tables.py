@@ -1,4 +1,4 @@
-"""What a LightEval run saved, as tables: results, details in the shape of `Evaluation.wide`, judgments."""
+"""The files of a LightEval run as tables: results, details in the shape of `Evaluation.wide`, judgments."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _ITEM = {"context": "context", "reference": "reference_answer", "conversation": 
 
 
 def results_table(results: Mapping[str, Mapping[str, float]]) -> pd.DataFrame:
-    """One row per task and metric, judged ones first; the figures beside a metric are NA where it has none.
+    """One row per task and metric, judged ones first; figures that a metric lacks are NA.
 
-    Counts of samples have whole numbers, but in the means that LightEval takes over a group of tasks.
+    Counts of samples are whole numbers, except in LightEval's means over a group of tasks.
     """
     rows = []
     for task, figures in results.items():
@@ -42,7 +42,7 @@ def results_table(results: Mapping[str, Mapping[str, float]]) -> pd.DataFrame:
 
 
 def results_cells(table: pd.DataFrame) -> tuple[list[dict[str, str]], str]:
-    """The results as texts, columns that say nothing left out; and in words the metrics that have no value at all."""
+    """The results as strings, without empty columns; and a sentence on the metrics that have no value."""
     absent = table["value"].isna() & table["coverage"].isna()
     names = set(table["metric"])
     counts = table["metric"].map(lambda name: is_count(name, names))
@@ -67,7 +67,7 @@ def _cell(value: Any, missing: str, whole: bool) -> str:
 
 
 def _orphans(figures: Mapping[str, float], beside: set[str]) -> list[str]:
-    """Metrics that were not judged: they have a coverage and no value."""
+    """Metrics that were not judged: they have a coverage but no value."""
     return [
         name
         for full in figures
@@ -76,7 +76,7 @@ def _orphans(figures: Mapping[str, float], beside: set[str]) -> list[str]:
 
 
 def details_table(task: str, details: pd.DataFrame, receipts: Sequence[Receipt]) -> pd.DataFrame:
-    """One row per sample: item, what LightEval kept of each metric, and for judged ones scores and judges."""
+    """One row per sample: item, the stored figures of each metric, and for judged metrics scores and judges."""
     items = _items(task, details)
     mine = [receipt for receipt in receipts if receipt.task == task]
     kept = [_renamed(_flat(metric), mine) for metric in details["metric"]]
@@ -92,8 +92,8 @@ def details_table(task: str, details: pd.DataFrame, receipts: Sequence[Receipt])
 def judgments_table(task: str, details: pd.DataFrame, receipts: Sequence[Receipt]) -> pd.DataFrame:
     """The judgments of a task's metrics, each once; `item_id` is ``task/id``.
 
-    Where two metrics have one rubric, a judgment that they share stands there once, and a judge that was asked
-    otherwise for the later one has its name in brackets.
+    If two metrics have the same rubric, a judgment that they share appears once. A judge with other settings in the
+    second metric gets the metric's name in brackets.
     """
     ids = [f"{task}/{name}" for name in _items(task, details)["item_id"]]
     parts = [(receipt.metric, _judgments(receipt.metric, details, ids)) for receipt in receipts if receipt.task == task]
@@ -147,7 +147,7 @@ def _items(task: str, details: pd.DataFrame) -> pd.DataFrame:
 
 
 def _renamed(row: dict[str, Any], receipts: Sequence[Receipt]) -> dict[str, Any]:
-    """What judged metrics kept, out of the way of the columns of their criteria, which have the rubric's units.
+    """Rename the figures of judged metrics, because the columns of their criteria are in the rubric's units.
 
     `<metric>_norm` is the 0-1 score, whose mean is the result; `<metric>_raw` that in the rubric's units.
     """
@@ -161,7 +161,7 @@ def _renamed(row: dict[str, Any], receipts: Sequence[Receipt]) -> dict[str, Any]
 
 
 def _flat(metric: Mapping[str, Any]) -> dict[str, Any]:
-    """A sample's metrics as one row: those that hold several figures are taken apart."""
+    """A sample's metrics as one row, with one entry per figure."""
     row: dict[str, Any] = {}
     for name, value in metric.items():
         row |= value if isinstance(value, Mapping) else {name: value}

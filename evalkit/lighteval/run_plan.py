@@ -1,4 +1,4 @@
-"""`plan_run`: how many judge calls a run takes at most, and what their replies cost, as far as that is known before."""
+"""`plan_run`: the maximum number of judge calls of a run, and the cost of the replies, as far as known."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ _OWN_TASKS = Path(__file__).resolve().parent / "tasks"  # not imported: LightEva
 
 @dataclass(frozen=True, slots=True)
 class TaskPlan:
-    """What one task takes.
+    """The plan of one task.
 
     Attributes
     ----------
     task
-        Its name.
+        Name of the task.
     n_items, n_criteria
-        What is multiplied with judges and samples; None where it is not known before.
+        The numbers that are multiplied by judges and samples; None if unknown.
     judges
-        Who judges; empty where only the task's own code names them.
+        The judges; empty if only the task's own code names them.
     samples
         Samples per judge.
     note
@@ -53,7 +53,7 @@ class TaskPlan:
 
     @property
     def calls(self) -> int | None:
-        """Judge calls at most; None where a factor is not known. A task without judged metrics takes none."""
+        """Maximum number of judge calls; None if a factor is unknown, 0 without judged metrics."""
         if self.n_criteria == 0:
             return 0
         if self.n_items is None or self.n_criteria is None or not self.judges:
@@ -74,24 +74,24 @@ class TaskPlan:
 
 @dataclass(frozen=True, slots=True)
 class RunPlan:
-    """What a run takes at most; ``print`` shows it.
+    """The maximum number of calls of a run; ``print`` shows it.
 
     Attributes
     ----------
     tasks
-        By task, in the order of the pack.
+        The plans of the tasks, in the order of the pack.
     """
 
     tasks: tuple[TaskPlan, ...]
 
     @property
     def calls(self) -> int:
-        """Judge calls at most, over the tasks where they are known."""
+        """Maximum number of judge calls, over the tasks for which it is known."""
         return sum(one.calls or 0 for one in self.tasks)
 
     @property
     def unknown(self) -> tuple[TaskPlan, ...]:
-        """The tasks whose calls are not known before."""
+        """The tasks whose number of calls is unknown."""
         return tuple(one for one in self.tasks if one.calls is None)
 
     @property
@@ -141,29 +141,29 @@ def plan_run(
     max_samples: int | None = None,
     look: bool = False,
 ) -> RunPlan:
-    """The most judge calls that a run takes: items × criteria × judges × samples of each task. Nothing is started.
+    """The maximum number of judge calls of a run: items × criteria × judges × samples per task. Nothing is started.
 
-    Items are counted in earlier runs of the pack, or in the rows of tasks whose data lie in a folder; criteria in the
-    receipts of earlier runs, in the profile's rubric, or (with `look`) in the rubrics that a task's metrics are named
-    after. Empty answers, and replies that are in the cache, take fewer calls.
+    The number of items comes from earlier runs of the pack, or from the rows of tasks whose data are in a folder. The
+    number of criteria comes from the receipts of earlier runs, from the profile's rubric, or (with `look`) from the
+    rubrics that a task's metrics are named after. Empty answers and cached replies take fewer calls.
 
     Parameters
     ----------
     registry
-        Where packs, plugins and runs are.
+        The registry with packs, plugins and runs.
     pack
         ``name`` or ``name@version``.
     scoring_mode, scoring_config, max_samples
         As for `Runner.start`.
     look
-        Import tasks of which something is not known, in a process of its own: that may take half a minute, once.
+        Import tasks with unknown numbers, in a separate process; this may take half a minute, once.
 
     Raises
     ------
     ConfigError
-        When the run could not start: with all that is wrong.
+        When the run could not start; the message contains all problems.
     RegistryError
-        When the registry cannot be reached, or has no such pack.
+        When the registry cannot be reached, or the pack is not found.
     """
     resolution = resolve(registry, registry.pack(pack), scoring_mode, scoring_config)
     if scoring_mode == "deterministic":
@@ -268,7 +268,7 @@ def _n_criteria(
 
 
 def _criteria_of(receipt: Receipt) -> int | None:
-    """By arithmetic: answers that were not empty × judges × samples × criteria are the judgments."""
+    """The number of judgments divided by answers that were not empty, judges and samples."""
     each = (receipt.n_items - receipt.n_empty) * len(receipt.judges) * (receipt.samples or 0)
     return max(1, round(receipt.n_judgments / each)) if each and receipt.n_judgments else None
 

@@ -1,4 +1,4 @@
-"""Texts that can be sent, stored and saved: half a surrogate pair, as some models write it, is no text."""
+"""Replaces halves of surrogate pairs, which some models write, so that texts can be sent and stored."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from typing import Any
 
 
 def repaired(value: Any) -> Any:
-    r"""The same with U+FFFD for each half of a surrogate pair, in texts, lists and mappings; whole pairs are joined.
+    r"""The value with U+FFFD for each half of a surrogate pair, in strings, lists and mappings; whole pairs are joined.
 
-    Nothing that was paid for may be lost to one such sign: neither the other answers of a task nor LightEval's files
-    take it.
+    One such character would lose the other answers of a task, or LightEval's files.
 
     Examples
     --------
@@ -35,18 +34,18 @@ _OF_RESPONSE = ("input", "text", "text_post_processed", "reasonings")
 
 
 def repair_document(doc: Any) -> None:
-    """The texts of a LightEval document, and of its few-shot examples, in place."""
+    """Repair the texts of a LightEval document and of its few-shot examples, in place."""
     for one in (doc, *(doc.fewshot_samples or ())):
         for name in _OF_DOCUMENT:
             setattr(one, name, repaired(getattr(one, name)))
 
 
 def repair_response(response: Any) -> None:
-    """The texts of a model's response, in place."""
+    """Repair the texts of a model's response, in place."""
     for name in _OF_RESPONSE:
         setattr(response, name, repaired(getattr(response, name)))
 
 
 def repaired_sample(sample: Mapping[str, Any]) -> dict[str, Any]:
-    """A response as LightEval keeps it between runs: `repaired` but for its tokens, which are many."""
+    """A response as LightEval stores it, with repaired texts; its many tokens stay as they are."""
     return {name: repaired(value) if name in _OF_RESPONSE else value for name, value in sample.items()}

@@ -1,4 +1,4 @@
-"""The criteria of a POLLUX file, which of them apply to an item, and criteria that an item brings along."""
+"""The criteria of a POLLUX file, the selection of those that apply to an item, and criteria that an item defines."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _GENERAL = ("general-purpose", "общее")
 
 
 def slug_of(name: str) -> str:
-    """A name as a part of a task's name.
+    """A name in the form that task names have.
 
     Examples
     --------
@@ -37,9 +37,9 @@ class PolluxCriteria:
     criteria
         Id -> criterion.
     scopes
-        Id -> what `task`, `subtask1`, `subtask2` and `domain` of its entry say; what is not said holds for all.
+        Id -> `task`, `subtask1`, `subtask2` and `domain` of its entry; a missing one means all.
     aliases
-        Name in either language -> its English names, from the entries and from a ``tasks.json`` beside the file.
+        Name in either language -> its English names, from the entries and from a ``tasks.json`` next to the file.
     """
 
     criteria: Mapping[str, Criterion]
@@ -53,7 +53,7 @@ class PolluxCriteria:
         Raises
         ------
         RubricError
-            When the file cannot be read or is of another form.
+            When the file cannot be read or has another form.
         """
         loaded = load_pollux(path)
         entries = json.loads(Path(path).read_text(encoding="utf-8-sig"))
@@ -71,7 +71,7 @@ class PolluxCriteria:
     def applying_to(self, row: Mapping[str, Any]) -> list[str]:
         """Ids of the criteria that apply to a row, by its `task_type`, `task_subtype`, `task_subsubtype`, `domain`.
 
-        A criterion of a certain domain applies to rows that name this domain, or to its own tasks.
+        A criterion with a domain applies to rows of this domain, or to its own tasks.
         """
         return [key for key, scope in self.scopes.items() if self._applies(scope, row)]
 
@@ -82,18 +82,18 @@ class PolluxCriteria:
         return bool(tasks) or "domain" not in scope or self.is_same(scope["domain"], row.get("domain"))
 
     def is_same(self, wanted: str, given: Any) -> bool:
-        """Whether two names mean the same, in either language."""
+        """Whether two names, each in either language, have the same meaning."""
         one, other = wanted.casefold(), str(given or "").casefold()
         return one == other or bool({one, *self.aliases.get(one, ())} & {other, *self.aliases.get(other, ())})
 
     @property
     def general(self) -> list[str]:
-        """Ids of the criteria of every task."""
+        """Ids of the criteria that apply to every task."""
         return [key for key, scope in self.scopes.items() if not scope]
 
     @property
     def tasks(self) -> list[str]:
-        """The kinds of task that criteria are made for, in the order of the file."""
+        """The types of task that have criteria, in the order of the file."""
         return list(dict.fromkeys(scope["task"] for scope in self.scopes.values() if "task" in scope))
 
 
@@ -104,7 +104,7 @@ def _scope(entry: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _pairs(value: Any) -> Iterator[tuple[str, str]]:
-    """Russian and English name of everything that has both, at any depth."""
+    """All pairs of a Russian and an English name, at any depth."""
     if isinstance(value, Mapping):
         for key, one in value.items():
             if key in ("name", "domain") and isinstance(one, Mapping) and one.get("ru") and one.get("en"):
@@ -117,9 +117,9 @@ def _pairs(value: Any) -> Iterator[tuple[str, str]]:
 
 
 def as_gate(criterion: Criterion) -> Criterion:
-    """A critical criterion that fails where a score is nearer to the next level than to the lowest, the good one.
+    """A critical criterion that fails if a score is nearer to the second level than to the lowest, the good one.
 
-    Whole scores mean what they did; of decimals, as regression judges give them, none but 0 itself would pass.
+    Whole scores keep their meaning. Without this, no decimal score of a regression judge except 0 would pass.
 
     Examples
     --------
@@ -135,13 +135,13 @@ def as_gate(criterion: Criterion) -> Criterion:
 def criterion_of(given: Mapping[str, Any], where: str) -> Criterion:
     r"""The criterion of ``{name, rubrics}``, with `description` and `critical` if they are there.
 
-    As in the project's own code, a scale of 0 and 1 alone is a gate: critical, and 0 is the good level; ``critical``
-    says otherwise.
+    As in the project's own code, a scale of only 0 and 1 is a gate: critical, with 0 as the good level, unless
+    ``critical`` is set.
 
     Raises
     ------
     ConfigError
-        When name or rubrics are missing, or are no scale with a maximum above 0; `where` begins the message.
+        When name or rubrics are missing, or the maximum of the scale is not above 0; `where` begins the message.
 
     Examples
     --------
@@ -164,7 +164,9 @@ def criterion_of(given: Mapping[str, Any], where: str) -> Criterion:
     except (RubricError, ValueError) as problem:
         raise ConfigError(f"{where}: {problem}") from None
     if max(float(code) for code in criterion.scale.codes) <= 0:
-        raise ConfigError(f"{where}: criterion {name!r} has a scale whose maximum is not above 0, by which to divide")
+        raise ConfigError(
+            f"{where}: criterion {name!r} has a scale whose maximum is not above 0, and scores are divided by it"
+        )
     return as_gate(criterion)
 
 

@@ -54,7 +54,7 @@ def pollux_metric(
 
     ``doc.specific["criteria"]`` lists what applies to an item: ids of `criteria`, or mappings with ``name`` (or
     ``criteria_name``) and ``rubrics`` (score -> description, or lines ``0: …``). Other criteria are skipped and
-    counted. Who judges is the run's to say, as for `judge_metric`.
+    counted. The run sets the judges, as for `judge_metric`.
 
     Parameters
     ----------
@@ -68,9 +68,9 @@ def pollux_metric(
     name
         Name of the metric.
     shown
-        Ids whose means are figures of the task (default: all of `criteria`); the others stand in the samples alone.
+        Ids whose means are figures of the task (default: all of `criteria`); the others appear only in the samples.
     **options
-        What else `evalkit.judge` takes, but for totals over a call (``budget_usd``, ``max_calls``).
+        Further options of `evalkit.judge`, except limits on a whole call (``budget_usd``, ``max_calls``).
 
     Returns
     -------
@@ -90,14 +90,14 @@ def pollux_metric(
     Raises
     ------
     ConfigError, RubricError
-        For what is unknown or contradictory, or a criterion whose scale has no maximum above 0.
+        For unknown or contradictory arguments, or a criterion whose scale has no maximum above 0.
 
     Notes
     -----
     The aggregation is that of ``src/metrics.py`` of the POLLUX project (github.com/ai-forever/POLLUX): scores are
-    divided by the maximum of their scale; criteria on 0/1 are gates, whose violation sets all scores of an answer to 0,
-    and are left out of the mean. There any score but 0 violates a gate; here the majority of the judgments does, each
-    by the level that it is nearest to.
+    divided by the maximum of their scale. Criteria on 0/1 are gates: violating one sets all scores of an answer to 0,
+    and gates are left out of the mean. There, any score except 0 violates a gate. Here, the majority of the judgments
+    decides, each rounded to its nearest level.
     """
     found = criteria if isinstance(criteria, (PolluxCriteria, Mapping)) else PolluxCriteria.of(criteria)
     given = found.criteria if isinstance(found, PolluxCriteria) else found
@@ -142,7 +142,7 @@ class PolluxScore(RubricScore):
         self.criteria, self.missing, self.shown = criteria, missing, shown
         totals = [option for option in _TOTALS if option in options]
         if totals:
-            raise ConfigError(f"{listed(totals)} would hold for each criterion by itself; leave it out")
+            raise ConfigError(f"{listed(totals)} would apply to each criterion separately; omit it")
         if missing not in MISSING_CRITERIA:
             raise ConfigError(f"unknown missing={missing!r}; allowed: {', '.join(MISSING_CRITERIA)}")
         taken = [key for key in shown if key in RESERVED]
@@ -183,7 +183,7 @@ class PolluxScore(RubricScore):
         return rows, tables, sum(len(applying[at]) for at in filled)
 
     def _applying(self, doc: Any) -> dict[str, Criterion]:
-        """Criterion by id (or name, where the document brings its own) that apply to a document, in its order."""
+        """The criteria of a document by id, or by name if the document defines them, in its order."""
         found: dict[str, Criterion] = {}
         where = f"task {doc.task_name!r}, document {doc.id!r}"
         for given in (doc.specific or {}).get("criteria") or ():
@@ -210,13 +210,13 @@ def judge_criteria(
     Parameters
     ----------
     settings
-        Who judges, by which rules.
+        The settings of the metric: judges, samples, rules.
     items
-        With an `item_id`; the number of an item is its row's.
+        The items, with `item_id`; an item's number is that of its row.
     applying
         Number of the item -> id -> criterion.
     options
-        For the engine.
+        Options of the engine.
 
     Returns
     -------
@@ -241,7 +241,7 @@ def judge_criteria(
 
 
 def _evaluations(work: Sequence[tuple[Spec, pd.DataFrame]], options: Mapping[str, Any]) -> list[Evaluation | None]:
-    """The evaluation of each group; Ctrl-C, SIGTERM and SIGHUP, which reach the main thread alone, end all of them."""
+    """The evaluation of each group; Ctrl-C, SIGTERM and SIGHUP, which only the main thread gets, end all of them."""
     from evalkit.engine.calls.fetching import ending_signals
 
     stopping = threading.Event()
@@ -255,7 +255,7 @@ def _evaluations(work: Sequence[tuple[Spec, pd.DataFrame]], options: Mapping[str
 
 
 def _until(stopping: threading.Event, tell: Callable[[Any], object]) -> Callable[[Any], object]:
-    """For `on_progress`: stops the run of this thread, once, as Ctrl-C does one of the main thread."""
+    """For `on_progress`: stops the run of this thread, as Ctrl-C does in the main thread."""
     told = False
 
     def hear(progress: Any) -> None:
@@ -282,7 +282,7 @@ def _evaluation(
 
 
 def _spec(spec: Spec, criterion: Criterion) -> Spec:
-    """The same judges and templates with one criterion."""
+    """The same judges and templates for a single criterion."""
     whole = spec.rubric
     rubric = Rubric(id=whole.id, inputs=whole.inputs, template=whole.template, criteria=(criterion,))
     builders = tuple(PromptBuilder(rubric, builder.template) for builder in spec.prompt_builders)

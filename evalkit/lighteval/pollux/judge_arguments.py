@@ -1,4 +1,4 @@
-"""From the arguments that LightEval's judges take to a judge of evalkit and the engine's options."""
+"""Converts the arguments of LightEval's judges to a judge of evalkit and options of the engine."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OF_JUDGE = ("temperature", "timeout_s", "price", "params")
 _OF_RUN = ("retries", "requests_per_minute", "tokens_per_minute", "budget_usd", "max_calls", "offline", "refresh")
 _OF_LIGHTEVAL = ("concurrent_requests", "caching", "increase_max_tokens_for_reasoning")
 BACKEND_OPTIONS = (*_OF_JUDGE, "max_concurrency", *_OF_RUN, *_OF_LIGHTEVAL)
-"""What `backend_options` may hold; the last three are those of LightEval's LiteLLM back end."""
+"""The keys of `backend_options`; the last three are those of LightEval's LiteLLM back end."""
 
 
 def judge_and_options(
@@ -100,7 +100,7 @@ def _run_options(options: Mapping[str, Any]) -> Options:
 
 
 def _check_now(judge: Judge) -> None:
-    """Refuse what can be refused without a model, a library or a key: those may be on another machine."""
+    """Check what can be checked without a model, a library or a key, which may be on another machine."""
     if judge.provider == "fake":
         from evalkit.engine.providers import connect
 
@@ -112,12 +112,12 @@ def _check_now(judge: Judge) -> None:
 
 
 def _as_format(given: Any) -> Any:
-    """A response format as servers take it, from a pydantic model or as it is."""
+    """A response format in the server's form, from a pydantic model or unchanged."""
     if isinstance(given, Mapping):
         return dict(given)
     if isinstance(given, type) and hasattr(given, "model_json_schema"):
         schema = {"name": given.__name__, "schema": given.model_json_schema()}
         return {"type": "json_schema", "json_schema": schema}
     raise ConfigError(
-        f"response_format must be a pydantic model (its class) or a mapping as the server takes it, not {given!r}"
+        f"response_format must be a pydantic model (its class) or a mapping in the server's form, not {given!r}"
     )

@@ -39,16 +39,16 @@ OnUnparsed = Literal["nan", "zero"]
 
 
 class _NotAMapping(ConfigError, TypeError):
-    """The public metric raises TypeError here."""
+    """A ConfigError that is also a TypeError, which the public metric raises here."""
 
 
 class PolluxLLMJudgeMetric(SampleLevelComputation):  # type: ignore[misc,unused-ignore]  # Any without LightEval
     """Scores answers by one POLLUX criterion with one LLM judge; LightEval's sample-level function.
 
-    It follows its arguments: no key, address, model or scoring config is taken from the environment. Where
-    ``EVALUATOR_SCORING_MODE`` is set, it is obeyed: ``deterministic`` makes no calls and leaves every sample unscored,
-    ``jury`` is refused, since one judge is no jury. Where ``EVALUATOR_RECEIPT_PATH`` is set, a receipt is written. The
-    reply cache is that of evalkit (``EVALKIT_CACHE``, else the project's): a reply that it holds costs no call.
+    The metric uses only its arguments: no key, address, model or scoring config is taken from the environment. It
+    follows ``EVALUATOR_SCORING_MODE`` if that is set: ``deterministic`` makes no calls and leaves every sample
+    unscored, and ``jury`` is an error, because there is one judge. It writes a receipt if ``EVALUATOR_RECEIPT_PATH`` is
+    set. It uses evalkit's reply cache (``EVALKIT_CACHE``, else the project's): cached replies need no call.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class PolluxLLMJudgeMetric(SampleLevelComputation):  # type: ignore[misc,unused-
         Score -> description, two or more; keys int or text. The scale is interval: any number from the lowest to
         the highest key is a score.
     judge_model_name
-        The model as its service knows it: any name.
+        The model's name at its service; any name.
     judge_backend
         ``openai`` (any OpenAI-compatible server), ``tgi`` (the same, with `url`), ``vllm`` (in this process, or the
         server at `url`), ``litellm``, ``inference-providers``, ``transformers`` (in this process) or ``fake``.
@@ -66,38 +66,38 @@ class PolluxLLMJudgeMetric(SampleLevelComputation):  # type: ignore[misc,unused-
         Root of the server, as in ``http://HOST:PORT/v1``.
     api_key
         The key itself. It goes to `url`, or to the back end's own service, and is neither stored nor shown; a pickle
-        of the metric holds it. Without one, no key is sent.
+        of the metric contains only a reference to it. Without one, no key is sent.
     max_tokens
-        Longest reply in tokens, or None: not sent.
+        Maximum length of a reply in tokens; None: not sent.
     backend_options
         Further settings: ``temperature`` (default 0.0), ``max_concurrency`` and others; an unknown one is an error
         that lists them.
     hf_provider
-        Whose servers answer, for ``inference-providers``.
+        For ``inference-providers``: the company whose servers answer.
     response_format
-        A pydantic model, or a mapping as the server's API takes it. Without `score_pattern` the reply is then read
+        A pydantic model, or a mapping in the server's format. Without `score_pattern` the reply is then parsed
         as JSON with the score in ``score``.
     include_feedback
         Add ``pollux_feedback`` to each sample.
     score_pattern, feedback_pattern
-        How replies are read: a regular expression, text or compiled; the group ``score`` (``feedback``), else the
-        first, of the last match counts.
+        Regular expressions, as str or compiled. The value is the group ``score`` (``feedback``), else the first group.
+        Several matches of `score_pattern` must agree; of `feedback_pattern` the last match counts.
     on_unparsed
-        Score of a reply that cannot be read: ``nan``, or ``zero``, as the public metric has it. The reason stands in
-        ``pollux_error`` all the same. Calls that brought no reply and answers that are missing are NaN in both cases.
+        Score of a reply that cannot be parsed: ``nan``, or ``zero`` as in the public metric. ``pollux_error`` contains
+        the reason in both cases, and failed calls and missing answers are NaN in both cases.
 
     Attributes
     ----------
     is_judged
         True: a judge scores it.
     scoring_modes
-        Modes that it serves.
+        The scoring modes that the metric supports.
 
     Raises
     ------
     ConfigError, RubricError
-        When an argument is unknown, contradictory or out of range; nothing was asked yet. Where `rubrics` is no
-        mapping, the error is a TypeError, too.
+        When an argument is unknown, contradictory or out of range; before any call. If `rubrics` is not a
+        mapping, the error is also a TypeError.
 
     Examples
     --------
@@ -147,7 +147,7 @@ class PolluxLLMJudgeMetric(SampleLevelComputation):  # type: ignore[misc,unused-
 
     @property
     def api_key(self) -> str | None:
-        """The key, as it was given."""
+        """The key in plain text."""
         return self._api_key.reveal() if isinstance(self._api_key, Secret) else self._api_key
 
     @api_key.setter
@@ -155,20 +155,20 @@ class PolluxLLMJudgeMetric(SampleLevelComputation):  # type: ignore[misc,unused-
         self._api_key = Secret.of(key)
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is pickled; of the key its name alone, by which this process, and those forked from it, find it."""
+        """The pickled state, with a reference to the key for this process and those forked from it."""
         return vars(self) | {"_api_key": hold_key(self._api_key) if self._api_key else None}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         vars(self).update(state, _api_key=key_in(state["_api_key"]) or None)
 
     def _settle(self) -> tuple[Spec, Options]:
-        """What the arguments mean. They are read at each call, since LightEval sets them from a task's parameters."""
+        """Judge, rubric and options; read at each call, because LightEval sets arguments from a task's parameters."""
         if not isinstance(self.criteria_name, str) or not self.criteria_name.strip():
-            raise ConfigError(f"criteria_name {self.criteria_name!r} is not a criterion; give its name as text")
+            raise ConfigError(f"criteria_name {self.criteria_name!r} is not a criterion; pass its name as a string")
         if not isinstance(self.rubrics, Mapping):
             raise _NotAMapping(f"rubrics must be a mapping score->description, got {type(self.rubrics).__name__}")
         if self.on_unparsed not in get_args(OnUnparsed):
-            raise ConfigError(f"on_unparsed {self.on_unparsed!r} is unknown; allowed are nan, zero")
+            raise ConfigError(f"on_unparsed {self.on_unparsed!r} is unknown; allowed: nan, zero")
         judge, options = judge_and_options(
             self.judge_model_name, self.judge_backend, self.url, self._api_key, self.max_tokens,
             self.backend_options, self.hf_provider, self.response_format,
@@ -184,16 +184,16 @@ class PolluxLLMJudgeMetric(SampleLevelComputation):  # type: ignore[misc,unused-
         return Spec(builder.rubric, (judge,), (builder,), samples=1), options
 
     def called(self, metric: str) -> None:
-        """Take the name of the metric that holds this function, for the receipt (default ``pollux``)."""
+        """Set the name of the metric that this function belongs to, for the receipt (default ``pollux``)."""
         self._metric = metric
 
     def check(self, task: str | None = None, docs: Sequence[Any] = ()) -> None:  # noqa: ARG002  # as evalkit calls it
-        """Raise what prevents asking the judge, before a model is loaded; ``evalkit lighteval`` calls it.
+        """Raise if the judge cannot be called; ``evalkit lighteval`` calls this before it loads a model.
 
         Raises
         ------
         ConfigError, RubricError, MissingExtraError
-            What is unknown, contradictory or not installed; a scoring mode that the metric does not serve.
+            For arguments that are unknown or contradictory, a missing package, or an unsupported scoring mode.
         JudgeError
             When the service needs a key and none was given.
         """
@@ -210,20 +210,20 @@ class PolluxLLMJudgeMetric(SampleLevelComputation):  # type: ignore[misc,unused-
             raise JudgeError(f"the POLLUX judge {self.judge_model_name!r}: {self._why(problem)}") from None
 
     def compute(self, responses: Sequence[Any], docs: Sequence[Any], **_: Any) -> list[dict[str, Any]]:  # type: ignore[override,unused-ignore]
-        """Score a task's responses; one call of the judge for each that is not in the cache.
+        """Score a task's responses, with one judge call for each that is not in the cache.
 
         Parameters
         ----------
         responses
             Model responses; the first of `final_text` is judged.
         docs
-            As many documents: `query` is the task, ``specific["reference_answer"]`` the reference, if not blank.
+            One per response: `query` is the task, ``specific["reference_answer"]`` the reference, if not blank.
 
         Returns
         -------
         list of dict
             One per document, in order: ``pollux_score`` (float; NaN: unscored), ``pollux_error`` (``""`` when scored,
-            else one of evalkit's reasons) and, if asked for, ``pollux_feedback`` (text). A blank answer is
+            else one of evalkit's reasons) and, with `include_feedback`, ``pollux_feedback`` (str). A blank answer is
             unscored, ``empty``, without a call. In deterministic mode all are unscored, ``deterministic``.
 
         Raises
@@ -295,7 +295,7 @@ def _mode() -> str:
     mode = asked_mode() or "judge"
     if mode == "jury":
         raise ConfigError(
-            "scoring mode 'jury' takes two judges or more, and PolluxLLMJudgeMetric asks one; use pollux_metric, or "
+            "scoring mode 'jury' needs two or more judges, and PolluxLLMJudgeMetric has one; use pollux_metric, or "
             "the mode 'judge'"
         )
     return mode

@@ -1,7 +1,7 @@
-"""The prompt of POLLUX judges, in the form that they were trained on: one message, Russian section titles, no fence.
+"""The prompt of POLLUX judges as in their training: one message, Russian section titles, no delimiters.
 
-Without a fence the words that make up prompt and reply are all that tells the candidate's text from the rest. They are
-taken out of the candidate's reach: in question, answer and reference their brackets are replaced by full-width ones.
+Without delimiters, only the markers of prompt and reply separate the candidate's text from the rest. Therefore these
+markers get full-width brackets in question, answer and reference.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _TITLE = re.compile(rf"^(?P<before>[ \t>]{{0,8}})(?P<marks>#{{1,6}})(?=[ \t]{{0,
 
 
 def defuse(text: str) -> str:
-    """The text with full-width brackets around words that end a reply or thinking, and full-width ``#`` at titles.
+    """The text with full-width brackets around markers of replies and thinking, and full-width ``#`` before titles.
 
     Examples
     --------
@@ -55,18 +55,18 @@ def _build_pollux_prompt_text(
     criteria_name: str = "",
     rubrics: Mapping[Any, str] | str = "",
 ) -> str:
-    """The text of a POLLUX judge's one message.
+    """The text of the message for a POLLUX judge.
 
     Parameters
     ----------
     question, answer, gold
-        Task, candidate and reference; the section of the reference is left out where `gold` is blank. Words
-        that make up prompt and reply are defused in them (``[RESULT]`` becomes ``［RESULT］``).
+        Task, candidate and reference; the section of the reference is omitted if `gold` is blank. Markers of
+        prompt and reply are defused in all three (``[RESULT]`` becomes ``［RESULT］``).
     criteria_name
         Name of the criterion, with or without its description.
     rubrics
         Score -> description, shown as lines ``score: description`` in the order of the scores (keys int or
-        text); or the lines themselves as one text.
+        text); or these lines as one string.
 
     Returns
     -------
@@ -76,7 +76,7 @@ def _build_pollux_prompt_text(
     Raises
     ------
     RubricError
-        When a key of `rubrics` is no number.
+        When a key of `rubrics` is not a number.
 
     Examples
     --------
@@ -126,7 +126,7 @@ def get_judge_prompt_pollux(
     Parameters
     ----------
     question, answer, gold, criteria_name, rubrics
-        As they stand in the prompt; see the page ``docs/pollux.md``.
+        As in the prompt; see ``docs/pollux.md``.
     options
         Not used: there are no choices to show.
 
@@ -138,7 +138,7 @@ def get_judge_prompt_pollux(
     Raises
     ------
     RubricError
-        When a key of `rubrics` is no number.
+        When a key of `rubrics` is not a number.
 
     Examples
     --------
@@ -165,13 +165,13 @@ class PolluxPromptBuilder(PromptBuilder):
     def about(cls, criteria_name: str, rubrics: Mapping[Any, str], form: str, *, embedded: bool) -> PolluxPromptBuilder:
         """The builder of one criterion; `form` is the form of its replies.
 
-        The prompt does not say the form, so neither do reply keys: a reply is re-read when the pattern changes. The
-        `embedded` juror alone writes what the form wants.
+        The prompt does not contain the form, and so reply keys do not either: stored replies are parsed again when the
+        pattern changes. Only the `embedded` stand-in writes replies in that form.
 
         Raises
         ------
         RubricError
-            When `rubrics` is no scale of two or more numbers.
+            When `rubrics` is not a scale of two or more numbers.
         """
         # as its description: a criterion's name is one short line, and this text may be longer
         criterion = Criterion.from_pollux("criterion", rubrics, description=criteria_name)

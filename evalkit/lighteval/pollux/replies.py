@@ -1,4 +1,4 @@
-"""Replies of POLLUX judges: score, feedback, and why there is no score."""
+"""Parsing of POLLUX judges' replies: score, feedback, and the reason if there is no score."""
 
 from __future__ import annotations
 
@@ -18,41 +18,43 @@ from evalkit.rubrics.parsing.reply_cleanup import cut_thinking
 Pattern = str | re.Pattern[str]
 
 POLLUX_DEFAULT_SCORE_RE = re.compile(r"^\s*(\d+(?:[.,]\d+)?)\s*$")
-"""The reply is a number, with point or comma. evalkit reads such replies by its form ``number``."""
+"""The reply is a number, with point or comma. evalkit parses such replies with its form ``number``."""
 
 POLLUX_DEFAULT_FEEDBACK_RE: re.Pattern[str] | None = None
 """No feedback."""
 
 POLLUX_TAGGED_SCORE_RE = re.compile(r"\[RESULT\]\s*(\d+(?:[.,]\d+)?)\s*\[END\]")
-"""The score stands in ``[RESULT] … [END]``. evalkit reads such replies by its form ``tagged``."""
+"""The score is in ``[RESULT] … [END]``. evalkit parses such replies with its form ``tagged``."""
 
 POLLUX_TAGGED_FEEDBACK_RE = re.compile(r"\[FEEDBACK\]\s*(.*?)\s*\[RESULT\]", re.DOTALL)
-"""The feedback stands in ``[FEEDBACK] … [RESULT]``."""
+"""The feedback is in ``[FEEDBACK] … [RESULT]``."""
 
 _FORMS = {POLLUX_DEFAULT_SCORE_RE.pattern: "number", POLLUX_TAGGED_SCORE_RE.pattern: "tagged"}
 _UNBOUNDED = Scale.of({0: "", sys.float_info.max: ""}, level="interval")
 _QUOTED = 20
-"""A candidate's text of so many characters is told from a judge's own words when a reply repeats it."""
+"""Texts of at least so many characters are recognised as quotations when a reply repeats them."""
 
 
 def checked_pattern(name: str, pattern: Pattern) -> re.Pattern[str]:
-    """The pattern compiled; ConfigError, with the name of the argument, unless it is one for texts with a group."""
+    """The compiled pattern; ConfigError, with the argument's name, if it is invalid or has no group."""
     if isinstance(pattern, str):
         try:
             pattern = re.compile(pattern)
         except re.error as problem:
             raise ConfigError(
-                f"{name} {pattern!r} is not a regular expression: {problem}; write it as for Python's re module"
+                f"{name} {pattern!r} is not a regular expression: {problem}; use the syntax of Python's re module"
             ) from None
     if not isinstance(pattern, re.Pattern) or not isinstance(pattern.pattern, str):
-        raise ConfigError(f"{name} must be a regular expression for texts (text or compiled), not {pattern!r}")
+        raise ConfigError(f"{name} must be a regular expression for str (a str, or compiled from one), not {pattern!r}")
     if not pattern.groups:
-        raise ConfigError(f"{name} {pattern.pattern!r} has no group; put what is wanted in brackets, as in '= (\\d+)'")
+        raise ConfigError(
+            f"{name} {pattern.pattern!r} has no group; put the part to extract in brackets, as in '= (\\d+)'"
+        )
     return pattern
 
 
 def form_of(pattern: Pattern | None) -> str | re.Pattern[str]:
-    """How replies are read: evalkit's forms for the two patterns above (and None), else the pattern."""
+    """The form of replies: one of evalkit's for the two patterns above (and None), else the pattern."""
     if pattern is None:
         return "number"
     compiled = checked_pattern("score_pattern", pattern)
@@ -60,7 +62,7 @@ def form_of(pattern: Pattern | None) -> str | re.Pattern[str]:
 
 
 def written_form(form: str | re.Pattern[str]) -> str:
-    """A form as templates name it; ``number`` for a pattern that they cannot name, which has several groups."""
+    """The name of a form in templates; ``number`` for a pattern with several groups, which templates cannot name."""
     if isinstance(form, str):
         return form
     try:
@@ -73,27 +75,27 @@ def written_form(form: str | re.Pattern[str]) -> str:
 def make_pollux_score_parser(
     pattern: Pattern | None = None, *, rubrics: Mapping[Any, str] | None = None
 ) -> Callable[[str | None], float]:
-    r"""A function from a judge's reply to its score.
+    r"""Create a function that returns the score of a judge's reply.
 
     Parameters
     ----------
     pattern
         `POLLUX_DEFAULT_SCORE_RE` (also None), `POLLUX_TAGGED_SCORE_RE`, or one of your own: the score is its
-        group named ``score``, else its first. All matches outside of quotations must say the same.
+        group named ``score``, else its first. All matches outside of quotations must agree.
     rubrics
-        The scale; scores outside it are none. Without it any finite number ≥ 0 is a score.
+        The scale; numbers outside it are not scores. Without it, any finite number ≥ 0 is a score.
 
     Returns
     -------
     callable
-        Text (or None) -> float; NaN where there is no score. It never raises for any text.
+        str (or None) -> float; NaN if there is no score. It never raises.
 
     Raises
     ------
     ConfigError
         For a pattern that is not a regular expression or has no group.
     RubricError
-        When `rubrics` is no scale of two or more numbers.
+        When `rubrics` is not a scale of two or more numbers.
 
     Examples
     --------
@@ -112,7 +114,7 @@ def make_pollux_score_parser(
 
 
 def make_pollux_feedback_parser(pattern: Pattern | None = None) -> Callable[[str | None], str]:
-    """A function from a judge's reply to its feedback.
+    """Create a function that returns the feedback in a judge's reply.
 
     Parameters
     ----------
@@ -123,7 +125,7 @@ def make_pollux_feedback_parser(pattern: Pattern | None = None) -> Callable[[str
     Returns
     -------
     callable
-        Text (or None) -> text; ``""`` without a pattern or a match.
+        str (or None) -> str; ``""`` without a pattern or a match.
 
     Raises
     ------
@@ -155,14 +157,14 @@ parse_pollux_feedback = make_pollux_feedback_parser(POLLUX_DEFAULT_FEEDBACK_RE)
 
 @dataclass(frozen=True, slots=True)
 class ReplyReader:
-    """Reads whole replies of one criterion, knowing what the judge was shown.
+    """Parses the replies for one criterion, with the texts that the judge was shown.
 
     Attributes
     ----------
     form
-        From `form_of`, or ``json``.
+        The form, from `form_of`, or ``json``.
     scale
-        The criterion's.
+        The scale of the criterion.
     feedback
         Pattern of the feedback, or None.
     """
@@ -174,7 +176,7 @@ class ReplyReader:
     def __call__(self, reply: Mapping[str, Any], inputs: Mapping[str, str]) -> Parsed:
         """The score of a stored reply, or why there is none; its explanation is the feedback.
 
-        `inputs` are question, answer and reference: what the reply repeats of them is not the judge's own words.
+        `inputs` are question, answer and reference; verbatim repetitions of them are not the judge's own words.
         """
         text = without_quotes(reply.get("text") or "", list(inputs.values()))
         parsed = parser_for(self.form, self.scale)(text, reply.get("finish_reason"), reply.get("refusal"))
@@ -182,9 +184,9 @@ class ReplyReader:
 
 
 def without_quotes(text: str, shown: Sequence[str]) -> str:
-    """The text of a reply without what it repeats of the texts that the judge was shown, word for word.
+    """The text of a reply without verbatim repetitions of the texts that the judge was shown.
 
-    Only texts of 20 characters and more are looked for; shorter ones are what a judge may say by itself.
+    Only texts of 20 characters and more are removed; a judge may write shorter ones on its own.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""From judged criteria to a POLLUX score of an answer, and to the figures of a task."""
+"""The POLLUX score of an answer from its judged criteria, and the figures of a task."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from evalkit.rubrics import Criterion
 
 Missing = Literal["na", "renormalise"]
 PolluxPart = dict[str, Any]
-"""What came out for one criterion of one answer: `score` (rubric units), `share` (score / maximum of the scale; None
+"""The result of one criterion for one answer: `score` (rubric units), `share` (score / maximum of the scale; None
 for critical criteria and those without a number), `score_norm` (0-1), `passed`, `coverage`, `critical`, `error` (why
 there is no number; ``tied``: scored all the same), `explanation`."""
 
@@ -22,11 +22,11 @@ RESERVED = frozenset({
     "stderr", "n", "coverage", "n_unscored", "n_empty", "n_skipped", "critical_rate", "plain", "plain_stderr",
     "plain_n", "grand_mean", "alpha",
 })  # fmt: skip
-"""Ends of the names of a task's figures, which no criterion may have as its id."""
+"""Suffixes of a task's figures; no criterion may have one of these as its id."""
 
 
 def part_of(criterion: Criterion, row: Mapping[str, Any]) -> PolluxPart:
-    """What came out for a criterion, from its row of `JudgedCriteria`."""
+    """The result of a criterion, from its row of `judge_criteria`."""
     scored = not math.isnan(row["x"])
     counted = scored and not criterion.critical
     return {
@@ -57,7 +57,7 @@ def score_answer(parts: Mapping[str, PolluxPart], missing: Missing = "na") -> tu
     Parameters
     ----------
     parts
-        Criterion -> what came out, of the criteria that apply.
+        Criterion -> its result, for the criteria that apply.
     missing
         ``na``: an answer with an unscored criterion has no score, unless a violated critical one decides it;
         ``renormalise``: the mean of those that are scored.
@@ -66,7 +66,7 @@ def score_answer(parts: Mapping[str, PolluxPart], missing: Missing = "na") -> tu
     -------
     tuple
         The mean over the criteria that are not critical of score / maximum, 0.0 if a critical criterion is violated;
-        the mean of `score_norm` over all; ids of the critical criteria violated. NaN where there is none.
+        the mean of `score_norm` over all; ids of the critical criteria violated. NaN if there is none.
 
     Examples
     --------
@@ -96,7 +96,7 @@ def _mean(values: Sequence[float | None], missing: Missing) -> float:
 def sample_row(
     name: str, applying: Mapping[str, Criterion], judged: Mapping[str, Mapping[str, Any]], missing: Missing
 ) -> dict[str, Any]:
-    """The row of a sample; without anything judged its answer was empty."""
+    """The row of a sample; if nothing was judged, its answer was empty."""
     parts = {key: part_of(applying[key], row) for key, row in judged.items()}
     published, plain, violated = score_answer(parts, missing)
     decided = [part for part in parts.values() if part["critical"] and is_violated(part) is not None]
@@ -119,7 +119,7 @@ def sample_row(
 
 
 def _why(parts: Mapping[str, PolluxPart]) -> str:
-    """Why an answer has no number: the reasons of its criteria; ``tied`` first where ties alone leave it without."""
+    """Why an answer has no number: the reasons of its criteria, after ``tied`` if there are only ties."""
     if not parts:
         return EMPTY_ANSWER
     open_ones = [key for key, part in parts.items() if part["critical"] and is_violated(part) is None]
@@ -127,7 +127,7 @@ def _why(parts: Mapping[str, PolluxPart]) -> str:
     said += [f"{key}: undecided" for key in open_ones if not parts[key]["error"]]
     if said and not any(map(is_unscored, parts.values())):
         return f"{TIED} ({'; '.join(said)})"
-    return "; ".join(said) or "no criterion but critical ones applies"
+    return "; ".join(said) or "only critical criteria apply"
 
 
 def corpus_of(name: str, rows: Sequence[Mapping[str, Any]], shown: Iterable[str]) -> dict[str, float]:
@@ -166,10 +166,10 @@ def pollux_corpus(samples: Sequence[Mapping[str, Any]], *, name: str = "pollux")
     Parameters
     ----------
     samples
-        What `compute` returned, one per document.
+        The rows of `compute`, one per document.
     name
-        Beginning of the figures' names. Two POLLUX metrics of one task need two, else the second takes the place of
-        the first: ``functools.partial(pollux_corpus, name="clarity")``.
+        Prefix of the figures' names. Two POLLUX metrics in one task need two prefixes, else the second overwrites the
+        first: ``functools.partial(pollux_corpus, name="clarity")``.
 
     Returns
     -------

@@ -1,6 +1,6 @@
-"""The tasks that ship with evalkit, for LightEval: small data of their own, or the data sets of the hub.
+"""evalkit's tasks for LightEval, with small data sets of their own, or with data sets of the Hub.
 
-``TASKS_TABLE`` is what LightEval reads; ``EVALKIT_TASK_DATA=hub`` lets the same tasks take the data sets of the hub.
+LightEval reads ``TASKS_TABLE``. With ``EVALKIT_TASK_DATA=hub`` the same tasks use the data sets of the Hub.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ def make_tasks(source: str | None = None, *, repos: Mapping[str, str] | None = N
     Parameters
     ----------
     source
-        ``shipped`` or ``hub``; by default what ``EVALKIT_TASK_DATA`` says.
+        ``shipped`` or ``hub``; by default the value of ``EVALKIT_TASK_DATA``.
     repos
-        Task (``pollux`` for all of POLLUX) -> folder or data set in the place of the source's own.
+        Task (``pollux`` for all of POLLUX) -> folder or data set to use instead of the source's own.
 
     Raises
     ------
     ConfigError
-        For an unknown source or task; on the hub, without the criteria of POLLUX.
+        For an unknown source or task, or if the Hub's POLLUX lacks its criteria.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A task as LightEval wants it."""
+"""A task's config for LightEval."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def make_config(
     tokens: int,
     version: int,
 ) -> LightevalTaskConfig:
-    """A task's config: `read` takes a row and the task's name, `answered` joins the metrics, `tokens` limit answers."""
+    """A task's config: `read` converts a row, `tokens` limits the answers; the metric `answered` is added."""
     return LightevalTaskConfig(
         name=name,
         prompt_function=read,

@@ -1,4 +1,4 @@
-"""Instructions that can be checked without a judge: counts, words that must or must not stand there, form, script."""
+"""Instructions that can be checked without a judge: counts, required and forbidden words, form, script."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def paragraphs(text: str) -> list[str]:
 
 
 def read_json(text: str) -> Any:
-    """The JSON value that a text is, in a fence or bare; ValueError for anything else."""
+    """The JSON value of a text, in a code fence or bare; ValueError for anything else."""
     fenced = _FENCE.match(text.strip())
     try:
         return json.loads(fenced[1] if fenced else text)
@@ -51,12 +51,12 @@ def read_json(text: str) -> Any:
 
 
 def script_share(text: str, language: str) -> float:
-    """Share of a text's letters that belong to a language's script (``ru``, ``en``, ``el``); NaN without letters.
+    """Share of a text's letters that are in a language's script (``ru``, ``en``, ``el``); NaN without letters.
 
     Raises
     ------
     InputError
-        For another language.
+        For any other language.
 
     Examples
     --------
@@ -107,7 +107,7 @@ RULES: Mapping[str, Callable[[str, Any], bool]] = {
     "language": lambda text, value: script_share(text, value) >= _MOSTLY,
     "matches": lambda text, value: re.fullmatch(value, text.strip(), re.DOTALL) is not None,
 }
-"""Rule -> check of an answer with the rule's value. Case does not count in texts that must or must not stand there."""
+"""Rule -> check of an answer with the rule's value. Required and forbidden texts are compared without case."""
 
 
 def is_kept(rule: Mapping[str, Any], answer: str, question: str = "") -> bool | None:
@@ -134,7 +134,7 @@ def is_kept(rule: Mapping[str, Any], answer: str, question: str = "") -> bool | 
 def check_rules(answer: str, doc: Any) -> tuple[Mapping[str, float], str]:
     """`rules_kept`: share of the document's rules that are kept; `rules_all_kept`: whether all are.
 
-    Rules that cannot be checked here do not count; a document without any that can has no figure.
+    Rules that cannot be checked here do not count; a document with none that can has no figures.
     """
     rules = json.loads((doc.specific or {}).get("rules") or "[]")
     verdicts = [is_kept(rule, answer, doc.query) for rule in rules]
@@ -155,7 +155,7 @@ def _told(rule: Mapping[str, Any]) -> str:
 
 
 def _is_ifeval_kept(name: str, value: Mapping[str, Any], answer: str, question: str) -> bool | None:
-    """By LightEval's copy of the IFEval checkers; None where they lack a library or its data (langdetect, nltk)."""
+    """Check by LightEval's IFEval checkers; None if they lack a library or its data (langdetect, nltk)."""
     try:
         from lighteval.tasks.tasks.ifeval.instructions_registry import INSTRUCTION_DICT
 

@@ -38,16 +38,16 @@ def difficulty_of(text: Any) -> str | None:
 
 
 class PolluxReader:
-    """Reads the rows of one task: those of a difficulty, or of a type; of several rows of one prompt the first.
+    """Reads the rows of one task, of one difficulty or one type; for each prompt only the first row.
 
-    The published data have a row for each prompt, model and criterion, of which a run needs the prompt alone.
+    The published data have a row for each prompt, model and criterion, and a run needs only the prompt.
 
     Attributes
     ----------
     criteria, place
-        Which criteria there are, and where the rows lie.
+        The criteria, and the data set.
     difficulty, kind
-        The difficulty, or the type of task, that rows must have.
+        The difficulty, or the type of task, of the rows.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class PolluxReader:
         return PolluxReader(self.criteria, self.place, difficulty=self.difficulty, kind=self.kind)
 
     def __call__(self, row: Mapping[str, Any], task_name: str) -> Doc | None:
-        """The document of a row; None for one that belongs to another task or is there already."""
+        """The document of a row; None if it belongs to another task or its prompt was read already."""
         if not row.get("__index"):
             self._seen.clear()  # LightEval reads a split from its first row, more than once
         check_row(row, self.place.columns or HUB["pollux"].columns, self.place.repo)
@@ -91,12 +91,12 @@ class PolluxReader:
 
 
 def criteria_file(source: str, environ: Mapping[str, str] | None = None) -> Path:
-    """The file of criteria: the shipped one, or for rows of the hub the one of ``EVALKIT_POLLUX_CRITERIA``.
+    """The file of criteria: the shipped one, or for rows of the Hub the one in ``EVALKIT_POLLUX_CRITERIA``.
 
     Raises
     ------
     ConfigError
-        When rows of the hub are wanted and the variable is not set, or there is no such file.
+        For rows of the Hub, if the variable is not set or the file is not found.
     """
     if source == "shipped":
         return data_folder("pollux") / "criteria.json"
@@ -120,7 +120,7 @@ def pollux_tasks(
     source
         ``shipped`` or ``hub``.
     repo
-        In the place of the data set's name or folder.
+        Name or folder to use instead of the source's own.
     criteria
         File of criteria; by default the shipped one, or that of ``EVALKIT_POLLUX_CRITERIA``.
     """

@@ -1,4 +1,4 @@
-"""Whether an answer refuses, by its words: a heuristic for English and Russian, not a judge."""
+"""Detects refusals by their wording: a heuristic for English and Russian, not a judge."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _REFUSAL = re.compile("|".join(_PATTERNS), re.IGNORECASE)
 
 
 def is_refusal(answer: str) -> bool:
-    """Whether the beginning of an answer declines to do what was asked.
+    """Whether the beginning of an answer refuses the request.
 
     Examples
     --------

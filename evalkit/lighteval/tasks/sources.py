@@ -1,4 +1,4 @@
-"""Where the rows of a task come from: the files that ship with evalkit, or a data set of the Hugging Face hub."""
+"""The data of a task: the files that ship with evalkit, or a data set of the Hugging Face Hub."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Place:
     repo, subset, split
         Folder or name, configuration and split.
     columns
-        What a row must have.
+        The required columns.
     """
 
     source: str
@@ -55,11 +55,11 @@ HUB: Mapping[str, Place] = {
         columns=("instruction", "reference_answer", "task_type", "task_subtype", "task_subsubtype", "difficulty"),
     ),
 }
-"""Task (``pollux`` for all of POLLUX) -> the data set on the hub that it can take instead."""
+"""Task (``pollux`` for all of POLLUX) -> the data set on the Hub that it can use instead."""
 
 
 def data_source(environ: Mapping[str, str] | None = None) -> str:
-    """``shipped``, or what ``EVALKIT_TASK_DATA`` says.
+    """The value of ``EVALKIT_TASK_DATA``, by default ``shipped``.
 
     Raises
     ------
@@ -78,7 +78,7 @@ def data_source(environ: Mapping[str, str] | None = None) -> str:
 
 
 def data_folder(task: str) -> Path:
-    """The folder that holds a task's shipped rows, ``test.jsonl``."""
+    """The folder with a task's shipped rows, ``test.jsonl``."""
     folder = _DATA / task
     if not (folder / "test.jsonl").is_file():
         raise ConfigError(f"the rows of task {task!r} are missing: no {folder / 'test.jsonl'}; install evalkit again")
@@ -86,7 +86,7 @@ def data_folder(task: str) -> Path:
 
 
 def place_of(task: str, source: str, repo: str | None = None) -> Place:
-    """Where a task's rows lie; `repo` takes the place of the hub's name, or of the shipped folder."""
+    """The data set of a task; `repo` replaces the Hub's name or the shipped folder."""
     if source == "hub":
         hub = HUB[task]
         return hub if repo is None else Place("hub", repo, hub.subset, hub.split, hub.columns)
@@ -94,9 +94,9 @@ def place_of(task: str, source: str, repo: str | None = None) -> Place:
 
 
 def version_of(place: Place, *more: str) -> int:
-    """A number for LightEval's `version`: another one when the shipped rows, or `more`, change.
+    """A number for LightEval's `version` that changes when the shipped rows, or `more`, change.
 
-    LightEval keeps the answers of a model by task config and row number, not by what the row says.
+    LightEval stores the answers of a model by task config and row number, not by the content of the row.
     """
     file = Path(place.repo) / f"{place.split}.jsonl"
     rows = hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else place.repo
@@ -105,15 +105,15 @@ def version_of(place: Place, *more: str) -> int:
 
 
 def check_row(row: Mapping[str, Any], columns: Iterable[str], where: str) -> None:
-    """Refuse a row that lacks a column, and rows that are to be few-shot examples.
+    """Raise for a row that lacks a column, and for few-shot examples.
 
-    LightEval shows examples without their instruction, in which these tasks put context, tools and earlier turns, and
-    puts that of the question before the first example.
+    LightEval shows examples without their instruction, which in these tasks contains context, tools and earlier turns,
+    and puts the instruction of the question before the first example.
 
     Raises
     ------
     ConfigError
-        Naming what is there and what is wanted.
+        With the required and the existing columns.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""How much an answer shares with a reference: exact match and token F1, as for SQuAD."""
+"""Overlap of an answer with a reference: exact match and token F1, as for SQuAD."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def tokens(text: str) -> list[str]:
 
 
 def token_f1(answer: str, reference: str) -> float:
-    """F1 of the words that two texts share, each as often as it stands in both (Rajpurkar et al. 2016, section 6.1).
+    """F1 of the words that two texts share, each as often as both contain it (Rajpurkar et al. 2016, section 6.1).
 
     Examples
     --------
@@ -44,7 +44,7 @@ def token_f1(answer: str, reference: str) -> float:
 
 
 def check_overlap(answer: str, doc: Any) -> tuple[Mapping[str, float], str]:
-    """Token F1 and exact match (of `tokens`) with the document's reference; without one no figure."""
+    """Token F1 and exact match (of `tokens`) with the document's reference; no figures without a reference."""
     reference = str((doc.specific or {}).get("reference_answer") or "")
     if not reference.strip():
         return {"token_f1": math.nan, "exact_match": math.nan}, "no_reference"

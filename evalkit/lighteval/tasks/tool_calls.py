@@ -1,4 +1,4 @@
-"""Tool calls in an answer, and how far they are the ones expected."""
+"""Tool calls in an answer, and their comparison with the expected ones."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Call:
 
     @classmethod
     def of(cls, value: Any) -> Call | None:
-        """A call from one of the forms that models write, else None.
+        """A call, from any of the forms that models write; None for anything else.
 
         Examples
         --------
@@ -52,12 +52,12 @@ class Call:
 
 
 def read_calls(answer: str) -> tuple[Call, ...] | None:
-    """The calls in an answer: a JSON array or object, bare, in a fence, in prose, or in ``<tool_call>`` tags.
+    """The calls in an answer: a JSON array or object, bare, in a code fence, in prose, or in ``<tool_call>`` tags.
 
     Returns
     -------
     tuple of Call or None
-        Empty for an array without calls; None where there is no call to be read.
+        Empty for an array without calls; None if no call can be parsed.
 
     Examples
     --------
@@ -81,7 +81,7 @@ def read_calls(answer: str) -> tuple[Call, ...] | None:
 
 
 def _values(text: str) -> Iterator[Any]:
-    """The JSON arrays and objects in a text, one after the other; what stands inside one is not given again."""
+    """The JSON arrays and objects in a text, in order, without those inside another one."""
     at = 0
     while (match := _OPENING.search(text, at)) is not None:
         try:
@@ -93,12 +93,12 @@ def _values(text: str) -> Iterator[Any]:
 
 
 def score_calls(expected: Sequence[Call], given: Sequence[Call] | None) -> dict[str, float]:
-    """How far calls are those expected, each figure 0-1.
+    """Compare calls with the expected ones; each figure is 0-1.
 
     `tool_use`: calls are paired for the largest sum, a pair of one name counts ½ + ½ · (arguments with equal values /
-    arguments in either), other pairs 0; the sum is divided by the larger number of calls. `tool_exact`: it is 1.
-    `tool_names`: F1 of the names. `tool_readable`: whether calls could be read (None: no, and all figures are 0). Order
-    does not count; no call where none is expected is right.
+    arguments in either), other pairs 0; the sum is divided by the larger number of calls.
+    `tool_exact`: `tool_use` is 1. `tool_names`: F1 of the names. `tool_readable`: whether calls could be parsed (None:
+    no, and all figures are 0). Order does not count; no call is right if none is expected.
 
     Examples
     --------
@@ -138,7 +138,7 @@ def _credit(expected: Call, given: Call) -> float:
 
 
 def _is_equal(one: Any, other: Any) -> bool:
-    """Equal values: text without case and outer blanks, numbers by value, a boolean is no number."""
+    """Whether values are equal: strings without case and outer blanks, numbers by value; a boolean is not a number."""
     if isinstance(one, str) and isinstance(other, str):
         return one.strip().casefold() == other.strip().casefold()
     if isinstance(one, bool) or isinstance(other, bool):

@@ -1,4 +1,4 @@
-"""Metrics that no judge is needed for: what can be read off an answer, with its spread and number."""
+"""Metrics that need no judge, with standard error and number of samples."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from evalkit.lighteval.items import answer_of
 from evalkit.lighteval.metrics import batched_metric
 
 Check = Callable[[str, Any], tuple[Mapping[str, float], str]]
-"""Answer and document -> figures (NaN: not known, or not asked of this document) and a note on what was found."""
+"""Maps an answer and a document to figures (NaN: unknown, or not applicable) and a note."""
 
 
 def check_metric(name: str, check: Check, keys: Sequence[str], *, empty: bool = False) -> SampleLevelMetric:
@@ -24,14 +24,14 @@ def check_metric(name: str, check: Check, keys: Sequence[str], *, empty: bool = 
     Parameters
     ----------
     name
-        Name of the metric; the note of a sample stands in ``<name>_note``.
+        Name of the metric; a sample's note is in ``<name>_note``.
     check
         A function of a module (it is copied and named in LightEval's logs).
     keys
-        Figures that it gives, each 0-1.
+        The names of the figures, each 0-1.
     empty
-        Whether it is asked about empty answers; otherwise they have no figures and the note ``empty_answer``:
-        a failed call of the model's service looks the same.
+        Whether empty answers are checked. Otherwise they have no figures and the note ``empty_answer``, because a
+        failed call of the model also leaves an empty answer.
 
     Returns
     -------
@@ -43,16 +43,16 @@ def check_metric(name: str, check: Check, keys: Sequence[str], *, empty: bool = 
 
 
 class CheckScore(SampleLevelComputation):  # type: ignore[misc,unused-ignore]  # Any without LightEval
-    """What `check_metric` puts into a metric.
+    """The sample-level function of `check_metric`.
 
     Attributes
     ----------
     name, keys
-        Of the metric and its figures.
+        Names of the metric and its figures.
     check_answer
-        The function that gives them.
+        The function that returns them.
     empty
-        Whether it is asked about empty answers.
+        Whether empty answers are checked.
     """
 
     def __init__(self, name: str, check: Check, keys: tuple[str, ...], *, empty: bool = False) -> None:
@@ -66,9 +66,8 @@ class CheckScore(SampleLevelComputation):  # type: ignore[misc,unused-ignore]  #
     def compute(self, responses: Sequence[Any], docs: Sequence[Any], **_: Any) -> list[dict[str, Any]]:  # type: ignore[override,unused-ignore]
         """One row per sample; see `check_metric`."""
         if len(responses) != len(docs):
-            raise InputError(
-                f"{counted(len(responses), 'response')} for {counted(len(docs), 'document')}; give one each"
-            )
+            n, needed = counted(len(responses), "response"), counted(len(docs), "document")
+            raise InputError(f"{n} for {needed}, but each document needs one")
         return [self._row(answer_of(response), doc) for response, doc in zip(responses, docs, strict=True)]
 
     def _row(self, answer: str, doc: Any) -> dict[str, Any]:
@@ -89,7 +88,7 @@ class CheckScore(SampleLevelComputation):  # type: ignore[misc,unused-ignore]  #
 def answered_metric() -> SampleLevelMetric:
     """The share of answers that are not empty, `answered`.
 
-    LightEval succeeds when calls to a model's service fail, with empty answers: this figure shows it.
+    If calls to a model fail, LightEval finishes successfully with empty answers; this figure shows it.
     """
     return check_metric("answered", _is_answered, ["answered"], empty=True)
 

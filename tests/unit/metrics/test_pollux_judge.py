@@ -313,7 +313,7 @@ def test_a_mode_that_is_set_is_obeyed_and_no_config_is_read(
     for mode in ("jury", "judgement"):
         monkeypatch.setenv("EVALUATOR_SCORING_MODE", mode)
         for call in (metric.check, lambda: metric.compute(**rows)):
-            with pytest.raises(ConfigError, match="PolluxLLMJudgeMetric asks one" if mode == "jury" else "allowed are"):
+            with pytest.raises(ConfigError, match="PolluxLLMJudgeMetric has one" if mode == "jury" else "allowed are"):
                 call()
     assert server.seen == []
     for at, mode in enumerate(["judge", "", None]):
@@ -621,7 +621,7 @@ def test_back_ends(backend: str, url: str | None, provider: str) -> None:
         ({"judge_model_name": " "}, "needs a model"),
         ({"criteria_name": " "}, "criteria_name"),
         ({"rubrics": "0: a"}, "mapping"),
-        ({"on_unparsed": "raise"}, "allowed are nan, zero"),
+        ({"on_unparsed": "raise"}, "allowed: nan, zero"),
         ({"max_tokens": 0}, "max_tokens"),
         ({"score_pattern": r"\d"}, "no group"),
         ({"score_pattern": "("}, "not a regular expression"),

@@ -379,7 +379,12 @@ def test_patterns_of_ones_own() -> None:
 
 @pytest.mark.parametrize(
     ("pattern", "said"),
-    [("(", "not a regular expression"), (r"\d", "no group"), (re.compile(rb"(\d)"), "for texts"), (7, "for texts")],
+    [
+        ("(", "not a regular expression"),
+        (r"\d", "no group"),
+        (re.compile(rb"(\d)"), "regular expression for str"),
+        (7, "regular expression for str"),
+    ],
     ids=["invalid", "no-group", "bytes", "number"],
 )
 @pytest.mark.parametrize("make", [make_pollux_score_parser, make_pollux_feedback_parser], ids=["score", "feedback"])
