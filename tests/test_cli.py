@@ -416,7 +416,7 @@ def test_freeze_writes_a_profile_once(run) -> None:
     before = Path("mine.yaml").read_bytes()
     code, _, err = run("freeze", "mine.yaml", *arguments)
     assert code == 2
-    assert "is there already and is never overwritten" in one_line(err)
+    assert "exists already and is never overwritten" in one_line(err)
     assert Path("mine.yaml").read_bytes() == before
     code, _, _ = run("freeze", "strict2.yaml", "--profile", "strict", *FAKE, "--quiet")
     assert code == 0
@@ -720,7 +720,7 @@ def test_promote_pays_nothing_for_unchanged_criteria(run, monkeypatch: pytest.Mo
     assert run("cache", "promote", "support@v2")[2] == "evalkit: 0 more replies count for support@v2 now\n"
     assert run("cache", "promote", "support")[0] == 2
     assert run("cache", "promote", "support@v2", "v1", "v2")[0] == 2
-    with pytest.raises(RubricError, match="no criterion of support asks the same in v2 and v3"):
+    with pytest.raises(RubricError, match="no criterion of support has the same prompt in v2 and v3"):
         promote("support", "v2", "v3")
 
 

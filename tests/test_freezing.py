@@ -127,7 +127,7 @@ def test_a_pairwise_rubric_replays_under_its_new_version():
 def test_a_file_that_is_there_is_never_overwritten():
     evaluation = ek.evaluate(ROWS, hand(), JURY)
     Path("p.yaml").write_text("mine")
-    with pytest.raises(ConfigError, match=r"p\.yaml is there already and is never overwritten"):
+    with pytest.raises(ConfigError, match=r"p\.yaml exists already and is never overwritten"):
         ek.freeze(evaluation, "p.yaml")
     assert Path("p.yaml").read_text() == "mine"
     assert not Path("rubrics").exists()  # refused before anything was saved
@@ -189,7 +189,7 @@ def test_another_judge_that_was_frozen_a_moment_ago_is_not_taken_for_this_one(mo
     """The file appears after the look whether there is one: it is compared all the same."""
     evaluation, other = (ek.evaluate(ROWS, saved(), JURY, aggregate=rule) for rule in ("mean", "min"))
     frozen_meanwhile(monkeypatch, step, other)
-    with pytest.raises(ConfigError, match=r"p\.yaml was written by somebody else just now, as another judge"):
+    with pytest.raises(ConfigError, match=r"p\.yaml exists already, as another judge"):
         ek.freeze(evaluation, "p.yaml")
     assert ek.load_profile("p.yaml").aggregate == "min"
 
@@ -325,7 +325,7 @@ class TestPromote:
     def test_nothing_in_common(self):
         saved()
         saved().edit(description="All is new.").save()
-        with pytest.raises(RubricError, match="no criterion of hand asks the same"):
+        with pytest.raises(RubricError, match="no criterion of hand has the same prompt"):
             promote("hand", "v1", "v2")
         with pytest.raises(RubricError, match="no version v7"):
             promote("hand", "v1", "v7")

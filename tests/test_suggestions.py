@@ -215,7 +215,7 @@ class TestAsking:
 
     def test_labels_are_needed(self):
         evaluation = ek.evaluate(ITEMS, ALONE, "fake:strict", samples=1)
-        with pytest.raises(InputError, match="give labels"):
+        with pytest.raises(InputError, match="pass labels"):
             ek.suggest_edits(evaluation, "fake:strict")
         with pytest.raises(InputError, match="no dev label is for criterion"):
             ek.suggest_edits(evaluation, "fake:strict", labels=people({}))
@@ -246,12 +246,12 @@ class TestReading:
     @pytest.mark.parametrize(
         ("text", "problem"),
         [
-            ("I would say: be stricter.", "the reply is no JSON: I would say"),
-            ("", "the reply is no JSON"),
-            (json.dumps([GOOD]), "no object with the list 'edits'"),
-            (json.dumps({"edits": GOOD}), "no object with the list 'edits'"),
-            (json.dumps({"edits": [], "note": "x"}), "no object with the list 'edits'"),
-            (f"Here: {edits(GOOD)}", "the reply is no JSON"),
+            ("I would say: be stricter.", "the list 'edits': I would say"),
+            ("", "not a JSON object"),
+            (json.dumps([GOOD]), "not a JSON object with the list 'edits'"),
+            (json.dumps({"edits": GOOD}), "not a JSON object with the list 'edits'"),
+            (json.dumps({"edits": [], "note": "x"}), "not a JSON object with the list 'edits'"),
+            (f"Here: {edits(GOOD)}", "not a JSON object"),
             ("I'm sorry, I can't help with that.", "refused"),
             ("<think>hm", "cut short"),
             (edits(), "suggests no edit"),
@@ -271,7 +271,7 @@ class TestReading:
     def test_a_reply_of_50_000_brackets_is_unreadable(self):
         found, _, said = read_edits(Reply('{"edits": ' + "[" * 50_000 + "]" * 50_000 + "}"), ALONE, "c", 3)
         assert found == ()
-        assert "no JSON" in said
+        assert "not a JSON object" in said
 
     def test_a_reply_that_was_cut_short(self):
         assert "max_tokens" in read_edits(Reply(edits(GOOD), finish_reason="length"), ALONE, "c", 3)[2]
@@ -295,14 +295,14 @@ class TestReading:
     @pytest.mark.parametrize(
         ("change", "why"),
         [
-            ({"criterion": "z"}, "no criterion 'z'"),
-            ({"criterion": "other"}, "asked was about 'c'"),
+            ({"criterion": "z"}, "about criterion 'z'; the request was about 'c'"),
+            ({"criterion": "other"}, "the request was about 'c'"),
             ({"code": "3"}, "no level '3'; its levels are 0, 1, 2"),
             ({"code": None}, "no level None"),
             ({"part": "scale"}, "part: must be 'level', 'criterion' or 'rubric'"),
             ({"part": "rubric"}, "has no levels"),
-            ({"text": " "}, "is empty"),
-            ({"text": "x" * 2_001}, "2001 characters"),
+            ({"text": " "}, "text: string should have at least 1 character"),
+            ({"text": "x" * 2_001}, "text: string should have at most 2000 characters"),
             ({"text": "yes"}, "reads so already"),
             ({"text": 2}, "text: must be a valid string"),
             ({"weight": 3}, "unknown key 'weight'"),
@@ -320,7 +320,7 @@ class TestReading:
         more = [GOOD | {"text": f"yes {at}"} for at in range(4)]
         found, refused, _ = read_edits(Reply(edits(GOOD, GOOD, *more)), ALONE, "c", 3)
         assert [edit.text for edit in found] == ["yes, in the main", "yes 0", "yes 1"]
-        assert [one.why for one in refused] == ["it stands there twice", *["more than the 3 that were asked for"] * 2]
+        assert [one.why for one in refused] == ["duplicate", *["more than the 3 edits requested"] * 2]
 
     @given(ANYTHING)
     def test_no_reply_raises(self, value):
@@ -383,7 +383,7 @@ class TestFake:
     def test_the_broken_persona_is_unreadable(self):
         made = ek.suggest_edits(judged(), "fake:broken")
         assert len(made) == 0
-        assert made.problem.startswith("the reply is no JSON")
+        assert made.problem.startswith("the reply is not a JSON object")
 
 
 class TestEffect:

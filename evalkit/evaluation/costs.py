@@ -8,8 +8,6 @@ import pandas as pd
 
 from evalkit.core.formatting import Bill
 
-__all__ = ["Cost"]
-
 
 @dataclass(frozen=True, slots=True)
 class Cost:

@@ -19,8 +19,6 @@ from evalkit.evaluation.evaluation import Evaluation
 from evalkit.stats.comparison.comparison_table import Comparison
 from evalkit.tables import load_items, read_table
 
-__all__ = ["View", "cache_stats", "load_example", "show"]
-
 _LONG = 160
 _BOUNDS = {"mean": ("low", "high"), "mean_norm": ("norm_low", "norm_high"), "pass_rate": ("pass_low", "pass_high")}
 _COPIED = ("id", "run")

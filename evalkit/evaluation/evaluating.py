@@ -20,8 +20,6 @@ from evalkit.evaluation.rule_checks import try_rules
 from evalkit.rubrics import LabelsLike, RubricLike
 from evalkit.tables import ItemsLike, as_items
 
-__all__ = ["evaluate", "evaluate_spec"]
-
 
 def evaluate(
     items: ItemsLike,

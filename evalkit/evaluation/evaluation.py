@@ -28,8 +28,6 @@ from evalkit.stats.alignment.judge_alignment import align
 from evalkit.stats.voting import vote
 from evalkit.tables import ItemsLike, as_items, check
 
-__all__ = ["Evaluation"]
-
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:

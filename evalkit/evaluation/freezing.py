@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,6 @@ from evalkit.rubrics.folders import file_versions, save_folder
 from evalkit.rubrics.judge_profiles import profile_yaml
 from evalkit.rubrics.yaml_files import write_new
 
-__all__ = ["freeze", "promote", "write_profile"]
-
 
 def freeze(
     evaluation: Evaluation,
@@ -31,18 +30,18 @@ def freeze(
 ) -> Profile:
     """Write the profile of an evaluation: rubric, judges, samples, rules.
 
-    A rubric that was edited, or is in no file yet, is saved as its next version first, and the replies that
-    were paid for it are written under that version too, marked `promoted_from`; so are adopted ones.
+    A rubric that was edited, or is not in a file yet, is first saved as its next version. The replies that were paid
+    for it, and adopted ones, are stored under that version too, marked `promoted_from`.
 
     Parameters
     ----------
     evaluation
         What to freeze.
     path
-        The new file, ``NAME.yaml``; its stem is the profile's name. One that is there and says the same stays as it
-        is, so that a notebook can be run twice; one that says something else is never changed.
+        The new file, ``NAME.yaml``; its stem is the profile's name. An existing file is never changed: if it contains
+        the same profile, nothing is written, so that a notebook can be run twice; else it is an error.
     rubrics_folder
-        Folder to save an edited rubric in (default: see `save`); a warning says if no rubric is looked up there.
+        Folder to save an edited rubric in (default: see `save`); a warning if it is not a rubric folder.
     cache
         The cache folder that the evaluation used.
 
@@ -54,7 +53,7 @@ def freeze(
     Raises
     ------
     ConfigError
-        When the file is there already and says something else, or is not called ``.yaml``.
+        When the file exists and contains another profile, or is not called ``.yaml``.
 
     Examples
     --------
@@ -69,11 +68,10 @@ def freeze(
         raise InputError(f"freeze takes what evaluate returned, not {type(evaluation).__name__}")
     spec = spec_of(evaluation, "a profile")
     target = _yaml_file(path)
-    rubric = _frozen(target, spec, evaluation.rules) or _saved(spec.rubric, target, rubrics_folder)
+    profile = _existing(target, spec, evaluation.rules)
+    rubric = _saved(spec.rubric, target, rubrics_folder) if profile is None else profile.load()
     _promote(evaluation, spec, rubric, save_folder(rubrics_folder), cache)
-    profile = _profile(target.stem, rubric, spec, evaluation.rules)
-    _write(target, profile)
-    return profile
+    return profile or _write(target, _profile(target.stem, rubric, spec, evaluation.rules))
 
 
 def _saved(rubric: Rubric, target: Path, rubrics_folder: str | Path | None) -> Rubric:
@@ -82,13 +80,11 @@ def _saved(rubric: Rubric, target: Path, rubrics_folder: str | Path | None) -> R
         return rubric
     saved = rubric.save(rubrics_folder)
     folder = save_folder(rubrics_folder).resolve()
-    if not _is_found(saved) and folder not in (
-        target.resolve().parent / "rubrics",
-        target.resolve().parents[1] / "rubrics",
-    ):
+    beside = [parent / "rubrics" for parent in target.resolve().parents[:2]]
+    if not _is_found(saved) and folder not in beside:
         warnings.warn(
-            f"{saved.id}@{saved.version} was saved in {folder}, where no rubric is looked up; "
-            f"the profile needs EVALKIT_RUBRICS={folder} wherever it is used",
+            f"{saved.id}@{saved.version} was saved in {folder}, which is not a rubric folder; "
+            f"wherever you use the profile, set EVALKIT_RUBRICS={folder}",
             EvalkitWarning,
             stacklevel=3,
         )
@@ -118,11 +114,11 @@ def write_profile(
     Parameters
     ----------
     path
-        The new file, ``NAME.yaml``; its stem is the profile's name. One that is there is not changed (see `freeze`).
+        The new file, ``NAME.yaml``; its stem is the profile's name. An existing file is not changed (see `freeze`).
     rubric, judges, samples, template
-        As for `judge`; `rubric` may be a profile, whose judges and rules count where nothing else is given.
+        As for `judge`; `rubric` may be a profile, whose judges and rules are the defaults.
     rubrics_folder
-        Folder to save the rubric in, where it was edited or is in no file yet, as `freeze` does.
+        Folder to save the rubric in if it was edited or is not in a file yet, as in `freeze`.
     **rules
         ``vote``, ``ties``, ``min_self_agreement``, ``aggregate``, ``quorum``.
 
@@ -134,14 +130,13 @@ def write_profile(
     Raises
     ------
     ConfigError
-        When the file is there already and says something else, or is not called ``.yaml``, or a rule is unknown.
+        When the file exists and contains another profile, or is not called ``.yaml``, or a rule is unknown.
     """
     target = _yaml_file(path)
     spec = Spec.of(rubric, judges, samples, template, rules)
-    saved = _frozen(target, spec, spec.rules) or _saved(spec.rubric, target, rubrics_folder)
-    profile = _profile(target.stem, saved, spec, spec.rules)
-    _write(target, profile)
-    return profile
+    if profile := _existing(target, spec, spec.rules):
+        return profile
+    return _write(target, _profile(target.stem, _saved(spec.rubric, target, rubrics_folder), spec, spec.rules))
 
 
 def _yaml_file(path: str | Path) -> Path:
@@ -151,73 +146,61 @@ def _yaml_file(path: str | Path) -> Path:
     return target
 
 
-def _frozen(target: Path, spec: Spec, rules: Rules) -> Rubric | None:
-    """The rubric of the profile that lies there already, if it is the very same judge; None where nothing lies."""
+def _existing(target: Path, spec: Spec, rules: Rules) -> Profile | None:
+    """The profile that is in the file already, if it is the very same judge; None if there is no file."""
     if not target.exists():
         return None
     why = "it is another judge"
     try:
-        there = load_profile(target)
-        rubric = there.load()
+        profile = load_profile(target)
+        rubric = profile.load()
         same = rubric.id == spec.rubric.id and rubric.content_hash == spec.rubric.content_hash
-        if same and _profile(target.stem, rubric, spec, rules) == there:
-            return rubric
+        if same and _profile(target.stem, rubric, spec, rules) == profile:
+            return profile
     except EvalkitError as problem:
         why = f"it cannot be compared ({problem})"
-    raise ConfigError(f"{target} is there already and is never overwritten; {why}: choose another name or version")
+    raise ConfigError(f"{target} exists already and is never overwritten; {why}: choose another name or version")
 
 
-def _write(target: Path, profile: Profile) -> None:
-    if not target.exists():
-        try:
-            write_new(target, profile_yaml(profile))
-        except FileExistsError:
-            pass  # by somebody else, just now: perhaps the same
-        else:
-            return
-    if load_profile(target) != profile:
-        raise ConfigError(f"{target} was written by somebody else just now, as another judge; choose another name")
+def _write(target: Path, profile: Profile) -> Profile:
+    try:
+        write_new(target, profile_yaml(profile))
+    except FileExistsError:  # written by another process just now
+        if load_profile(target) != profile:
+            raise ConfigError(f"{target} exists already, as another judge; choose another name") from None
+    return profile
 
 
 def _profile(name: str, rubric: Rubric, spec: Spec, rules: Rules) -> Profile:
-    for judge in spec.judges:
+    judges, common = [], set()
+    for judge, builder in zip(spec.judges, spec.prompt_builders, strict=True):
         if judge.provider == "function" and judge.import_path is None:
             raise ConfigError(
-                f"judge '{judge.name}' cannot be frozen: its function is a lambda, or of a notebook or a script, which "
-                "no other process can import; put it into a module"
+                f"judge '{judge.name}' cannot be frozen: its function is a lambda, or defined in a notebook or a "
+                "script, so no other process can import it; move it into a module"
             )
-    templates = {
-        builder.template.label
-        for judge, builder in zip(spec.judges, spec.prompt_builders, strict=True)
-        if not judge.template
-    }
-    judges = [
-        judge.replace(template=builder.template.label) if judge.template else judge
-        for judge, builder in zip(spec.judges, spec.prompt_builders, strict=True)
-    ]
+        label = builder.template.label
+        judges.append(judge.replace(template=label) if judge.template else judge)
+        common |= set() if judge.template else {label}
     return Profile(
         profile=name,
         rubric=f"{rubric.id}@{rubric.version}",
         rubric_hash=rubric.content_hash,
         judges=judges,
-        template=templates.pop() if len(templates) == 1 else None,
+        template=common.pop() if len(common) == 1 else None,
         samples=spec.samples,
-        vote=rules.vote,
-        ties=rules.ties,
-        min_self_agreement=rules.min_self_agreement,
-        aggregate=rules.aggregate,
-        quorum=rules.quorum,
+        **asdict(rules),
     )
 
 
 def promote(rubric: str, old: str | None = None, new: str | None = None, *, cache: str | Path | None = None) -> int:
-    """Let the replies to one version of a rubric count for another, where a criterion asks the same in both.
+    """Let the replies to one version of a rubric count for another, for criteria with the same prompt in both.
 
     Parameters
     ----------
     rubric
-        The version they are to count for, as in ``"support@v3"``: all replies to the same criteria count that
-        were paid under another version, or under an edit of one. Or the id alone, with `old` and `new`.
+        The version they are to count for, as in ``"support@v3"``: replies to unchanged criteria of all other versions,
+        and of edits of them, then count. Or the id alone, with `old` and `new`.
     old, new
         The two versions, as in ``"v2", "v3"``.
     cache
@@ -231,7 +214,7 @@ def promote(rubric: str, old: str | None = None, new: str | None = None, *, cach
     Raises
     ------
     RubricError
-        When a version is not there, or the two have no criterion in common.
+        When a version is not found, or the two have no criterion in common.
     """
     store = ReplyStore.open(cache)
     if old is None or new is None:
@@ -243,7 +226,9 @@ def promote(rubric: str, old: str | None = None, new: str | None = None, *, cach
     before, after = load_rubric(f"{rubric}@{old}"), load_rubric(f"{rubric}@{new}")
     hashes = set(before.prompt_hashes.values()) & set(after.prompt_hashes.values())
     if not hashes:
-        raise RubricError(f"no criterion of {rubric} asks the same in {old} and {new}: there is nothing to promote")
+        raise RubricError(
+            f"no criterion of {rubric} has the same prompt in {old} and {new}: nothing to promote"
+        )
     return store.promote(rubric, old, new, hashes)
 
 

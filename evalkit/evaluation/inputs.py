@@ -18,8 +18,6 @@ from evalkit.tables import LABEL_KEY, check
 if TYPE_CHECKING:
     from evalkit.evaluation.evaluation import Evaluation
 
-__all__ = ["check_judged", "cluster_names", "labels_of", "rubric_of_table", "spec_of"]
-
 _IDS = ("item_id", "group_id", "system_id")
 
 

@@ -1,4 +1,4 @@
-"""What an evaluation shows of itself: the same figures as text and as HTML."""
+"""The figures of an evaluation as text and as HTML."""
 
 from __future__ import annotations
 
@@ -20,10 +20,9 @@ from evalkit.tables.grouping import clusters_of
 if TYPE_CHECKING:
     from evalkit.evaluation.evaluation import Evaluation
 
-__all__ = ["Rows", "heading", "page", "sections", "text", "tiles"]
-
 Rows = list[dict[str, str]]
 
+SHOWN_BY_EXPLAIN = "explain shows why"
 _ALL = "all criteria"
 _WIDTH = 120
 _BY_VERDICT = {
@@ -94,7 +93,7 @@ def sections(evaluation: Evaluation) -> Iterator[tuple[str, Rows, str]]:
     if evaluation.alignment is not None:
         yield from _alignment(evaluation, evaluation.alignment)
     unscored = int(evaluation.judgments["error"].notna().sum())
-    hint = f"{counted(unscored, 'judgment')} unscored; explain shows why" if unscored else ""
+    hint = f"{counted(unscored, 'judgment')} unscored; {SHOWN_BY_EXPLAIN}" if unscored else ""
     yield "", [], "\n".join(filter(None, [f"Cost: {evaluation.cost}", hint]))
 
 
@@ -142,7 +141,9 @@ def _gaps(evaluation: Evaluation, row: dict[str, Any]) -> Iterator[str]:
         why = ", ".join(f"{reason} {n}" for reason, n in silent["reason"].astype(object).value_counts().items())
         missed = 0 if name == _ALL else int((silent["n_scored"] > 0).sum())
         if missed and len(evaluation.judges) > 1:
-            why += f"; quorum missed on {counted(missed, 'item')}: {_quorum(evaluation.rules.quorum)}"
+            quorum = evaluation.rules.quorum
+            share = "all" if quorum == 1 else f"more than {quorum:.0%}"
+            why += f"; quorum missed on {counted(missed, 'item')}: {share} of the judges' weight must have scored"
         yield f"{'nothing' if not row['n_scored'] else 'not all'} scored: {why}" if why else "not all scored"
     if not row["n_scored"]:
         return
@@ -158,14 +159,6 @@ def _gaps(evaluation: Evaluation, row: dict[str, Any]) -> Iterator[str]:
         yield str(row["notes"])
 
 
-def _quorum(share: float) -> str:
-    """How much of a jury must have scored."""
-    if share == 1.0:
-        return "all judges must have scored, some did not"
-    least = "more than half" if share == 0.5 else f"more than {share:.0%}"
-    return f"{least} of the judges' weight must have scored, and less did"
-
-
 def _noted(notes: list[tuple[str, str]], n_rows: int) -> list[str]:
     """Each note once, behind the rows that it is about; one about all rows stands alone."""
     about: dict[str, list[str]] = {}
@@ -174,30 +167,33 @@ def _noted(notes: list[tuple[str, str]], n_rows: int) -> list[str]:
     return [note if len(names) == n_rows else f"{', '.join(names)}: {note}" for note, names in about.items()]
 
 
+def _interval(row: Any, name: str) -> str:
+    """A figure of a row with its interval."""
+    return figure(row[name], row[f"{name}_low"], row[f"{name}_high"])
+
+
 def _reliability(evaluation: Evaluation) -> tuple[Rows, str]:
     if len(evaluation.judges) < 2:
         return [], "one judge: nothing to compare"
-    apart = dict(list(evaluation.disagreement.groupby("criterion", observed=True)))
+    items = dict(list(evaluation.disagreement.dropna(subset="disagreement").groupby("criterion", observed=True)))
     rows, notes = [], []
     for _, row in evaluation.reliability.iterrows():
         criterion = str(row["criterion"])
-        one = apart[criterion].dropna(subset="disagreement")
-        values = one["disagreement"].to_numpy(dtype=np.float64)
-        spread = mean_interval(values, cluster_codes(clusters_of(one["item_id"], evaluation.clusters)), bounds=(0, 1))
+        compared = items.get(criterion, evaluation.disagreement[:0])
+        values = compared["disagreement"].to_numpy(dtype=np.float64)
+        units = cluster_codes(clusters_of(compared["item_id"], evaluation.clusters))
+        spread = mean_interval(values, units, bounds=(0, 1))
         rows.append(
             {
                 "criterion": criterion,
-                "alpha": figure(row["alpha_single"], row["alpha_single_low"], row["alpha_single_high"]),
-                "percent agreement": figure(
-                    row["percent_agreement"], row["percent_agreement_low"], row["percent_agreement_high"]
-                ),
+                "alpha": _interval(row, "alpha_single"),
+                "percent agreement": _interval(row, "percent_agreement"),
                 "mean disagreement": figure(values.mean() if len(values) else None, spread.low, spread.high),
                 "items that split": count_of((values > 0).sum(), len(values)),
                 "compared": count_of(row["n_pairable"], row["n_items"]),
             }
         )
-        if spread_of := _spread(row):
-            notes.append((criterion, f"variance of scores from {spread_of}"))
+        notes += [(criterion, f"variance of scores from {shares}") for shares in [_spread(row)] if shares]
         notes += [(criterion, note) for note in _parts(row["notes"]) if "phi" not in note]
     return rows, "\n".join(_noted(notes, len(rows)))
 
@@ -211,12 +207,8 @@ def _parts(notes: Any) -> list[str]:
 
 def _spread(row: Any) -> str:
     """Where the spread of scores comes from, as shares of the whole variance."""
-    parts = {
-        "items": row["spread_item"],
-        "judges": row["spread_judge"],
-        "items × judges": row["spread_item_judge"],
-        "samples": row["spread_sample"],
-    }
+    names = {"items": "item", "judges": "judge", "items × judges": "item_judge", "samples": "sample"}
+    parts = {title: row[f"spread_{name}"] for title, name in names.items()}
     known = {name: float(value) for name, value in parts.items() if not pd.isna(value)}
     whole = sum(known.values())
     if not whole:
@@ -246,7 +238,7 @@ def _aligned(table: pd.DataFrame, titles: dict[str, str]) -> tuple[Rows, str]:
     for _, row in table.iterrows():
         shown = {"judge": str(row["judge"])} | ({"criterion": str(row["criterion"])} if several else {})
         name = " on ".join(shown.values())
-        shown |= {title: figure(row[one], row[f"{one}_low"], row[f"{one}_high"]) for one, title in titles.items()}
+        shown |= {title: _interval(row, figure_name) for figure_name, title in titles.items()}
         compared = "n_verdicts" if titles is _BY_VERDICT else "n_scored"
         rows.append(shown | {"compared": count_of(row[compared], row["n_labelled"])})
         notes += [(name, note) for note in (*_of(row["notes"], titles), *_undefined(row, titles))]
@@ -293,31 +285,17 @@ def _ceiling(table: pd.DataFrame, titles: dict[str, str]) -> str:
 
 def tiles(evaluation: Evaluation) -> str:
     """The headline figures, each with interval and coverage."""
-    found = [
-        (
-            figure(row["mean_norm"], row["norm_low"], row["norm_high"]),
-            f"{row['criterion']} (0-1)",
-            f"{count_of(row['n_scored'], row['n_items'])} scored",
-        )
-        for row in _summaries(evaluation)
-    ]
+    tiles = []
+    for row in _summaries(evaluation):
+        value = figure(row["mean_norm"], row["norm_low"], row["norm_high"])
+        tiles.append((value, f"{row['criterion']} (0-1)", f"{count_of(row['n_scored'], row['n_items'])} scored"))
     if len(evaluation.judges) > 1:
-        found += [
-            (
-                figure(row["alpha_single"], row["alpha_single_low"], row["alpha_single_high"]),
-                f"alpha, {row['criterion']}",
-                f"{counted(row['n_judges'], 'judge')}, {count_of(row['n_pairable'], row['n_items'])} compared",
-            )
-            for _, row in evaluation.reliability.iterrows()
-        ]
+        for _, row in evaluation.reliability.iterrows():
+            note = f"{counted(row['n_judges'], 'judge')}, {count_of(row['n_pairable'], row['n_items'])} compared"
+            tiles.append((_interval(row, "alpha_single"), f"alpha, {row['criterion']}", note))
     if evaluation.alignment is not None:
         labelled = evaluation.alignment[evaluation.alignment["n_labelled"] > 0]
-        found += [
-            (
-                figure(row["accuracy"], row["accuracy_low"], row["accuracy_high"]),
-                f"accuracy against people, {row['criterion']}",
-                f"{row['judge']}, {count_of(row['n_verdicts'], row['n_labelled'])} compared",
-            )
-            for _, row in labelled.drop_duplicates("criterion").iterrows()  # the jury stands first
-        ]
-    return html_tiles(found)
+        for _, row in labelled.drop_duplicates("criterion").iterrows():  # the jury is the first row
+            note = f"{row['judge']}, {count_of(row['n_verdicts'], row['n_labelled'])} compared"
+            tiles.append((_interval(row, "accuracy"), f"accuracy against people, {row['criterion']}", note))
+    return html_tiles(tiles)

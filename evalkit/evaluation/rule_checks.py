@@ -9,8 +9,6 @@ from evalkit.stats.aggregation.aggregating import aggregate
 from evalkit.stats.voting import vote
 from evalkit.tables import table
 
-__all__ = ["try_rules"]
-
 
 def try_rules(spec: Spec) -> None:
     """Apply its rules to one unscored judgment of each judge.

@@ -24,8 +24,6 @@ from evalkit.stats.figure_tables import check_whole_numbers
 if TYPE_CHECKING:
     from evalkit.evaluation.evaluation import Evaluation
 
-__all__ = ["plan_again", "sample_again"]
-
 _SPREAD = 0.65
 """Variance of the share of changing halves, per floor: between .4 and .7 for most judges of three samples."""
 _FLOOR = 0.1

@@ -11,8 +11,6 @@ import pandas as pd
 if TYPE_CHECKING:
     from evalkit.evaluation.evaluation import Evaluation
 
-__all__ = ["explanations", "joined", "joined_tables"]
-
 _KEY = ["item_id", "criterion", "judge"]
 
 

@@ -1,8 +1,7 @@
-"""The items that need eyes: lowest scores, furthest from people, judges furthest apart."""
+"""The items to review first: lowest scores, furthest from people, judges furthest apart."""
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 import orjson
 import pandas as pd
 
-from evalkit.core.formatting import count_of, figure, html_table
+from evalkit.core.formatting import count_of, figure
 from evalkit.errors import counted
 from evalkit.evaluation import Evaluation
 from evalkit.evaluation.wide_table import explanations
@@ -18,26 +17,26 @@ from evalkit.plots.judge_agreement import errors_of
 from evalkit.rubrics.scales import Scale
 from evalkit.tables import is_missing
 
-__all__ = ["cases"]
-
 _MOST = 5
 _LONG = 2000
 
 Pair = tuple[str, str]  # item_id, criterion
 
 
-def cases(evaluation: Evaluation) -> str:
-    """Up to five items of each kind, with inputs, votes, explanations and labels; an item is shown in full once."""
-    shown: dict[Pair, str] = {}
+def items_to_review(evaluation: Evaluation) -> list[tuple[str, str, list[dict[str, Any]]]]:
+    """Title, note and up to five items of each kind. An item is shown in full once; later it is a link."""
+    anchors: dict[Pair, str] = {}
     known = _Known(evaluation)
-    parts = []
-    for title, note, chosen in _kinds(evaluation):
-        if not chosen:
-            continue
-        parts.append(f"<h3>{html.escape(title)}</h3><p class='note'>{html.escape(note)}</p>")
-        for pair, why in chosen:
-            parts.append(_case(known, pair, why, shown))
-    return "".join(parts)
+    kinds = []
+    for title, note, pairs in _kinds(evaluation):
+        cases = []
+        for pair, why in pairs:
+            is_new, anchor = pair not in anchors, anchors.setdefault(pair, f"item-{len(anchors) + 1}")
+            head = {"anchor": anchor, "head": f"{' · '.join(pair)}: {why}", "about": " on ".join(pair)}
+            cases.append(head | (known.facts(pair) if is_new else {}))
+        if cases:
+            kinds.append((title, note, cases))
+    return kinds
 
 
 def _kinds(evaluation: Evaluation) -> Iterator[tuple[str, str, list[tuple[Pair, str]]]]:
@@ -70,65 +69,44 @@ class _Known:
     """What is known of each item and criterion."""
 
     def __init__(self, evaluation: Evaluation) -> None:
-        self.rubric = evaluation.rubric
+        self.inputs = evaluation.rubric.inputs
         self.items = evaluation.items.set_index("item_id")
-        self.votes = self._by_pair(evaluation.votes)
-        self.scores = self._by_pair(evaluation.scores)
         said = explanations(evaluation.judgments, evaluation.votes)
-        self.said = {
-            (str(item), str(criterion), str(judge)): str(text)
-            for item, criterion, judge, text in said[["item_id", "criterion", "judge", "explanation"]].itertuples(
-                index=False
-            )
-        }
+        votes = evaluation.votes.merge(said, on=["item_id", "criterion", "judge"], how="left")
+        self.votes = self._by_pair(votes)
         self.labels = {} if evaluation.labels is None else self._by_pair(evaluation.labels)
 
     @staticmethod
     def _by_pair(table: pd.DataFrame) -> dict[Pair, list[dict[Any, Any]]]:
-        found: dict[Pair, list[dict[Any, Any]]] = {}
+        rows: dict[Pair, list[dict[Any, Any]]] = {}
         for row in table.astype(object).to_dict("records"):
-            found.setdefault((str(row["item_id"]), str(row["criterion"])), []).append(row)
-        return found
+            rows.setdefault((str(row["item_id"]), str(row["criterion"])), []).append(row)
+        return rows
+
+    def facts(self, pair: Pair) -> dict[str, Any]:
+        """Inputs, votes and labels."""
+        item = self.items.loc[pair[0]]
+        names = [name for name in self.inputs if name in item.index and not is_missing(item[name])]
+        return {
+            "inputs": [(name, _cut(_text(item[name]))) for name in names],
+            "votes": [_vote(vote) for vote in self.votes.get(pair, [])],
+            "people": ", ".join(f"{row['annotator']}: {row['label']}" for row in self.labels.get(pair, [])),
+        }
 
 
-def _case(known: _Known, pair: Pair, why: str, shown: dict[Pair, str]) -> str:
-    item, criterion = pair
-    head = f"{item} · {criterion}: {why}"
-    if pair in shown:
-        return f"<p><a href='#{shown[pair]}'>{html.escape(head)}</a> (shown above)</p>"
-    anchor = shown[pair] = f"item-{len(shown) + 1}"
-    rows = [_vote(known, pair, vote) for vote in known.votes.get(pair, [])]
-    people = ", ".join(f"{row['annotator']}: {row['label']}" for row in known.labels.get(pair, []))
-    foot = f"<p>people say {html.escape(people)}</p>" if people else ""
-    table = html_table(rows, caption=f"What the judges say of {item} on {criterion}", texts=("label", "explanation"))
-    return f"<article id='{anchor}'><h4>{html.escape(head)}</h4>{_inputs(known, item)}{table}{foot}</article>"
-
-
-def _vote(known: _Known, pair: Pair, vote: dict[Any, Any]) -> dict[str, str]:
-    missing = is_missing(vote["score"]) and is_missing(vote["label"])
-    passed = "" if is_missing(vote["passed"]) else "pass" if vote["passed"] else "fail"
+def _vote(vote: dict[Any, Any]) -> dict[str, str]:
+    scale = Scale.from_json(str(vote["level"]), str(vote["scale"]))
+    score = "score" if scale.level == "nominal" else f"score, {scale.lowest:g} to {scale.highest:g}"
+    unscored = is_missing(vote["score"]) and is_missing(vote["label"])
+    explanation = f"unscored: {vote['reason']}" if unscored else vote["explanation"]
     return {
         "judge": str(vote["judge"]),
-        _score_of(vote): figure(vote["score"]),
+        score: figure(vote["score"]),
         "label": "" if is_missing(vote["label"]) else str(vote["label"]),
-        "verdict": passed,
+        "verdict": "" if is_missing(vote["passed"]) else "pass" if vote["passed"] else "fail",
         "samples scored": count_of(vote["n_scored"], vote["n_samples"]),
-        "explanation": f"unscored: {vote['reason']}" if missing else known.said.get((*pair, str(vote["judge"])), ""),
+        "explanation": "" if is_missing(explanation) else explanation,
     }
-
-
-def _score_of(vote: dict[Any, Any]) -> str:
-    scale = Scale.from_json(str(vote["level"]), str(vote["scale"]))
-    return "score" if scale.level == "nominal" else f"score, {scale.lowest:g} to {scale.highest:g}"
-
-
-def _inputs(known: _Known, item: str) -> str:
-    row = known.items.loc[item]
-    pairs = [(name, row[name]) for name in known.rubric.inputs if name in row.index and not is_missing(row[name])]
-    texts = "".join(
-        f"<dt>{html.escape(name)}</dt><dd class='text'>{html.escape(_cut(_text(value)))}</dd>" for name, value in pairs
-    )
-    return f"<dl>{texts}</dl>"
 
 
 def _text(value: Any) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import platform
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -11,32 +10,20 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from evalkit._version import __version__
-from evalkit.core.formatting import html_table
 from evalkit.evaluation import Evaluation
 from evalkit.rubrics.prompts import Template
-
-__all__ = ["provenance"]
 
 _PACKAGES = ("pandas", "numpy", "scipy", "joblib", "aiohttp", "krippendorff")
 
 
-def provenance(evaluation: Evaluation) -> str:
-    """Tables and texts."""
-    rubric, judges = evaluation.rubric, _judges(evaluation)
-    parts = [
-        f"<h3>How to do it again</h3><pre>{html.escape(_call(evaluation))}</pre>",
-        html_table(judges, caption="Judges, as they were asked", texts=("model", "served as", "template")),
-        html_table(
-            [{"what": name, "value": value} for name, value in _facts(evaluation)],
-            caption="Rules, versions and hashes",
-            texts=("value",),
-        ),
-        f"<h3>Rubric {html.escape(rubric.id)}@{html.escape(rubric.label)}</h3>",
-        f"<pre>{html.escape(str(rubric))}</pre>",
-    ]
-    for label, template in _templates(evaluation).items():
-        parts.append(f"<h3>Template {html.escape(label)}</h3><pre>{html.escape(template.source)}</pre>")
-    return "".join(parts)
+def provenance(evaluation: Evaluation) -> dict[str, Any]:
+    """The call, rows of judges, rows of facts, and templates by their label."""
+    return {
+        "call": _call(evaluation),
+        "judges": _judges(evaluation),
+        "facts": [{"what": name, "value": value} for name, value in _facts(evaluation)],
+        "templates": _templates(evaluation),
+    }
 
 
 def _templates(evaluation: Evaluation) -> dict[str, Template]:

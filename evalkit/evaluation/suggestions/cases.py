@@ -1,4 +1,4 @@
-"""The cases: dev items on which jury and people disagree, as they are shown to a judge that suggests edits."""
+"""Cases: dev items on which jury and people disagree, as a judge that suggests edits sees them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ import pandas as pd
 
 from evalkit.errors import InputError
 from evalkit.evaluation.evaluation import Evaluation
+from evalkit.evaluation.inputs import labels_of
+from evalkit.rubrics import LabelsLike
 from evalkit.rubrics.scales import Scale
 from evalkit.stats.alignment.label_splits import DEV, split_labels, take_part
-from evalkit.stats.alignment.label_values import annotators_of, with_codes
-from evalkit.tables import LABEL_KEY, check, input_text, is_missing
+from evalkit.stats.alignment.label_values import annotators_of
+from evalkit.stats.alignment.label_values import kinds_of as label_kinds
+from evalkit.tables import input_text, is_missing
 from evalkit.tables.grouping import Ints
-
-__all__ = ["Case", "Cases", "cases_of", "dev_labels", "groups_of", "kinds_of"]
 
 Kind = Literal["false pass", "false fail", "differs"]
 _LONGEST = 1_500
@@ -26,7 +27,7 @@ _REASONS = 2
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One item: its texts, what people and jury say, and judges' reasons (judge, label, text)."""
+    """One item: its texts, the labels of people and jury, and judges' reasons (judge, label, text)."""
 
     item_id: str
     kind: Kind
@@ -38,12 +39,12 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Cases:
-    """The cases that are shown, and of how many.
+    """The cases that are shown, and how many there are.
 
     Attributes
     ----------
     shown
-        False passes and false fails by turns, each by `item_id`: the same whatever the order of the rows.
+        False passes and false fails alternate, each sorted by `item_id`: the same for any order of the rows.
     n_differ, n_compared
         Items where jury and people differ, of those where both have a verdict (without pass rule: a label).
     n_false_pass, n_false_fail
@@ -64,8 +65,23 @@ def groups_of(items: pd.DataFrame) -> pd.Series | None:
     return pd.Series(items["group_id"].astype("str").to_numpy(), index=items["item_id"].tolist())
 
 
-def dev_labels(evaluation: Evaluation, labels: pd.DataFrame | None, criterion: str) -> pd.DataFrame:
-    """The dev labels of a criterion: of `labels`, else of the evaluation; split here if they carry no part.
+def split_by_part(evaluation: Evaluation, labels: LabelsLike | None, criterion: str) -> pd.DataFrame:
+    """The labels of a criterion of these items, with their `part`; split here if they have none.
+
+    Raises
+    ------
+    InputError
+        When there are no labels.
+    """
+    if labels is None:
+        raise InputError("this compares jury and people: pass labels, here or to evaluate")
+    own = labels_of(labels, evaluation.items, evaluation.rubric)
+    own = own[(own["criterion"] == criterion).to_numpy()]
+    return own if "part" in own.columns else split_labels(own, groups_of(evaluation.items))
+
+
+def dev_labels(evaluation: Evaluation, labels: LabelsLike | None, criterion: str) -> pd.DataFrame:
+    """The dev labels of a criterion: of `labels`, else of the evaluation.
 
     Raises
     ------
@@ -73,14 +89,7 @@ def dev_labels(evaluation: Evaluation, labels: pd.DataFrame | None, criterion: s
         When there are none.
     """
     given = evaluation.labels if labels is None else labels
-    if given is None:
-        raise InputError("suggestions come from where jury and people disagree: give labels, here or to evaluate")
-    said = with_codes(check(given, "labels", need=[*LABEL_KEY, "label"]), evaluation.rubric)
-    said = said[said["item_id"].isin(evaluation.items["item_id"])]
-    if "part" not in said.columns:
-        said = split_labels(said, groups_of(evaluation.items))
-    dev = take_part(said, DEV)[0]
-    dev = dev[(dev["criterion"] == criterion).to_numpy()]
+    dev = take_part(split_by_part(evaluation, given, criterion), DEV)[0]
     if dev.empty:
         raise InputError(f"no dev label is for criterion {criterion!r}; label some items first")
     return dev
@@ -91,12 +100,11 @@ def kinds_of(scores: pd.DataFrame, scale: Scale, kinds: dict[str, int]) -> Ints:
     if scale.has_rule:
         passed = scores["passed"].astype(object).tolist()
         return np.array([-1 if pd.isna(one) else int(one) for one in passed], dtype=np.int64)
-    labels = scores["label"].astype(object).tolist()
-    return np.array([-1 if pd.isna(one) else kinds.setdefault(str(one), len(kinds)) for one in labels], dtype=np.int64)
+    return label_kinds(scores["label"], kinds)
 
 
 def cases_of(evaluation: Evaluation, labels: pd.DataFrame, criterion: str, n_cases: int) -> Cases:
-    """Up to `n_cases` items of the labels on which the jury is not where the majority of people is.
+    """Up to `n_cases` labelled items on which the jury and the majority of people differ.
 
     Parameters
     ----------
@@ -121,48 +129,45 @@ def cases_of(evaluation: Evaluation, labels: pd.DataFrame, criterion: str, n_cas
     named: list[tuple[int, Kind]] = [
         (int(at), "differs" if not scale.has_rule else "false pass" if jury[at] else "false fail") for at in differ
     ]
-    sides = [[one for one in named if one[1] == kind] for kind in ("false pass", "false fail", "differs")]
-    turns = [one for turn in zip_longest(*sides) for one in turn if one is not None]
+    sides = [[entry for entry in named if entry[1] == kind] for kind in ("false pass", "false fail", "differs")]
+    turns = [entry for turn in zip_longest(*sides) for entry in turn if entry is not None]
     shown = tuple(_case(evaluation, labels, criterion, str(ids[at]), kind) for at, kind in turns[:n_cases])
     return Cases(shown, len(differ), int(both.sum()), len(sides[0]), len(sides[1]))
 
 
 def _case(evaluation: Evaluation, labels: pd.DataFrame, criterion: str, item_id: str, kind: Kind) -> Case:
-    items = evaluation.items
-    item = items[items["item_id"] == item_id].iloc[0]
-    names = [name for name in evaluation.rubric.input_names if name in items.columns and not is_missing(item[name])]
-    said = labels[labels["item_id"] == item_id].sort_values("annotator")["label"].astype(str)
-    scores = evaluation.scores
-    score = scores[(scores["criterion"] == criterion) & (scores["item_id"] == item_id)].iloc[0]
-    jury = "no label" if pd.isna(score["label"]) else str(score["label"])
+    item = evaluation.items[evaluation.items["item_id"] == item_id]
+    score, judgments = (
+        table[(table["criterion"] == criterion) & (table["item_id"] == item_id)]
+        for table in (evaluation.scores, evaluation.judgments)
+    )
+    names = [name for name in evaluation.rubric.input_names if name in item and not is_missing(item[name].iloc[0])]
+    people = labels[labels["item_id"] == item_id].sort_values("annotator")["label"].astype(str)
+    label = score["label"].iloc[0]
     return Case(
         item_id=item_id,
         kind=kind,
-        inputs={name: _cut(item[name]) for name in names},
-        people=tuple(said),
-        jury=jury,
-        reasons=_reasons(evaluation, criterion, item_id, score),
+        inputs={name: _cut(item[name].iloc[0]) for name in names},
+        people=tuple(people),
+        jury="no label" if pd.isna(label) else str(label),
+        reasons=_reasons(judgments, score.iloc[0]),
     )
 
 
-def _reasons(
-    evaluation: Evaluation, criterion: str, item_id: str, score: pd.Series
-) -> tuple[tuple[str, str, str], ...]:
-    """What judges on the jury's side gave as their reason, one sample a judge."""
-    told = evaluation.judgments
-    told = told[(told["criterion"] == criterion) & (told["item_id"] == item_id)]
+def _reasons(judgments: pd.DataFrame, score: pd.Series) -> tuple[tuple[str, str, str], ...]:
+    """The reasons of judges on the jury's side, one sample per judge."""
     by = "label" if pd.isna(score["passed"]) else "passed"
-    wanted = score[by]
-    if pd.isna(wanted):
+    if pd.isna(score[by]):
         return ()
-    told = told[told["explanation"].notna().to_numpy() & (told[by] == wanted).fillna(value=False).to_numpy(dtype=bool)]
-    once = told.drop_duplicates("judge").sort_values("judge", key=lambda names: names.astype(str))
-    rows = once[["judge", "label", "explanation"]].astype(str).head(_REASONS)
-    return tuple((judge, label, str(_cut(text))) for judge, label, text in rows.itertuples(index=False))
+    on_side = (judgments[by] == score[by]).fillna(value=False).to_numpy(dtype=bool)
+    rows = judgments[judgments["explanation"].notna().to_numpy() & on_side].drop_duplicates("judge")
+    rows = rows.sort_values("judge", key=lambda names: names.astype(str)).head(_REASONS)
+    texts = rows[["judge", "label", "explanation"]].astype(str).itertuples(index=False)
+    return tuple((judge, label, str(_cut(text))) for judge, label, text in texts)
 
 
 def _cut(value: Any) -> Any:
-    """A value as it is shown; long texts lose their middle."""
+    """A value as it is shown; the middle of a long text is left out."""
     shown = value if isinstance(value, str) else input_text(value)
     if isinstance(shown, list):
         return [_cut(one) if isinstance(one, str) else one for one in shown]

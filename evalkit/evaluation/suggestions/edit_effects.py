@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
 
 from evalkit.errors import ConfigError, InputError
 from evalkit.evaluation.evaluation import Evaluation
-from evalkit.evaluation.suggestions.cases import groups_of
+from evalkit.evaluation.suggestions.cases import split_by_part
+from evalkit.rubrics import LabelsLike
 from evalkit.stats.alignment.judge_alignment import align
-from evalkit.stats.alignment.label_splits import DEV, HELD_OUT, split_labels
-from evalkit.stats.alignment.label_values import with_codes
+from evalkit.stats.alignment.label_splits import DEV, HELD_OUT, PartOption
 from evalkit.stats.comparison.comparisons import compare
-from evalkit.tables import LABEL_KEY, categorical, check
-
-__all__ = ["change_of", "measure_edit"]
+from evalkit.tables import categorical
 
 _FIGURES = ["agreement_before", "agreement_after", "agreement_low", "agreement_high"]
 _FIGURES += ["effect", "effect_low", "effect_high", "change_p", "chance_up_to"]
@@ -26,25 +24,8 @@ _TEXTS = ["rubric", "criterion", "before", "after", "part", "floor_source", "not
 _COLUMNS = [*_TEXTS[:5], *_FIGURES, *_COUNTS, "floor_source", "notes"]
 
 
-@dataclass(frozen=True, slots=True)
-class _Side:
-    """What `compare` needs of one criterion."""
-
-    judgments: pd.DataFrame
-    votes: pd.DataFrame
-    scores: pd.DataFrame
-    rules: Any
-    repeats: pd.DataFrame | None
-
-    @classmethod
-    def of(cls, evaluation: Evaluation, criterion: str, *, repeated: bool) -> _Side:
-        tables = (evaluation.judgments, evaluation.votes, evaluation.scores)
-        judgments, votes, scores = (table[table["criterion"] == criterion] for table in tables)
-        return cls(judgments, votes, scores, evaluation.rules, evaluation.repeats if repeated else None)
-
-
 def change_of(
-    evaluation: Evaluation, against: Any, labels: pd.DataFrame | None, criterion: str
+    evaluation: Evaluation, against: Evaluation, labels: pd.DataFrame | None, criterion: str
 ) -> tuple[pd.Series | None, str]:
     """The row of `compare` for the jury (or the one judge) on a criterion; or None and why.
 
@@ -57,23 +38,33 @@ def change_of(
     criterion
         Which criterion.
     """
-    sides = _Side.of(against, criterion, repeated=True), _Side.of(evaluation, criterion, repeated=False)
-    given = None if labels is None else labels[labels["criterion"] == criterion]
+    own = None if labels is None else labels[labels["criterion"] == criterion]
     try:
-        made = compare(
-            *sides, labels=given if given is not None and len(given) else None, across_modes=True,
-            clusters=evaluation.clusters, rows="jury",
-        )  # fmt: skip
+        comparison = compare(
+            _side(against, criterion, against.repeats),
+            _side(evaluation, criterion),
+            labels=own if own is not None and len(own) else None,
+            across_modes=True,
+            clusters=evaluation.clusters,
+            rows="jury",
+        )
     except (InputError, ConfigError) as problem:
         return None, str(problem)
-    table = made.table[made.table["criterion"] == criterion]
+    table = comparison.table[comparison.table["criterion"] == criterion]
     return (None, "nothing in common") if table.empty else (table.iloc[0], "")
+
+
+def _side(evaluation: Evaluation, criterion: str, repeats: pd.DataFrame | None = None) -> SimpleNamespace:
+    """One criterion of an evaluation, for `compare`."""
+    names = ("judgments", "votes", "scores")
+    tables = {name: table[table["criterion"] == criterion] for name in names for table in [getattr(evaluation, name)]}
+    return SimpleNamespace(**tables, rules=evaluation.rules, repeats=repeats)
 
 
 def measure_edit(
     before: Evaluation,
     after: Evaluation,
-    labels: pd.DataFrame | None = None,
+    labels: LabelsLike | None = None,
     *,
     criterion: str | None = None,
     look: bool = False,
@@ -125,35 +116,30 @@ def measure_edit(
     >>> measure_edit(one, two)[["part", "n_labelled", "n_looks"]].values.tolist()
     [['dev', 24, 0]]
     """
-    given = before.labels if labels is None else labels
-    if given is None:
-        raise InputError("an edit is measured by people's labels: give labels, here or to evaluate")
     name = after.rubric.criterion(criterion).name
-    said = with_codes(check(given, "labels", need=[*LABEL_KEY, "label"]), after.rubric)
-    said = said[((said["criterion"] == name) & said["item_id"].isin(after.items["item_id"])).to_numpy()]
-    if "part" not in said.columns:
-        said = split_labels(said, groups_of(after.items))
-    rows = [_row(before, after, said, name, DEV, cache)]
-    if look:
-        rows.append(_row(before, after, said, name, HELD_OUT, cache))
+    own = split_by_part(after, before.labels if labels is None else labels, name)
+    rows = [_row(before, after, own, name, part, cache) for part in ([DEV, HELD_OUT] if look else [DEV])]
     made = pd.DataFrame(rows, columns=_COLUMNS)
     made = made.astype(dict.fromkeys(_FIGURES, "float64") | dict.fromkeys(_COUNTS, "int64"))
-    for column in _TEXTS:
-        made[column] = categorical(made[column])
-    return made
+    return made.assign(**{column: categorical(made[column]) for column in _TEXTS})
 
 
 def _row(
-    before: Evaluation, after: Evaluation, said: pd.DataFrame, criterion: str, part: Any, cache: Any
+    before: Evaluation,
+    after: Evaluation,
+    labels: pd.DataFrame,
+    criterion: str,
+    part: PartOption,
+    cache: str | Path | None,
 ) -> dict[str, Any]:
-    options: dict[str, Any] = {"part": part, "clusters": after.clusters}
-    if part == HELD_OUT:
-        options["cache"] = cache
-    old, new = (
-        align(one.scores[one.scores["criterion"] == criterion], said, **options).iloc[0] for one in (before, after)
+    options: dict[str, Any] = {"part": part, "clusters": after.clusters} | (
+        {"cache": cache} if part == HELD_OUT else {}
     )
-    mine = said.loc[(said["part"] == part).to_numpy()].drop(columns="part")
-    change, why = change_of(after, before, mine, criterion)
+    old, new = (
+        align(side.scores[side.scores["criterion"] == criterion], labels, **options).iloc[0] for side in (before, after)
+    )
+    own = labels.loc[(labels["part"] == part).to_numpy()].drop(columns="part")
+    change, why = change_of(after, before, own, criterion)
     row: dict[str, Any] = {
         "rubric": after.rubric.id,
         "criterion": criterion,
@@ -168,14 +154,9 @@ def _row(
         "n_verdicts": new["n_verdicts"],
         "n_looks": new.get("n_looks", 0) if part == HELD_OUT else 0,
         "notes": why or None,
-        "fixed": 0,
-        "broke": 0,
-        "changed": 0,
-    }
+    } | dict.fromkeys(("fixed", "broke", "changed"), 0)
     if change is None:
         return row
-    names = ["effect", "effect_low", "effect_high", "change_p", "chance_up_to", "floor_source"]
-    names += ["fixed", "broke", "changed"]
-    return (
-        row | {name: change[name] for name in names} | {"notes": None if pd.isna(change["notes"]) else change["notes"]}
-    )
+    names = (*_FIGURES[4:], "floor_source", "fixed", "broke", "changed")
+    notes = None if pd.isna(change["notes"]) else change["notes"]
+    return row | {name: change[name] for name in names} | {"notes": notes}

@@ -1,11 +1,12 @@
-"""A judge's reply read as edits: strictly, each that does not apply refused with the reason."""
+"""Strict reading of a judge's reply as edits; each one that does not apply is refused, with the reason."""
 
 from __future__ import annotations
 
-from typing import Any
+import reprlib
+from typing import Annotated, Any
 
 import orjson
-from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
 
 from evalkit.core.prompts_and_replies import Reply
 from evalkit.core.validation_errors import explain
@@ -15,10 +16,10 @@ from evalkit.rubrics import Rubric
 from evalkit.rubrics.parsing.quoted_text import unfenced
 from evalkit.rubrics.parsing.reply_cleanup import CUT, cut_thinking, ended, is_refusal
 
-__all__ = ["read_edits"]
-
-_LONGEST = 2_000
 _MOST = 50
+
+
+_Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=2_000)]
 
 
 class _Given(BaseModel):
@@ -29,27 +30,17 @@ class _Given(BaseModel):
     criterion: str
     part: Part
     code: str | int | float | None = None
-    text: str
-    reason: str
-
-    @field_validator("text", "reason")
-    @classmethod
-    def _check_text(cls, text: str) -> str:
-        text = text.strip()
-        if not text or len(text) > _LONGEST:
-            raise ValueError(
-                f"is {'empty' if not text else f'{len(text)} characters long'}; allowed are 1 to {_LONGEST}"
-            )
-        return text
+    text: _Text
+    reason: _Text
 
 
 def read_edits(
     reply: Reply, rubric: Rubric, criterion: str, max_edits: int
 ) -> tuple[tuple[Edit, ...], tuple[Refusal, ...], str]:
-    """The edits of a reply, those that are refused, and why there are none at all (or an empty text).
+    """The edits of a reply, the refused ones, and why there are none at all (else an empty string).
 
-    Nothing is guessed: what is no JSON object of the form asked for is unreadable, and an edit is taken as it stands or
-    not at all.
+    Nothing is guessed: a reply that is not a JSON object of the requested form is unreadable, and an edit is taken
+    unchanged or not at all.
     """
     given, problem = _listed(reply)
     edits: list[Edit] = []
@@ -71,34 +62,31 @@ def read_edits(
 def _listed(reply: Reply) -> tuple[list[Any], str]:
     if reply.refusal is not None:
         return [], "the judge refused to suggest edits"
-    # what is JSON from end to end is never cut: a quoted </think> ends no thinking
-    text, is_open = (reply.text or "", False) if _is_json(reply.text or "") else cut_thinking(reply.text or "")
+    text, is_open = reply.text or "", False
+    value = _loaded(text)
+    if value is None:  # JSON from end to end is never cut: a quoted </think> ends no thinking
+        text, is_open = cut_thinking(text)
+        value = _loaded(text)
     if ended(reply.finish_reason, CUT) or is_open:
         return [], "the reply was cut short; give the judge more max_tokens"
-    try:
-        found = orjson.loads(unfenced(text))
-    except orjson.JSONDecodeError:
-        refused = is_refusal(text)
-        return [], "the judge refused to suggest edits" if refused else f"the reply is no JSON: {_start(text)}"
-    if not isinstance(found, dict) or set(found) != {"edits"} or not isinstance(found["edits"], list):
-        return [], f"the reply is no object with the list 'edits': {_start(text)}"
-    return found["edits"], ""
+    if isinstance(value, dict) and set(value) == {"edits"} and isinstance(value["edits"], list):
+        return value["edits"], ""
+    if value is None and is_refusal(text):
+        return [], "the judge refused to suggest edits"
+    return [], f"the reply is not a JSON object with the list 'edits': {_start(text)}"
 
 
-def _is_json(text: str) -> bool:
+def _loaded(text: str) -> Any:
     try:
-        orjson.loads(unfenced(text))
+        return orjson.loads(unfenced(text))
     except orjson.JSONDecodeError:
-        return False
-    return True
+        return None
 
 
 def _edit(given: Any, rubric: Rubric, criterion: str, taken: list[Edit], max_edits: int) -> Edit:
     one = _Given.model_validate(given)
-    if one.criterion not in rubric.names:
-        raise RubricError(f"the rubric has no criterion {one.criterion!r}; asked was about {criterion!r}")
     if one.criterion != criterion:
-        raise RubricError(f"it is about criterion {one.criterion!r}; asked was about {criterion!r}")
+        raise RubricError(f"it is about criterion {one.criterion!r}; the request was about {criterion!r}")
     if one.part != "level" and one.code is not None:
         raise RubricError(f"part {one.part!r} has no levels, but the code {one.code!r} was given")
     code = None if one.code is None else str(one.code)
@@ -106,24 +94,16 @@ def _edit(given: Any, rubric: Rubric, criterion: str, taken: list[Edit], max_edi
     made = Edit(criterion, one.part, None if code is None else code.strip(), one.text, one.reason, was)
     made.apply(rubric)  # what cannot be applied is refused now
     if any((edit.part, edit.code, edit.text) == (made.part, made.code, made.text) for edit in taken):
-        raise RubricError("it stands there twice")
+        raise RubricError("duplicate")
     if len(taken) >= max_edits:
-        raise RubricError(f"more than the {max_edits} that were asked for")
+        raise RubricError(f"more than the {max_edits} edits requested")
     return made
 
 
 def _named(given: Any) -> str:
-    if not isinstance(given, dict):
-        return _start(_written(given))
-    told = [str(given[name]) for name in ("part", "code") if isinstance(given.get(name), (str, int, float))]
-    return _start(" ".join([*told, _written(given.get("text", ""))]))
-
-
-def _written(value: Any) -> str:
-    try:
-        return repr(value)
-    except RecursionError:
-        return "nested too deeply"
+    """The edit as a judge gave it, however deep and long it is, in short."""
+    values = [given.get(name) for name in ("part", "code", "text")] if isinstance(given, dict) else given
+    return _start(reprlib.repr(values))
 
 
 def _start(text: str) -> str:

@@ -13,8 +13,6 @@ from evalkit.core.formatting import count_of, html_page, html_table, text_table
 from evalkit.errors import RubricError, counted
 from evalkit.rubrics import Rubric, code_text
 
-__all__ = ["PARTS", "Edit", "Part", "Refusal", "Suggestions"]
-
 Part = Literal["level", "criterion", "rubric"]
 PARTS: tuple[Part, ...] = ("level", "criterion", "rubric")
 

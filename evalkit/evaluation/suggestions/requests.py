@@ -22,8 +22,6 @@ from evalkit.evaluation.suggestions.edits import Suggestions
 from evalkit.evaluation.suggestions.suggestion_prompt import ID, TEMPLATE_HASH, question_of
 from evalkit.rubrics import Rubric
 
-__all__ = ["suggest_edits"]
-
 _MAX_TOKENS = 2_000
 
 

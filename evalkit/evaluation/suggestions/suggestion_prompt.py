@@ -11,8 +11,6 @@ from evalkit.evaluation.suggestions.edits import PARTS
 from evalkit.rubrics import Rubric, code_text
 from evalkit.rubrics.prompts import fenced
 
-__all__ = ["ID", "TEMPLATE_HASH", "edit_schema", "question_of"]
-
 ID = "suggest-edits"
 _LABEL = f"{ID}@v1"
 
