@@ -459,7 +459,7 @@ def test_a_missed_quorum_is_said_with_what_it_is():
         down = ek.Judge("openai", "m", name="down", base_url=server.url)
         half = ek.evaluate(rows(2), "relevancy", ["fake:strict", down], samples=1, retries=0)
         least = ek.evaluate(rows(2), "relevancy", ["fake:strict", down], samples=1, retries=0, quorum=0.4)
-    said = "quorum missed on 2 items: more than half of the judges' weight must have scored, and less did"
+    said = "quorum missed on 2 items: more than 50% of the judges' weight must have scored"
     assert "nothing scored: server_error 2" in str(half)
     assert said in " ".join(str(half).split())
     assert said in html.unescape(half._repr_html_())

@@ -56,7 +56,7 @@ def test_its_text_page_and_wide_table_are_those_of_evaluate(judged, table):
 def test_it_can_be_reported_compared_and_improved(judged, table, tmp_path):
     made = of(judged, table)
     text = ek.report(made, tmp_path / "report.html").read_text(encoding="utf-8")
-    assert "ek.Evaluation.of(judgments, items, rubric=&#x27;faithfulness@" in text
+    assert "ek.Evaluation.of(judgments, items, rubric=&#39;faithfulness@" in text
     edited = made.rubric.edit("faithfulness", pass_at=1)
     other = ek.Evaluation.of(table, judged.items, judged.labels, edited)
     assert ek.compare(made, other, labels=judged.labels) is not None

@@ -207,7 +207,11 @@ def test_a_budget_that_is_reached(here: Path, judge: JudgeServer) -> None:
             "--judge-refresh calls a judge again and --judge none makes no calls",
         ),
         (("--judge-refresh",), {}, "the judge is 'none'"),
-        (("--no-judge", "--judge", "fake"), {}, "--no-judge and --judge fake contradict each other"),
+        (
+            ("--no-judge", "--judge", "fake"),
+            {},
+            "commands on traces take one judge, or a jury by --profile; got fake, none",
+        ),
         (("--judge-samples", "0"), {}, "--judge-samples must be a whole number from 1 to 1000, not 0"),
         ((), {"VERDICT_JUDGE_SAMPLES": "many"}, "VERDICT_JUDGE_SAMPLES='many' is invalid"),
         (("--judge", "openai"), {}, "the judge names no model"),

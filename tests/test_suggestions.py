@@ -14,9 +14,9 @@ from servers import judge_server
 import evalkit as ek
 from evalkit.core.prompts_and_replies import Reply
 from evalkit.errors import CacheMiss, ConfigError, InputError, JudgeError, RubricError
-from evalkit.evaluation.suggestions import Edit, Refusal, cases_of
-from evalkit.evaluation.suggestions.cases import dev_labels
+from evalkit.evaluation.suggestions.cases import cases_of, dev_labels
 from evalkit.evaluation.suggestions.edit_parsing import read_edits
+from evalkit.evaluation.suggestions.edits import Edit, Refusal
 
 pytestmark = pytest.mark.long
 

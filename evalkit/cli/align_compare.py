@@ -94,7 +94,7 @@ def _compare(args: argparse.Namespace) -> int | None:
     comparison = compare(
         read_side(args.before),
         read_side(args.after),
-        labels=read_labels(args),
+        labels=None if args.labels is None else read_labels(args),
         clusters=read_groups(args),
         across_modes=args.across_modes,
         floor=None if args.floor is None else read_table(args.floor, "judgments"),

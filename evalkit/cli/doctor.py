@@ -10,7 +10,7 @@ from evalkit.cli.arguments import Commands, add_command, add_flags
 from evalkit.cli.output import in_words, put_document, put_text
 
 if TYPE_CHECKING:
-    from evalkit.engine.calls import ServerReport
+    from evalkit.engine.calls.server_check import ServerReport
 
 
 def add(commands: Commands) -> None:

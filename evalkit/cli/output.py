@@ -38,12 +38,12 @@ def read_table(path: str, name: str, *others: str) -> pd.DataFrame:
     return _read(path, lambda place: tables.read_table(place, name, *others))
 
 
-def read_labels(args: argparse.Namespace) -> pd.DataFrame | None:
-    """Human labels: a long table, or columns of a file of items; None if the command got none."""
+def read_labels(args: argparse.Namespace) -> pd.DataFrame:
+    """Human labels: a long table, or columns of a file of items."""
     from evalkit import extract_labels, load_items
 
-    if args.labels is None or not args.label:
-        return None if args.labels is None else read_table(args.labels, "labels")
+    if not args.label:
+        return read_table(args.labels, "labels")
     return extract_labels(load_items(args.labels, item_id=args.item_id), dict(args.label))
 
 

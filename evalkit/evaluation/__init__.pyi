@@ -9,10 +9,10 @@ from .evaluation import Evaluation as Evaluation
 from .freezing import freeze as freeze
 from .freezing import promote as promote
 from .freezing import write_profile as write_profile
-from .reports import report as report
+from .reports.html_report import report as report
 from .sampling_again import plan_again as plan_again
 from .sampling_again import sample_again as sample_again
-from .suggestions import Edit as Edit
-from .suggestions import Suggestions as Suggestions
-from .suggestions import measure_edit as measure_edit
-from .suggestions import suggest_edits as suggest_edits
+from .suggestions.edit_effects import measure_edit as measure_edit
+from .suggestions.edits import Edit as Edit
+from .suggestions.edits import Suggestions as Suggestions
+from .suggestions.requests import suggest_edits as suggest_edits

@@ -76,23 +76,7 @@ def show(shown: Any, *, rows: int = 20, width: int | None = None) -> View:
     if rows < 1 or (width is not None and width < 1):
         raise InputError(f"show got rows={rows!r}, width={width!r}; both are numbers ≥ 1")
     if isinstance(shown, pd.DataFrame):
-        cells = _cells(shown.head(rows))
-        note = f"{len(shown)} rows" if len(shown) <= rows else f"the first {rows} of {len(shown)} rows"
-        note = note if len(shown) > 1 else ""
-        said = _notes(shown.head(rows))
-        shown = shown.drop(columns="notes", errors="ignore")
-        note = "\n".join(filter(None, [note, *said]))
-        page = html_page(
-            [
-                html_table(cells, texts=_left(shown)),
-                f"<p class='note'>{html.escape(note).replace(chr(10), '<br>')}</p>" if note else "",
-            ]
-        )
-        if width is not None:
-            shared, frame = _folded(shown, rows)
-            text = text_table(_cells(frame), width=width, left=_left(frame), whole=_COPIED)
-            return View("\n".join([text, _wrapped(" · ".join(filter(None, [shared, note])), width)]).rstrip(), page)
-        return View("\n".join(filter(None, [text_table(cells), note])), page)
+        return _table_view(shown, rows, width)
     if isinstance(shown, Evaluation):
         return View(_wrapped(overview.text(shown, width), width), shown._repr_html_())
     if isinstance(shown, Comparison):
@@ -102,18 +86,24 @@ def show(shown: Any, *, rows: int = 20, width: int | None = None) -> View:
     raise InputError(f"show takes a table or an object of evalkit, not {type(shown).__name__}")
 
 
-def _notes(frame: pd.DataFrame) -> list[str]:
-    """What the column `notes` says, each note once, below the table: it would take the room of the figures."""
-    if "notes" not in frame.columns:
-        return []
-    by_note: dict[str, list[str]] = {}
-    names = [name for name in ("criterion", "judge") if name in frame.columns]
-    for _, row in frame[frame["notes"].notna()].iterrows():
-        by_note.setdefault(str(row["notes"]), []).append(", ".join(str(row[name]) for name in names))
-    n_rows = len(frame)
-    return [
-        note if len(rows) == n_rows or not names else f"{'; '.join(rows)}: {note}" for note, rows in by_note.items()
-    ]
+def _table_view(table: pd.DataFrame, rows: int, width: int | None) -> View:
+    count = f"{len(table)} rows" if len(table) <= rows else f"the first {rows} of {len(table)} rows"
+    lines = [count] if len(table) > 1 else []
+    if "notes" in table.columns:  # below the table: a column would take the room of the figures
+        top = table.head(rows)
+        names = [name for name in ("criterion", "judge") if name in table.columns]
+        heads = [", ".join(map(str, row)) for row in top[names].itertuples(index=False)]
+        pairs = [(head, str(note)) for head, note in zip(heads, top["notes"], strict=True) if not pd.isna(note)]
+        lines += overview.noted(pairs, len(top), between="; ")
+        table = table.drop(columns="notes")
+    cells = _cells(table.head(rows))
+    below = f"<p class='note'>{'<br>'.join(map(html.escape, lines))}</p>" if lines else ""
+    page = html_page([html_table(cells, texts=_left(table)), below])
+    if width is None:
+        return View("\n".join([text_table(cells), *lines]), page)
+    shared, frame = _folded(table, rows)
+    text = text_table(_cells(frame), width=width, left=_left(frame), whole=_COPIED)
+    return View("\n".join([text, _wrapped(" · ".join(filter(None, [shared, "\n".join(lines)])), width)]).rstrip(), page)
 
 
 def _wrapped(text: str, width: int | None) -> str:

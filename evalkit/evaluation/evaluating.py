@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from evalkit.engine.options import Options
 from evalkit.engine.specification import Spec, is_none
 from evalkit.engine.worklist import Worklist
 from evalkit.evaluation.evaluation import Evaluation
-from evalkit.evaluation.inputs import cluster_names, labels_of
+from evalkit.evaluation.inputs import cluster_names, labels_of, options_of
 from evalkit.evaluation.rule_checks import try_rules
 from evalkit.rubrics import LabelsLike, RubricLike
 from evalkit.tables import ItemsLike, as_items
@@ -76,8 +75,9 @@ def evaluate(
     given = None if labels is None else labels_of(labels, frame, spec.rubric)
     if options.get("cache") is not None:
         options["cache"] = Path(options["cache"])
-    chosen = _options(options | {"offline": True} if is_none(judges) else options)
-    return evaluate_spec(spec, frame, chosen, given)
+    if is_none(judges):
+        options["offline"] = True
+    return evaluate_spec(spec, frame, options_of("evaluate", options), given)
 
 
 def evaluate_spec(spec: Spec, items: pd.DataFrame, options: Options, labels: pd.DataFrame | None = None) -> Evaluation:
@@ -93,13 +93,6 @@ def evaluate_spec(spec: Spec, items: pd.DataFrame, options: Options, labels: pd.
     )
 
 
-def _options(given: Mapping[str, Any]) -> Options:
-    unknown = [name for name in given if name not in Options.__slots__]
-    if unknown:
-        raise TypeError(f"evaluate() got unexpected {', '.join(unknown)}; judge() takes {', '.join(Options.__slots__)}")
-    return Options(**given)
-
-
 def _lasting(options: Options) -> Options:
-    """What of the options holds for later calls: neither budgets nor who watches."""
+    """The options for later calls: without budgets and callbacks."""
     return Options(offline=options.offline, recorded=options.recorded, cache=options.cache, progress=False)

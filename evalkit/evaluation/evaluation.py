@@ -16,7 +16,7 @@ from evalkit.evaluation import overview
 from evalkit.evaluation.costs import Cost
 from evalkit.evaluation.inputs import check_judged, cluster_names, labels_of, rubric_of_table
 from evalkit.evaluation.sampling_again import sample_again
-from evalkit.evaluation.wide_table import joined
+from evalkit.evaluation.wide_table import wide_table
 from evalkit.rubrics import LabelsLike, Rubric, RubricLike, rubric_of
 from evalkit.rubrics.prompts import input_hash, item_inputs, swapped
 from evalkit.stats.aggregation.aggregating import aggregate
@@ -222,7 +222,9 @@ class Evaluation:
             `<criterion>_<annotator>`. Where a name is taken, by an item column say, the later one gets
             ``_2`` behind it.
         """
-        return joined(self)
+        criteria = [(criterion.name, criterion.level) for criterion in self.rubric.criteria]
+        tables = (self.judgments, self.votes, self.scores, self.labels)
+        return wide_table(self.items, criteria, self.judges, *tables)
 
     def __str__(self) -> str:
         return overview.text(self)

@@ -226,9 +226,7 @@ def promote(rubric: str, old: str | None = None, new: str | None = None, *, cach
     before, after = load_rubric(f"{rubric}@{old}"), load_rubric(f"{rubric}@{new}")
     hashes = set(before.prompt_hashes.values()) & set(after.prompt_hashes.values())
     if not hashes:
-        raise RubricError(
-            f"no criterion of {rubric} has the same prompt in {old} and {new}: nothing to promote"
-        )
+        raise RubricError(f"no criterion of {rubric} has the same prompt in {old} and {new}: nothing to promote")
     return store.promote(rubric, old, new, hashes)
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
+from evalkit.engine.options import Options
 from evalkit.engine.specification import Spec
 from evalkit.errors import InputError, RubricError, listed
 from evalkit.rubrics import Criterion, LabelsLike, Rubric, Scale, extract_labels, load_rubric
@@ -39,6 +40,14 @@ def labels_of(given: LabelsLike, items: pd.DataFrame, rubric: Rubric) -> pd.Data
             f"item ids such as {items['item_id'].iloc[0]!r}"
         )
     return with_codes(mine[known], rubric)
+
+
+def options_of(function: str, options: Mapping[str, Any]) -> Options:
+    """Options of `judge` that a function takes as ``**options``; TypeError for others."""
+    unknown = [name for name in options if name not in Options.__slots__]
+    if unknown:
+        raise TypeError(f"{function}() got unexpected {listed(unknown)}; allowed: {', '.join(Options.__slots__)}")
+    return Options(**options)
 
 
 def cluster_names(items: pd.DataFrame, content: Sequence[str]) -> pd.Series:

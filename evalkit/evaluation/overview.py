@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 Rows = list[dict[str, str]]
 
-SHOWN_BY_EXPLAIN = "explain shows why"
 _ALL = "all criteria"
 _WIDTH = 120
 _BY_VERDICT = {
@@ -93,7 +92,7 @@ def sections(evaluation: Evaluation) -> Iterator[tuple[str, Rows, str]]:
     if evaluation.alignment is not None:
         yield from _alignment(evaluation, evaluation.alignment)
     unscored = int(evaluation.judgments["error"].notna().sum())
-    hint = f"{counted(unscored, 'judgment')} unscored; {SHOWN_BY_EXPLAIN}" if unscored else ""
+    hint = f"{counted(unscored, 'judgment')} unscored; explain shows why" if unscored else ""
     yield "", [], "\n".join(filter(None, [f"Cost: {evaluation.cost}", hint]))
 
 
@@ -121,7 +120,7 @@ def _scores(evaluation: Evaluation) -> tuple[Rows, str]:
             }
         )
         notes += [(name, note) for note in _gaps(evaluation, row)]
-    said = ["95 % intervals; unscored items are left out of means, not counted as bad", *_noted(notes, len(rows))]
+    said = ["95 % intervals; unscored items are left out of means, not counted as bad", *noted(notes, len(rows))]
     return rows, "\n".join(said)
 
 
@@ -159,12 +158,12 @@ def _gaps(evaluation: Evaluation, row: dict[str, Any]) -> Iterator[str]:
         yield str(row["notes"])
 
 
-def _noted(notes: list[tuple[str, str]], n_rows: int) -> list[str]:
-    """Each note once, behind the rows that it is about; one about all rows stands alone."""
+def noted(notes: list[tuple[str, str]], n_rows: int, between: str = ", ") -> list[str]:
+    """Each note once, after the names of its rows; a note about all rows without names."""
     about: dict[str, list[str]] = {}
     for name, note in notes:
         about.setdefault(note, []).append(name)
-    return [note if len(names) == n_rows else f"{', '.join(names)}: {note}" for note, names in about.items()]
+    return [note if len(names) == n_rows else f"{between.join(names)}: {note}" for note, names in about.items()]
 
 
 def _interval(row: Any, name: str) -> str:
@@ -195,7 +194,7 @@ def _reliability(evaluation: Evaluation) -> tuple[Rows, str]:
         )
         notes += [(criterion, f"variance of scores from {shares}") for shares in [_spread(row)] if shares]
         notes += [(criterion, note) for note in _parts(row["notes"]) if "phi" not in note]
-    return rows, "\n".join(_noted(notes, len(rows)))
+    return rows, "\n".join(noted(notes, len(rows)))
 
 
 def _parts(notes: Any) -> list[str]:
@@ -244,7 +243,7 @@ def _aligned(table: pd.DataFrame, titles: dict[str, str]) -> tuple[Rows, str]:
         notes += [(name, note) for note in (*_of(row["notes"], titles), *_undefined(row, titles))]
     apart = titles is _BY_VERDICT and not table["same_items"].all()
     items = "not all on the same items: ties and unscored answers are left out, align(ties=, unscored=) counts them"
-    said = [_ceiling(table, titles), items if apart else "", *_noted(notes, len(rows))]
+    said = [_ceiling(table, titles), items if apart else "", *noted(notes, len(rows))]
     return rows, "\n".join(filter(None, said))
 
 
@@ -290,12 +289,12 @@ def tiles(evaluation: Evaluation) -> str:
         value = figure(row["mean_norm"], row["norm_low"], row["norm_high"])
         tiles.append((value, f"{row['criterion']} (0-1)", f"{count_of(row['n_scored'], row['n_items'])} scored"))
     if len(evaluation.judges) > 1:
-        for _, row in evaluation.reliability.iterrows():
-            note = f"{counted(row['n_judges'], 'judge')}, {count_of(row['n_pairable'], row['n_items'])} compared"
-            tiles.append((_interval(row, "alpha_single"), f"alpha, {row['criterion']}", note))
+        for _, alpha in evaluation.reliability.iterrows():
+            note = f"{counted(alpha['n_judges'], 'judge')}, {count_of(alpha['n_pairable'], alpha['n_items'])} compared"
+            tiles.append((_interval(alpha, "alpha_single"), f"alpha, {alpha['criterion']}", note))
     if evaluation.alignment is not None:
         labelled = evaluation.alignment[evaluation.alignment["n_labelled"] > 0]
-        for _, row in labelled.drop_duplicates("criterion").iterrows():  # the jury is the first row
-            note = f"{row['judge']}, {count_of(row['n_verdicts'], row['n_labelled'])} compared"
-            tiles.append((_interval(row, "accuracy"), f"accuracy against people, {row['criterion']}", note))
+        for _, first in labelled.drop_duplicates("criterion").iterrows():  # the jury's row is the first
+            note = f"{first['judge']}, {count_of(first['n_verdicts'], first['n_labelled'])} compared"
+            tiles.append((_interval(first, "accuracy"), f"accuracy against people, {first['criterion']}", note))
     return html_tiles(tiles)

@@ -10,11 +10,10 @@ import numpy as np
 import pandas as pd
 
 from evalkit.engine.judging import judge_worklist
-from evalkit.engine.options import Options
 from evalkit.engine.planning import Plan, plan_worklist
 from evalkit.engine.worklist import Worklist
-from evalkit.errors import InputError, listed
-from evalkit.evaluation.inputs import spec_of
+from evalkit.errors import InputError
+from evalkit.evaluation.inputs import options_of, spec_of
 from evalkit.stats.comparison.comparison_table import JURY
 from evalkit.stats.comparison.floor_table import check_half_width, items_for
 from evalkit.stats.comparison.noise_floors import Floor, changed_halves, measured_floor
@@ -72,17 +71,13 @@ def sample_again(
     (6, 12)
     """
     check_half_width(half_width)
-    unknown = [name for name in options if name not in Options.__slots__]
-    if unknown:
-        raise TypeError(
-            f"sample_again() got unexpected {listed(unknown)}; judge() takes {', '.join(Options.__slots__)}"
-        )
     ids = _drawn(evaluation)
     asked = evaluation.options
-    found = Options(**{"cache": asked.cache, "offline": asked.offline, "recorded": asked.recorded} | options)
+    own = {"cache": asked.cache, "offline": asked.offline, "recorded": asked.recorded}
+    chosen = options_of("sample_again", own | options)
     n = min(len(ids), items_for(0.0, half_width)) if n_items is None else _checked(n_items, len(ids))
     for _ in range(_ROUNDS):
-        judgments = judge_worklist(_work(evaluation, ids[:n], exact=not found.offline), found)
+        judgments = judge_worklist(_work(evaluation, ids[:n], exact=not chosen.offline), chosen)
         if n_items is not None or n == len(ids):
             break
         floors = _shown(evaluation, judgments)

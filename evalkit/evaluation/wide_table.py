@@ -1,33 +1,17 @@
-"""One row an item, with everything that is known of it: `Evaluation.wide`."""
+"""One row per item, with everything about it: `Evaluation.wide`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
-
-if TYPE_CHECKING:
-    from evalkit.evaluation.evaluation import Evaluation
 
 _KEY = ["item_id", "criterion", "judge"]
 
 
-def joined(evaluation: Evaluation) -> pd.DataFrame:
-    """The items with scores, votes, explanations and labels beside them; see `Evaluation.wide`."""
-    return joined_tables(
-        evaluation.items,
-        [(criterion.name, criterion.level) for criterion in evaluation.rubric.criteria],
-        evaluation.judges,
-        evaluation.judgments,
-        evaluation.votes,
-        evaluation.scores,
-        evaluation.labels,
-    )
-
-
-def joined_tables(
+def wide_table(
     items: pd.DataFrame,
     criteria: Sequence[tuple[str, str]],
     judges: Sequence[str],
@@ -36,7 +20,7 @@ def joined_tables(
     scores: pd.DataFrame,
     labels: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
-    """`joined` from the tables alone; `criteria` are names with their levels, in order."""
+    """The items with scores, votes, reasons and labels (see `Evaluation.wide`); `criteria` are names and levels."""
     ids = items["item_id"]
     columns: dict[str, Any] = {}
 
@@ -45,30 +29,28 @@ def joined_tables(
         places = (name if number == 1 else f"{name}_{number}" for number in count(1))
         columns[next(place for place in places if place not in taken)] = ids.map(values)
 
-    by_criterion = dict(list(scores.groupby("criterion", observed=True)))
-    by_judge = dict(list(votes.groupby(["criterion", "judge"], observed=True)))
-    said = dict(list(explanations(judgments, votes).groupby(["criterion", "judge"], observed=True)))
+    reasons = explanations(judgments, votes)
     for criterion, level in criteria:
-        what = "label" if level == "nominal" else "score"
-        mine = by_criterion.get(criterion, scores[:0]).set_index("item_id")
-        add(criterion, mine[what])
-        add(f"{criterion}_passed", mine["passed"])
-        add(f"{criterion}_status", mine["status"])
+        value = "label" if level == "nominal" else "score"
+        own = _of(scores, criterion)
+        add(criterion, own[value])
+        add(f"{criterion}_passed", own["passed"])
+        add(f"{criterion}_status", own["status"])
         for judge in judges:
-            name, key = f"{criterion}_{judge}", (criterion, judge)
-            own = by_judge.get(key, votes[:0]).set_index("item_id")
-            add(name, own[what])
-            add(f"{name}_label", own["label"])
-            add(f"{name}_explanation", _texts(said.get(key)))
+            name, vote = f"{criterion}_{judge}", _of(votes, criterion, judge)
+            add(name, vote[value])
+            add(f"{name}_label", vote["label"])
+            add(f"{name}_explanation", _of(reasons, criterion, judge)["explanation"])
         if labels is not None:
-            given = labels[labels["criterion"] == criterion]
-            for annotator, own in given.groupby("annotator", observed=True, sort=False):
-                add(f"{criterion}_{annotator}", own.set_index("item_id")["label"])
+            people = labels[labels["criterion"] == criterion].groupby("annotator", observed=True, sort=False)
+            for annotator, rows in people:
+                add(f"{criterion}_{annotator}", rows.set_index("item_id")["label"])
     return pd.concat([items, pd.DataFrame(columns, index=items.index)], axis="columns")
 
 
-def _texts(rows: pd.DataFrame | None) -> pd.Series:
-    return pd.Series(dtype="str") if rows is None else rows.set_index("item_id")["explanation"]
+def _of(table: pd.DataFrame, criterion: str, judge: str | None = None) -> pd.DataFrame:
+    rows = table["criterion"] == criterion
+    return table[rows if judge is None else rows & (table["judge"] == judge)].set_index("item_id")
 
 
 def explanations(judgments: pd.DataFrame, votes: pd.DataFrame) -> pd.DataFrame:
@@ -84,6 +66,6 @@ def explanations(judgments: pd.DataFrame, votes: pd.DataFrame) -> pd.DataFrame:
         }
     ).sort_values(["verdict", "label", "distance"], kind="stable")
     first = rows.loc[order.index].drop_duplicates(_KEY)
-    # the judge saw A and B the other way round: what it calls A is B here
+    # the judge saw A and B in the other order: its A is B here
     turned = (first["order"] == "BA").to_numpy()
     return first[_KEY].assign(explanation=first["explanation"].mask(turned, "(A is B here) " + first["explanation"]))

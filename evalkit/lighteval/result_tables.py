@@ -10,7 +10,7 @@ import pandas as pd
 
 from evalkit import tables
 from evalkit.core.formatting import figure
-from evalkit.evaluation.wide_table import joined_tables
+from evalkit.evaluation.wide_table import wide_table
 from evalkit.lighteval.evaluation_rows import judgments_of
 from evalkit.runs.contract import Receipt
 from evalkit.runs.contract.metric_names import is_count, is_of, no_values
@@ -128,7 +128,7 @@ def _with_judges(frame: pd.DataFrame, judgments: pd.DataFrame, receipt: Receipt)
     heads = judgments.drop_duplicates("criterion")
     criteria = list(zip(heads["criterion"].astype(str), heads["level"].astype(str), strict=True))
     judges = [judge.name for judge in receipt.judges]
-    return joined_tables(frame, criteria, judges, judgments, votes, scores)
+    return wide_table(frame, criteria, judges, judgments, votes, scores)
 
 
 def _items(task: str, details: pd.DataFrame) -> pd.DataFrame:

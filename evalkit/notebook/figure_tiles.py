@@ -12,7 +12,7 @@ import pandas as pd
 from evalkit.core.formatting import count_of, figure
 from evalkit.errors import counted
 from evalkit.evaluation import Evaluation
-from evalkit.evaluation.suggestions import change_of
+from evalkit.evaluation.suggestions.edit_effects import change_of
 from evalkit.notebook.item_table import Row
 from evalkit.notebook.label_log import ENOUGH_LABELS, drop_new_annotators, labels_on_scale
 from evalkit.rubrics.scales import Scale

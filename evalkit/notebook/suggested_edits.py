@@ -15,7 +15,9 @@ from pydantic import TypeAdapter, ValidationError
 from evalkit.core.formatting import figure
 from evalkit.errors import InputError, counted
 from evalkit.evaluation import Evaluation
-from evalkit.evaluation.suggestions import Edit, measure_edit, suggest_edits
+from evalkit.evaluation.suggestions.edit_effects import measure_edit
+from evalkit.evaluation.suggestions.edits import Edit
+from evalkit.evaluation.suggestions.requests import suggest_edits
 from evalkit.notebook.label_log import drop_new_annotators
 from evalkit.notebook.version_history import Version, rebase
 from evalkit.stats.alignment.label_splits import HELD_OUT

@@ -10,7 +10,7 @@ import pandas as pd
 from evalkit.core.judges import JudgeLike, JudgesLike
 from evalkit.engine import Plan
 from evalkit.evaluation import Evaluation
-from evalkit.evaluation.suggestions import Edit
+from evalkit.evaluation.suggestions.edits import Edit
 from evalkit.notebook.code_snippets import session_code
 from evalkit.notebook.figure_tiles import counted_labels
 from evalkit.notebook.tuner_controller import TunerController

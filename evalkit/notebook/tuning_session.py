@@ -16,7 +16,7 @@ from evalkit.core.judges import JudgeLike, JudgesLike
 from evalkit.engine import Worklist
 from evalkit.errors import InputError, JudgeError, RubricError, counted
 from evalkit.evaluation import Evaluation, promote
-from evalkit.evaluation.suggestions import groups_of
+from evalkit.evaluation.suggestions.cases import groups_of
 from evalkit.notebook.figure_tiles import Cell, Tile, confusion_cells, jury_alignment, make_tiles
 from evalkit.notebook.item_details import item_detail
 from evalkit.notebook.item_table import Page, Query, Row, page_of, rows_of

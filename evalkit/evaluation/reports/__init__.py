@@ -1,5 +1,1 @@
-"""Reports: an evaluation as one HTML file that needs nothing else."""
-
-from evalkit.evaluation.reports.html_report import report
-
-__all__ = ["report"]
+"""Reports: an evaluation as one HTML file that needs no other file."""

@@ -102,22 +102,13 @@ def _page(evaluation: Evaluation, baseline: Evaluation | pd.DataFrame | None) ->
         styles=html_page([]).partition("<div")[0] + PLOT_STYLE,
         table=html_table,
         tiles=overview.tiles(evaluation) if with_items else "",
-        figures=_figures(evaluation) if with_items else [],
+        figures=list(overview.sections(evaluation)) if with_items else [],
         plots=_plots(evaluation) if with_items else "",
         changes="" if baseline is None else _changes(evaluation, baseline),
         unscored=_unscored(evaluation) if with_items else [],
         kinds=items_to_review(evaluation) if with_items else [],
         used=provenance(evaluation),
     )
-
-
-def _figures(evaluation: Evaluation) -> list[tuple[str, overview.Rows, str]]:
-    """The sections of an evaluation, with a hint at a function as a hint at a part of the report."""
-    here = "the part 'Unscored judgments' shows why"
-    return [
-        (title, rows, note.replace(overview.SHOWN_BY_EXPLAIN, here))
-        for title, rows, note in overview.sections(evaluation)
-    ]
 
 
 def _plots(evaluation: Evaluation) -> str:

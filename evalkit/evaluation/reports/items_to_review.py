@@ -40,29 +40,32 @@ def items_to_review(evaluation: Evaluation) -> list[tuple[str, str, list[dict[st
 
 
 def _kinds(evaluation: Evaluation) -> Iterator[tuple[str, str, list[tuple[Pair, str]]]]:
-    scores = evaluation.scores
-    pairs = list(zip(scores["item_id"].astype("str"), scores["criterion"].astype("str"), strict=True))
+    scores, apart, labels = evaluation.scores, evaluation.disagreement, evaluation.labels
     norm = scores["score_norm"].to_numpy(dtype=np.float64)
-    told = f"{count_of((~np.isnan(norm)).sum(), len(norm))} items and criteria are scored"
-    yield "Lowest scores", told, _top(pairs, 1 - norm, "score {:.2f} on 0-1", lambda value: 1 - value)
-    if evaluation.labels is not None:
-        error = errors_of(scores, evaluation.labels)
-        told = f"error 0-1 of the jury's score, {count_of((~np.isnan(error)).sum(), len(error))} have label and score"
-        if len(evaluation.judges) < 2:
-            told = told.replace("jury", "judge")
-        yield "Furthest from people", told, _top(pairs, error, "error {:.2f}")
-    apart = evaluation.disagreement
+    yield (
+        "Lowest scores",
+        f"{_share(norm)} items and criteria are scored",
+        _top(scores, 1 - norm, "score {:.2f} on 0-1", 1),
+    )
+    if labels is not None:
+        errors, who = errors_of(scores, labels), "judge" if len(evaluation.judges) < 2 else "jury"
+        note = f"error 0-1 of the {who}'s score; {_share(errors)} have label and score"
+        yield "Furthest from people", note, _top(scores, errors, "error {:.2f}")
     values = apart["disagreement"].to_numpy(dtype=np.float64)
-    if (~np.isnan(values)).any():
-        pairs = list(zip(apart["item_id"].astype("str"), apart["criterion"].astype("str"), strict=True))
-        told = f"disagreement 0-1, {count_of((~np.isnan(values)).sum(), len(values))} have two judges that scored"
-        yield "Judges furthest apart", told, _top(pairs, values, "disagreement {:.2f}")
+    note = f"disagreement 0-1; {_share(values)} were scored by two judges or more"
+    yield "Judges furthest apart", note, _top(apart, values, "disagreement {:.2f}")
 
 
-def _top(pairs: list[Pair], values: Any, text: str, shown: Any = lambda value: value) -> list[tuple[Pair, str]]:
-    """The pairs with the largest values above 0, first rows first among equals."""
-    order = np.argsort(-np.nan_to_num(values, nan=-1.0), kind="stable")
-    return [(pairs[at], text.format(shown(values[at]))) for at in order[:_MOST] if values[at] > 0]
+def _share(values: Any) -> str:
+    return count_of((~np.isnan(values)).sum(), len(values))
+
+
+def _top(table: pd.DataFrame, values: Any, text: str, most: float | None = None) -> list[tuple[Pair, str]]:
+    """The rows with the largest values above 0, the first row first if equal; shown as `most` - value, if given."""
+    pairs = list(zip(table["item_id"].astype("str"), table["criterion"].astype("str"), strict=True))
+    order = np.argsort(-np.nan_to_num(values, nan=-1.0), kind="stable")[:_MOST]
+    shown = values if most is None else most - values
+    return [(pairs[at], text.format(shown[at])) for at in order if values[at] > 0]
 
 
 class _Known:

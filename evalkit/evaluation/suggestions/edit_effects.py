@@ -13,7 +13,7 @@ from evalkit.evaluation.evaluation import Evaluation
 from evalkit.evaluation.suggestions.cases import split_by_part
 from evalkit.rubrics import LabelsLike
 from evalkit.stats.alignment.judge_alignment import align
-from evalkit.stats.alignment.label_splits import DEV, HELD_OUT, PartOption
+from evalkit.stats.alignment.label_splits import HELD_OUT, PartOption
 from evalkit.stats.comparison.comparisons import compare
 from evalkit.tables import categorical
 
@@ -118,7 +118,8 @@ def measure_edit(
     """
     name = after.rubric.criterion(criterion).name
     own = split_by_part(after, before.labels if labels is None else labels, name)
-    rows = [_row(before, after, own, name, part, cache) for part in ([DEV, HELD_OUT] if look else [DEV])]
+    parts: list[PartOption] = ["dev", "held-out"] if look else ["dev"]
+    rows = [_row(before, after, own, name, part, cache) for part in parts]
     made = pd.DataFrame(rows, columns=_COLUMNS)
     made = made.astype(dict.fromkeys(_FIGURES, "float64") | dict.fromkeys(_COUNTS, "int64"))
     return made.assign(**{column: categorical(made[column]) for column in _TEXTS})

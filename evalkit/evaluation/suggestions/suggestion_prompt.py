@@ -53,6 +53,7 @@ def question_of(rubric: Rubric, criterion: str, cases: Cases, max_edits: int) ->
     found = rubric.criterion(criterion)
     scale = found.scale
     sides = f" ({cases.n_false_pass} passed wrongly, {cases.n_false_fail} failed wrongly)" if scale.has_rule else ""
+    passing = [code_text(code) for code in scale.codes if scale.passed(code)]
     task = _TASK.format(
         differ=cases.n_differ,
         agreeing=cases.n_compared - cases.n_differ,
@@ -63,7 +64,7 @@ def question_of(rubric: Rubric, criterion: str, cases: Cases, max_edits: int) ->
         name=found.name,
         question=found.description.strip() or "(not said)",
         scale="\n".join(f"{code_text(code)}: {text}" for code, text in scale.items()),
-        rule=_rule(found),
+        rule=f"Passes with: {', '.join(passing)}\n" if passing else "",
         most=max_edits,
     )
     codes = [code_text(code) for code in scale.codes]
@@ -81,19 +82,13 @@ def question_of(rubric: Rubric, criterion: str, cases: Cases, max_edits: int) ->
         codes=scale.codes,
         inputs={
             "question": found.description,
-            "passing": [code_text(code) for code in scale.codes if scale.passed(code)],
+            "passing": passing,
             "false_pass": cases.n_false_pass,
             "false_fail": cases.n_false_fail,
             "max_edits": max_edits,
         },
         texts=scale.texts,
     )
-
-
-def _rule(criterion: Any) -> str:
-    scale = criterion.scale
-    passing = [code_text(code) for code in scale.codes if scale.passed(code)]
-    return f"Passes with: {', '.join(passing)}\n" if passing else ""
 
 
 def _shown(number: int, case: Case) -> str:
