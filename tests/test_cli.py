@@ -518,7 +518,7 @@ def test_a_table_of_another_kind_is_named(run) -> None:
     for command in (("compare", "j.jsonl", "labels.jsonl"), ("compare", ".", "j.jsonl")):
         code, _, err = run(*command)
         assert code == 2
-        assert "no judgments table" in err or "not a folder of 'evalkit evaluate --out'" in err
+        assert "not a judgments table" in err or "not a folder of 'evalkit evaluate --out'" in err
 
 
 @pytest.mark.parametrize(

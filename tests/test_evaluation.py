@@ -151,7 +151,7 @@ class TestRules:
         assert ReplyStore.open().stats()["n_replies"] == 0
 
     def test_unknown_options_name_those_of_judge(self):
-        with pytest.raises(TypeError, match=r"unexpected on_mis; judge\(\) takes .*on_miss"):
+        with pytest.raises(TypeError, match=r"unexpected 'on_mis'; allowed: .*on_miss"):
             ek.evaluate(rows(), rubric(), JURY, on_mis="raise")
 
 
@@ -190,7 +190,7 @@ class TestLabels:
             (lambda make: make(1, criterion="other"), "no label is for a criterion of rubric 'mixed'"),
             (lambda make: make(1, items=("x",)), "no label belongs to one of these items"),
             (lambda make: make(1).drop(columns="label"), "column 'label' missing"),
-            (lambda make: [1, 2], "a labels table is a DataFrame"),
+            (lambda make: [1, 2], "expected a labels table \(a DataFrame\), got list"),
             (lambda make: {"clear": "ann"}, "no column 'ann'"),
         ],
     )
