@@ -190,7 +190,7 @@ class TestLabels:
             (lambda make: make(1, criterion="other"), "no label is for a criterion of rubric 'mixed'"),
             (lambda make: make(1, items=("x",)), "no label belongs to one of these items"),
             (lambda make: make(1).drop(columns="label"), "column 'label' missing"),
-            (lambda make: [1, 2], "expected a labels table \(a DataFrame\), got list"),
+            (lambda make: [1, 2], r"expected a labels table \(a DataFrame\), got list"),
             (lambda make: {"clear": "ann"}, "no column 'ann'"),
         ],
     )
