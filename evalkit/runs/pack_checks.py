@@ -124,8 +124,8 @@ def _known(search: Search, task: PackTask, column: str) -> tuple[str, ...]:
     rows = table[(table["name"] == task.task) & (table["plugin"].isna() if name is None else table["plugin"] == name)]
     if version is not None:
         rows = rows[rows["plugin_version"] == version]
-    said = rows[column].dropna()
-    return tuple(str(said.iloc[-1]).split(", ")) if len(said) else ()
+    values = rows[column].dropna()
+    return tuple(str(values.iloc[-1]).split(", ")) if len(values) else ()
 
 
 def _owned(plugin: Plugin | None, label: str) -> str:
@@ -163,11 +163,11 @@ def _check_rubric(search: Search, task: PackTask, profile: Profile | None) -> No
     """A profile must be for the rubric of the task's metrics, if the registry knows it."""
     if profile is None or profile.rubric is None:
         return
-    wanted, others = profile.load(), [name for name in _known(search, task, "rubrics") if name]
-    if any(name != wanted.id for name in others):
+    rubric, others = profile.load(), [name for name in _known(search, task, "rubrics") if name]
+    if any(name != rubric.id for name in others):
         search.add(
             task,
-            f"profile {profile.profile!r} is for the rubric {wanted.id}@{wanted.version}, but the task's metrics use "
+            f"profile {profile.profile!r} is for the rubric {rubric.id}@{rubric.version}, but the task's metrics use "
             f"{listed(others)}; bind a profile for that rubric, or one without a rubric",
         )
 
@@ -182,9 +182,9 @@ def _check_judges(search: Search, task: PackTask, profile: Profile | None, layou
         except ConfigError as problem:
             search.add(task, problem)
         return
-    wanted = task.overrides.judge_profile or (config.profile if config is not None else None)
-    is_asked = wanted or task.overrides.judge_template_id  # otherwise the task may have no judged metric
-    if not is_asked or (profile is None and wanted) or _code_names_judges(layout):
+    name = task.overrides.judge_profile or (config.profile if config is not None else None)
+    is_asked = name or task.overrides.judge_template_id  # otherwise the task may have no judged metric
+    if not is_asked or (profile is None and name) or _code_names_judges(layout):
         return
     search.add(
         task,

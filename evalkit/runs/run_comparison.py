@@ -65,9 +65,9 @@ class RunComparison:
         return printable("\n".join(lines))
 
     def _repr_html_(self) -> str:
-        said = "".join(f"<p>not comparable: {html.escape(reason)}</p>" for reason in self.reasons)
+        reasons = "".join(f"<p>not comparable: {html.escape(reason)}</p>" for reason in self.reasons)
         table = html_table(_cells(self.table), texts=("metric", "notes"), caption=_title(self.before, self.after))
-        return html_page([table, said])
+        return html_page([table, reasons])
 
 
 def compare_runs(before: Run, after: Run) -> RunComparison:

@@ -34,13 +34,9 @@ def read_findings(run: Run) -> Ending:
     """
     artifacts = LightevalArtifacts.at(run.output)
     place = run.output / RECEIPTS_FILE
-    order = [task_name(one.task) for one in run.tasks]
-    receipts = tuple(
-        sorted(
-            read_receipts(place) if place.is_file() else (),
-            key=lambda one: order.index(task_name(one.task)) if task_name(one.task) in order else len(order),
-        )
-    )
+    order = {task_name(task.task): position for position, task in enumerate(run.tasks)}
+    receipts = read_receipts(place) if place.is_file() else []
+    receipts.sort(key=lambda receipt: order.get(task_name(receipt.task), len(order)))
     scorers = read_scorers(place)
     missing = [one.task for one in run.tasks if not _parts(one.task, artifacts.results)]
     if missing:
@@ -63,7 +59,7 @@ def read_findings(run: Run) -> Ending:
         exit_code=0,
         tasks=tuple(tasks),
         scores=tuple(scores),
-        receipts=receipts,
+        receipts=tuple(receipts),
         scorers=scorers,
         notes=tuple(_notes(run.scoring_mode, tasks, receipts, details)),
     )
@@ -169,7 +165,7 @@ def _known(value: float | None) -> float | None:
     return None if value is None or not math.isfinite(value) else float(value)
 
 
-def _receipt_state(run: Run, task: RunTask, receipts: tuple[Receipt, ...], scorers: Mapping[str, Scorer] | None) -> str:
+def _receipt_state(run: Run, task: RunTask, receipts: Sequence[Receipt], scorers: Mapping[str, Scorer] | None) -> str:
     """The state of a task; ``deterministic`` only if known. In deterministic mode evalkit's judges make no calls."""
     is_asked = run.scoring_mode != "deterministic"
     known = {"deterministic"} if is_asked else {"deterministic", "judge"}
@@ -182,7 +178,7 @@ def _receipt_state(run: Run, task: RunTask, receipts: tuple[Receipt, ...], score
     return "not_consumed" if task.binding else "own_config"
 
 
-def _unused_profiles(mode: str, task: RunTask, receipts: tuple[Receipt, ...]) -> Iterator[str]:
+def _unused_profiles(mode: str, task: RunTask, receipts: Sequence[Receipt]) -> Iterator[str]:
     """Warnings about a bound profile that a metric did not use, because its own arguments set the judge."""
     name = task.binding.get("judge_profile")
     mine = [one for one in receipts if task_name(one.task) == task_name(task.task)]
@@ -194,7 +190,7 @@ def _unused_profiles(mode: str, task: RunTask, receipts: tuple[Receipt, ...]) ->
 def _notes(
     mode: str,
     tasks: Sequence[RunTask],
-    receipts: tuple[Receipt, ...],
+    receipts: Sequence[Receipt],
     details: Mapping[str, pd.DataFrame | None],
 ) -> Iterator[str]:
     """Warnings to read before the figures; first the ones about metrics without any score."""

@@ -78,11 +78,11 @@ class RunStore:
     def claim(self, owner: Owner) -> str | None:
         """Take the oldest queued run; None if there is none. No two callers get the same one."""
         with self.registry.database.session() as session:
-            wanted = select(RunRow).where(RunRow.status == _WAITED).order_by(RunRow.created_at, RunRow.id).limit(1)
+            query = select(RunRow).where(RunRow.status == _WAITED).order_by(RunRow.created_at, RunRow.id).limit(1)
             if not self.registry.database.is_sqlite:
                 # SQLite's transactions are IMMEDIATE, so there is only one writer at a time
-                wanted = wanted.with_for_update(skip_locked=True, of=RunRow)
-            row = session.scalars(wanted).first()
+                query = query.with_for_update(skip_locked=True, of=RunRow)
+            row = session.scalars(query).first()
             if row is None:
                 return None
             _take(row, owner, _now(session))
@@ -161,15 +161,15 @@ class RunStore:
             if row is None:
                 return None
             now = _now(session)
-            said = f"its process {owner.pid} on {owner.host} ended without closing it"
-            _end_attempt(row, now, said)
+            reason = f"its process {owner.pid} on {owner.host} ended without closing it"
+            _end_attempt(row, now, reason)
             row.worker = row.heartbeat_at = None
             n_dead = sum("without closing" in str(one.get("ended")) for one in row.artifacts["attempts"])
             if row.artifacts.get("queued") and n_dead < _MOST_ATTEMPTS and not row.cancel_wanted:
                 row.status, row.started_at = _WAITED, None
             else:
                 row.status = "cancelled" if row.cancel_wanted else "failed"
-                row.error = said if n_dead < _MOST_ATTEMPTS else f"{said}; it failed on two workers"
+                row.error = reason if n_dead < _MOST_ATTEMPTS else f"{reason}; it failed on two workers"
                 row.finished_at = now
             return str(row.status)
 
@@ -187,16 +187,16 @@ class RunStore:
 
     def runs(self, pack: str | None = None, status: str | None = None) -> list[Run]:
         """Runs, oldest first; optionally only those of a pack (``name`` or ``name@version``) or with a status."""
-        wanted = select(RunRow).join(RunRow.pack).order_by(RunRow.created_at, RunRow.id)
+        query = select(RunRow).join(RunRow.pack).order_by(RunRow.created_at, RunRow.id)
         if pack is not None:
             name, _, version = pack.partition("@")
-            wanted = wanted.where(PackRow.name == name)
+            query = query.where(PackRow.name == name)
             if version:
-                wanted = wanted.where(PackRow.version == version)
+                query = query.where(PackRow.version == version)
         if status is not None:
-            wanted = wanted.where(RunRow.status == status)
+            query = query.where(RunRow.status == status)
         with self.registry.database.session() as session:
-            return [read_run(row) for row in session.scalars(wanted).all()]
+            return [read_run(row) for row in session.scalars(query).all()]
 
 
 def _now(session: Session) -> datetime:
@@ -232,11 +232,11 @@ def _id_of(session: Session, name: str) -> str:
         if found is None:
             raise RegistryError("there are no runs yet; start one with 'evalkit run start PACK --model MODEL'")
         return found
-    there = session.scalars(
+    ids = session.scalars(
         select(RunRow.id).where(RunRow.id.startswith(name, autoescape=True)).order_by(RunRow.id)
     ).all()
-    if name in there or len(there) == 1:
-        return name if name in there else there[0]
-    if there:
-        raise RegistryError(f"{len(there)} runs start with {name!r}: {listed(there, most=4)}; use more of the id")
+    if name in ids or len(ids) == 1:
+        return name if name in ids else ids[0]
+    if ids:
+        raise RegistryError(f"{len(ids)} runs start with {name!r}: {listed(ids, most=4)}; use more of the id")
     raise RegistryError(f"run {name!r} not found; 'evalkit run list' lists all runs")

@@ -99,8 +99,8 @@ class LightevalArtifacts:
                 table = parquet.read_table(handle, use_threads=False, pre_buffer=False)
                 frame: pd.DataFrame = table.to_pandas(use_threads=False)
         except (ArrowException, OSError) as problem:
-            said = " ".join(str(problem).split())[:200]
-            raise InputError(f"{file} is truncated or not a parquet file: {said}") from None
+            message = " ".join(str(problem).split())[:200]
+            raise InputError(f"{file} is truncated or not a parquet file: {message}") from None
         missing = [name for name in _COLUMNS if name not in frame.columns]
         if missing:
             raise InputError(f"{file} has no column {listed(missing)}; it is not one of LightEval's details")

@@ -54,8 +54,8 @@ def no_values(pairs: Iterable[tuple[str, str]]) -> str:
     by_task: dict[str, list[str]] = {}
     for task, metric in pairs:
         by_task.setdefault(task, []).append(metric)
-    said = "; ".join(f"{task}: {', '.join(names)}" for task, names in by_task.items())
-    return f"without a value, such as criteria that apply to no sample: {said}" if said else ""
+    lists = "; ".join(f"{task}: {', '.join(names)}" for task, names in by_task.items())
+    return f"without a value, such as criteria that apply to no sample: {lists}" if lists else ""
 
 
 def group_of(task: str) -> str | None:

@@ -162,8 +162,8 @@ class PluginLayout:
 
 
 def _is_file(module: ModuleType, file: Path) -> bool:
-    there = getattr(module, "__file__", None)
-    return there is not None and Path(there).resolve() == file
+    path = getattr(module, "__file__", None)
+    return path is not None and Path(path).resolve() == file
 
 
 def _module_file(root: Path) -> Path:

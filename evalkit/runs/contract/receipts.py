@@ -87,9 +87,9 @@ class JudgeUsed(_Part):
         """
         if self.n_judgments is None or self.n_scored is None or self.n_scored >= self.n_judgments:
             return ""
-        found = sorted(self.reasons.items(), key=lambda one: (-one[1], one[0]))
-        said = ", ".join(f"{reason} {n}" for reason, n in found)
-        return f"{self.name}: {self.n_scored} of {self.n_judgments} scored{f': {said}' if said else ''}"
+        counts = sorted(self.reasons.items(), key=lambda one: (-one[1], one[0]))
+        reasons = ", ".join(f"{reason} {n}" for reason, n in counts)
+        return f"{self.name}: {self.n_scored} of {self.n_judgments} scored{f': {reasons}' if reasons else ''}"
 
 
 class Receipt(_Part):

@@ -78,8 +78,8 @@ def _package(name: str) -> str:
         raise ConfigError(
             f"invalid plugin name {name!r}: expected lower-case words and digits joined by dashes, such as support-tone"
         )
-    there = find_spec(package)  # a plain folder of that name has no origin; it may be the target
-    if package in sys.stdlib_module_names or (there is not None and there.origin is not None):
+    spec = find_spec(package)  # a plain folder of that name has no origin; it may be the target
+    if package in sys.stdlib_module_names or (spec is not None and spec.origin is not None):
         raise ConfigError(f"a plugin named {name!r} would hide the package {package!r}; choose another name")
     return package
 

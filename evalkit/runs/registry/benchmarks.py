@@ -89,15 +89,15 @@ def own_tasks(folder: Path) -> tuple[dict[str, list[dict[str, Any]]], list[str]]
         When LightEval's tasks cannot be listed.
     """
     release, tasks, failed = lighteval_tasks()
-    said = [f"{module}: {problem}" for module, problem in failed.items()]
+    messages = [f"{module}: {problem}" for module, problem in failed.items()]
     found = {f"{LIGHTEVAL} {release}": [{"name": one["name"], "dataset": dataset_of(one)} for one in tasks]}
     bundles = {f"bundle {point.name} ({point.module})": point.module for point in entry_points(group=ENTRY_POINTS)}
     for source, module in {f"evalkit {__version__}": _EVALKIT, **dict(sorted(bundles.items()))}.items():
         try:
             found[source] = _tasks_of(module, folder)
         except (ConfigError, RegistryError) as problem:
-            said.append(f"{source}: {problem}")
-    return found, said
+            messages.append(f"{source}: {problem}")
+    return found, messages
 
 
 def _tasks_of(module: str, folder: Path) -> list[dict[str, Any]]:
@@ -120,9 +120,11 @@ def _unknown(task: PackTask, known: pd.DataFrame, plugins: pd.DataFrame, bound: 
     versions = plugins.loc[plugins["name"] == name, "version"].tolist()
     version = task.overrides.judge_plugin_version or next(reversed(versions), None)
     if version not in versions:
-        there = f"available versions: {', '.join(versions)}" if versions else f"available: {listed(plugins['name'])}"
-        wanted = name if task.overrides.judge_plugin_version is None else f"{name}@{version}"
-        return f"task {task.task!r}: the plugin {wanted} is not registered; {there}"
+        available = (
+            f"available versions: {', '.join(versions)}" if versions else f"available: {listed(plugins['name'])}"
+        )
+        label = name if task.overrides.judge_plugin_version is None else f"{name}@{version}"
+        return f"task {task.task!r}: the plugin {label} is not registered; {available}"
     own = known.loc[(known["plugin"] == name) & (known["plugin_version"] == version), "name"].tolist()
     if not own or _is_among(task.task, own):
         return None

@@ -99,8 +99,8 @@ class Database:
             engine.dispose()
 
     def _opened(self) -> Engine:
-        there = self._engine
-        if there is None:
+        opened = self._engine
+        if opened is None:
             engine = self._made()
             try:
                 read_only = self.is_read_only
@@ -110,10 +110,10 @@ class Database:
             except BaseException:
                 engine.dispose()
                 raise
-            there = self._engine = self._engine or engine
-            if there is not engine:  # another thread was faster
+            opened = self._engine = self._engine or engine
+            if opened is not engine:  # another thread was faster
                 engine.dispose()
-        return there
+        return opened
 
     def _made(self) -> Engine:
         if not self.is_sqlite:
@@ -145,10 +145,10 @@ class Database:
             yield
         except (DBAPIError, SQLAlchemyError) as problem:
             cause = getattr(problem, "orig", None) or problem
-            said = " ".join(str(cause).split())[:300]
-            if self.is_read_only and "readonly" in said:
-                said = "it is read-only here; use another one, or run this where its file and folder are writable"
-            raise RegistryError(f"registry {self.shown}: {said}") from problem
+            message = " ".join(str(cause).split())[:300]
+            if self.is_read_only and "readonly" in message:
+                message = "it is read-only here; use another one, or run this where its file and folder are writable"
+            raise RegistryError(f"registry {self.shown}: {message}") from problem
         except (OSError, UnicodeError) as problem:
             raise RegistryError(f"registry {self.shown}: {problem}") from problem
 

@@ -40,14 +40,14 @@ def add_row(database: Database, row: Any, same: tuple[str, ...] = ()) -> Any:
     except RegistryError as problem:
         if not isinstance(problem.__cause__, IntegrityError):
             raise
-    there = find_row(database, kind, kind.__tablename__, row.name, row.version)
-    differs = [name for name in ("content_hash", *same) if getattr(there, name) != getattr(row, name)]
+    existing = find_row(database, kind, kind.__tablename__, row.name, row.version)
+    differs = [name for name in ("content_hash", *same) if getattr(existing, name) != getattr(row, name)]
     if differs:
         raise ConfigError(
             f"{row.name}@{row.version} already exists in {kind.__tablename__} with another {', '.join(differs)}; "
             "nothing is overwritten, so use a new version"
         )
-    return there
+    return existing
 
 
 def pack_row(file: PackFile) -> PackRow:

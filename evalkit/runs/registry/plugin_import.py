@@ -120,10 +120,10 @@ def _fields(config: Any) -> dict[str, Any]:
             specific = getattr(doc, "specific", None) or {}
             fields += [_SHARED.get(str(name), str(name)) for name, value in specific.items() if value is not None]
     except Exception as problem:  # noqa: BLE001  # of the plugin's function; reported
-        said = _said(problem, str(folder))
+        error = _said(problem, str(folder))
         return {
             "fields": None,
-            "problem": f"its prompt function fails on a row after line {number} of {file.name}: {said}",
+            "problem": f"its prompt function fails on a row after line {number} of {file.name}: {error}",
         }
     if not number:
         return {"fields": None, "problem": f"{file.name} contains no rows for it"}
@@ -132,11 +132,11 @@ def _fields(config: Any) -> dict[str, Any]:
 
 def _docs(config: Any, file: Path) -> Iterator[tuple[int, Any]]:
     """Line number and document of the first rows, without rows that the task filters out."""
-    wanted = getattr(config, "hf_filter", None)
+    is_included = getattr(config, "hf_filter", None)
     with file.open(encoding="utf-8") as lines:
         for number, line in enumerate(islice(lines, _ROWS), 1):
             row = json.loads(line) if line.strip() else None
-            if row is None or (wanted is not None and not wanted(row)):
+            if row is None or (is_included is not None and not is_included(row)):
                 continue
             made = config.prompt_function(row, config.name)
             for doc in made if isinstance(made, list) else [made]:

@@ -147,19 +147,21 @@ def inspect_plugin(path: str | Path, *, timeout_s: float = 120.0, tasks_wanted: 
     """
     layout = PluginLayout.at(path)
     found = _imported("plugin", str(layout.root), f"plugin {layout.root}", timeout_s)
-    said: list[str] = []
-    declared = _declared(found["declared"], said)
-    tasks = tuple(_tasks(found, declared, said))
+    problems: list[str] = []
+    declared = _declared(found["declared"], problems)
+    tasks = tuple(_tasks(found, declared, problems))
     if tasks_wanted and not tasks:
-        said.append(f"it has no tasks: {'TASKS_TABLE is empty' if found['has_table'] else 'TASKS_TABLE is missing'}")
+        problems.append(
+            f"it has no tasks: {'TASKS_TABLE is empty' if found['has_table'] else 'TASKS_TABLE is missing'}"
+        )
     parts = tuple(_parts(layout))
-    said += [f"{part.kind} {part.name}: {part.problem}" for part in parts if part.problem]
+    problems += [f"{part.kind} {part.name}: {part.problem}" for part in parts if part.problem]
     needs = tuple(_needs(requirements_of(layout)))
     for need in needs:
         if not need.met:
             state = f"but {need.installed} is installed" if need.installed else "which is not installed"
-            said.append(f"it needs {need.requirement}, {state}")
-    return PluginReport(layout, declared.name, declared.version, tasks, parts, needs, tuple(said))
+            problems.append(f"it needs {need.requirement}, {state}")
+    return PluginReport(layout, declared.name, declared.version, tasks, parts, needs, tuple(problems))
 
 
 def lighteval_tasks(*, timeout_s: float = _LIGHTEVAL_WAIT_S) -> tuple[str, list[Mapping[str, Any]], dict[str, str]]:
@@ -204,33 +206,33 @@ def _imported(what: str, place: str, name: str, timeout_s: float) -> dict[str, A
             raise RegistryError(f"{name} was not imported within {timeout_s:g} s; it hangs or needs more time")
         if not out.is_file():
             last = next((line for line in reversed([" ".join(one.split()) for one in printed]) if line), "")
-            said = f"; its last output: {last[:300]}" if last else ""
-            raise RegistryError(f"{name} ended the importing process with exit code {code}{said}")
+            output = f"; its last output: {last[:300]}" if last else ""
+            raise RegistryError(f"{name} ended the importing process with exit code {code}{output}")
         found: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
     if "error" in found:
         raise RegistryError(f"{name} cannot be imported: {found['error']}")
     return found
 
 
-def _declared(given: Any, said: list[str]) -> _Declared:
+def _declared(given: Any, problems: list[str]) -> _Declared:
     try:
         return _Declared.model_validate(given)
     except ValidationError as problem:
-        said.append(f"EVALKIT_PLUGIN: {explain(problem, _Declared)}")
+        problems.append(f"EVALKIT_PLUGIN: {explain(problem, _Declared)}")
         return _Declared()
 
 
-def _tasks(found: Mapping[str, Any], declared: _Declared, said: list[str]) -> Iterator[PluginTask]:
+def _tasks(found: Mapping[str, Any], declared: _Declared, problems: list[str]) -> Iterator[PluginTask]:
     names = [entry["name"] for entry in found["tasks"]]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        said.append(f"TASKS_TABLE contains {listed(twice)} more than once")
+        problems.append(f"TASKS_TABLE contains {listed(twice)} more than once")
     unknown = sorted(set(declared.scoring_modes) - set(names))
     if unknown:
-        said.append(f"EVALKIT_PLUGIN: unknown tasks {listed(unknown)} in scoring_modes; its tasks: {listed(names)}")
+        problems.append(f"EVALKIT_PLUGIN: unknown tasks {listed(unknown)} in scoring_modes; its tasks: {listed(names)}")
     for entry in found["tasks"]:
         if entry.get("problem"):
-            said.append(f"task {entry['name']}: {entry['problem']}")
+            problems.append(f"task {entry['name']}: {entry['problem']}")
         fields = entry["fields"]
         yield PluginTask(
             entry["name"],
@@ -294,8 +296,10 @@ def _needs(requirements: list[str]) -> Iterator[Need]:
             continue
         try:
             # evalkit may run from a checkout that is not installed
-            there = __version__ if canonicalize_name(requirement.name) == _DISTRIBUTION else version(requirement.name)
+            installed = (
+                __version__ if canonicalize_name(requirement.name) == _DISTRIBUTION else version(requirement.name)
+            )
         except PackageNotFoundError:
             yield Need(text, None, met=False)
         else:
-            yield Need(text, there, met=requirement.specifier.contains(there, prereleases=True))
+            yield Need(text, installed, met=requirement.specifier.contains(installed, prereleases=True))

@@ -183,17 +183,17 @@ class Registry:
         RegistryError
             When LightEval's tasks cannot be listed.
         """
-        found, said = own_tasks(self.folder)
+        tasks, failed = own_tasks(self.folder)
         n_before = len(self.benchmarks())
         with self.database.session() as session:
-            for source, entries in found.items():
+            for source, entries in tasks.items():
                 add_tasks(session, entries, source, None)
         for name, version in self.plugins()[["name", "version"]].itertuples(index=False):
             try:
                 self.inspect_plugin(name, version)
             except RegistryError as problem:
-                said.append(str(problem))
-        return len(self.benchmarks()) - n_before, said
+                failed.append(str(problem))
+        return len(self.benchmarks()) - n_before, failed
 
     def benchmarks(self) -> pd.DataFrame:
         """All known tasks, by name.
