@@ -217,7 +217,7 @@ def test_a_pack_is_warned_of_tasks_that_nobody_knows(registry: Registry, tmp_pat
     with pytest.warns(EvalkitWarning) as told:
         registry.apply_pack(absent)
     assert [str(one.message) for one in told] == [
-        "pack p@2: task 'tone': the plugin tone@2 is not registered; available versions: 1.0",
+        "pack p@2: task 'tone': the plugin tone@2 is not registered; available: '1.0'",
         "pack p@2: task 'gsm8k': the plugin tune is not registered; available: 'tone'",
     ]
 

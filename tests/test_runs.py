@@ -100,7 +100,7 @@ def test_every_problem_of_a_pack_is_in_one_message(local: Registry, tmp_path: Pa
     for number, wanted in enumerate(
         [
             "takes two judges or more, and the scoring config has one",
-            "'missing-profile'; there are 'conservative', 'strict'; a path to a .yaml file works too (nor in its",
+            "profile 'missing-profile' not found; available: 'conservative', 'strict' and paths of .yaml files (nor in its",
             "template 'nowhere@v3' not found; searched registry: judge template 'nowhere' not found",
             "task 'b': plugin 'absent' not found; available: 'tone'",
             "task 'c': plugin tone@9 not found; available versions: 1",
@@ -722,7 +722,7 @@ def test_artifacts_are_the_newest_or_an_error(tmp_path: Path) -> None:
     assert list(found.results) == ["a:b|0"]
     assert math.isnan(found.results["a:b|0"]["x"])
     assert "name" not in found.results["a:b|0"]
-    with pytest.raises(InputError, match=r"holds no details of task 'a:b\|0'"):
+    with pytest.raises(InputError, match=r"no details of task 'a:b\|0'"):
         found.details("a:b|0")
     (place / "results_2026-01-02T00-00-00.json").write_text('{"results": {"a:0"')
     with pytest.raises(InputError, match=r"results_2026-01-02T00-00-00\.json is truncated"):

@@ -104,13 +104,9 @@ def _number(value: Any) -> float:
 def _details(artifacts: LightevalArtifacts, task: str) -> pd.DataFrame | None:
     """The samples; None if LightEval saved none (means of groups), or pyarrow is missing."""
     try:
-        return artifacts.details(task)
+        return None if artifacts.details_file(task) is None else artifacts.details(task)
     except MissingExtraError:
         return None
-    except InputError as problem:
-        if "holds no details" in str(problem):
-            return None
-        raise
 
 
 def _parts(task: str, results: Mapping[str, Any]) -> list[str]:

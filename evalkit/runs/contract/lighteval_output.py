@@ -87,7 +87,9 @@ class LightevalArtifacts:
         MissingExtraError
             If pyarrow is not installed.
         """
-        file = self._details_file(task)
+        file = self.details_file(task)
+        if file is None:
+            raise InputError(f"no details of task {task!r} in {self.folder}; was it run with --save-details?")
         try:
             from pyarrow import ArrowException, parquet
         except ImportError:
@@ -106,12 +108,11 @@ class LightevalArtifacts:
             raise InputError(f"{file} has no column {listed(missing)}; it is not one of LightEval's details")
         return frame[list(_COLUMNS)]
 
-    def _details_file(self, task: str) -> Path:
+    def details_file(self, task: str) -> Path | None:
+        """The file with the samples of a task; None if LightEval saved none."""
         name = f"details_{task}_{self.moment}.parquet"
-        found = [file for file in (self.folder / "details").rglob("details_*.parquet") if file.name == name]
-        if not found:
-            raise InputError(f"{self.folder} holds no details of task {task!r}; was it run with --save-details?")
-        return found[0]
+        files = (self.folder / "details").rglob("details_*.parquet")
+        return next((file for file in files if file.name == name), None)
 
 
 def _results(file: Path) -> dict[str, dict[str, float]]:

@@ -120,11 +120,9 @@ def _unknown(task: PackTask, known: pd.DataFrame, plugins: pd.DataFrame, bound: 
     versions = plugins.loc[plugins["name"] == name, "version"].tolist()
     version = task.overrides.judge_plugin_version or next(reversed(versions), None)
     if version not in versions:
-        available = (
-            f"available versions: {', '.join(versions)}" if versions else f"available: {listed(plugins['name'])}"
-        )
         label = name if task.overrides.judge_plugin_version is None else f"{name}@{version}"
-        return f"task {task.task!r}: the plugin {label} is not registered; {available}"
+        available = listed(versions or plugins["name"])
+        return f"task {task.task!r}: the plugin {label} is not registered; available: {available}"
     own = known.loc[(known["plugin"] == name) & (known["plugin_version"] == version), "name"].tolist()
     if not own or _is_among(task.task, own):
         return None

@@ -151,9 +151,7 @@ def inspect_plugin(path: str | Path, *, timeout_s: float = 120.0, tasks_wanted: 
     declared = _declared(found["declared"], problems)
     tasks = tuple(_tasks(found, declared, problems))
     if tasks_wanted and not tasks:
-        problems.append(
-            f"it has no tasks: {'TASKS_TABLE is empty' if found['has_table'] else 'TASKS_TABLE is missing'}"
-        )
+        problems.append(f"it has no tasks: TASKS_TABLE is {'empty' if found['has_table'] else 'missing'}")
     parts = tuple(_parts(layout))
     problems += [f"{part.kind} {part.name}: {part.problem}" for part in parts if part.problem]
     needs = tuple(_needs(requirements_of(layout)))
@@ -296,9 +294,8 @@ def _needs(requirements: list[str]) -> Iterator[Need]:
             continue
         try:
             # evalkit may run from a checkout that is not installed
-            installed = (
-                __version__ if canonicalize_name(requirement.name) == _DISTRIBUTION else version(requirement.name)
-            )
+            is_own = canonicalize_name(requirement.name) == _DISTRIBUTION
+            installed = __version__ if is_own else version(requirement.name)
         except PackageNotFoundError:
             yield Need(text, None, met=False)
         else:
