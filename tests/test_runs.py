@@ -100,7 +100,7 @@ def test_every_problem_of_a_pack_is_in_one_message(local: Registry, tmp_path: Pa
     for number, wanted in enumerate(
         [
             "takes two judges or more, and the scoring config has one",
-            "profile 'missing-profile' not found; available: 'conservative', 'strict' and paths of .yaml files (nor in its",
+            "'missing-profile' not found; available: 'conservative', 'strict' and paths of .yaml files (nor in its",
             "template 'nowhere@v3' not found; searched registry: judge template 'nowhere' not found",
             "task 'b': plugin 'absent' not found; available: 'tone'",
             "task 'c': plugin tone@9 not found; available versions: 1",
