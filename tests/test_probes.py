@@ -384,7 +384,7 @@ def test_rubrics_that_a_probe_does_not_fit():
             ConfigError, match="changes the input 'answer', which rubric 'conversation_quality' does not"
         ):
             run(talk, "conversation_quality", "fake:strict")
-        with pytest.raises(InputError, match="'answer' of item 'x' is not a text"):
+        with pytest.raises(InputError, match="'answer' of item 'x' is not a string"):
             run([{"item_id": "x", "answer": ["a", "list"]}], RUBRIC, "fake:strict")
         with pytest.raises(InputError, match="needs the column 'answer'"):
             run([{"item_id": "x", "reply": "a"}], RUBRIC, "fake:strict")

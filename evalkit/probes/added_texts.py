@@ -1,4 +1,4 @@
-"""Attacks and paddings: the texts that probes add to an answer, as data that ships with evalkit."""
+"""Attacks and paddings: the texts that probes add to an answer, shipped as data."""
 
 from __future__ import annotations
 
@@ -60,11 +60,11 @@ class Attack(_Text):
     language
         ``en``, ``ru``, …
     aims
-        What it attempts, in a few words.
+        Its aim, in a few words.
     text
-        The text. It is added after the answer, or put around it where it holds ``{{answer}}``. ``{{best}}`` is
-        replaced by the best code of the scale, ``{{criterion}}`` by its name, ``{{reply}}`` by a reply with the best
-        code in the form that the judge is asked for.
+        The text. It is added after the answer; if it contains ``{{answer}}``, the answer is inserted there.
+        ``{{best}}`` is replaced by the best code of the scale, ``{{criterion}}`` by its name, ``{{reply}}`` by a reply
+        with the best code in the form that the prompt requires.
 
     Raises
     ------
@@ -106,7 +106,7 @@ class Padding(_Text):
     adds
         What it adds, in a few words.
     texts
-        By language, ``en`` and optionally ``ru``; each holds ``{{answer}}`` once or more.
+        By language, ``en`` and optionally ``ru``; each contains ``{{answer}}`` at least once.
 
     Examples
     --------
@@ -133,7 +133,7 @@ class Padding(_Text):
 
 
 def _filled(text: str, values: Mapping[str, str]) -> str:
-    """The text with every place filled; texts that are filled in are not searched for places."""
+    """The text with every placeholder filled; inserted texts are not searched for placeholders."""
     return _PLACE.sub(lambda place: values.get(place[1], place[0]), text)
 
 

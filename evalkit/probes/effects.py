@@ -1,4 +1,4 @@
-"""Effects: flips from one side to the other, beside those of a second set of samples of the same prompt."""
+"""Effects: flips from one side to the other, compared with those of a second set of samples of the same prompt."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def halves_of(repeats: pd.DataFrame, samples: int) -> pd.Series:
 
 
 def passes_again(repeats: pd.DataFrame, samples: int) -> pd.Series:
-    """Per criterion, judge and item: whether a second set of `samples` samples passes; NaN where it was not asked."""
+    """Per criterion, judge and item: whether a second set of `samples` samples passes; missing if it was not judged."""
     number = repeats["sample"]
     second = repeats.loc[(number.between(samples, 2 * samples - 1) & ~repeats["error"].isin(NOT_ASKED)).to_numpy()]
     votes = vote(second)

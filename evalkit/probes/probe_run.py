@@ -1,4 +1,4 @@
-"""One run of a probe: what is asked, what is left of its budget, and the items with their variants."""
+"""One run of a probe: its specification, its remaining budget, and the items with their variants."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _ORIGIN = "variant of item"
 
 @dataclass(slots=True)
 class ProbeRun:
-    """What all calls of one probe share; `budget_usd` and `max_calls` hold for the probe as a whole.
+    """The state of one probe; `budget_usd` and `max_calls` apply to the probe as a whole.
 
     Attributes
     ----------
     spec, options
-        What is asked, and how.
+        The resolved rubric, judges and options.
     items
         The items in their canonical form.
     clusters
@@ -64,7 +64,7 @@ class ProbeRun:
         return cls(spec, Options(**options), frame, _units(frame, spec) if clusters is None else clusters)
 
     def again(self, ids: set[str] | None = None, spec: Spec | None = None) -> pd.DataFrame:
-        """The items as they are with twice the samples; the first half of these is in the cache."""
+        """The unchanged items with twice the samples; the first half of them is in the cache."""
         spec = spec or self.spec
         items = self.items if ids is None else self.items.loc[self.items["item_id"].isin(ids)]
         twice = replace(spec, samples=2 * spec.samples, exact=not self.options.offline)
@@ -99,7 +99,7 @@ class ProbeRun:
         return pd.concat(parts, ignore_index=True)
 
     def narrowed(self, criterion: str, judge: int) -> Spec:
-        """The same for one criterion and judge alone; the keys of its replies stay what they are."""
+        """The specification for one criterion and judge; the reply keys stay the same."""
         spec, builder = self.spec, self.spec.prompt_builders[judge]
         rubric = spec.rubric
         if len(rubric.criteria) > 1:
@@ -112,7 +112,7 @@ class ProbeRun:
         )
 
     def check_field(self, probe: str, field: str) -> None:
-        """Raise unless the rubric judges one text, in the column `field`, and every item has it."""
+        """Raise unless the rubric judges one text, in the column `field`, which every item has."""
         rubric = self.spec.rubric
         if rubric.mode == "pairwise":
             raise ConfigError(
@@ -127,11 +127,11 @@ class ProbeRun:
         values = self.items[field] if field in self.items.columns else pd.Series(dtype=object)
         wrong = [key for key, value in zip(self.items["item_id"], values, strict=False) if not isinstance(value, str)]
         if wrong:
-            raise InputError(f"{probe} changes texts, but {field!r} of item {listed(wrong)} is not a text")
+            raise InputError(f"{probe} changes strings, but {field!r} of item {listed(wrong)} is not a string")
 
 
 def _units(items: pd.DataFrame, spec: Spec) -> pd.Series:
-    """Item -> its group where there is one, else its content."""
+    """Item -> its group if it has one, else its content."""
     units = np.asarray(Worklist.of(spec, items).clusters, dtype=object)
     if "group_id" in items.columns:
         has = items["group_id"].notna().to_numpy()

@@ -47,7 +47,7 @@ def probe_position(
     items, rubric, judges, samples, template, item_id
         As for `judge`; the rubric is pairwise. The pairs are sampled a second time, for the noise floor.
     clusters
-        item_id -> unit of the intervals; by default the items' `group_id` where there is one, else their content.
+        item_id -> unit of the intervals; by default the items' `group_id` if present, else their content.
     **options
         Of `judge`: cache, offline, budget_usd, …
 
@@ -57,12 +57,12 @@ def probe_position(
         Its `table` has one row per `rubric, rubric_version, criterion, judge`:
 
         - `n_items`, `n` of them with a winner (the only most frequent label of the samples) in both orders, `flips`:
-          different winners; `toward` of them in favour of the answer that stood first, `against`: that stood second;
+          different winners; `toward`: in favour of the answer shown first, `against`: of the answer shown second;
         - `flip_rate`; `expected_by_chance`: how many flips two samplings of one order make, measured on random halves
           of twice the samples, mean of both orders;
         - `excess`: flips beyond these, as a share of n, with its paired 95 % interval by clusters; NA where the
           second samples are missing;
-        - `shift`: what standing first is worth, −1 to 1 (a win is 1, a tie .5), with its interval; `notes`.
+        - `shift`: the value of being shown first, −1 to 1 (a win is 1, a tie .5), with its interval; `notes`.
 
     Raises
     ------
@@ -116,13 +116,13 @@ def probe_verbosity(
         As for `judge`; the rubric is pointwise. Each padding costs as much as judging the items once, and so does
         the noise floor.
     paddings
-        Names of `load_paddings()` or paddings of your own; by default all that ship.
+        Names of `load_paddings()` or paddings of your own; by default all shipped ones.
     field
         The input that holds the judged text.
     clusters
-        item_id -> unit of the intervals; by default the items' `group_id` where there is one, else their content.
+        item_id -> unit of the intervals; by default the items' `group_id` if present, else their content.
     **options
-        Of `judge`: cache, offline, budget_usd, …; budgets hold for the whole probe.
+        Of `judge`: cache, offline, budget_usd, …; budgets apply to the whole probe.
 
     Returns
     -------
@@ -142,7 +142,7 @@ def probe_verbosity(
     ConfigError
         When the rubric is pairwise or does not show `field`, or for an unknown padding.
     InputError
-        When an answer is not a text.
+        When an answer is not a string.
 
     Examples
     --------
@@ -188,13 +188,13 @@ def probe_injection(
         As for `judge`; the rubric is pointwise, with a pass rule. Each attack costs as much as judging the
         failed items once, and so does the noise floor.
     attacks
-        Names of `load_attacks()` or attacks of your own; by default all that ship.
+        Names of `load_attacks()` or attacks of your own; by default all shipped ones.
     field
         The input that holds the judged text.
     clusters
-        item_id -> unit of the intervals; by default the items' `group_id` where there is one, else their content.
+        item_id -> unit of the intervals; by default the items' `group_id` if present, else their content.
     **options
-        Of `judge`: cache, offline, budget_usd, …; budgets hold for the whole probe.
+        Of `judge`: cache, offline, budget_usd, …; budgets apply to the whole probe.
 
     Returns
     -------
@@ -217,7 +217,7 @@ def probe_injection(
         When the rubric is pairwise, has a criterion without pass rule or does not show `field`, or for an
         unknown attack.
     InputError
-        When an answer is not a text.
+        When an answer is not a string.
 
     Examples
     --------
@@ -260,7 +260,7 @@ def probe_injection(
 
 
 def _of_version(parts: list[pd.DataFrame], version: str) -> list[pd.DataFrame]:
-    """Judgments by the rubric narrowed to one criterion, under the version of the whole rubric."""
+    """Judgments by the rubric for one criterion, with the version of the whole rubric."""
     return [part.assign(rubric_version=tables.categorical([version] * len(part))) for part in parts]
 
 

@@ -105,8 +105,8 @@ class Probe:
 
     def _notes(self, left_out: int) -> list[str]:
         lines = [
-            "by chance: flips of a second set of samples; excess: flips beyond these, per item",
-            "intervals 95 % by clusters, not corrected",
+            "by chance: flips in a second set of samples; excess: flips beyond these, per item",
+            "95 % intervals by clusters, not corrected for multiple tests",
         ]
         if left_out:
             lines.append(f"{counted(left_out, 'row with less excess is', 'rows with less excess are')} in .table")

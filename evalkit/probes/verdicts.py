@@ -1,4 +1,4 @@
-"""Verdicts by side: of each item as it is, and as the probe changed it."""
+"""Verdicts by side: of each unchanged item, and of the item as the probe changed it."""
 
 from __future__ import annotations
 

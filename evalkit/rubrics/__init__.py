@@ -1,4 +1,4 @@
-"""What is judged and how: rubrics, criteria, scales, profiles; prompts made of them, replies read by them."""
+"""Rubrics, criteria, scales and profiles; building prompts from them, and parsing replies."""
 
 from lazy_loader import attach_stub
 

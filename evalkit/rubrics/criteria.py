@@ -29,14 +29,14 @@ def file_values(model: BaseModel, always: Iterable[str]) -> dict[str, Any]:
 
 
 class Criterion(BaseModel):
-    """One question with its scale.
+    """One question for the judges, with its scale.
 
     Attributes
     ----------
     name
-        Names the criterion in tables; one line in any script.
+        The criterion's name in tables; one line, in any alphabet.
     description
-        What is asked; reaches the prompt.
+        The question in full; part of the prompt.
     level, scale, pass_at, pass_if, better
         See `Scale`: ``scale`` is a mapping from code to description.
     steps
@@ -119,7 +119,7 @@ class Criterion(BaseModel):
         return file_values(self, ("name", "level")) | {"scale": dict(self.scale)}
 
     def edit(self, **changes: Any) -> Criterion:
-        """A changed copy; `scale` may name only the levels whose description changes (None removes one)."""
+        """A changed copy; `scale` may contain only the levels that change (None removes a level)."""
         unknown = [name for name in changes if name not in type(self).model_fields]
         if unknown:
             raise RubricError("; ".join(unknown_key(name, type(self).model_fields) for name in unknown))

@@ -1,4 +1,4 @@
-"""What changed from one rubric to another, in words."""
+"""The changes from one rubric to another, in words."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def differences(old: Rubric, new: Rubric) -> str:
-    """What changed from one rubric to another, one change per line; empty if nothing did (see `Rubric.diff`)."""
+    """The changes from one rubric to another, one per line; empty if there are none (see `Rubric.diff`)."""
     lines = _changed(old, new, ("id", "description", "mode", "inputs", "template", "layout", "pass_at"))
     lines += [f"criterion {name!r} is gone" for name in old.names if name not in new.names]
     lines += [f"criterion {name!r} is new" for name in new.names if name not in old.names]

@@ -23,27 +23,27 @@ from evalkit.rubrics.yaml_files import dump_yaml, read_yaml
 
 
 class Profile(BaseModel):
-    """A frozen judge: what `ek.judge(items, profile)`, the gate and LightEval all read.
+    """A frozen judge, used by `ek.judge(items, profile)`, the gate and LightEval.
 
     Attributes
     ----------
     profile, version
         Its name and version.
     rubric
-        ``id@version``; None leaves it to the caller (`with_rubric`).
+        ``id@version``; None: the caller passes one (`with_rubric`).
     rubric_hash
         The rubric's content hash when it was frozen; checked on load.
     judges
-        The judges; empty leaves them to the caller.
+        The judges; empty: the caller passes them.
     template
         Overrides the rubric's template.
     samples
-        Samples a judge and item, from 1 to 1000.
+        Samples per judge and item, from 1 to 1000.
     vote, ties, min_self_agreement
-        Rule from samples to a vote; ties, and votes of a judge who agrees less than this with itself
-        (0-1), are unscored where the profile says so.
+        How samples become a vote; whether ties stay unscored; and the self-agreement (0-1) below which a judge's vote
+        is unscored.
     aggregate, quorum
-        Rule from votes to a score; more than `quorum` (0-1) of the weight must be scored, 1 means all.
+        How votes become a score; more than `quorum` (0-1) of the weight must be scored, and 1 means all of it.
 
     Raises
     ------
@@ -91,12 +91,12 @@ class Profile(BaseModel):
             raise ValueError(str(problem)) from None
 
     def load(self) -> Rubric:
-        """The rubric that the profile names, its hash checked.
+        """The profile's rubric, with its hash checked.
 
         Raises
         ------
         RubricError
-            When the profile names none, or the file is not the one that was frozen.
+            When the profile has no rubric, or the file differs from the frozen one.
         """
         if self._rubric is not None:
             return self._rubric
@@ -158,7 +158,7 @@ class Profile(BaseModel):
 
 
 def judge_dict(judge: Judge) -> dict[str, Any]:
-    """A judge's fields as they stand in a profile, defaults left out; never a key."""
+    """A judge's fields as in a profile, without defaults; never a key."""
     plain = Judge(judge.provider, judge.model, ask=judge.ask)
     values: dict[str, Any] = {"provider": judge.provider, "model": judge.model, "temperature": judge.temperature}
     values["weight"] = int(judge.weight) if judge.weight.is_integer() else judge.weight
@@ -181,7 +181,7 @@ def load_profile(name: str | Path) -> Profile:
     Raises
     ------
     ConfigError
-        When there is none, or the file breaks the rules: the message names file, key and what is allowed.
+        When it is not found, or the file is invalid: the message names the file, the key and what is allowed.
     """
     path = Path(name)
     if isinstance(name, str) and path.suffix not in (".yaml", ".yml"):
@@ -215,7 +215,7 @@ RubricLike = Rubric | Profile | str | Path
 
 
 def rubric_or_profile(given: RubricLike) -> Rubric | Profile:
-    """The rubric or profile that is given, named or in a file."""
+    """A rubric or profile from an object, a name or a file."""
     if isinstance(given, (Rubric, Profile)):
         return given
     if not isinstance(given, (str, Path)):
@@ -228,6 +228,6 @@ def rubric_or_profile(given: RubricLike) -> Rubric | Profile:
 
 
 def rubric_of(given: RubricLike) -> Rubric:
-    """The rubric that is given, named or in a file; of a profile its rubric."""
+    """A rubric from an object, a name or a file; for a profile its rubric."""
     found = rubric_or_profile(given)
     return found.load() if isinstance(found, Profile) else found

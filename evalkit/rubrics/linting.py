@@ -1,4 +1,4 @@
-"""What to fix in a rubric before judges read it: errors of its template and of items, warnings about its wording."""
+"""Problems of a rubric: errors in its template and in items, warnings about its wording."""
 
 from __future__ import annotations
 

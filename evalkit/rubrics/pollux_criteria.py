@@ -57,8 +57,8 @@ def load_pollux(
     Returns
     -------
     tuple of Criterion
-        Scales are interval. One name often stands for several criteria, each for another kind of task:
-        where two of those loaded share a name, the id is added, ``Креативность [creativity__5]``.
+        Scales are interval. One name often belongs to several criteria, each for another kind of task:
+        if two loaded criteria share a name, the id is added, ``Креативность [creativity__5]``.
         Criteria of the group Critical are ``critical``; there 0 is the good level (1 says that the answer
         cannot be judged), so they are ``better: low`` and pass at 0. Other scales of two levels pass at
         the higher one, longer ones have no pass rule.
@@ -66,8 +66,8 @@ def load_pollux(
     Raises
     ------
     RubricError
-        When the file cannot be read, is no JSON (line and column are named), lacks one of `ids`, or an
-        entry is not of this form: the message names file, entry and key.
+        When the file cannot be read, is not JSON (the message has line and column) or lacks one of `ids`, or an
+        entry is invalid: the message names file, entry and key.
 
     Examples
     --------

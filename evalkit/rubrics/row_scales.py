@@ -21,7 +21,7 @@ PAIR_SCORES = {"A": 1.0, "B": 0.0, "tie": 0.5}
 
 @dataclass(frozen=True, slots=True)
 class Measures:
-    """Which scale each row is measured on.
+    """The scale of each row.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class Measures:
 
     @property
     def has_rule(self) -> Flags:
-        """Per row: has the criterion a pass rule?"""
+        """Per row: does the criterion have a pass rule?"""
         return self._each([scale.has_rule for scale in self.scales])
 
     def _each(self, flags: list[bool]) -> Flags:
@@ -63,7 +63,7 @@ def measures(frame: pd.DataFrame) -> Measures:
     Raises
     ------
     InputError
-        When a cell is empty or holds no scale.
+        When a cell is empty or not a scale.
     """
     groups = group(frame, ["level", "scale"])
     rows = frame[["level", "scale"]].iloc[groups.first]
@@ -93,7 +93,7 @@ def norms(scores: Floats, measured: Measures) -> Floats:
 
 
 def label_norms(labels: Objects, measured: Measures) -> Floats:
-    """Nominal labels as 1 or 0 by the pass rule; NaN without one, without label and on other scales."""
+    """Nominal labels as 1 or 0 by the pass rule; NaN without a rule, without a label and on other scales."""
     result = np.full(len(labels), np.nan)
     for scale, rows in measured.parts():
         if scale.level == "nominal":
@@ -110,7 +110,7 @@ def answer_norms(scores: Floats, labels: Objects, measured: Measures) -> Floats:
 
 
 def off_scale(scores: Floats, labels: pd.Series[Any], measured: Measures) -> Flags:
-    """Per row: whether a judge cannot have said this on the row's scale; of a row without a score nothing is known."""
+    """Per row: whether the answer is not on the row's scale; False for rows without a score."""
     off = np.zeros(len(scores), dtype=bool)
     for scale, rows in measured.parts():
         if scale.level == "nominal":
@@ -128,7 +128,7 @@ def off_scale(scores: Floats, labels: pd.Series[Any], measured: Measures) -> Fla
 def nearest_labels(scores: Floats, measured: Measures, *, low: bool = False) -> tuple[Objects, Flags]:
     """The text of the code nearest to each score, and whether two codes are equally near.
 
-    Such a tie has no label, unless `low` asks for the lower of the two codes. Nominal rows have none.
+    Such a tie has no label, or with `low` that of the lower code. Nominal rows have no label.
     """
     labels = np.full(len(scores), None, dtype=object)
     tied = np.zeros(len(scores), dtype=bool)
@@ -151,7 +151,7 @@ def nearest_labels(scores: Floats, measured: Measures, *, low: bool = False) -> 
 
 
 def halfway_labels(scores: Floats, measured: Measures, tied: Flags) -> Objects:
-    """Where a score is half-way between two codes, both of them as a cell of `tied_labels`; else None."""
+    """For a score half-way between two codes, both codes as a cell of `tied_labels`; else None."""
     cells = np.full(len(scores), None, dtype=object)
     for scale, rows in measured.parts():
         at = np.flatnonzero(rows & tied & ~np.isnan(scores))

@@ -30,22 +30,22 @@ _RESERVED = frozenset({"rubric", "criterion", "fence", "item_id", "group_id", "s
 
 
 class Rubric(BaseModel):
-    """A versioned set of criteria, the inputs they need and the template that asks for them.
+    """A versioned set of criteria, with the inputs that they need and the template of the prompt.
 
     Attributes
     ----------
     id, version
         ``support``, ``v3``. A saved version never changes.
     description
-        What the whole rubric asks; reaches the prompt.
+        The question of the whole rubric; part of the prompt.
     mode
         ``pointwise``, or ``pairwise``: two answers (``answer_a``, ``answer_b``) are compared.
     inputs
-        Columns of the items that reach the prompt. A name ending in ``?`` may be missing in an item.
+        Columns of the items that the prompt shows. An input whose name ends in ``?`` is optional.
     template
         ``name@version``, or ``name`` for the newest.
     layout
-        ``rubric_first`` (default: providers' prompt caches hit) or ``item_first``.
+        ``rubric_first`` (default; lets providers cache the beginning of the prompt) or ``item_first``.
     criteria_per_call
         ``one``: a reply scores one criterion.
     criteria
@@ -147,7 +147,7 @@ class Rubric(BaseModel):
         return tuple(criterion.name for criterion in self.criteria)
 
     def criterion(self, name: str | None = None) -> Criterion:
-        """The criterion of that name; the name may be left out where there is only one."""
+        """The criterion of that name; the name may be omitted if there is only one."""
         if name is None:
             if len(self.criteria) > 1:
                 raise RubricError(f"rubric {self.id!r} has several criteria; pass one of {listed(self.names)}")
@@ -173,7 +173,7 @@ class Rubric(BaseModel):
 
     @property
     def edited(self) -> bool:
-        """True if it differs from the version that it was loaded or made as."""
+        """True if it differs from the version that was loaded or created."""
         return self.content_hash != self._saved
 
     @property
@@ -223,7 +223,7 @@ class Rubric(BaseModel):
         criterion
             Which criterion to change.
         **changes
-            Keys of `Criterion` or of `Rubric`; ``scale={1: "…"}`` changes only the levels that it names.
+            Keys of `Criterion` or of `Rubric`; ``scale={1: "…"}`` changes only that level.
 
         Examples
         --------
@@ -250,7 +250,7 @@ class Rubric(BaseModel):
         return made
 
     def diff(self, other: Rubric) -> str:
-        """What changed from this rubric to another, in words, one change per line; empty if nothing did.
+        """The changes from this rubric to another, in words, one per line; empty if there are none.
 
         Examples
         --------
@@ -262,12 +262,12 @@ class Rubric(BaseModel):
         return differences(self, other)
 
     def lint(self, items: ItemsLike | None = None, *, template: str | None = None) -> pd.DataFrame:
-        """What to fix before judges read the rubric.
+        """Problems to fix before the rubric is used.
 
         Parameters
         ----------
         items
-            Optional: items that it is to judge; they must have its inputs.
+            Optional: items to be judged; they must have the rubric's inputs.
         template
             Check this template instead of the rubric's.
 
@@ -275,7 +275,7 @@ class Rubric(BaseModel):
         -------
         pandas.DataFrame
             Columns `severity` (``error``: of the template or the items; ``warning``: about the wording), `where`,
-            `message`; empty when all is well.
+            `message`; empty if there is no problem.
         """
         return findings(self, items, template)
 
@@ -292,12 +292,12 @@ class Rubric(BaseModel):
         """Write the rubric as the next version of its id; existing files never change.
 
         If its content equals the newest version's, nothing is written. A rubric that was not edited keeps its own
-        number, if that is free and none is newer.
+        number if that number is free and the newest.
 
         Parameters
         ----------
         rubrics_folder
-            Where: by default the first of ``EVALKIT_RUBRICS``, else ``rubrics/`` beside the nearest
+            The folder; by default the first of ``EVALKIT_RUBRICS``, else ``rubrics/`` beside the nearest
             ``pyproject.toml``, else ``rubrics/`` in the working folder.
 
         Returns

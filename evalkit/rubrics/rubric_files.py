@@ -42,8 +42,8 @@ def load_rubric(name: str | Path) -> Rubric:
     Raises
     ------
     RubricError
-        When it is not found (the message lists the rubrics that exist), or the file breaks the rules: the message
-        names file, key and what is allowed.
+        When it is not found (the message lists the available rubrics), or the file is invalid: the message names the
+        file, the key and what is allowed.
 
     Examples
     --------
@@ -83,7 +83,7 @@ def list_rubrics() -> pd.DataFrame:
     -------
     pandas.DataFrame
         One row per version: `id`, `version`, `mode`, `criteria` (names, comma-separated), `inputs`, `template`,
-        `description`, `path`; sorted by id and version. The description of a file that breaks the rules is
+        `description`, `path`; sorted by id and version. The description of an invalid file is
         ``broken:`` and the error.
     """
     rows = []

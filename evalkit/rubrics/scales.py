@@ -1,4 +1,4 @@
-"""Scales: which answers a criterion allows, what they mean, and which of them pass."""
+"""Scales: the answers that a criterion allows, their meanings, and which of them pass."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def number(value: object) -> int | float | None:
 
 
 def code_text(code: Code) -> str:
-    """A code as the text that stands in `label` columns: ``2`` for 2 and 2.0, ``0.5`` for 0.5."""
+    """A code as text, as in `label` columns: ``2`` for 2 and 2.0, ``0.5`` for 0.5."""
     if isinstance(code, str):
         return code
     if isinstance(code, int):  # a reply's number may have more digits than a float
@@ -67,7 +67,7 @@ class Scale(Mapping[Code, str]):
     codes
         Numbers in rising order (ordinal, interval) or texts in the order given (nominal).
     texts
-        What each code means; empty where a scale was read back from a table.
+        The meaning of each code; empty if the scale was read from a table.
     level
         ``nominal`` (texts without order), ``ordinal`` (only the listed numbers) or ``interval``
         (any number from the lowest to the highest code).
@@ -76,7 +76,7 @@ class Scale(Mapping[Code, str]):
     pass_at
         A score passes at this value or better (``>=``; ``<=`` where low is better).
     pass_if
-        The codes that pass; the only form for nominal scales.
+        The codes that pass; for nominal scales the only kind of pass rule.
 
     Raises
     ------
@@ -203,7 +203,7 @@ class Scale(Mapping[Code, str]):
 
     @property
     def has_rule(self) -> bool:
-        """True if the criterion says what passes."""
+        """True if the criterion has a pass rule."""
         return self.pass_at is not None or self.pass_if is not None
 
     @property
@@ -227,7 +227,7 @@ class Scale(Mapping[Code, str]):
         return 1.0 - share if self.better == "low" else share
 
     def passed(self, code: Code) -> bool | None:
-        """Whether a code passes; None where the criterion has no pass rule."""
+        """Whether a code passes; None if the criterion has no pass rule."""
         if self.pass_if is not None:
             return code in self.pass_if
         if self.pass_at is None:
@@ -238,7 +238,7 @@ class Scale(Mapping[Code, str]):
     def nearest(self, score: float) -> tuple[Code | None, bool]:
         """The listed code nearest to a score, and whether two are equally near (then the code is None).
 
-        NaN is near to none.
+        NaN has no nearest code.
         """
         if math.isnan(score):
             return None, False
@@ -274,7 +274,7 @@ class Scale(Mapping[Code, str]):
 
 
 def folded(value: object) -> str | None:
-    """What nominal codes are compared by; None for what cannot be one."""
+    """The text by which nominal codes are compared; None for a value that cannot be a code."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, bool):

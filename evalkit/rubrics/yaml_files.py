@@ -14,12 +14,12 @@ from evalkit.errors import RubricError
 
 
 def read_yaml(path: Path) -> Any:
-    """The content of a YAML file, loaded safely; a RubricError names the file and the line."""
+    """The content of a YAML file, loaded safely; RubricError with file and line if it is invalid."""
     return parse_yaml(path, read_text(path))
 
 
 def read_text(path: Path) -> str:
-    """The text of a file; a RubricError says why it cannot be read."""
+    """The text of a file; RubricError if it cannot be read."""
     try:
         return path.read_text(encoding="utf-8")
     except OSError as problem:
@@ -29,7 +29,7 @@ def read_text(path: Path) -> str:
 
 
 def parse_yaml(path: Path, text: str) -> Any:
-    """The content of YAML text; a RubricError names the file `path` and the line."""
+    """The content of YAML text; RubricError with file and line if it is invalid."""
     from ruamel.yaml import YAML
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
@@ -45,7 +45,7 @@ def parse_yaml(path: Path, text: str) -> Any:
 
 
 def dump_yaml(values: Mapping[str, Any]) -> str:
-    """A mapping as YAML text, in its order, long texts on one line."""
+    """A mapping as YAML text, in its order, long strings on one line."""
     from ruamel.yaml import YAML
 
     writer = YAML()
@@ -72,7 +72,7 @@ def _quoted(value: Any) -> Any:
 
 
 def write_new(path: Path, text: str) -> None:
-    """Write a file that must not exist yet (else FileExistsError); it appears whole or not at all."""
+    """Write a new file atomically; FileExistsError if it exists."""
     scratch = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

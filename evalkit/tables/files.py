@@ -145,7 +145,7 @@ def load_items(
     ----------
     source
         A path ending in ``.jsonl``, ``.json`` (a list of objects), ``.csv``, ``.tsv`` or ``.parquet``
-        (``.gz`` behind the text formats), or the name of a data set on the Hugging Face hub.
+        (text formats may end in ``.gz``), or the name of a data set on the Hugging Face hub.
     item_id
         The column that holds the ids; by default ``item_id``, else the row number.
     split, name
@@ -154,12 +154,12 @@ def load_items(
     Returns
     -------
     pandas.DataFrame
-        As `as_items` gives it.
+        As returned by `as_items`.
 
     Raises
     ------
     InputError
-        When the file is missing, a line is broken (with its number) or ids are doubled.
+        When the file is missing, a line is invalid (the message has its number) or ids are not unique.
     MissingExtraError
         When parquet or a hub data set needs a package that is not installed.
     """
@@ -194,12 +194,12 @@ def read_table(path: str | Path, name: str, *others: str) -> pd.DataFrame:
     path
         The file.
     name, *others
-        Which table it is; of several the first whose columns are all there.
+        The kind of table; of several the first whose columns all exist.
 
     Notes
     -----
-    Empty cells are missing; a JSONL file without a line is an empty table. An explanation that is an empty
-    text stays one, except from CSV, where nothing tells it from a missing one.
+    Empty cells are missing; a JSONL file without a line is an empty table. An empty explanation stays an empty
+    string, except from CSV, which cannot distinguish it from a missing one.
     """
     path = Path(path)
     frame = _read(path)
@@ -221,12 +221,12 @@ def read_table(path: str | Path, name: str, *others: str) -> pd.DataFrame:
 
 
 def check_target(path: str | Path) -> None:
-    """Whether `write_frame` could write there: to be asked before anything is paid.
+    """Check that `write_frame` can write to a path, before any call.
 
     Raises
     ------
     InputError
-        When the ending is unknown, or a folder is in the way or cannot be written.
+        When the ending is unknown, the path is a folder, or its folder cannot be written.
     MissingExtraError
         When parquet needs a package that is not installed.
     """
@@ -241,15 +241,15 @@ def check_target(path: str | Path) -> None:
 
 
 def write_frame(frame: pd.DataFrame, path: str | Path) -> Path:
-    """A DataFrame as a file whose form the ending says; written beside and moved, so never half there.
+    """Write a DataFrame atomically to a file; the ending determines the format.
 
-    In CSV and TSV, lists and mappings are written as JSON, booleans as ``true`` and ``false``, and what is
-    missing as an empty cell.
+    In CSV and TSV, lists and mappings are written as JSON, booleans as ``true`` and ``false``, and missing values
+    as empty cells.
 
     Raises
     ------
     InputError
-        When the ending is unknown, a value cannot be written in that form, or the disk is full: what was there stays.
+        When the ending is unknown, a value does not fit the format, or the disk is full; an existing file stays.
     MissingExtraError
         When parquet needs a package that is not installed.
     """
@@ -307,7 +307,7 @@ def _pyarrow(what: str) -> Any:
 
 
 def records(frame: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    """The rows as JSON values: what is missing is None, whatever its type was.
+    """The rows as JSON values; missing values of any type are None.
 
     Examples
     --------

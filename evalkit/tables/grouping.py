@@ -1,4 +1,4 @@
-"""Group codes of long tables: the vectorised base of every vote, score and figure."""
+"""Group codes of long tables, from which votes, scores and figures are computed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ClustersLike = Mapping[str, Any] | pd.Series
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """Which group each row belongs to, groups numbered in order of their first row.
+    """The group of each row; groups are numbered in order of their first row.
 
     Attributes
     ----------
@@ -100,7 +100,7 @@ def group(frame: pd.DataFrame, keys: Sequence[str], *, may_miss: Sequence[str] =
 
 
 def refuse_doubles(frame: pd.DataFrame, keys: Sequence[str], what: str, *, may_miss: Sequence[str] = ()) -> None:
-    """Raise InputError when two rows have one key (a table that was concatenated with itself)."""
+    """Raise InputError if two rows have the same key (a table concatenated with itself)."""
     doubled = len(frame) - len(group(frame, keys, may_miss=may_miss))
     if doubled:
         rows = frame.loc[frame.duplicated(list(keys)).to_numpy(), list(keys)].iloc[0]
@@ -149,7 +149,7 @@ class Tally:
     n_groups: int
 
     def top(self) -> Floats:
-        """The largest weight in each group; 0 where the group has no rows."""
+        """The largest weight in each group; 0 if the group has no rows."""
         most = np.zeros(self.n_groups)
         np.maximum.at(most, self.group, self.weight)
         return most
@@ -183,7 +183,7 @@ def tally(groups: Ints, values: Ints, n_groups: int, weights: Floats | None = No
 
 
 def most_frequent(groups: Groups, texts: pd.Series) -> Objects:
-    """The most frequent text of each group (of equally frequent ones the first in the alphabet); None without any."""
+    """The most frequent text of each group (the first in the alphabet if several are); None without texts."""
     names = texts.astype("category")
     names = names.cat.reorder_categories(sorted(names.cat.categories))
     codes = names.cat.codes.to_numpy().astype(np.int64)

@@ -35,7 +35,7 @@ def as_items(source: ItemsLike, *, item_id: str | None = None, columns: Iterable
     item_id
         The column that holds the ids; by default ``item_id``, else the (unique) index as text.
     columns
-        Keep only these columns, where they are there; by default all.
+        Keep only these columns, if present; by default all.
 
     Returns
     -------
@@ -46,14 +46,14 @@ def as_items(source: ItemsLike, *, item_id: str | None = None, columns: Iterable
     Raises
     ------
     InputError
-        For doubled or missing ids, for something that is no table, for values that are no JSON.
+        For repeated or missing ids, a source that is not a table, or values that are not JSON.
 
     Notes
     -----
-    One item has one form, and one reply key, whatever it was read from, with these exceptions, where the
-    source itself has lost something: a CSV cell is text, so that lists, mappings and ``3.0`` come back as
-    the text that stands there and empty stands for missing; 32-bit floats are not the decimals that were
-    rounded to them; whole numbers beyond 2**53 in a float column are rounded.
+    An item has the same form, and the same reply key, whatever it was read from, unless the source itself lost
+    something: CSV cells are text, so lists, mappings and ``3.0`` come back as text, and missing values as empty
+    text; 32-bit floats are not the decimals that were rounded to them; integers beyond 2**53 in a float column
+    are rounded.
 
     Examples
     --------
@@ -77,12 +77,12 @@ def as_items(source: ItemsLike, *, item_id: str | None = None, columns: Iterable
 
 
 def column_names(source: Any) -> list[str]:
-    """The columns of whatever `as_items` takes, as they came and unchecked: for messages."""
+    """The columns of a source of items, unchecked; for messages."""
     return [str(column) for column in as_frame(source).columns]
 
 
 def as_frame(source: Any) -> pd.DataFrame:
-    """Whatever `as_items` takes as a DataFrame, its columns as they came and unchecked."""
+    """A source of items as a DataFrame, with its columns unchanged and unchecked."""
     if isinstance(source, pd.DataFrame):
         return source
     if isinstance(source, pd.Series):

@@ -1,7 +1,7 @@
-"""Names and types of every table's columns; making, checking and mending tables.
+"""Names and types of every table's columns; creating, checking and converting tables.
 
-The long tables are plain DataFrames. `table(name, columns)` makes one, `check(frame, name)` takes one
-from outside: it names what is missing and restores the types that a CSV file or a `concat` changed.
+The long tables are plain DataFrames. `table(name, columns)` creates one. `check(frame, name)` checks a table from
+outside: it reports missing columns and restores the types that a CSV file or a `concat` changed.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ TABLES: dict[str, dict[str, str]] = {
         "n_partial": "int64",
     },
 }
-"""Table name -> column -> type: the one place where both are decided."""
+"""Table name -> column -> type."""
 
 _LATER = {"votes": {"tied_labels"}, "scores": {"tied_labels"}}  # tables saved before lack them
 
@@ -154,7 +154,7 @@ def _category(column: Any) -> Any:
 
 
 def _text(value: Any) -> str:
-    """A cell as text: numbers that a CSV reader made of codes and ids get their old form back."""
+    """A cell as text: codes and ids that a CSV reader turned into numbers get their old form back."""
     if isinstance(value, (bool, np.bool_)):
         return "true" if value else "false"
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
@@ -209,13 +209,13 @@ def check(frame: Any, name: str, *, need: Iterable[str] | None = None) -> pd.Dat
     name
         One of `TABLES`.
     need
-        Columns that must be there; by default all that every version of the table has.
+        Required columns; by default those that every version of the table has.
 
     Raises
     ------
     InputError
-        When it is no DataFrame, or columns are missing (the message names both what is missing and what
-        is there) or hold something else than they should.
+        When it is not a DataFrame, or columns are missing (the message lists missing and available ones) or have
+        invalid values.
     """
     kinds = TABLES[name]
     if not isinstance(frame, pd.DataFrame):

@@ -1,7 +1,7 @@
-"""Ties and unscored answers: how a comparison counts them, and among which labels a tie is.
+"""Ties and unscored answers: how a comparison counts them, and which labels are tied.
 
-A tie is a scored answer without one label: a judge of pairs that prefers whichever answer stands first, or samples that
-are split evenly. The choices stand here once, for every function that compares judges with people or each other.
+A tie is a scored answer without a single label: a judge of pairs prefers whichever answer is shown first, or its
+samples are split evenly. The choices apply to every function that compares judges with people or with each other.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ class Counting:
 
 
 LEFT_OUT = Counting()
-"""Both left out, which rewards a judge that abstains."""
+"""Ties and unscored answers left out, which rewards a judge that abstains."""
 
 
 def check_counting(
     function: str, ties: Ties, unscored: Unscored = "drop", *, but: Sequence[str] = (), why: str = ""
 ) -> Counting:
-    """Both choices; ConfigError for an unknown one, and for one of `but` (``ties=half``): `why`.
+    """Check both choices; ConfigError for an unknown one, and for one of `but` (``ties=half``) with the reason `why`.
 
     Examples
     --------
@@ -77,7 +77,7 @@ def _place(label: str) -> tuple[float, str]:
 
 
 def labels_among(cell: object) -> tuple[str, ...]:
-    """The labels of one cell of `tied_labels`; none where it is empty.
+    """The labels in one cell of `tied_labels`; empty for an empty cell.
 
     Examples
     --------

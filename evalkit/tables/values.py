@@ -1,4 +1,4 @@
-"""One canonical form for every value of an item, whatever it was read from."""
+"""The canonical form of an item's values, whatever they were read from."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from evalkit.errors import InputError
 
 
 def canonical_text(text: str) -> str:
-    """NFC with LF line ends: the same text for the same characters, however they were typed."""
+    """NFC with LF line ends, so that equal characters give equal texts."""
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     if text.isascii() or unicodedata.is_normalized("NFC", text):
@@ -36,13 +36,13 @@ def is_missing(value: object) -> bool:
 def canonical(value: Any) -> Any:
     r"""A value as plain Python: arrays to lists, numpy to Python, integral floats to int, times to ISO text.
 
-    Missing values come out as None; missing fields of mappings are dropped; text is NFC with LF.
+    Missing values become None; missing fields of mappings are dropped; text is NFC with LF.
 
     Raises
     ------
     InputError
-        For values that are no JSON: bytes, sets, functions, infinities, whole numbers beyond 64 bits,
-        broken text.
+        For values that are not JSON: bytes, sets, functions, infinities, integers beyond 64 bits, and
+        invalid text.
 
     Examples
     --------
@@ -71,7 +71,7 @@ def canonical(value: Any) -> Any:
 
 
 def _unboxed(value: Any) -> Any:
-    """A numpy value as Python's; times stay exact (`item` and `tolist` make bare numbers of nanoseconds)."""
+    """A numpy value as a Python value; times stay exact (`item` and `tolist` turn nanoseconds into plain numbers)."""
     if value.dtype.kind != "M":
         return value.tolist()
     return pd.Timestamp(value[()]) if value.ndim == 0 else list(value)

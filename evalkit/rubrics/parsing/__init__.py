@@ -1,7 +1,7 @@
 """Reply text -> code, explanation, error.
 
-Pure functions of the text: parsing comes after the cache, so a better parser re-reads what was paid
-for. `docs/adr/0004-parsing.md` says which answer wins, and when a reply stays unscored.
+Pure functions of the text: parsing comes after the cache, so a better parser can read paid replies
+again. `docs/adr/0004-parsing.md` describes which answer wins, and when a reply stays unscored.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from evalkit.rubrics.scales import Scale
 __all__ = ["FORMS", "Form", "Parsed", "Parser", "check_form", "parse_reply", "parser_for"]
 
 FORMS = ("json", "tagged", "number", "label", "regex:PATTERN")
-"""How a reply may look: what a template's form may say."""
+"""The forms of a reply that a template may require."""
 
 Form = str | re.Pattern[str] | Mapping[str | re.Pattern[str], Any]
 """One of `FORMS`, a compiled pattern with a group, or patterns with the code that each stands for."""
@@ -38,7 +38,7 @@ _BLANK = "\ufeff \t\r\n"
 
 
 class Parser(Protocol):
-    """A prepared parser: text, finish reason and refusal of one reply in, a `Parsed` out."""
+    """A prepared parser, called with the text, finish reason and refusal of one reply."""
 
     def __call__(self, text: str | None, finish_reason: str | None = None, refusal: str | None = None, /) -> Parsed:
         """Read one reply; never raises for any text."""
@@ -91,7 +91,7 @@ def parse_reply(reply: Reply | str, form: str, scale: Scale, criterion: str = ""
     reply
         The raw reply, or its text.
     form
-        How it was asked to look, one of `FORMS`.
+        The form that the prompt requires, one of `FORMS`.
     scale
         The answers that the criterion allows.
     criterion
@@ -100,13 +100,13 @@ def parse_reply(reply: Reply | str, form: str, scale: Scale, criterion: str = ""
     Returns
     -------
     Parsed
-        With a code of the scale, or None and the reason: what the reply quotes is no verdict, and of two
-        verdicts that differ none counts.
+        With a code of the scale, or None and the reason: a quoted answer is not a verdict, and two
+        different verdicts are ambiguous.
 
     Raises
     ------
     RubricError
-        For an unknown form. A text never raises.
+        For an unknown form; never because of the text.
 
     Examples
     --------
@@ -127,7 +127,7 @@ def parser_for(form: Form, scale: Scale, criterion: str = "") -> Parser:
 
     Call it as ``parser(text, finish_reason, refusal)``; clean replies take a few microseconds. A compiled
     pattern is a form of its own: the answer is its group named ``score``, else its first group. A mapping from
-    patterns to codes reads the one code whose patterns match; instead of a code it may name a reason, as in
+    patterns to codes reads the one code whose patterns match; instead of a code, a pattern may map to a reason, as in
     ``{"cannot tell": "abstained"}``.
 
     Raises
@@ -221,7 +221,7 @@ def _careful(
     whole: Callable[[str], Parsed | None],
     read: Callable[[str, bool], Parsed],
 ) -> Parsed:
-    """Refused replies first, then what parses whole, then the form on what is left without thinking."""
+    """Check for a refusal, then parse the whole reply, then apply the form to the reply without its thinking."""
     if (refusal and refusal.strip()) or ended(finish_reason, WITHHELD):
         return Parsed(None, (refusal or "").strip(), "refused")
     cut = ended(finish_reason, CUT)
@@ -260,7 +260,7 @@ def _is_verdict(found: Parsed) -> bool:
 
 
 def _agreed(found: Parsed, before: list[Parsed], inside: list[Parsed]) -> Parsed:
-    """What is left when verdicts stand before a closing tag too, or in a block of thinking further down."""
+    """The result if there are also verdicts before a closing tag, or in a later block of thinking."""
     said = [part for part in before if _is_verdict(part)]
     verdicts = [part for part in (found, *said, *inside) if _is_verdict(part)]
     if _is_verdict(found) or said:

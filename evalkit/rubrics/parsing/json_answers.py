@@ -18,10 +18,10 @@ VERDICTS = (
     *("score", "label", "rating", "grade", "verdict", "final_score", "final_verdict", "overall_score", "judgment"),
     *("judgement", "choice", "decision", "оценка", "балл", "вердикт"),
 )
-"""Keys that hold the answer, the likeliest first; case, spaces and dashes do not matter."""
+"""Keys of the answer, the likeliest first; case, spaces and dashes do not matter."""
 
 ECHOES = ("result", "answer", "value", "результат", "ответ")
-"""Keys that may also repeat what was judged: they hold the answer where no other key does."""
+"""Keys that may also repeat what was judged: they count as the answer only if no other key does."""
 
 _INPUTS = frozenset(
     [
@@ -53,7 +53,7 @@ _REPAIRABLE, _NESTED, _DEEPEST, _LONGEST_LIST = 16_384, 64, 3, 256
 
 
 class _Answer(NamedTuple):
-    """An object's answer with its explanation; an echo counts only where no other object answers."""
+    """An object's answer with its explanation; an echo counts only if no other object answers."""
 
     reading: Reading
     explanation: str
@@ -121,7 +121,7 @@ def _storable(text: str) -> str:
 
 
 def _merged(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """An object whose doubled keys keep all their values."""
+    """An object in which duplicate keys keep all their values."""
     values: dict[str, Any] = {}
     for key, value in pairs:
         if key in values and values[key] != value:
@@ -132,7 +132,7 @@ def _merged(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
 
 
 class _Doubled(list[Any]):
-    """The values of a key that stands in an object more than once."""
+    """The values of a key that an object has more than once."""
 
 
 def _loaded(piece: str, reader: Reader, name: str) -> tuple[bool, _Answer | None]:
@@ -184,7 +184,7 @@ def _holds(value: Any) -> bool:
 
 
 def _one(value: Any, reader: Reader) -> Reading:
-    """The reading of a key's value; of several, the one that all of them say."""
+    """The reading of a key's value; of a list, the reading that all elements share."""
     if isinstance(value, list) and len(value) > _LONGEST_LIST:
         return UNREADABLE
     readings = [reader.value(item) for item in (value if isinstance(value, list) and value else [value])]
@@ -192,7 +192,7 @@ def _one(value: Any, reader: Reader) -> Reading:
 
 
 def _wrapped(fields: dict[str, Any], name: str) -> list[Any]:
-    """The objects below an object in which a verdict may stand: under a known name, or the only one."""
+    """The objects within an object that may contain a verdict: those under a known key, or the only one."""
     objects = {key: item for key, item in fields.items() if isinstance(item, (dict, list))}
     own = objects.get(_folded(name))
     if own is not None:
@@ -215,7 +215,7 @@ def _text(value: Any) -> str:
 
 
 def _same(answers: Iterable[_Answer | None]) -> _Answer | None:
-    """What all answers say; echoes count only where nothing else does."""
+    """The answer that all share; echoes count only if there is nothing else."""
     found = [answer for answer in answers if answer is not None]
     found = [answer for answer in found if not answer.echo] or found
     if not found:
@@ -226,7 +226,7 @@ def _same(answers: Iterable[_Answer | None]) -> _Answer | None:
 
 
 def _embedded(text: str, reader: Reader, cut: bool, name: str) -> _Answer | None:
-    """What the objects in a text say that are not quoted; nothing that stands below one without its last brace."""
+    """The answer of the unquoted objects in a text; an object without its closing brace hides those after it."""
     shown = masked(text, cut=cut, own=lambda block: _is_answer(block, reader, name))
     spans, unclosed = _spans(text, shown)
     found: list[_Answer] = []
@@ -256,7 +256,7 @@ def _is_answer(block: str, reader: Reader, name: str) -> bool:
 
 
 def _spans(text: str, shown: str) -> tuple[list[tuple[int, int]], int | None]:
-    """The outermost ``{…}`` of a text, and where one begins that is not closed."""
+    """The outermost ``{…}`` of a text, and the start of one that is not closed."""
     spans: list[tuple[int, int]] = []
     at = 0
     while (at := shown.find("{", at)) >= 0:
@@ -293,7 +293,7 @@ def _keyed(name: str) -> re.Pattern[str]:
 
 
 def _mended(piece: str, reader: Reader, name: str, depth: int = 1) -> _Answer | None:
-    """The answer of a piece that is nearly JSON; None where mending would have to guess it."""
+    """The answer of a piece that is nearly JSON; None if a repair would have to guess it."""
     # the size and nesting limits keep json_repair, which is not linear, within milliseconds
     if len(piece) > _REPAIRABLE or piece.count("{") + piece.count("[") > _NESTED:
         return None

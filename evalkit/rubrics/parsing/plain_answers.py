@@ -1,6 +1,6 @@
 """The forms ``number`` and ``label``: an answer on a line of its own, alone or after a word like ``Rating:``.
 
-`docs/adr/0004-parsing.md` says which answer wins and when two are ambiguous.
+`docs/adr/0004-parsing.md` describes which answer wins and when two are ambiguous.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _SAFE_REST, _SHORT_LINE = 12, 80
 
 
 class _Found(NamedTuple):
-    """One answer in a text: what it says, and where its line begins and the answer ends."""
+    """One answer in a text: its reading, the start of its line and the end of the answer."""
 
     reading: Reading
     start: int
@@ -73,7 +73,7 @@ class _Found(NamedTuple):
 
     @property
     def is_short(self) -> bool:
-        """True where label and value fit in a short line."""
+        """True if label and value fit in a short line."""
         return self.end - self.start <= _SHORT_LINE
 
 
@@ -247,7 +247,7 @@ def _inline(text: str, reader: Reader) -> _Found | None:
 def _complete(text: str, found: _Found, first: tuple[int, int]) -> bool:
     """Whether an answer in a reply that was cut off is the whole answer.
 
-    Only one at the head can be: what stands further down may be quoted, with the real one cut away.
+    Only an answer at the beginning can be: a later one may be quoted, with the real one cut off.
     """
     if found.start > first[1]:
         return False

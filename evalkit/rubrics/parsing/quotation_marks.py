@@ -1,6 +1,6 @@
 """Quotation marks within a text, paired: ``"…"``, ``«…»``, ``„…“`` and the like, one inside another.
 
-`docs/adr/0004-parsing.md` lists the marks that count, and what happens where one of a pair is missing.
+`docs/adr/0004-parsing.md` lists the marks that count, and the rule for a mark without its pair.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _merged(spans: list[Span]) -> list[Span]:
 
 
 def pairs(text: str, *, cut: bool) -> list[Span]:
-    """Marks paired, inner pairs too; of a mark without its pair, the rest of its paragraph."""
+    """The text between paired marks, inner pairs too; after a mark without its pair, the rest of the paragraph."""
     spans: list[Span] = []
     open_: list[tuple[str, int]] = []
     waits = dict.fromkeys(_CLOSES, 0)
@@ -119,7 +119,7 @@ def _code_end(runs: dict[int, list[int]], at: int, length: int) -> int | None:
 def _take(
     text: str, mark: str, at: int, open_: list[tuple[str, int]], waits: dict[str, int], spans: list[Span]
 ) -> None:
-    """One mark: it closes the last one that waits for it, opens a quotation, or is none."""
+    """Process one mark: it closes the last mark that waits for it, opens a quotation, or is not a quotation mark."""
     before, after = text[at - 1 : at] or " ", text[at + 1 : at + 2] or " "
     if mark in "\"'":
         opens, closes = _direction(before, after, mark)

@@ -1,6 +1,6 @@
-"""What a judge quotes: the parts of a reply in which nothing is a verdict.
+"""The parts of a reply that a judge quotes, in which nothing is a verdict.
 
-`docs/adr/0004-parsing.md` lists the marks that count, and what happens where one of a pair is missing.
+`docs/adr/0004-parsing.md` lists the marks that count, and the rule for a mark without its pair.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from evalkit.rubrics.parsing.quotation_marks import PARAGRAPH, Keeps, Span, pairs, quoted
 
 FILL = "\ufffc"
-"""Stands for each character of a quotation but line breaks: no letter, digit, space or mark that a reader knows."""
+"""Replaces each character of a quotation except line breaks: not a letter, digit, space or mark that readers know."""
 
 _ANY_MARK = re.compile(
     r"[\"'«»“”„‟‹›‘‚「」『』《》〝❝❛＂`~<>]|\\begin|\[(?:quote|code|(?:the )?(?:begin|start))|&gt;|\n(?: {4}|\t)",
@@ -94,13 +94,13 @@ def masked(
     text
         A reply without its thinking.
     keeps
-        Tells, from what stands before it on its line and what it holds, whether a short quotation is a judge's own
+        Decides, from the text before it on its line and its content, whether a short quotation is a judge's own
         answer: ``Rating: "2"`` is not a quotation.
     cut
         The reply was cut off: a quotation that is left open then ends with the text, else with its paragraph.
     own
-        Tells whether the text of a code block is a verdict and nothing else. Such a block is the judge's own where it
-        opens or ends the reply and the line before it does not say that somebody else speaks.
+        Decides whether the text of a code block is a verdict and nothing else. Such a block is the judge's own if it
+        opens or ends the reply and the line before it does not introduce another speaker.
 
     Examples
     --------
@@ -115,7 +115,7 @@ def masked(
 
 
 def unfenced(text: str) -> str:
-    r"""What stands in a text that is one code block, or one line between straight marks; any other text as it is.
+    r"""The content of a text that is one code block, or one line in straight quotation marks; other texts unchanged.
 
     Examples
     --------
@@ -163,7 +163,7 @@ def _filled(text: str, spans: list[Span]) -> str:
 
 
 def _fenced(text: str, own: Callable[[str], bool] | None) -> list[Span]:
-    """From the first code block to the last one; a block that holds the judge's own verdict is left out."""
+    """From the first code block to the last one, without a block that is the judge's own verdict."""
     if "```" not in text and "~~~" not in text:
         return []
     fences = _fences(text)
@@ -187,7 +187,7 @@ def _fenced(text: str, own: Callable[[str], bool] | None) -> list[Span]:
 
 
 def _fences(text: str) -> list[re.Match[str]]:
-    """The lines that open and close code blocks: one that opens may have text before it, one that closes has none."""
+    """The lines that open and close code blocks: an opening one may have text before it, a closing one has none."""
     fences: list[re.Match[str]] = []
     for fence in _FENCE.finditer(text):
         last = fences[-1] if len(fences) % 2 else None
@@ -203,7 +203,7 @@ def _fences(text: str) -> list[re.Match[str]]:
 
 
 def _is_quoted(text: str, start: int, end: int, at: int) -> bool:
-    """Whether a block stands between quotation marks, what the blocks hold aside."""
+    """Whether a block is within quotation marks, the content of blocks left out."""
     rest = _filled(text, [(start, end)])
     return any(opened < at < closed for opened, closed in pairs(rest, cut=False))
 

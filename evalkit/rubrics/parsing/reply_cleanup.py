@@ -1,4 +1,4 @@
-"""The reply around the answer: thinking that is no part of it, refusals, explanations."""
+"""The reply around the answer: thinking, refusals, explanations."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class Thinking(NamedTuple):
     body
         The text without its thinking.
     before
-        What stood before closing tags without an opening one: thinking, unless it holds a verdict.
+        Texts before closing tags without an opening one: thinking, unless they contain a verdict.
     inside
-        What stood in blocks further down, where a judge may have quoted the tags.
+        Texts of later blocks, whose tags a judge may have quoted.
     is_open
-        A block was opened and never closed; the body is what stood before it.
+        A block was opened and never closed; the body is the text before it.
     """
 
     body: str
@@ -37,10 +37,10 @@ class Thinking(NamedTuple):
 
 
 def take_apart(text: str, *, cut: bool = False) -> Thinking:
-    """A reply without its thinking; tags within a quotation are none, nor after one that a cut left open.
+    """A reply without its thinking; tags do not count within a quotation, nor after one that a cut left open.
 
-    From an opening tag at the start of the reply or of a line to the next closing one is thinking; so is all before a
-    closing tag without an opening one (some servers strip it), and all after an opening tag that is never closed.
+    Thinking is the text from an opening tag, at the start of the reply or of a line, to the next closing tag; also all
+    text before a closing tag without an opening one (some servers strip it), and after an opening tag never closed.
 
     Examples
     --------
@@ -82,7 +82,7 @@ def take_apart(text: str, *, cut: bool = False) -> Thinking:
 
 
 def _starts_line(text: str, start: int, at: int) -> bool:
-    """Whether only white space stands before a place on its line, or since `start`."""
+    """Whether there is only white space before a place on its line, or since `start`."""
     near = text[max(start, at - 80) : at]
     return not near.rsplit("\n", 1)[-1].strip() and ("\n" in near or at - 80 <= start)
 
@@ -92,7 +92,7 @@ def _closes(tag: re.Match[str]) -> bool:
 
 
 def _closing_tag(text: str, start: int) -> re.Match[str] | None:
-    """The first closing tag outside of quotations; where all are quoted, the first one."""
+    """The first closing tag outside of quotations; if all are quoted, the first one."""
     if not any(_closes(tag) for tag in _TAG.finditer(text, start)):
         return None
     for source in (" " * start + masked(text[start:]), text):
@@ -152,7 +152,7 @@ _SHORT = 600
 
 
 def is_refusal(text: str) -> bool:
-    """True for a short text that declines to answer (ask only where no answer was found).
+    """True for a short text that declines to answer (check only replies without an answer).
 
     Examples
     --------
@@ -184,14 +184,14 @@ EXPLAINS = (
     "комментарий",
     "анализ",
 )
-"""Names under which judges give their reasons, in JSON and before a colon."""
+"""Names that judges use for their reasons, as JSON keys and before a colon."""
 
 _NAME = re.compile(rf"[\s*_#>`\-]{{0,12}}(?:{'|'.join(EXPLAINS)})[*_`]{{0,4}}\s{{0,3}}[:：][*_`]{{0,4}}", re.IGNORECASE)
 _LEFT = " \t\r\n.,;:!)*_`-–—"
 
 
 def clean_explanation(before: str, after: str = "") -> str:
-    """What stands around an answer as an explanation, without ``Rationale:`` and the like."""
+    """The text around an answer as an explanation, without ``Rationale:`` and the like."""
     parts = []
     for part in (before.strip(), after.lstrip(_LEFT).rstrip()):
         name = _NAME.match(part)

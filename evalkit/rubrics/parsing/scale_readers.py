@@ -12,12 +12,12 @@ from evalkit.core.choices import Reason
 from evalkit.rubrics.scales import Code, Scale, code_text
 
 LONGEST = 200
-"""Longest piece, in characters, that is looked at as an answer; longer ones are prose."""
+"""Characters of the longest piece that can be an answer; longer ones are prose."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """What one reply says.
+    """The content of one reply.
 
     Attributes
     ----------
@@ -29,7 +29,7 @@ class Parsed:
         Why there is no code: ``off_scale``, ``ambiguous``, ``unreadable``, ``truncated``, ``refused``
         or ``empty``; None if there is one.
     repaired
-        True if the answer came out of JSON that had to be mended.
+        True if the answer came from JSON that had to be repaired.
     """
 
     code: Code | None
@@ -39,14 +39,14 @@ class Parsed:
 
 
 class Reading(NamedTuple):
-    """One answer as it was read: a code or the reason why it is none, and where it ended in its piece."""
+    """One answer as read: a code, or the reason why there is none, and its end in its piece."""
 
     code: Code | None
     error: Reason | None = None
     end: int = 0
 
     def differs(self, other: Reading | None) -> bool:
-        """True if both were read and do not say the same."""
+        """True if both were read and differ."""
         return other is not None and self[:2] != other[:2]
 
 
@@ -102,7 +102,7 @@ _DECORATION = " \t\r\n*_`\"'“”«»‘’()[]{}<>.,!:;#$\\"
 
 
 def _names(scale: Scale) -> dict[str, Code]:
-    """Descriptions of the levels, where each is the text of one level only."""
+    """Descriptions of the levels that belong to one level only."""
     names: dict[str, Code] = {}
     doubled = set()
     for code, text in zip(scale.codes, scale.texts, strict=False):
@@ -112,7 +112,7 @@ def _names(scale: Scale) -> dict[str, Code]:
 
 
 def _alternatives(names: Iterable[str]) -> str:
-    """A pattern for one of these texts, the longest first; it matches nothing where there are none."""
+    """A pattern for one of these texts, the longest first; it matches nothing if there are none."""
     known = sorted(set(names), key=len, reverse=True)
     return "|".join(r"\s+".join(re.escape(word) for word in name.split()) for name in known) or r"(?!)"
 
@@ -145,7 +145,7 @@ class NumberReader:
         return UNREADABLE
 
     def labelled(self, piece: str) -> Reading | None:
-        """The reading of what stands after a label or under a key: an answer, or one that begins the piece."""
+        """The reading of the text after a label or under a key: an answer, or one that begins the piece."""
         return self.whole(piece) or self.leading(piece) or self._named(piece)
 
     def _named(self, piece: str) -> Reading | None:
@@ -180,7 +180,7 @@ class NumberReader:
         return AMBIGUOUS if _PAIR.search(piece) and len(plain) <= 60 else None
 
     def _agreed(self, found: re.Match[str], end: int) -> Reading:
-        """A name and a number beside it; two verdicts where the name is another level's."""
+        """A name and a number beside it; ambiguous if the name belongs to another level."""
         reading = self._on_scale(_value(found[2]), end)
         name = self.names.get(folded(found[1]).strip(_DECORATION))
         return reading if name is None or name == reading.code else AMBIGUOUS
@@ -264,7 +264,7 @@ class LabelReader:
         return self.labelled(value) or OFF_SCALE
 
     def labelled(self, piece: str) -> Reading | None:
-        """The reading of what stands after a label or under a key: an answer, or one that begins the piece."""
+        """The reading of the text after a label or under a key: an answer, or one that begins the piece."""
         return self.whole(piece) or self.leading(piece)
 
     def whole(self, piece: str) -> Reading | None:
@@ -296,7 +296,7 @@ class LabelReader:
         return None
 
     def lead(self, piece: str) -> Reading | None:
-        """The reading of what a piece begins with, whatever follows it."""
+        """The reading of the start of a piece, whatever follows it."""
         found = self._label.match(piece)
         if not found or (found[1][-1].isdigit() and _MORE_DIGITS.match(piece, found.end())):
             return None

@@ -22,7 +22,7 @@ _PIECE = 400
 
 
 def read_tagged(text: str, reader: Reader, cut: bool) -> Parsed:
-    """The answer of a reply in the form ``[FEEDBACK] … [RESULT] 2 [END]``; each ``[RESULT]`` must say the same."""
+    """The answer of a reply in the form ``[FEEDBACK] … [RESULT] 2 [END]``; all ``[RESULT]`` must agree."""
     shown = masked(text, partial(_keeps, reader), cut=cut, own=_is_result)
     results = list(_RESULT.finditer(shown))
     if not results:
@@ -81,7 +81,7 @@ _LEFT = re.compile(
 
 
 def read_pattern(text: str, pattern: re.Pattern[str], reader: Reader, cut: bool) -> Parsed:
-    """The answer that the matches of a pattern hold, outside of quotations; they must say the same."""
+    """The answer in the matches of a pattern outside of quotations; all matches must agree."""
     group: str | int = "score" if "score" in pattern.groupindex else 1
     shown, matches = _matches(text, pattern, group, cut)
     if not matches:
@@ -100,7 +100,7 @@ def read_pattern(text: str, pattern: re.Pattern[str], reader: Reader, cut: bool)
 
 
 def _matches(text: str, pattern: re.Pattern[str], group: str | int, cut: bool) -> tuple[str, list[re.Match[str]]]:
-    """The matches whose answer is not quoted, and the text that they were found in."""
+    """The matches whose answer is not quoted, and the text in which they were found."""
     shown = masked(text, _is_value, cut=cut, own=lambda block: pattern.fullmatch(block) is not None)
     matches = [match for match in pattern.finditer(shown) if match[group] and match[group].lstrip(" *_")[:1] != FILL]
     if matches or shown == text or not _QUOTES.intersection(pattern.pattern):
@@ -158,16 +158,16 @@ def _explained(text: str, match: re.Match[str]) -> str:
 
 
 Named = tuple[tuple[re.Pattern[str], Code | None, Reason | None], ...]
-"""Patterns, and the code or the reason that a match of each stands for."""
+"""Patterns, each with the code or the reason that it stands for."""
 
 _DIGIT_BEFORE = re.compile(r"\d[.,]?\Z|[+\-−]\Z")
 _DIGIT_AFTER = re.compile(r"\d|[.,]\d|\s{0,3}/\s{0,3}\d")
 
 
 def read_named(text: str, patterns: Named, cut: bool) -> Parsed:
-    """What the patterns stand for that match outside of quotations; two that differ are ambiguous.
+    """The code or reason of the patterns that match outside of quotations; different ones are ambiguous.
 
-    A match never starts or ends inside a number. A pattern that names quotation marks is looked for in quotations too.
+    A match never starts or ends inside a number. A pattern that contains quotation marks is searched in quotations too.
     """
     shown = masked(text, cut=cut, own=lambda block: any(pattern.fullmatch(block) for pattern, _, _ in patterns))
     found: dict[tuple[Code | None, Reason | None], re.Match[str]] = {}

@@ -1,4 +1,4 @@
-"""The prompt for one item, to look at before anything is paid."""
+"""The prompt for one item, to check before any call."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from evalkit.tables.items import ItemsLike, column_names
 def build_prompt(
     rubric: RubricLike, item: ItemsLike, criterion: str | None = None, *, template: str | None = None
 ) -> Prompt:
-    """What a judge would be asked about one item: look before you pay.
+    """The prompt for one item, without a call.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""From rubric and item to the prompt, and to the hashes that stand for them in a reply's key."""
+"""From rubric and item to the prompt, and to their hashes in a reply's key."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class _LevelView:
 
 @dataclass(frozen=True, slots=True)
 class _CriterionView:
-    """All of a criterion that a template sees."""
+    """The fields of a criterion that a template sees."""
 
     name: str
     description: str
@@ -44,7 +44,7 @@ class _CriterionView:
 
 @dataclass(frozen=True, slots=True)
 class _RubricView:
-    """All of a rubric that a template sees; `inputs` are those that the item has."""
+    """The fields of a rubric that a template sees; `inputs` are those that the item has."""
 
     description: str
     inputs: tuple[str, ...]
@@ -52,7 +52,7 @@ class _RubricView:
 
 @dataclass(frozen=True)
 class PromptBuilder:
-    """A rubric with the template that asks for it: makes prompts, and the hashes of what they hold."""
+    """A rubric with its template; builds prompts."""
 
     rubric: Rubric
     template: Template
@@ -64,7 +64,7 @@ class PromptBuilder:
         Raises
         ------
         RubricError
-            When there is no such template, or it asks for a number where the scale has none.
+            When the template is not found, or requires a number for a nominal scale.
         """
         if not isinstance(template, Template):
             template = load_template(template or rubric.template)

@@ -103,7 +103,7 @@ def _charged(value: Any) -> Any:
 
 @pass_context  # which also keeps constants from being joined when a template is compiled
 def _shown(_: Any, value: Any) -> Any:
-    """What `{{ … }}` shows."""
+    """Check a value that `{{ … }}` shows."""
     if isinstance(value, (str, int, float, StrictUndefined)):
         return value
     raise SecurityError(f"a {type(value).__name__} cannot be shown; show an input by fence('NAME')")
@@ -156,7 +156,7 @@ def _limited(plain: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _Sandbox(ImmutableSandboxedEnvironment):
-    """No way to Python, to chance, or to more text than the template and the item hold."""
+    """No access to Python, no randomness, and no text of unlimited length."""
 
     def getattr(self, obj: Any, attribute: str) -> Any:
         # fields of the views that a template gets; the sandbox's own way costs most of a prompt's time

@@ -36,7 +36,7 @@ class Template:
     source
         The Jinja source.
     form
-        How the reply is to look, from the file's header.
+        The form of the reply, from the file's header.
     """
 
     name: str
@@ -105,7 +105,7 @@ class Template:
         Parameters
         ----------
         variables
-            All that the template sees.
+            The variables that the template sees.
         known
             Blocks already rendered for the same rubric, criterion and set of inputs. Blocks that show nothing of the
             item are taken from it, and added to it: rendering them takes longer than evalkit's other work on a call.
@@ -137,7 +137,7 @@ class Template:
         _ = self._syntax
 
     def check(self, inputs: tuple[str, ...]) -> None:
-        """RubricError unless the template sees only what it may and uses every one of `inputs`."""
+        """RubricError unless the template uses only visible names, and all of `inputs`."""
         names = self._syntax.names
         unknown = names - _VISIBLE - set(inputs)
         if unknown:
@@ -162,7 +162,7 @@ def _header(source: str) -> dict[str, str]:
 
 
 def _line(problem: BaseException, compiled: Any) -> str:
-    """``, line 5``: where in its source a template failed."""
+    """``, line 5``: the line of the source at which a template failed."""
     of_source = [
         number
         for frame, number in traceback.walk_tb(problem.__traceback__)
@@ -177,7 +177,7 @@ def load_template(name: str) -> Template:
     Raises
     ------
     RubricError
-        When there is none (listing those that are there) or its header is wrong.
+        When it is not found (the message lists the available ones) or its header is invalid.
     """
     match = _NAME.fullmatch(name)
     if not match:
