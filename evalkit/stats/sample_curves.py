@@ -162,7 +162,7 @@ def _cube(own: pd.DataFrame, panel: Panel) -> _Cube:
     if panel.verdicts:
         codes = verdict_codes(own["passed"])
     else:
-        codes = own["label"].astype(object).map(panel.kinds).fillna(-1).to_numpy(dtype=np.int64)
+        codes = own["label"].astype(object).map(panel.kinds).fillna(-1).to_numpy().astype(np.int64)
     score[item, place] = np.where(scored, own["score"].to_numpy(dtype=np.float64), np.nan)
     kind[item, place] = np.where(scored, codes, -1)
     there[item, place] = True
